@@ -1,0 +1,59 @@
+/* keys.h: tables that describe options: one line a key, with its type, range, default and meaning.
+ * The recipe's schema, its errors, its documentation and the settings of test cases come from them.
+ */
+#ifndef DETENT_KEYS_H
+#define DETENT_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_MAX_LIST 32
+
+/* Lists hold their elements, so options are plain values that can be copied. */
+typedef struct dt_ints {
+    int n;
+    int64_t v[DT_MAX_LIST];
+} dt_ints;
+
+typedef struct dt_strings {
+    int n;
+    const char *v[DT_MAX_LIST]; /* lent by whoever filled the options */
+} dt_strings;
+
+/* In the comment: the C type of the field at `offset`. */
+typedef enum dt_key_type {
+    DT_KEY_BOOL,    /* bool */
+    DT_KEY_INT,     /* int64_t */
+    DT_KEY_REAL,    /* double */
+    DT_KEY_STRING,  /* const char * */
+    DT_KEY_PATH,    /* const char *: a file or folder that the user names */
+    DT_KEY_CHOICE,  /* int: index into `choices` */
+    DT_KEY_INTS,    /* dt_ints */
+    DT_KEY_STRINGS, /* dt_strings */
+    DT_KEY_MAP,     /* the struct that `keys` describes, in place */
+    DT_KEY_LIST     /* array of at most `most` such structs; their number is the int64_t at `count` */
+} dt_key_type;
+
+typedef struct dt_key {
+    const char *name;     /* NULL ends a table */
+    dt_key_type type;
+    size_t offset;        /* of the field in the options struct */
+    double least, most;   /* closed range of a number or of a list's elements; both 0: no bounds */
+    const char *fallback; /* the default as recipe text; NULL: zero, or absent; "!" : required */
+    const char *const *choices; /* of a CHOICE, ended by NULL */
+    const struct dt_key *keys;  /* of a MAP or LIST */
+    const char *text;     /* one sentence for people, without a full stop */
+    size_t size;          /* LIST: bytes of one element */
+    size_t count;         /* LIST: offset of the number of elements */
+    ptrdiff_t given;      /* where a bool says whether the key was given; 0: nowhere */
+} dt_key;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

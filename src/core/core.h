@@ -1,0 +1,125 @@
+/* What every layer may use: context, memory, checked sizes, errors, random streams, threads. */
+#ifndef DT__CORE_CORE_H
+#define DT__CORE_CORE_H
+
+#include <detent/detent.h>
+#include <detent/keys.h>
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#define DT__COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define DT__TRY(call)                                                                              \
+    do {                                                                                           \
+        const dt_status try_status_ = (call);                                                      \
+        if (try_status_ != DT_OK) return try_status_;                                              \
+    } while (0)
+
+/* ---- memory: every allocation of the library goes through the context's block pool ---------- */
+
+#define DT__ALIGNMENT 64
+#define DT__CLASSES 256
+
+typedef struct dt__block {
+    size_t bytes; /* of the whole block, header included */
+    int klass;
+    struct dt__block *next; /* while free */
+} dt__block;
+
+typedef struct dt__pool {
+    dt__block *free_list[DT__CLASSES];
+    dt_memory count;
+} dt__pool;
+
+/* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give
+ * a valid pointer. */
+void *dt__alloc(dt_ctx *ctx, size_t bytes);
+void *dt__alloc_zero(dt_ctx *ctx, size_t bytes);
+/* count * size bytes with the product checked. */
+void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
+/* Back to the pool. NULL is allowed. */
+void dt__release(dt_ctx *ctx, void *pointer);
+/* A grown copy; the old block is released unless NULL comes back. */
+void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes);
+char *dt__copy_string(dt_ctx *ctx, const char *text);
+char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
+void dt__pool_trim(dt_ctx *ctx);
+
+/* ---- checked arithmetic ------------------------------------------------------------------- */
+
+/* *out = a * b (a + b); false where the result is not representable. */
+bool dt__mul_size(size_t a, size_t b, size_t *out);
+bool dt__add_size(size_t a, size_t b, size_t *out);
+/* Product of extents; false on a negative extent or overflow of int64. */
+bool dt__product(int rank, const int64_t *dims, int64_t *out);
+
+static inline int64_t dt__min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t dt__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t dt__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t dt__round_up(int64_t a, int64_t b) { return dt__ceil_div(a, b) * b; }
+
+/* ---- random streams: Philox4x32-10, keyed by seed and purpose, counted --------------------- */
+
+typedef enum dt__purpose {
+    DT__FOR_INIT = 0, /* weights */
+    DT__FOR_USER,     /* dt_fill_uniform, dt_fill_normal */
+    DT__FOR_DROPOUT,
+    DT__FOR_SHUFFLE,
+    DT__FOR_AUGMENT,
+    DT__PURPOSES
+} dt__purpose;
+
+/* The state of a stream is two integers; they are saved in checkpoints. */
+typedef struct dt__stream {
+    uint64_t key;
+    uint64_t next; /* the counter of the next block of four words */
+} dt__stream;
+
+dt__stream dt__stream_of(uint64_t seed, dt__purpose purpose);
+/* Block `counter` of the stream: a pure function. */
+void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4]);
+/* Reserves `blocks` blocks; returns the first one's counter. */
+uint64_t dt__stream_take(dt__stream *s, uint64_t blocks);
+/* One number from the next block: uniform in [0, n) without bias; uniform in [0, 1). */
+uint64_t dt__random_below(dt__stream *s, uint64_t n);
+double dt__random_unit(dt__stream *s);
+/* A word as a float or double of [0, 1). */
+static inline float dt__unit_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+static inline double dt__unit_f64(uint32_t high, uint32_t low)
+{
+    return (double)((((uint64_t)high << 32) | low) >> 11) * 0x1p-53;
+}
+
+/* ---- context ------------------------------------------------------------------------------ */
+
+#define DT__MESSAGE_SIZE 1024
+
+struct dt_ctx {
+    atomic_int refs; /* the user's, and one for each storage, tape, module */
+    dt_allocator allocator;
+    dt__pool pool;
+    dt_status status;
+    char message[DT__MESSAGE_SIZE];
+    dt_log log;
+    void *log_user;
+    uint64_t seed;
+    dt__stream stream[DT__PURPOSES];
+    int threads;
+    uint64_t cpu_mask;
+    bool leave_blas_threads;
+    const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
+};
+
+void dt__ctx_retain(dt_ctx *ctx);
+void dt__ctx_release(dt_ctx *ctx);
+
+dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
+/* One line to the context's log. */
+void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
+
+/* Kernels open parallel regions with the calling thread's OpenMP setting. Enter sets it to the
+ * context's and returns what it was; leave puts that back. */
+int dt__threads_enter(const dt_ctx *ctx);
+void dt__threads_leave(int before);
+
+#endif

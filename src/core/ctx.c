@@ -1,0 +1,94 @@
+/* The context: allocator, pool, message, log, random streams, threads. It counts its users (tensors,
+ * tapes, modules), so that the order in which a program frees things does not matter. */
+#include "core/core.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_THREADS 1024
+
+static void *host_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    void *p = NULL;
+    return posix_memalign(&p, alignment, bytes) == 0 ? p : NULL;
+}
+
+static void host_release(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(pointer);
+}
+
+dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }
+
+dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
+{
+    if (out == NULL) return DT_ERR_ARG;
+    *out = NULL;
+    dt_ctx_options o = options == NULL ? dt_ctx_defaults() : *options;
+    if (o.threads < 0 || o.threads > MOST_THREADS) return DT_ERR_ARG;
+    if ((o.allocator.allocate == NULL) != (o.allocator.release == NULL)) return DT_ERR_ARG;
+    if (o.allocator.allocate == NULL) {
+        o.allocator = (dt_allocator){ host_allocate, host_release, NULL };
+    }
+    dt_ctx *ctx = o.allocator.allocate(o.allocator.user, sizeof *ctx, DT__ALIGNMENT);
+    if (ctx == NULL) return DT_ERR_NOMEM;
+    memset(ctx, 0, sizeof *ctx);
+    atomic_init(&ctx->refs, 1);
+    ctx->allocator = o.allocator;
+    ctx->log = o.log;
+    ctx->log_user = o.log_user;
+    ctx->threads = o.threads > 0 ? o.threads : omp_get_max_threads();
+    ctx->cpu_mask = o.cpu_mask;
+    ctx->leave_blas_threads = o.leave_blas_threads;
+    dt_seed(ctx, o.seed);
+    *out = ctx;
+    return DT_OK;
+}
+
+void dt__ctx_retain(dt_ctx *ctx) { atomic_fetch_add(&ctx->refs, 1); }
+
+void dt__ctx_release(dt_ctx *ctx)
+{
+    if (atomic_fetch_sub(&ctx->refs, 1) != 1) return;
+    dt__pool_trim(ctx);
+    const dt_allocator allocator = ctx->allocator;
+    allocator.release(allocator.user, ctx, sizeof *ctx);
+}
+
+void dt_ctx_free(dt_ctx *ctx)
+{
+    if (ctx != NULL) dt__ctx_release(ctx);
+}
+
+dt_memory dt_memory_of(const dt_ctx *ctx) { return ctx->pool.count; }
+void dt_memory_reset_peak(dt_ctx *ctx) { ctx->pool.count.peak = ctx->pool.count.used; }
+void dt_memory_trim(dt_ctx *ctx) { dt__pool_trim(ctx); }
+int dt_threads(const dt_ctx *ctx) { return ctx->threads; }
+
+int dt__threads_enter(const dt_ctx *ctx)
+{
+    const int before = omp_get_max_threads();
+    if (before != ctx->threads) omp_set_num_threads(ctx->threads);
+    return before;
+}
+
+void dt__threads_leave(int before)
+{
+    if (before != omp_get_max_threads()) omp_set_num_threads(before);
+}
+
+void dt__say(dt_ctx *ctx, const char *format, ...)
+{
+    if (ctx->log == NULL) return;
+    char line[DT__MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    ctx->log(ctx->log_user, line);
+}

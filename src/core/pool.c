@@ -1,0 +1,180 @@
+/* Block pool. Freed blocks wait in lists, one a size class (four classes per doubling), so a step
+ * that repeats the sizes of the step before finds every block in its list: it never reaches the
+ * allocator. Invariant: a block's class never changes. Under AddressSanitizer the bytes of a waiting
+ * block are poisoned, so that use after free is caught although the pool holds the memory. */
+#include "core/core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define DT__ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define DT__ASAN 1
+#endif
+#endif
+#ifdef DT__ASAN
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+#define HEADER ((size_t)DT__ALIGNMENT) /* keeps the payload aligned */
+#define LARGEST ((size_t)1 << 62)
+
+_Static_assert(sizeof(dt__block) <= DT__ALIGNMENT, "a block's header fits before its payload");
+
+/* Rounds `bytes` up to its class's size and names the class. */
+static int class_of(size_t bytes, size_t *rounded)
+{
+    if (bytes <= 2 * HEADER) {
+        *rounded = 2 * HEADER;
+        return 0;
+    }
+    int high = 0;
+    while ((bytes - 1) >> (high + 1) != 0) high++;
+    size_t step = (size_t)1 << (high - 2);
+    const int quarter = (int)(((bytes - 1) >> (high - 2)) & 3);
+    if (step < HEADER) step = HEADER;
+    *rounded = (bytes + step - 1) / step * step;
+    return high * 4 + quarter;
+}
+
+static void *payload(dt__block *b) { return (char *)b + HEADER; }
+static dt__block *block_of(void *pointer) { return (dt__block *)(void *)((char *)pointer - HEADER); }
+
+void *dt__alloc(dt_ctx *ctx, size_t bytes)
+{
+    dt__pool *pool = &ctx->pool;
+    if (bytes > LARGEST) {
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes wanted", bytes);
+        return NULL;
+    }
+    size_t rounded;
+    const int klass = class_of(bytes + HEADER, &rounded);
+    dt__block *b = pool->free_list[klass];
+    if (b != NULL) {
+        pool->free_list[klass] = b->next;
+        UNPOISON(payload(b), b->bytes - HEADER);
+    } else {
+        b = ctx->allocator.allocate(ctx->allocator.user, rounded, DT__ALIGNMENT);
+        if (b == NULL) {
+            dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes wanted, %zu in use", bytes,
+                    pool->count.used);
+            return NULL;
+        }
+        b->bytes = rounded;
+        b->klass = klass;
+        pool->count.allocations++;
+        pool->count.held += rounded;
+    }
+    b->next = NULL;
+    pool->count.used += b->bytes;
+    if (pool->count.used > pool->count.peak) pool->count.peak = pool->count.used;
+    return payload(b);
+}
+
+void *dt__alloc_zero(dt_ctx *ctx, size_t bytes)
+{
+    void *p = dt__alloc(ctx, bytes);
+    if (p != NULL) memset(p, 0, bytes);
+    return p;
+}
+
+void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size)
+{
+    size_t bytes;
+    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes)) {
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %lld elements of %zu bytes wanted",
+                (long long)count, size);
+        return NULL;
+    }
+    return dt__alloc(ctx, bytes);
+}
+
+void dt__release(dt_ctx *ctx, void *pointer)
+{
+    if (pointer == NULL) return;
+    dt__block *b = block_of(pointer);
+    ctx->pool.count.used -= b->bytes;
+    b->next = ctx->pool.free_list[b->klass];
+    ctx->pool.free_list[b->klass] = b;
+    POISON(payload(b), b->bytes - HEADER);
+}
+
+void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes)
+{
+    void *p = dt__alloc(ctx, new_bytes);
+    if (p == NULL) return NULL;
+    if (old != NULL) memcpy(p, old, old_bytes < new_bytes ? old_bytes : new_bytes);
+    dt__release(ctx, old);
+    return p;
+}
+
+char *dt__copy_string(dt_ctx *ctx, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = dt__alloc(ctx, size);
+    if (copy != NULL) memcpy(copy, text, size);
+    return copy;
+}
+
+char *dt__format_string(dt_ctx *ctx, const char *format, ...)
+{
+    va_list a, b;
+    va_start(a, format);
+    va_copy(b, a);
+    const int length = vsnprintf(NULL, 0, format, a);
+    char *text = length < 0 ? NULL : dt__alloc(ctx, (size_t)length + 1);
+    if (text != NULL) vsnprintf(text, (size_t)length + 1, format, b);
+    va_end(b);
+    va_end(a);
+    return text;
+}
+
+void dt__pool_trim(dt_ctx *ctx)
+{
+    for (int k = 0; k < DT__CLASSES; k++) {
+        while (ctx->pool.free_list[k] != NULL) {
+            dt__block *b = ctx->pool.free_list[k];
+            ctx->pool.free_list[k] = b->next;
+            UNPOISON(payload(b), b->bytes - HEADER);
+            ctx->pool.count.held -= b->bytes;
+            ctx->allocator.release(ctx->allocator.user, b, b->bytes);
+        }
+    }
+}
+
+bool dt__mul_size(size_t a, size_t b, size_t *out)
+{
+    if (b != 0 && a > SIZE_MAX / b) return false;
+    *out = a * b;
+    return true;
+}
+
+bool dt__add_size(size_t a, size_t b, size_t *out)
+{
+    if (a > SIZE_MAX - b) return false;
+    *out = a + b;
+    return true;
+}
+
+bool dt__product(int rank, const int64_t *dims, int64_t *out)
+{
+    int64_t product = 1;
+    bool empty = false;
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0) return false;
+        if (dims[i] == 0) empty = true;
+    }
+    for (int i = 0; i < rank && !empty; i++) {
+        if (product > INT64_MAX / dims[i]) return false;
+        product *= dims[i];
+    }
+    *out = empty ? 0 : product;
+    return true;
+}

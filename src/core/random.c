@@ -1,0 +1,119 @@
+/* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"], from
+ * Random123. A stream is a key (seed and purpose mixed) and a counter, so any block can be drawn
+ * again and the order of threads does not matter. */
+#include "core/tensor.h"
+
+#include <Random123/philox.h>
+#include <math.h>
+#include <string.h>
+
+/* splitmix64's finalizer: every bit of the seed reaches every bit of the key. */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+dt__stream dt__stream_of(uint64_t seed, dt__purpose purpose)
+{
+    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+    return (dt__stream){ .key = mix(mix(seed + golden) + golden * ((uint64_t)purpose + 1)) };
+}
+
+void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4])
+{
+    const philox4x32_key_t k = { { (uint32_t)key, (uint32_t)(key >> 32) } };
+    const philox4x32_ctr_t c = { { (uint32_t)counter, (uint32_t)(counter >> 32), 0, 0 } };
+    const philox4x32_ctr_t r = philox4x32(c, k);
+    memcpy(out, r.v, sizeof r.v);
+}
+
+uint64_t dt__stream_take(dt__stream *s, uint64_t blocks)
+{
+    const uint64_t first = s->next;
+    s->next += blocks;
+    return first;
+}
+
+static uint64_t word64(dt__stream *s)
+{
+    uint32_t w[4];
+    dt__philox(s->key, dt__stream_take(s, 1), w);
+    return ((uint64_t)w[0] << 32) | w[1];
+}
+
+uint64_t dt__random_below(dt__stream *s, uint64_t n)
+{
+    if (n <= 1) return 0;
+    const uint64_t limit = UINT64_MAX - UINT64_MAX % n; /* words from here on would be biased */
+    uint64_t w = word64(s);
+    while (w >= limit) w = word64(s);
+    return w % n;
+}
+
+double dt__random_unit(dt__stream *s)
+{
+    const uint64_t w = word64(s);
+    return dt__unit_f64((uint32_t)(w >> 32), (uint32_t)w);
+}
+
+void dt_seed(dt_ctx *ctx, uint64_t seed)
+{
+    ctx->seed = seed;
+    for (int p = 0; p < DT__PURPOSES; p++) ctx->stream[p] = dt__stream_of(seed, (dt__purpose)p);
+}
+
+typedef double (*dt__draw)(uint64_t key, uint64_t counter, double a, double b);
+
+static double draw_uniform(uint64_t key, uint64_t counter, double low, double high)
+{
+    uint32_t w[4];
+    dt__philox(key, counter, w);
+    return low + (high - low) * dt__unit_f64(w[0], w[1]);
+}
+
+/* Box and Muller; 1 - u is never 0. */
+static double draw_normal(uint64_t key, uint64_t counter, double mean, double deviation)
+{
+    uint32_t w[4];
+    dt__philox(key, counter, w);
+    const double radius = sqrt(-2.0 * log(1.0 - dt__unit_f64(w[0], w[1])));
+    return mean + deviation * radius * cos(6.283185307179586 * dt__unit_f64(w[2], w[3]));
+}
+
+/* Element k of any dtype takes block k, so f32 and f64 tensors get the same numbers. */
+static dt_status fill(dt_tensor *x, dt__draw draw, double a, double b)
+{
+    dt_ctx *ctx = x->ctx;
+    if (!dt__is_float(x->dtype)) {
+        return dt_fail(ctx, DT_ERR_DTYPE, "random fill: f32 or f64 wanted, not %s",
+                       dt_dtype_name(x->dtype));
+    }
+    if (!isfinite(a) || !isfinite(b)) {
+        return dt_fail(ctx, DT_ERR_ARG, "random fill: the bounds %g, %g must be finite", a, b);
+    }
+    if (!dt_is_contiguous(x)) {
+        return dt_fail(ctx, DT_ERR_ARG, "random fill: the tensor must be contiguous");
+    }
+    void *data = dt_data_mut(x);
+    if (data == NULL && x->count > 0) return ctx->status;
+    dt__stream *s = &ctx->stream[DT__FOR_USER];
+    const uint64_t first = dt__stream_take(s, (uint64_t)x->count);
+    for (int64_t k = 0; k < x->count; k++) {
+        const double v = draw(s->key, first + (uint64_t)k, a, b);
+        if (x->dtype == DT_F32) ((float *)data)[k] = (float)v;
+        else ((double *)data)[k] = v;
+    }
+    return DT_OK;
+}
+
+dt_status dt_fill_uniform(dt_tensor *x, double low, double high)
+{
+    return fill(x, draw_uniform, low, high);
+}
+
+dt_status dt_fill_normal(dt_tensor *x, double mean, double deviation)
+{
+    return fill(x, draw_normal, mean, deviation);
+}

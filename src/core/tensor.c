@@ -1,0 +1,349 @@
+/* Handles and storages. A handle is a view (dtype, dims, strides, offset) on a storage; every write
+ * raises the storage's version, which is how stale codes and use after write are noticed. */
+#include "core/tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [DT_F32] = { "f32", 4 }, [DT_F64] = { "f64", 8 }, [DT_I32] = { "i32", 4 },
+    [DT_I64] = { "i64", 8 }, [DT_U8] = { "u8", 1 },   [DT_I8] = { "i8", 1 },
+    [DT_BOOL] = { "bool", 1 }, [DT_I4] = { "i4", 0 },
+};
+
+static bool known(dt_dtype d) { return (int)d >= 0 && (int)d < DT__COUNT_OF(dtypes); }
+
+const char *dt_dtype_name(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "?"; }
+size_t dt_dtype_size(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
+
+bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
+{
+    if (count < 0) return false;
+    if (dtype == DT_I4) {
+        *bytes = (size_t)(count / 2 + count % 2);
+        return true;
+    }
+    return dt__mul_size((size_t)count, dt_dtype_size(dtype), bytes);
+}
+
+/* ---- storage ------------------------------------------------------------------------------ */
+
+dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
+{
+    size_t whole;
+    if (!dt__add_size(bytes, DT__ALIGNMENT, &whole)) whole = SIZE_MAX;
+    dt__storage *s = dt__alloc(ctx, whole);
+    if (s == NULL) return NULL;
+    _Static_assert(sizeof *s <= DT__ALIGNMENT, "the storage's head fits before its data");
+    atomic_init(&s->refs, 1);
+    atomic_init(&s->needed, 0);
+    s->ctx = ctx;
+    s->bytes = bytes;
+    s->version = 0;
+    s->frozen = false;
+    s->data = (char *)s + DT__ALIGNMENT;
+    dt__ctx_retain(ctx);
+    return s;
+}
+
+void dt__storage_retain(dt__storage *s) { atomic_fetch_add(&s->refs, 1); }
+
+void dt__storage_release(dt__storage *s)
+{
+    if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
+    dt_ctx *ctx = s->ctx;
+    dt__release(ctx, s);
+    dt__ctx_release(ctx);
+}
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
+{
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= dims[i] > 0 ? dims[i] : 1;
+    }
+}
+
+bool dt__same_dims(const dt_tensor *a, const dt_tensor *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+}
+
+char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < rank && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, i == 0 ? "%lld" : ",%lld",
+                                 (long long)dims[i]);
+    }
+    if (used < size) snprintf(text + used, size - used, "]");
+    return text;
+}
+
+dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                            dt_tensor **out)
+{
+    *out = NULL;
+    if (!known(dtype)) return dt_fail(ctx, DT_ERR_DTYPE, "tensor: unknown dtype %d", (int)dtype);
+    if (rank < 0 || rank > DT_MAX_RANK || (rank > 0 && dims == NULL)) {
+        return dt_fail(ctx, DT_ERR_ARG, "tensor: rank %d is outside 0...%d", rank, DT_MAX_RANK);
+    }
+    int64_t count;
+    size_t bytes;
+    char text[128];
+    if (!dt__product(rank, dims, &count) || !dt__dtype_bytes(dtype, count, &bytes) ||
+        bytes > SIZE_MAX / 4) {
+        return dt_fail(ctx, DT_ERR_ARG, "tensor: shape %s is negative or too large",
+                       dt__dims_text(rank, dims, text, sizeof text));
+    }
+    dt_tensor *x = dt__alloc_zero(ctx, sizeof *x);
+    if (x == NULL) return DT_ERR_NOMEM;
+    x->ctx = ctx;
+    x->refs = 1;
+    x->dtype = dtype;
+    x->rank = rank;
+    if (rank > 0) memcpy(x->dims, dims, (size_t)rank * sizeof dims[0]);
+    dt__contiguous_strides(rank, x->dims, x->strides);
+    x->count = count;
+    dt__ctx_retain(ctx);
+    *out = x;
+    return DT_OK;
+}
+
+dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                dt_tensor **out)
+{
+    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
+    size_t bytes = 0;
+    dt__dtype_bytes(dtype, (*out)->count, &bytes);
+    (*out)->storage = dt__storage_create(ctx, bytes);
+    if ((*out)->storage != NULL) return DT_OK;
+    dt_tensor_free(*out);
+    *out = NULL;
+    return DT_ERR_NOMEM;
+}
+
+dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                           dt_tensor **out)
+{
+    DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
+    memset((*out)->storage->data, 0, (*out)->storage->bytes);
+    return DT_OK;
+}
+
+dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                         const void *data, dt_tensor **out)
+{
+    DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
+    if ((*out)->storage->bytes > 0) {
+        memcpy((*out)->storage->data, data, (*out)->storage->bytes);
+    }
+    return DT_OK;
+}
+
+dt_status dt__view(const dt_tensor *x, dt_tensor **out)
+{
+    DT__TRY(dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out));
+    dt_tensor *v = *out;
+    memcpy(v->strides, x->strides, sizeof v->strides);
+    v->offset = x->offset;
+    v->name = x->name;
+    v->storage = x->storage;
+    if (v->storage != NULL) dt__storage_retain(v->storage);
+    return DT_OK;
+}
+
+dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, dt_tensor **out)
+{
+    *out = NULL;
+    if (x->kind != NULL || x->dtype == DT_I4 || x->storage == NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "narrow: a wrapper or an opaque tensor has no views");
+    }
+    const int d = dim < 0 ? dim + x->rank : dim;
+    if (d < 0 || d >= x->rank || start < 0 || count < 0 || start > x->dims[d] - count) {
+        return dt_fail(x->ctx, DT_ERR_ARG,
+                       "narrow: elements %lld...+%lld of dimension %d do not exist",
+                       (long long)start, (long long)count, dim);
+    }
+    DT__TRY(dt__view(x, out));
+    (*out)->dims[d] = count;
+    (*out)->offset += start * x->strides[d];
+    dt__product((*out)->rank, (*out)->dims, &(*out)->count);
+    return DT_OK;
+}
+
+void dt__retain(dt_tensor *x) { x->refs++; }
+
+void dt__attach(dt_tensor *x, dt__attachment *a)
+{
+    a->next = x->attached;
+    x->attached = a;
+}
+
+void dt__detach_all(dt_tensor *x)
+{
+    while (x->attached != NULL) {
+        dt__attachment *a = x->attached;
+        x->attached = a->next;
+        a->drop(a);
+    }
+}
+
+void dt__drop_storage(dt_tensor *x)
+{
+    dt__detach_all(x);
+    dt__storage_release(x->storage);
+    x->storage = NULL;
+}
+
+void dt_tensor_free(dt_tensor *x)
+{
+    if (x == NULL || --x->refs > 0) return;
+    dt__drop_storage(x);
+    if (x->drop_ext != NULL) x->drop_ext(x);
+    dt_tensor_free(x->grad);
+    dt_ctx *ctx = x->ctx;
+    dt__release(ctx, x);
+    dt__ctx_release(ctx);
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+static int wrap(const dt_tensor *x, int dim) { return dim < 0 ? dim + x->rank : dim; }
+static bool has_dim(const dt_tensor *x, int d) { return d >= 0 && d < x->rank; }
+
+dt_dtype dt_dtype_of(const dt_tensor *x) { return x->dtype; }
+int dt_rank(const dt_tensor *x) { return x->rank; }
+int64_t dt_count(const dt_tensor *x) { return x->count; }
+dt_ctx *dt_ctx_of(const dt_tensor *x) { return x->ctx; }
+bool dt_requires_grad(const dt_tensor *x) { return x->requires_grad; }
+
+int64_t dt_dim(const dt_tensor *x, int dim)
+{
+    return has_dim(x, wrap(x, dim)) ? x->dims[wrap(x, dim)] : 0;
+}
+
+int64_t dt_stride(const dt_tensor *x, int dim)
+{
+    return has_dim(x, wrap(x, dim)) ? x->strides[wrap(x, dim)] : 0;
+}
+
+uint64_t dt_tensor_version(const dt_tensor *x)
+{
+    return x->storage == NULL ? 0 : x->storage->version;
+}
+
+bool dt_is_contiguous(const dt_tensor *x)
+{
+    int64_t step = 1;
+    for (int i = x->rank - 1; i >= 0; i--) {
+        if (x->dims[i] != 1 && x->strides[i] != step) return x->count == 0;
+        step *= x->dims[i];
+    }
+    return true;
+}
+
+static bool readable(const dt_tensor *x, const char *who)
+{
+    if (x->kind != NULL) {
+        dt_fail(x->ctx, DT_ERR_STATE, "%s: a wrapper has no data of its own; take dt_inner(x)",
+                who);
+        return false;
+    }
+    if (x->dtype == DT_I4) {
+        dt_fail(x->ctx, DT_ERR_STATE, "%s: an i4 tensor is opaque", who);
+        return false;
+    }
+    if (x->storage == NULL) {
+        dt_fail(x->ctx, DT_ERR_STATE, "%s: the tensor was dropped%s", who,
+                x->tape != NULL ? "; dt_keep keeps what a module made" : "");
+        return false;
+    }
+    return true;
+}
+
+const void *dt_data(const dt_tensor *x) { return readable(x, "dt_data") ? dt__data(x) : NULL; }
+
+void *dt_data_mut(dt_tensor *x)
+{
+    if (!readable(x, "dt_data_mut")) return NULL;
+    if (x->storage->frozen) {
+        dt_fail(x->ctx, DT_ERR_STATE, "dt_data_mut: the tensor belongs to a frozen model");
+        return NULL;
+    }
+    x->storage->version++;
+    return dt__data_mut(x);
+}
+
+static double element(const dt_tensor *x, const void *p)
+{
+    switch (x->dtype) {
+    case DT_F32: return *(const float *)p;
+    case DT_F64: return *(const double *)p;
+    case DT_I32: return *(const int32_t *)p;
+    case DT_I64: return (double)*(const int64_t *)p;
+    case DT_I8: return *(const int8_t *)p;
+    default: return *(const uint8_t *)p;
+    }
+}
+
+double dt_item(const dt_tensor *x)
+{
+    if (x->count != 1) {
+        dt_fail(x->ctx, DT_ERR_SHAPE, "dt_item: one element wanted, %lld given",
+                (long long)x->count);
+        return NAN;
+    }
+    const void *p = dt_data(x);
+    return p == NULL ? NAN : element(x, p);
+}
+
+static void put(const dt_tensor *x, void *p, double v)
+{
+    switch (x->dtype) {
+    case DT_F32: *(float *)p = (float)v; break;
+    case DT_F64: *(double *)p = v; break;
+    case DT_I32: *(int32_t *)p = (int32_t)v; break;
+    case DT_I64: *(int64_t *)p = (int64_t)v; break;
+    case DT_I8: *(int8_t *)p = (int8_t)v; break;
+    case DT_BOOL: *(uint8_t *)p = v != 0; break;
+    default: *(uint8_t *)p = (uint8_t)v; break;
+    }
+}
+
+/* Whether a number of this value exists in an integer dtype; floats take everything. */
+static bool fits(dt_dtype d, double v)
+{
+    switch (d) {
+    case DT_I32: return v >= INT32_MIN && v <= INT32_MAX;
+    case DT_I64: return v >= -0x1p63 && v < 0x1p63;
+    case DT_I8: return v >= INT8_MIN && v <= INT8_MAX;
+    case DT_U8: return v >= 0 && v <= UINT8_MAX;
+    case DT_I4: return false;
+    default: return true;
+    }
+}
+
+dt_status dt_fill(dt_tensor *x, double value)
+{
+    if (!fits(x->dtype, value)) {
+        return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: %g is no value of %s", value,
+                       dt_dtype_name(x->dtype));
+    }
+    if (!dt_is_contiguous(x)) {
+        return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: the tensor must be contiguous");
+    }
+    char *p = dt_data_mut(x);
+    if (p == NULL && x->count > 0) return x->ctx->status;
+    const size_t size = dt_dtype_size(x->dtype);
+    for (int64_t k = 0; k < x->count; k++) put(x, p + (size_t)k * size, value);
+    return DT_OK;
+}

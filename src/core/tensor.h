@@ -1,0 +1,87 @@
+/* The tensor: a strided view on a reference-counted storage that counts its writes. */
+#ifndef DT__CORE_TENSOR_H
+#define DT__CORE_TENSOR_H
+
+#include "core/core.h"
+
+struct dt__kind; /* src/autograd/kind.h; NULL in a handle means dense */
+
+typedef struct dt__storage {
+    atomic_int refs;
+    atomic_int needed; /* tapes that keep its values for backward */
+    dt_ctx *ctx;
+    size_t bytes;
+    uint64_t version;
+    bool frozen; /* writing is STATE */
+    void *data;  /* aligned to 64 */
+} dt__storage;
+
+/* Something computed from a tensor that lives no longer than it does, such as its codes. */
+typedef struct dt__attachment {
+    struct dt__attachment *next;
+    void (*drop)(struct dt__attachment *self);
+} dt__attachment;
+
+struct dt_tensor {
+    dt_ctx *ctx;
+    int refs; /* of the handle: the user's or tape's, modules', records' */
+    dt_dtype dtype;
+    int rank;
+    int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK]; /* strides in elements */
+    int64_t offset, count;
+    dt__storage *storage; /* NULL: dropped, or only a shape */
+    const struct dt__kind *kind;
+    void *ext;                     /* of the kind */
+    void (*drop_ext)(dt_tensor *); /* frees ext with the handle */
+    dt__attachment *attached;
+    dt_tape *tape;   /* who lent it; NULL: a leaf that somebody owns */
+    uint64_t serial; /* of the tape's pass, so that a stale handle is noticed */
+    int scope;       /* depth of the module whose forward made it */
+    bool dropped;
+    bool requires_grad;
+    bool grad_empty;
+    dt_tensor *grad;
+    uint64_t seen_version; /* of a tape's saved alias: the version when it was saved */
+    const char *name;      /* for messages; lent by the module; NULL where unknown */
+};
+
+dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes); /* uninitialized; NULL: NOMEM */
+void dt__storage_retain(dt__storage *s);
+void dt__storage_release(dt__storage *s);
+
+/* A handle without storage: dtype and shape only, contiguous strides. Checks rank and extents. */
+dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                            dt_tensor **out);
+/* The same with an uninitialized storage. */
+dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                dt_tensor **out);
+/* A new dense handle on the same storage, same shape; takes part in no tape. Works for wrappers as
+ * long as they have a storage (the master's). */
+dt_status dt__view(const dt_tensor *x, dt_tensor **out);
+void dt__retain(dt_tensor *x);
+/* Gives the storage and what hangs on it back; shape and gradient slot stay. */
+void dt__drop_storage(dt_tensor *x);
+void dt__attach(dt_tensor *x, dt__attachment *a);
+void dt__detach_all(dt_tensor *x);
+
+void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides);
+bool dt__same_dims(const dt_tensor *a, const dt_tensor *b);
+/* "[2,3]" into text; returns text. */
+char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size);
+
+/* Bytes of `count` elements; DT_I4 counts two per byte. False on overflow. */
+bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
+static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
+
+/* The first element of a dense tensor, unchecked; NULL where it has no storage. */
+static inline const void *dt__data(const dt_tensor *x)
+{
+    return x->storage == NULL ? NULL
+                              : (const char *)x->storage->data +
+                                    (size_t)x->offset * dt_dtype_size(x->dtype);
+}
+static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
+static inline const float *dt__f32(const dt_tensor *x) { return (const float *)dt__data(x); }
+static inline int64_t dt__count(const dt_tensor *x) { return x->count; }
+
+#endif
