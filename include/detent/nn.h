@@ -1,0 +1,151 @@
+/* nn.h: modules: a tree of parameters, buffers and children, addressed by path ("layers.0.weight").
+ *
+ * A module's forward is a scope of the tape: what it made and did not return is dropped when it
+ * returns. Layers hold their parameters under PyTorch's names (weight, bias, running_mean, ...).
+ */
+#ifndef DETENT_NN_H
+#define DETENT_NN_H
+
+#include <detent/detent.h>
+#include <detent/keys.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct dt_module dt_module;
+
+/* What a kind of layer is: a table entry, no state. */
+typedef struct dt_module_type {
+    const char *name; /* "linear" */
+    /* Computes n_out outputs from n_in inputs; on an error leaves it on the tape. */
+    void (*forward)(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out);
+    /* Frees what `state` holds beyond its own block; NULL: nothing. */
+    void (*free_state)(dt_module *m);
+    bool quantizable; /* presets of qat.h select it: it reads `weight` with the input's codes */
+} dt_module_type;
+
+/* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
+DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
+                                  dt_module **out);
+/* Frees the module, its children, and its hold on parameters and buffers. NULL is allowed. */
+DT_API void dt_module_free(dt_module *m);
+DT_API void *dt_module_state(dt_module *m);                   /* lent */
+DT_API const dt_module_type *dt_module_type_of(const dt_module *m);
+DT_API dt_ctx *dt_module_ctx(const dt_module *m);
+
+/* Takes ownership of `child` (also on an error, where it is freed). `name` may not be empty, hold a
+ * dot, or be taken. NULL child: the error of the call that made it is returned. */
+DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
+/* Takes one reference of `x` and makes it a leaf that requires a gradient. */
+DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
+/* Takes one reference of `x`: saved with the module, not trained. */
+DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
+/* Makes the parameter at `path` of `m` the same handle as the parameter at `to`: one gradient, one
+ * optimizer state, one file entry under its first path. Errors: ARG (no such path), SHAPE. */
+DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
+
+/* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, where there is none. */
+DT_API dt_module *dt_module_at(dt_module *m, const char *path);
+/* The parameter or buffer at `path`, lent; NULL with ARG where there is none. */
+DT_API dt_tensor *dt_param(dt_module *m, const char *path);
+
+typedef enum dt_member { DT_PARAM, DT_BUFFER } dt_member;
+
+/* Called for each parameter and buffer in order of registration, depth first; `path` is lent for the
+ * call. A tied parameter comes once for every path. A status other than DT_OK stops the walk. */
+typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x, dt_member member);
+DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
+/* The same for the modules themselves, m first under "". */
+typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
+DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user);
+
+/* Number of trained elements; a tied parameter counts once. */
+DT_API int64_t dt_param_count(dt_module *m);
+/* Training mode (dropout drops, batch norm uses the batch) or evaluation, for m and all below. */
+DT_API void dt_train(dt_module *m, bool on);
+DT_API bool dt_is_training(const dt_module *m);
+/* Marks every gradient empty. */
+DT_API void dt_zero_grad(dt_module *m);
+
+/* Runs the module. One input and one output: */
+DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
+/* The one form behind it. Every out survives the module's scope. */
+DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                              dt_tensor **out, int n_out);
+
+/* ---- hooks -------------------------------------------------------------------------------- */
+
+typedef enum dt_site {
+    DT_SITE_INPUT, /* called with each input of a module before its forward */
+    DT_SITE_WEIGHT /* called with the weight that a layer is about to use */
+} dt_site;
+
+/* Returns what the module shall use in place of x (x itself, or a tensor lent by the tape). */
+typedef dt_tensor *(*dt_hook)(void *user, dt_tape *t, dt_module *m, dt_tensor *x);
+
+/* Hooks run in the order in which they were added. `drop` (or NULL) frees `user` with the hook.
+ * *id names the hook for dt_unhook. Errors: NOMEM. */
+DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
+                             void (*drop)(dt_ctx *ctx, void *user), uint64_t *id);
+/* Removes a hook; ARG where there is none of that id. */
+DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
+
+/* The weight a layer computes with: the parameter `weight` after its `weight` hooks. For layers. */
+DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
+
+/* ---- layers ------------------------------------------------------------------------------- */
+
+/* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
+DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
+                                  dt_module **out);
+/* y = table[index]; weight [count, width] drawn normal(0, 1). */
+DT_API dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out);
+/* Over the last dimension; weight 1 and bias 0 of [width]. */
+DT_API dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out);
+/* Over all but dimension 1; weight, bias, running_mean, running_var of [channels]. */
+DT_API dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
+                                        dt_module **out);
+/* In training each element is 0 with probability p, else x / (1 - p). */
+DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
+/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity"; CONFIG for another name. */
+DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
+/* Children in order of dt_module_add, each fed with the one before. */
+DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
+
+/* ---- families: whole models from options ---------------------------------------------------- */
+
+typedef struct dt_mlp_options {
+    dt_ints sizes;   /* input, hidden ..., output: at least two */
+    int activation;  /* index into dt_activation_names */
+    int norm;        /* 0 none, 1 batch, 2 layer */
+    double dropout;
+    bool bias;       /* of hidden layers; the head always has one */
+    double momentum; /* of batch norm */
+    double eps;
+} dt_mlp_options;
+
+extern DT_API const char *const dt_activation_names[];
+extern DT_API const dt_key dt_mlp_keys[];
+
+/* linear -> norm -> activation -> dropout for each hidden size, then linear `head`. Inputs of any
+ * rank above 1 are flattened to [batch, sizes[0]]. Paths: layers.i, norms.i, head. */
+DT_API dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out);
+
+/* A family in the recipe: `model: {family: NAME, ...}`. */
+typedef struct dt_family {
+    const char *name;
+    const char *text;   /* one sentence */
+    const dt_key *keys; /* of its options */
+    size_t options_size;
+    dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
+} dt_family;
+
+/* The i-th family; NULL past the last. */
+DT_API const dt_family *dt_family_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

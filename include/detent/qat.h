@@ -1,0 +1,136 @@
+/* qat.h: quantization-aware training: schemes, the FakeQuantTensor, prepare and convert.
+ *
+ * A FakeQuantTensor wraps an fp32 master: ops that compute meet its quantized image (or its integer
+ * codes), in-place optimizer ops meet the master, gradients land on the wrapper.
+ */
+#ifndef DETENT_QAT_H
+#define DETENT_QAT_H
+
+#include <detent/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- schemes ------------------------------------------------------------------------------ */
+
+enum { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_ASYMMETRIC, DT_RULE_Q4_0 };
+enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
+enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
+enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
+
+/* How a tensor becomes integers. The formulas are in docs/numerics.md. */
+typedef struct dt_quant {
+    int rule;           /* DT_RULE_... */
+    int64_t bits;       /* 2...8 */
+    int granularity;    /* DT_PER_... */
+    int64_t group_size; /* of DT_PER_GROUP; a positive multiple of 8 in models */
+    int scale_dtype;    /* DT_SCALE_... */
+    int ste;            /* DT_STE_...: the straight-through gradient */
+    bool is_unsigned;   /* codes 0...2^bits-1; asymmetric only */
+    bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
+} dt_quant;
+
+extern DT_API const dt_key dt_weight_quant_keys[];     /* int4 symmetric group 32 */
+extern DT_API const dt_key dt_activation_quant_keys[]; /* int8 asymmetric per token */
+
+/* The defaults of weights and of activations. */
+DT_API dt_quant dt_weight_quant_defaults(void);
+DT_API dt_quant dt_activation_quant_defaults(void);
+
+/* ---- the FakeQuantTensor ------------------------------------------------------------------- */
+
+/* Wraps x for this pass: consumers that take codes get codes, others the image; backward is
+ * straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
+DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled);
+
+/* The tensor inside: the fp32 master of a FakeQuantTensor (to read, or to write: codes follow), x
+ * itself for a plain tensor, NULL with STATE for a converted one. Lent. */
+DT_API dt_tensor *dt_inner(dt_tensor *x);
+DT_API bool dt_is_fake_quant(const dt_tensor *x);
+DT_API bool dt_is_packed(const dt_tensor *x);
+/* Turns fake quantization of one parameter on or off. STATE unless it is a FakeQuantTensor. */
+DT_API dt_status dt_fake_quant_enable(dt_tensor *x, bool on);
+
+/* The image x^ of a wrapper or converted parameter as a new plain tensor, the caller's to free. */
+DT_API dt_status dt_dequantize(dt_tensor *x, dt_tensor **out);
+
+/* ---- prepare and convert --------------------------------------------------------------------- */
+
+enum {
+    DT_INT8_DYNAMIC_INT4_WEIGHT, /* the default: int8 asymmetric per token, int4 symmetric group 32 */
+    DT_INT4_WEIGHT,              /* activations stay float */
+    DT_INT8_DYNAMIC_INT8_WEIGHT  /* int8 symmetric per channel */
+};
+enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
+
+#define DT_MAX_RULES 64
+
+/* What a rule, or the recipe's head, says of one operand: only keys marked `has_` were given. */
+typedef struct dt_quant_patch {
+    dt_quant quant;
+    bool has_rule, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
+        has_unsigned;
+    bool off, has_off; /* `quantize: false`: this operand stays float */
+} dt_quant_patch;
+
+/* `match` is a glob over the whole path (`*` crosses dots); it selects a module and all quantizable
+ * modules below it. The last matching rule wins, key by key. */
+typedef struct dt_qat_rule {
+    const char *match;
+    bool skip, has_skip;
+    dt_quant_patch weight, activation;
+} dt_qat_rule;
+
+typedef struct dt_qat_options {
+    bool given; /* the recipe has a `qat` block */
+    int preset;
+    dt_quant_patch weight, activation; /* on top of the preset, for every module */
+    int64_t start_step;                /* train in float for so many updates */
+    int forward;
+    dt_qat_rule rules[DT_MAX_RULES];
+    int64_t n_rules;
+} dt_qat_options;
+
+extern DT_API const dt_key dt_qat_keys[];
+
+DT_API dt_qat_options dt_qat_defaults(void);
+
+/* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
+ * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that
+ * matches nothing, a group size, tied weights with two schemes), STATE (prepared already). */
+DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
+
+/* Turns fake quantization of a prepared model on or off, weights and activations. */
+DT_API dt_status dt_enable(dt_module *m, bool on);
+DT_API bool dt_is_prepared(dt_module *m);
+DT_API bool dt_is_converted(dt_module *m);
+
+/* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. NULL: nearest. */
+typedef struct dt_rounder {
+    const char *name;
+    dt_status (*round)(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,
+                       int8_t *codes, float *scale, int8_t *zero_point);
+    void *user;
+} dt_rounder;
+
+typedef struct dt_convert_report {
+    int64_t converted; /* weights */
+    int64_t enabled;   /* wrappers that were disabled and had to be enabled first */
+    int64_t clipped;   /* elements outside the code range */
+    int64_t elements;
+} dt_convert_report;
+
+/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. With
+ * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
+ * STATE (nothing prepared, or gradients still needed by a tape), NUMERIC (NaN in a weight). */
+DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
+
+/* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run
+ * it at once. */
+DT_API void dt_freeze(dt_module *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
