@@ -1,0 +1,124 @@
+/* What the kernels of all dtypes share: the table of a context, the grid of a product, the strided
+ * copy. */
+#include "kernels/kernels.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <string.h>
+
+dt_status dt__kernels_open(dt_ctx *ctx)
+{
+    ctx->kernels[DT_F32] = &dt__kernels_ref_f32;
+    ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
+    if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+    return DT_OK;
+}
+
+/* ---- the grid of a product ------------------------------------------------------------------ */
+
+bool dt__gemm_fits_blas(const dt__gemm *g)
+{
+    const int64_t a_rows = g->trans_a ? g->k : g->m, a_columns = g->trans_a ? g->m : g->k;
+    const int64_t b_rows = g->trans_b ? g->n : g->k, b_columns = g->trans_b ? g->k : g->n;
+    if (g->k == 0) return false;
+    if (dt__max_i64(dt__max_i64(g->m, g->n), g->k) > INT_MAX) return false;
+    if (dt__max_i64(dt__max_i64(g->lda, g->ldb), g->ldc) > INT_MAX) return false;
+    return (a_rows == 1 || g->lda >= a_columns) && (b_rows == 1 || g->ldb >= b_columns) &&
+           (g->m == 1 || g->ldc >= g->n);
+}
+
+/* Below 4 MFLOP one tile; else about eight, the largest that sides of multiples of 64 allow: of the
+ * ways to cut into at most eight, the one with the smallest tile, the squarest of those. */
+dt__gemm_grid dt__gemm_grid_of(int64_t m, int64_t n, int64_t k)
+{
+    dt__gemm_grid best = { m, n, 1, 1 };
+    if (2.0 * (double)m * (double)n * (double)k < 4e6) return best;
+    for (int64_t down = 1; down <= 8; down *= 2) {
+        const int64_t rows = dt__min_i64(m, dt__round_up(dt__ceil_div(m, down), 64));
+        const int64_t columns = dt__min_i64(n, dt__round_up(dt__ceil_div(n, 8 / down), 64));
+        const int64_t area = rows * columns, best_area = best.rows * best.columns;
+        if (area > best_area) continue;
+        if (area == best_area && rows + columns >= best.rows + best.columns) continue;
+        best.rows = rows;
+        best.columns = columns;
+    }
+    best.across = dt__ceil_div(n, best.columns);
+    best.tiles = best.across * dt__ceil_div(m, best.rows);
+    return best;
+}
+
+/* ---- the strided copy ----------------------------------------------------------------------- */
+
+/* Drops extents of 1 and merges neighbours that are contiguous in both, so that the inner loop is
+ * as long as it can be. */
+static dt__copy merged(const dt__copy *c)
+{
+    dt__copy out = { .rank = 0, .x = c->x, .y = c->y };
+    for (int d = 0; d < c->rank; d++) {
+        if (c->dims[d] == 1) continue;
+        const int last = out.rank - 1;
+        if (last >= 0 && out.x_strides[last] == c->x_strides[d] * c->dims[d] &&
+            out.y_strides[last] == c->y_strides[d] * c->dims[d]) {
+            out.dims[last] *= c->dims[d];
+            out.x_strides[last] = c->x_strides[d];
+            out.y_strides[last] = c->y_strides[d];
+            continue;
+        }
+        out.dims[out.rank] = c->dims[d];
+        out.x_strides[out.rank] = c->x_strides[d];
+        out.y_strides[out.rank] = c->y_strides[d];
+        out.rank++;
+    }
+    return out;
+}
+
+/* By memcpy of a fixed size: the elements' type is not known here. */
+#define COPY_LINE(bytes)                                                                           \
+    for (int64_t i = 0; i < l->n; i++) {                                                           \
+        memcpy(y + i * l->y_stride * (bytes), x + i * l->x_stride * (bytes), bytes);               \
+    }
+
+typedef struct line {
+    int64_t n, x_stride, y_stride;
+    size_t element;
+} line;
+
+static void copy_line(const line *l, const char *x, char *y)
+{
+    if (l->x_stride == 1 && l->y_stride == 1) {
+        memcpy(y, x, (size_t)l->n * l->element);
+    } else if (l->element == 8) {
+        COPY_LINE(8)
+    } else if (l->element == 4) {
+        COPY_LINE(4)
+    } else if (l->element == 2) {
+        COPY_LINE(2)
+    } else {
+        COPY_LINE(1)
+    }
+}
+
+void dt__copy_bytes(const dt__copy *copy, size_t element)
+{
+    for (int d = 0; d < copy->rank; d++) {
+        if (copy->dims[d] == 0) return;
+    }
+    const dt__copy c = merged(copy);
+    const int outer = c.rank > 0 ? c.rank - 1 : 0;
+    const line l = { c.rank > 0 ? c.dims[outer] : 1, c.rank > 0 ? c.x_strides[outer] : 1,
+                     c.rank > 0 ? c.y_strides[outer] : 1, element };
+    int64_t lines = 1;
+    for (int d = 0; d < outer; d++) lines *= c.dims[d];
+#pragma omp parallel for schedule(static) if (lines > 1 && lines * l.n > DT__CHUNK)
+    for (int64_t i = 0; i < lines; i++) {
+        int64_t rest = i, from = 0, to = 0;
+        for (int d = outer - 1; d >= 0; d--) {
+            const int64_t index = rest % c.dims[d];
+            rest /= c.dims[d];
+            from += index * c.x_strides[d];
+            to += index * c.y_strides[d];
+        }
+        const int64_t bytes = (int64_t)element;
+        copy_line(&l, (const char *)c.x + from * bytes, (char *)c.y + to * bytes);
+    }
+}

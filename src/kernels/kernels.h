@@ -1,0 +1,82 @@
+/* The kernel table: loops over raw pointers and strides. No allocation, no tensors, no errors: who
+ * calls has checked everything. Every kernel gives the same bits on any number of threads; the
+ * number comes from the calling thread's OpenMP setting (dt__threads_enter).
+ *
+ * kernels.inc lists the table once. From it come the struct of function pointers, the prototypes
+ * of the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64), and the two plain tables. The
+ * plain bodies are written once for both dtypes in plain_<family>.inc, which plain_f32.c and
+ * plain_f64.c include with their own REAL. A faster kernel is one function in the file of its
+ * instruction set and one assignment in dt__kernels_open. */
+#ifndef DT__KERNELS_KERNELS_H
+#define DT__KERNELS_KERNELS_H
+
+#include "core/core.h"
+
+/* c = [accumulate: c +] op(a) * op(b), row-major: op(a) is [m, k], op(b) is [k, n]. A transposed
+ * operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions are in
+ * elements; c must not overlap a or b. */
+typedef struct dt__gemm {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    bool accumulate;
+    void *c;
+    int64_t ldc;
+} dt__gemm;
+
+/* y[i...] = x[i...] for every index below dims. Strides in elements, any sign, and 0 in x (which
+ * broadcasts); no two indices of y may meet. */
+typedef struct dt__copy {
+    int rank;
+    int64_t dims[DT_MAX_RANK];
+    const void *x;
+    int64_t x_strides[DT_MAX_RANK];
+    void *y;
+    int64_t y_strides[DT_MAX_RANK];
+} dt__copy;
+
+typedef struct dt__kernels {
+#define DT__KERNEL(name, arguments) void(*name) arguments;
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+} dt__kernels;
+
+#define DT__KERNEL(name, arguments)                                                                \
+    void dt__##name##__ref_f32 arguments;                                                          \
+    void dt__##name##__ref_f64 arguments;
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+
+extern const dt__kernels dt__kernels_ref_f32, dt__kernels_ref_f64;
+
+/* Fills ctx->kernels[DT_F32] and [DT_F64] with the best kernels that the processor has and
+ * ctx->cpu_mask allows, and sets OpenBLAS to one thread unless ctx->leave_blas_threads. */
+dt_status dt__kernels_open(dt_ctx *ctx);
+
+static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtype)
+{
+    return ctx->kernels[dtype == DT_F64];
+}
+
+/* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
+void dt__copy_bytes(const dt__copy *c, size_t element);
+
+/* How a product is cut into tiles that threads share; a function of the extents alone. Tiles are
+ * counted row by row, `across` in each. */
+typedef struct dt__gemm_grid {
+    int64_t rows, columns; /* of a tile; the last ones may be smaller */
+    int64_t across, tiles;
+} dt__gemm_grid;
+
+dt__gemm_grid dt__gemm_grid_of(int64_t m, int64_t n, int64_t k);
+/* Whether BLAS may be handed these extents and leading dimensions; if not, a plain loop runs. */
+bool dt__gemm_fits_blas(const dt__gemm *g);
+
+/* Chunks of a loop that threads share: sizes depend on the count alone, so that partial sums do
+ * too. Chunk i holds the elements from i * DT__CHUNK to the lesser of that + DT__CHUNK and n. */
+#define DT__CHUNK ((int64_t)16384)
+
+#endif

@@ -1,0 +1,14 @@
+/* The plain C kernels for float, and their table. The bodies are in plain_<family>.inc. */
+#include "kernels/kernels.h"
+
+#define REAL float
+#define KERNEL(name) dt__##name##__ref_f32
+#define LIBM(name) name##f
+#define BLAS(name) cblas_s##name
+#include "kernels/plain.inc"
+
+const dt__kernels dt__kernels_ref_f32 = {
+#define DT__KERNEL(name, arguments) .name = dt__##name##__ref_f32,
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+};

@@ -1,0 +1,14 @@
+/* The plain C kernels for double, and their table. The bodies are in plain_<family>.inc. */
+#include "kernels/kernels.h"
+
+#define REAL double
+#define KERNEL(name) dt__##name##__ref_f64
+#define LIBM(name) name
+#define BLAS(name) cblas_d##name
+#include "kernels/plain.inc"
+
+const dt__kernels dt__kernels_ref_f64 = {
+#define DT__KERNEL(name, arguments) .name = dt__##name##__ref_f64,
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+};
