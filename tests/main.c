@@ -53,16 +53,16 @@ int main(int argc, char **argv)
         for (const entry *e = entries; e->topic != NULL; e++) puts(e->topic);
         return EXIT_SUCCESS;
     }
-    int passed = 0, failed = 0;
     for (int i = 1; i < argc; i++) {
-        const entry *e = find(argv[i]);
-        if (e == NULL) {
-            fprintf(stderr, "detent-test: no suite '%s'; --list names them\n", argv[i]);
-            return 2;
-        }
-        failed += run(e, &passed);
+        if (find(argv[i]) != NULL) continue;
+        fprintf(stderr, "detent-test: no suite '%s'; --list names them\n", argv[i]);
+        return 2;
     }
+    test_begin();
+    int passed = 0, failed = 0;
+    for (int i = 1; i < argc; i++) failed += run(find(argv[i]), &passed);
     for (const entry *e = entries; argc == 1 && e->topic != NULL; e++) failed += run(e, &passed);
+    test_end();
     if (argc != 2) printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,11 +1,115 @@
-/* What the suites share. A suite is a file test_<topic>.c that defines test_<topic>_suite. */
+/* What the suites share: where files are, folders that vanish, allocators that fail, closeness.
+ * A suite is a file test_<topic>.c that defines `Suite *test_<topic>_suite(void)`. */
 #ifndef TESTING_H
 #define TESTING_H
 
+#include <detent/detent.h>
+
 #include <check.h>
+#include <string.h>
 
 #define SUITE(topic) Suite *test_##topic##_suite(void);
 #include "suites.inc"
 #undef SUITE
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+#define TEST_PATH 1024
+
+/* Finds `name` ("ops/tanh.json", "quant") among the reference values: $DETENT_SHARED/golden,
+ * ../shared/golden beside the sources, then the subset in tests/golden. False, with a line on stderr
+ * that says what is skipped, where it is nowhere. */
+bool test_golden(char path[TEST_PATH], const char *name);
+
+/* Finds `name` ("data/mnist10k") in $DETENT_SHARED, or ../shared; else as above. */
+bool test_shared(char path[TEST_PATH], const char *name);
+
+/* path = folder/name. `path` and `folder` may be the same array. */
+void test_join(char path[TEST_PATH], const char *folder, const char *name);
+
+/* A new empty folder. It vanishes with the runner, whatever happens to the test. */
+void test_folder(char path[TEST_PATH]);
+
+/* The whole file and a NUL behind it, to be freed with free(). `size` may be NULL. A file that
+ * cannot be read fails the test. */
+char *test_read_file(const char *path, size_t *size);
+
+/* Writes or overwrites a file; `text` forms write strlen(text) bytes. */
+void test_write_file(const char *path, const void *data, size_t size);
+void test_write_text(const char *path, const char *text);
+
+bool test_file_exists(const char *path);
+
+/* Runs a shell command. Returns its exit status (128 + signal after a crash) and, where `output` is
+ * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
+int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
+
+/* ---- memory that fails ---------------------------------------------------------------------- */
+
+/* Counts what a context does to its allocator. Zero it, set `fail_at`, make the context. */
+typedef struct test_memory {
+    int64_t calls;   /* of allocate */
+    int64_t fail_at; /* the call, counted from 1, that returns NULL; 0: none */
+    int64_t live;    /* blocks not yet released */
+    size_t bytes;    /* in them */
+} test_memory;
+
+/* The allocator over `m`. It fails the test where a block comes back with another size. */
+dt_allocator test_allocator(test_memory *m);
+
+/* Runs `scenario` on a fresh context (threads 2) over and over, with allocation 1, 2, 3, ... failing,
+ * until it ends without reaching the one that fails. Each run must return DT_ERR_NOMEM with a
+ * message and leave no block behind; the last must return DT_OK. Returns the number of runs. The
+ * scenario frees what it made, not the context. */
+int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
+
+/* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc): the
+ * n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything that
+ * may not fail, such as an assertion or a parallel region. A context's default allocator does not
+ * pass here. */
+void test_malloc_fail_at(int64_t n);
+
+/* Calls of this thread since test_malloc_fail_at. */
+int64_t test_malloc_calls(void);
+
+/* False under a sanitizer, which has a malloc of its own: then nothing fails. */
+bool test_malloc_can_fail(void);
+
+/* ---- closeness -------------------------------------------------------------------------------- */
+
+/* |a - b| <= absolute + relative * |b|; NaN is near NaN, an infinity near itself. */
+bool test_near(double a, double b, double absolute, double relative);
+
+/* The first index where a[i] is not near b[i]; -1 where all are. */
+int64_t test_first_far_f32(const float *a, const float *b, int64_t n, double absolute,
+                           double relative);
+int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double absolute,
+                           double relative);
+
+#define TEST_NEAR(a, b, absolute, relative)                                                        \
+    ck_assert_msg(test_near(a, b, absolute, relative), "%s = %.17g, %s = %.17g", #a, (double)(a),  \
+                  #b, (double)(b))
+
+/* A call that must give DT_OK; the message of `ctx` is shown where it does not. */
+#define TEST_OK(ctx, call)                                                                         \
+    do {                                                                                           \
+        const dt_status test_status_ = (call);                                                     \
+        ck_assert_msg(test_status_ == DT_OK, "%s: %s: %s", #call, dt_status_name(test_status_),    \
+                      (ctx) == NULL ? "" : dt_error(ctx));                                         \
+    } while (0)
+
+/* A call that must fail with `code` and a message that contains `text`. */
+#define TEST_FAILS(ctx, code, text, call)                                                          \
+    do {                                                                                           \
+        const dt_status test_status_ = (call);                                                     \
+        ck_assert_msg(test_status_ == (code), "%s gave %s, not %s", #call,                         \
+                      dt_status_name(test_status_), #code);                                        \
+        ck_assert_msg(strstr(dt_error(ctx), text) != NULL, "%s: the message is \"%s\"", #call,     \
+                      dt_error(ctx));                                                              \
+    } while (0)
+
+/* Of the runner: before and after all suites. */
+void test_begin(void);
+void test_end(void);
 
 #endif

@@ -1,0 +1,236 @@
+/* The suites' helpers: paths, folders, whole files, shell commands, a counting allocator, closeness.
+ * The runner makes one folder before it forks tests; all others lie in it, so that even a test that
+ * crashes leaves nothing behind. */
+#define _XOPEN_SOURCE 700 /* nftw */
+#include "testing.h"
+
+#include <ftw.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char root[TEST_PATH];
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+bool test_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+void test_join(char path[TEST_PATH], const char *folder, const char *name)
+{
+    char joined[TEST_PATH];
+    const int length = snprintf(joined, sizeof joined, "%s/%s", folder, name);
+    ck_assert_msg(length >= 0 && length < TEST_PATH, "too long a path: %s/%s", folder, name);
+    memcpy(path, joined, (size_t)length + 1);
+}
+
+static const char *shared_folder(void)
+{
+    const char *folder = getenv("DETENT_SHARED");
+    return folder != NULL && folder[0] != '\0' ? folder : DETENT_SOURCE_DIR "/../shared";
+}
+
+static bool found(const char *path, const char *name)
+{
+    if (test_file_exists(path)) return true;
+    fprintf(stderr, "skipped: %s is not here\n", name);
+    return false;
+}
+
+bool test_golden(char path[TEST_PATH], const char *name)
+{
+    test_join(path, shared_folder(), "golden");
+    test_join(path, path, name);
+    if (test_file_exists(path)) return true;
+    test_join(path, DETENT_SOURCE_DIR "/tests/golden", name);
+    return found(path, name);
+}
+
+bool test_shared(char path[TEST_PATH], const char *name)
+{
+    test_join(path, shared_folder(), name);
+    return found(path, name);
+}
+
+void test_folder(char path[TEST_PATH])
+{
+    test_join(path, root, "XXXXXX");
+    ck_assert_msg(mkdtemp(path) != NULL, "cannot make a folder in %s", root);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *place)
+{
+    (void)info;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+void test_begin(void)
+{
+    const char *base = getenv("TMPDIR");
+    if (base == NULL || base[0] == '\0') base = "/tmp";
+    const int length = snprintf(root, sizeof root, "%s/detent-test-XXXXXX", base);
+    if (length >= TEST_PATH || mkdtemp(root) == NULL) {
+        perror(root);
+        exit(2);
+    }
+}
+
+void test_end(void) { nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
+static char *read_all(FILE *f, size_t *size)
+{
+    size_t used = 0, room = 4096;
+    char *data = malloc(room);
+    while (data != NULL) {
+        used += fread(data + used, 1, room - used - 1, f);
+        if (used < room - 1) break;
+        room *= 2;
+        data = realloc(data, room);
+    }
+    ck_assert_ptr_nonnull(data);
+    data[used] = '\0';
+    if (size != NULL) *size = used;
+    return data;
+}
+
+char *test_read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "cannot read %s", path);
+    char *data = read_all(f, size);
+    fclose(f);
+    return data;
+}
+
+void test_write_file(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_msg(f != NULL, "cannot write %s", path);
+    ck_assert_uint_eq(fwrite(data, 1, size, f), size);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+void test_write_text(const char *path, const char *text)
+{
+    test_write_file(path, text, strlen(text));
+}
+
+int test_shell(char **output, const char *format, ...)
+{
+    char command[4 * TEST_PATH];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    ck_assert_int_lt(length, (int)sizeof command);
+    fflush(NULL);
+    FILE *f = popen(command, "r");
+    ck_assert_ptr_nonnull(f);
+    char *text = read_all(f, NULL);
+    const int status = pclose(f);
+    if (output != NULL) {
+        *output = text;
+    } else {
+        free(text);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- memory that fails ---------------------------------------------------------------------- */
+
+/* Before each block: what release must be told. */
+typedef struct front {
+    void *start;
+    size_t bytes;
+} front;
+
+static void *counted_allocate(void *user, size_t bytes, size_t alignment)
+{
+    test_memory *m = user;
+    if (++m->calls == m->fail_at) return NULL;
+    const size_t before = alignment > sizeof(front) ? alignment : sizeof(front);
+    void *start = NULL;
+    if (posix_memalign(&start, alignment, before + bytes) != 0) return NULL;
+    char *block = (char *)start + before;
+    const front f = { start, bytes };
+    memcpy(block - sizeof f, &f, sizeof f);
+    m->live++;
+    m->bytes += bytes;
+    return block;
+}
+
+static void counted_release(void *user, void *pointer, size_t bytes)
+{
+    test_memory *m = user;
+    front f;
+    memcpy(&f, (char *)pointer - sizeof f, sizeof f);
+    ck_assert_msg(f.bytes == bytes, "a block of %zu bytes released as %zu", f.bytes, bytes);
+    m->live--;
+    m->bytes -= bytes;
+    free(f.start);
+}
+
+dt_allocator test_allocator(test_memory *m)
+{
+    return (dt_allocator){ counted_allocate, counted_release, m };
+}
+
+int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+{
+    for (int64_t run = 1;; run++) {
+        test_memory m = { .fail_at = run };
+        dt_ctx_options options = dt_ctx_defaults();
+        options.allocator = test_allocator(&m);
+        options.threads = 2;
+        dt_ctx *ctx = NULL;
+        dt_status status = dt_ctx_create(&ctx, &options);
+        if (status == DT_OK) {
+            status = scenario(ctx, user);
+            ck_assert_msg(status == DT_OK || dt_error(ctx)[0] != '\0', "run %lld: no message",
+                          (long long)run);
+            if (m.calls < run) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
+            dt_ctx_free(ctx);
+        }
+        ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)run, (long long)m.live);
+        if (m.calls < run) return run;
+        ck_assert_msg(status == DT_ERR_NOMEM, "allocation %lld failed and gave %s", (long long)run,
+                      dt_status_name(status));
+    }
+}
+
+/* ---- closeness -------------------------------------------------------------------------------- */
+
+bool test_near(double a, double b, double absolute, double relative)
+{
+    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+    if (isinf(a) || isinf(b)) return a == b;
+    return fabs(a - b) <= absolute + relative * fabs(b);
+}
+
+int64_t test_first_far_f32(const float *a, const float *b, int64_t n, double absolute,
+                           double relative)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!test_near((double)a[i], (double)b[i], absolute, relative)) return i;
+    }
+    return -1;
+}
+
+int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double absolute,
+                           double relative)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!test_near(a[i], b[i], absolute, relative)) return i;
+    }
+    return -1;
+}
