@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #define DT_MAX_LIST 32
+#define DT_NO_LIMIT 1e300 /* `most` where only `least` binds */
 
 /* Lists hold their elements, so options are plain values that can be copied. */
 typedef struct dt_ints {
@@ -43,7 +44,7 @@ typedef struct dt_key {
     const char *name;     /* NULL ends a table */
     dt_key_type type;
     size_t offset;        /* of the field in the options struct */
-    double least, most;   /* closed range of a number or of a list's elements; both 0: no bounds */
+    double least, most;   /* closed range of a number or of a list's numbers; both 0: no bounds */
     const char *fallback; /* the default as recipe text; NULL: zero, or absent; "!" : required */
     const char *const *choices; /* of a CHOICE, ended by NULL */
     const struct dt_key *keys;  /* of a MAP or LIST */
@@ -51,6 +52,8 @@ typedef struct dt_key {
     size_t size;          /* LIST: bytes of one element */
     size_t count;         /* LIST: offset of the number of elements */
     ptrdiff_t given;      /* where a bool says whether the key was given; 0: nowhere */
+    int fewest;           /* elements that a list must have */
+    int multiple;         /* an INT must be a multiple of it; 0: any */
 } dt_key;
 
 #ifdef __cplusplus

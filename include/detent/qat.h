@@ -31,9 +31,6 @@ typedef struct dt_quant {
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
 } dt_quant;
 
-extern DT_API const dt_key dt_weight_quant_keys[];     /* int4 symmetric group 32 */
-extern DT_API const dt_key dt_activation_quant_keys[]; /* int8 asymmetric per token */
-
 /* The defaults of weights and of activations. */
 DT_API dt_quant dt_weight_quant_defaults(void);
 DT_API dt_quant dt_activation_quant_defaults(void);
@@ -71,8 +68,15 @@ typedef struct dt_quant_patch {
     dt_quant quant;
     bool has_rule, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
         has_unsigned;
-    bool off, has_off; /* `quantize: false`: this operand stays float */
+    bool quantize, has_quantize; /* false: this operand stays float */
 } dt_quant_patch;
+
+/* Both describe a dt_quant_patch: a key that is not given stays as the preset says. */
+extern DT_API const dt_key dt_weight_quant_keys[];
+extern DT_API const dt_key dt_activation_quant_keys[];
+
+/* *base with every key that `patch` gives. */
+DT_API void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch);
 
 /* `match` is a glob over the whole path (`*` crosses dots); it selects a module and all quantizable
  * modules below it. The last matching rule wins, key by key. */
@@ -95,6 +99,9 @@ typedef struct dt_qat_options {
 extern DT_API const dt_key dt_qat_keys[];
 
 DT_API dt_qat_options dt_qat_defaults(void);
+
+/* What a preset says of weights and of activations; false where activations stay float. */
+DT_API bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation);
 
 /* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
  * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that

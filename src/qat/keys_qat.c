@@ -1,0 +1,137 @@
+/* The keys of `qat` in a recipe, its presets, and how a patch changes a scheme. */
+#include "core/core.h"
+
+#include <detent/qat.h>
+
+static const char *const rule_names[] = { "symmetric", "symmetric_no_clip", "asymmetric", "q4_0",
+                                          NULL };
+static const char *const granularity_names[] = { "tensor", "channel", "group", "token", "sample",
+                                                 NULL };
+static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
+static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
+static const char *const preset_names[] = { "int8-dynamic-int4-weight", "int4-weight",
+                                            "int8-dynamic-int8-weight", NULL };
+static const char *const forward_names[] = { "integer", "simulated", NULL };
+
+#define PATCH(field, flag)                                                                         \
+    .offset = offsetof(dt_quant_patch, field), .given = offsetof(dt_quant_patch, flag)
+
+/* Keys that weights and activations share, in the order in which people read them. */
+#define QUANTIZE                                                                                   \
+    { "quantize", DT_KEY_BOOL, PATCH(quantize, has_quantize),                                      \
+      .text = "false: this operand stays float" }
+#define RULE                                                                                       \
+    { "rule", DT_KEY_CHOICE, PATCH(quant.rule, has_rule), .choices = rule_names,                   \
+      .text = "how scale and zero point follow from a block's values" }
+#define BITS                                                                                       \
+    { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 2, .most = 8,                      \
+      .text = "bits of a code" }
+#define GRANULARITY(words)                                                                         \
+    { "granularity", DT_KEY_CHOICE, PATCH(quant.granularity, has_granularity),                     \
+      .choices = granularity_names, .text = words }
+#define SCALE_DTYPE                                                                                \
+    { "scale_dtype", DT_KEY_CHOICE, PATCH(quant.scale_dtype, has_scale_dtype),                     \
+      .choices = scale_names, .text = "what scales are rounded to, in training too" }
+#define STE                                                                                        \
+    { "ste", DT_KEY_CHOICE, PATCH(quant.ste, has_ste), .choices = ste_names,                       \
+      .text = "straight-through gradient: everywhere, or only where no code was clipped" }
+#define UNSIGNED                                                                                   \
+    { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
+      .text = "codes from 0 in place of codes around 0; rule asymmetric only" }
+
+const dt_key dt_weight_quant_keys[] = {
+    QUANTIZE,
+    RULE,
+    BITS,
+    GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
+    { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
+      .most = 1 << 30, .multiple = 8,
+      .text = "weights of a group, a multiple of 8; longer than the row: the row" },
+    SCALE_DTYPE,
+    STE,
+    UNSIGNED,
+    { 0 },
+};
+
+const dt_key dt_activation_quant_keys[] = {
+    QUANTIZE,
+    RULE,
+    BITS,
+    GRANULARITY("which values share a scale: all, a token's (the last dimension), or a sample's"),
+    SCALE_DTYPE,
+    STE,
+    UNSIGNED,
+    { 0 },
+};
+
+static const dt_key rule_keys[] = {
+    { "match", DT_KEY_STRING, .offset = offsetof(dt_qat_rule, match), .fallback = "!",
+      .text = "glob over module paths, * crosses dots; it selects what lies below too" },
+    { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
+      .given = offsetof(dt_qat_rule, has_skip), .text = "true: these modules stay float" },
+    { "weight", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, weight), .keys = dt_weight_quant_keys,
+      .text = "changes to the weights' scheme" },
+    { "activation", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, activation),
+      .keys = dt_activation_quant_keys, .text = "changes to the activations' scheme" },
+    { 0 },
+};
+
+#define AT(field) .offset = offsetof(dt_qat_options, field)
+
+const dt_key dt_qat_keys[] = {
+    { "preset", DT_KEY_CHOICE, AT(preset), .choices = preset_names,
+      .fallback = "int8-dynamic-int4-weight",
+      .text = "the schemes that `weight`, `activation` and `rules` start from" },
+    { "weight", DT_KEY_MAP, AT(weight), .keys = dt_weight_quant_keys,
+      .text = "changes to the preset's weight scheme" },
+    { "activation", DT_KEY_MAP, AT(activation), .keys = dt_activation_quant_keys,
+      .text = "changes to the preset's activation scheme" },
+    { "start_step", DT_KEY_INT, AT(start_step), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates in float before fake quantization is enabled" },
+    { "forward", DT_KEY_CHOICE, AT(forward), .choices = forward_names, .fallback = "integer",
+      .text = "multiply codes, as the converted model does, or their fp32 images" },
+    { "rules", DT_KEY_LIST, AT(rules), .most = DT_MAX_RULES, .keys = rule_keys,
+      .size = sizeof(dt_qat_rule), .count = offsetof(dt_qat_options, n_rules),
+      .text = "exceptions by module path; the last that matches wins, key by key" },
+    { 0 },
+};
+
+dt_quant dt_weight_quant_defaults(void)
+{
+    return (dt_quant){ .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP,
+                       .group_size = 32 };
+}
+
+dt_quant dt_activation_quant_defaults(void)
+{
+    return (dt_quant){ .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN,
+                       .activation = true };
+}
+
+dt_qat_options dt_qat_defaults(void)
+{
+    return (dt_qat_options){ .given = true, .preset = DT_INT8_DYNAMIC_INT4_WEIGHT };
+}
+
+bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
+{
+    *weight = dt_weight_quant_defaults();
+    *activation = dt_activation_quant_defaults();
+    if (preset == DT_INT8_DYNAMIC_INT8_WEIGHT) {
+        weight->bits = 8;
+        weight->granularity = DT_PER_CHANNEL;
+    }
+    return preset != DT_INT4_WEIGHT;
+}
+
+void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch)
+{
+    const dt_quant *q = &patch->quant;
+    if (patch->has_rule) base->rule = q->rule;
+    if (patch->has_bits) base->bits = q->bits;
+    if (patch->has_granularity) base->granularity = q->granularity;
+    if (patch->has_group_size) base->group_size = q->group_size;
+    if (patch->has_scale_dtype) base->scale_dtype = q->scale_dtype;
+    if (patch->has_ste) base->ste = q->ste;
+    if (patch->has_unsigned) base->is_unsigned = q->is_unsigned;
+}
