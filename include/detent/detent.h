@@ -229,6 +229,10 @@ DT_API dt_ctx *dt_tape_ctx(const dt_tape *t);
  * for a backward pass. */
 DT_API bool dt_no_grad(dt_tape *t, bool on);
 
+/* Watches every result (true) or not: the first op that gives NaN or infinity stops the tape with
+ * NUMERIC naming it. Costs a pass over every result. Returns what it was. */
+DT_API bool dt_tape_watch(dt_tape *t, bool on);
+
 /* Runs the recorded pass backward from `loss`, adding d loss / d leaf to the gradient of every leaf
  * that requires one. `dloss` NULL means 1 and wants a `loss` of one element; otherwise it has the
  * shape of `loss`. What the tape kept is freed on the way. Errors: the tape's own error; ARG (loss
