@@ -196,10 +196,11 @@ DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 DT_API dt_status dt_set_requires_grad(dt_tensor *x, bool on);
 DT_API bool dt_requires_grad(const dt_tensor *x); /* set by hand, or because an input requires it */
 
-/* The gradient of a leaf, lent; NULL while there is none (none yet, or marked empty). */
+/* The gradient of a leaf, lent until dt_grad_clear; NULL while there is none. */
 DT_API dt_tensor *dt_grad(const dt_tensor *x);
 
-/* Marks the gradient of `x` empty: the next backward overwrites it. */
+/* Empties the gradient slot of `x`: the next backward's first contribution becomes the gradient. Its
+ * memory waits in the pool, where the forward pass can use it. */
 DT_API void dt_grad_clear(dt_tensor *x);
 
 /* ---- tape --------------------------------------------------------------------------------- */

@@ -40,33 +40,25 @@ size_t dt_describe(const dt_tensor *x, char *text, size_t size)
     return dt__kind_of(x)->print(x, text, size);
 }
 
-/* The first contribution becomes the gradient; into a slot marked empty it moves its storage, so
- * that a handle from dt_grad stays good. */
+/* The first contribution becomes the gradient, without a copy. */
 dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
 {
     if (x->grad == NULL) {
         x->grad = d;
-        x->grad_empty = false;
         return DT_OK;
     }
-    if (x->grad_empty) {
-        dt__storage_release(x->grad->storage);
-        x->grad->storage = d->storage;
-        d->storage = NULL;
-        x->grad_empty = false;
-    } else {
-        t->ctx->kernels[x->dtype]->add_into(d->count, dt__data(d), dt__data_mut(x->grad));
-        x->grad->storage->version++;
-    }
+    t->ctx->kernels[x->dtype]->add_into(d->count, dt__data(d), dt__data_mut(x->grad));
+    x->grad->storage->version++;
     dt_tensor_free(d);
     return DT_OK;
 }
 
-dt_tensor *dt_grad(const dt_tensor *x) { return x->grad_empty ? NULL : x->grad; }
+dt_tensor *dt_grad(const dt_tensor *x) { return x->grad; }
 
 void dt_grad_clear(dt_tensor *x)
 {
-    if (x->grad != NULL) x->grad_empty = true;
+    dt_tensor_free(x->grad);
+    x->grad = NULL;
 }
 
 dt_status dt_set_requires_grad(dt_tensor *x, bool on)

@@ -39,7 +39,6 @@ struct dt_tensor {
     int scope;       /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
-    bool grad_empty;
     dt_tensor *grad;
     uint64_t seen_version; /* of a tape's saved alias: the version when it was saved */
     bool counted;          /* of a tape's saved alias: it stands in its storage's `needed` */
