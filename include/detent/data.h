@@ -14,13 +14,13 @@ extern "C" {
 typedef struct dt_dataset dt_dataset;
 
 DT_API void dt_dataset_free(dt_dataset *d); /* NULL is allowed */
-DT_API int64_t dt_dataset_count(const dt_dataset *d);
-DT_API int64_t dt_dataset_height(const dt_dataset *d);
-DT_API int64_t dt_dataset_width(const dt_dataset *d);
+DT_API int64_t dt_dataset_count(const dt_dataset *d);   /* images */
+DT_API int64_t dt_dataset_height(const dt_dataset *d);  /* of an image, in pixels */
+DT_API int64_t dt_dataset_width(const dt_dataset *d);   /* of an image, in pixels */
 DT_API int64_t dt_dataset_classes(const dt_dataset *d); /* largest label + 1, or as declared */
 /* Image i, lent: height * width bytes. */
 DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
-DT_API int dt_dataset_label(const dt_dataset *d, int64_t i);
+DT_API int dt_dataset_label(const dt_dataset *d, int64_t i); /* of image i */
 
 /* Reads IDX files, plain or gzip: images u8 of rank 3, labels u8 of rank 1. `classes` 0: found from
  * the labels; else a label outside is an error. Errors, naming the file and what would be right:
@@ -83,7 +83,7 @@ DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *
                                   dt_loader **out);
 DT_API void dt_loader_free(dt_loader *l); /* NULL is allowed */
 DT_API int64_t dt_loader_batches(const dt_loader *l); /* in an epoch */
-DT_API dt_position dt_loader_position(const dt_loader *l);
+DT_API dt_position dt_loader_position(const dt_loader *l); /* of the next batch */
 /* ARG where no such batch exists. */
 DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
 /* The next batch: *x f32 [batch, height, width], *labels i32 [batch], both lent by the loader until

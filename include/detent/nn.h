@@ -32,8 +32,8 @@ DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_
 /* Frees the module, its children, and its hold on parameters and buffers. NULL is allowed. */
 DT_API void dt_module_free(dt_module *m);
 DT_API void *dt_module_state(dt_module *m);                   /* lent */
-DT_API const dt_module_type *dt_module_type_of(const dt_module *m);
-DT_API dt_ctx *dt_module_ctx(const dt_module *m);
+DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
+DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made with */
 
 /* Takes ownership of `child` (also on an error, where it is freed). `name` may not be empty, hold a
  * dot, or be taken. NULL child: the error of the call that made it is returned. */
@@ -65,7 +65,7 @@ DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, vo
 DT_API int64_t dt_param_count(dt_module *m);
 /* Training mode (dropout drops, batch norm uses the batch) or evaluation, for m and all below. */
 DT_API void dt_train(dt_module *m, bool on);
-DT_API bool dt_is_training(const dt_module *m);
+DT_API bool dt_is_training(const dt_module *m); /* what dt_train set last; true at first */
 /* Marks every gradient empty. */
 DT_API void dt_zero_grad(dt_module *m);
 

@@ -46,7 +46,7 @@ DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr
  * parameter, a tape that still needs a parameter), NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o); /* updates done */
-DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates);
+DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
 /* Each state tensor ("exp_avg", "exp_avg_sq", "momentum") with its parameter's path, for
  * checkpoints; made with zeros first where it does not exist yet. */

@@ -31,9 +31,8 @@ typedef struct dt_quant {
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
 } dt_quant;
 
-/* The defaults of weights and of activations. */
-DT_API dt_quant dt_weight_quant_defaults(void);
-DT_API dt_quant dt_activation_quant_defaults(void);
+DT_API dt_quant dt_weight_quant_defaults(void);     /* the defaults of weights */
+DT_API dt_quant dt_activation_quant_defaults(void); /* the defaults of activations */
 
 /* ---- the FakeQuantTensor ------------------------------------------------------------------- */
 
@@ -44,8 +43,8 @@ DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant,
 /* The tensor inside: the fp32 master of a FakeQuantTensor (to read, or to write: codes follow), x
  * itself for a plain tensor, NULL with STATE for a converted one. Lent. */
 DT_API dt_tensor *dt_inner(dt_tensor *x);
-DT_API bool dt_is_fake_quant(const dt_tensor *x);
-DT_API bool dt_is_packed(const dt_tensor *x);
+DT_API bool dt_is_fake_quant(const dt_tensor *x); /* prepared, enabled or not */
+DT_API bool dt_is_packed(const dt_tensor *x);     /* converted */
 /* Turns fake quantization of one parameter on or off. STATE unless it is a FakeQuantTensor. */
 DT_API dt_status dt_fake_quant_enable(dt_tensor *x, bool on);
 
@@ -98,6 +97,7 @@ typedef struct dt_qat_options {
 
 extern DT_API const dt_key dt_qat_keys[];
 
+/* The defaults of dt_prepare. */
 DT_API dt_qat_options dt_qat_defaults(void);
 
 /* What a preset says of weights and of activations; false where activations stay float. */
@@ -110,8 +110,8 @@ DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
-DT_API bool dt_is_prepared(dt_module *m);
-DT_API bool dt_is_converted(dt_module *m);
+DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
+DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
 /* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. NULL: nearest. */
 typedef struct dt_rounder {

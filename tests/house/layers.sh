@@ -1,0 +1,49 @@
+#!/bin/sh
+# layers.sh SOURCE: a folder of src/ includes itself and lower rows of the table of layers, nothing
+# else; the program sees public headers and its own folder; public headers follow the same rows.
+set -eu
+cd "$1"
+find src include -name '*.[ch]' -o -name '*.inc' | sort | xargs awk '
+BEGIN {
+    split("core 0 kernels 1 data 1 autograd 2 ops 3 nn 4 optim 5 qat 5 ptq 6 io 6 train 7 cli 8", a)
+    for (i = 1; i in a; i += 2) rank[a[i]] = a[i + 1]
+    # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
+    # op is, and that is autograd.
+    split("detent 0 keys 0 data 1 ops 2 nn 4 optim 5 qat 5 ptq 6 io 6 train 7 bench 7", a)
+    for (i = 1; i in a; i += 2) public[a[i]] = a[i + 1]
+}
+function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed++ }
+FNR == 1 {
+    files++
+    split(FILENAME, part, "/")
+    own = part[1] == "src" ? part[2] : part[3]
+    if (part[1] == "include") sub(/\.h$/, "", own)
+    table_row = part[1] == "src" ? rank[own] : public[own]
+    known = part[1] == "src" ? own in rank : own in public
+    if (!known) bad("\"" own "\" has no row in the table of layers")
+}
+!known || !/^[ \t]*#[ \t]*include/ { next }
+match($0, /<detent\/[a-z0-9_]+\.h>/) {
+    other = substr($0, RSTART + 8, RLENGTH - 11)
+    if (!(other in public)) bad("<detent/" other ".h> has no row in the table of layers")
+    else if (part[1] == "src" && public[other] > table_row) bad(own " includes detent/" other ".h, a higher layer")
+    else if (part[1] == "include" && public[other] > table_row) bad(own ".h includes " other ".h, a higher layer")
+    next
+}
+match($0, /"[^"]*"/) {
+    target = substr($0, RSTART + 1, RLENGTH - 2)
+    if (part[1] == "include") { bad("a public header includes \"" target "\""); next }
+    slash = index(target, "/")
+    if (own == "cli") {
+        if (slash) bad("the program includes \"" target "\": only <detent/...> and its own folder")
+        next
+    }
+    other = slash ? substr(target, 1, slash - 1) : ""
+    if (other == own) next
+    if (!(other in rank)) bad("\"" target "\" does not name a layer; write \"layer/file.h\"")
+    else if (rank[other] >= table_row) bad(own " includes \"" target "\", which is not a lower layer")
+}
+END {
+    printf "%d files, %d includes that break the layers\n", files, failed
+    exit failed > 0
+}'
