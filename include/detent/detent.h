@@ -196,10 +196,11 @@ DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 DT_API dt_status dt_set_requires_grad(dt_tensor *x, bool on);
 DT_API bool dt_requires_grad(const dt_tensor *x); /* set by hand, or because an input requires it */
 
-/* The gradient of a leaf, lent; NULL while there is none (none yet, or marked empty). */
+/* The gradient of a leaf, lent until dt_grad_clear; NULL while there is none. */
 DT_API dt_tensor *dt_grad(const dt_tensor *x);
 
-/* Marks the gradient of `x` empty: the next backward overwrites it. */
+/* Empties the gradient slot of `x`: the next backward's first contribution becomes the gradient. Its
+ * memory waits in the pool, where the forward pass can use it. */
 DT_API void dt_grad_clear(dt_tensor *x);
 
 /* ---- tape --------------------------------------------------------------------------------- */
@@ -228,6 +229,10 @@ DT_API dt_ctx *dt_tape_ctx(const dt_tape *t);
 /* Turns recording off (true) or on again (false) and returns what it was: evaluation keeps nothing
  * for a backward pass. */
 DT_API bool dt_no_grad(dt_tape *t, bool on);
+
+/* Watches every result (true) or not: the first op that gives NaN or infinity stops the tape with
+ * NUMERIC naming it. Costs a pass over every result. Returns what it was. */
+DT_API bool dt_tape_watch(dt_tape *t, bool on);
 
 /* Runs the recorded pass backward from `loss`, adding d loss / d leaf to the gradient of every leaf
  * that requires one. `dloss` NULL means 1 and wants a `loss` of one element; otherwise it has the

@@ -100,6 +100,11 @@ DT_API dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const in
 DT_API dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
     DT_PRINTF(3, 4);
 
+/* ---- elementwise --------------------------------------------------------------------------- */
+
+/* y = tanh(x) */
+DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);
+
 #ifdef __cplusplus
 }
 #endif

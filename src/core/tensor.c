@@ -44,7 +44,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
     s->ctx = ctx;
     s->bytes = bytes;
     s->version = 0;
-    s->frozen = false;
+    s->frozen = s->image = false;
     s->data = (char *)s + DT__ALIGNMENT;
     dt__ctx_retain(ctx);
     return s;

@@ -13,6 +13,7 @@ typedef struct dt__storage {
     size_t bytes;
     uint64_t version;
     bool frozen; /* writing is STATE */
+    bool image;  /* the quantized image of a wrapper: writing is STATE */
     void *data;  /* aligned to 64 */
 } dt__storage;
 
@@ -35,13 +36,12 @@ struct dt_tensor {
     void (*drop_ext)(dt_tensor *); /* frees ext with the handle */
     dt__attachment *attached;
     dt_tape *tape;   /* who lent it; NULL: a leaf that somebody owns */
-    uint64_t serial; /* of the tape's pass, so that a stale handle is noticed */
     int scope;       /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
-    bool grad_empty;
     dt_tensor *grad;
     uint64_t seen_version; /* of a tape's saved alias: the version when it was saved */
+    bool counted;          /* of a tape's saved alias: it stands in its storage's `needed` */
     const char *name;      /* for messages; lent by the module; NULL where unknown */
 };
 

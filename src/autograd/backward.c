@@ -1,0 +1,148 @@
+/* Backward: the records in reverse order. Each op writes the gradients of its operands' values, each
+ * kind takes them where they belong. What a record held is freed as soon as it has run. */
+#include "autograd/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static dt_status check_versions(const dt_call *c)
+{
+    for (int i = 0; i < c->n_in + c->n_out; i++) {
+        const dt_tensor *x = i < c->n_in ? c->arg[i] : c->out[i - c->n_in];
+        if (x->storage == NULL || x->storage->version == x->seen_version) continue;
+        const char *name = i < c->n_in ? c->op->in_name[i] : "its result";
+        return dt_refuse(c, DT_ERR_STATE,
+                         "%s%s%s was written since it was recorded (version %llu, now %llu)",
+                         name != NULL ? name : "an operand", x->name != NULL ? " " : "",
+                         x->name != NULL ? x->name : "", (unsigned long long)x->seen_version,
+                         (unsigned long long)x->storage->version);
+    }
+    return DT_OK;
+}
+
+static void free_all(dt_tensor **dx, int n)
+{
+    for (int i = 0; i < n; i++) dt_tensor_free(dx[i]);
+}
+
+static dt_status make_gradients(const dt_call *c, dt_tensor **dx)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        if (!c->wants[i]) continue;
+        const dt_tensor *x = c->arg[i];
+        DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, &dx[i]));
+    }
+    return DT_OK;
+}
+
+static dt_status watch(const dt_call *c, dt_tensor *const *dx)
+{
+    for (int i = 0; i < c->n_in && c->tape->watching; i++) {
+        if (dx[i] == NULL) continue;
+        int64_t bad;
+        c->kernels->first_nonfinite(dx[i]->count, dt__data(dx[i]), &bad);
+        if (bad >= 0) {
+            return dt_refuse(c, DT_ERR_NUMERIC, "the gradient of %s is not finite at element %lld",
+                             c->op->in_name[i] != NULL ? c->op->in_name[i] : "an operand",
+                             (long long)bad);
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status pull_back(dt__record *r, dt_tensor **dx)
+{
+    dt_call *c = &r->call;
+    for (int i = 0; i < c->n_in; i++) {
+        if (dx[i] == NULL) continue;
+        dt_tensor *d = dx[i];
+        dx[i] = NULL;
+        DT__TRY(dt__kind_of(c->in[i])->pullback(c->tape, c->in[i], d, r->pull[i]));
+    }
+    return DT_OK;
+}
+
+static dt_status differentiate(dt__record *r, const dt_tensor *dy)
+{
+    dt_call *c = &r->call;
+    dt_tensor *dx[DT_MAX_IN] = { NULL };
+    dt_status s = check_versions(c);
+    if (s == DT_OK) s = make_gradients(c, dx);
+    if (s == DT_OK && c->op->scratch != NULL) {
+        c->scratch = dt__alloc(c->ctx, c->op->scratch(c));
+        if (c->scratch == NULL) s = DT_ERR_NOMEM;
+    }
+    if (s == DT_OK) {
+        const int threads = dt__threads_enter(c->ctx);
+        c->op->backward(c, dy, dx);
+        s = watch(c, dx);
+        if (s == DT_OK) s = pull_back(r, dx);
+        dt__threads_leave(threads);
+    }
+    dt__release(c->ctx, c->scratch);
+    c->scratch = NULL;
+    free_all(dx, c->n_in);
+    return s;
+}
+
+static void drop_gradient(dt_tensor *x)
+{
+    dt_tensor_free(x->grad);
+    x->grad = NULL;
+}
+
+static dt_status run(dt_tape *t)
+{
+    dt_status s = DT_OK;
+    while (t->n_records > 0) {
+        dt__record *r = t->records[--t->n_records];
+        dt_tensor *y = r->result[0];
+        if (y->grad != NULL && s == DT_OK) s = differentiate(r, y->grad);
+        drop_gradient(y);
+        dt__record_free(t->ctx, r);
+    }
+    return s;
+}
+
+static dt_status seed(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
+{
+    if (dloss == NULL && loss->count != 1) {
+        return dt_fail(t->ctx, DT_ERR_ARG,
+                       "backward: the loss has %lld elements; give dloss, or reduce it to one",
+                       (long long)loss->count);
+    }
+    if (dloss != NULL && (!dt__same_dims(loss, dloss) || dloss->dtype != loss->dtype ||
+                          dloss->storage == NULL || dloss->kind != NULL)) {
+        return dt_fail(t->ctx, DT_ERR_SHAPE, "backward: dloss must be a plain tensor like the loss");
+    }
+    drop_gradient(loss);
+    dt_tensor *d;
+    DT__TRY(dt__tensor_create_raw(t->ctx, loss->dtype, loss->rank, loss->dims, &d));
+    loss->grad = d;
+    if (dloss == NULL) return dt_fill(d, 1.0);
+    dt__copy_tensor(dloss, d);
+    return DT_OK;
+}
+
+dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
+{
+    if (t->status != DT_OK) return t->status;
+    if (t->spent) {
+        return dt_tape_fail(t, DT_ERR_STATE,
+                            "backward: it has already run on this tape and freed what it kept; "
+                            "dt_tape_reset and record a new forward pass");
+    }
+    if (loss == NULL || loss->tape != t) {
+        return dt_tape_fail(t, DT_ERR_ARG, "backward: the loss is no result of this tape");
+    }
+    if (!loss->requires_grad) {
+        return dt_tape_fail(t, DT_ERR_ARG,
+                            "backward: no leaf that requires a gradient leads to the loss");
+    }
+    dt_status s = seed(t, loss, dloss);
+    if (s == DT_OK) {
+        t->spent = true;
+        s = run(t);
+    }
+    return dt__tape_adopt(t, s);
+}

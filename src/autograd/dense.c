@@ -1,0 +1,105 @@
+/* The dense kind: the tensor is its own value, and gradients add up in its slot. And what handles say
+ * of themselves. */
+#include "autograd/kind.h"
+#include "autograd/tape.h"
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **codes)
+{
+    (void)t;
+    *codes = NULL;
+    dt__retain(x);
+    *dense = x;
+    return DT_OK;
+}
+
+static dt_tensor *inner(dt_tensor *x) { return x; }
+
+static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes)
+{
+    (void)codes;
+    return dt__accumulate(t, x, dvalue);
+}
+
+static size_t print(const dt_tensor *x, char *text, size_t size)
+{
+    char dims[160];
+    return (size_t)snprintf(text, size, "%s%s", dt_dtype_name(x->dtype),
+                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+}
+
+const dt__kind dt__dense = {
+    .name = "dense", .value = value, .inner = inner, .pullback = pullback, .print = print,
+};
+
+size_t dt_describe(const dt_tensor *x, char *text, size_t size)
+{
+    return dt__kind_of(x)->print(x, text, size);
+}
+
+/* The first contribution becomes the gradient, without a copy. */
+dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
+{
+    if (x->grad == NULL) {
+        x->grad = d;
+        return DT_OK;
+    }
+    t->ctx->kernels[x->dtype]->add_into(d->count, dt__data(d), dt__data_mut(x->grad));
+    x->grad->storage->version++;
+    dt_tensor_free(d);
+    return DT_OK;
+}
+
+dt_tensor *dt_grad(const dt_tensor *x) { return x->grad; }
+
+void dt_grad_clear(dt_tensor *x)
+{
+    dt_tensor_free(x->grad);
+    x->grad = NULL;
+}
+
+dt_status dt_set_requires_grad(dt_tensor *x, bool on)
+{
+    if (on && !dt__is_float(x->dtype)) {
+        return dt_fail(x->ctx, DT_ERR_DTYPE, "requires_grad: f32 or f64 wanted, not %s",
+                       dt_dtype_name(x->dtype));
+    }
+    if (x->tape != NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "requires_grad: only a leaf can be told to");
+    }
+    if (on && dt__kind_of(x)->inner == NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "requires_grad: a %s tensor is read-only",
+                       dt__kind_of(x)->name);
+    }
+    x->requires_grad = on;
+    return DT_OK;
+}
+
+void dt__codes_retain(dt__codes *codes) { atomic_fetch_add(&codes->refs, 1); }
+
+void dt__codes_release(dt__codes *codes)
+{
+    if (codes == NULL || atomic_fetch_sub(&codes->refs, 1) != 1) return;
+    dt_ctx *ctx = codes->ctx;
+    dt__release(ctx, codes->u);
+    dt__release(ctx, codes->panels);
+    dt__release(ctx, codes->layout);
+    dt__release(ctx, codes->scale);
+    dt__release(ctx, codes->zero_u);
+    dt__release(ctx, codes->zero);
+    dt__release(ctx, codes->mask);
+    dt__release(ctx, codes);
+    dt__ctx_release(ctx);
+}
+
+void dt__copy_tensor(const dt_tensor *from, dt_tensor *to)
+{
+    dt__copy c = { .rank = from->rank, .x = dt__data(from), .y = dt__data_mut(to) };
+    memcpy(c.dims, from->dims, sizeof c.dims);
+    memcpy(c.x_strides, from->strides, sizeof c.x_strides);
+    memcpy(c.y_strides, to->strides, sizeof c.y_strides);
+    if (from->count > 0) dt__copy_bytes(&c, dt_dtype_size(from->dtype));
+}

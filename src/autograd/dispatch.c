@@ -1,0 +1,390 @@
+/* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks them
+ * and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
+#include "autograd/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *in_name(const dt_call *c, int i)
+{
+    return c->op->in_name[i] != NULL ? c->op->in_name[i] : "operand";
+}
+
+dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
+{
+    char text[DT__MESSAGE_SIZE];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s: ", c->op->name);
+    va_list arguments;
+    va_start(arguments, format);
+    used += (size_t)vsnprintf(text + used, sizeof text - used, format, arguments);
+    va_end(arguments);
+    for (int i = 0; i < c->n_in && used < sizeof text; i++) {
+        char dims[160];
+        const dt_tensor *x = c->in[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s", i == 0 ? " (" : ", ",
+                                 in_name(c, i), dt_dtype_name(x->dtype),
+                                 dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+    }
+    const char *where = c->tape->where;
+    return dt_fail(c->ctx, status, "%s%s%s%s", text, c->n_in > 0 ? ")" : "",
+                   where != NULL ? " in " : "", where != NULL ? where : "");
+}
+
+dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims)
+{
+    dt_tensor *y;
+    const dt_status s = dt__tensor_create_raw(c->ctx, dtype, rank, dims, &y);
+    if (s != DT_OK) return dt_refuse(c, s, "result %d: %s", i, dt_error(c->ctx));
+    c->out[i] = y;
+    if (i >= c->n_out) c->n_out = i + 1;
+    return DT_OK;
+}
+
+/* ---- operands ------------------------------------------------------------------------------ */
+
+static dt_status check_operand(const dt_call *c, int i)
+{
+    const dt_tensor *x = c->in[i];
+    if (x->dropped) {
+        return dt_refuse(c, DT_ERR_STATE, "%s was dropped; dt_keep keeps what a module made",
+                         in_name(c, i));
+    }
+    if (x->tape != NULL && x->tape != c->tape) {
+        return dt_refuse(c, DT_ERR_STATE, "%s was lent by another tape", in_name(c, i));
+    }
+    if (x->dtype == DT_I4) {
+        return dt_refuse(c, DT_ERR_DTYPE, "%s is opaque i4; no op takes it", in_name(c, i));
+    }
+    return DT_OK;
+}
+
+static bool writes(const dt_op *op, int i) { return op->role[i] == DT_WRITE; }
+
+static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)
+{
+    DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, out));
+    dt__copy_tensor(x, *out);
+    return DT_OK;
+}
+
+/* arg[i] by role: the master for WRITE and RAW, else the value; contiguous unless the op copes. */
+static dt_status resolve(dt_call *c, int i, dt__codes **pull)
+{
+    const dt__kind *kind = dt__kind_of(c->in[i]);
+    if (c->op->role[i] == DT_WRITE || c->op->role[i] == DT_RAW) {
+        dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(c->in[i]);
+        if (inner == NULL) {
+            return dt_refuse(c, DT_ERR_STATE, "%s is a %s tensor, which is read-only",
+                             in_name(c, i), kind->name);
+        }
+        dt__retain(inner);
+        c->arg[i] = inner;
+    } else {
+        DT__TRY(kind->value(c->tape, c->in[i], &c->arg[i], pull));
+    }
+    if (c->op->strided || dt_is_contiguous(c->arg[i])) return DT_OK;
+    dt_tensor *copy;
+    DT__TRY(contiguous_copy(c, c->arg[i], &copy));
+    dt_tensor_free(c->arg[i]);
+    c->arg[i] = copy;
+    return DT_OK;
+}
+
+/* Asks CODES operands for codes, and all that gave none for their value. */
+static dt_status resolve_all(dt_call *c, dt__codes **pull)
+{
+    for (int i = 0; i < c->n_in && c->op->forward_codes != NULL; i++) {
+        const dt__kind *kind = dt__kind_of(c->in[i]);
+        if (c->op->role[i] != DT_CODES || kind->codes == NULL) continue;
+        DT__TRY(kind->codes(c->tape, c->in[i], &c->codes[i]));
+        if (c->codes[i] != NULL) c->coded = true;
+    }
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->codes[i] == NULL) {
+            DT__TRY(resolve(c, i, &pull[i]));
+        } else { /* a shape is all there is to see */
+            dt__codes_retain(c->codes[i]);
+            pull[i] = c->codes[i];
+            const dt_tensor *x = c->in[i];
+            DT__TRY(dt__handle_create(c->ctx, x->dtype, x->rank, x->dims, &c->arg[i]));
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status pick_kernels(dt_call *c)
+{
+    dt_dtype real = DT_F32;
+    bool found = false;
+    for (int i = 0; i < c->n_in; i++) {
+        const dt_dtype d = c->in[i]->dtype;
+        if (!dt__is_float(d)) continue;
+        if (found && d != real) {
+            return dt_refuse(c, DT_ERR_DTYPE, "operands mix f32 and f64");
+        }
+        real = d;
+        found = true;
+    }
+    c->kernels = c->ctx->kernels[real];
+    return DT_OK;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static const char *who_needs(const dt_tape *t, const dt__storage *s)
+{
+    for (int64_t r = 0; r < t->n_records; r++) {
+        const dt_call *c = &t->records[r]->call;
+        for (int i = 0; i < c->n_in; i++) {
+            if (c->arg[i] != NULL && c->arg[i]->storage == s) return c->op->name;
+        }
+        for (int i = 0; i < c->n_out; i++) {
+            if (c->out[i] != NULL && c->out[i]->storage == s) return c->op->name;
+        }
+    }
+    return "an op of another tape";
+}
+
+static dt_status check_write(const dt_call *c, int i)
+{
+    dt_tensor *x = dt__kind_of(c->in[i])->inner(c->in[i]);
+    const char *name = x->name != NULL ? x->name : in_name(c, i);
+    if (x->storage->image) {
+        return dt_refuse(c, DT_ERR_STATE, "%s is a view of a quantized image; write dt_inner(w)",
+                         name);
+    }
+    if (x->storage->frozen) return dt_refuse(c, DT_ERR_STATE, "%s belongs to a frozen model", name);
+    if (atomic_load(&x->storage->needed) > 0) {
+        return dt_refuse(c, DT_ERR_STATE, "%s is still needed by a recorded %s", name,
+                         who_needs(c->tape, x->storage));
+    }
+    return DT_OK;
+}
+
+static dt_status begin_writes(dt_call *c)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        if (writes(c->op, i)) DT__TRY(check_write(c, i));
+    }
+    for (int i = 0; i < c->n_in; i++) {
+        if (writes(c->op, i)) dt__kind_of(c->in[i])->inner(c->in[i])->storage->version++;
+    }
+    return DT_OK;
+}
+
+void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows)
+{
+    const dt__kind *kind = dt__kind_of(c->in[i]);
+    if (kind->written != NULL) kind->written(c->in[i], row0, rows);
+}
+
+static void end_writes(dt_call *c)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        if (!writes(c->op, i)) continue;
+        dt_tensor *target = dt__kind_of(c->in[i])->inner(c->in[i]);
+        if (target != c->arg[i]) { /* a strided target got a contiguous stand-in */
+            dt__copy_tensor(c->arg[i], target);
+        }
+        dt__written(c, i, 0, target->rank == 0 ? 1 : target->dims[0]);
+    }
+}
+
+/* ---- recording ----------------------------------------------------------------------------- */
+
+/* Replaces *slot by what backward may see of it: an alias of its value, or its shape. */
+static dt_status save(dt_call *c, dt_tensor **slot, bool value)
+{
+    dt_tensor *kept;
+    if (value) DT__TRY(dt__view(*slot, &kept));
+    else DT__TRY(dt__handle_create(c->ctx, (*slot)->dtype, (*slot)->rank, (*slot)->dims, &kept));
+    if (kept->storage != NULL) {
+        kept->seen_version = kept->storage->version;
+        kept->counted = true;
+        atomic_fetch_add(&kept->storage->needed, 1);
+    }
+    dt_tensor_free(*slot);
+    *slot = kept;
+    return DT_OK;
+}
+
+static dt_status save_all(dt_call *c, dt__record *r)
+{
+    const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
+    for (int i = 0; i < c->n_in; i++) {
+        const bool value = saves->arg[i] == DT_VALUE ||
+                           (saves->arg[i] == DT_SAVE_CODES && c->codes[i] == NULL);
+        DT__TRY(save(c, &c->arg[i], value && c->arg[i]->storage != NULL));
+        if (saves->arg[i] != DT_SAVE_CODES) {
+            dt__codes_release(c->codes[i]);
+            c->codes[i] = NULL;
+        }
+        const dt__kind *kind = dt__kind_of(c->in[i]);
+        if (!c->wants[i] || r->pull[i] == NULL || kind->keeps_codes == NULL ||
+            !kind->keeps_codes(c->in[i], r->pull[i])) {
+            dt__codes_release(r->pull[i]);
+            r->pull[i] = NULL;
+        }
+    }
+    for (int i = 0; i < c->n_out; i++) {
+        dt__retain(c->out[i]); /* the tape's reference stays with r->result */
+        DT__TRY(save(c, &c->out[i], saves->out[i] == DT_VALUE));
+    }
+    return DT_OK;
+}
+
+static dt_status copy_options(dt_call *c)
+{
+    if (c->op->options_size == 0) return DT_OK;
+    void *copy = dt__alloc(c->ctx, c->op->options_size);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    memcpy(copy, c->options, c->op->options_size);
+    c->options = copy;
+    return DT_OK;
+}
+
+/* Frees what a call holds that is not recorded. */
+static void let_go(dt_call *c, dt__codes **pull)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        dt_tensor_free(c->arg[i]);
+        dt__codes_release(c->codes[i]);
+        dt__codes_release(pull[i]);
+    }
+}
+
+/* Moves the call to the tape. On an error everything it held is freed, results excepted. */
+static dt_status record(dt_call *c, dt__codes **pull)
+{
+    if (c->tape->spent) {
+        let_go(c, pull);
+        return dt_refuse(c, DT_ERR_STATE, "backward has run on this tape; dt_tape_reset it first");
+    }
+    dt__record *r = dt__alloc_zero(c->ctx, sizeof *r);
+    if (r == NULL || copy_options(c) != DT_OK) {
+        dt__release(c->ctx, r);
+        let_go(c, pull);
+        return DT_ERR_NOMEM;
+    }
+    memcpy(r->pull, pull, sizeof r->pull);
+    memcpy(r->result, c->out, sizeof r->result);
+    for (int i = 0; i < c->n_in; i++) dt__retain(c->in[i]);
+    c->scratch = NULL;
+    const dt_status saved = save_all(c, r);
+    r->call = *c;
+    memcpy(c->out, r->result, sizeof c->out);
+    dt_status s = saved;
+    if (s == DT_OK) s = dt__tape_record(c->tape, r);
+    if (s != DT_OK) dt__record_free(c->ctx, r);
+    return s;
+}
+
+/* ---- the road ------------------------------------------------------------------------------ */
+
+static dt_status watch(const dt_call *c)
+{
+    for (int i = 0; i < c->n_out; i++) {
+        const dt_tensor *y = c->out[i];
+        if (!dt__is_float(y->dtype) || !dt_is_contiguous(y)) continue;
+        int64_t bad;
+        c->kernels->first_nonfinite(y->count, dt__data(y), &bad);
+        if (bad >= 0) {
+            return dt_refuse(c, DT_ERR_NUMERIC, "the result is not finite at element %lld",
+                             (long long)bad);
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status compute(dt_call *c)
+{
+    DT__TRY(c->op->shape(c));
+    DT__TRY(begin_writes(c));
+    if (c->scratch_bytes > 0) {
+        c->scratch = dt__alloc(c->ctx, c->scratch_bytes);
+        if (c->scratch == NULL) return DT_ERR_NOMEM;
+    }
+    const int threads = dt__threads_enter(c->ctx);
+    if (c->coded) c->op->forward_codes(c);
+    else c->op->forward(c);
+    dt__threads_leave(threads);
+    dt__release(c->ctx, c->scratch);
+    c->scratch = NULL;
+    end_writes(c);
+    return c->tape->watching ? watch(c) : DT_OK;
+}
+
+static dt_status lend_results(dt_call *c)
+{
+    dt_status s = DT_OK;
+    for (int i = 0; i < c->n_out; i++) {
+        if (c->out[i] == NULL) continue;
+        c->out[i]->requires_grad = c->recording && i == 0 && dt__is_float(c->out[i]->dtype);
+        const dt_status lent = dt__tape_lend(c->tape, c->out[i]);
+        if (s == DT_OK) s = lent;
+    }
+    return s;
+}
+
+static void free_results(dt_call *c)
+{
+    for (int i = 0; i < c->n_out; i++) dt_tensor_free(c->out[i]);
+}
+
+static void decide_recording(dt_call *c)
+{
+    for (int i = 0; i < c->n_in && !c->tape->no_grad && c->op->backward != NULL; i++) {
+        c->wants[i] = c->in[i]->requires_grad && !c->op->undifferentiable[i];
+        c->recording = c->recording || c->wants[i];
+    }
+}
+
+static dt_status run(dt_call *c)
+{
+    dt__codes *pull[DT_MAX_IN] = { NULL };
+    for (int i = 0; i < c->n_in; i++) DT__TRY(check_operand(c, i));
+    DT__TRY(pick_kernels(c));
+    decide_recording(c);
+    dt_status s = resolve_all(c, pull);
+    if (s == DT_OK) s = compute(c);
+    if (s == DT_OK && c->recording) {
+        s = record(c, pull);
+    } else {
+        let_go(c, pull);
+    }
+    if (s == DT_OK) return lend_results(c);
+    free_results(c);
+    return s;
+}
+
+static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in)
+{
+    if (n_in < 1 || n_in > DT_MAX_IN) {
+        return dt_fail(t->ctx, DT_ERR_ARG, "%s: %d operands given, 1...%d can be", op->name, n_in,
+                       DT_MAX_IN);
+    }
+    for (int i = 0; i < n_in; i++) {
+        if (in[i] == NULL) {
+            return dt_fail(t->ctx, DT_ERR_ARG, "%s: %s (operand %d) is NULL", op->name,
+                           op->in_name[i] != NULL ? op->in_name[i] : "x", i);
+        }
+    }
+    return DT_OK;
+}
+
+dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
+                    const void *options)
+{
+    if (t == NULL || t->status != DT_OK) return NULL;
+    dt_call c = { .ctx = t->ctx, .tape = t, .op = op, .n_in = n_in };
+    c.options = options != NULL ? options : op->defaults;
+    dt_status s = check_inputs(t, op, in, n_in);
+    if (s == DT_OK) {
+        memcpy(c.in, in, (size_t)n_in * sizeof in[0]);
+        s = run(&c);
+    }
+    if (s == DT_OK) return c.n_out > 0 ? c.out[0] : c.in[0];
+    dt__tape_adopt(t, s);
+    return NULL;
+}

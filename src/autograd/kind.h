@@ -1,0 +1,67 @@
+/* What a kind of tensor is. A kind answers four questions (value, codes, inner, pullback); an op says
+ * what it wants of each operand; dispatch brings the two together, and nothing else decides. */
+#ifndef DT__AUTOGRAD_KIND_H
+#define DT__AUTOGRAD_KIND_H
+
+#include "core/tensor.h"
+
+/* Integer codes of a tensor, as rows of blocks: immutable, reference-counted. The image of element
+ * (r, c) is (q - z) * s with the scale s and zero point z of its block. One of `u` and `panels`
+ * holds the codes. */
+typedef struct dt__codes {
+    atomic_int refs;
+    dt_ctx *ctx;
+    int64_t rows, columns;
+    int64_t group, groups; /* columns of a block (the row's last may be shorter), blocks a row */
+    int bits;
+    bool integer;      /* an integer product may use them */
+    int64_t stride;    /* bytes from one row of `u` to the next, a multiple of 8 */
+    uint8_t *u;        /* activations: [rows][stride], stored code + 128 */
+    void *panels;      /* weights: src/kernels/panels.h */
+    struct dt__panel_layout *layout; /* of `panels` */
+    float *scale;      /* of `u`: [rows][groups]; panels hold their own */
+    int32_t *zero_u;   /* of `u`: [rows][groups], zero point + 128 */
+    int8_t *zero;      /* of `panels`: [rows][groups] stored zero points, or NULL: all 0 */
+    uint8_t *mask;     /* elements inside the code range, bit i%8 of byte i/8; NULL: all pass */
+    int64_t clipped;   /* elements outside the code range */
+} dt__codes;
+
+void dt__codes_retain(dt__codes *codes);
+void dt__codes_release(dt__codes *codes); /* NULL is allowed */
+
+typedef struct dt__kind {
+    const char *name;
+    /* The dense value of x for one call: *dense is the caller's to free. *codes, if codes were made
+     * on the way, is what pullback will get; the caller's to release. */
+    dt_status (*value)(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **codes);
+    /* The codes of x now, the caller's to release; NULL in *codes where it offers none. The function
+     * itself is NULL for kinds that never do. */
+    dt_status (*codes)(dt_tape *t, dt_tensor *x, dt__codes **codes);
+    /* The tensor that in-place ops write and RAW operands read. NULL: the kind is read-only. */
+    dt_tensor *(*inner)(dt_tensor *x);
+    /* Takes the gradient of the value to whom it belongs. Owns `dvalue` and may change it. `codes`
+     * are those that forward used, or NULL. */
+    dt_status (*pullback)(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes);
+    /* Whether pullback needs the codes that forward used. NULL: never. */
+    bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
+    /* Rows row0 ... row0+rows-1 of the inner tensor were written. NULL: nothing to do. */
+    void (*written)(dt_tensor *x, int64_t row0, int64_t rows);
+    /* Makes `copy`, a dense handle with the same shape and storage, the same kind as x. */
+    dt_status (*clone)(dt_tensor *x, dt_tensor *copy);
+    size_t (*print)(const dt_tensor *x, char *text, size_t size);
+} dt__kind;
+
+extern const dt__kind dt__dense;
+static inline const dt__kind *dt__kind_of(const dt_tensor *x)
+{
+    return x->kind != NULL ? x->kind : &dt__dense;
+}
+
+/* Adds d to the gradient slot of x and takes ownership of d. */
+dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d);
+
+/* to = from, element by element: two dense tensors of one dtype and shape, any strides. Raw: no
+ * version is raised. */
+void dt__copy_tensor(const dt_tensor *from, dt_tensor *to);
+
+#endif

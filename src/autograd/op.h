@@ -1,0 +1,104 @@
+/* What a file of src/ops includes: the call, the helpers of shape rules, and the form of cases. */
+#ifndef DT__AUTOGRAD_OP_H
+#define DT__AUTOGRAD_OP_H
+
+#include "autograd/tape.h"
+#include "kernels/kernels.h"
+
+/* The operands of dt__apply: DT__CALL(x, w) or DT__CALL_WITH(&options, x, w). */
+#define DT__COUNT_ARGS(...) ((int)(sizeof((dt_tensor *[]){ __VA_ARGS__ }) / sizeof(dt_tensor *)))
+#define DT__CALL(...) (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), NULL
+#define DT__CALL_WITH(options, ...)                                                                \
+    (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), options
+#define dt__apply dt_apply
+
+/* ---- shape rules --------------------------------------------------------------------------- */
+
+/* The result is like operand i: same dtype and dims. Refuses what is not f32 or f64. */
+dt_status dt__shape_like(dt_call *c, int i);
+/* Result i is a view on operand 0's storage. */
+dt_status dt__result_view(dt_call *c, int i, int rank, const int64_t *dims, const int64_t *strides,
+                          int64_t offset);
+/* dims of a and b broadcast from the right; SHAPE where they do not fit. */
+dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims);
+/* Refusals that many rules share. Each returns DT_OK where all is well. */
+dt_status dt__want_operands(const dt_call *c, int least, int most);
+dt_status dt__want_dtype(const dt_call *c, int i, dt_dtype dtype);
+dt_status dt__want_float(const dt_call *c, int i);
+dt_status dt__want_rank(const dt_call *c, int i, int least, int most);
+/* Operand i has exactly these dims; the message says what they should be. */
+dt_status dt__want_dims(const dt_call *c, int i, int rank, const int64_t *dims);
+/* A dimension, negative counting from the end, of operand i. */
+dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
+/* Every index of an i32 or i64 operand lies in [0, n), or is `ignore`; else ARG naming the first. */
+dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
+
+/* In an in-place op's forward, that goes block by block: rows row0 ... of operand i are written. */
+void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows);
+
+/* Element k of a contiguous i32 or i64 tensor. */
+static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)
+{
+    return x->dtype == DT_I32 ? ((const int32_t *)dt__data(x))[k]
+                              : ((const int64_t *)dt__data(x))[k];
+}
+
+/* Rows and columns of a tensor seen as a matrix of its last dimension. */
+static inline int64_t dt__columns(const dt_tensor *x)
+{
+    return x->rank == 0 ? 1 : x->dims[x->rank - 1];
+}
+static inline int64_t dt__rows(const dt_tensor *x)
+{
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < x->rank; i++) rows *= x->dims[i];
+    return rows;
+}
+
+/* ---- cases: what tests try of an op, written beside it ---------------------------------------- */
+
+#define DT__CASE_IN 5
+#define DT__CASE_VALUES 16
+
+typedef enum dt__layout {
+    DT__PLAIN,
+    DT__TRANSPOSED, /* operand 0 is a transposed view of the same values (last two dimensions) */
+    DT__SLICED      /* every operand is every second row of a larger tensor */
+} dt__layout;
+
+typedef struct dt__case_tensor {
+    int64_t dims[DT_MAX_RANK]; /* extents; `rank` is found from `r`, or as the extents up to the */
+    int r;                     /* last one that is not 0 where r is 0; DT__SCALAR for rank 0 */
+    bool given;                /* values[] are the data; else random by `low`, `high` */
+    double values[DT__CASE_VALUES];
+    double low, high; /* both 0: [-1, 1) */
+    dt_dtype dtype;   /* integers: indices in [low, high) */
+} dt__case_tensor;
+
+#define DT__SCALAR (-1)
+
+typedef struct dt__case {
+    const char *name;
+    dt__case_tensor in[DT__CASE_IN];
+    int n_in; /* 0: as many as have dims or r */
+    const void *options;
+    dt__layout view;
+    double y[DT__CASE_VALUES]; /* expected, where `check_y` */
+    int n_y;                   /* how many */
+    dt_status fails;           /* the expected error; DT_OK: none */
+    const char *says;          /* must occur in the message */
+    bool no_gradcheck;         /* not smooth at these values, or random */
+} dt__case;
+
+typedef struct dt__op_cases {
+    const dt_op *op;
+    const dt__case *cases;
+    int n;
+} dt__op_cases;
+
+/* Ends a file of src/ops: makes the cases known to the tests as dt__cases_of_<name>. */
+#define DT__CASES(op_name, table)                                                                  \
+    extern const dt__op_cases dt__cases_of_##op_name;                                              \
+    const dt__op_cases dt__cases_of_##op_name = { &dt__op_##op_name, table, DT__COUNT_OF(table) };
+
+#endif

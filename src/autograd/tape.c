@@ -1,0 +1,212 @@
+/* The tape's bookkeeping: lending handles, scopes, records, the sticky error. Arrays grow and stay,
+ * so that a step of a known shape allocates nothing. */
+#include "autograd/tape.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+dt_status dt_tape_create(dt_ctx *ctx, dt_tape **out)
+{
+    *out = NULL;
+    DT__TRY(dt__kernels_open(ctx));
+    dt_tape *t = dt__alloc_zero(ctx, sizeof *t);
+    if (t == NULL) return DT_ERR_NOMEM;
+    t->ctx = ctx;
+    dt__ctx_retain(ctx);
+    *out = t;
+    return DT_OK;
+}
+
+void dt_tape_free(dt_tape *t)
+{
+    if (t == NULL) return;
+    dt_tape_reset(t);
+    dt_ctx *ctx = t->ctx;
+    dt__release(ctx, t->lent);
+    dt__release(ctx, t->records);
+    dt__release(ctx, t->scope_start);
+    dt__release(ctx, t);
+    dt__ctx_release(ctx);
+}
+
+void dt_tape_reset(dt_tape *t)
+{
+    while (t->n_records > 0) dt__record_free(t->ctx, t->records[--t->n_records]);
+    while (t->n_lent > 0) {
+        dt_tensor *x = t->lent[--t->n_lent];
+        x->tape = NULL;
+        x->dropped = true;
+        dt_tensor_free(x);
+    }
+    t->status = DT_OK;
+    t->spent = false;
+    t->depth = 0;
+    t->where = NULL;
+}
+
+dt_status dt_tape_status(const dt_tape *t) { return t->status; }
+dt_ctx *dt_tape_ctx(const dt_tape *t) { return t->ctx; }
+
+dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
+{
+    if (t->status != DT_OK) return t->status;
+    va_list arguments;
+    va_start(arguments, format);
+    dt__fail_v(t->ctx, status, format, arguments);
+    va_end(arguments);
+    return dt__tape_adopt(t, status);
+}
+
+dt_status dt__tape_adopt(dt_tape *t, dt_status status)
+{
+    if (t->status == DT_OK) t->status = status;
+    return t->status;
+}
+
+bool dt_no_grad(dt_tape *t, bool on)
+{
+    const bool before = t->no_grad;
+    t->no_grad = on;
+    return before;
+}
+
+bool dt_tape_watch(dt_tape *t, bool on)
+{
+    const bool before = t->watching;
+    t->watching = on;
+    return before;
+}
+
+/* Makes room for one more element of `size` bytes in *array. */
+static dt_status make_room(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t size)
+{
+    if (n < *room) return DT_OK;
+    const int64_t more = *room < 32 ? 32 : *room * 2;
+    void *old;
+    memcpy(&old, array, sizeof old);
+    void *grown = dt__grow(ctx, old, (size_t)n * size, (size_t)more * size);
+    if (grown == NULL) return DT_ERR_NOMEM;
+    memcpy(array, &grown, sizeof grown);
+    *room = more;
+    return DT_OK;
+}
+
+dt_status dt__tape_lend(dt_tape *t, dt_tensor *x)
+{
+    const dt_status s = make_room(t->ctx, &t->lent, t->n_lent, &t->room_lent, sizeof *t->lent);
+    if (s != DT_OK) {
+        dt_tensor_free(x);
+        return s;
+    }
+    x->tape = t;
+    x->scope = t->depth;
+    t->lent[t->n_lent++] = x;
+    return DT_OK;
+}
+
+dt_status dt__tape_record(dt_tape *t, dt__record *r)
+{
+    DT__TRY(make_room(t->ctx, &t->records, t->n_records, &t->room_records, sizeof *t->records));
+    t->records[t->n_records++] = r;
+    return DT_OK;
+}
+
+/* A saved alias counts on its storage, so that in-place ops know that a tape needs it. */
+static void release_saved(dt_tensor *x)
+{
+    if (x == NULL) return;
+    if (x->counted) atomic_fetch_sub(&x->storage->needed, 1);
+    dt_tensor_free(x);
+}
+
+void dt__record_free(dt_ctx *ctx, dt__record *r)
+{
+    dt_call *c = &r->call;
+    for (int i = 0; i < c->n_in; i++) {
+        release_saved(c->arg[i]);
+        dt_tensor_free(c->in[i]);
+        dt__codes_release(c->codes[i]);
+        dt__codes_release(r->pull[i]);
+    }
+    for (int i = 0; i < c->n_out; i++) release_saved(c->out[i]);
+    if (c->op->options_size > 0) dt__release(ctx, (void *)(uintptr_t)c->options);
+    dt__release(ctx, r);
+}
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+static void drop(dt_tensor *x)
+{
+    dt__drop_storage(x);
+    x->dropped = true;
+}
+
+dt_status dt__scope_enter(dt_tape *t)
+{
+    const dt_status s =
+        make_room(t->ctx, &t->scope_start, t->depth, &t->room_scopes, sizeof *t->scope_start);
+    if (s != DT_OK) return dt__tape_adopt(t, s);
+    t->scope_start[t->depth++] = t->n_lent;
+    return DT_OK;
+}
+
+void dt__scope_leave(dt_tape *t, dt_tensor *const *keep, int n)
+{
+    if (t->depth == 0) return;
+    for (int i = 0; i < n; i++) dt_keep(t, keep[i]);
+    for (int64_t i = t->scope_start[t->depth - 1]; i < t->n_lent; i++) {
+        if (t->lent[i]->scope >= t->depth) drop(t->lent[i]);
+    }
+    t->depth--;
+}
+
+void dt_drop(dt_tape *t, dt_tensor *x)
+{
+    if (x != NULL && x->tape == t) drop(x);
+}
+
+dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)
+{
+    if (x != NULL && x->tape == t && x->scope == t->depth && t->depth > 0) x->scope--;
+    return x;
+}
+
+/* ---- handles on the same storage ------------------------------------------------------------ */
+
+static dt_status copy_handle(dt_tensor *x, dt_tensor **out)
+{
+    if (x->dropped) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "alias: the tensor was dropped; dt_keep keeps it");
+    }
+    DT__TRY(dt__view(x, out));
+    if (x->kind == NULL) return DT_OK;
+    const dt_status s = x->kind->clone(x, *out);
+    if (s != DT_OK) dt_tensor_free(*out);
+    return s;
+}
+
+dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
+{
+    if (t->status != DT_OK || x == NULL) return NULL;
+    dt_tensor *y = NULL;
+    dt_status s = copy_handle(x, &y);
+    if (s == DT_OK) s = dt__tape_lend(t, y);
+    if (s == DT_OK) return y;
+    dt__tape_adopt(t, s);
+    return NULL;
+}
+
+dt_status dt_alias(dt_tensor *x, dt_tensor **out)
+{
+    *out = NULL;
+    DT__TRY(copy_handle(x, out));
+    (*out)->requires_grad = x->requires_grad;
+    return DT_OK;
+}
+
+uint64_t dt__tape_draw(dt_tape *t, dt__purpose purpose, uint64_t blocks, uint64_t *key)
+{
+    dt__stream *s = &t->ctx->stream[purpose];
+    *key = s->key;
+    return dt__stream_take(s, blocks);
+}

@@ -1,0 +1,48 @@
+/* The tape: what one forward pass recorded and the handles it lent. */
+#ifndef DT__AUTOGRAD_TAPE_H
+#define DT__AUTOGRAD_TAPE_H
+
+#include "autograd/kind.h"
+
+#include <detent/ops.h>
+
+/* A call that backward will replay. In call.arg and call.out stand only what op->saves says; the
+ * others are shapes without storage, so an op that reads what it did not save is noticed at once. */
+typedef struct dt__record {
+    dt_call call;
+    dt_tensor *result[DT_MAX_OUT]; /* lent handles, for their gradients */
+    dt__codes *pull[DT_MAX_IN];    /* for the kinds' pullback */
+} dt__record;
+
+struct dt_tape {
+    dt_ctx *ctx;
+    dt_status status;
+    bool no_grad;
+    bool spent;    /* backward has run */
+    bool watching; /* every result is checked for NaN and infinity */
+    dt_tensor **lent;
+    int64_t n_lent, room_lent;
+    dt__record **records;
+    int64_t n_records, room_records;
+    int depth;              /* of module scopes */
+    int64_t *scope_start;   /* first handle of each open scope */
+    int64_t room_scopes;
+    const char *where;      /* path of the running module, for messages; NULL outside */
+};
+
+/* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */
+dt_status dt__tape_lend(dt_tape *t, dt_tensor *x);
+/* Leaves the context's latest error on the tape. */
+dt_status dt__tape_adopt(dt_tape *t, dt_status status);
+/* The tape keeps *r. */
+dt_status dt__tape_record(dt_tape *t, dt__record *r);
+void dt__record_free(dt_ctx *ctx, dt__record *r);
+
+/* Opens a scope; leaving it drops every handle made inside but the n kept, which move one out. */
+dt_status dt__scope_enter(dt_tape *t);
+void dt__scope_leave(dt_tape *t, dt_tensor *const *keep, int n);
+
+/* Reserves `blocks` blocks of a random stream; returns the first one's counter and the key. */
+uint64_t dt__tape_draw(dt_tape *t, dt__purpose purpose, uint64_t blocks, uint64_t *key);
+
+#endif

@@ -1,0 +1,33 @@
+/* tanh, element by element.      y = tanh(x)      dx = dy * (1 - y^2) */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
+
+static void forward(const dt_call *c)
+{
+    c->kernels->tanh(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    c->kernels->tanh_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy),
+                              dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_tanh = {
+    .name = "tanh", .in_name = { "x" }, .out_name = { "y" },
+    .saves = { .y = DT_VALUE },
+    .shape = shape, .forward = forward, .backward = backward,
+};
+
+dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_tanh, DT__CALL(x)); }
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },
+      .n_y = 3, .y = { -0.7615941559557649, 0, 0.9640275800758169 } },
+    { "transposed", .in = { { { 4, 3 } } }, .view = DT__TRANSPOSED },
+    { "empty", .in = { { { 0, 3 }, 2 } } },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "tanh" },
+};
+DT__CASES(tanh, cases)

@@ -1,0 +1,11 @@
+/* Every op of src/ops by name, from ops.inc. */
+#ifndef DT__OPS_OPS_LIST_H
+#define DT__OPS_OPS_LIST_H
+
+#include "autograd/op.h"
+
+#define DT__OP(name) extern const dt_op dt__op_##name;
+#include "ops/ops.inc"
+#undef DT__OP
+
+#endif

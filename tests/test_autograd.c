@@ -1,0 +1,150 @@
+/* The tape: gradients, accumulation, scopes, the sticky error, use after write, no allocation from
+ * the second step on. */
+#include "testing.h"
+
+#include "autograd/op.h"
+
+#include <check.h>
+#include <detent/ops.h>
+#include <math.h>
+
+static dt_ctx *ctx;
+static dt_tape *t;
+
+static void setup(void)
+{
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    ck_assert_int_eq(dt_tape_create(ctx, &t), DT_OK);
+}
+
+static void teardown(void)
+{
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+static dt_tensor *leaf(int64_t n, const float *values)
+{
+    dt_tensor *x;
+    ck_assert_int_eq(dt_tensor_from(ctx, DT_F32, 1, &n, values, &x), DT_OK);
+    ck_assert_int_eq(dt_set_requires_grad(x, true), DT_OK);
+    return x;
+}
+
+static const float three[3] = { -1.0f, 0.25f, 2.0f };
+
+START_TEST(gradient_flows_and_accumulates)
+{
+    dt_tensor *x = leaf(3, three), *dy;
+    const float up[3] = { 1.0f, 2.0f, -1.0f };
+    const int64_t n = 3;
+    ck_assert_int_eq(dt_tensor_from(ctx, DT_F32, 1, &n, up, &dy), DT_OK);
+    for (int pass = 1; pass <= 2; pass++) {
+        dt_tensor *y = dt_tanh(t, dt_tanh(t, x));
+        ck_assert_int_eq(dt_backward(t, y, dy), DT_OK);
+        const float *g = dt_data(dt_grad(x));
+        for (int i = 0; i < 3; i++) {
+            const double a = tanh((double)three[i]), b = tanh(a);
+            const double want = pass * (double)up[i] * (1 - b * b) * (1 - a * a);
+            ck_assert_double_le(fabs((double)g[i] - want), 1e-6);
+        }
+        dt_tape_reset(t);
+    }
+    dt_tensor_free(x);
+    dt_tensor_free(dy);
+}
+END_TEST
+
+START_TEST(second_backward_is_refused)
+{
+    dt_tensor *x = leaf(1, three);
+    dt_tensor *y = dt_tanh(t, x);
+    ck_assert_int_eq(dt_backward(t, y, NULL), DT_OK);
+    ck_assert_int_eq(dt_backward(t, y, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "already run"));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(use_after_write_is_noticed)
+{
+    dt_tensor *x = leaf(1, three);
+    dt_tensor *y = dt_tanh(t, x);
+    *(float *)dt_data_mut(y) = 7;
+    ck_assert_int_eq(dt_backward(t, y, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "tanh"));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(dropped_tensors_are_refused)
+{
+    dt_tensor *x = leaf(3, three);
+    dt_tensor *y = dt_tanh(t, x);
+    dt_drop(t, y);
+    ck_assert_ptr_null(dt_data(y));
+    ck_assert_ptr_null(dt_tanh(t, y));
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+    ck_assert_ptr_null(dt_tanh(t, x)); /* the error stays */
+    dt_tape_reset(t);
+    ck_assert_ptr_nonnull(dt_tanh(t, x));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(a_dropped_tensor_still_serves_backward)
+{
+    dt_tensor *x = leaf(1, three);
+    dt_tensor *y = dt_tanh(t, x), *z = dt_tanh(t, y);
+    dt_drop(t, y);
+    ck_assert_int_eq(dt_backward(t, z, NULL), DT_OK);
+    ck_assert_ptr_nonnull(dt_grad(x));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(no_allocation_from_the_second_step)
+{
+    dt_tensor *x = leaf(3, three);
+    uint64_t after_first = 0;
+    for (int step = 0; step < 5; step++) {
+        dt_tape_reset(t);
+        dt_grad_clear(x);
+        dt_tensor *y = x;
+        for (int i = 0; i < 50; i++) y = dt_tanh(t, y);
+        const int64_t one = 3;
+        dt_tensor *dy;
+        ck_assert_int_eq(dt_tensor_create(ctx, DT_F32, 1, &one, &dy), DT_OK);
+        ck_assert_int_eq(dt_backward(t, y, dy), DT_OK);
+        dt_tensor_free(dy);
+        if (step == 0) after_first = dt_memory_of(ctx).allocations;
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).allocations, after_first);
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(detach_stops_gradients)
+{
+    dt_tensor *x = leaf(1, three);
+    dt_tensor *y = dt_tanh(t, dt_detach(t, x));
+    ck_assert_int_eq(dt_backward(t, y, NULL), DT_ERR_ARG);
+    dt_tensor_free(x);
+}
+END_TEST
+
+Suite *test_autograd_suite(void)
+{
+    Suite *s = suite_create("autograd");
+    TCase *c = tcase_create("tape");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, gradient_flows_and_accumulates);
+    tcase_add_test(c, second_backward_is_refused);
+    tcase_add_test(c, use_after_write_is_noticed);
+    tcase_add_test(c, dropped_tensors_are_refused);
+    tcase_add_test(c, a_dropped_tensor_still_serves_backward);
+    tcase_add_test(c, no_allocation_from_the_second_step);
+    tcase_add_test(c, detach_stops_gradients);
+    suite_add_tcase(s, c);
+    return s;
+}
