@@ -1,0 +1,78 @@
+/* What the parts of the safetensors reader share: the open file, the scanner, the table of dtypes.
+ */
+#ifndef DT__IO_SAFETENSORS_H
+#define DT__IO_SAFETENSORS_H
+
+#include "core/core.h"
+
+#include <detent/io.h>
+
+#define DT__HEADER_MOST 100000000 /* bytes; the limit of the format's own library */
+
+typedef struct dt__meta {
+    const char *key, *value;
+} dt__meta;
+
+struct dt_file {
+    dt_ctx *ctx;
+    char *path;
+    const unsigned char *bytes; /* the whole file, mapped; NULL before */
+    size_t size;
+    size_t data_at;       /* where the tensors' bytes begin */
+    char *strings;        /* every name, key and value, decoded */
+    int64_t *dims;        /* of all tensors, one after the other */
+    dt_file_entry *entry; /* in the order of their bytes */
+    const dt_file_entry **by_name;
+    dt__meta *meta; /* in the order of their keys */
+    int64_t count, meta_count, dims_count;
+    int64_t capacity, meta_capacity, dims_capacity;
+};
+
+/* Reads the header of a mapped file into it and checks every rule. */
+dt_status dt__header_read(dt_file *file);
+
+/* ---- dtypes of the format ------------------------------------------------------------------- */
+
+typedef struct dt__file_dtype {
+    const char *name;
+    int bits; /* of one element */
+} dt__file_dtype;
+
+/* NULL where the format has no such dtype. */
+const dt__file_dtype *dt__file_dtype_of(const char *name);
+/* Bytes of a tensor; false on overflow or where the bits make no whole bytes. */
+bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes);
+/* The format's name of a dense dtype; NULL for DT_I4. */
+const char *dt__file_dtype_name(dt_dtype dtype);
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* A scanner over JSON text. Decoded strings go to `strings`, which must have room for as many bytes
+ * as the text: a string and its end are shorter than their quoted form. */
+typedef struct dt__json {
+    dt_ctx *ctx;
+    const char *path;   /* for messages */
+    const char *within; /* the tensor that is being read, for messages; NULL outside */
+    const unsigned char *begin, *at, *end;
+    char *strings;
+} dt__json;
+
+/* FORMAT, with the file and the place in the header. */
+dt_status dt__json_fail(const dt__json *j, const char *format, ...) DT_PRINTF(2, 3);
+/* Steps over white space and, if it comes next, over `c`. */
+bool dt__json_next(dt__json *j, char c);
+dt_status dt__json_expect(dt__json *j, char c);
+/* After one element of a list: steps over `,` and sets *more, or over `close`. */
+dt_status dt__json_more(dt__json *j, char close, bool *more);
+/* A string without NUL, in UTF-8. */
+dt_status dt__json_string(dt__json *j, const char **out);
+/* An integer of 0...2^63-1, written with digits alone. */
+dt_status dt__json_integer(dt__json *j, int64_t *out);
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+#define DT__SHOWN 96
+/* A name from a file, fit for a message: no control characters, cut where long. Returns text. */
+const char *dt__shown(const char *name, char text[DT__SHOWN]);
+
+#endif

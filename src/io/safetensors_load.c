@@ -1,0 +1,134 @@
+/* Tensors out of a safetensors file, converted: a table of pairs (dtype in the file, dtype wanted).
+ * Only conversions that keep every value stand in it, and f64 to f32, which rounds to nearest and
+ * refuses what would become infinite. The file's bytes are aligned to nothing, hence memcpy. */
+#include "core/half.h"
+#include "core/tensor.h"
+#include "io/safetensors.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "safetensors files are little-endian; this machine is not"
+#endif
+
+/* Converts n elements; returns the index of the first that cannot be, or n. */
+typedef int64_t convert(int64_t n, const unsigned char *from, void *to);
+
+#define CONVERT(name, from_type, to_type, valid, value)                                            \
+    static int64_t name(int64_t n, const unsigned char *from, void *to)                            \
+    {                                                                                              \
+        to_type *out = to;                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            from_type x;                                                                           \
+            memcpy(&x, from + (size_t)i * sizeof x, sizeof x);                                     \
+            if (!(valid)) return i;                                                                \
+            out[i] = value;                                                                        \
+        }                                                                                          \
+        return n;                                                                                  \
+    }
+
+CONVERT(f16_f32, uint16_t, float, true, dt__f16_to_f32(x))
+CONVERT(f16_f64, uint16_t, double, true, (double)dt__f16_to_f32(x))
+CONVERT(bf16_f32, uint16_t, float, true, dt__bf16_to_f32(x))
+CONVERT(bf16_f64, uint16_t, double, true, (double)dt__bf16_to_f32(x))
+CONVERT(f32_f64, float, double, true, (double)x)
+CONVERT(f64_f32, double, float, !isinf((float)x) || isinf(x), (float)x)
+CONVERT(bool_bool, uint8_t, uint8_t, x <= 1, x)
+CONVERT(u8_i32, uint8_t, int32_t, true, x)
+CONVERT(u8_i64, uint8_t, int64_t, true, x)
+CONVERT(i8_i32, int8_t, int32_t, true, x)
+CONVERT(i8_i64, int8_t, int64_t, true, x)
+CONVERT(u16_i32, uint16_t, int32_t, true, x)
+CONVERT(u16_i64, uint16_t, int64_t, true, x)
+CONVERT(i16_i32, int16_t, int32_t, true, x)
+CONVERT(i16_i64, int16_t, int64_t, true, x)
+CONVERT(i32_i64, int32_t, int64_t, true, x)
+CONVERT(u32_i64, uint32_t, int64_t, true, x)
+
+typedef struct pair {
+    const char *from;
+    dt_dtype to;
+    convert *convert; /* NULL: the bytes as they are */
+    dt_status refused;
+    const char *why;
+} pair;
+
+static const pair pairs[] = {
+    { "F32", DT_F32, .convert = NULL },
+    { "F16", DT_F32, .convert = f16_f32 },
+    { "BF16", DT_F32, .convert = bf16_f32 },
+    { "F64", DT_F32, .convert = f64_f32, .refused = DT_ERR_NUMERIC,
+      .why = "is beyond the range of f32" },
+    { "F64", DT_F64, .convert = NULL },
+    { "F32", DT_F64, .convert = f32_f64 },
+    { "F16", DT_F64, .convert = f16_f64 },
+    { "BF16", DT_F64, .convert = bf16_f64 },
+    { "BOOL", DT_BOOL, .convert = bool_bool, .refused = DT_ERR_FORMAT,
+      .why = "is a BOOL that is neither 0 nor 1" },
+    { "U8", DT_U8, .convert = NULL },
+    { "I8", DT_I8, .convert = NULL },
+    { "U8", DT_I32, .convert = u8_i32 },
+    { "I8", DT_I32, .convert = i8_i32 },
+    { "U16", DT_I32, .convert = u16_i32 },
+    { "I16", DT_I32, .convert = i16_i32 },
+    { "I32", DT_I32, .convert = NULL },
+    { "U8", DT_I64, .convert = u8_i64 },
+    { "I8", DT_I64, .convert = i8_i64 },
+    { "U16", DT_I64, .convert = u16_i64 },
+    { "I16", DT_I64, .convert = i16_i64 },
+    { "U32", DT_I64, .convert = u32_i64 },
+    { "I32", DT_I64, .convert = i32_i64 },
+    { "I64", DT_I64, .convert = NULL },
+};
+
+static const pair *pair_of(const char *from, dt_dtype to)
+{
+    for (int i = 0; i < DT__COUNT_OF(pairs); i++) {
+        if (pairs[i].to == to && strcmp(pairs[i].from, from) == 0) return &pairs[i];
+    }
+    return NULL;
+}
+
+static dt_status fill(const dt_file *file, const dt_file_entry *e, const pair *p, dt_tensor *x)
+{
+    if (p->convert == NULL) {
+        if (e->bytes > 0) memcpy(dt__data_mut(x), e->data, e->bytes);
+        return DT_OK;
+    }
+    const int64_t good = p->convert(e->count, e->data, dt__data_mut(x));
+    if (good == e->count) return DT_OK;
+    char text[DT__SHOWN];
+    return dt_fail(file->ctx, p->refused, "%s: tensor '%s': element %lld %s", file->path,
+                   dt__shown(e->name, text), (long long)good, p->why);
+}
+
+dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
+{
+    *out = NULL;
+    char text[DT__SHOWN];
+    dt__shown(name, text);
+    const dt_file_entry *e = dt_file_find(file, name);
+    if (e == NULL) {
+        return dt_fail(file->ctx, DT_ERR_ARG, "%s: there is no tensor '%s'", file->path, text);
+    }
+    const pair *p = pair_of(e->dtype, dtype);
+    if (p == NULL) {
+        return dt_fail(file->ctx, DT_ERR_DTYPE, "%s: tensor '%s' is %s, which %s cannot hold",
+                       file->path, text, e->dtype, dt_dtype_name(dtype));
+    }
+    if (e->rank > DT_MAX_RANK) {
+        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: tensor '%s' has %d dimensions; at most %d are supported", file->path,
+                       text, e->rank, DT_MAX_RANK);
+    }
+    dt_tensor *x;
+    DT__TRY(dt__tensor_create_raw(file->ctx, dtype, e->rank, e->dims, &x));
+    const dt_status status = fill(file, e, p, x);
+    if (status != DT_OK) {
+        dt_tensor_free(x);
+        return status;
+    }
+    *out = x;
+    return DT_OK;
+}

@@ -1,0 +1,153 @@
+/* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it, reads
+ * the header, lends what it says. Bytes of a file: 8 (header length, little-endian), header, data.
+ */
+#include "io/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static dt_status fail_os(const dt_file *file, const char *what)
+{
+    const int error = errno;
+    char text[128];
+    if (strerror_r(error, text, sizeof text) != 0) text[0] = 0;
+    return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot %s: %s", file->path, what, text);
+}
+
+static dt_status map_descriptor(dt_file *file, int descriptor)
+{
+    struct stat about;
+    if (fstat(descriptor, &about) != 0) return fail_os(file, "read");
+    if (!S_ISREG(about.st_mode)) {
+        return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
+    }
+    if (about.st_size < (off_t)sizeof(uint64_t)) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: no safetensors file: %lld bytes, and the header's length takes 8",
+                       file->path, (long long)about.st_size);
+    }
+    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (bytes == MAP_FAILED) return fail_os(file, "map");
+    file->bytes = bytes;
+    file->size = (size_t)about.st_size;
+    return DT_OK;
+}
+
+static dt_status map_file(dt_file *file)
+{
+    const int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return fail_os(file, "open");
+    const dt_status status = map_descriptor(file, descriptor);
+    close(descriptor);
+    return status;
+}
+
+static dt_status find_data(dt_file *file)
+{
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
+    if (length > DT__HEADER_MOST) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: no safetensors file: a header of %llu bytes, %d are the most",
+                       file->path, (unsigned long long)length, DT__HEADER_MOST);
+    }
+    if (length > file->size - sizeof length) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: the header has %llu bytes, but the file ends after %zu of them",
+                       file->path, (unsigned long long)length, file->size - sizeof length);
+    }
+    file->data_at = sizeof length + (size_t)length;
+    return DT_OK;
+}
+
+static dt_status read_file(dt_file *file, const char *path)
+{
+    file->path = dt__copy_string(file->ctx, path);
+    if (file->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(map_file(file));
+    DT__TRY(find_data(file));
+    return dt__header_read(file);
+}
+
+dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
+{
+    *out = NULL;
+    if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
+    dt_file *file = dt__alloc_zero(ctx, sizeof *file);
+    if (file == NULL) return DT_ERR_NOMEM;
+    file->ctx = ctx;
+    dt__ctx_retain(ctx);
+    const dt_status status = read_file(file, path);
+    if (status != DT_OK) {
+        dt_file_close(file);
+        return status;
+    }
+    *out = file;
+    return DT_OK;
+}
+
+void dt_file_close(dt_file *file)
+{
+    if (file == NULL) return;
+    dt_ctx *ctx = file->ctx;
+    if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
+    dt__release(ctx, file->path);
+    dt__release(ctx, file->strings);
+    dt__release(ctx, file->dims);
+    dt__release(ctx, file->entry);
+    dt__release(ctx, file->by_name);
+    dt__release(ctx, file->meta);
+    dt__release(ctx, file);
+    dt__ctx_release(ctx);
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+int64_t dt_file_count(const dt_file *file) { return file->count; }
+
+const dt_file_entry *dt_file_at(const dt_file *file, int64_t i)
+{
+    return i >= 0 && i < file->count ? &file->entry[i] : NULL;
+}
+
+static int compare_name(const void *name, const void *element)
+{
+    const dt_file_entry *const *entry = element;
+    return strcmp(name, (*entry)->name);
+}
+
+const dt_file_entry *dt_file_find(const dt_file *file, const char *name)
+{
+    const dt_file_entry **found =
+        bsearch(name, file->by_name, (size_t)file->count, sizeof *file->by_name, compare_name);
+    return found == NULL ? NULL : *found;
+}
+
+int64_t dt_file_meta_count(const dt_file *file) { return file->meta_count; }
+
+bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const char **value)
+{
+    if (i < 0 || i >= file->meta_count) return false;
+    *key = file->meta[i].key;
+    *value = file->meta[i].value;
+    return true;
+}
+
+static int compare_key(const void *key, const void *element)
+{
+    const dt__meta *meta = element;
+    return strcmp(key, meta->key);
+}
+
+const char *dt_file_meta(const dt_file *file, const char *key)
+{
+    if (file->meta_count == 0) return NULL;
+    const dt__meta *found =
+        bsearch(key, file->meta, (size_t)file->meta_count, sizeof *file->meta, compare_key);
+    return found == NULL ? NULL : found->value;
+}
