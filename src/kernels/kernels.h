@@ -3,7 +3,8 @@
  * number comes from the calling thread's OpenMP setting (dt__threads_enter).
  *
  * kernels.inc lists the table once. From it come the struct of function pointers, the prototypes
- * of the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64), and the two plain tables. The
+ * of the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64; dt__<name>__ref where there is
+ * only f32), and the two plain tables. The
  * plain bodies are written once for both dtypes in plain_<family>.inc, which plain_f32.c and
  * plain_f64.c include with their own REAL. A faster kernel is one function in the file of its
  * instruction set and one assignment in dt__kernels_open. */
@@ -11,6 +12,8 @@
 #define DT__KERNELS_KERNELS_H
 
 #include "core/core.h"
+#include "kernels/codes.h"
+#include "kernels/panels.h"
 
 /* c = [accumulate: c +] op(a) * op(b), row-major: op(a) is [m, k], op(b) is [k, n]. A transposed
  * operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions are in
@@ -40,15 +43,19 @@ typedef struct dt__copy {
 
 typedef struct dt__kernels {
 #define DT__KERNEL(name, arguments) void(*name) arguments;
+#define DT__KERNEL_F32(name, result, arguments) result(*name) arguments; /* NULL for f64 */
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
+#undef DT__KERNEL_F32
 } dt__kernels;
 
 #define DT__KERNEL(name, arguments)                                                                \
     void dt__##name##__ref_f32 arguments;                                                          \
     void dt__##name##__ref_f64 arguments;
+#define DT__KERNEL_F32(name, result, arguments) result dt__##name##__ref arguments;
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
+#undef DT__KERNEL_F32
 
 extern const dt__kernels dt__kernels_ref_f32, dt__kernels_ref_f64;
 

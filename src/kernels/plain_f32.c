@@ -9,6 +9,8 @@
 
 const dt__kernels dt__kernels_ref_f32 = {
 #define DT__KERNEL(name, arguments) .name = dt__##name##__ref_f32,
+#define DT__KERNEL_F32(name, result, arguments) .name = dt__##name##__ref,
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
+#undef DT__KERNEL_F32
 };

@@ -1,0 +1,131 @@
+/* Packed panels: the form in which an integer weight is multiplied.
+ *
+ * A weight is a matrix of codes, [rows][columns] = [outputs][inputs], row-major, with a scale per
+ * group of consecutive columns. A panel holds 32 rows, its 32 lanes:
+ *
+ *     float ksum[32]                          sum of scale * codes, by the chain of numerics §2
+ *     for each group (piece):
+ *         for each 8 consecutive columns k:   one step
+ *             lanes 0...15, then lanes 16...31:
+ *                 2 to 4 bits ("nibbles"), 64 bytes: byte 4 * lane + i holds the code of k = i in
+ *                     its low nibble and of k = 4 + i in its high one, two's complement
+ *                 5 to 8 bits ("bytes"), 128 bytes: byte 4 * lane + i of the first 64 holds the
+ *                     code of k = i, of the second 64 the code of k = 4 + i
+ *         32 scales in the scale's dtype
+ *
+ * so that lane j of an accumulator is output j, and four activations broadcast as one dword meet
+ * four consecutive k of each lane. Missing rows and columns are zeros. A group longer than 32768 is
+ * cut into pieces of 32768 with the same scale, so that int32 sums cannot overflow. Every step, row
+ * of scales and panel begins at a multiple of 64 bytes. */
+#ifndef DT__KERNELS_PANELS_H
+#define DT__KERNELS_PANELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DT__LANES 32
+#define DT__STEP 8
+#define DT__PIECE ((int64_t)32768)
+
+/* As DT_SCALE_... of detent/qat.h. */
+enum { DT__SCALE_F32, DT__SCALE_F16, DT__SCALE_BF16 };
+
+typedef struct dt__panel_shape {
+    int64_t rows, columns;
+    int64_t group; /* a positive multiple of 8, or at least `columns`: one group */
+    int bits;      /* 2...8 */
+    int scale_dtype;
+} dt__panel_shape;
+
+typedef struct dt__panel_layout {
+    int64_t rows, columns;
+    int64_t group, groups; /* columns of a group; groups of a row */
+    int bits, scale_dtype;
+    bool nibbles;
+    int64_t panels;
+    int64_t depth;            /* columns padded to whole steps: what a row of activations spans */
+    int64_t pieces;           /* of a row */
+    int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
+    size_t step_bytes, scale_bytes, panel_bytes;
+    size_t bytes; /* of all panels */
+} dt__panel_layout;
+
+/* False where the group is neither a multiple of 8 nor the row, bits or scale dtype are unknown, an
+ * extent is negative, or the size is not representable. */
+bool dt__panel_layout_of(const dt__panel_shape *shape, dt__panel_layout *out);
+
+/* A group, or a part of a long one. */
+typedef struct dt__piece {
+    int64_t group, start, length; /* in columns */
+    size_t codes, scales;         /* offsets in a panel */
+} dt__piece;
+
+static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
+{
+    const int64_t group = piece / l->pieces_per_group;
+    const int64_t start = group * l->group + piece % l->pieces_per_group * DT__PIECE;
+    int64_t end = (group + 1) * l->group;
+    if (end > l->columns) end = l->columns;
+    if (end > start + DT__PIECE) end = start + DT__PIECE;
+    const size_t before = DT__LANES * sizeof(float) + (size_t)piece * l->scale_bytes;
+    const size_t codes = before + (size_t)(start / DT__STEP) * l->step_bytes;
+    const size_t steps = (size_t)((end - start + DT__STEP - 1) / DT__STEP);
+    return (dt__piece){ group, start, end - start, codes, codes + steps * l->step_bytes };
+}
+
+/* Row-major codes and scales. */
+typedef struct dt__code_matrix {
+    int8_t *codes; /* [rows][ld] */
+    int64_t ld;
+    float *scales;      /* [rows][scale_step]; representable in the layout's scale dtype */
+    int64_t scale_step; /* groups; 0: one scale for all rows, which then have one group */
+} dt__code_matrix;
+
+/* Writes layout->bytes bytes of panels, aligned to 64. */
+void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void *panels);
+/* The same codes and scales back; scale_step is the number of groups. */
+void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__code_matrix *to);
+
+/* The 32 scales of a piece as floats. */
+void dt__panel_scales(int scale_dtype, const uint8_t *from, float scale[DT__LANES]);
+
+/* y[n - n0][k - k0] = (q - zero) * scale for n0 <= n < n1 and k0 <= k < k1. */
+typedef struct dt__panel_tile {
+    const dt__panel_layout *layout;
+    const void *panels;
+    const int8_t *zero; /* [rows][zero_step]; NULL: all 0 */
+    int64_t zero_step;  /* groups; 0: one for all */
+    int64_t n0, n1, k0, k1;
+    float *y;
+    int64_t ldy;
+} dt__panel_tile;
+
+/* y[m][k] = (u - zu[m]) * sx[m]: rows of activations. */
+typedef struct dt__u8_tile {
+    int64_t rows, columns;
+    const uint8_t *u;
+    int64_t ldu;
+    const float *sx;
+    const int32_t *zu;
+    float *y;
+    int64_t ldy;
+} dt__u8_tile;
+
+/* The integer product (numerics §2): for each row m and output n
+ *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)
+ *     y = sx * acc;  y = y + bias[n] */
+typedef struct dt__qgemm {
+    const dt__panel_layout *layout;
+    const void *panels;
+    int64_t m;
+    const uint8_t *u; /* [m][ldu], ldu >= layout->depth; columns past the last hold anything */
+    int64_t ldu;
+    const float *sx;
+    const int32_t *zu;
+    const float *bias; /* [rows of the weight], or NULL */
+    float *y;          /* [m][ldy] */
+    int64_t ldy;
+} dt__qgemm;
+
+#endif

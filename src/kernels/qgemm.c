@@ -1,0 +1,143 @@
+/* The integer product of u8 activations and packed weights in plain C: the oracle of every faster
+ * kernel, in the one form of numerics §2 (dt__qgemm in panels.h has the formula).
+ *
+ * Lanes are outputs, so the inner loops run over 32 of them with no dependence, which a compiler
+ * vectorizes. A block of a panel is unpacked once to int16 and all rows of a chunk pass over it.
+ * Panels and chunks of rows are shared among threads; each output is computed by one. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ROWS 64   /* of activations in a chunk */
+#define DEPTH 256 /* columns unpacked at a time */
+
+typedef int16_t lanes16[DT__LANES];
+typedef int32_t lanes32[DT__LANES];
+typedef void multiply(int64_t depth, const uint8_t *u, lanes16 *w, int32_t *sum);
+typedef void unpack(const uint8_t *from, lanes16 *to);
+
+static void unpack_nibbles(const uint8_t *from, lanes16 *to)
+{
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < 4; i++) {
+            for (int j = 0; j < 16; j++) {
+                const int byte = from[64 * half + 4 * j + i];
+                to[i][16 * half + j] = (int16_t)(((byte & 15) ^ 8) - 8);
+                to[4 + i][16 * half + j] = (int16_t)((byte >> 4 ^ 8) - 8);
+            }
+        }
+    }
+}
+
+static void unpack_bytes(const uint8_t *from, lanes16 *to)
+{
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < 4; i++) {
+            for (int j = 0; j < 16; j++) {
+                to[i][16 * half + j] = (int8_t)from[128 * half + 4 * j + i];
+                to[4 + i][16 * half + j] = (int8_t)from[128 * half + 64 + 4 * j + i];
+            }
+        }
+    }
+}
+
+/* Sixteen products of u8 and a nibble fit int16: 16 * 255 * 8 = 32640. */
+static void multiply_nibbles(int64_t depth, const uint8_t *u, lanes16 *w, int32_t *sum)
+{
+    for (int64_t start = 0; start < depth; start += 16) {
+        const int64_t end = dt__min_i64(start + 16, depth);
+        lanes16 part = { 0 };
+        for (int64_t k = start; k < end; k += 4) {
+            const int16_t a = u[k], b = u[k + 1], c = u[k + 2], d = u[k + 3];
+            for (int j = 0; j < DT__LANES; j++) {
+                part[j] = (int16_t)(part[j] + a * w[k][j] + b * w[k + 1][j] + c * w[k + 2][j] +
+                                    d * w[k + 3][j]);
+            }
+        }
+        for (int j = 0; j < DT__LANES; j++) sum[j] += part[j];
+    }
+}
+
+static void multiply_bytes(int64_t depth, const uint8_t *u, lanes16 *w, int32_t *sum)
+{
+    for (int64_t k = 0; k < depth; k += 4) {
+        const int16_t a = u[k], b = u[k + 1], c = u[k + 2], d = u[k + 3];
+        for (int j = 0; j < DT__LANES; j++) {
+            sum[j] += a * w[k][j] + b * w[k + 1][j] + c * w[k + 2][j] + d * w[k + 3][j];
+        }
+    }
+}
+
+/* A chunk of rows against a panel. */
+typedef struct tile {
+    const dt__qgemm *g;
+    const uint8_t *panel;
+    int64_t m0, n0;
+    int rows, lanes;
+    multiply *multiply;
+    unpack *unpack;
+    float (*acc)[DT__LANES];
+} tile;
+
+static void add_piece(tile *t, const dt__piece *p)
+{
+    const dt__qgemm *g = t->g;
+    lanes16 w[DEPTH];
+    lanes32 sum[ROWS];
+    float scale[DT__LANES];
+    memset(sum, 0, (size_t)t->rows * sizeof sum[0]);
+    const uint8_t *from = t->panel + p->codes;
+    for (int64_t start = 0; start < p->length; start += DEPTH) {
+        const int64_t depth = dt__round_up(dt__min_i64(DEPTH, p->length - start), DT__STEP);
+        for (int64_t k = 0; k < depth; k += DT__STEP, from += g->layout->step_bytes) {
+            t->unpack(from, w + k);
+        }
+        const uint8_t *u = g->u + t->m0 * g->ldu + p->start + start;
+        for (int m = 0; m < t->rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
+    }
+    dt__panel_scales(g->layout->scale_dtype, t->panel + p->scales, scale);
+    for (int m = 0; m < t->rows; m++) {
+        for (int j = 0; j < t->lanes; j++) {
+            t->acc[m][j] = fmaf((float)sum[m][j], scale[j], t->acc[m][j]);
+        }
+    }
+}
+
+static void run_tile(tile *t)
+{
+    const dt__qgemm *g = t->g;
+    const float *ksum = (const float *)(const void *)t->panel;
+    for (int m = 0; m < t->rows; m++) {
+        const float zu = (float)g->zu[t->m0 + m];
+        for (int j = 0; j < t->lanes; j++) t->acc[m][j] = -(zu * ksum[j]);
+    }
+    for (int64_t i = 0; i < g->layout->pieces; i++) {
+        const dt__piece piece = dt__piece_of(g->layout, i);
+        add_piece(t, &piece);
+    }
+    for (int m = 0; m < t->rows; m++) {
+        float *y = g->y + (t->m0 + m) * g->ldy + t->n0;
+        const float sx = g->sx[t->m0 + m];
+        for (int j = 0; j < t->lanes; j++) y[j] = sx * t->acc[m][j];
+        for (int j = 0; g->bias != NULL && j < t->lanes; j++) y[j] += g->bias[t->n0 + j];
+    }
+}
+
+static void run(const dt__qgemm *g, multiply *by, unpack *from)
+{
+    const int64_t chunks = dt__ceil_div(g->m, ROWS), tiles = chunks * g->layout->panels;
+#pragma omp parallel for schedule(dynamic) if (tiles > 1)
+    for (int64_t i = 0; i < tiles; i++) {
+        const int64_t panel = i / chunks, m0 = i % chunks * ROWS, n0 = panel * DT__LANES;
+        float acc[ROWS][DT__LANES];
+        tile t = { .g = g, .m0 = m0, .n0 = n0, .multiply = by, .unpack = from, .acc = acc };
+        t.panel = (const uint8_t *)g->panels + (size_t)panel * g->layout->panel_bytes;
+        t.rows = (int)dt__min_i64(ROWS, g->m - m0);
+        t.lanes = (int)dt__min_i64(DT__LANES, g->layout->rows - n0);
+        run_tile(&t);
+    }
+}
+
+void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { run(g, multiply_nibbles, unpack_nibbles); }
+void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { run(g, multiply_bytes, unpack_bytes); }
