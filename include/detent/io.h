@@ -61,6 +61,43 @@ DT_API const char *dt_file_meta(const dt_file *file, const char *key);
 DT_API dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype,
                               dt_tensor **out);
 
+/* Verifies what detent adds to the files that it writes: the version (UNSUPPORTED where a newer
+ * major one wrote the file) and the hash of the whole file (FORMAT where it differs: the file was
+ * damaged or changed). A file without these metadata keys passes. */
+DT_API dt_status dt_file_check(const dt_file *file);
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* Collects tensors and metadata, then writes them as one file. */
+typedef struct dt_writer dt_writer;
+
+/* An empty writer. Errors: NOMEM. */
+DT_API dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out);
+
+/* Frees the writer; written files stay. NULL is allowed. */
+DT_API void dt_writer_free(dt_writer *w);
+
+/* Adds a metadata pair; both texts are copied. detent.version and detent.xxh3 are the writer's own.
+ * Errors: ARG (no UTF-8, a key given before, one of those two), NOMEM. */
+DT_API dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value);
+
+/* Adds a tensor of any dtype of the format and any rank. Name, dtype and dims are copied; `count`
+ * and `bytes` are computed, whatever they say; `data` is borrowed until the writer is freed. An
+ * entry that dt_file_at lent can be handed on as it is. Errors: ARG (name, shape, no data), DTYPE,
+ * NOMEM. */
+DT_API dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry);
+
+/* Adds a tensor: its values are those at the time of the write. The writer keeps its storage; the
+ * handle may be freed. Errors: ARG (name), STATE (a wrapper, dropped, not contiguous, opaque),
+ * NOMEM. */
+DT_API dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x);
+
+/* Writes the file, with detent.version and detent.xxh3 among its metadata. The same tensors and
+ * metadata give the same bytes, in whatever order they were added. It is written beside `path`
+ * under another name, synced, and then renamed: on any error the old file is there as it was, and
+ * nothing else. May be called again. Errors: IO (the system's text), ARG (a name twice), NOMEM. */
+DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -126,15 +126,13 @@ static dt_status escape(dt__json *j, char **to)
     return DT_OK;
 }
 
-/* Length of the UTF-8 sequence at the scanner, 0 where there is none: RFC 3629, so no overlong
- * forms, no surrogates, nothing above U+10FFFF. */
-static int utf8_length(const dt__json *j)
+/* Length of the UTF-8 sequence at `p`, before `end`; 0 where there is none: RFC 3629, so no
+ * overlong forms, no surrogates, nothing above U+10FFFF. */
+static int utf8_length(const unsigned char *p, const unsigned char *end)
 {
-    const unsigned char *p = j->at;
-    const long left = (long)(j->end - p);
     if (p[0] < 0x80) return 1;
     const int n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || left < n) return 0;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || end - p < n) return 0;
     for (int i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80) return 0;
     }
@@ -143,6 +141,17 @@ static int utf8_length(const dt__json *j)
     if (p[0] == 0xf0 && p[1] < 0x90) return 0;
     if (p[0] == 0xf4 && p[1] > 0x8f) return 0;
     return n;
+}
+
+bool dt__is_utf8(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text, *end = p + strlen(text);
+    while (p < end) {
+        const int n = utf8_length(p, end);
+        if (n == 0) return false;
+        p += n;
+    }
+    return true;
 }
 
 dt_status dt__json_string(dt__json *j, const char **out)
@@ -159,7 +168,7 @@ dt_status dt__json_string(dt__json *j, const char **out)
             DT__TRY(escape(j, &to));
             continue;
         }
-        const int n = utf8_length(j);
+        const int n = utf8_length(j->at, j->end);
         if (n == 0) return dt__json_fail(j, "no UTF-8");
         if (*j->at < 0x20) return dt__json_fail(j, "a bare control character within a string");
         memcpy(to, j->at, (size_t)n);

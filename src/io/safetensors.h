@@ -3,9 +3,15 @@
 #ifndef DT__IO_SAFETENSORS_H
 #define DT__IO_SAFETENSORS_H
 
-#include "core/core.h"
+#include "io/file.h"
 
 #include <detent/io.h>
+
+/* Metadata that the writer adds by itself. */
+#define DT__KEY_VERSION "detent.version"
+#define DT__KEY_HASH "detent.xxh3"
+#define DT__HASH_DIGITS 16
+#define DT__NO_HASH "0000000000000000" /* in its place while the hash is computed */
 
 #define DT__HEADER_MOST 100000000 /* bytes; the limit of the format's own library */
 
@@ -18,9 +24,10 @@ struct dt_file {
     char *path;
     const unsigned char *bytes; /* the whole file, mapped; NULL before */
     size_t size;
-    size_t data_at;       /* where the tensors' bytes begin */
-    char *strings;        /* every name, key and value, decoded */
-    int64_t *dims;        /* of all tensors, one after the other */
+    size_t data_at; /* where the tensors' bytes begin */
+    size_t hash_at; /* where the digits of detent.xxh3 stand; 0: nowhere, or not as 16 digits */
+    char *strings;  /* every name, key and value, decoded */
+    int64_t *dims;  /* of all tensors, one after the other */
     dt_file_entry *entry; /* in the order of their bytes */
     const dt_file_entry **by_name;
     dt__meta *meta; /* in the order of their keys */
@@ -30,6 +37,23 @@ struct dt_file {
 
 /* Reads the header of a mapped file into it and checks every rule. */
 dt_status dt__header_read(dt_file *file);
+
+/* XXH3-64 of the pieces, one after the other, as 16 digits. NOMEM. */
+dt_status dt__hash_pieces(dt_ctx *ctx, const dt__piece *piece, int64_t count,
+                          char digits[DT__HASH_DIGITS + 1]);
+
+/* Room for one more element in the growing array `array`, or NOMEM to the caller. */
+#define DT__RESERVE(ctx, array, count, capacity)                                                   \
+    do {                                                                                           \
+        if ((count) == (capacity)) {                                                               \
+            const int64_t wanted_ = (capacity) == 0 ? 16 : 2 * (capacity);                         \
+            void *grown_ = dt__grow(ctx, array, (size_t)(capacity) * sizeof *(array),              \
+                                    (size_t)wanted_ * sizeof *(array));                            \
+            if (grown_ == NULL) return DT_ERR_NOMEM;                                               \
+            (array) = grown_;                                                                      \
+            (capacity) = wanted_;                                                                  \
+        }                                                                                          \
+    } while (0)
 
 /* ---- dtypes of the format ------------------------------------------------------------------- */
 
@@ -66,6 +90,8 @@ dt_status dt__json_expect(dt__json *j, char c);
 dt_status dt__json_more(dt__json *j, char close, bool *more);
 /* A string without NUL, in UTF-8. */
 dt_status dt__json_string(dt__json *j, const char **out);
+/* Whether a text is UTF-8 throughout. */
+bool dt__is_utf8(const char *text);
 /* An integer of 0...2^63-1, written with digits alone. */
 dt_status dt__json_integer(dt__json *j, int64_t *out);
 

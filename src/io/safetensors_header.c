@@ -45,18 +45,6 @@ const char *dt__file_dtype_name(dt_dtype dtype)
     return (int)dtype >= 0 && (int)dtype < DT__COUNT_OF(names) ? names[dtype] : NULL;
 }
 
-/* Room for one more element in a growing array. */
-static dt_status reserve(dt_ctx *ctx, void **array, int64_t count, int64_t *capacity, size_t size)
-{
-    if (count < *capacity) return DT_OK;
-    const int64_t wanted = *capacity == 0 ? 16 : 2 * *capacity;
-    void *p = dt__grow(ctx, *array, (size_t)*capacity * size, (size_t)wanted * size);
-    if (p == NULL) return DT_ERR_NOMEM;
-    *array = p;
-    *capacity = wanted;
-    return DT_OK;
-}
-
 /* ---- one tensor --------------------------------------------------------------------------- */
 
 typedef struct tensor {
@@ -83,11 +71,7 @@ static dt_status read_shape(dt_file *file, dt__json *j, tensor *t)
     t->rank = 0;
     bool more = !dt__json_next(j, ']');
     while (more) {
-        void *dims = file->dims;
-        const dt_status status =
-            reserve(file->ctx, &dims, file->dims_count, &file->dims_capacity, sizeof *file->dims);
-        file->dims = dims;
-        DT__TRY(status);
+        DT__RESERVE(file->ctx, file->dims, file->dims_count, file->dims_capacity);
         DT__TRY(dt__json_integer(j, &file->dims[file->dims_count]));
         file->dims_count++;
         t->rank++;
@@ -151,11 +135,7 @@ static dt_status add_entry(dt_file *file, const dt__json *j, const tensor *t)
         return dt__json_fail(j, "data_offsets span %lld bytes, but dtype and shape need %zu",
                              (long long)(t->end - t->begin), bytes);
     }
-    void *entry = file->entry;
-    const dt_status status =
-        reserve(file->ctx, &entry, file->count, &file->capacity, sizeof *file->entry);
-    file->entry = entry;
-    DT__TRY(status);
+    DT__RESERVE(file->ctx, file->entry, file->count, file->capacity);
     file->entry[file->count++] = (dt_file_entry){
         .name = t->name,
         .dtype = t->dtype->name,
@@ -185,20 +165,26 @@ static dt_status read_tensor(dt_file *file, dt__json *j, const char *name)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
+/* After the value of detent.xxh3: where its digits stand, if they stand there as they are. */
+static void note_hash(dt_file *file, const dt__json *j, const char *value)
+{
+    if (strlen(value) != DT__HASH_DIGITS) return;
+    if (strspn(value, "0123456789abcdef") != DT__HASH_DIGITS) return;
+    const unsigned char *raw = j->at - 1 - DT__HASH_DIGITS;
+    if (memcmp(raw, value, DT__HASH_DIGITS) == 0) file->hash_at = (size_t)(raw - file->bytes);
+}
+
 static dt_status read_meta(dt_file *file, dt__json *j)
 {
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        void *meta = file->meta;
-        const dt_status status =
-            reserve(file->ctx, &meta, file->meta_count, &file->meta_capacity, sizeof *file->meta);
-        file->meta = meta;
-        DT__TRY(status);
+        DT__RESERVE(file->ctx, file->meta, file->meta_count, file->meta_capacity);
         dt__meta *m = &file->meta[file->meta_count];
         DT__TRY(dt__json_string(j, &m->key));
         DT__TRY(dt__json_expect(j, ':'));
         DT__TRY(dt__json_string(j, &m->value));
+        if (strcmp(m->key, DT__KEY_HASH) == 0) note_hash(file, j, m->value);
         file->meta_count++;
         DT__TRY(dt__json_more(j, '}', &more));
     }

@@ -3,7 +3,6 @@
  */
 #include "io/safetensors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static dt_status fail_os(const dt_file *file, const char *what)
-{
-    const int error = errno;
-    char text[128];
-    if (strerror_r(error, text, sizeof text) != 0) text[0] = 0;
-    return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot %s: %s", file->path, what, text);
-}
-
 static dt_status map_descriptor(dt_file *file, int descriptor)
 {
     struct stat about;
-    if (fstat(descriptor, &about) != 0) return fail_os(file, "read");
+    if (fstat(descriptor, &about) != 0) return dt__fail_os(file->ctx, file->path, "read");
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
     }
@@ -32,7 +23,7 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
                        file->path, (long long)about.st_size);
     }
     void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (bytes == MAP_FAILED) return fail_os(file, "map");
+    if (bytes == MAP_FAILED) return dt__fail_os(file->ctx, file->path, "map");
     file->bytes = bytes;
     file->size = (size_t)about.st_size;
     return DT_OK;
@@ -41,7 +32,7 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
 static dt_status map_file(dt_file *file)
 {
     const int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return fail_os(file, "open");
+    if (descriptor < 0) return dt__fail_os(file->ctx, file->path, "open");
     const dt_status status = map_descriptor(file, descriptor);
     close(descriptor);
     return status;

@@ -1,0 +1,21 @@
+/* Files that are replaced whole, and the operating system's errors. */
+#ifndef DT__IO_FILE_H
+#define DT__IO_FILE_H
+
+#include "core/core.h"
+
+/* IO: "PATH: cannot WHAT: what errno says". */
+dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what);
+
+typedef struct dt__piece {
+    const void *data;
+    size_t bytes;
+} dt__piece;
+
+/* Writes the pieces, one after the other, as the file `path`: first into a temporary file beside
+ * it, which then takes its place, so that there is the old file or the whole new one, also after a
+ * power failure. A link is followed; permissions of an old file stay. No temporary file is left
+ * behind. Errors: IO, also where `path` is a device, a folder or a pipe. */
+dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__piece *piece, int64_t count);
+
+#endif

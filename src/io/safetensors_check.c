@@ -1,0 +1,60 @@
+/* What detent promises of its own files beyond the format: the version that wrote them, and the
+ * hash (see safetensors_write.c). Files of others have neither and pass. */
+#include "io/file.h"
+#include "io/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* "major.minor.patch": the number before the first point; -1 where the text is none. */
+static long major_of(const char *version)
+{
+    size_t n = 0;
+    while (n < 9 && is_digit(version[n])) n++;
+    if (n == 0 || version[n] != '.' || !is_digit(version[n + 1])) return -1;
+    return strtol(version, NULL, 10);
+}
+
+static dt_status check_version(const dt_file *file)
+{
+    const char *version = dt_file_meta(file, DT__KEY_VERSION);
+    if (version == NULL) return DT_OK;
+    char text[DT__SHOWN];
+    const long major = major_of(version);
+    if (major < 0) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' is no version", file->path,
+                       DT__KEY_VERSION, dt__shown(version, text));
+    }
+    if (major <= major_of(dt_version())) return DT_OK;
+    return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                   "%s: written by detent %s; this is %s, which cannot know its files", file->path,
+                   dt__shown(version, text), dt_version());
+}
+
+static dt_status check_hash(const dt_file *file)
+{
+    const char *said = dt_file_meta(file, DT__KEY_HASH);
+    if (said == NULL) return DT_OK;
+    if (file->hash_at == 0) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s must be 16 digits of 0-9 and a-f",
+                       file->path, DT__KEY_HASH);
+    }
+    const size_t after = file->hash_at + DT__HASH_DIGITS;
+    const dt__piece piece[] = { { file->bytes, file->hash_at },
+                                { DT__NO_HASH, DT__HASH_DIGITS },
+                                { file->bytes + after, file->size - after } };
+    char digits[DT__HASH_DIGITS + 1];
+    DT__TRY(dt__hash_pieces(file->ctx, piece, DT__COUNT_OF(piece), digits));
+    if (strcmp(digits, said) == 0) return DT_OK;
+    return dt_fail(file->ctx, DT_ERR_FORMAT,
+                   "%s: the file was damaged or changed: its %s is %s, its bytes give %s",
+                   file->path, DT__KEY_HASH, said, digits);
+}
+
+dt_status dt_file_check(const dt_file *file)
+{
+    DT__TRY(check_version(file));
+    return check_hash(file);
+}

@@ -1,0 +1,370 @@
+/* Writes a safetensors file. The same tensors and metadata give the same bytes, in whatever order
+ * they were added: keys are sorted, tensors are sorted by size of element, large first, then by
+ * name. The header is padded with spaces to a multiple of 8, so every tensor is aligned to its
+ * element.
+ *
+ * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
+#include "core/tensor.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct item {
+    dt_file_entry entry; /* name and dims are ours */
+    int bits;            /* of one element */
+    dt_tensor *view;     /* keeps the storage; NULL: the bytes are borrowed */
+} item;
+
+struct dt_writer {
+    dt_ctx *ctx;
+    item *item;
+    dt__meta *meta; /* keys and values are ours */
+    int64_t count, capacity, meta_count, meta_capacity;
+};
+
+dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
+{
+    dt_writer *w = dt__alloc_zero(ctx, sizeof *w);
+    *out = w;
+    if (w == NULL) return DT_ERR_NOMEM;
+    w->ctx = ctx;
+    dt__ctx_retain(ctx);
+    return DT_OK;
+}
+
+static void free_item(dt_ctx *ctx, item *i)
+{
+    dt__release(ctx, (void *)(uintptr_t)i->entry.name);
+    dt__release(ctx, (void *)(uintptr_t)i->entry.dims);
+    dt_tensor_free(i->view);
+}
+
+static void free_meta(dt_ctx *ctx, dt__meta *m)
+{
+    dt__release(ctx, (void *)(uintptr_t)m->key);
+    dt__release(ctx, (void *)(uintptr_t)m->value);
+}
+
+void dt_writer_free(dt_writer *w)
+{
+    if (w == NULL) return;
+    dt_ctx *ctx = w->ctx;
+    for (int64_t i = 0; i < w->count; i++) free_item(ctx, &w->item[i]);
+    for (int64_t i = 0; i < w->meta_count; i++) free_meta(ctx, &w->meta[i]);
+    dt__release(ctx, w->item);
+    dt__release(ctx, w->meta);
+    dt__release(ctx, w);
+    dt__ctx_release(ctx);
+}
+
+/* ---- collecting --------------------------------------------------------------------------- */
+
+static dt_status check_text(const dt_writer *w, const char *what, const char *text)
+{
+    char shown[DT__SHOWN];
+    if (text == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer: a %s is NULL", what);
+    if (dt__is_utf8(text)) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer: the %s '%s' is no UTF-8", what,
+                   dt__shown(text, shown));
+}
+
+dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value)
+{
+    DT__TRY(check_text(w, "metadata key", key));
+    DT__TRY(check_text(w, "metadata value", value));
+    if (strcmp(key, DT__KEY_VERSION) == 0 || strcmp(key, DT__KEY_HASH) == 0) {
+        return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_meta: %s is written by the writer", key);
+    }
+    for (int64_t i = 0; i < w->meta_count; i++) {
+        if (strcmp(w->meta[i].key, key) != 0) continue;
+        char text[DT__SHOWN];
+        return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_meta: the key '%s' was given before",
+                       dt__shown(key, text));
+    }
+    DT__RESERVE(w->ctx, w->meta, w->meta_count, w->meta_capacity);
+    dt__meta m = { .key = dt__copy_string(w->ctx, key) };
+    if (m.key != NULL) m.value = dt__copy_string(w->ctx, value);
+    if (m.value == NULL) {
+        free_meta(w->ctx, &m);
+        return DT_ERR_NOMEM;
+    }
+    w->meta[w->meta_count++] = m;
+    return DT_OK;
+}
+
+static dt_status measure(const dt_writer *w, item *i)
+{
+    dt_file_entry *e = &i->entry;
+    char text[DT__SHOWN];
+    const dt__file_dtype *dtype = e->dtype == NULL ? NULL : dt__file_dtype_of(e->dtype);
+    if (dtype == NULL) {
+        return dt_fail(w->ctx, DT_ERR_DTYPE, "dt_writer_add: '%s': no dtype of the format: '%s'",
+                       dt__shown(e->name, text), e->dtype == NULL ? "" : e->dtype);
+    }
+    if (e->rank < 0 || (e->rank > 0 && e->dims == NULL) ||
+        !dt__product(e->rank, e->dims, &e->count) || !dt__file_bytes(dtype, e->count, &e->bytes)) {
+        return dt_fail(w->ctx, DT_ERR_ARG,
+                       "dt_writer_add: '%s': its shape is negative, too large or no whole bytes",
+                       dt__shown(e->name, text));
+    }
+    if (e->bytes > 0 && e->data == NULL) {
+        return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_add: '%s' has no data",
+                       dt__shown(e->name, text));
+    }
+    e->dtype = dtype->name;
+    i->bits = dtype->bits;
+    return DT_OK;
+}
+
+dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
+{
+    DT__TRY(check_text(w, "tensor's name", entry->name));
+    if (strcmp(entry->name, "__metadata__") == 0) {
+        return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_add: no tensor may be named __metadata__");
+    }
+    item i = { .entry = *entry };
+    DT__TRY(measure(w, &i));
+    DT__RESERVE(w->ctx, w->item, w->count, w->capacity);
+    const size_t bytes = (size_t)entry->rank * sizeof entry->dims[0];
+    int64_t *dims = dt__alloc(w->ctx, bytes);
+    i.entry.dims = dims;
+    i.entry.name = dims == NULL ? NULL : dt__copy_string(w->ctx, entry->name);
+    if (i.entry.name == NULL) {
+        free_item(w->ctx, &i);
+        return DT_ERR_NOMEM;
+    }
+    if (bytes > 0) memcpy(dims, entry->dims, bytes);
+    w->item[w->count++] = i;
+    return DT_OK;
+}
+
+dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x)
+{
+    const dt_file_entry entry = {
+        .name = name,
+        .dtype = dt__file_dtype_name(x->dtype),
+        .rank = x->rank,
+        .dims = x->dims,
+        .data = dt_data(x),
+    };
+    DT__TRY(check_text(w, "tensor's name", name));
+    char text[DT__SHOWN];
+    if (x->kind != NULL || x->storage == NULL || x->dtype == DT_I4 || !dt_is_contiguous(x)) {
+        return dt_fail(w->ctx, DT_ERR_STATE,
+                       "dt_writer_add: '%s' must be dense, contiguous and not dropped",
+                       dt__shown(name, text));
+    }
+    dt_tensor *view;
+    DT__TRY(dt__view(x, &view));
+    const dt_status status = dt_writer_add_bytes(w, &entry);
+    if (status != DT_OK) {
+        dt_tensor_free(view);
+        return status;
+    }
+    w->item[w->count - 1].view = view;
+    return DT_OK;
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+static int compare_names(const void *left, const void *right)
+{
+    const item *a = left, *b = right;
+    return strcmp(a->entry.name, b->entry.name);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const item *a = left, *b = right;
+    if (a->bits != b->bits) return a->bits > b->bits ? -1 : 1;
+    return compare_names(left, right);
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const dt__meta *a = left, *b = right;
+    return strcmp(a->key, b->key);
+}
+
+static dt_status put_in_order(dt_writer *w)
+{
+    if (w->count == 0) return DT_OK;
+    qsort(w->item, (size_t)w->count, sizeof *w->item, compare_names);
+    for (int64_t i = 1; i < w->count; i++) {
+        const char *name = w->item[i].entry.name;
+        char text[DT__SHOWN];
+        if (strcmp(w->item[i - 1].entry.name, name) != 0) continue;
+        return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: two tensors are named '%s'",
+                       dt__shown(name, text));
+    }
+    qsort(w->item, (size_t)w->count, sizeof *w->item, compare_places);
+    return DT_OK;
+}
+
+/* ---- header ------------------------------------------------------------------------------- */
+
+/* A text that grows; after a failure it stays as it is and `failed` says so. */
+typedef struct text {
+    dt_ctx *ctx;
+    char *bytes;
+    size_t used, capacity;
+    bool failed;
+    size_t hash_at; /* of the hash's digits */
+} text;
+
+static void put(text *t, const char *bytes, size_t n)
+{
+    if (t->failed) return;
+    if (n > t->capacity - t->used) {
+        const size_t wanted = 2 * t->capacity + n + 256;
+        char *grown = dt__grow(t->ctx, t->bytes, t->used, wanted);
+        t->failed = grown == NULL;
+        if (t->failed) return;
+        t->bytes = grown;
+        t->capacity = wanted;
+    }
+    memcpy(t->bytes + t->used, bytes, n);
+    t->used += n;
+}
+
+static void put_text(text *t, const char *s) { put(t, s, strlen(s)); }
+
+static void put_quoted(text *t, const char *s)
+{
+    put_text(t, "\"");
+    for (; *s != 0; s++) {
+        char escape[8];
+        if (*s == '"' || *s == '\\') {
+            put(t, (const char[]){ '\\', *s }, 2);
+        } else if ((unsigned char)*s < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*s);
+            put_text(t, escape);
+        } else {
+            put(t, s, 1);
+        }
+    }
+    put_text(t, "\"");
+}
+
+static void put_number(text *t, uint64_t n)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, n);
+    put_text(t, digits);
+}
+
+static void put_tensor(text *t, const dt_file_entry *e, size_t begin)
+{
+    put_text(t, ",");
+    put_quoted(t, e->name);
+    put_text(t, ":{\"dtype\":");
+    put_quoted(t, e->dtype);
+    put_text(t, ",\"shape\":[");
+    for (int i = 0; i < e->rank; i++) {
+        if (i > 0) put_text(t, ",");
+        put_number(t, (uint64_t)e->dims[i]);
+    }
+    put_text(t, "],\"data_offsets\":[");
+    put_number(t, begin);
+    put_text(t, ",");
+    put_number(t, begin + e->bytes);
+    put_text(t, "]}");
+}
+
+static dt_status put_meta(text *t, const dt_writer *w)
+{
+    const int64_t count = w->meta_count + 2;
+    dt__meta *meta = dt__alloc_array(w->ctx, count, sizeof *meta);
+    if (meta == NULL) return DT_ERR_NOMEM;
+    if (w->meta_count > 0) memcpy(meta, w->meta, (size_t)w->meta_count * sizeof *meta);
+    meta[count - 2] = (dt__meta){ DT__KEY_VERSION, dt_version() };
+    meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
+    qsort(meta, (size_t)count, sizeof *meta, compare_keys);
+    put_text(t, "\"__metadata__\":{");
+    for (int64_t i = 0; i < count; i++) {
+        if (i > 0) put_text(t, ",");
+        put_quoted(t, meta[i].key);
+        put_text(t, ":");
+        if (strcmp(meta[i].key, DT__KEY_HASH) == 0) t->hash_at = t->used + 1;
+        put_quoted(t, meta[i].value);
+    }
+    put_text(t, "}");
+    dt__release(w->ctx, meta);
+    return DT_OK;
+}
+
+/* Length and header; the hash's digits are still zeros. */
+static dt_status put_header(text *t, const dt_writer *w)
+{
+    put(t, "\0\0\0\0\0\0\0", sizeof(uint64_t));
+    put_text(t, "{");
+    DT__TRY(put_meta(t, w));
+    size_t at = 0;
+    for (int64_t i = 0; i < w->count; i++) {
+        const dt_file_entry *e = &w->item[i].entry;
+        put_tensor(t, e, at);
+        if (!dt__add_size(at, e->bytes, &at) || at > INT64_MAX) {
+            return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: the tensors are too large");
+        }
+    }
+    put_text(t, "}");
+    while (t->used % 8 != 0 && !t->failed) put_text(t, " ");
+    if (t->failed) return DT_ERR_NOMEM;
+    const uint64_t length = t->used - sizeof length;
+    if (length > DT__HEADER_MOST) {
+        return dt_fail(w->ctx, DT_ERR_ARG,
+                       "dt_writer_write: a header of %" PRIu64 " bytes; a reader takes at most %d",
+                       length, DT__HEADER_MOST);
+    }
+    for (int i = 0; i < 8; i++) t->bytes[i] = (char)(length >> (8 * i));
+    return DT_OK;
+}
+
+/* ---- hash --------------------------------------------------------------------------------- */
+
+dt_status dt__hash_pieces(dt_ctx *ctx, const dt__piece *piece, int64_t count,
+                          char digits[DT__HASH_DIGITS + 1])
+{
+    XXH3_state_t *state = XXH3_createState();
+    bool good = state != NULL && XXH3_64bits_reset(state) == XXH_OK;
+    for (int64_t i = 0; good && i < count; i++) {
+        if (piece[i].bytes == 0) continue;
+        good = XXH3_64bits_update(state, piece[i].data, piece[i].bytes) == XXH_OK;
+    }
+    if (good) {
+        snprintf(digits, DT__HASH_DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    }
+    XXH3_freeState(state);
+    return good ? DT_OK : dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the state of a hash");
+}
+
+static dt_status write_whole(dt_writer *w, text *t, dt__piece *piece, const char *path)
+{
+    char digits[DT__HASH_DIGITS + 1];
+    DT__TRY(put_header(t, w));
+    piece[0] = (dt__piece){ t->bytes, t->used };
+    for (int64_t i = 0; i < w->count; i++) {
+        piece[i + 1] = (dt__piece){ w->item[i].entry.data, w->item[i].entry.bytes };
+    }
+    DT__TRY(dt__hash_pieces(w->ctx, piece, w->count + 1, digits));
+    memcpy(t->bytes + t->hash_at, digits, DT__HASH_DIGITS);
+    return dt__replace_file(w->ctx, path, piece, w->count + 1);
+}
+
+dt_status dt_writer_write(dt_writer *w, const char *path)
+{
+    if (path == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: path is NULL");
+    DT__TRY(put_in_order(w));
+    dt__piece *piece = dt__alloc_array(w->ctx, w->count + 1, sizeof *piece);
+    if (piece == NULL) return DT_ERR_NOMEM;
+    text t = { .ctx = w->ctx };
+    const dt_status status = write_whole(w, &t, piece, path);
+    dt__release(w->ctx, t.bytes);
+    dt__release(w->ctx, piece);
+    return status;
+}
