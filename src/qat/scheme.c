@@ -1,0 +1,148 @@
+/* What all rules share: the list, settings and their errors, how a shape is cut into blocks, limits
+ * and rounding of scales. */
+#include "qat/scheme.h"
+
+#include "core/half.h"
+#include "kernels/panels.h"
+
+#include <math.h>
+
+_Static_assert((int)DT_SCALE_F32 == DT__SCALE_F32 && (int)DT_SCALE_F16 == DT__SCALE_F16 &&
+                   (int)DT_SCALE_BF16 == DT__SCALE_BF16,
+               "panels name scale dtypes as schemes do");
+
+static const dt__scheme *const schemes[] = {
+#define DT__SCHEME(name) &dt__scheme_##name,
+#include "qat/schemes.inc"
+#undef DT__SCHEME
+};
+
+const dt__scheme *dt__scheme_of(int rule)
+{
+    return rule < 0 || rule >= DT__COUNT_OF(schemes) ? NULL : schemes[rule];
+}
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+static dt_status check_q4_0(dt_ctx *ctx, const dt_quant *q)
+{
+    if (q->activation) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rule q4_0 is for weights; for activations use "
+                       "asymmetric or symmetric");
+    }
+    if (q->bits != 4) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 has 4 bits, not %lld", (long long)q->bits);
+    }
+    if (q->granularity != DT_PER_GROUP || q->group_size != 32) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 wants granularity group and group_size 32");
+    }
+    if (q->scale_dtype == DT_SCALE_BF16) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 holds its scales as f16, not bf16");
+    }
+    return DT_OK;
+}
+
+static dt_status check_granularity(dt_ctx *ctx, const dt_quant *q)
+{
+    if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no granularity", q->granularity);
+    }
+    if (q->granularity == DT_PER_GROUP && q->group_size < 1) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "group_size is %lld; it must be positive",
+                       (long long)q->group_size);
+    }
+    if (q->activation && q->granularity == DT_PER_CHANNEL) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "granularity channel is for weights; activations take "
+                       "tensor, token, sample or group");
+    }
+    if (!q->activation && (q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE)) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "granularity %s is for activations; weights take "
+                       "tensor, channel or group",
+                       q->granularity == DT_PER_TOKEN ? "token" : "sample");
+    }
+    return DT_OK;
+}
+
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
+{
+    const dt__scheme *scheme = dt__scheme_of(q->rule);
+    if (scheme == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization rule", q->rule);
+    if (q->bits < 2 || q->bits > 8) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "bits is %lld; codes have 2 to 8 bits",
+                       (long long)q->bits);
+    }
+    if (q->scale_dtype < DT_SCALE_F32 || q->scale_dtype > DT_SCALE_BF16) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no scale dtype", q->scale_dtype);
+    }
+    if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no straight-through gradient", q->ste);
+    }
+    if (q->is_unsigned && !scheme->has_zero) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "unsigned codes need a zero point: rule %s has none, "
+                       "asymmetric has",
+                       scheme->name);
+    }
+    DT__TRY(check_granularity(ctx, q));
+    return scheme->fp16_blocks ? check_q4_0(ctx, q) : DT_OK;
+}
+
+int dt__scale_dtype(const dt_quant *q)
+{
+    return dt__scheme_of(q->rule)->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
+}
+
+bool dt__ste_clipped(const dt_quant *q, bool recomputed)
+{
+    return q->ste == DT_STE_DEFAULT ? !recomputed : q->ste == DT_STE_CLIPPED;
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+dt_status dt__cut_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *dims, dt__cut *out)
+{
+    const bool by_last =
+        q->granularity == DT_PER_TOKEN || (q->granularity == DT_PER_GROUP && q->activation);
+    const int split = rank == 0 ? 0 : by_last ? rank - 1 : 1;
+    int64_t rows, columns, count;
+    if (rank < 0 || rank > DT_MAX_RANK || !dt__product(rank, dims, &count) ||
+        !dt__product(split, dims, &rows) || !dt__product(rank - split, dims + split, &columns)) {
+        return dt_fail(ctx, DT_ERR_SHAPE,
+                       "quantize: a shape of rank %d with a negative extent or "
+                       "more elements than can be counted",
+                       rank);
+    }
+    const bool grouped = q->granularity == DT_PER_GROUP;
+    const int64_t row = dt__max_i64(columns, 1);
+    const int64_t group = grouped ? dt__min_i64(q->group_size, row) : row;
+    *out = (dt__cut){ rows, columns, group, dt__ceil_div(columns, group),
+                      q->granularity == DT_PER_TENSOR };
+    return DT_OK;
+}
+
+/* ---- scales --------------------------------------------------------------------------------- */
+
+static float round_scale(int dtype, float s)
+{
+    if (dtype == DT_SCALE_BF16) return dt__round_bf16(s);
+    if (dtype != DT_SCALE_F16) return s;
+    return dt__round_f16(s < 0x1p-14f ? 0x1p-14f : s > 65504 ? 65504 : s);
+}
+
+bool dt__choose_scale(const dt_quant *q, float lo, float hi, float *scale, int *zero)
+{
+    const dt__scheme *scheme = dt__scheme_of(q->rule);
+    const int qmin = dt__qmin(q), qmax = dt__qmax(q), dtype = dt__scale_dtype(q);
+    const float eps = q->activation ? 0x1p-23f : dtype == DT_SCALE_F16 ? 0x1p-14f : 0x1p-126f;
+    const float s = scheme->scale(qmin, qmax, lo, hi);
+    if (!isfinite(s)) return false;
+    *scale = round_scale(dtype, s < eps ? eps : s);
+    if (!isfinite(*scale)) return false;
+    *zero = scheme->zero == NULL ? 0 : scheme->zero(qmin, qmax, lo, *scale);
+    const int above = qmax - *zero, below = *zero - qmin;
+    const int furthest = (int)dt__max_i64(-qmin, dt__max_i64(above, below));
+    return isfinite((float)furthest * *scale);
+}

@@ -1,0 +1,127 @@
+/* Quantization schemes: how a tensor becomes integers (numerics §1).
+ *
+ * A rule is one file, scheme_<name>.c, and one line in schemes.inc: how the scale and the zero
+ * point of a block follow from its values. Cutting into blocks, rounding of scales, codes, images,
+ * masks and errors are written once, in scheme.c and cut.c, for all rules. f32 only. */
+#ifndef DT__QAT_SCHEME_H
+#define DT__QAT_SCHEME_H
+
+#include <detent/qat.h>
+
+#include "core/core.h"
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+/* A block by itself: x, and the scale, zero point and stored signed codes that it must get. */
+typedef struct dt__scheme_case {
+    const char *name;
+    int64_t bits;
+    int n;
+    float x[8];
+    float scale;
+    int zero;
+    int8_t codes[8];
+} dt__scheme_case;
+
+typedef struct dt__scheme {
+    const char *name;
+    const char *text; /* one line for people */
+    bool has_zero;    /* a zero point: codes are not `integer` for a weight's panels */
+    bool fp16_blocks; /* q4_0: 4 bits, groups of 32, scales always fp16, weights only */
+    /* The scale of a block with lo <= 0 <= hi, before limits and rounding. NULL: see `block`. */
+    float (*scale)(int qmin, int qmax, float lo, float hi);
+    /* The zero point that goes with a scale. NULL: 0. */
+    int (*zero)(int qmin, int qmax, float lo, float scale);
+    /* A rule that needs more than lo and hi: scale and codes of one block of at most 32 finite
+     * values. Returns a bit for each element that was clipped. NULL: codes by the common formula.
+     */
+    uint32_t (*block)(int n, const float *x, float *scale, int8_t *codes);
+    const dt__scheme_case *cases; /* ended by a case without a name */
+} dt__scheme;
+
+#define DT__SCHEME(name) extern const dt__scheme dt__scheme_##name;
+#include "qat/schemes.inc"
+#undef DT__SCHEME
+
+/* The rule of a DT_RULE_...; NULL for no rule. */
+const dt__scheme *dt__scheme_of(int rule);
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+/* CONFIG, with a message that says which setting and what would be right. */
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q);
+
+/* The dtype that scales are rounded to: scale_dtype, but DT_SCALE_F16 for q4_0. */
+int dt__scale_dtype(const dt_quant *q);
+
+/* Stored signed code range: -2^(bits-1) and 2^(bits-1)-1, for unsigned schemes too. */
+static inline int dt__qmin(const dt_quant *q) { return -(1 << (q->bits - 1)); }
+static inline int dt__qmax(const dt_quant *q) { return (1 << (q->bits - 1)) - 1; }
+
+/* Whether the straight-through gradient is masked: as q->ste says; by default where the range is
+ * static or learned, not where it is recomputed each step. */
+bool dt__ste_clipped(const dt_quant *q, bool recomputed);
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+/* A contiguous tensor seen as a matrix whose rows are cut into groups. */
+typedef struct dt__cut {
+    int64_t rows, columns;
+    int64_t group, groups; /* columns of a group (the row's last may be shorter), groups of a row */
+    bool whole;            /* one block, one scale for the tensor; then group = columns */
+} dt__cut;
+
+/* Rows are the first dimension and columns the rest (tensor, channel, sample; group of a weight),
+ * or columns the last dimension and rows the rest (token; group of an activation). SHAPE where
+ * extents are negative or overflow. */
+dt_status dt__cut_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *dims, dt__cut *out);
+
+/* Number of scales: rows * groups, or 1. */
+static inline int64_t dt__cut_blocks(const dt__cut *c)
+{
+    return c->whole ? 1 : c->rows * c->groups;
+}
+
+/* Bytes of a row of a mask. */
+static inline int64_t dt__mask_bytes(const dt__cut *c) { return dt__ceil_div(c->columns, 8); }
+
+/* ---- scale, codes, image -------------------------------------------------------------------- */
+
+/* Where codes go; the caller's memory. */
+typedef struct dt__quantized {
+    int8_t *codes;   /* [rows][ld], stored signed form */
+    int64_t ld;      /* at least columns */
+    bool biased;     /* codes are in memory as u8, plus 128 */
+    float *scale;    /* [rows][groups], or one */
+    int8_t *zero;    /* likewise; NULL only where the rule has no zero point */
+    uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
+                      * row   was clipped, bits past the row are 1; NULL: not wanted */
+    int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
+} dt__quantized;
+
+/* Scale and zero point of a block with lo <= 0 <= hi, by the rule, rounded and limited. False where
+ * the scale or an image would not be finite. For rules that need no more than lo and hi. */
+bool dt__choose_scale(const dt_quant *q, float lo, float hi, float *scale, int *zero);
+
+/* Chooses scales and zero points from x and quantizes it. `name` is the tensor's, for messages.
+ * Errors: NUMERIC (an element that is not finite, with its index; a block whose scale or image is
+ * not finite). Then `out` holds nothing useful. */
+dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
+                       dt__quantized *out, const char *name);
+
+/* The same with the scales and zero points that stand in `out`: static, learned or frozen. */
+dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
+                             dt__quantized *out, const char *name);
+
+/* y = (q - zp) * scale, contiguous. */
+void dt__dequantize(dt_ctx *ctx, const dt__cut *cut, const dt__quantized *in, float *y);
+
+/* dx = dy where the mask lets it pass, else 0. */
+void dt__pass_gradient(dt_ctx *ctx, const dt__cut *cut, const uint8_t *mask, const float *dy,
+                       float *dx);
+
+/* lo = min(min x, 0) and hi = max(max x, 0) of each block. NUMERIC as above. */
+dt_status dt__ranges(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi,
+                     const char *name);
+
+#endif
