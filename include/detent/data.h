@@ -13,81 +13,126 @@ extern "C" {
 /* Grey images in memory: pixels u8 [count, height, width], labels in [0, classes). */
 typedef struct dt_dataset dt_dataset;
 
-DT_API void dt_dataset_free(dt_dataset *d); /* NULL is allowed */
-DT_API int64_t dt_dataset_count(const dt_dataset *d);   /* images */
-DT_API int64_t dt_dataset_height(const dt_dataset *d);  /* of an image, in pixels */
-DT_API int64_t dt_dataset_width(const dt_dataset *d);   /* of an image, in pixels */
-DT_API int64_t dt_dataset_classes(const dt_dataset *d); /* largest label + 1, or as declared */
-/* Image i, lent: height * width bytes. */
-DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
-DT_API int dt_dataset_label(const dt_dataset *d, int64_t i); /* of image i */
+/* Gives a dataset up; no loader may use it any more. NULL is allowed. */
+DT_API void dt_dataset_free(dt_dataset *d);
 
-/* Reads IDX files, plain or gzip: images u8 of rank 3, labels u8 of rank 1. `classes` 0: found from
- * the labels; else a label outside is an error. Errors, naming the file and what would be right:
- * IO, FORMAT (magic, type, truncation, trailing bytes, counts that differ, labels). */
+DT_API int64_t dt_dataset_count(const dt_dataset *d);   /* images */
+DT_API int64_t dt_dataset_height(const dt_dataset *d);  /* rows of pixels */
+DT_API int64_t dt_dataset_width(const dt_dataset *d);   /* pixels in a row */
+DT_API int64_t dt_dataset_classes(const dt_dataset *d); /* as declared, or the largest label + 1 */
+
+/* Image i, lent: height * width bytes. NULL with ARG where there is none. */
+DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
+
+/* Its label; -1 with ARG where there is none. */
+DT_API int dt_dataset_label(const dt_dataset *d, int64_t i);
+
+/* Images in the caller's memory. */
+typedef struct dt_images {
+    int64_t count, height, width;
+    int64_t classes;       /* 1 to 256 */
+    const uint8_t *pixels; /* [count, height, width] */
+    const uint8_t *labels; /* [count], each below classes */
+} dt_images;
+
+/* A dataset that holds a copy of `images`. Errors: ARG (extents, a label out of range), NOMEM. */
+DT_API dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *images, dt_dataset **out);
+
+/* Reads IDX files, plain or gzip (known by content, not by name): images u8 of rank 3, labels u8 of
+ * rank 1; no images is allowed, images without pixels are not. `classes` 0: found from the labels;
+ * else a label outside is an error. Errors, naming the file and what would be right: ARG (classes
+ * outside 0...256), IO (missing, unreadable), FORMAT (magic, type, rank, truncation, trailing
+ * bytes, damaged gzip, counts that differ, labels), NOMEM. */
 DT_API dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64_t classes,
                              dt_dataset **out);
-/* Writes a dataset as two IDX files, gzip where the name ends in .gz; atomically. */
+
+/* Writes a dataset as two IDX files, gzip where the name ends in .gz. Equal datasets give equal
+ * bytes. Both are written whole under other names, synced, then renamed: a file that stood there
+ * before is kept where anything fails. Errors: ARG (the same name twice), IO, NOMEM. */
 DT_API dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels);
 
 /* `count` grey digits of 28 x 28 drawn from strokes with random slant, thickness, shift, scale and
- * noise; image i depends on (seed, i) alone. */
+ * noise; image i and its label depend on (seed, i) alone and are the same on every machine. Errors:
+ * ARG (count), NOMEM. */
 DT_API dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_dataset **out);
 
-/* Splits off the last `count` images: *out gets them, `d` keeps the others. */
+/* Splits off the last `count` images: *out gets them, `d` keeps the others. Both share the bytes;
+ * either may be freed first. Errors: ARG (count outside 0...the dataset's), NOMEM. */
 DT_API dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out);
+
+/* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
 typedef struct dt_augment_options {
     int64_t shift; /* each image moves by up to so many pixels each way, zeros come in */
 } dt_augment_options;
 
-/* `data:` of a recipe. */
+typedef enum dt_data_format { DT_DATA_IDX, DT_DATA_DIGITS } dt_data_format;
+
 typedef struct dt_data_options {
-    int format; /* 0 idx, 1 digits */
+    int format; /* dt_data_format */
     const char *dir;
-    dt_strings train, test; /* idx: images, labels */
+    dt_strings train, test; /* idx: images, labels; no test: none */
     double validation;      /* share of the training images split off at the end */
-    int64_t train_count;    /* digits: images to draw; idx: 0 all, else the first so many */
-    int64_t test_count;
+    int64_t train_count;    /* images; 0: idx all, digits 10,000. idx: the first so many */
+    int64_t test_count;     /* the same; 0: idx all, digits 2,000 */
     int64_t seed;           /* digits */
     double mean, deviation; /* a pixel becomes (p/255 - mean) / deviation */
     dt_augment_options augment;
 } dt_data_options;
 
+/* The defaults of `data:`. */
+DT_API dt_data_options dt_data_defaults(void);
+
 extern DT_API const dt_key dt_data_keys[];
 
-/* Opens what the options name. *validation and *test may come back NULL where there is none. */
+/* Opens what the options name. `dir` is put before names that are not absolute. The test digits are
+ * those of seed ~seed, which no recipe can train on; test images of files must have the size and
+ * the classes of the training images. *validation and *test come back NULL where there is none.
+ * Errors: CONFIG (options, naming their keys), those of dt_idx_read. */
 DT_API dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test);
 
-/* Batches of a dataset. The order of epoch e and every augmentation depend on (seed, e, position)
- * alone, so a position in the data is two integers. */
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, and an
+ * image's augmentation on (seed, e, its place in that order), so a position in the data is two
+ * integers. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
-    int64_t batch_size;
-    bool shuffle;
-    bool drop_last; /* leave a short last batch out */
-    uint64_t seed;
-    double mean, deviation;
-    dt_augment_options augment;
+    int64_t batch_size;         /* default 64 */
+    bool shuffle;               /* default true; false: the dataset's order */
+    bool drop_last;             /* default false; true: leave a short last batch out */
+    uint64_t seed;              /* default 0 */
+    double mean, deviation;     /* default 0, 1 */
+    dt_augment_options augment; /* default none */
 } dt_loader_options;
+
+/* The defaults of a loader. */
+DT_API dt_loader_options dt_loader_defaults(void);
 
 typedef struct dt_position {
     int64_t epoch;
     int64_t batch; /* within the epoch: the next one */
 } dt_position;
 
-/* The dataset must outlive the loader. Errors: ARG (batch size, an empty dataset), NOMEM. */
+/* The dataset must outlive the loader and not be split meanwhile. The order takes 8 bytes an image.
+ * Errors: ARG (an option, a dataset that fills no batch), NOMEM. */
 DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options,
                                   dt_loader **out);
-DT_API void dt_loader_free(dt_loader *l); /* NULL is allowed */
-DT_API int64_t dt_loader_batches(const dt_loader *l); /* in an epoch */
+
+/* Gives a loader and its tensors up. NULL is allowed. */
+DT_API void dt_loader_free(dt_loader *l);
+
+DT_API int64_t dt_loader_batches(const dt_loader *l);      /* in an epoch, at least 1 */
 DT_API dt_position dt_loader_position(const dt_loader *l); /* of the next batch */
-/* ARG where no such batch exists. */
+
+/* Goes to a batch; nothing is read before. Errors: ARG where no such batch exists. */
 DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
-/* The next batch: *x f32 [batch, height, width], *labels i32 [batch], both lent by the loader until
- * the next call. After the last batch of an epoch the next epoch begins. */
+
+/* The next batch: *x f32 [batch, height, width], *labels i32 [batch], both lent by the loader and
+ * overwritten by the next call. After the last batch of an epoch the next epoch begins. Nothing is
+ * allocated. Errors: STATE (somebody froze the tensors). */
 DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **labels);
 
 #ifdef __cplusplus

@@ -66,6 +66,7 @@ typedef enum dt__purpose {
     DT__FOR_DROPOUT,
     DT__FOR_SHUFFLE,
     DT__FOR_AUGMENT,
+    DT__FOR_DIGITS,
     DT__PURPOSES
 } dt__purpose;
 
