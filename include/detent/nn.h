@@ -15,6 +15,13 @@ extern "C" {
 
 typedef struct dt_module dt_module;
 
+/* How presets and rules of qat.h treat a layer's `weight` and input. */
+typedef enum dt_quantizable {
+    DT_NOT_QUANTIZED = 0,
+    DT_QUANTIZED_BY_PRESET,  /* selected by every preset: multiplies its input with `weight` */
+    DT_QUANTIZED_WEIGHT_ONLY /* by a rule only, and never its input: embedding */
+} dt_quantizable;
+
 /* What a kind of layer is: a table entry, no state. */
 typedef struct dt_module_type {
     const char *name; /* "linear" */
@@ -23,7 +30,7 @@ typedef struct dt_module_type {
                     int n_out);
     /* Frees what `state` holds beyond its own block; NULL: nothing. */
     void (*free_state)(dt_module *m);
-    bool quantizable; /* presets of qat.h select it: it reads `weight` with the input's codes */
+    dt_quantizable quantizable;
 } dt_module_type;
 
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
