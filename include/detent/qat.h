@@ -108,6 +108,10 @@ DT_API bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation);
  * matches nothing, a group size, tied weights with two schemes), STATE (prepared already). */
 DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 
+/* *rule = the first rule that selects no quantizable module of m, or -1: what dt_prepare would refuse,
+ * for whoever knows where the rule was written. */
+DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule);
+
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */

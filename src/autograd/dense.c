@@ -78,23 +78,6 @@ dt_status dt_set_requires_grad(dt_tensor *x, bool on)
     return DT_OK;
 }
 
-void dt__codes_retain(dt__codes *codes) { atomic_fetch_add(&codes->refs, 1); }
-
-void dt__codes_release(dt__codes *codes)
-{
-    if (codes == NULL || atomic_fetch_sub(&codes->refs, 1) != 1) return;
-    dt_ctx *ctx = codes->ctx;
-    dt__release(ctx, codes->u);
-    dt__release(ctx, codes->panels);
-    dt__release(ctx, codes->layout);
-    dt__release(ctx, codes->scale);
-    dt__release(ctx, codes->zero_u);
-    dt__release(ctx, codes->zero);
-    dt__release(ctx, codes->mask);
-    dt__release(ctx, codes);
-    dt__ctx_release(ctx);
-}
-
 void dt__copy_tensor(const dt_tensor *from, dt_tensor *to)
 {
     dt__copy c = { .rank = from->rank, .x = dt__data(from), .y = dt__data_mut(to) };

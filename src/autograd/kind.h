@@ -5,29 +5,15 @@
 
 #include "core/tensor.h"
 
-/* Integer codes of a tensor, as rows of blocks: immutable, reference-counted. The image of element
- * (r, c) is (q - z) * s with the scale s and zero point z of its block. One of `u` and `panels`
- * holds the codes. */
-typedef struct dt__codes {
-    atomic_int refs;
-    dt_ctx *ctx;
-    int64_t rows, columns;
-    int64_t group, groups; /* columns of a block (the row's last may be shorter), blocks a row */
-    int bits;
-    bool integer;      /* an integer product may use them */
-    int64_t stride;    /* bytes from one row of `u` to the next, a multiple of 8 */
-    uint8_t *u;        /* activations: [rows][stride], stored code + 128 */
-    void *panels;      /* weights: src/kernels/panels.h */
-    struct dt__panel_layout *layout; /* of `panels` */
-    float *scale;      /* of `u`: [rows][groups]; panels hold their own */
-    int32_t *zero_u;   /* of `u`: [rows][groups], zero point + 128 */
-    int8_t *zero;      /* of `panels`: [rows][groups] stored zero points, or NULL: all 0 */
-    uint8_t *mask;     /* elements inside the code range, bit i%8 of byte i/8; NULL: all pass */
-    int64_t clipped;   /* elements outside the code range */
-} dt__codes;
+/* Integer codes of a tensor: src/autograd/codes.h. */
+typedef struct dt__codes dt__codes;
 
+dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out); /* empty, one reference */
 void dt__codes_retain(dt__codes *codes);
 void dt__codes_release(dt__codes *codes); /* NULL is allowed */
+
+/* The image of all of x as a new tensor, which refuses writes. */
+dt_status dt__image(const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
 
 typedef struct dt__kind {
     const char *name;

@@ -1,0 +1,95 @@
+/* Codes: life, images of tiles, the integer product. */
+#include "autograd/codes.h"
+#include "kernels/kernels.h"
+
+void dt__codes_retain(dt__codes *codes) { atomic_fetch_add(&codes->refs, 1); }
+
+void dt__codes_release(dt__codes *codes)
+{
+    if (codes == NULL || atomic_fetch_sub(&codes->refs, 1) != 1) return;
+    dt_ctx *ctx = codes->ctx;
+    dt__release(ctx, codes->u);
+    dt__release(ctx, codes->scale);
+    dt__release(ctx, codes->zero_u);
+    dt__release(ctx, codes->zero);
+    dt__release(ctx, codes->panels);
+    dt__release(ctx, codes->mask);
+    dt__release(ctx, codes);
+    dt__ctx_release(ctx);
+}
+
+dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
+{
+    dt__codes *codes = dt__alloc_zero(ctx, sizeof *codes);
+    *out = codes;
+    if (codes == NULL) return DT_ERR_NOMEM;
+    atomic_init(&codes->refs, 1);
+    codes->ctx = ctx;
+    dt__ctx_retain(ctx);
+    return DT_OK;
+}
+
+/* Row r, columns c0 ... c1-1 of u, group by group. */
+static void expand_row(const dt__codes *codes, int64_t r, const dt__image_tile *tile)
+{
+    const dt__kernels *kernels = codes->ctx->kernels[DT_F32];
+    for (int64_t c = tile->c0; c < tile->c1;) {
+        const int64_t g = c / codes->group;
+        const int64_t end = dt__min_i64(tile->c1, (g + 1) * codes->group);
+        const int64_t block = r * codes->groups + g;
+        const dt__code_row row = {
+            .n = end - c,
+            .group = end - c,
+            .scale = codes->scale + block,
+            .zero = codes->zero == NULL ? NULL : codes->zero + block,
+            .bias = 128,
+        };
+        kernels->decode(&row, (const int8_t *)codes->u + r * codes->stride + c,
+                        tile->y + (r - tile->r0) * tile->ldy + (c - tile->c0));
+        c = end;
+    }
+}
+
+void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
+{
+    if (codes->panels == NULL) {
+#pragma omp parallel for schedule(static)
+        for (int64_t r = tile->r0; r < tile->r1; r++) expand_row(codes, r, tile);
+        return;
+    }
+    const dt__panel_tile t = {
+        .layout = &codes->layout, .panels = codes->panels, .zero = codes->zero,
+        .zero_step = codes->zero_step, .n0 = tile->r0, .n1 = tile->r1, .k0 = tile->c0,
+        .k1 = tile->c1, .y = tile->y, .ldy = tile->ldy,
+    };
+    codes->ctx->kernels[DT_F32]->expand(&t);
+}
+
+dt_status dt__image(const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
+{
+    DT__TRY(dt__tensor_create_raw(codes->ctx, DT_F32, x->rank, x->dims, out));
+    (*out)->storage->image = true;
+    (*out)->name = x->name;
+    const dt__image_tile all = { 0, codes->rows, 0, codes->columns, dt__data_mut(*out),
+                                 codes->columns };
+    const int threads = dt__threads_enter(codes->ctx);
+    dt__codes_expand(codes, &all);
+    dt__threads_leave(threads);
+    return DT_OK;
+}
+
+bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)
+{
+    return x != NULL && w != NULL && x->integer && w->integer && x->u != NULL && w->panels != NULL;
+}
+
+void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias, float *y)
+{
+    const dt__kernels *kernels = w->ctx->kernels[DT_F32];
+    const dt__qgemm g = {
+        .layout = &w->layout, .panels = w->panels, .m = x->rows, .u = x->u, .ldu = x->stride,
+        .sx = x->scale, .zu = x->zero_u, .bias = bias, .y = y, .ldy = w->rows,
+    };
+    if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
+    else kernels->qd8_qb8_gemm(&g);
+}

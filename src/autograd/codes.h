@@ -1,0 +1,49 @@
+/* Codes as the ops use them: images of tiles, and the integer product. */
+#ifndef DT__AUTOGRAD_CODES_H
+#define DT__AUTOGRAD_CODES_H
+
+#include "autograd/kind.h"
+#include "kernels/panels.h"
+
+/* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The image of element
+ * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels` holds
+ * the codes: rows of activations, or a weight. */
+struct dt__codes {
+    atomic_int refs;
+    dt_ctx *ctx;
+    int64_t rows, columns;
+    int64_t group, groups; /* columns of a group (the row's last may be shorter); groups of a row */
+    int bits;
+    bool integer;   /* an integer product may use them */
+    int64_t stride; /* bytes from one row of `u` to the next */
+    uint8_t *u;     /* [rows][stride], stored code + 128; DT__STEP bytes of slack behind */
+    float *scale;   /* of `u`: [rows][groups]; panels hold their own */
+    int32_t *zero_u; /* of an `integer` u: [rows], zero point + 128 */
+    int8_t *zero;   /* [rows][groups], or [1] where zero_step is 0; NULL: all 0 */
+    int64_t zero_step;
+    void *panels;
+    dt__panel_layout layout; /* of `panels` */
+    uint8_t *mask;    /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
+    int64_t clipped;  /* elements whose code was clipped */
+};
+
+/* A block of an image: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
+typedef struct dt__image_tile {
+    int64_t r0, r1, c0, c1;
+    float *y;
+    int64_t ldy;
+} dt__image_tile;
+
+/* y[r - r0][c - c0] = (q - z) * s */
+void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile);
+
+/* Rows (columns) of an image that fit into the scratch of an expanded tile, at least 1. */
+#define DT__TILE_BYTES ((int64_t)512 * 1024)
+static inline int64_t dt__tile_extent(int64_t other) { return dt__max_i64(1, DT__TILE_BYTES / 4 / dt__max_i64(1, other)); }
+
+/* Whether an integer product of these may run: rows of activations against a weight's panels. */
+bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
+/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. */
+void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias, float *y);
+
+#endif

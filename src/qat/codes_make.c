@@ -1,0 +1,291 @@
+/* From values to codes: the scheme quantizes, weights go into panels, activations stay rows of u8.
+ * Codes hang on the tensor that they were made from and are found again by scheme and version, so a
+ * master that nobody wrote, a tied weight, and an activation that several modules hook are each
+ * quantized once. */
+#include "autograd/codes.h"
+#include "autograd/tape.h"
+#include "qat/quantized.h"
+#include "qat/scheme.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+/* Scratch that quantizing needs beside what the codes keep. */
+typedef struct dt__making {
+    dt_ctx *ctx;
+    const dt_quant *quant;
+    dt__cut cut;
+    dt__quantized q;
+    const char *name;
+} making;
+
+static dt_status quantize(making *m, const dt_tensor *x)
+{
+    return dt__quantize(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
+}
+
+/* Buffers for scales, zero points and, where gradients are masked, the mask. */
+static dt_status make_buffers(making *m)
+{
+    const int64_t blocks = dt__cut_blocks(&m->cut);
+    m->q.scale = dt__alloc_array(m->ctx, blocks, sizeof(float));
+    if (m->q.scale == NULL) return DT_ERR_NOMEM;
+    if (dt__scheme_of(m->quant->rule)->has_zero) {
+        m->q.zero = dt__alloc_array(m->ctx, blocks, 1);
+        if (m->q.zero == NULL) return DT_ERR_NOMEM;
+    }
+    if (dt__ste_clipped(m->quant, true)) {
+        m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
+        if (m->q.mask == NULL) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
+static void free_buffers(making *m)
+{
+    dt__release(m->ctx, m->q.codes);
+    dt__release(m->ctx, m->q.scale);
+    dt__release(m->ctx, m->q.zero);
+    dt__release(m->ctx, m->q.mask);
+}
+
+/* Scale and zero point of each row of u: a block may span several rows, or a row several blocks. */
+static dt_status spread(making *m, dt__codes *codes)
+{
+    const int64_t n = codes->rows * codes->groups;
+    codes->scale = dt__alloc_array(m->ctx, n, sizeof(float));
+    codes->zero = dt__alloc_array(m->ctx, n, 1);
+    codes->zero_u = dt__alloc_array(m->ctx, codes->rows, sizeof(int32_t));
+    if (codes->scale == NULL || codes->zero == NULL || codes->zero_u == NULL) return DT_ERR_NOMEM;
+    const int64_t rows_per_block = codes->groups > 1 || m->cut.rows == 0
+                                       ? 1
+                                       : codes->rows / (m->cut.whole ? 1 : m->cut.rows);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t block = codes->groups > 1 ? i : i / dt__max_i64(1, rows_per_block);
+        codes->scale[i] = m->q.scale[block];
+        codes->zero[i] = m->q.zero == NULL ? 0 : m->q.zero[block];
+    }
+    for (int64_t r = 0; r < codes->rows; r++) codes->zero_u[r] = codes->zero[r * codes->groups] + 128;
+    return DT_OK;
+}
+
+/* Rows of u8. Their columns are the tensor's last dimension, as products see it; where a block is
+ * longer than that (tensor, sample) rows follow each other without a gap. */
+static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
+{
+    const int64_t last = x->rank == 0 ? 1 : x->dims[x->rank - 1];
+    const bool token = m->cut.columns == last;
+    codes->columns = last;
+    codes->rows = last == 0 ? 0 : x->count / last;
+    codes->group = token ? m->cut.group : last;
+    codes->groups = token ? m->cut.groups : 1;
+    codes->stride = token ? dt__round_up(last, DT__STEP) : last;
+    codes->integer = codes->integer && codes->groups == 1;
+    size_t bytes;
+    if (!dt__mul_size((size_t)codes->rows, (size_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
+    codes->u = dt__alloc(m->ctx, bytes + DT__STEP);
+    if (codes->u == NULL) return DT_ERR_NOMEM;
+    m->q.codes = (int8_t *)codes->u;
+    m->q.ld = token ? codes->stride : m->cut.columns;
+    m->q.biased = true;
+    dt_status s = quantize(m, x);
+    m->q.codes = NULL; /* the codes own it */
+    if (s == DT_OK) s = spread(m, codes);
+    return s;
+}
+
+static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
+{
+    m->q.ld = m->cut.columns;
+    m->q.codes = dt__alloc_array(m->ctx, x->count, 1);
+    codes->panels = dt__alloc(m->ctx, codes->layout.bytes);
+    if (m->q.codes == NULL || codes->panels == NULL) return DT_ERR_NOMEM;
+    DT__TRY(quantize(m, x));
+    const dt__code_matrix from = { m->q.codes, m->q.ld, m->q.scale,
+                                   m->cut.whole ? 0 : m->cut.groups };
+    dt__panel_pack(&codes->layout, &from, codes->panels);
+    codes->rows = codes->layout.rows;
+    codes->columns = codes->layout.columns;
+    codes->group = codes->layout.group;
+    codes->groups = codes->layout.groups;
+    codes->zero = m->q.zero;
+    codes->zero_step = m->cut.whole ? 0 : m->cut.groups;
+    codes->integer = codes->integer && codes->zero == NULL;
+    m->q.zero = NULL;
+    return DT_OK;
+}
+
+dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
+                            dt__panel_layout *out)
+{
+    dt__cut cut;
+    DT__TRY(dt__cut_of(ctx, quant, rank, dims, &cut));
+    const bool rows = rank >= 2 && (cut.whole || cut.rows == dims[0]);
+    dt__panel_shape shape = { cut.rows, cut.columns, cut.group, (int)quant->bits,
+                              dt__scale_dtype(quant) };
+    if (cut.whole && rank >= 2) { /* one scale, which every row repeats */
+        shape.rows = dims[0];
+        shape.columns = dims[0] == 0 ? 0 : cut.rows * cut.columns / dims[0];
+        shape.group = dt__max_i64(1, shape.columns);
+    }
+    if (rows && dt__panel_layout_of(&shape, out)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "no panels hold groups of %lld in rows of %lld",
+                   (long long)cut.group, (long long)cut.columns);
+}
+
+static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
+{
+    DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
+    DT__TRY(make_buffers(m));
+    const bool panels = !m->quant->activation && x->rank >= 2 &&
+                        dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) ==
+                            DT_OK;
+    DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
+    codes->bits = (int)m->quant->bits;
+    codes->clipped = m->q.clipped;
+    if (m->q.clipped > 0) { /* none clipped: all pass, and nothing is kept */
+        codes->mask = m->q.mask;
+        m->q.mask = NULL;
+    }
+    return DT_OK;
+}
+
+dt_status dt__codes_make(const dt_tensor *x, const dt_quant *quant, bool simulated,
+                         const char *name, dt__codes **out)
+{
+    dt_tensor *copy = NULL;
+    dt__codes *codes = NULL;
+    making m = { .ctx = x->ctx, .quant = quant, .name = name };
+    dt_status s = dt__codes_create(x->ctx, &codes);
+    if (s == DT_OK && !dt_is_contiguous(x)) {
+        s = dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &copy);
+        if (s == DT_OK) dt__copy_tensor(x, copy);
+    }
+    if (s == DT_OK) {
+        codes->integer = !simulated;
+        const int threads = dt__threads_enter(x->ctx);
+        s = fill(&m, copy != NULL ? copy : x, codes);
+        dt__threads_leave(threads);
+    }
+    free_buffers(&m);
+    dt_tensor_free(copy);
+    if (s != DT_OK) {
+        dt__codes_release(codes);
+        codes = NULL;
+    }
+    *out = codes;
+    return s;
+}
+
+/* ---- finding again ---------------------------------------------------------------------------- */
+
+typedef struct dt__cached {
+    dt__attachment head;
+    dt_ctx *ctx;
+    dt_quant quant;
+    bool simulated;
+    uint64_t version;
+    dt__codes *codes;
+} cached;
+
+static void drop_cached(dt__attachment *a)
+{
+    cached *c = (cached *)(void *)a;
+    dt__codes_release(c->codes);
+    dt__release(c->ctx, c);
+}
+
+/* Codes of another version are dropped before new ones are made: their blocks serve again. */
+static void drop_stale(dt_tensor *x)
+{
+    dt__attachment **link = &x->attached;
+    while (*link != NULL) {
+        cached *c = (cached *)(void *)*link;
+        if (c->head.drop == drop_cached && c->version != x->storage->version) {
+            *link = c->head.next;
+            drop_cached(&c->head);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+static cached *find(const dt_tensor *x, const dt__fq *fq)
+{
+    for (dt__attachment *a = x->attached; a != NULL; a = a->next) {
+        cached *c = (cached *)(void *)a;
+        if (a->drop == drop_cached && c->simulated == fq->simulated &&
+            dt__same_quant(&c->quant, &fq->quant)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+/* `home` is where codes hang: what the wrapper wraps, or the wrapper itself once that was dropped. */
+dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
+{
+    const dt__fq *fq = x->ext;
+    dt_tensor *home = fq->inner->storage != NULL ? fq->inner : x;
+    drop_stale(home);
+    cached *c = find(home, fq);
+    if (c == NULL) {
+        c = dt__alloc(x->ctx, sizeof *c);
+        if (c == NULL) return DT_ERR_NOMEM;
+        *c = (cached){ .head.drop = drop_cached, .ctx = x->ctx, .quant = fq->quant,
+                       .simulated = fq->simulated, .version = home->storage->version };
+        const char *name = x->name != NULL ? x->name : "an activation";
+        const dt_status s = dt__codes_make(home, &fq->quant, fq->simulated, name, &c->codes);
+        if (s != DT_OK) {
+            dt__release(x->ctx, c);
+            return s;
+        }
+        dt__attach(home, &c->head);
+    }
+    *out = c->codes;
+    dt__codes_retain(*out);
+    return DT_OK;
+}
+
+/* ---- rows of a file or a rounder ---------------------------------------------------------------- */
+
+dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
+                              const dt__code_rows *rows, dt__codes **out)
+{
+    dt__codes *codes;
+    DT__TRY(dt__codes_create(ctx, &codes));
+    const int64_t blocks = layout->rows * layout->groups;
+    codes->layout = *layout;
+    codes->rows = layout->rows;
+    codes->columns = layout->columns;
+    codes->group = layout->group;
+    codes->groups = layout->groups;
+    codes->bits = layout->bits;
+    codes->integer = !simulated && rows->zero_point == NULL;
+    codes->zero_step = layout->groups;
+    codes->panels = dt__alloc(ctx, layout->bytes);
+    if (rows->zero_point != NULL) codes->zero = dt__alloc_array(ctx, blocks, 1);
+    if (codes->panels == NULL || (rows->zero_point != NULL && codes->zero == NULL)) {
+        dt__codes_release(codes);
+        return DT_ERR_NOMEM;
+    }
+    if (rows->zero_point != NULL) memcpy(codes->zero, rows->zero_point, (size_t)blocks);
+    const dt__code_matrix from = { rows->codes, layout->columns, rows->scale, layout->groups };
+    dt__panel_pack(layout, &from, codes->panels);
+    *out = codes;
+    return DT_OK;
+}
+
+void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows)
+{
+    const dt__code_matrix to = { rows->codes, codes->columns, rows->scale, codes->groups };
+    dt__panel_unpack(&codes->layout, codes->panels, &to);
+    if (rows->zero_point == NULL) return;
+    for (int64_t i = 0; i < codes->rows * codes->groups; i++) {
+        rows->zero_point[i] = codes->zero == NULL        ? 0
+                              : codes->zero_step == 0 ? codes->zero[0]
+                                                      : codes->zero[i];
+    }
+}

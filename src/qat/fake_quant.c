@@ -1,0 +1,186 @@
+/* The fake_quant kind: an fp32 master inside a handle whose value is its quantized image.
+ *
+ *     value    x^ = (q - z) * s while enabled, the master while disabled
+ *     pullback straight-through: dx = dy, under `clipped` dx = dy where no code was clipped; then to
+ *              the handle's own slot if it is a leaf, else on to what it wraps
+ *
+ * [the wrapper that keeps a master: torchao's AffineFakeQuantizedTensor] */
+#include "autograd/codes.h"
+#include "autograd/tape.h"
+#include "qat/quantized.h"
+#include "qat/scheme.h"
+
+#include <stdio.h>
+
+static dt__fq *fq_of(const dt_tensor *x) { return x->ext; }
+
+/* ---- the four questions --------------------------------------------------------------------- */
+
+static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
+{
+    (void)t;
+    *out = NULL;
+    return fq_of(x)->enabled ? dt__fq_codes(x, out) : DT_OK;
+}
+
+static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
+{
+    DT__TRY(codes(t, x, used));
+    if (*used == NULL) return dt__view(x, dense);
+    return dt__image(x, *used, dense);
+}
+
+static dt_tensor *inner(dt_tensor *x) { return fq_of(x)->inner; }
+
+static bool is_clipped(const dt_tensor *x) { return dt__ste_clipped(&fq_of(x)->quant, true); }
+
+static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
+{
+    return is_clipped(x) && used->mask != NULL;
+}
+
+/* dx = dy where the code was inside its range, in place. */
+static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used)
+{
+    dt__cut cut;
+    DT__TRY(dt__cut_of(t->ctx, &fq_of(x)->quant, x->rank, x->dims, &cut));
+    dt__pass_gradient(t->ctx, &cut, used->mask, dt__data(d), dt__data_mut(d));
+    return DT_OK;
+}
+
+static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
+{
+    const dt_status s = used != NULL && keeps_codes(x, used) ? clip(t, x, dvalue, used) : DT_OK;
+    if (s != DT_OK) {
+        dt_tensor_free(dvalue);
+        return s;
+    }
+    if (x->tape == NULL) return dt__accumulate(t, x, dvalue);
+    dt_tensor *to = fq_of(x)->inner;
+    return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
+}
+
+static size_t print(const dt_tensor *x, char *text, size_t size)
+{
+    const dt__fq *fq = fq_of(x);
+    char dims[160], scheme[96];
+    return (size_t)snprintf(text, size, "fake_quant(%s, %s) %s%s",
+                            dt__quant_text(&fq->quant, scheme, sizeof scheme),
+                            fq->enabled ? "enabled" : "disabled", dt_dtype_name(x->dtype),
+                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void drop(dt_tensor *x)
+{
+    dt__fq *fq = fq_of(x);
+    x->ext = NULL;
+    dt_tensor_free(fq->inner);
+    dt__release(x->ctx, fq);
+}
+
+/* Makes the dense handle x a wrapper of `to`, of which it takes one reference. */
+static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
+{
+    dt__fq *fq = dt__alloc(x->ctx, sizeof *fq);
+    if (fq == NULL) return DT_ERR_NOMEM;
+    *fq = *like;
+    fq->inner = to;
+    dt__retain(to);
+    x->kind = &dt__fake_quant_kind;
+    x->ext = fq;
+    x->drop_ext = drop;
+    return DT_OK;
+}
+
+static dt_status clone(dt_tensor *x, dt_tensor *copy)
+{
+    return wrap(copy, fq_of(x)->inner, fq_of(x));
+}
+
+const dt__kind dt__fake_quant_kind = {
+    .name = "fake_quant", .value = value, .codes = codes, .inner = inner, .pullback = pullback,
+    .keeps_codes = keeps_codes, .clone = clone, .print = print,
+};
+
+dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated)
+{
+    dt_tensor *master;
+    DT__TRY(dt__view(w, &master));
+    const dt__fq fq = { .quant = *quant, .enabled = true, .simulated = simulated };
+    const dt_status s = wrap(w, master, &fq);
+    dt_tensor_free(master); /* the wrapper holds it */
+    return s;
+}
+
+void dt__fq_unwrap(dt_tensor *w)
+{
+    drop(w);
+    w->kind = NULL;
+    w->drop_ext = NULL;
+}
+
+/* ---- for a pass --------------------------------------------------------------------------------- */
+
+static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_tensor **out)
+{
+    if (x->dropped) return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: the tensor was dropped");
+    if (x->kind != NULL) {
+        return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: x is a %s tensor already",
+                       x->kind->name);
+    }
+    if (x->dtype != DT_F32) {
+        return dt_fail(t->ctx, DT_ERR_DTYPE, "fake_quant: schemes take f32, not %s",
+                       dt_dtype_name(x->dtype));
+    }
+    DT__TRY(dt__quant_check(t->ctx, &like->quant));
+    DT__TRY(dt__view(x, out));
+    const dt_status s = wrap(*out, x, like);
+    if (s != DT_OK) {
+        dt_tensor_free(*out);
+        return s;
+    }
+    (*out)->requires_grad = x->requires_grad && !t->no_grad;
+    return dt__tape_lend(t, *out);
+}
+
+dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like)
+{
+    if (t->status != DT_OK || x == NULL) return NULL;
+    dt_tensor *y = NULL;
+    const dt_status s = make_wrapper(t, x, like, &y);
+    if (s == DT_OK) return y;
+    dt__tape_adopt(t, s);
+    return NULL;
+}
+
+dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled)
+{
+    const dt__fq fq = {
+        .quant = quant != NULL ? *quant : dt_activation_quant_defaults(), .enabled = enabled
+    };
+    return dt__fake_quant_as(t, x, &fq);
+}
+
+/* ---- questions of users ----------------------------------------------------------------------- */
+
+dt_tensor *dt_inner(dt_tensor *x)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    if (kind->inner != NULL) return kind->inner(x);
+    dt_fail(x->ctx, DT_ERR_STATE, "dt_inner: a %s tensor has no master", kind->name);
+    return NULL;
+}
+
+bool dt_is_fake_quant(const dt_tensor *x) { return x->kind == &dt__fake_quant_kind; }
+
+dt_status dt_fake_quant_enable(dt_tensor *x, bool on)
+{
+    if (!dt_is_fake_quant(x)) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "fake_quant_enable: a %s tensor is no FakeQuantTensor",
+                       dt__kind_of(x)->name);
+    }
+    fq_of(x)->enabled = on;
+    return DT_OK;
+}

@@ -1,0 +1,114 @@
+/* The packed kind: a converted parameter. Integer codes and scales, no master; ops that take codes
+ * get the very codes that training used, others the image. Read-only. */
+#include "autograd/tape.h"
+#include "qat/quantized.h"
+#include "qat/scheme.h"
+
+#include <stdio.h>
+
+static dt__packed *packed_of(const dt_tensor *x) { return x->ext; }
+
+static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
+{
+    (void)t;
+    *out = packed_of(x)->codes;
+    dt__codes_retain(*out);
+    return DT_OK;
+}
+
+static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
+{
+    DT__TRY(codes(t, x, used));
+    return dt__image(x, *used, dense);
+}
+
+/* Never reached: a packed tensor cannot require a gradient. */
+static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
+{
+    (void)used;
+    dt_tensor_free(dvalue);
+    return dt_fail(t->ctx, DT_ERR_STATE, "a packed tensor%s%s takes no gradient",
+                   x->name != NULL ? " " : "", x->name != NULL ? x->name : "");
+}
+
+static size_t print(const dt_tensor *x, char *text, size_t size)
+{
+    char dims[160], scheme[96];
+    return (size_t)snprintf(text, size, "packed(%s) %s",
+                            dt__quant_text(&packed_of(x)->quant, scheme, sizeof scheme),
+                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+}
+
+static void drop(dt_tensor *x)
+{
+    dt__packed *p = packed_of(x);
+    x->ext = NULL;
+    dt__codes_release(p->codes);
+    dt__release(x->ctx, p);
+}
+
+/* Makes the dense handle x packed, with a reference of its own on `codes`. */
+static dt_status become(dt_tensor *x, const dt_quant *quant, bool simulated, dt__codes *codes_)
+{
+    dt__packed *p = dt__alloc(x->ctx, sizeof *p);
+    if (p == NULL) return DT_ERR_NOMEM;
+    *p = (dt__packed){ .quant = *quant, .simulated = simulated, .codes = codes_ };
+    dt__codes_retain(codes_);
+    x->kind = &dt__packed_kind;
+    x->ext = p;
+    x->drop_ext = drop;
+    return DT_OK;
+}
+
+static dt_status clone(dt_tensor *x, dt_tensor *copy)
+{
+    const dt__packed *p = packed_of(x);
+    return become(copy, &p->quant, p->simulated, p->codes);
+}
+
+const dt__kind dt__packed_kind = {
+    .name = "packed", .value = value, .codes = codes, .pullback = pullback, .clone = clone,
+    .print = print,
+};
+
+void dt__packed_take(dt_tensor *w, dt__packed *packed)
+{
+    if (dt_is_fake_quant(w)) dt__fq_unwrap(w);
+    dt_grad_clear(w);
+    dt__drop_storage(w);
+    w->requires_grad = false;
+    w->kind = &dt__packed_kind;
+    w->ext = packed;
+    w->drop_ext = drop;
+}
+
+bool dt_is_packed(const dt_tensor *x) { return x->kind == &dt__packed_kind; }
+
+const dt_quant *dt__quant_of(const dt_tensor *x)
+{
+    if (dt_is_fake_quant(x)) return &((const dt__fq *)x->ext)->quant;
+    return dt_is_packed(x) ? &packed_of(x)->quant : NULL;
+}
+
+bool dt__is_simulated(const dt_tensor *x)
+{
+    if (dt_is_fake_quant(x)) return ((const dt__fq *)x->ext)->simulated;
+    return dt_is_packed(x) && packed_of(x)->simulated;
+}
+
+dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
+{
+    *out = NULL;
+    dt__codes *used = NULL;
+    if (dt_is_packed(x)) {
+        DT__TRY(codes(NULL, x, &used));
+    } else if (dt_is_fake_quant(x)) {
+        DT__TRY(dt__fq_codes(x, &used));
+    } else {
+        return dt_fail(x->ctx, DT_ERR_STATE, "dequantize: x is a plain tensor");
+    }
+    const dt_status s = dt__image(x, used, out);
+    dt__codes_release(used);
+    if (s == DT_OK) (*out)->storage->image = false; /* the caller's own copy */
+    return s;
+}

@@ -1,0 +1,66 @@
+/* Codes of tensors: making them from values, and images from them. */
+#ifndef DT__QAT_QUANTIZED_H
+#define DT__QAT_QUANTIZED_H
+
+#include "autograd/codes.h"
+
+#include <detent/qat.h>
+
+/* A FakeQuantTensor. The handle itself is a dense view of the master's storage; `inner` is the handle
+ * that in-place ops write (a parameter's master) or that gradients go on to (a tape's tensor), and
+ * codes hang on it, so that every wrapper of one tensor shares them. */
+typedef struct dt__fq {
+    dt_tensor *inner;
+    dt_quant quant;
+    bool enabled;
+    bool simulated; /* codes that no integer product uses: images are multiplied in fp32 */
+} dt__fq;
+
+/* A converted parameter: codes and nothing else. */
+typedef struct dt__packed {
+    dt_quant quant;
+    bool simulated;
+    dt__codes *codes;
+} dt__packed;
+
+extern const dt__kind dt__fake_quant_kind, dt__packed_kind;
+
+/* What a parameter is quantized by; NULL for a plain one. */
+const dt_quant *dt__quant_of(const dt_tensor *x);
+bool dt__is_simulated(const dt_tensor *x);
+
+/* Makes the codes of a dense f32 tensor. `name` is for messages. */
+dt_status dt__codes_make(const dt_tensor *x, const dt_quant *quant, bool simulated,
+                         const char *name, dt__codes **out);
+/* The codes of a wrapper, from the cache if its master was not written since; retained. */
+dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
+
+/* Row-major codes of a weight, as a rounder or a file gives them. */
+typedef struct dt__code_rows {
+    int8_t *codes;      /* [rows][columns], stored signed form */
+    float *scale;       /* [rows][groups] */
+    int8_t *zero_point; /* [rows][groups], or NULL */
+} dt__code_rows;
+
+/* How a weight is cut into rows and groups, as its panels and its file have it. */
+dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
+                            dt__panel_layout *out);
+/* Packed codes from rows; rows from packed codes (into buffers of the layout's extents). */
+dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
+                              const dt__code_rows *rows, dt__codes **out);
+void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows);
+
+/* Turns a plain parameter into a FakeQuantTensor, on the same handle, and back. */
+dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated);
+void dt__fq_unwrap(dt_tensor *w);
+/* Turns a parameter into a packed one, on the same handle; its storage and gradient go. Takes over
+ * `packed` (from dt__alloc) and the reference on its codes. */
+void dt__packed_take(dt_tensor *w, dt__packed *packed);
+/* Wraps a tape's tensor for this pass with settings and flags of `like`. */
+dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
+
+bool dt__same_quant(const dt_quant *a, const dt_quant *b);
+/* "int4 symmetric group 32" into text; returns text. */
+char *dt__quant_text(const dt_quant *quant, char *text, size_t size);
+
+#endif
