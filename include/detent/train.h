@@ -1,0 +1,137 @@
+/* train.h: recipes, and the runs that they describe.
+ *
+ * A recipe is one YAML file that holds a whole experiment. Its keys are described by tables (keys.h)
+ * that stand beside the structs they fill; the errors, the JSON schema and docs/recipe.md come from
+ * those tables.
+ */
+#ifndef DETENT_TRAIN_H
+#define DETENT_TRAIN_H
+
+#include <detent/data.h>
+#include <detent/nn.h>
+#include <detent/optim.h>
+#include <detent/qat.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what a recipe says ------------------------------------------------------------------- */
+
+typedef struct dt_run_options {
+    const char *dir;
+    int64_t seed;
+    int64_t threads; /* 0: as many as there are processors */
+} dt_run_options;
+
+typedef struct dt_model_options {
+    const char *family_name;
+    const char *init; /* weights to start from; NULL: drawn from the seed */
+    const dt_family *family;
+    const void *options; /* the family's struct, for family->create */
+} dt_model_options;
+
+typedef struct dt_checkpoint_options {
+    int64_t every_steps; /* 0: only at the end */
+    int64_t keep;        /* the newest so many; 0: all */
+} dt_checkpoint_options;
+
+typedef struct dt_log_options {
+    int64_t every_steps;
+} dt_log_options;
+
+enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
+
+typedef struct dt_train_options {
+    int64_t epochs;
+    int64_t steps; /* stop after so many updates; 0: as epochs say */
+    int64_t batch_size;
+    int64_t eval_batch_size;
+    int64_t accumulate; /* batches of one update */
+    dt_optimizer_options optimizer;
+    dt_schedule schedule;
+    double clip_grad_norm; /* 0: off */
+    double label_smoothing;
+    int nonfinite;
+    bool float_baseline;
+    dt_checkpoint_options checkpoint;
+    dt_log_options log;
+} dt_train_options;
+
+typedef struct dt_convert_options {
+    const char *output; /* relative to run.dir */
+} dt_convert_options;
+
+typedef struct dt_recipe_options {
+    dt_run_options run;
+    dt_model_options model;
+    dt_data_options data;
+    dt_train_options train;
+    dt_qat_options qat; /* qat.given says whether there is such a block */
+    dt_convert_options convert;
+} dt_recipe_options;
+
+/* The root of all tables. `model` holds besides its own keys those of the chosen family. */
+extern DT_API const dt_key dt_recipe_keys[];
+extern DT_API const dt_key dt_model_keys[];
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+typedef struct dt_recipe dt_recipe;
+
+/* Where a recipe comes from. */
+typedef struct dt_recipe_source {
+    const char *path;             /* the file; with `text`, only its name in messages */
+    const char *text;             /* NULL: read the file */
+    size_t bytes;                 /* of `text` */
+    const char *const *overrides; /* "train.optimizer.lr=3e-4" sets, "~qat" removes */
+    int n_overrides;
+    bool leave_files; /* do not look whether the files that it names exist */
+} dt_recipe_source;
+
+/* Reads, completes and checks a recipe. *out is the caller's also with CONFIG, for its list of all
+ * errors; dt_error has the first. Else: IO (no such file, unreadable), NOMEM, *out then NULL. Limits
+ * of a file: 1 MiB, depth 64, one document, UTF-8; aliases, anchors, tags, merge keys and duplicate
+ * keys are errors. */
+DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
+DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
+
+/* What it says, lent; complete only where there is no error. */
+DT_API const dt_recipe_options *dt_recipe_get(const dt_recipe *r);
+
+DT_API int dt_recipe_error_count(const dt_recipe *r);
+/* Line i in the order of the file, "FILE:LINE:COLUMN: error: TEXT" or "command line: error: TEXT";
+ * lent; NULL past the last. */
+DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
+
+/* Adds an error found later, such as a rule that matches no module, at the key `path`
+ * ("qat.rules.0.match") or the nearest one above it that was given. Returns CONFIG (or NOMEM), with
+ * the line as dt_error. */
+DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
+    DT_PRINTF(3, 4);
+
+/* Where the key was given in the file. False where it was not, or on the command line. */
+DT_API bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column);
+
+/* Which of `choices`, ended by NULL, `word` was perhaps meant to be; NULL: none is near. */
+DT_API const char *dt_nearest(const char *const *choices, const char *word);
+
+/* ---- showing ------------------------------------------------------------------------------ */
+
+/* Takes `bytes` bytes of text; a status other than DT_OK ends the output and is returned. */
+typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
+
+/* The recipe with every default filled in, as YAML with each value's origin in a comment (file and
+ * line, command line, default). Read again it gives the same values. STATE if it has errors. */
+DT_API dt_status dt_recipe_show(const dt_recipe *r, dt_sink sink, void *user);
+/* The same as JSON, without origins. */
+DT_API dt_status dt_recipe_json(const dt_recipe *r, dt_sink sink, void *user);
+/* The JSON schema (draft 2020-12) of all recipes. */
+DT_API dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user);
+/* The page of all keys in Markdown: docs/recipe.md. */
+DT_API dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,88 @@
+/* What the commands share: messages, exit statuses, a context, a recipe from the command line. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int cli_fail(const cli_args *args, int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "detent %s: ", args->command->name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return status;
+}
+
+int cli_exit_of(dt_status status)
+{
+    switch (status) {
+    case DT_OK: return CLI_DONE;
+    case DT_ERR_CONFIG: return CLI_USAGE;
+    case DT_ERR_NUMERIC: return CLI_NONFINITE;
+    case DT_ERR_IO:
+    case DT_ERR_FORMAT: return CLI_BAD_FILE;
+    case DT_ERR_INTERRUPTED: return CLI_INTERRUPTED;
+    default: return CLI_FAILED;
+    }
+}
+
+int cli_fail_by(const cli_args *args, const dt_ctx *ctx)
+{
+    return cli_fail(args, cli_exit_of(dt_error_status(ctx)), "%s", dt_error(ctx));
+}
+
+static void note(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+dt_ctx *cli_ctx(const cli_args *args, int threads)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = threads;
+    options.log = note;
+    dt_ctx *ctx = NULL;
+    if (dt_ctx_create(&ctx, &options) != DT_OK) cli_fail(args, CLI_FAILED, "out of memory");
+    return ctx;
+}
+
+dt_status cli_stdout(void *user, const char *text, size_t bytes)
+{
+    (void)user;
+    return fwrite(text, 1, bytes, stdout) == bytes ? DT_OK : DT_ERR_IO;
+}
+
+void cli_json_string(const char *text)
+{
+    putchar('"');
+    for (; *text != 0; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7F) {
+            printf("\\u%04x", c);
+        } else {
+            if (c == '"' || c == '\\') putchar('\\');
+            putchar(c);
+        }
+    }
+    putchar('"');
+}
+
+int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
+{
+    const dt_recipe_source source = {
+        .path = args->words[first],
+        .overrides = args->words + first + 1,
+        .n_overrides = args->n_words - first - 1,
+        .leave_files = leave_files,
+    };
+    const dt_status status = dt_recipe_read(ctx, &source, out);
+    if (status == DT_OK) return CLI_DONE;
+    if (status != DT_ERR_CONFIG) return cli_fail_by(args, ctx);
+    const int n = dt_recipe_error_count(*out);
+    for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(*out, i));
+    return CLI_USAGE;
+}

@@ -1,0 +1,64 @@
+/* The program's commands. Each is one file cmd_<name>.c and one line of the table in main.c.
+ *
+ * What a program may read goes to stdout, what a person watches to stderr. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <detent/train.h>
+
+/* Exit statuses. */
+enum {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,     /* at run time */
+    CLI_USAGE = 2,      /* wrong usage, or a wrong recipe */
+    CLI_NONFINITE = 3,  /* stopped on a value that is not finite */
+    CLI_BAD_FILE = 4,   /* a file of the command line that is missing, malformed, another model's */
+    CLI_INTERRUPTED = 130
+};
+
+#define CLI_OPTIONS 12
+
+typedef struct cli_option {
+    const char *name;  /* "--json"; NULL ends a list */
+    const char *value; /* what its value is called; NULL: it takes none */
+    const char *text;
+} cli_option;
+
+typedef struct cli_args {
+    const struct cli_command *command;
+    const char *option[CLI_OPTIONS]; /* the value of option i, "" if it takes none; NULL: not given */
+    const char **words;              /* what is no option */
+    int n_words;
+} cli_args;
+
+typedef struct cli_command {
+    const char *name;
+    const char *usage; /* behind the name: "RECIPE [key=value ...]" */
+    const char *text;  /* one sentence */
+    int (*run)(const cli_args *args);
+    int least_words, most_words; /* most 0: any number */
+    cli_option options[CLI_OPTIONS + 1];
+} cli_command;
+
+int cli_config(const cli_args *args);
+int cli_ls(const cli_args *args);
+int cli_cp(const cli_args *args);
+
+/* ---- helpers of commands (cli.c) ---- */
+
+/* "detent COMMAND: ..." and a newline to stderr; returns `status`. */
+int cli_fail(const cli_args *args, int status, const char *format, ...) DT_PRINTF(3, 4);
+/* The same with the context's error, and its exit status. */
+int cli_fail_by(const cli_args *args, const dt_ctx *ctx);
+int cli_exit_of(dt_status status);
+/* A context that prints notes on stderr; NULL after a message. */
+dt_ctx *cli_ctx(const cli_args *args, int threads);
+/* A dt_sink: text to stdout. IO where it cannot be written. */
+dt_status cli_stdout(void *user, const char *text, size_t bytes);
+/* A string of JSON to stdout. */
+void cli_json_string(const char *text);
+/* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors; CLI_DONE or
+ * the exit status. *out is to be freed if not NULL. */
+int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out);
+
+#endif

@@ -1,0 +1,88 @@
+/* detent config show|validate|schema|keys: what a recipe says, and what it may say. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JSON, LEAVE_FILES }; /* options, as in main.c */
+
+static int show(const cli_args *args, dt_ctx *ctx)
+{
+    dt_recipe *recipe = NULL;
+    int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
+    if (status == CLI_DONE) {
+        const bool json = args->option[JSON] != NULL;
+        const dt_status shown = (json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL);
+        status = cli_exit_of(shown);
+    }
+    dt_recipe_free(recipe);
+    return status;
+}
+
+static void print_errors(const dt_recipe *recipe)
+{
+    const int n = recipe == NULL ? 0 : dt_recipe_error_count(recipe);
+    printf("{\"valid\": %s, \"errors\": [", n == 0 ? "true" : "false");
+    for (int i = 0; i < n; i++) {
+        fputs(i == 0 ? "\n  " : ",\n  ", stdout);
+        cli_json_string(dt_recipe_error_at(recipe, i));
+    }
+    puts(n == 0 ? "]}" : "\n]}");
+}
+
+static int validate(const cli_args *args, dt_ctx *ctx)
+{
+    dt_recipe *recipe = NULL;
+    const int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
+    if (args->option[JSON] != NULL && recipe != NULL) {
+        print_errors(recipe);
+    } else if (status == CLI_DONE) {
+        printf("%s: no errors\n", args->words[1]);
+    }
+    dt_recipe_free(recipe);
+    return status;
+}
+
+static int schema(const cli_args *args, dt_ctx *ctx)
+{
+    (void)args;
+    return cli_exit_of(dt_recipe_schema(ctx, cli_stdout, NULL));
+}
+
+static int keys(const cli_args *args, dt_ctx *ctx)
+{
+    (void)args;
+    return cli_exit_of(dt_recipe_markdown(ctx, cli_stdout, NULL));
+}
+
+int cli_config(const cli_args *args)
+{
+    static const struct {
+        const char *name;
+        int (*run)(const cli_args *args, dt_ctx *ctx);
+        bool wants_recipe;
+    } verbs[] = {
+        { "show", show, true },
+        { "validate", validate, true },
+        { "schema", schema, false },
+        { "keys", keys, false },
+    };
+    const char *names[] = { "show", "validate", "schema", "keys", NULL };
+    const char *verb = args->words[0];
+    int i = 0;
+    while (i < 4 && strcmp(verbs[i].name, verb) != 0) i++;
+    if (i == 4) {
+        const char *meant = dt_nearest(names, verb);
+        return cli_fail(args, CLI_USAGE, "no '%s' (did you mean '%s'?)", verb,
+                        meant == NULL ? "show" : meant);
+    }
+    if (verbs[i].wants_recipe ? args->n_words < 2 : args->n_words > 1) {
+        return cli_fail(args, CLI_USAGE, "usage: detent config %s%s", verb,
+                        verbs[i].wants_recipe ? " RECIPE [key=value ...]" : "");
+    }
+    dt_ctx *ctx = cli_ctx(args, 1);
+    if (ctx == NULL) return CLI_FAILED;
+    const int status = verbs[i].run(args, ctx);
+    dt_ctx_free(ctx);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* The program `detent`: finds the command, its options and words, and runs it. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_WORDS 1024
+
+static const cli_command commands[] = {
+    { "config", "show|validate RECIPE [key=value ...], or schema, or keys",
+      "the resolved recipe with each value's origin; its errors; the schema and the page of keys",
+      cli_config, .least_words = 1,
+      .options = { { "--json", NULL, "results as JSON" },
+                   { "--leave-files", NULL, "do not look whether files of the recipe exist" } } },
+    { "ls", "", "the recipes that come with detent", cli_ls,
+      .options = { { "--json", NULL, "results as JSON" } } },
+    { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
+      .least_words = 1, .most_words = 2 },
+};
+
+#define N_COMMANDS ((int)(sizeof commands / sizeof commands[0]))
+
+/* ---- help --------------------------------------------------------------------------------- */
+
+static void print_usage(FILE *to)
+{
+    fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) {
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].text);
+    }
+    fprintf(to, "\n  detent COMMAND --help says more. detent --version prints the version.\n");
+}
+
+static void print_help(const cli_command *c)
+{
+    printf("usage: detent %s%s%s%s\n\n%s\n", c->name, *c->usage == 0 ? "" : " ", c->usage,
+           c->options[0].name == NULL ? "" : " [OPTIONS]", c->text);
+    for (const cli_option *o = c->options; o->name != NULL; o++) {
+        char head[64];
+        snprintf(head, sizeof head, "%s%s%s", o->name, o->value == NULL ? "" : " ",
+                 o->value == NULL ? "" : o->value);
+        printf("%s  %-24s %s\n", o == c->options ? "\n" : "", head, o->text);
+    }
+}
+
+static int refuse_command(const char *name)
+{
+    const char *names[N_COMMANDS + 1] = { NULL };
+    for (int i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    const char *meant = dt_nearest(names, name);
+    if (meant != NULL) {
+        fprintf(stderr, "detent: no command '%s' (did you mean '%s'?)\n", name, meant);
+    } else {
+        fprintf(stderr, "detent: no command '%s'\n\n", name);
+        print_usage(stderr);
+    }
+    return CLI_USAGE;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+static int refuse_option(const cli_args *args, const char *name)
+{
+    const char *names[CLI_OPTIONS + 2] = { NULL };
+    int n = 0;
+    for (const cli_option *o = args->command->options; o->name != NULL; o++) names[n++] = o->name;
+    names[n] = "--help";
+    const char *meant = dt_nearest(names, name);
+    if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", name);
+    return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", name, meant);
+}
+
+/* The option that `text` is or begins with "NAME=". */
+static int find_option(const cli_command *c, const char *text)
+{
+    const size_t n = strcspn(text, "=");
+    for (int i = 0; c->options[i].name != NULL; i++) {
+        if (strlen(c->options[i].name) == n && memcmp(c->options[i].name, text, n) == 0) return i;
+    }
+    return -1;
+}
+
+/* argv[*i] is an option; takes its value, if any. */
+static int take_option(cli_args *args, char **argv, int argc, int *i)
+{
+    const char *text = argv[*i];
+    const int found = find_option(args->command, text);
+    if (found < 0) return refuse_option(args, text);
+    const cli_option *o = &args->command->options[found];
+    const char *value = strchr(text, '=');
+    if (o->value == NULL) {
+        if (value != NULL) return cli_fail(args, CLI_USAGE, "%s takes no value", o->name);
+        args->option[found] = "";
+        return CLI_DONE;
+    }
+    if (value == NULL && *i + 1 >= argc) {
+        return cli_fail(args, CLI_USAGE, "%s needs a value: %s", o->name, o->value);
+    }
+    args->option[found] = value != NULL ? value + 1 : argv[++*i];
+    return CLI_DONE;
+}
+
+static int run(const cli_command *c, int argc, char **argv)
+{
+    const char *words[MOST_WORDS];
+    cli_args args = { .command = c, .words = words };
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        const char *text = argv[i];
+        if (!only_words && strcmp(text, "--help") == 0) {
+            print_help(c);
+            return CLI_DONE;
+        }
+        if (!only_words && strcmp(text, "--") == 0) {
+            only_words = true;
+        } else if (!only_words && text[0] == '-' && text[1] != 0) {
+            const int status = take_option(&args, argv, argc, &i);
+            if (status != CLI_DONE) return status;
+        } else if (args.n_words < MOST_WORDS) {
+            words[args.n_words++] = text;
+        }
+    }
+    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words)
+        || (args.n_words > 0 && *c->usage == 0)) {
+        return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
+    }
+    return c->run(&args);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? CLI_USAGE : CLI_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("detent %s\n", dt_version());
+        return CLI_DONE;
+    }
+    int i = 0;
+    while (i < N_COMMANDS && strcmp(commands[i].name, argv[1]) != 0) i++;
+    if (i == N_COMMANDS) return refuse_command(argv[1]);
+    int status = run(&commands[i], argc - 2, argv + 2);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_DONE) {
+        perror("detent: standard output");
+        status = CLI_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,24 @@
+/* The recipes that come with the program. */
+#ifndef CLI_SHIPPED_H
+#define CLI_SHIPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SHIPPED_MOST 128
+#define SHIPPED_PATH 4096
+
+typedef struct shipped {
+    char folder[SHIPPED_PATH];
+    char names[SHIPPED_MOST][64]; /* without ".yaml", sorted */
+    int n;
+} shipped;
+
+/* Finds them: $DETENT_CONFIGS, else what is installed beside the program, else the source tree that
+ * it was built in. False where there are none. */
+bool shipped_find(shipped *s);
+
+/* The path of one; false where it does not fit. */
+bool shipped_path(const shipped *s, const char *name, char path[SHIPPED_PATH]);
+
+#endif

@@ -1,0 +1,350 @@
+/* From the tree to the structs, by the tables: types, ranges, defaults, unknown and missing keys.
+ *
+ * A type is what the table says, never what the text looks like: `no` is a string where a string is
+ * wanted and an error where a bool is. */
+#include "train/recipe.h"
+
+#include <string.h>
+
+#define MOST_PARTS 2
+
+/* A map may fill two structs: `model` has its own keys and those of the family. */
+typedef struct part {
+    const dt_key *keys;
+    char *base;
+} part;
+
+typedef struct place {
+    const char *path;
+    dt__node *node;  /* NULL: not given */
+    dt__node *above; /* the nearest one that is given */
+} place;
+
+static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts);
+
+/* ---- numbers and words -------------------------------------------------------------------- */
+
+static bool is_bounded(const dt_key *key) { return key->least != 0 || key->most != 0; }
+
+static const char *range_of(dt_recipe *r, const dt_key *key)
+{
+    char least[32], most[32];
+    dt__print_real(key->least, least);
+    dt__print_real(key->most, most);
+    if (key->most >= DT_NO_LIMIT) return dt__recipe_format(r, "at least %s", least);
+    return dt__recipe_format(r, "from %s to %s", least, most);
+}
+
+static void check_range(dt_recipe *r, const dt_key *key, place at, double value)
+{
+    if (at.node->bad || !is_bounded(key) || (value >= key->least && value <= key->most)) return;
+    dt__complain(r, at.node, "'%s' must be %s, not %s", at.path, range_of(r, key), at.node->text);
+}
+
+/* A scalar that a number or a bool may be read from. */
+static bool is_plain(dt_recipe *r, place at, const char *wanted)
+{
+    if (at.node->kind == DT__SCALAR && at.node->plain && at.node->bytes > 0) return true;
+    if (at.node->kind == DT__SCALAR && !at.node->plain) {
+        dt__complain(r, at.node, "'%s' wants %s; quotes make a string of %s", at.path, wanted,
+                     dt__recipe_quote(r, at.node));
+    } else {
+        dt__complain(r, at.node, "'%s' wants %s, not %s", at.path, wanted,
+                     dt__recipe_quote(r, at.node));
+    }
+    return false;
+}
+
+static void fill_bool(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    (void)key;
+    const char *wanted = "true or false";
+    if (!is_plain(r, at, wanted)) return;
+    const bool is_true = strcmp(at.node->text, "true") == 0;
+    if (!is_true && strcmp(at.node->text, "false") != 0) {
+        dt__complain(r, at.node, "'%s' wants %s, not %s", at.path, wanted,
+                     dt__recipe_quote(r, at.node));
+    }
+    *(bool *)field = is_true;
+}
+
+/* Complains about what is no number, or too large for one. */
+static bool accept_number(dt_recipe *r, place at, const char *wanted, dt__number found)
+{
+    if (found == DT__NUMBER) return true;
+    dt__complain(r, at.node,
+                 found == DT__NO_NUMBER ? "'%s' wants %s, not %s"
+                                        : "'%s' wants %s; %s is too large to represent",
+                 at.path, wanted, dt__recipe_quote(r, at.node));
+    return false;
+}
+
+static void fill_int(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    const char *wanted = "an integer";
+    int64_t *value = field;
+    if (!is_plain(r, at, wanted)) return;
+    if (!accept_number(r, at, wanted, dt__parse_int(at.node->text, value))) return;
+    if (key->multiple > 0 && (*value <= 0 || *value % key->multiple != 0)) {
+        dt__complain(r, at.node, "'%s' must be a positive multiple of %d, not %s", at.path,
+                     key->multiple, at.node->text);
+    }
+    check_range(r, key, at, (double)*value);
+}
+
+static void fill_real(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    const char *wanted = "a number";
+    double *value = field;
+    if (!is_plain(r, at, wanted)) return;
+    if (!accept_number(r, at, wanted, dt__parse_real(at.node->text, value))) return;
+    check_range(r, key, at, *value);
+}
+
+static void fill_string(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    if (at.node->kind != DT__SCALAR) {
+        dt__complain(r, at.node, "'%s' wants a string, not %s", at.path,
+                     dt__recipe_quote(r, at.node));
+    } else if (at.node->bytes == 0 && (at.node->plain || key->type == DT_KEY_PATH)) {
+        dt__complain(r, at.node, "'%s' has no value", at.path);
+    }
+    *(const char **)field = at.node->text;
+}
+
+static const char *list_of(dt_recipe *r, const char *const *choices)
+{
+    const char *all = *choices;
+    while (*++choices != NULL) all = dt__recipe_format(r, "%s, %s", all, *choices);
+    return all;
+}
+
+static void refuse_choice(dt_recipe *r, place at, const char *const *choices)
+{
+    const char *meant = at.node->kind == DT__SCALAR && at.node->bytes > 0
+                            ? dt_nearest(choices, at.node->text)
+                            : NULL;
+    if (meant != NULL) {
+        dt__complain(r, at.node, "'%s' has no choice %s (did you mean '%s'?)", at.path,
+                     dt__recipe_quote(r, at.node), meant);
+    } else {
+        dt__complain(r, at.node, "'%s' wants one of %s, not %s", at.path, list_of(r, choices),
+                     dt__recipe_quote(r, at.node));
+    }
+}
+
+static void fill_choice(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    if (at.node->kind == DT__SCALAR) {
+        for (int i = 0; key->choices[i] != NULL; i++) {
+            if (strcmp(key->choices[i], at.node->text) != 0) continue;
+            *(int *)field = i;
+            return;
+        }
+    }
+    refuse_choice(r, at, key->choices);
+}
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+static bool is_list(dt_recipe *r, const dt_key *key, place at, int most)
+{
+    if (at.node->kind != DT__SEQUENCE) {
+        dt__complain(r, at.node, "'%s' wants a list such as %s, not %s", at.path,
+                     key->type == DT_KEY_INTS      ? "[784, 10]"
+                     : key->type == DT_KEY_STRINGS ? "[one, two]"
+                                                   : "[{match: head}]",
+                     dt__recipe_quote(r, at.node));
+    } else if (at.node->count > most) {
+        dt__complain(r, at.node, "'%s' has %d entries; the most are %d", at.path, at.node->count,
+                     most);
+    } else if (at.node->count < key->fewest) {
+        dt__complain(r, at.node, "'%s' needs at least %d entries, not %d", at.path, key->fewest,
+                     at.node->count);
+    }
+    return !at.node->bad;
+}
+
+static place item_of(dt_recipe *r, place at, dt__node *item, int i)
+{
+    return (place){ dt__recipe_format(r, "%s.%d", at.path, i), item, item };
+}
+
+static void fill_ints(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    dt_ints *list = field;
+    if (!is_list(r, key, at, DT_MAX_LIST)) return;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
+        fill_int(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
+        at.node->bad |= item->bad;
+    }
+}
+
+static void fill_strings(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    dt_strings *list = field;
+    if (!is_list(r, key, at, DT_MAX_LIST)) return;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
+        fill_string(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
+        at.node->bad |= item->bad;
+    }
+}
+
+static void fill_list(dt_recipe *r, const dt_key *key, place at, char *base)
+{
+    int64_t *count = (int64_t *)(void *)(base + key->count);
+    if (!is_list(r, key, at, (int)key->most)) return;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, ++*count) {
+        const part p = { key->keys, base + key->offset + (size_t)*count * key->size };
+        fill_map(r, item_of(r, at, item, (int)*count), &p, 1);
+    }
+}
+
+/* ---- maps --------------------------------------------------------------------------------- */
+
+/* `model`: finds the family first, and makes room for its options. */
+static int add_family(dt_recipe *r, place at, part parts[MOST_PARTS])
+{
+    const dt__node *name = dt__node_child(at.node, "family", strlen("family"));
+    const dt_family *family = name != NULL && name->kind == DT__SCALAR && name->text != NULL
+                                  ? dt__family_named(name->text)
+                                  : NULL;
+    char *options = family == NULL ? NULL : dt__recipe_alloc(r, family->options_size);
+    if (options == NULL) return 1;
+    r->options.model.family = family;
+    r->options.model.options = options;
+    parts[1] = (part){ family->keys, options };
+    return 2;
+}
+
+static void fill_submap(dt_recipe *r, const dt_key *key, place at, char *base)
+{
+    part parts[MOST_PARTS] = { { key->keys, base + key->offset } };
+    const int n = key->keys == dt_model_keys ? add_family(r, at, parts) : 1;
+    fill_map(r, at, parts, n);
+}
+
+static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
+{
+    typedef void filler(dt_recipe *, const dt_key *, place, void *);
+    static filler *const fillers[] = {
+        [DT_KEY_BOOL] = fill_bool,     [DT_KEY_INT] = fill_int,       [DT_KEY_REAL] = fill_real,
+        [DT_KEY_STRING] = fill_string, [DT_KEY_PATH] = fill_string,   [DT_KEY_CHOICE] = fill_choice,
+        [DT_KEY_INTS] = fill_ints,     [DT_KEY_STRINGS] = fill_strings,
+    };
+    if (at.node->bad) return;
+    if (key->type == DT_KEY_LIST) {
+        fill_list(r, key, at, base);
+    } else {
+        fillers[key->type](r, key, at, base + key->offset);
+    }
+}
+
+static void fill_fallback(dt_recipe *r, const dt_key *key, place at, char *base)
+{
+    if (key->fallback == NULL) return;
+    if (strcmp(key->fallback, "!") == 0) {
+        dt__node where = *at.above;
+        dt__complain(r, &where, "missing key '%s' (%s)", at.path, key->text);
+        return;
+    }
+    at.node = dt__yaml_parse(r, key->fallback, strlen(key->fallback), DT__FROM_TABLE);
+    if (at.node != NULL) fill_value(r, key, at, base);
+}
+
+static void fill_key(dt_recipe *r, const dt_key *key, place map, char *base)
+{
+    place at = { dt__recipe_join(r, map.path, key->name), NULL, map.above };
+    at.node = dt__node_child(map.node, key->name, strlen(key->name));
+    if (at.node != NULL) at.above = at.node;
+    if (key->given > 0) *(bool *)(base + key->given) = at.node != NULL;
+    if (key->type == DT_KEY_MAP) {
+        if (at.node != NULL || key->given == 0) fill_submap(r, key, at, base);
+    } else if (at.node != NULL) {
+        fill_value(r, key, at, base);
+    } else {
+        fill_fallback(r, key, at, base);
+    }
+}
+
+static const char *list_keys(dt_recipe *r, const part *parts, int n_parts)
+{
+    const char *all = "";
+    for (int i = 0; i < n_parts; i++) {
+        for (const dt_key *k = parts[i].keys; k->name != NULL; k++) {
+            all = dt__recipe_format(r, "%s%s%s", all, *all == 0 ? "" : ", ", k->name);
+        }
+    }
+    return all;
+}
+
+static void refuse_key(dt_recipe *r, place map, dt__node *key, const part *parts, int n_parts)
+{
+    const dt_key *tables[MOST_PARTS];
+    for (int i = 0; i < n_parts; i++) tables[i] = parts[i].keys;
+    const char *meant = dt__suggest_key(r, map.path, tables, n_parts, key->text);
+    const char *name = dt__recipe_quote_text(r, key->text, key->bytes);
+    const char *in = *map.path == 0 ? "the recipe" : dt__recipe_format(r, "'%s'", map.path);
+    if (meant != NULL) {
+        dt__complain(r, key, "unknown key '%s' in %s (did you mean '%s'?)", name, in, meant);
+    } else {
+        dt__complain(r, key, "unknown key '%s' in %s (its keys: %s)", name, in,
+                     list_keys(r, parts, n_parts));
+    }
+}
+
+static bool is_known(const dt__node *key, const part *parts, int n_parts)
+{
+    for (int i = 0; i < n_parts; i++) {
+        for (const dt_key *k = parts[i].keys; k->name != NULL; k++) {
+            if (strcmp(k->name, key->text) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts)
+{
+    if (at.node != NULL && at.node->bad) return;
+    if (at.node != NULL && at.node->kind != DT__MAP) {
+        dt__complain(r, at.node, "'%s' wants a map of keys (%s), not %s", at.path,
+                     list_keys(r, parts, n_parts), dt__recipe_quote(r, at.node));
+        return;
+    }
+    for (int i = 0; i < n_parts && !r->out_of_memory; i++) {
+        for (const dt_key *k = parts[i].keys; k->name != NULL && !r->out_of_memory; k++) {
+            fill_key(r, k, at, parts[i].base);
+        }
+    }
+    const bool any_key = parts[0].keys == dt_model_keys && n_parts == 1; /* no family, no keys */
+    const dt__node *child = at.node == NULL || any_key ? NULL : at.node->first;
+    for (; child != NULL && !r->out_of_memory; child = child->next) {
+        if (!child->key->bad && !is_known(child->key, parts, n_parts)) {
+            refuse_key(r, at, child->key, parts, n_parts);
+        }
+    }
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static void check_family(dt_recipe *r)
+{
+    dt__node *node = dt__node_at(r, "model.family", NULL);
+    const char *names[16] = { NULL };
+    if (node == NULL || node->bad || r->options.model.family != NULL) return;
+    for (int i = 0; i < 15 && dt_family_at(i) != NULL; i++) names[i] = dt_family_at(i)->name;
+    refuse_choice(r, (place){ "model.family", node, node }, names);
+}
+
+void dt__recipe_fill(dt_recipe *r)
+{
+    if (r->root->kind != DT__MAP) {
+        if (r->root->bad) return;
+        dt__complain(r, r->root, "a recipe is a map with keys such as `run:` and `model:`, not %s",
+                     dt__recipe_quote(r, r->root));
+        return;
+    }
+    const part all = { dt_recipe_keys, (char *)&r->options };
+    fill_map(r, (place){ "", r->root, r->root }, &all, 1);
+    check_family(r);
+}

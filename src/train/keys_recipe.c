@@ -1,0 +1,96 @@
+/* The keys of a recipe: joins the tables that stand beside their structs. */
+#include "core/core.h"
+
+#include <detent/train.h>
+
+static const char *const nonfinite_names[] = { "stop", "skip", NULL };
+
+#define AT(field) .offset = offsetof(dt_run_options, field)
+
+static const dt_key run_keys[] = {
+    { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .text = "folder that the run makes and fills" },
+    { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "of weights, order of the data, augmentation, dropout" },
+    { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0",
+      .text = "threads of the loops, without influence on results; 0: one per processor" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_model_options, field)
+
+const dt_key dt_model_keys[] = {
+    { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
+    { "init", DT_KEY_PATH, AT(init),
+      .text = "safetensors file of the weights to start from; else they are drawn" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_checkpoint_options, field)
+
+static const dt_key checkpoint_keys[] = {
+    { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates between two checkpoints; 0: only at the end" },
+    { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
+      .text = "how many of the newest stay; 0: all" },
+    { 0 },
+};
+
+static const dt_key log_keys[] = {
+    { "every_steps", DT_KEY_INT, .offset = offsetof(dt_log_options, every_steps), .least = 1,
+      .most = DT_NO_LIMIT, .fallback = "50", .text = "updates between two lines of metrics.jsonl" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_train_options, field)
+
+static const dt_key train_keys[] = {
+    { "epochs", DT_KEY_INT, AT(epochs), .least = 1, .most = DT_NO_LIMIT, .fallback = "10",
+      .text = "passes over the training data" },
+    { "steps", DT_KEY_INT, AT(steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "stop after so many updates; 0: as epochs say" },
+    { "batch_size", DT_KEY_INT, AT(batch_size), .least = 1, .most = 1 << 20, .fallback = "64",
+      .text = "examples of a batch" },
+    { "eval_batch_size", DT_KEY_INT, AT(eval_batch_size), .least = 1, .most = 1 << 20,
+      .fallback = "256", .text = "examples of a batch in evaluation" },
+    { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
+      .text = "batches whose gradients make one update" },
+    { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
+    { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
+      .text = "the learning rate over time" },
+    { "clip_grad_norm", DT_KEY_REAL, AT(clip_grad_norm), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "largest global norm of the gradients; 0: any" },
+    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
+      .text = "share of each label that is spread over all classes" },
+    { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
+      .text = "what a loss or gradient that is not finite does: end the run, or lose that update" },
+    { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
+      .text = "also train without qat for the same updates, to compare" },
+    { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys,
+      .text = "when the whole state is saved" },
+    { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .text = "what is written on the way" },
+    { 0 },
+};
+
+static const dt_key convert_keys[] = {
+    { "output", DT_KEY_PATH, .offset = offsetof(dt_convert_options, output),
+      .fallback = "model.safetensors", .text = "file of the converted model, inside run.dir" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_recipe_options, field)
+
+const dt_key dt_recipe_keys[] = {
+    { "run", DT_KEY_MAP, AT(run), .keys = run_keys, .text = "where the run lives" },
+    { "model", DT_KEY_MAP, AT(model), .keys = dt_model_keys, .text = "what is trained" },
+    { "data", DT_KEY_MAP, AT(data), .keys = dt_data_keys, .text = "what it is trained on" },
+    { "train", DT_KEY_MAP, AT(train), .keys = train_keys, .text = "how it is trained" },
+    { "qat", DT_KEY_MAP, AT(qat), .keys = dt_qat_keys, .given = offsetof(dt_recipe_options, qat.given),
+      .text = "quantization-aware training; without this block the model stays float" },
+    { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
+      .text = "the integer model at the end" },
+    { 0 },
+};

@@ -1,0 +1,154 @@
+/* `path=value` and `~path` of the command line, as changes of the parsed tree.
+ *
+ * A path is split at dots; a number counts the items of a list. What is missing on the way is made:
+ * whether the schema knows it is found out afterwards, as for the file itself. */
+#include "train/recipe.h"
+
+#include <string.h>
+
+typedef struct path {
+    const char *text; /* what remains */
+    size_t bytes;     /* of its first part */
+} path;
+
+static path first_part(const char *text) { return (path){ text, strcspn(text, ".") }; }
+
+static bool is_index(path p, int64_t *index)
+{
+    *index = 0;
+    for (size_t i = 0; i < p.bytes; i++) {
+        if (p.text[i] < '0' || p.text[i] > '9' || *index > DT__RECIPE_CHILDREN) return false;
+        *index = *index * 10 + (p.text[i] - '0');
+    }
+    return p.bytes > 0;
+}
+
+static void refuse(dt_recipe *r, const char *text, const char *why)
+{
+    dt__node place = { .origin = DT__FROM_COMMAND_LINE };
+    dt__complain(r, &place, "'%s': %s", dt__recipe_quote_text(r, text, strlen(text)), why);
+}
+
+/* Takes a child out of its parent. */
+static void detach(dt__node *parent, const dt__node *child)
+{
+    dt__node **place = &parent->first;
+    while (*place != child) place = &(*place)->next;
+    *place = child->next;
+    parent->count--;
+}
+
+/* Puts `value` where `old` stands, or behind the last. */
+static void put(dt__node *parent, dt__node *old, dt__node *value)
+{
+    if (old == NULL) {
+        dt__node_append(parent, value);
+        return;
+    }
+    dt__node **place = &parent->first;
+    while (*place != old) place = &(*place)->next;
+    value->next = old->next;
+    *place = value;
+}
+
+static dt__node *create_key(dt_recipe *r, path p)
+{
+    dt__node *key = dt__node_create(r, DT__SCALAR, DT__FROM_COMMAND_LINE);
+    if (key == NULL) return NULL;
+    key->bytes = p.bytes;
+    key->text = dt__recipe_copy(r, p.text, p.bytes);
+    return key;
+}
+
+/* The child that `p` names; *why is set where `node` cannot have one. */
+static dt__node *step(const dt__node *node, path p, const char **why)
+{
+    int64_t index;
+    if (p.bytes == 0) *why = "a name is missing between the dots";
+    if (node->kind == DT__MAP) return dt__node_child(node, p.text, p.bytes);
+    if (node->kind == DT__SCALAR) {
+        *why = "there is a single value on the way, with no keys below it";
+    } else if (!is_index(p, &index) || index > node->count) {
+        *why = "a list on the way needs the number of an item, counted from 0, or the next one";
+    } else {
+        return dt__node_item(node, index);
+    }
+    return NULL;
+}
+
+/* The map or list that the rest of the path asks for. */
+static dt__node *create_parent(dt_recipe *r, const char *rest)
+{
+    int64_t index;
+    const bool is_item = is_index(first_part(rest), &index);
+    return dt__node_create(r, is_item ? DT__SEQUENCE : DT__MAP, DT__FROM_COMMAND_LINE);
+}
+
+static void set(dt_recipe *r, const char *text, const char *full_path, dt__node *value)
+{
+    dt__node *node = r->root;
+    const char *why = NULL, *rest = full_path;
+    while (!r->out_of_memory) {
+        const path p = first_part(rest);
+        dt__node *child = step(node, p, &why);
+        if (why != NULL) {
+            refuse(r, text, why);
+            return;
+        }
+        rest += p.bytes;
+        const bool last = *rest == 0;
+        rest += !last;
+        if (last || child == NULL) {
+            dt__node *made = last ? value : create_parent(r, rest);
+            if (made == NULL) return;
+            made->key = child != NULL ? child->key : create_key(r, p);
+            put(node, child, made);
+            child = made;
+        }
+        if (last) return;
+        node = child;
+    }
+}
+
+static void remove_key(dt_recipe *r, const char *text)
+{
+    dt__node *node = r->root;
+    const char *rest = text + 1, *why = NULL;
+    for (;;) {
+        const path p = first_part(rest);
+        dt__node *child = step(node, p, &why);
+        if (why == NULL && child == NULL) why = "the recipe has no such key";
+        if (why != NULL) {
+            refuse(r, text, why);
+            return;
+        }
+        rest += p.bytes;
+        if (*rest == 0) {
+            detach(node, child);
+            return;
+        }
+        rest++;
+        node = child;
+    }
+}
+
+void dt__recipe_override(dt_recipe *r, const char *text)
+{
+    if (r->root->kind != DT__MAP || r->out_of_memory) return;
+    if (*text == '~') {
+        remove_key(r, text);
+        return;
+    }
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) {
+        refuse(r, text, "expected path=value, or ~path to remove a key");
+        return;
+    }
+    const int before = r->n_complaints;
+    r->parsing = dt__recipe_quote_text(r, text, strlen(text));
+    dt__node *value = dt__yaml_parse(r, equals + 1, strlen(equals + 1), DT__FROM_COMMAND_LINE);
+    r->parsing = NULL;
+    if (value == NULL || r->n_complaints > before) return;
+    const char *full_path = dt__recipe_copy(r, text, (size_t)(equals - text));
+    if (full_path != NULL) set(r, text, full_path, value);
+}

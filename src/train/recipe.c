@@ -1,0 +1,243 @@
+/* A recipe from reading to freeing: its memory, its errors, and the order of the steps. */
+#include "train/recipe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+#define CHUNK_BYTES 8192
+
+typedef struct dt__chunk {
+    struct dt__chunk *next;
+    size_t used, size;
+    _Alignas(max_align_t) char bytes[];
+} dt__chunk;
+
+void *dt__recipe_alloc(dt_recipe *r, size_t bytes)
+{
+    const size_t need = (bytes + 15) & ~(size_t)15;
+    dt__chunk *chunk = r->chunks;
+    if (chunk == NULL || chunk->size - chunk->used < need) {
+        const size_t size = need > CHUNK_BYTES ? need : CHUNK_BYTES;
+        chunk = r->out_of_memory ? NULL : dt__alloc_zero(r->ctx, sizeof *chunk + size);
+        if (chunk == NULL) {
+            r->out_of_memory = true;
+            return NULL;
+        }
+        chunk->size = size;
+        chunk->next = r->chunks;
+        r->chunks = chunk;
+    }
+    void *p = chunk->bytes + chunk->used;
+    chunk->used += need;
+    return p;
+}
+
+char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes)
+{
+    char *copy = dt__recipe_alloc(r, bytes + 1);
+    if (copy != NULL && bytes > 0) memcpy(copy, text, bytes);
+    return copy;
+}
+
+static const char *format_v(dt_recipe *r, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : dt__recipe_alloc(r, (size_t)length + 1);
+    if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text == NULL ? "" : text;
+}
+
+const char *dt__recipe_format(dt_recipe *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = format_v(r, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+const char *dt__recipe_join(dt_recipe *r, const char *prefix, const char *name)
+{
+    return *prefix == 0 ? name : dt__recipe_format(r, "%s.%s", prefix, name);
+}
+
+const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes)
+{
+    const size_t most = 60;
+    size_t keep = bytes;
+    if (keep > most) {
+        keep = most;
+        while (keep > 0 && ((unsigned char)text[keep] & 0xC0) == 0x80) keep--;
+    }
+    char *copy = dt__recipe_alloc(r, keep + 4);
+    if (copy == NULL) return "";
+    for (size_t i = 0; i < keep; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        copy[i] = (char)(c < 0x20 || c == 0x7F ? '?' : c);
+    }
+    if (keep < bytes) memcpy(copy + keep, "...", 3);
+    return copy;
+}
+
+const char *dt__recipe_quote(dt_recipe *r, const dt__node *node)
+{
+    if (node->kind == DT__MAP) return "a map";
+    if (node->kind == DT__SEQUENCE) return "a list";
+    if (node->plain && node->bytes == 0) return "nothing";
+    return dt__recipe_format(r, "'%s'", dt__recipe_quote_text(r, node->text, node->bytes));
+}
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+static bool comes_before(const dt__complaint *a, const dt__complaint *b)
+{
+    if (a->origin != b->origin) return a->origin < b->origin;
+    return a->line != b->line ? a->line < b->line : a->column < b->column;
+}
+
+static const char *complain_v(dt_recipe *r, dt__node *at, const char *format, va_list arguments)
+{
+    at->bad = true;
+    if (r->n_complaints++ >= DT__RECIPE_ERRORS) return "";
+    const char *words = format_v(r, format, arguments);
+    dt__complaint *c = dt__recipe_alloc(r, sizeof *c);
+    if (c == NULL) return "";
+    *c = (dt__complaint){ at->origin, at->line, at->column, NULL, NULL };
+    if (at->origin == DT__FROM_FILE) {
+        c->text = dt__recipe_format(r, "%s:%d:%d: error: %s", r->file, at->line, at->column, words);
+    } else if (r->parsing != NULL) {
+        c->text = dt__recipe_format(r, "command line: error: '%s': %s", r->parsing, words);
+    } else {
+        c->text = dt__recipe_format(r, "command line: error: %s", words);
+    }
+    dt__complaint **place = &r->complaints;
+    while (*place != NULL && !comes_before(c, *place)) place = &(*place)->next;
+    c->next = *place;
+    *place = c;
+    return c->text;
+}
+
+void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain_v(r, at, format, arguments);
+    va_end(arguments);
+}
+
+int dt_recipe_error_count(const dt_recipe *r)
+{
+    return r->n_complaints < DT__RECIPE_ERRORS ? r->n_complaints : DT__RECIPE_ERRORS;
+}
+
+const char *dt_recipe_error_at(const dt_recipe *r, int i)
+{
+    const dt__complaint *c = i < 0 ? NULL : r->complaints;
+    for (; c != NULL && i > 0; i--) c = c->next;
+    return c == NULL ? NULL : c->text;
+}
+
+dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
+{
+    dt__node nowhere = { .line = 1, .column = 1 }, *at = &nowhere;
+    dt__node_at(r, path, &at);
+    va_list arguments;
+    va_start(arguments, format);
+    const char *line = complain_v(r, at, format, arguments);
+    va_end(arguments);
+    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);
+    return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", line);
+}
+
+bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column)
+{
+    const dt__node *node = dt__node_at(r, path, NULL);
+    if (node == NULL || node->origin != DT__FROM_FILE) return false;
+    *line = node->line;
+    *column = node->column;
+    return true;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* The file's bytes, at most one more than the limit; the parser refuses what is longer. */
+static dt_status read_file(dt_recipe *r, const char **text, size_t *bytes)
+{
+    FILE *file = fopen(r->file, "rb");
+    if (file == NULL) {
+        return dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
+    }
+    char *buffer = dt__recipe_alloc(r, DT__RECIPE_BYTES + 1);
+    dt_status status = DT_OK;
+    if (buffer != NULL) {
+        *bytes = fread(buffer, 1, DT__RECIPE_BYTES + 1, file);
+        if (ferror(file)) {
+            status = dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
+        }
+    }
+    fclose(file);
+    *text = buffer;
+    return status;
+}
+
+static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
+{
+    const char *text = source->text;
+    size_t bytes = source->bytes;
+    if (text == NULL) DT__TRY(read_file(r, &text, &bytes));
+    if (!r->out_of_memory) r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
+    if (r->root == NULL || r->out_of_memory) return DT_OK;
+    for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
+    dt__recipe_fill(r);
+    dt__recipe_check(r);
+    return DT_OK;
+}
+
+static dt_status verdict(dt_recipe *r)
+{
+    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);
+    if (r->n_complaints == 0) return DT_OK;
+    if (r->n_complaints == 1) return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", r->complaints->text);
+    return dt_fail(r->ctx, DT_ERR_CONFIG, "%s (and %d more)", r->complaints->text,
+                   r->n_complaints - 1);
+}
+
+dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out)
+{
+    *out = NULL;
+    if (source->path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_recipe_read: no path");
+    dt_recipe *r = dt__alloc_zero(ctx, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    dt__ctx_retain(ctx);
+    r->ctx = ctx;
+    r->leave_files = source->leave_files;
+    r->file = dt__recipe_copy(r, source->path, strlen(source->path));
+    dt_status status = r->out_of_memory ? DT_OK : read_all(r, source);
+    if (status == DT_OK) status = verdict(r);
+    if (status == DT_OK || status == DT_ERR_CONFIG) {
+        *out = r;
+    } else {
+        dt_recipe_free(r);
+    }
+    return status;
+}
+
+void dt_recipe_free(dt_recipe *r)
+{
+    if (r == NULL) return;
+    dt_ctx *ctx = r->ctx;
+    for (dt__chunk *chunk = r->chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        dt__release(ctx, chunk);
+    }
+    dt__release(ctx, r);
+    dt__ctx_release(ctx);
+}
+
+const dt_recipe_options *dt_recipe_get(const dt_recipe *r) { return &r->options; }

@@ -1,0 +1,109 @@
+/* Inside the recipe engine: the tree of a parsed file, its memory, its errors.
+ *
+ * text -> (yaml.c) tree with a position in each node -> (override.c) the command line's changes ->
+ * (fill.c) the structs, by the tables -> (check.c) what concerns several keys or the disk.
+ * No step stops at an error: each adds a complaint, and the caller gets all of them at once. */
+#ifndef DT__TRAIN_RECIPE_H
+#define DT__TRAIN_RECIPE_H
+
+#include "core/core.h"
+
+#include <detent/train.h>
+
+#define DT__RECIPE_BYTES ((size_t)1 << 20)
+#define DT__RECIPE_DEPTH 64
+#define DT__RECIPE_CHILDREN 256 /* of one map or list: more are surely a mistake */
+#define DT__RECIPE_ERRORS 100   /* shown at most */
+
+typedef enum dt__origin { DT__FROM_FILE, DT__FROM_COMMAND_LINE, DT__FROM_TABLE } dt__origin;
+typedef enum dt__node_kind { DT__SCALAR, DT__MAP, DT__SEQUENCE } dt__node_kind;
+
+typedef struct dt__node {
+    dt__node_kind kind;
+    dt__origin origin;
+    bool plain; /* a scalar without quotes */
+    bool bad;   /* a complaint about it exists: no further ones */
+    int line, column;
+    const char *text; /* of a scalar; NUL behind it */
+    size_t bytes;
+    int count; /* children */
+    struct dt__node *key, *first, *next;
+} dt__node;
+
+typedef struct dt__complaint {
+    dt__origin origin;
+    int line, column;
+    const char *text; /* the whole line */
+    struct dt__complaint *next;
+} dt__complaint;
+
+struct dt_recipe {
+    dt_ctx *ctx;
+    struct dt__chunk *chunks; /* every node and string lives in here */
+    bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
+    const char *file;
+    const char *parsing; /* the override whose value is being parsed, for its errors */
+    bool leave_files;
+    dt__node *root;
+    dt__complaint *complaints; /* in the order of the file */
+    int n_complaints;
+    dt_recipe_options options;
+};
+
+/* ---- memory and errors (recipe.c) ---- */
+
+/* Zeroed memory that lives as long as the recipe; NULL sets out_of_memory. */
+void *dt__recipe_alloc(dt_recipe *r, size_t bytes);
+char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes);
+/* "" where memory is out, so that messages can be built without a check. */
+const char *dt__recipe_format(dt_recipe *r, const char *format, ...) DT_PRINTF(2, 3);
+/* `prefix.name`, or `name` where the prefix is empty. */
+const char *dt__recipe_join(dt_recipe *r, const char *prefix, const char *name);
+/* A node's text fit for a message: short, and without control characters. */
+const char *dt__recipe_quote(dt_recipe *r, const dt__node *node);
+const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes);
+
+/* A complaint at a node, which is marked bad. */
+void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
+
+/* ---- the tree (yaml.c) ---- */
+
+/* Parses one document. NULL after an error that leaves no tree, or out of memory. */
+dt__node *dt__yaml_parse(dt_recipe *r, const char *text, size_t bytes, dt__origin origin);
+dt__node *dt__node_create(dt_recipe *r, dt__node_kind kind, dt__origin origin);
+void dt__node_append(dt__node *parent, dt__node *child);
+/* The value under a key, the i-th child; NULL where there is none. */
+dt__node *dt__node_child(const dt__node *map, const char *name, size_t bytes);
+dt__node *dt__node_item(const dt__node *sequence, int64_t i);
+/* The node at a dotted path, NULL where the recipe does not give it. `above`, if not NULL, gets the
+ * deepest node on the way that it does give. */
+dt__node *dt__node_at(const dt_recipe *r, const char *path, dt__node **above);
+
+/* ---- the steps ---- */
+
+void dt__recipe_override(dt_recipe *r, const char *text);
+void dt__recipe_fill(dt_recipe *r);
+void dt__recipe_check(dt_recipe *r);
+/* False for a key that the chosen optimizer, schedule or data format ignores (check.c). */
+bool dt__recipe_applies(const dt_recipe *r, const char *path);
+
+/* ---- words and numbers ---- */
+
+/* The key that `name` was perhaps meant to be among those of `keys` and their relatives elsewhere;
+ * `here` is the path of the map. NULL: no idea. */
+const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
+                            const char *name);
+
+typedef enum dt__number { DT__NUMBER, DT__NO_NUMBER, DT__NUMBER_TOO_LARGE } dt__number;
+
+/* [-+]digits without leading zeros; [-+]digits[.digits][e[-+]digits]. Whatever the locale. */
+dt__number dt__parse_int(const char *text, int64_t *out);
+dt__number dt__parse_real(const char *text, double *out);
+/* The shortest text that reads as the same number. */
+void dt__print_real(double value, char text[32]);
+
+/* ---- families, which hang below `model` ---- */
+
+const dt_family *dt__family_named(const char *name);
+
+#endif

@@ -1,0 +1,280 @@
+/* The tables for others: JSON schema (draft 2020-12) for editors, and the page docs/recipe.md. */
+#include "train/out.h"
+
+#include <string.h>
+
+/* ---- JSON schema -------------------------------------------------------------------------- */
+
+static void write_key(dt__out *o, const dt_key *key);
+
+static void write_properties(dt__out *o, const dt_key *keys)
+{
+    dt__out_open(o, "properties", '{');
+    for (const dt_key *k = keys; k->name != NULL; k++) write_key(o, k);
+    dt__out_close(o, '}');
+}
+
+static bool is_required(const dt_key *key)
+{
+    return key->fallback != NULL && strcmp(key->fallback, "!") == 0;
+}
+
+/* A map without which a required key is missing is required as well. */
+static bool must_stand(const dt_key *key)
+{
+    if (key->type != DT_KEY_MAP) return is_required(key);
+    for (const dt_key *k = key->keys; key->given == 0 && k->name != NULL; k++) {
+        if (must_stand(k)) return true;
+    }
+    return false;
+}
+
+static void write_required(dt__out *o, const dt_key *keys)
+{
+    bool any = false;
+    for (const dt_key *k = keys; k->name != NULL; k++) any |= must_stand(k);
+    if (!any) return;
+    dt__out_open(o, "required", '[');
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        if (must_stand(k)) dt__out_member(o, NULL, k->name);
+    }
+    dt__out_close(o, ']');
+}
+
+static void write_object(dt__out *o, const dt_key *keys, const char *closed_by)
+{
+    dt__out_member(o, "type", "object");
+    write_properties(o, keys);
+    write_required(o, keys);
+    dt__out_name(o, closed_by);
+    dt__out_text(o, "false");
+}
+
+/* The keys of `model` depend on the family: one alternative each. */
+static void write_families(dt__out *o)
+{
+    dt__out_open(o, "oneOf", '[');
+    const dt_family *family;
+    for (int i = 0; (family = dt_family_at(i)) != NULL; i++) {
+        dt__out_open(o, NULL, '{');
+        dt__out_member(o, "description", family->text);
+        dt__out_open(o, "properties", '{');
+        dt__out_open(o, "family", '{');
+        dt__out_member(o, "const", family->name);
+        dt__out_close(o, '}');
+        for (const dt_key *k = family->keys; k->name != NULL; k++) write_key(o, k);
+        dt__out_close(o, '}');
+        write_required(o, family->keys);
+        dt__out_close(o, '}');
+    }
+    dt__out_close(o, ']');
+}
+
+static void write_bounds(dt__out *o, const dt_key *key)
+{
+    if (key->least == 0 && key->most == 0) return;
+    dt__out_name(o, "minimum");
+    dt__out_real(o, key->least);
+    if (key->most < DT_NO_LIMIT) {
+        dt__out_name(o, "maximum");
+        dt__out_real(o, key->most);
+    }
+}
+
+static void write_number(dt__out *o, const dt_key *key)
+{
+    dt__out_member(o, "type", key->type == DT_KEY_REAL ? "number" : "integer");
+    write_bounds(o, key);
+    if (key->multiple == 0) return;
+    dt__out_name(o, "multipleOf");
+    dt__out_int(o, key->multiple);
+}
+
+static void write_choices(dt__out *o, const dt_key *key)
+{
+    dt__out_open(o, "enum", '[');
+    for (int i = 0; key->choices[i] != NULL; i++) dt__out_member(o, NULL, key->choices[i]);
+    dt__out_close(o, ']');
+}
+
+static void write_array(dt__out *o, const dt_key *key)
+{
+    dt__out_member(o, "type", "array");
+    if (key->fewest > 0) {
+        dt__out_name(o, "minItems");
+        dt__out_int(o, key->fewest);
+    }
+    dt__out_name(o, "maxItems");
+    dt__out_int(o, key->type == DT_KEY_LIST ? (int64_t)key->most : DT_MAX_LIST);
+    dt__out_open(o, "items", '{');
+    if (key->type == DT_KEY_LIST) {
+        write_object(o, key->keys, "additionalProperties");
+    } else if (key->type == DT_KEY_INTS) {
+        write_number(o, key);
+    } else {
+        dt__out_member(o, "type", "string");
+    }
+    dt__out_close(o, '}');
+}
+
+static void write_type(dt__out *o, const dt_key *key)
+{
+    switch (key->type) {
+    case DT_KEY_BOOL: dt__out_member(o, "type", "boolean"); break;
+    case DT_KEY_INT:
+    case DT_KEY_REAL: write_number(o, key); break;
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: dt__out_member(o, "type", "string"); break;
+    case DT_KEY_CHOICE: write_choices(o, key); break;
+    case DT_KEY_MAP:
+        if (key->keys != dt_model_keys) {
+            write_object(o, key->keys, "additionalProperties");
+        } else {
+            write_object(o, key->keys, "unevaluatedProperties");
+            write_families(o);
+        }
+        break;
+    default: write_array(o, key); break;
+    }
+}
+
+static void write_default(dt__out *o, const dt_key *key)
+{
+    const bool quoted = key->type == DT_KEY_STRING || key->type == DT_KEY_PATH
+                        || key->type == DT_KEY_CHOICE;
+    if (key->fallback == NULL || is_required(key)) return;
+    dt__out_name(o, "default");
+    (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
+}
+
+static void write_key(dt__out *o, const dt_key *key)
+{
+    dt__out_open(o, key->name, '{');
+    dt__out_member(o, "description", key->text);
+    write_type(o, key);
+    write_default(o, key);
+    dt__out_close(o, '}');
+}
+
+dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
+{
+    (void)ctx;
+    dt__out o = { .sink = sink, .user = user };
+    dt__out_open(&o, NULL, '{');
+    dt__out_member(&o, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    dt__out_member(&o, "title", "detent recipe");
+    write_object(&o, dt_recipe_keys, "additionalProperties");
+    dt__out_close(&o, '}');
+    return o.status;
+}
+
+/* ---- the page ----------------------------------------------------------------------------- */
+
+static const char introduction[] =
+    "# Keys of a recipe\n\n"
+    "A recipe is one YAML file that holds a whole experiment. This page comes from the tables that\n"
+    "read it: `detent config keys` prints it.\n\n"
+    "- `detent config validate RECIPE` reports every error at once, with line and column.\n"
+    "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
+    "  each value comes from. `~key` removes a key. `qat.rules.0.skip=true` reaches into a list.\n"
+    "- `detent config schema` prints a JSON schema, which editors use to complete and to check.\n"
+    "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
+    "  number is wanted, `no` is a string where a string is wanted. Only `true` and `false` are\n"
+    "  booleans; quotes make a string.\n"
+    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A recipe\n"
+    "  has at most 1 MiB and is nested at most 64 deep.\n"
+    "- Relative paths are relative to the working directory. `data.dir` is put before data files.\n";
+
+static void write_range(dt__out *o, const dt_key *key)
+{
+    if (key->least == 0 && key->most == 0) return;
+    if (key->least == 0 && key->most >= DT_NO_LIMIT) {
+        dt__out_text(o, ", not negative");
+    } else {
+        dt__out_text(o, key->most >= DT_NO_LIMIT ? ", at least " : ", ");
+        dt__out_real(o, key->least);
+        if (key->most < DT_NO_LIMIT) {
+            dt__out_text(o, " to ");
+            dt__out_real(o, key->most);
+        }
+    }
+    if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
+}
+
+static void write_words(dt__out *o, const dt_key *key)
+{
+    static const char *const words[] = {
+        [DT_KEY_BOOL] = "bool",          [DT_KEY_INT] = "integer", [DT_KEY_REAL] = "number",
+        [DT_KEY_STRING] = "string",      [DT_KEY_PATH] = "path",   [DT_KEY_CHOICE] = "",
+        [DT_KEY_INTS] = "integers",      [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_LIST] = "list of maps",
+    };
+    dt__out_text(o, words[key->type]);
+    if (key->type == DT_KEY_CHOICE) {
+        for (int i = 0; key->choices[i] != NULL; i++) {
+            dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
+        }
+    } else if (key->type != DT_KEY_LIST) {
+        write_range(o, key);
+    }
+}
+
+/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". */
+static void write_rows(dt__out *o, const dt_key *keys, const char *prefix)
+{
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        char path[96];
+        const size_t n = strlen(prefix), m = strlen(k->name);
+        if (n + m + 4 > sizeof path) continue;
+        memcpy(path, prefix, n);
+        memcpy(path + n, k->name, m + 1);
+        if (k->type != DT_KEY_MAP) {
+            dt__out_format(o, "| `%s` | ", path);
+            write_words(o, k);
+            dt__out_text(o, " | ");
+            if (is_required(k)) {
+                dt__out_text(o, "required");
+            } else if (k->fallback != NULL) {
+                dt__out_format(o, "`%s`", k->fallback);
+            }
+            dt__out_text(o, " | ");
+            dt__out_text(o, k->text);
+            dt__out_text(o, " |\n");
+        }
+        if (k->keys != NULL) {
+            memcpy(path + n + m, k->type == DT_KEY_LIST ? ".N." : ".", k->type == DT_KEY_LIST ? 4 : 2);
+            write_rows(o, k->keys, path);
+        }
+    }
+}
+
+static void write_section(dt__out *o, const char *title, const char *text, const dt_key *keys)
+{
+    dt__out_format(o, "\n## %s\n\n", title);
+    const char first = *text;
+    dt__out_format(o, "%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
+    dt__out_text(o, text + 1);
+    dt__out_text(o, ".\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
+    write_rows(o, keys, "");
+}
+
+dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
+{
+    (void)ctx;
+    dt__out o = { .sink = sink, .user = user };
+    dt__out_text(&o, introduction);
+    for (const dt_key *k = dt_recipe_keys; k->name != NULL; k++) {
+        char title[64] = "`";
+        strncat(title, k->name, 40);
+        strcat(title, "`");
+        write_section(&o, title, k->text, k->keys);
+        const dt_family *family;
+        for (int i = 0; k->keys == dt_model_keys && (family = dt_family_at(i)) != NULL; i++) {
+            char name[80] = "`model` of family `";
+            strncat(name, family->name, 40);
+            strcat(name, "`");
+            write_section(&o, name, family->text, family->keys);
+        }
+    }
+    return o.status;
+}

@@ -1,0 +1,226 @@
+/* A recipe with every value and where it comes from: YAML that reads back, or JSON. */
+#include "train/out.h"
+
+#include <string.h>
+
+#define ORIGIN_COLUMN 44
+
+typedef struct shower {
+    dt__out out;
+    const dt_recipe *r;
+    bool json;
+    bool dash; /* the next line begins an item of a list */
+} shower;
+
+/* Where something stands: its table's struct, its node in the file, its path. */
+typedef struct spot {
+    const char *path;
+    const char *base;
+    const dt__node *node; /* NULL: not given */
+} spot;
+
+static void show_table(shower *s, const dt_key *keys, spot at);
+
+static void start_line(shower *s, const char *name)
+{
+    const int indent = s->out.indent - (s->dash ? 2 : 0);
+    dt__out_format(&s->out, "%*s%s%s:", indent, "", s->dash ? "- " : "", name);
+    s->dash = false;
+}
+
+static void show_origin(shower *s, const dt__node *node)
+{
+    dt__out *o = &s->out;
+    do dt__out_text(o, " ");
+    while (o->column < ORIGIN_COLUMN && o->status == DT_OK);
+    if (node == NULL) {
+        dt__out_text(o, "# default");
+    } else if (node->origin == DT__FROM_COMMAND_LINE) {
+        dt__out_text(o, "# command line");
+    } else {
+        dt__out_text(o, "# ");
+        for (const char *c = s->r->file; *c != 0; c++) {
+            dt__out_bytes(o, (unsigned char)*c < 0x20 || *c == 0x7F ? "?" : c, 1);
+        }
+        dt__out_format(o, ":%d", node->line);
+    }
+    dt__out_text(o, "\n");
+}
+
+static void show_string(shower *s, const char *text)
+{
+    (s->json ? dt__out_json : dt__out_yaml)(&s->out, text);
+}
+
+static void show_list(shower *s, const dt_key *key, const char *field)
+{
+    const bool is_ints = key->type == DT_KEY_INTS;
+    const dt_ints *ints = (const void *)field;
+    const dt_strings *strings = (const void *)field;
+    const int n = is_ints ? ints->n : strings->n;
+    dt__out_text(&s->out, "[");
+    for (int i = 0; i < n; i++) {
+        if (i > 0) dt__out_text(&s->out, ", ");
+        if (is_ints) {
+            dt__out_int(&s->out, ints->v[i]);
+        } else {
+            show_string(s, strings->v[i]);
+        }
+    }
+    dt__out_text(&s->out, "]");
+}
+
+static void show_value(shower *s, const dt_key *key, const char *field)
+{
+    const void *value = field;
+    switch (key->type) {
+    case DT_KEY_BOOL: dt__out_text(&s->out, *(const bool *)value ? "true" : "false"); break;
+    case DT_KEY_INT: dt__out_int(&s->out, *(const int64_t *)value); break;
+    case DT_KEY_REAL: dt__out_real(&s->out, *(const double *)value); break;
+    case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: show_string(s, *(const char *const *)value); break;
+    default: show_list(s, key, field); break;
+    }
+}
+
+/* The path of a child, in a buffer of the caller: a recipe that is read may not grow. */
+#define PATH_BYTES 256
+
+static void join(char path[PATH_BYTES], const char *above, const char *name)
+{
+    const size_t n = strlen(above), m = strlen(name);
+    path[0] = 0;
+    if (n + m + 2 > PATH_BYTES) return;
+    memcpy(path, above, n);
+    if (n > 0) path[n] = '.';
+    memcpy(path + n + (n > 0), name, m + 1);
+}
+
+static void show_rule(shower *s, const dt_key *key, spot at)
+{
+    dt__out *o = &s->out;
+    if (s->json) {
+        dt__out_open(o, NULL, '{');
+        show_table(s, key->keys, at);
+        dt__out_close(o, '}');
+        return;
+    }
+    o->indent += 2;
+    s->dash = true;
+    show_table(s, key->keys, at);
+    o->indent -= 2;
+}
+
+static void show_structs(shower *s, const dt_key *key, spot at)
+{
+    dt__out *o = &s->out;
+    const int64_t count = *(const int64_t *)(const void *)(at.base + key->count);
+    if (s->json) {
+        dt__out_open(o, key->name, '[');
+    } else {
+        start_line(s, key->name);
+        if (count == 0) {
+            dt__out_text(o, " []");
+            show_origin(s, at.node);
+            return;
+        }
+        dt__out_text(o, "\n");
+        o->indent += 2;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *base = at.base + key->offset + (size_t)i * key->size;
+        show_rule(s, key, (spot){ at.path, base, dt__node_item(at.node, i) });
+    }
+    if (s->json) {
+        dt__out_close(o, ']');
+    } else {
+        o->indent -= 2;
+    }
+}
+
+static void show_map(shower *s, const dt_key *key, spot at)
+{
+    dt__out *o = &s->out;
+    if (s->json) {
+        dt__out_open(o, key->name, '{');
+    } else {
+        start_line(s, key->name);
+        dt__out_text(o, "\n");
+        o->indent += 2;
+    }
+    at.base += key->offset;
+    show_table(s, key->keys, at);
+    if (key->keys == dt_model_keys) {
+        at.base = s->r->options.model.options;
+        show_table(s, s->r->options.model.family->keys, at);
+    }
+    if (s->json) {
+        dt__out_close(o, '}');
+    } else {
+        o->indent -= 2;
+    }
+}
+
+/* Whether there is anything to show: a map without defaults, of which nothing is given, is not. */
+static bool is_shown(const dt_key *key, const dt__node *node)
+{
+    if (node != NULL) return key->type != DT_KEY_MAP || node->count > 0 || key->given > 0;
+    if (key->type == DT_KEY_LIST) return key->given == 0;
+    if (key->type != DT_KEY_MAP) return key->fallback != NULL;
+    if (key->given > 0) return false;
+    for (const dt_key *k = key->keys; k->name != NULL; k++) {
+        if (is_shown(k, NULL)) return true;
+    }
+    return false;
+}
+
+static void show_key(shower *s, const dt_key *key, spot at)
+{
+    char path[PATH_BYTES];
+    join(path, at.path, key->name);
+    at.path = path;
+    at.node = dt__node_child(at.node, key->name, strlen(key->name));
+    if (!is_shown(key, at.node) || !dt__recipe_applies(s->r, path)) return;
+    if (key->type == DT_KEY_MAP) {
+        show_map(s, key, at);
+    } else if (key->type == DT_KEY_LIST) {
+        show_structs(s, key, at);
+    } else if (s->json) {
+        dt__out_name(&s->out, key->name);
+        show_value(s, key, at.base + key->offset);
+    } else {
+        start_line(s, key->name);
+        dt__out_text(&s->out, " ");
+        show_value(s, key, at.base + key->offset);
+        show_origin(s, at.node);
+    }
+}
+
+static void show_table(shower *s, const dt_key *keys, spot at)
+{
+    for (const dt_key *k = keys; k->name != NULL && s->out.status == DT_OK; k++) show_key(s, k, at);
+}
+
+static dt_status show(const dt_recipe *r, bool json, dt_sink sink, void *user)
+{
+    if (r->n_complaints > 0) {
+        return dt_fail(r->ctx, DT_ERR_STATE, "recipe %s has errors, there is nothing to show",
+                       r->file);
+    }
+    shower s = { .out = { .sink = sink, .user = user }, .r = r, .json = json };
+    if (json) dt__out_open(&s.out, NULL, '{');
+    show_table(&s, dt_recipe_keys, (spot){ "", (const char *)&r->options, r->root });
+    if (json) dt__out_close(&s.out, '}');
+    return s.out.status;
+}
+
+dt_status dt_recipe_show(const dt_recipe *r, dt_sink sink, void *user)
+{
+    return show(r, false, sink, user);
+}
+
+dt_status dt_recipe_json(const dt_recipe *r, dt_sink sink, void *user)
+{
+    return show(r, true, sink, user);
+}

@@ -1,0 +1,203 @@
+/* Words and numbers of a recipe: what a misspelt key was meant to be, numbers without a locale.
+ *
+ * Distance: least number of letters to insert, delete, replace, or swap with their neighbour
+ * (optimal string alignment). */
+#include "train/recipe.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- suggestions -------------------------------------------------------------------------- */
+
+#define LONGEST_WORD 40
+
+static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
+
+static int distance(const char *a, const char *b)
+{
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    int row[3][LONGEST_WORD + 1];
+    if (n > LONGEST_WORD || m > LONGEST_WORD) return LONGEST_WORD;
+    for (int j = 0; j <= m; j++) row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            const int differs = a[i - 1] != b[j - 1];
+            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differs);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]
+                && before[j - 2] + 1 < now[j]) {
+                now[j] = before[j - 2] + 1;
+            }
+        }
+    }
+    return row[n % 3][m];
+}
+
+/* How far a word may be from what it was meant to be. */
+static int tolerance(const char *word)
+{
+    const size_t n = strlen(word);
+    return n <= 3 ? 1 : n <= 6 ? 2 : 3;
+}
+
+/* What other tools call our keys. */
+static const struct {
+    const char *theirs, *ours;
+} synonyms[] = {
+    { "learning_rate", "lr" },     { "batch", "batch_size" },
+    { "wd", "weight_decay" },      { "warmup", "warmup_steps" },
+    { "betas", "beta1" },          { "hidden", "sizes" },
+    { "layers", "sizes" },         { "max_grad_norm", "clip_grad_norm" },
+    { "clip", "clip_grad_norm" },  { "gradient_accumulation_steps", "accumulate" },
+    { "output_dir", "dir" },       { "num_threads", "threads" },
+    { "random_seed", "seed" },     { "pretrained", "init" },
+    { "checkpoint_path", "init" }, { "arch", "family" },
+    { "std", "deviation" },        { "max_steps", "steps" },
+    { "num_epochs", "epochs" },    { "optim", "optimizer" },
+    { "num_bits", "bits" },        { "quantization", "qat" },
+};
+
+/* The least distance of `word` to `name` or to a synonym of it. */
+static int nearness(const char *word, const char *name)
+{
+    int best = distance(word, name);
+    for (int i = 0; i < DT__COUNT_OF(synonyms); i++) {
+        if (strcmp(synonyms[i].ours, name) != 0) continue;
+        const int d = distance(word, synonyms[i].theirs);
+        if (d < best) best = d;
+    }
+    return best;
+}
+
+const char *dt_nearest(const char *const *choices, const char *word)
+{
+    const char *best = NULL;
+    int least = tolerance(word) + 1;
+    for (; *choices != NULL; choices++) {
+        const int d = distance(word, *choices);
+        if (d >= least) continue;
+        least = d;
+        best = *choices;
+    }
+    return best;
+}
+
+/* The path of a key of this very name below `keys`, or NULL. */
+static const char *find_elsewhere(dt_recipe *r, const dt_key *keys, const char *prefix,
+                                  const char *name)
+{
+    for (const dt_key *k = keys; k != NULL && k->name != NULL; k++) {
+        const char *path = dt__recipe_join(r, prefix, k->name);
+        if (nearness(name, k->name) == 0) return path;
+        if (k->type == DT_KEY_MAP) {
+            const char *found = find_elsewhere(r, k->keys, path, name);
+            if (found != NULL) return found;
+        }
+    }
+    return NULL;
+}
+
+const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
+                            const char *name)
+{
+    const char *best = NULL;
+    int least = tolerance(name) + 1;
+    for (int i = 0; i < n_keys; i++) {
+        for (const dt_key *k = keys[i]; k->name != NULL; k++) {
+            const int d = nearness(name, k->name);
+            if (d >= least) continue;
+            least = d;
+            best = k->name;
+        }
+    }
+    if (best != NULL && least <= 1) return best;
+    const char *elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
+    for (int i = 0; elsewhere == NULL && dt_family_at(i) != NULL; i++) {
+        elsewhere = find_elsewhere(r, dt_family_at(i)->keys, "model", name);
+    }
+    const size_t n = strlen(here);
+    const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && n > 0
+                          && elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;
+    return elsewhere != NULL && !same_map ? elsewhere : best;
+}
+
+const dt_family *dt__family_named(const char *name)
+{
+    const dt_family *family = NULL;
+    for (int i = 0; (family = dt_family_at(i)) != NULL; i++) {
+        if (strcmp(family->name, name) == 0) break;
+    }
+    return family;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+static const char *skip_digits(const char *c)
+{
+    while (*c >= '0' && *c <= '9') c++;
+    return c;
+}
+
+static const char *skip_sign(const char *c) { return c + (*c == '-' || *c == '+'); }
+
+dt__number dt__parse_int(const char *text, int64_t *out)
+{
+    const char *first = skip_sign(text), *end = skip_digits(first);
+    if (end == first || *end != 0 || (*first == '0' && end > first + 1)) return DT__NO_NUMBER;
+    errno = 0;
+    const long long value = strtoll(text, NULL, 10);
+    if (errno == ERANGE) return DT__NUMBER_TOO_LARGE;
+    *out = value;
+    return DT__NUMBER;
+}
+
+static bool is_real(const char *text)
+{
+    const char *first = skip_sign(text), *c = skip_digits(first);
+    if (c == first || (*first == '0' && c > first + 1)) return false;
+    if (*c == '.') {
+        const char *fraction = ++c;
+        c = skip_digits(c);
+        if (c == fraction) return false;
+    }
+    if (*c == 'e' || *c == 'E') {
+        const char *exponent = skip_sign(c + 1);
+        c = skip_digits(exponent);
+        if (c == exponent) return false;
+    }
+    return *c == 0;
+}
+
+/* The C library reads and prints the point of the process's locale. */
+static void swap_point(char *text, char from, char to)
+{
+    char *at = strchr(text, from);
+    if (at != NULL) *at = to;
+}
+
+dt__number dt__parse_real(const char *text, double *out)
+{
+    char copy[128];
+    const size_t n = strlen(text);
+    if (!is_real(text) || n >= sizeof copy) return DT__NO_NUMBER;
+    memcpy(copy, text, n + 1);
+    swap_point(copy, '.', *localeconv()->decimal_point);
+    const double value = strtod(copy, NULL);
+    if (!isfinite(value)) return DT__NUMBER_TOO_LARGE;
+    *out = value;
+    return DT__NUMBER;
+}
+
+void dt__print_real(double value, char text[32])
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    swap_point(text, *localeconv()->decimal_point, '.');
+}
