@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 #define DT_MAX_LIST 32
-#define DT_NO_LIMIT 1e300 /* `most` where only `least` binds */
+#define DT_NO_LIMIT 1e300 /* `most` where only `least` binds; with both signs: none */
 
 /* Lists hold their elements, so options are plain values that can be copied. */
 typedef struct dt_ints {

@@ -26,8 +26,6 @@ static bool is_bad(const dt_recipe *r, const char *path)
 
 typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT } chooser;
 
-enum { IDX, DIGITS }; /* dt_data_options.format */
-
 #define BIT(choice) (1U << (choice))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
@@ -49,10 +47,10 @@ static const struct {
     { "train.schedule.floor", BY_SCHEDULE, BIT(DT_LINEAR) | BIT(DT_COSINE), "linear and cosine" },
     { "train.schedule.gamma", BY_SCHEDULE, BIT(DT_STEP), "step" },
     { "train.schedule.every", BY_SCHEDULE, BIT(DT_STEP), "step" },
-    { "data.dir", BY_FORMAT, BIT(IDX), "idx" },
-    { "data.train", BY_FORMAT, BIT(IDX), "idx" },
-    { "data.test", BY_FORMAT, BIT(IDX), "idx" },
-    { "data.seed", BY_FORMAT, BIT(DIGITS), "digits" },
+    { "data.dir", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
+    { "data.train", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
+    { "data.test", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
+    { "data.seed", BY_FORMAT, BIT(DT_DATA_DIGITS), "digits" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
@@ -209,14 +207,7 @@ static void check_data(dt_recipe *r)
     const dt_data_options *d = &r->options.data;
     const char *const paths[] = { "data.train", "data.test" };
     const dt_strings *const lists[] = { &d->train, &d->test };
-    if (is_bad(r, "data") || is_bad(r, "data.format")) return;
-    if (d->format == DIGITS) {
-        if (d->train_count == 0 && !is_bad(r, "data.train_count")) {
-            dt_recipe_refuse(r, "data.train_count",
-                             "format digits needs 'data.train_count' of 1 or more");
-        }
-        return;
-    }
+    if (is_bad(r, "data") || is_bad(r, "data.format") || d->format != DT_DATA_IDX) return;
     if (dt__node_at(r, "data.train", NULL) == NULL) {
         dt_recipe_refuse(r, "data", "format idx needs 'data.train', a list of two files, images "
                                     "and labels");
@@ -265,7 +256,7 @@ static void check_files(dt_recipe *r)
     if (r->options.model.init != NULL) {
         check_exists(r, "model.init", r->options.model.init, false);
     }
-    if (is_bad(r, "data.format") || d->format != IDX) return;
+    if (is_bad(r, "data.format") || d->format != DT_DATA_IDX) return;
     if (d->dir != NULL) check_exists(r, "data.dir", d->dir, true);
     if (is_bad(r, "data.dir")) return;
     check_data_files(r, "data.train", &d->train);

@@ -73,8 +73,10 @@ static void write_families(dt__out *o)
 static void write_bounds(dt__out *o, const dt_key *key)
 {
     if (key->least == 0 && key->most == 0) return;
-    dt__out_name(o, "minimum");
-    dt__out_real(o, key->least);
+    if (key->least > -DT_NO_LIMIT) {
+        dt__out_name(o, "minimum");
+        dt__out_real(o, key->least);
+    }
     if (key->most < DT_NO_LIMIT) {
         dt__out_name(o, "maximum");
         dt__out_real(o, key->most);
@@ -187,7 +189,7 @@ static const char introduction[] =
 
 static void write_range(dt__out *o, const dt_key *key)
 {
-    if (key->least == 0 && key->most == 0) return;
+    if ((key->least == 0 && key->most == 0) || key->least <= -DT_NO_LIMIT) return;
     if (key->least == 0 && key->most >= DT_NO_LIMIT) {
         dt__out_text(o, ", not negative");
     } else {
