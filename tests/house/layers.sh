@@ -18,8 +18,8 @@ FNR == 1 {
     split(FILENAME, part, "/")
     own = part[1] == "src" ? part[2] : part[3]
     if (part[1] == "include") sub(/\.h$/, "", own)
-    table_row = part[1] == "src" ? rank[own] : public[own]
     known = part[1] == "src" ? own in rank : own in public
+    table_row = part[1] == "src" ? rank[own] : public[own]
     if (!known) bad("\"" own "\" has no row in the table of layers")
 }
 !known || !/^[ \t]*#[ \t]*include/ { next }
