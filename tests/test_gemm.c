@@ -1,0 +1,263 @@
+/* The fp32 and fp64 product: against a plain triple loop in double, over transposes, leading
+ * dimensions, accumulation and zero extents; its tile grid; equal bits on any number of threads. */
+#include "testing.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct shape {
+    int64_t m, n, k, pad;
+} shape;
+
+/* What the random matrices of one product are made of. */
+typedef struct product {
+    dt_dtype dtype;
+    shape s;
+    bool trans_a, trans_b, accumulate;
+    void *a, *b, *c, *c0;
+    int64_t a_count, b_count, c_count;
+    dt__gemm g;
+} product;
+
+static double get(dt_dtype dtype, const void *x, int64_t i)
+{
+    return dtype == DT_F64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
+}
+
+static void *random_matrix(dt_dtype dtype, int64_t count, dt__stream *stream)
+{
+    void *x = malloc(dt_dtype_size(dtype) * (size_t)(count + 1));
+    for (int64_t i = 0; i < count; i++) {
+        const double v = 2 * dt__random_unit(stream) - 1;
+        if (dtype == DT_F64) {
+            ((double *)x)[i] = v;
+        } else {
+            ((float *)x)[i] = (float)v;
+        }
+    }
+    return x;
+}
+
+static product make(dt_dtype dtype, shape s, int form, dt__stream *stream)
+{
+    product p = { .dtype = dtype, .s = s };
+    p.trans_a = form & 1;
+    p.trans_b = form & 2;
+    p.accumulate = form & 4;
+    const int64_t lda = (p.trans_a ? s.m : s.k) + s.pad, ldb = (p.trans_b ? s.k : s.n) + s.pad;
+    const int64_t ldc = s.n + s.pad;
+    p.a_count = (p.trans_a ? s.k : s.m) * lda;
+    p.b_count = (p.trans_b ? s.n : s.k) * ldb;
+    p.c_count = s.m * ldc;
+    p.a = random_matrix(dtype, p.a_count, stream);
+    p.b = random_matrix(dtype, p.b_count, stream);
+    p.c = random_matrix(dtype, p.c_count, stream);
+    const size_t bytes = dt_dtype_size(dtype) * (size_t)p.c_count;
+    p.c0 = malloc(bytes + 1);
+    memcpy(p.c0, p.c, bytes);
+    p.g = (dt__gemm){ p.trans_a, p.trans_b, s.m, s.n,          s.k, p.a,
+                      lda,       p.b,       ldb, p.accumulate, p.c, ldc };
+    return p;
+}
+
+static void discard(product *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->c);
+    free(p->c0);
+}
+
+/* Every element of c, also those between rows, which must stay. */
+static void check(const product *p)
+{
+    const dt__gemm *g = &p->g;
+    const double unit = p->dtype == DT_F64 ? 0x1p-53 : 0x1p-24;
+    for (int64_t i = 0; i < g->m; i++) {
+        for (int64_t j = 0; j < g->ldc; j++) {
+            double want = get(p->dtype, p->c0, i * g->ldc + j), size = fabs(want);
+            if (j < g->n && !g->accumulate) want = size = 0;
+            for (int64_t k = 0; j < g->n && k < g->k; k++) {
+                const double a = get(p->dtype, p->a, g->trans_a ? k * g->lda + i : i * g->lda + k);
+                const double b = get(p->dtype, p->b, g->trans_b ? j * g->ldb + k : k * g->ldb + j);
+                want += a * b;
+                size += fabs(a * b);
+            }
+            const double bound = j < g->n ? 2 * (double)(g->k + 1) * unit * size : 0;
+            const double got = get(p->dtype, p->c, i * g->ldc + j);
+            ck_assert_msg(fabs(got - want) <= bound, "c[%lld,%lld] = %g, not %g", (long long)i,
+                          (long long)j, got, want);
+        }
+    }
+}
+
+static dt_ctx *context(int threads)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    TEST_OK(ctx, dt__kernels_open(ctx));
+    return ctx;
+}
+
+static void run(dt_ctx *ctx, const product *p)
+{
+    const int before = dt__threads_enter(ctx);
+    dt__kernels_of(ctx, p->dtype)->gemm(&p->g);
+    dt__threads_leave(before);
+}
+
+static const shape shapes[] = {
+    { 1, 1, 1, 0 },   { 1, 7, 5, 3 },      { 5, 1, 9, 1 },      { 3, 4, 0, 2 },
+    { 0, 4, 3, 0 },   { 4, 0, 3, 1 },      { 17, 31, 13, 5 },   { 64, 64, 64, 0 },
+    { 65, 63, 1, 0 }, { 129, 257, 70, 0 }, { 300, 150, 60, 7 },
+};
+
+START_TEST(equals_a_triple_loop)
+{
+    dt_ctx *ctx = context(2);
+    dt__stream stream = dt__stream_of(7, DT__FOR_USER);
+    const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
+    for (int s = 0; s < DT__COUNT_OF(shapes); s++) {
+        product p = make(dtype, shapes[s], _i / 2, &stream);
+        run(ctx, &p);
+        check(&p);
+        discard(&p);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(same_bits_on_any_number_of_threads)
+{
+    static const shape large[] = {
+        { 256, 256, 64, 0 }, { 64, 1024, 100, 0 }, { 1000, 70, 65, 1 },
+        { 333, 333, 77, 0 }, { 1, 3000, 900, 0 },
+    };
+    static const int threads[] = { 2, 3, 4, 8 };
+    const dt_dtype dtype = _i == 0 ? DT_F32 : DT_F64;
+    dt__stream stream = dt__stream_of(11, DT__FOR_USER);
+    for (int s = 0; s < DT__COUNT_OF(large); s++) {
+        product p = make(dtype, large[s], s % 8, &stream);
+        const size_t bytes = dt_dtype_size(dtype) * (size_t)p.c_count;
+        void *one = malloc(bytes);
+        dt_ctx *ctx = context(1);
+        run(ctx, &p);
+        dt_ctx_free(ctx);
+        memcpy(one, p.c, bytes);
+        for (int t = 0; t < DT__COUNT_OF(threads); t++) {
+            memcpy(p.c, p.c0, bytes);
+            ctx = context(threads[t]);
+            run(ctx, &p);
+            dt_ctx_free(ctx);
+            ck_assert_mem_eq(one, p.c, bytes);
+        }
+        free(one);
+        discard(&p);
+    }
+}
+END_TEST
+
+/* Rows that overlap (a broadcast) are nothing for BLAS, and are computed all the same. */
+START_TEST(takes_what_blas_does_not)
+{
+    dt_ctx *ctx = context(2);
+    const float a[3] = { 1, 2, 3 }, b[6] = { 1, 0, 0, 1, 1, 1 };
+    float c[4] = { 9, 9, 9, 9 };
+    dt__gemm g = { false, false, 2, 2, 3, a, 0, b, 2, false, c, 2 };
+    dt__kernels_of(ctx, DT_F32)->gemm(&g);
+    const float want[4] = { 4, 5, 4, 5 };
+    ck_assert_mem_eq(c, want, sizeof c);
+    g.m = 1; /* one row: its leading dimension does not matter */
+    c[0] = c[1] = 9;
+    ck_assert(dt__gemm_fits_blas(&g));
+    dt__kernels_of(ctx, DT_F32)->gemm(&g);
+    ck_assert_mem_eq(c, want, sizeof c);
+    g.k = INT64_C(1) << 32;
+    ck_assert(!dt__gemm_fits_blas(&g));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(the_grid_covers_the_product)
+{
+    for (int64_t m = 1; m < 3000; m = m * 5 / 3 + 1) {
+        for (int64_t n = 1; n < 3000; n = n * 5 / 3 + 1) {
+            for (int64_t k = 1; k < 3000; k *= 7) {
+                const dt__gemm_grid g = dt__gemm_grid_of(m, n, k);
+                const int64_t down = dt__ceil_div(m, g.rows);
+                ck_assert_int_eq(g.tiles, down * g.across);
+                ck_assert_int_eq(g.across, dt__ceil_div(n, g.columns));
+                ck_assert(g.tiles >= 1 && g.tiles <= 8);
+                ck_assert(down == 1 || g.rows % 64 == 0);
+                ck_assert(g.across == 1 || g.columns % 64 == 0);
+                if (2 * m * n * k < 4000000) ck_assert_int_eq(g.tiles, 1);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(copies_any_strides)
+{
+    dt_ctx *ctx = context(2);
+    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
+    enum { A = 31, B = 37, C = 41 };
+    static float x[A * B * C], y[A * B * C];
+    for (int i = 0; i < A * B * C; i++) x[i] = (float)i;
+    dt__copy c = { 3, { C, A, B }, x, { 1, B * C, C }, y, { A * B, B, 1 } };
+    kernels->copy(&c);
+    for (int i = 0; i < C * A * B; i++) {
+        const int b = i % B, a = i / B % A, k = i / (A * B);
+        ck_assert(y[i] == x[(a * B + b) * C + k]);
+    }
+    dt__copy back = { 2, { 2, 3 }, x + 5, { 0, -1 }, y, { 3, 1 } }; /* broadcast, reversed */
+    kernels->copy(&back);
+    const float want[6] = { 5, 4, 3, 5, 4, 3 };
+    ck_assert_mem_eq(y, want, sizeof want);
+    dt__copy scalar = { .rank = 0, .x = x + 7, .y = y };
+    kernels->copy(&scalar);
+    ck_assert(y[0] == 7);
+    dt__copy empty = { 2, { 0, 3 }, NULL, { 3, 1 }, NULL, { 3, 1 } };
+    kernels->copy(&empty);
+    const uint16_t from[4] = { 1, 2, 3, 4 };
+    uint16_t to[4];
+    dt__copy half = { 2, { 2, 2 }, from, { 1, 2 }, to, { 2, 1 } };
+    dt__copy_bytes(&half, 2);
+    ck_assert(to[0] == 1 && to[1] == 3 && to[2] == 2 && to[3] == 4);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(fills_and_adds)
+{
+    dt_ctx *ctx = context(2);
+    const int64_t n = 40001;
+    double *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)n * sizeof *y);
+    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F64);
+    kernels->fill(n, 0.1, x);
+    kernels->fill(n, 2, y);
+    kernels->add_into(n, x, y);
+    for (int64_t i = 0; i < n; i++) ck_assert(x[i] == 0.1 && y[i] == 2.1);
+    free(x);
+    free(y);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_gemm_suite(void)
+{
+    Suite *suite = suite_create("gemm");
+    TCase *c = tcase_create("gemm");
+    tcase_add_loop_test(c, equals_a_triple_loop, 0, 16);
+    tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);
+    tcase_add_test(c, takes_what_blas_does_not);
+    tcase_add_test(c, the_grid_covers_the_product);
+    tcase_add_test(c, copies_any_strides);
+    tcase_add_test(c, fills_and_adds);
+    suite_add_tcase(suite, c);
+    return suite;
+}
