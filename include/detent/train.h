@@ -99,7 +99,7 @@ DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
 /* What it says, lent; complete only where there is no error. */
 DT_API const dt_recipe_options *dt_recipe_get(const dt_recipe *r);
 
-DT_API int dt_recipe_error_count(const dt_recipe *r);
+DT_API int dt_recipe_error_count(const dt_recipe *r); /* of those below */
 /* Line i in the order of the file, "FILE:LINE:COLUMN: error: TEXT" or "command line: error: TEXT";
  * lent; NULL past the last. */
 DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
