@@ -14,12 +14,18 @@
 
 #define MOST_TRIES 1000
 
+const char *dt__path_tail(const char *path)
+{
+    const size_t length = strlen(path), most = DT__MESSAGE_SIZE / 2;
+    return length <= most ? path : path + (length - most);
+}
+
 dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what)
 {
     const int error = errno;
     char text[128];
     if (strerror_r(error, text, sizeof text) != 0) snprintf(text, sizeof text, "error %d", error);
-    return dt_fail(ctx, DT_ERR_IO, "%s: cannot %s: %s", path, what, text);
+    return dt_fail(ctx, DT_ERR_IO, "%s: cannot %s: %s", dt__path_tail(path), what, text);
 }
 
 typedef struct work {
@@ -35,7 +41,7 @@ typedef struct work {
 static dt_status no_file(const work *w)
 {
     return dt_fail(w->ctx, DT_ERR_IO, "%s: cannot write: there is something that is no file",
-                   w->path);
+                   dt__path_tail(w->path));
 }
 
 /* Where the new file will stand. A device must not be replaced, and neither should a link. */

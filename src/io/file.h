@@ -7,6 +7,9 @@
 /* IO: "PATH: cannot WHAT: what errno says". */
 dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what);
 
+/* The end of a path, short enough to leave room for the rest of a message. */
+const char *dt__path_tail(const char *path);
+
 typedef struct dt__piece {
     const void *data;
     size_t bytes;

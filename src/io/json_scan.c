@@ -184,20 +184,23 @@ dt_status dt__json_string(dt__json *j, const char **out)
 
 /* ---- integers ----------------------------------------------------------------------------- */
 
-static bool is_digit(const dt__json *j) { return j->at < j->end && *j->at >= '0' && *j->at <= '9'; }
+static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 
 dt_status dt__json_integer(dt__json *j, int64_t *out)
 {
     skip_space(j);
     if (j->at < j->end && *j->at == '-') return dt__json_fail(j, "a number may not be negative");
-    if (!is_digit(j)) return dt__json_fail(j, "a whole number must stand here");
-    const bool zero = *j->at == '0';
+    if (j->at == j->end || !is_digit(*j->at)) {
+        return dt__json_fail(j, "a whole number must stand here");
+    }
+    if (*j->at == '0' && j->end - j->at > 1 && is_digit(j->at[1])) {
+        return dt__json_fail(j, "a number may not begin with 0");
+    }
     int64_t v = 0;
-    for (; is_digit(j); j->at++) {
+    for (; j->at < j->end && is_digit(*j->at); j->at++) {
         const int digit = *j->at - '0';
         if (v > (INT64_MAX - digit) / 10) return dt__json_fail(j, "a number of 2^63 or more");
         v = v * 10 + digit;
-        if (zero && v > 0) return dt__json_fail(j, "a number may not begin with 0");
     }
     if (j->at < j->end && (*j->at == '.' || *j->at == 'e' || *j->at == 'E')) {
         return dt__json_fail(j, "a number must be whole, without point or exponent");

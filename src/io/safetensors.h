@@ -21,7 +21,7 @@ typedef struct dt__meta {
 
 struct dt_file {
     dt_ctx *ctx;
-    char *path;
+    char *path;                 /* for messages */
     const unsigned char *bytes; /* the whole file, mapped; NULL before */
     size_t size;
     size_t data_at; /* where the tensors' bytes begin */

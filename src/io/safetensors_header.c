@@ -171,7 +171,8 @@ static void note_hash(dt_file *file, const dt__json *j, const char *value)
     if (strlen(value) != DT__HASH_DIGITS) return;
     if (strspn(value, "0123456789abcdef") != DT__HASH_DIGITS) return;
     const unsigned char *raw = j->at - 1 - DT__HASH_DIGITS;
-    if (memcmp(raw, value, DT__HASH_DIGITS) == 0) file->hash_at = (size_t)(raw - file->bytes);
+    const bool plain = raw[-1] == '"' && memcmp(raw, value, DT__HASH_DIGITS) == 0;
+    if (plain) file->hash_at = (size_t)(raw - file->bytes);
 }
 
 static dt_status read_meta(dt_file *file, dt__json *j)

@@ -29,9 +29,9 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
     return DT_OK;
 }
 
-static dt_status map_file(dt_file *file)
+static dt_status map_file(dt_file *file, const char *path)
 {
-    const int descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__fail_os(file->ctx, file->path, "open");
     const dt_status status = map_descriptor(file, descriptor);
     close(descriptor);
@@ -58,9 +58,9 @@ static dt_status find_data(dt_file *file)
 
 static dt_status read_file(dt_file *file, const char *path)
 {
-    file->path = dt__copy_string(file->ctx, path);
+    file->path = dt__copy_string(file->ctx, dt__path_tail(path));
     if (file->path == NULL) return DT_ERR_NOMEM;
-    DT__TRY(map_file(file));
+    DT__TRY(map_file(file, path));
     DT__TRY(find_data(file));
     return dt__header_read(file);
 }
