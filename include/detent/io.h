@@ -1,10 +1,13 @@
 /* io.h: files. Tensors are kept in safetensors files: eight bytes of header length, a JSON header
  * that says name, dtype, shape and place of every tensor, then the tensors' bytes. docs/format.md
- * lists the rules that are checked and what detent adds. */
+ * lists the rules that are checked and what detent adds: models and training checkpoints. */
 #ifndef DETENT_IO_H
 #define DETENT_IO_H
 
-#include <detent/detent.h>
+#include <detent/data.h>
+#include <detent/nn.h>
+#include <detent/optim.h>
+#include <detent/qat.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,6 +100,120 @@ DT_API dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *
  * under another name, synced, and then renamed: on any error the old file is there as it was, and
  * nothing else. May be called again. Errors: IO (the system's text), ARG (a name twice), NOMEM. */
 DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+/* How a model is built again: what `model:` of a recipe says. */
+typedef struct dt_model_info {
+    const dt_family *family; /* NULL: unknown; such a file's weights can be loaded into a model */
+    const void *options;     /* of family->options_size bytes, for family->create */
+    void *memory;            /* where dt_model_load keeps the options; NULL in one's own */
+} dt_model_info;
+
+/* Gives up what dt_model_load put into `info`, and zeroes it. NULL is allowed. */
+DT_API void dt_model_info_free(dt_ctx *ctx, dt_model_info *info);
+
+/* Saves a model as one file, whole or not at all: parameters and buffers under their paths, masters
+ * of FakeQuantTensors with their settings, packed codes and scales of converted weights; a tied
+ * parameter under its first path. `info` NULL: its family is not known. Errors: ARG (a path that
+ * begins with "detent."), IO, NOMEM. */
+DT_API dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path);
+
+/* Builds the model of a file: float, prepared or converted, as it was saved; also that of a training
+ * checkpoint. Random streams stay as they are. `info` (or NULL) gets what it was built from, to be
+ * freed. Errors: IO; FORMAT, naming what is wrong (damaged, no model of detent, values out of range,
+ * tensors that are missing, too many or of another shape, all of them at once); UNSUPPORTED (a newer
+ * major version); NOMEM. */
+DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out,
+                               dt_model_info *info);
+
+/* Copies the weights of a file, own or anybody's, into a float or prepared model (there into the
+ * masters): every parameter and buffer must be there with its name and shape, in F32, F16, BF16 or
+ * F64; what a training checkpoint holds besides is left out. All or nothing. Errors: IO, FORMAT (as
+ * above: a checkpoint of another model, a converted one), UNSUPPORTED, STATE (m is converted or
+ * frozen), NOMEM. */
+DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
+
+/* Checks all that detent promises of an open file: version, hash, settings, codes and scales, and,
+ * where it says how, that the model can be built and a run go on. Files of others pass. Errors: as
+ * dt_model_load. */
+DT_API dt_status dt_model_check(const dt_file *file);
+
+/* A quantized weight of a file. */
+typedef struct dt_file_weight {
+    const char *name;     /* of the parameter: "layers.0.weight" */
+    bool packed;          /* integers stand in the file; else its master */
+    bool enabled;         /* of a master: whether it is quantized at the moment */
+    dt_quant quant;
+    char scheme[96];      /* the same in words: "int4 symmetric group 32" */
+    int rank;
+    int64_t dims[DT_MAX_RANK];
+    int64_t count;        /* of weights */
+    size_t bytes;         /* codes, scales and zero points once packed */
+} dt_file_weight;
+
+/* The quantized weights of a file. */
+typedef struct dt_file_weights dt_file_weights;
+
+/* Reads the settings of a file's quantized weights; none where it has none. The list may outlive the
+ * file. Errors: FORMAT, NOMEM. */
+DT_API dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out);
+DT_API void dt_file_weights_free(dt_file_weights *w); /* NULL is allowed */
+DT_API int64_t dt_file_weights_count(const dt_file_weights *w); /* a tied weight counts once */
+/* The i-th, lent; NULL outside 0...count-1. */
+DT_API const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_t i);
+
+/* ---- training checkpoints -------------------------------------------------------------------- */
+
+typedef struct dt_named_count {
+    const char *name;
+    int64_t value;
+} dt_named_count;
+
+typedef struct dt_named_value {
+    const char *name;
+    double value; /* any, NaN and infinities too */
+} dt_named_value;
+
+/* What a run needs to go on, bit for bit. The run fills it in once; saving reads through it, loading
+ * writes through it. The random streams of the module's context belong to it. */
+typedef struct dt_training_state {
+    dt_module *module;
+    dt_model_info info;      /* of `module`, to save */
+    dt_optimizer *optimizer; /* of `module` */
+    dt_loader *const *loaders; /* their positions, in this order */
+    int n_loaders;
+    dt_named_count *counts; /* counters of the run, such as the step, by name */
+    int n_counts;
+    dt_named_value *values; /* such as the best loss, by name */
+    int n_values;
+    const char *recipe; /* the resolved recipe, to save; NULL: none */
+} dt_training_state;
+
+/* Saves all of it as one file, whole or not at all. Errors: ARG (two of one name), IO, NOMEM. */
+DT_API dt_status dt_checkpoint_save(const dt_training_state *s, const char *path);
+
+/* Loads a checkpoint. s->module is the model as its family makes it, float, with its optimizer; it is
+ * prepared as the checkpoint says. s->counts and s->values must name what the checkpoint holds and
+ * are written through; info and recipe are left alone. All or nothing. Warns where processor or
+ * OpenBLAS core differ: bits then may. Errors: IO, FORMAT (damaged, no checkpoint, of another model or
+ * another run: what differs), STATE (a module that is prepared already), UNSUPPORTED, NOMEM. */
+DT_API dt_status dt_checkpoint_load(dt_training_state *s, const char *path);
+
+/* The recipe that a checkpoint's run was made from, lent by the file; NULL where none was saved. */
+DT_API const char *dt_checkpoint_recipe(const dt_file *file);
+
+/* Saves as `folder`/step-0000000500.safetensors, making the folder where it is missing; then, once
+ * that is safely on disk, deletes the checkpoints of lower steps beyond the newest `keep` (0: none).
+ * Errors: those of dt_checkpoint_save. */
+DT_API dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder,
+                                         int64_t step, int64_t keep);
+
+/* The newest checkpoint of a folder that is not damaged, with a warning for each that is: its path
+ * into `path` of `size` bytes, its step into *step (or NULL). Errors: IO (no such folder, no good
+ * checkpoint in it), ARG (size), NOMEM. */
+DT_API dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size_t size,
+                                      int64_t *step);
 
 #ifdef __cplusplus
 }

@@ -131,6 +131,31 @@ DT_API dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user);
 /* The page of all keys in Markdown: docs/recipe.md. */
 DT_API dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user);
 
+/* ---- evaluating --------------------------------------------------------------------------- */
+
+typedef struct dt_evaluation {
+    int64_t batch_size;     /* default 256; results do not depend on it */
+    double mean, deviation; /* of pixels, as in dt_data_options; default 0, 1 */
+} dt_evaluation;
+
+/* The defaults of dt_evaluate. */
+DT_API dt_evaluation dt_evaluation_defaults(void);
+
+typedef struct dt_metrics {
+    int64_t examples;
+    double accuracy;      /* share whose largest output, the first of equals, is the label */
+    double loss;          /* mean cross entropy, natural logarithm */
+    double seconds;       /* in the model's forward passes */
+    double samples_per_s; /* examples / seconds */
+} dt_metrics;
+
+/* Runs a classifier over a dataset in evaluation mode, in order, without gradients; the mode that
+ * was set comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new
+ * f32 tensor [examples, classes]. Errors: ARG (an empty dataset), SHAPE (no [batch, classes] outputs,
+ * fewer classes than labels), those of the model, NOMEM. */
+DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
+                             dt_metrics *metrics, dt_tensor **outputs);
+
 #ifdef __cplusplus
 }
 #endif
