@@ -209,10 +209,8 @@ static float spline(float a, float b, float c, float d, float t)
 /* Beyond the ends of an open stroke its last point is repeated. */
 static point at(const stroke *s, int i)
 {
-    if (s->form == LOOP)
-        i = (i + s->n) % s->n;
-    else
-        i = i < 0 ? 0 : i >= s->n ? s->n - 1 : i;
+    if (s->form == LOOP) i = (i + s->n) % s->n;
+    else i = i < 0 ? 0 : i >= s->n ? s->n - 1 : i;
     return (point){ s->point[i][0], s->point[i][1] };
 }
 

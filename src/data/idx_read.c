@@ -115,10 +115,8 @@ static dt_status read_gzip(input *in, uint8_t *to, size_t wanted, size_t *got)
         in->z.avail_in = (uInt)(in->have - in->at);
         const int code = inflate(&in->z, Z_NO_FLUSH);
         in->at = in->have - in->z.avail_in;
-        if (code == Z_STREAM_END)
-            DT__TRY(next_member(in));
-        else if (code != Z_OK && code != Z_BUF_ERROR)
-            return inflate_fail(in, code);
+        if (code == Z_STREAM_END) DT__TRY(next_member(in));
+        else if (code != Z_OK && code != Z_BUF_ERROR) return inflate_fail(in, code);
     }
     *got = wanted - in->z.avail_out;
     return DT_OK;

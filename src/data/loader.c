@@ -62,7 +62,8 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
                        (long long)d->count, (long long)o->batch_size,
                        o->drop_last ? ", and a shorter one is left out" : "");
     }
-    if (!isfinite(o->mean) || !isfinite(o->deviation) || !((float)o->deviation > 0)) {
+    const float mean = (float)o->mean, deviation = (float)o->deviation;
+    if (!isfinite(mean) || !isfinite(deviation) || !(deviation > 0)) {
         return dt_fail(
             d->ctx, DT_ERR_ARG,
             "loader: mean %g and deviation %g: finite numbers, the latter above 0, wanted", o->mean,
@@ -118,10 +119,8 @@ dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options
     l->options = o;
     dt__ctx_retain(l->ctx);
     const dt_status status = fill_loader(l);
-    if (status == DT_OK)
-        *out = l;
-    else
-        dt_loader_free(l);
+    if (status == DT_OK) *out = l;
+    else dt_loader_free(l);
     return status;
 }
 
