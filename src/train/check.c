@@ -244,7 +244,8 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
         const char *name = names->v[i];
         if (name == NULL) continue;
         if (dir != NULL && *dir != 0 && *name != '/') {
-            name = dt__recipe_format(r, "%s/%s", dir, name);
+            const char *between = dir[strlen(dir) - 1] == '/' ? "" : "/";
+            name = dt__recipe_format(r, "%s%s%s", dir, between, name);
         }
         check_exists(r, dt__recipe_format(r, "%s.%d", path, i), name, false);
     }

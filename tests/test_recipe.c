@@ -1,0 +1,573 @@
+/* Recipes: every kind of mistake with its line and column, overrides, what `show` prints read again,
+ * the tables' own defaults, damaged text, and memory that fails. */
+#include "testing.h"
+
+#include <detent/train.h>
+#include <jansson.h>
+
+#include <stdlib.h>
+
+#define MODEL "model: {family: mlp, sizes: [4, 2]}\n"
+#define DATA "data: {format: digits}\n"
+#define HEAD "run: {dir: r}\n" MODEL DATA
+
+static dt_recipe_source source_of(const char *text)
+{
+    return (dt_recipe_source){ .path = "bad.yaml", .text = text, .bytes = strlen(text) };
+}
+
+static dt_ctx *create_ctx(void)
+{
+    dt_ctx *ctx = NULL;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    return ctx;
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------ */
+
+typedef struct bad_recipe {
+    const char *name, *text;
+    const char *errors[6];
+    const char *override;
+} bad_recipe;
+
+#define BAD(name_, text_, ...) { .name = name_, .text = text_, .errors = { __VA_ARGS__ } },
+#define BAD_LINE(override_, name_, text_, ...)                                                     \
+    { .name = name_, .text = text_, .errors = { __VA_ARGS__ }, .override = override_ },
+
+static const bad_recipe bad_recipes[] = {
+#include "bad_recipes.inc"
+};
+
+#define N_BAD ((int)(sizeof bad_recipes / sizeof bad_recipes[0]))
+
+/* `want` is "4:17: words" or "command line: error: words", where | stands between words. */
+static bool matches(const char *line, const char *want)
+{
+    static const char file[] = "bad.yaml:", error[] = "error: ";
+    char words[512];
+    snprintf(words, sizeof words, "%s", want);
+    char *part = words;
+    if (strncmp(want, "command line", 12) == 0) {
+        const size_t n = strlen("command line: error: ");
+        if (strncmp(line, want, n) != 0) return false;
+        part += n;
+        line += n;
+    } else {
+        const size_t n = strcspn(want, " ") + 1;
+        if (strncmp(line, file, strlen(file)) != 0) return false;
+        line += strlen(file);
+        if (strncmp(line, want, n) != 0 || strncmp(line + n, error, strlen(error)) != 0) return false;
+        part += n;
+        line += n + strlen(error);
+    }
+    for (char *bar; part != NULL; part = bar) {
+        bar = strchr(part, '|');
+        if (bar != NULL) *bar++ = 0;
+        if (strstr(line, part) == NULL) return false;
+    }
+    return true;
+}
+
+START_TEST(mistakes_have_a_place)
+{
+    const bad_recipe *bad = &bad_recipes[_i];
+    dt_ctx *ctx = create_ctx();
+    dt_recipe_source source = source_of(bad->text);
+    source.overrides = &bad->override;
+    source.n_overrides = bad->override != NULL;
+    dt_recipe *r = NULL;
+    const dt_status status = dt_recipe_read(ctx, &source, &r);
+    ck_assert_msg(status == DT_ERR_CONFIG, "%s: %s", bad->name, dt_status_name(status));
+    int n = 0;
+    for (; n < 6 && bad->errors[n] != NULL; n++) {
+        const char *line = dt_recipe_error_at(r, n);
+        ck_assert_msg(line != NULL, "%s: no error %d", bad->name, n);
+        ck_assert_msg(matches(line, bad->errors[n]), "%s: %s", bad->name, line);
+    }
+    ck_assert_msg(dt_recipe_error_count(r) == n, "%s: %d errors: %s", bad->name,
+                  dt_recipe_error_count(r), dt_recipe_error_at(r, n));
+    ck_assert_ptr_null(dt_recipe_error_at(r, n));
+    ck_assert_ptr_null(dt_recipe_error_at(r, -1));
+    const char *first = dt_recipe_error_at(r, 0);
+    ck_assert_int_eq(strncmp(dt_error(ctx), first, strlen(first)), 0);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(limits_hold)
+{
+    enum { BYTES = (1 << 20) + 2 };
+    dt_ctx *ctx = create_ctx();
+    char *text = malloc(BYTES);
+    ck_assert_ptr_nonnull(text);
+    memset(text, '#', BYTES);
+    dt_recipe *r = NULL;
+    dt_recipe_source source = { .path = "bad.yaml", .text = text, .bytes = BYTES };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "bad.yaml:1:1: error: longer than 1048576 bytes",
+               dt_recipe_read(ctx, &source, &r));
+    dt_recipe_free(r);
+    memset(text, '[', 200);
+    source.bytes = 200;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "bad.yaml:1:65: error: nested deeper than 64",
+               dt_recipe_read(ctx, &source, &r));
+    dt_recipe_free(r);
+    size_t n = 0;
+    for (int i = 0; i < 300; i++) n += (size_t)snprintf(text + n, 32, "key%d: 1\n", i);
+    source.bytes = n;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "more than 256 entries", dt_recipe_read(ctx, &source, &r));
+    dt_recipe_free(r);
+    n = 0;
+    for (int i = 0; i < 200; i++) n += (size_t)snprintf(text + n, 32, "key%d: 1\n", i);
+    source.bytes = n;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "(and 202 more)", dt_recipe_read(ctx, &source, &r));
+    ck_assert_int_eq(dt_recipe_error_count(r), 100);
+    dt_recipe_free(r);
+    free(text);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    dt_recipe_source source = { .path = "/nowhere/a.yaml" };
+    TEST_FAILS(ctx, DT_ERR_IO, "/nowhere/a.yaml", dt_recipe_read(ctx, &source, &r));
+    ck_assert_ptr_null(r);
+    source.path = "/";
+    TEST_FAILS(ctx, DT_ERR_IO, "recipe /:", dt_recipe_read(ctx, &source, &r));
+    source.path = NULL;
+    TEST_FAILS(ctx, DT_ERR_ARG, "no path", dt_recipe_read(ctx, &source, &r));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(later_errors_join)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    const char *override = "qat.rules.1.match=zzz";
+    dt_recipe_source source = source_of(HEAD "qat:\n  rules:\n    - {match: nose, skip: true}\n"
+                                             "    - {match: ear, skip: true}\n");
+    source.overrides = &override;
+    source.n_overrides = 1;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    int line = 0, column = 0;
+    ck_assert(dt_recipe_position(r, "qat.rules.0.match", &line, &column));
+    ck_assert_int_eq(line, 6);
+    ck_assert_int_eq(column, 15);
+    ck_assert(!dt_recipe_position(r, "qat.rules.1.match", &line, &column));
+    ck_assert(!dt_recipe_position(r, "qat.forward", &line, &column));
+    ck_assert(!dt_recipe_position(r, "qat.rules.x.match", &line, &column));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "command line: error: no module zzz",
+               dt_recipe_refuse(r, "qat.rules.1.match", "no module %s", "zzz"));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "bad.yaml:6:15: error: no module nose",
+               dt_recipe_refuse(r, "qat.rules.0.match", "no module %s", "nose"));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "bad.yaml:1:6: error: about seed",
+               dt_recipe_refuse(r, "run.seed", "about seed"));
+    ck_assert_int_eq(dt_recipe_error_count(r), 3);
+    ck_assert_ptr_nonnull(strstr(dt_recipe_error_at(r, 0), "about seed"));
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what is right ------------------------------------------------------------------------ */
+
+static const char full[] =
+    "# everything\n"
+    "run: {dir: \"runs/caf\xC3\xA9 \\\"1\\\"\", seed: 7, threads: 2}\n"
+    "model:\n"
+    "  family: mlp\n"
+    "  sizes: [784, 64, 10]\n"
+    "  activation: gelu\n"
+    "  norm: layer\n"
+    "  dropout: 1e-1\n"
+    "data:\n"
+    "  train: [a, b]\n"
+    "  test:\n"
+    "    - 'it''s'\n"
+    "    - \"a\\nb\\u2028c\"\n"
+    "  validation: 0.25\n"
+    "  mean: -0.5\n"
+    "  augment: {shift: 2}\n"
+    "train:\n"
+    "  epochs: +3\n"
+    "  optimizer: {name: sgd, lr: 3.0e-4, momentum: 0.9, nesterov: true, decay: all}\n"
+    "  schedule: {name: step, gamma: 0.5, every: 10}\n"
+    "  checkpoint: {every_steps: 500}\n"
+    "  nonfinite: skip\n"
+    "qat:\n"
+    "  preset: int4-weight\n"
+    "  weight: {bits: 3, group_size: 64, scale_dtype: f16, ste: clipped}\n"
+    "  activation: {quantize: false}\n"
+    "  start_step: 4\n"
+    "  rules:\n"
+    "    - match: '*.up'\n"
+    "      weight: {rule: asymmetric, unsigned: true}\n"
+    "    - {match: head, skip: true}\n";
+
+static dt_recipe *read_ok(dt_ctx *ctx, const char *text, const char *const *overrides, int n)
+{
+    dt_recipe *r = NULL;
+    dt_recipe_source source = source_of(text);
+    source.leave_files = true;
+    source.overrides = overrides;
+    source.n_overrides = n;
+    const dt_status status = dt_recipe_read(ctx, &source, &r);
+    ck_assert_msg(status == DT_OK, "%s\n%s", dt_error(ctx), text);
+    return r;
+}
+
+START_TEST(values_arrive)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = read_ok(ctx, full, NULL, 0);
+    const dt_recipe_options *o = dt_recipe_get(r);
+    ck_assert_str_eq(o->run.dir, "runs/caf\xC3\xA9 \"1\"");
+    ck_assert_int_eq(o->run.seed, 7);
+    ck_assert_str_eq(o->model.family->name, "mlp");
+    const dt_mlp_options *mlp = o->model.options;
+    ck_assert_int_eq(mlp->sizes.n, 3);
+    ck_assert_int_eq(mlp->sizes.v[1], 64);
+    ck_assert_str_eq(dt_activation_names[mlp->activation], "gelu");
+    ck_assert(mlp->dropout == 0.1 && mlp->bias && mlp->eps == 1e-5);
+    ck_assert_ptr_null(o->model.init);
+    ck_assert_str_eq(o->data.test.v[0], "it's");
+    ck_assert_str_eq(o->data.test.v[1], "a\nb\xE2\x80\xA8" "c");
+    ck_assert(o->data.mean == -0.5 && o->data.deviation == 1 && o->data.augment.shift == 2);
+    ck_assert(o->train.epochs == 3 && o->train.batch_size == 64 && o->train.accumulate == 1);
+    ck_assert_int_eq(o->train.optimizer.name, DT_SGD);
+    ck_assert_int_eq(o->train.optimizer.decay, DT_DECAY_ALL);
+    ck_assert(o->train.optimizer.lr == 3e-4 && o->train.optimizer.nesterov);
+    ck_assert_int_eq(o->train.schedule.name, DT_STEP);
+    ck_assert_int_eq(o->train.nonfinite, DT_NONFINITE_SKIP);
+    ck_assert(o->train.checkpoint.every_steps == 500 && o->train.checkpoint.keep == 3);
+    const dt_qat_options *q = &o->qat;
+    ck_assert(q->given && q->preset == DT_INT4_WEIGHT && q->start_step == 4 && q->n_rules == 2);
+    ck_assert(q->weight.has_bits && q->weight.quant.bits == 3 && !q->weight.has_rule);
+    ck_assert(q->weight.has_ste && q->weight.quant.ste == DT_STE_CLIPPED);
+    ck_assert(q->activation.has_quantize && !q->activation.quantize);
+    ck_assert_str_eq(q->rules[0].match, "*.up");
+    ck_assert(!q->rules[0].has_skip && q->rules[0].weight.has_unsigned);
+    ck_assert(q->rules[1].has_skip && q->rules[1].skip && !q->rules[1].weight.has_bits);
+    ck_assert_str_eq(o->convert.output, "model.safetensors");
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(the_shortest_recipe)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = read_ok(ctx, "\xEF\xBB\xBF---\n" HEAD "...\n", NULL, 0);
+    const dt_recipe_options *o = dt_recipe_get(r);
+    ck_assert(!o->qat.given && o->qat.n_rules == 0);
+    ck_assert_int_eq(o->data.format, DT_DATA_DIGITS);
+    const dt_optimizer_options want = { .name = DT_ADAMW, .lr = 1e-3, .weight_decay = 0.01,
+                                        .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
+    ck_assert_int_eq(o->train.optimizer.name, want.name);
+    ck_assert(o->train.optimizer.lr == want.lr && o->train.optimizer.eps == want.eps);
+    ck_assert(o->train.optimizer.beta2 == want.beta2);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(strings_may_look_like_anything)
+{
+    static const char *const looks[] = { "no", "null", "~", "1e-5", "0x10", "true", "12:30", "a b" };
+    dt_ctx *ctx = create_ctx();
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "run:\n  dir: %s\n" MODEL DATA, looks[i]);
+        dt_recipe *r = read_ok(ctx, text, NULL, 0);
+        ck_assert_str_eq(dt_recipe_get(r)->run.dir, looks[i]);
+        dt_recipe_free(r);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(the_command_line_wins)
+{
+    static const char *const overrides[] = {
+        "run.seed=1",          "run.seed=2",
+        "~train.epochs",       "train.optimizer.lr=5e-1",
+        "run.dir=a=b",         "qat.rules.0.skip=true",
+        "~qat.rules.1",        "model.sizes.1=99",
+        "model.sizes.3=10",    "train.checkpoint={every_steps: 1, keep: 9}",
+        "convert.output=m.st", "qat.rules.1.match='*'",
+        "qat.rules.1.weight.bits=8",
+    };
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = read_ok(ctx, full, overrides, 13);
+    const dt_recipe_options *o = dt_recipe_get(r);
+    const dt_mlp_options *mlp = o->model.options;
+    ck_assert_int_eq(o->run.seed, 2);
+    ck_assert_int_eq(o->train.epochs, 10);
+    ck_assert(o->train.optimizer.lr == 0.5);
+    ck_assert_str_eq(o->run.dir, "a=b");
+    ck_assert(o->qat.n_rules == 2 && o->qat.rules[0].skip);
+    ck_assert_str_eq(o->qat.rules[1].match, "*");
+    ck_assert_int_eq(o->qat.rules[1].weight.quant.bits, 8);
+    ck_assert(mlp->sizes.n == 4 && mlp->sizes.v[1] == 99 && mlp->sizes.v[3] == 10);
+    ck_assert(o->train.checkpoint.every_steps == 1 && o->train.checkpoint.keep == 9);
+    ck_assert_str_eq(o->convert.output, "m.st");
+    dt_recipe_free(r);
+    static const char *const made[] = { "qat.rules.0.match=head", "qat.rules.0.skip=true" };
+    r = read_ok(ctx, HEAD, made, 2);
+    ck_assert(dt_recipe_get(r)->qat.given && dt_recipe_get(r)->qat.n_rules == 1);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- showing ------------------------------------------------------------------------------ */
+
+typedef struct text {
+    char bytes[1 << 16];
+    size_t n;
+} text;
+
+static dt_status take(void *user, const char *bytes, size_t n)
+{
+    text *t = user;
+    if (t->n + n >= sizeof t->bytes) return DT_ERR_IO;
+    memcpy(t->bytes + t->n, bytes, n);
+    t->n += n;
+    t->bytes[t->n] = 0;
+    return DT_OK;
+}
+
+START_TEST(what_is_shown_reads_back)
+{
+    static const char *const overrides[] = { "run.seed=5", "qat.rules.1.match=\"*.x, y: z # t\"" };
+    static const char *const none[] = { "~qat" };
+    dt_ctx *ctx = create_ctx();
+    for (int i = 0; i < 3; i++) {
+        static text yaml, again, json, json_again;
+        yaml.n = again.n = json.n = json_again.n = 0;
+        dt_recipe *r = i == 2 ? read_ok(ctx, full, none, 1) : read_ok(ctx, full, overrides, 2 * i);
+        TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
+        TEST_OK(ctx, dt_recipe_json(r, take, &json));
+        dt_recipe *back = read_ok(ctx, yaml.bytes, NULL, 0);
+        TEST_OK(ctx, dt_recipe_json(back, take, &json_again));
+        ck_assert_str_eq(json.bytes, json_again.bytes);
+        ck_assert_ptr_nonnull(strstr(yaml.bytes, "# bad.yaml:18\n"));
+        ck_assert_ptr_nonnull(strstr(yaml.bytes, "# default\n"));
+        ck_assert(i != 1 || strstr(yaml.bytes, "seed: 5 ") != NULL);
+        ck_assert((strstr(yaml.bytes, "# command line\n") != NULL) == (i == 1));
+        ck_assert((strstr(yaml.bytes, "\nqat:") != NULL) == (i < 2));
+        json_error_t error;
+        json_t *parsed = json_loads(json.bytes, JSON_REJECT_DUPLICATES, &error);
+        ck_assert_msg(parsed != NULL, "%s", error.text);
+        json_decref(parsed);
+        dt_recipe_free(r);
+        dt_recipe_free(back);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static dt_status refuse_bytes(void *user, const char *bytes, size_t n)
+{
+    (void)bytes;
+    size_t *left = user;
+    if (n > *left) return DT_ERR_IO;
+    *left -= n;
+    return DT_OK;
+}
+
+START_TEST(sinks_may_fail)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = read_ok(ctx, full, NULL, 0);
+    for (size_t room = 0; room < 400; room += 7) {
+        size_t left = room;
+        ck_assert_int_eq(dt_recipe_show(r, refuse_bytes, &left), DT_ERR_IO);
+        left = room;
+        ck_assert_int_eq(dt_recipe_json(r, refuse_bytes, &left), DT_ERR_IO);
+        left = room;
+        ck_assert_int_eq(dt_recipe_schema(ctx, refuse_bytes, &left), DT_ERR_IO);
+        left = room;
+        ck_assert_int_eq(dt_recipe_markdown(ctx, refuse_bytes, &left), DT_ERR_IO);
+    }
+    dt_recipe_refuse(r, "run.dir", "x");
+    size_t left = 0;
+    TEST_FAILS(ctx, DT_ERR_STATE, "has errors", dt_recipe_show(r, refuse_bytes, &left));
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(the_schema_is_json)
+{
+    static text schema;
+    schema.n = 0;
+    dt_ctx *ctx = create_ctx();
+    TEST_OK(ctx, dt_recipe_schema(ctx, take, &schema));
+    json_error_t error;
+    json_t *root = json_loads(schema.bytes, JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(root != NULL, "line %d: %s", error.line, error.text);
+    const json_t *lr = root;
+    static const char *const path[] = { "properties", "train", "properties", "optimizer",
+                                        "properties", "lr" };
+    for (int i = 0; i < 6; i++) lr = json_object_get(lr, path[i]);
+    ck_assert_str_eq(json_string_value(json_object_get(lr, "type")), "number");
+    ck_assert(json_real_value(json_object_get(lr, "default")) == 1e-3);
+    json_decref(root);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(the_page_is_up_to_date)
+{
+    static text page;
+    page.n = 0;
+    dt_ctx *ctx = create_ctx();
+    TEST_OK(ctx, dt_recipe_markdown(ctx, take, &page));
+    char *stands = test_read_file(DETENT_SOURCE_DIR "/docs/recipe.md", NULL);
+    ck_assert_msg(strcmp(stands, page.bytes) == 0,
+                  "docs/recipe.md is old: detent config keys > docs/recipe.md");
+    free(stands);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- damage ------------------------------------------------------------------------------- */
+
+static void read_any(dt_ctx *ctx, const char *bytes, size_t n)
+{
+    dt_recipe *r = NULL;
+    dt_recipe_source source = { .path = "bad.yaml", .text = bytes, .bytes = n, .leave_files = true };
+    const dt_status status = dt_recipe_read(ctx, &source, &r);
+    ck_assert_msg(status == DT_OK || status == DT_ERR_CONFIG, "%s", dt_error(ctx));
+    ck_assert((status == DT_OK) == (dt_recipe_error_count(r) == 0));
+    dt_recipe_free(r);
+}
+
+START_TEST(damaged_text_survives)
+{
+    static const char letters[] = "\t\n #&*!{}[]:,-?|>'\"%@`~<=.09aZ\\\xC3\x80\xFF\x01";
+    dt_ctx *ctx = create_ctx();
+    const size_t n = strlen(full);
+    for (size_t i = 0; i <= n; i++) {
+        char *cut = malloc(i + 1); /* exactly so large, so that a sanitizer sees reads behind it */
+        ck_assert_ptr_nonnull(cut);
+        memcpy(cut, full, i);
+        read_any(ctx, cut, i);
+        free(cut);
+    }
+    uint32_t state = 1;
+    for (int i = 0; i < 6000; i++) {
+        char copy[sizeof full];
+        memcpy(copy, full, sizeof full);
+        for (int j = 0; j <= i % 3; j++) {
+            state = state * 1664525u + 1013904223u;
+            const char letter = letters[(state >> 8) % (sizeof letters - 1)];
+            copy[(state >> 16) % n] = letter;
+        }
+        read_any(ctx, copy, n);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static const char *const some_overrides[] = { "run.seed=2", "qat.rules.0.skip=true", "train.x=1" };
+
+static dt_status read_once(dt_ctx *ctx, void *user)
+{
+    dt_recipe *r = NULL;
+    dt_recipe_source source = source_of(user);
+    source.leave_files = true;
+    source.overrides = some_overrides;
+    source.n_overrides = 3;
+    dt_status status = dt_recipe_read(ctx, &source, &r);
+    if (status == DT_ERR_CONFIG) status = DT_OK;
+    dt_recipe_free(r);
+    return status;
+}
+
+static char long_text[64 * 1024];
+
+START_TEST(every_allocation_may_fail)
+{
+    size_t n = (size_t)snprintf(long_text, sizeof long_text, "%s", full);
+    for (int i = 0; i < 60; i++) {
+        n += (size_t)snprintf(long_text + n, sizeof long_text - n,
+                              "    - {match: layer.%d, weight: {bits: %d}, sikp: 1}\n", i, i % 9);
+    }
+    ck_assert_int_gt(test_every_allocation(read_once, long_text), 3);
+}
+END_TEST
+
+START_TEST(every_malloc_may_fail)
+{
+    if (!test_malloc_can_fail()) return;
+    dt_ctx *ctx = create_ctx();
+    for (int64_t i = 1;; i++) {
+        test_malloc_fail_at(i);
+        const dt_status status = read_once(ctx, (void *)full);
+        const int64_t calls = test_malloc_calls();
+        test_malloc_fail_at(0);
+        if (calls < i) {
+            ck_assert_int_eq(status, DT_OK);
+            ck_assert_int_gt(i, 50);
+            break;
+        }
+        ck_assert_msg(status == DT_ERR_NOMEM, "call %lld: %s", (long long)i, dt_error(ctx));
+        ck_assert_ptr_nonnull(strstr(dt_error(ctx), "out of memory"));
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- shipped ------------------------------------------------------------------------------ */
+
+START_TEST(shipped_recipes_are_right)
+{
+    static const char *const names[] = { "digits-mlp", "mnist-mlp", "mnist-mlp-int8",
+                                         "mnist-mlp-finetune" };
+    char path[TEST_PATH];
+    snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    const dt_recipe_source source = { .path = path, .leave_files = true };
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    ck_assert(dt_recipe_get(r)->qat.given);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_recipe_suite(void)
+{
+    Suite *suite = suite_create("recipe");
+    TCase *mistakes = tcase_create("mistakes");
+    tcase_add_loop_test(mistakes, mistakes_have_a_place, 0, N_BAD);
+    tcase_add_test(mistakes, limits_hold);
+    tcase_add_test(mistakes, files_that_cannot_be_read);
+    tcase_add_test(mistakes, later_errors_join);
+    suite_add_tcase(suite, mistakes);
+    TCase *values = tcase_create("values");
+    tcase_add_test(values, values_arrive);
+    tcase_add_test(values, the_shortest_recipe);
+    tcase_add_test(values, strings_may_look_like_anything);
+    tcase_add_test(values, the_command_line_wins);
+    tcase_add_test(values, what_is_shown_reads_back);
+    tcase_add_test(values, sinks_may_fail);
+    tcase_add_test(values, the_schema_is_json);
+    tcase_add_test(values, the_page_is_up_to_date);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 4);
+    suite_add_tcase(suite, values);
+    TCase *damage = tcase_create("damage");
+    tcase_set_timeout(damage, 120);
+    tcase_add_test(damage, damaged_text_survives);
+    tcase_add_test(damage, every_allocation_may_fail);
+    tcase_add_test(damage, every_malloc_may_fail);
+    suite_add_tcase(suite, damage);
+    return suite;
+}
