@@ -1,5 +1,5 @@
-/* Recipes: every kind of mistake with its line and column, overrides, what `show` prints read again,
- * the tables' own defaults, damaged text, and memory that fails. */
+/* Recipes: every kind of mistake with its line and column, overrides, what `show` prints read back,
+ * damaged text, and memory that fails. */
 #include "testing.h"
 
 #include <detent/train.h>
@@ -57,7 +57,8 @@ static bool matches(const char *line, const char *want)
         const size_t n = strcspn(want, " ") + 1;
         if (strncmp(line, file, strlen(file)) != 0) return false;
         line += strlen(file);
-        if (strncmp(line, want, n) != 0 || strncmp(line + n, error, strlen(error)) != 0) return false;
+        if (strncmp(line, want, n) != 0 || strncmp(line + n, error, strlen(error)) != 0)
+            return false;
         part += n;
         line += n + strlen(error);
     }
@@ -236,7 +237,8 @@ START_TEST(values_arrive)
     ck_assert(mlp->dropout == 0.1 && mlp->bias && mlp->eps == 1e-5);
     ck_assert_ptr_null(o->model.init);
     ck_assert_str_eq(o->data.test.v[0], "it's");
-    ck_assert_str_eq(o->data.test.v[1], "a\nb\xE2\x80\xA8" "c");
+    ck_assert_str_eq(o->data.test.v[1], "a\nb\xE2\x80\xA8"
+                                        "c");
     ck_assert(o->data.mean == -0.5 && o->data.deviation == 1 && o->data.augment.shift == 2);
     ck_assert(o->train.epochs == 3 && o->train.batch_size == 64 && o->train.accumulate == 1);
     ck_assert_int_eq(o->train.optimizer.name, DT_SGD);
@@ -266,8 +268,12 @@ START_TEST(the_shortest_recipe)
     const dt_recipe_options *o = dt_recipe_get(r);
     ck_assert(!o->qat.given && o->qat.n_rules == 0);
     ck_assert_int_eq(o->data.format, DT_DATA_DIGITS);
-    const dt_optimizer_options want = { .name = DT_ADAMW, .lr = 1e-3, .weight_decay = 0.01,
-                                        .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
+    const dt_optimizer_options want = { .name = DT_ADAMW,
+                                        .lr = 1e-3,
+                                        .weight_decay = 0.01,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.999,
+                                        .eps = 1e-8 };
     ck_assert_int_eq(o->train.optimizer.name, want.name);
     ck_assert(o->train.optimizer.lr == want.lr && o->train.optimizer.eps == want.eps);
     ck_assert(o->train.optimizer.beta2 == want.beta2);
@@ -278,7 +284,9 @@ END_TEST
 
 START_TEST(strings_may_look_like_anything)
 {
-    static const char *const looks[] = { "no", "null", "~", "1e-5", "0x10", "true", "12:30", "a b" };
+    static const char *const looks[] = {
+        "no", "null", "~", "1e-5", "0x10", "true", "12:30", "a b"
+    };
     dt_ctx *ctx = create_ctx();
     for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
         char text[200];
@@ -294,12 +302,18 @@ END_TEST
 START_TEST(the_command_line_wins)
 {
     static const char *const overrides[] = {
-        "run.seed=1",          "run.seed=2",
-        "~train.epochs",       "train.optimizer.lr=5e-1",
-        "run.dir=a=b",         "qat.rules.0.skip=true",
-        "~qat.rules.1",        "model.sizes.1=99",
-        "model.sizes.3=10",    "train.checkpoint={every_steps: 1, keep: 9}",
-        "convert.output=m.st", "qat.rules.1.match='*'",
+        "run.seed=1",
+        "run.seed=2",
+        "~train.epochs",
+        "train.optimizer.lr=5e-1",
+        "run.dir=a=b",
+        "qat.rules.0.skip=true",
+        "~qat.rules.1",
+        "model.sizes.1=99",
+        "model.sizes.3=10",
+        "train.checkpoint={every_steps: 1, keep: 9}",
+        "convert.output=m.st",
+        "qat.rules.1.match='*'",
         "qat.rules.1.weight.bits=8",
     };
     dt_ctx *ctx = create_ctx();
@@ -413,8 +427,8 @@ START_TEST(the_schema_is_json)
     json_t *root = json_loads(schema.bytes, JSON_REJECT_DUPLICATES, &error);
     ck_assert_msg(root != NULL, "line %d: %s", error.line, error.text);
     const json_t *lr = root;
-    static const char *const path[] = { "properties", "train", "properties", "optimizer",
-                                        "properties", "lr" };
+    static const char *const path[] = { "properties", "train",      "properties",
+                                        "optimizer",  "properties", "lr" };
     for (int i = 0; i < 6; i++) lr = json_object_get(lr, path[i]);
     ck_assert_str_eq(json_string_value(json_object_get(lr, "type")), "number");
     ck_assert(json_real_value(json_object_get(lr, "default")) == 1e-3);
@@ -442,7 +456,9 @@ END_TEST
 static void read_any(dt_ctx *ctx, const char *bytes, size_t n)
 {
     dt_recipe *r = NULL;
-    dt_recipe_source source = { .path = "bad.yaml", .text = bytes, .bytes = n, .leave_files = true };
+    dt_recipe_source source = {
+        .path = "bad.yaml", .text = bytes, .bytes = n, .leave_files = true
+    };
     const dt_status status = dt_recipe_read(ctx, &source, &r);
     ck_assert_msg(status == DT_OK || status == DT_ERR_CONFIG, "%s", dt_error(ctx));
     ck_assert((status == DT_OK) == (dt_recipe_error_count(r) == 0));

@@ -37,7 +37,7 @@ typedef enum dt_key_type {
     DT_KEY_INTS,    /* dt_ints */
     DT_KEY_STRINGS, /* dt_strings */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
-    DT_KEY_LIST     /* array of at most `most` such structs; their number is the int64_t at `count` */
+    DT_KEY_LIST     /* array of at most `most` such structs; their number: the int64_t at `count` */
 } dt_key_type;
 
 typedef struct dt_key {

@@ -1,8 +1,8 @@
 /* train.h: recipes, and the runs that they describe.
  *
- * A recipe is one YAML file that holds a whole experiment. Its keys are described by tables (keys.h)
- * that stand beside the structs they fill; the errors, the JSON schema and docs/recipe.md come from
- * those tables.
+ * A recipe is one YAML file that holds a whole experiment. Its keys are described by tables
+ * (keys.h) that stand beside the structs they fill; the errors, the JSON schema and docs/recipe.md
+ * come from those tables.
  */
 #ifndef DETENT_TRAIN_H
 #define DETENT_TRAIN_H
@@ -90,9 +90,9 @@ typedef struct dt_recipe_source {
 } dt_recipe_source;
 
 /* Reads, completes and checks a recipe. *out is the caller's also with CONFIG, for its list of all
- * errors; dt_error has the first. Else: IO (no such file, unreadable), NOMEM, *out then NULL. Limits
- * of a file: 1 MiB, depth 64, one document, UTF-8; aliases, anchors, tags, merge keys and duplicate
- * keys are errors. */
+ * errors; dt_error has the first. Else: IO (no such file, unreadable), NOMEM, and *out is NULL.
+ * Limits of a file: 1 MiB, depth 64, one document, UTF-8; aliases, anchors, tags, merge keys and
+ * duplicate keys are errors. */
 DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
 DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
 

@@ -9,10 +9,10 @@
 /* Exit statuses. */
 enum {
     CLI_DONE = 0,
-    CLI_FAILED = 1,     /* at run time */
-    CLI_USAGE = 2,      /* wrong usage, or a wrong recipe */
-    CLI_NONFINITE = 3,  /* stopped on a value that is not finite */
-    CLI_BAD_FILE = 4,   /* a file of the command line that is missing, malformed, another model's */
+    CLI_FAILED = 1,    /* at run time */
+    CLI_USAGE = 2,     /* wrong usage, or a wrong recipe */
+    CLI_NONFINITE = 3, /* stopped on a value that is not finite */
+    CLI_BAD_FILE = 4,  /* a file of the command line that is missing, malformed, another model's */
     CLI_INTERRUPTED = 130
 };
 
@@ -26,7 +26,7 @@ typedef struct cli_option {
 
 typedef struct cli_args {
     const struct cli_command *command;
-    const char *option[CLI_OPTIONS]; /* the value of option i, "" if it takes none; NULL: not given */
+    const char *option[CLI_OPTIONS]; /* the value of each, "" if it takes none; NULL: not given */
     const char **words;              /* what is no option */
     int n_words;
 } cli_args;
@@ -57,8 +57,9 @@ dt_ctx *cli_ctx(const cli_args *args, int threads);
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* A string of JSON to stdout. */
 void cli_json_string(const char *text);
-/* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors; CLI_DONE or
- * the exit status. *out is to be freed if not NULL. */
-int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out);
+/* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,
+ * or the exit status. *out is to be freed if not NULL. */
+int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,
+                    dt_recipe **out);
 
 #endif

@@ -120,8 +120,8 @@ static int run(const cli_command *c, int argc, char **argv)
             words[args.n_words++] = text;
         }
     }
-    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words)
-        || (args.n_words > 0 && *c->usage == 0)) {
+    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
+        (args.n_words > 0 && *c->usage == 0)) {
         return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
     }
     return c->run(&args);

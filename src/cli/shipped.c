@@ -36,7 +36,8 @@ static bool read_folder(shipped *s)
 
 bool shipped_find(shipped *s)
 {
-    static const char *const beside[] = { "../share/detent/configs", "../configs", "../../configs" };
+    static const char *const beside[] = { "../share/detent/configs", "../configs",
+                                          "../../configs" };
     char here[SHIPPED_PATH];
     *s = (shipped){ .n = 0 };
     const char *chosen = getenv("DETENT_CONFIGS");

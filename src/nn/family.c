@@ -3,7 +3,7 @@
 
 #include <detent/nn.h>
 
-const char *const dt_activation_names[] = { "relu", "gelu",    "gelu_tanh", "tanh",
+const char *const dt_activation_names[] = { "relu",    "gelu",     "gelu_tanh", "tanh",
                                             "sigmoid", "identity", NULL };
 
 static const char *const norm_names[] = { "none", "batch", "layer", NULL };

@@ -17,6 +17,7 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
     .offset = offsetof(dt_quant_patch, field), .given = offsetof(dt_quant_patch, flag)
 
 /* Keys that weights and activations share, in the order in which people read them. */
+/* clang-format off */
 #define QUANTIZE                                                                                   \
     { "quantize", DT_KEY_BOOL, PATCH(quantize, has_quantize),                                      \
       .text = "false: this operand stays float" }
@@ -38,6 +39,7 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
       .text = "codes from 0 in place of codes around 0; rule asymmetric only" }
+/* clang-format on */
 
 const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,

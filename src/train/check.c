@@ -85,14 +85,16 @@ static void check_optimizer(dt_recipe *r)
 {
     const dt_optimizer_options *o = &r->options.train.optimizer;
     dt__node *node = given(r, "train.optimizer.nesterov");
-    if (node != NULL && o->nesterov && (o->momentum == 0 || o->dampening != 0)
-        && !is_bad(r, "train.optimizer.momentum") && !is_bad(r, "train.optimizer.dampening")) {
-        dt__complain(r, node, "'train.optimizer.nesterov' needs a momentum above 0 and no dampening");
+    if (node != NULL && o->nesterov && (o->momentum == 0 || o->dampening != 0) &&
+        !is_bad(r, "train.optimizer.momentum") && !is_bad(r, "train.optimizer.dampening")) {
+        dt__complain(r, node,
+                     "'train.optimizer.nesterov' needs a momentum above 0 and no dampening");
     }
 }
 
 /* `path` counts updates and must be below `limit`, which the key `of` sets; 0: not set. */
-static void check_below(dt_recipe *r, const char *path, int64_t value, const char *of, int64_t limit)
+static void check_below(dt_recipe *r, const char *path, int64_t value, const char *of,
+                        int64_t limit)
 {
     dt__node *node = given(r, path);
     if (node == NULL || limit == 0 || value < limit || is_bad(r, of)) return;
@@ -154,8 +156,8 @@ static void check_operand(dt_recipe *r, const operand *o)
         refuse_operand(r, o, (const char *const[3]){ "group_size" },
                        "only granularity group has a group size");
     }
-    if (q->rule == DT_RULE_Q4_0
-        && (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
+    if (q->rule == DT_RULE_Q4_0 &&
+        (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
         refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "rule" },
                        "rule q4_0 is for weights of 4 bits in groups of 32");
     }
@@ -177,8 +179,10 @@ static void check_rule(dt_recipe *r, const char *path)
     dt__node *node = given(r, path);
     if (node == NULL || node->kind != DT__MAP || node->count != 1) return;
     if (given(r, dt__recipe_join(r, path, "match")) == NULL) return;
-    dt__complain(r, node, "'%s' selects modules but says nothing of them: give it skip, weight or "
-                          "activation", path);
+    dt__complain(r, node,
+                 "'%s' selects modules but says nothing of them: give it skip, weight or "
+                 "activation",
+                 path);
 }
 
 static void check_qat(dt_recipe *r)
@@ -209,8 +213,9 @@ static void check_data(dt_recipe *r)
     const dt_strings *const lists[] = { &d->train, &d->test };
     if (is_bad(r, "data") || is_bad(r, "data.format") || d->format != DT_DATA_IDX) return;
     if (dt__node_at(r, "data.train", NULL) == NULL) {
-        dt_recipe_refuse(r, "data", "format idx needs 'data.train', a list of two files, images "
-                                    "and labels");
+        dt_recipe_refuse(r, "data",
+                         "format idx needs 'data.train', a list of two files, images "
+                         "and labels");
     }
     for (int i = 0; i < 2; i++) {
         dt__node *node = given(r, paths[i]);

@@ -228,9 +228,10 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
 {
     typedef void filler(dt_recipe *, const dt_key *, place, void *);
     static filler *const fillers[] = {
-        [DT_KEY_BOOL] = fill_bool,     [DT_KEY_INT] = fill_int,       [DT_KEY_REAL] = fill_real,
-        [DT_KEY_STRING] = fill_string, [DT_KEY_PATH] = fill_string,   [DT_KEY_CHOICE] = fill_choice,
-        [DT_KEY_INTS] = fill_ints,     [DT_KEY_STRINGS] = fill_strings,
+        [DT_KEY_BOOL] = fill_bool,   [DT_KEY_INT] = fill_int,
+        [DT_KEY_REAL] = fill_real,   [DT_KEY_STRING] = fill_string,
+        [DT_KEY_PATH] = fill_string, [DT_KEY_CHOICE] = fill_choice,
+        [DT_KEY_INTS] = fill_ints,   [DT_KEY_STRINGS] = fill_strings,
     };
     if (at.node->bad) return;
     if (key->type == DT_KEY_LIST) {

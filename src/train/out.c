@@ -118,8 +118,8 @@ static unsigned decode(const char *text, int *bytes)
 /* What a reader would refuse, or take for a line break, as it stands. */
 static bool must_escape(unsigned c)
 {
-    return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF
-           || c == 0xFFFE || c == 0xFFFF;
+    return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
+           c == 0xFFFE || c == 0xFFFF;
 }
 
 void dt__out_yaml(dt__out *o, const char *text)

@@ -8,9 +8,9 @@ typedef struct dt__out {
     dt_sink sink;
     void *user;
     dt_status status;
-    int column;  /* characters since the last newline */
+    int column; /* characters since the last newline */
     int indent;
-    bool comma;  /* JSON: something stands before in this object or list */
+    bool comma; /* JSON: something stands before in this object or list */
 } dt__out;
 
 void dt__out_bytes(dt__out *o, const char *text, size_t bytes);

@@ -142,8 +142,8 @@ static void write_type(dt__out *o, const dt_key *key)
 
 static void write_default(dt__out *o, const dt_key *key)
 {
-    const bool quoted = key->type == DT_KEY_STRING || key->type == DT_KEY_PATH
-                        || key->type == DT_KEY_CHOICE;
+    const bool quoted =
+        key->type == DT_KEY_STRING || key->type == DT_KEY_PATH || key->type == DT_KEY_CHOICE;
     if (key->fallback == NULL || is_required(key)) return;
     dt__out_name(o, "default");
     (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
@@ -174,7 +174,8 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
 
 static const char introduction[] =
     "# Keys of a recipe\n\n"
-    "A recipe is one YAML file that holds a whole experiment. This page comes from the tables that\n"
+    "A recipe is one YAML file that holds a whole experiment. This page comes from the tables "
+    "that\n"
     "read it: `detent config keys` prints it.\n\n"
     "- `detent config validate RECIPE` reports every error at once, with line and column.\n"
     "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
@@ -183,9 +184,11 @@ static const char introduction[] =
     "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
     "  number is wanted, `no` is a string where a string is wanted. Only `true` and `false` are\n"
     "  booleans; quotes make a string.\n"
-    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A recipe\n"
+    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
+    "recipe\n"
     "  has at most 1 MiB and is nested at most 64 deep.\n"
-    "- Relative paths are relative to the working directory. `data.dir` is put before data files.\n";
+    "- Relative paths are relative to the working directory. `data.dir` is put before data "
+    "files.\n";
 
 static void write_range(dt__out *o, const dt_key *key)
 {
@@ -206,9 +209,10 @@ static void write_range(dt__out *o, const dt_key *key)
 static void write_words(dt__out *o, const dt_key *key)
 {
     static const char *const words[] = {
-        [DT_KEY_BOOL] = "bool",          [DT_KEY_INT] = "integer", [DT_KEY_REAL] = "number",
-        [DT_KEY_STRING] = "string",      [DT_KEY_PATH] = "path",   [DT_KEY_CHOICE] = "",
-        [DT_KEY_INTS] = "integers",      [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_BOOL] = "bool",         [DT_KEY_INT] = "integer",
+        [DT_KEY_REAL] = "number",       [DT_KEY_STRING] = "string",
+        [DT_KEY_PATH] = "path",         [DT_KEY_CHOICE] = "",
+        [DT_KEY_INTS] = "integers",     [DT_KEY_STRINGS] = "list of strings",
         [DT_KEY_LIST] = "list of maps",
     };
     dt__out_text(o, words[key->type]);
@@ -244,7 +248,8 @@ static void write_rows(dt__out *o, const dt_key *keys, const char *prefix)
             dt__out_text(o, " |\n");
         }
         if (k->keys != NULL) {
-            memcpy(path + n + m, k->type == DT_KEY_LIST ? ".N." : ".", k->type == DT_KEY_LIST ? 4 : 2);
+            memcpy(path + n + m, k->type == DT_KEY_LIST ? ".N." : ".",
+                   k->type == DT_KEY_LIST ? 4 : 2);
             write_rows(o, k->keys, path);
         }
     }

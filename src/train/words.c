@@ -29,8 +29,8 @@ static int distance(const char *a, const char *b)
         for (int j = 1; j <= m; j++) {
             const int differs = a[i - 1] != b[j - 1];
             now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differs);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]
-                && before[j - 2] + 1 < now[j]) {
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < now[j]) {
                 now[j] = before[j - 2] + 1;
             }
         }
@@ -121,8 +121,8 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
         elsewhere = find_elsewhere(r, dt_family_at(i)->keys, "model", name);
     }
     const size_t n = strlen(here);
-    const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && n > 0
-                          && elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;
+    const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && n > 0 &&
+                          elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;
     return elsewhere != NULL && !same_map ? elsewhere : best;
 }
 

@@ -1,7 +1,7 @@
 /* YAML text to a tree whose nodes know their line and column, over libyaml's events.
  *
- * Of YAML a recipe may use maps, lists and scalars, in block or flow style. What makes one text mean
- * two things (duplicate keys, aliases, tags, merge keys, several documents) is refused. */
+ * Of YAML a recipe may use maps, lists and scalars, in block or flow style. What makes one text
+ * mean two things (duplicate keys, aliases, tags, merge keys, several documents) is refused. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -36,8 +36,8 @@ dt__node *dt__node_child(const dt__node *map, const char *name, size_t bytes)
 {
     if (map == NULL || map->kind != DT__MAP) return NULL;
     dt__node *child = map->first;
-    while (child != NULL
-           && (child->key->bytes != bytes || memcmp(child->key->text, name, bytes) != 0)) {
+    while (child != NULL &&
+           (child->key->bytes != bytes || memcmp(child->key->text, name, bytes) != 0)) {
         child = child->next;
     }
     return child;
@@ -77,7 +77,8 @@ dt__node *dt__node_at(const dt_recipe *r, const char *path, dt__node **above)
 
 static dt__node place_of(const reader *p, yaml_mark_t mark)
 {
-    return (dt__node){ .origin = p->origin, .line = (int)mark.line + 1,
+    return (dt__node){ .origin = p->origin,
+                       .line = (int)mark.line + 1,
                        .column = (int)mark.column + 1 };
 }
 
@@ -133,7 +134,8 @@ static void refuse_decoration(reader *p, const yaml_event_t *event)
         tag = event->data.mapping_start.tag;
     }
     if (anchor != NULL) {
-        COMPLAIN(p, event->start_mark, "anchors are not supported; quote a text that starts with &");
+        COMPLAIN(p, event->start_mark,
+                 "anchors are not supported; quote a text that starts with &");
     }
     if (tag != NULL) {
         COMPLAIN(p, event->start_mark, "tags are not supported; quote a text that starts with !");
@@ -257,8 +259,7 @@ static dt__node *parse_stream(reader *p)
             }
         } else if (event.type == YAML_STREAM_END_EVENT) {
             end = true;
-        } else if (event.type != YAML_STREAM_START_EVENT
-                   && event.type != YAML_DOCUMENT_END_EVENT) {
+        } else if (event.type != YAML_STREAM_START_EVENT && event.type != YAML_DOCUMENT_END_EVENT) {
             root = parse_value(p, &event, 1);
         }
         yaml_event_delete(&event);
@@ -311,7 +312,8 @@ static bool check_characters(dt_recipe *r, const char *text, size_t bytes, dt__o
             dt__complain(r, &place, "control character U+%04X", (unsigned)value);
             return false;
         }
-        const bool breaks = value == '\n' || (value == '\r' && (i + 1 == bytes || c[i + 1] != '\n'));
+        const bool breaks =
+            value == '\n' || (value == '\r' && (i + 1 == bytes || c[i + 1] != '\n'));
         place.line += breaks;
         place.column = breaks ? 1 : place.column + 1;
     }
