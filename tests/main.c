@@ -26,12 +26,7 @@ static int run(const entry *e, int *passed)
     srunner_run_all(runner, CK_SILENT);
     const int failed = srunner_ntests_failed(runner);
     const int count = srunner_ntests_run(runner);
-    TestResult **results = srunner_failures(runner);
-    for (int i = 0; i < failed; i++) {
-        printf("%s:%d: %s: %s\n", tr_lfile(results[i]), tr_lno(results[i]), tr_tcname(results[i]),
-               tr_msg(results[i]));
-    }
-    free(results);
+    if (failed > 0) srunner_print(runner, CK_NORMAL);
     srunner_free(runner);
     printf("%-20s %d passed, %d failed\n", e->topic, count - failed, failed);
     *passed += count - failed;
