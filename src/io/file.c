@@ -87,10 +87,10 @@ static dt_status open_temporary(work *w)
     return dt__fail_os(w->ctx, w->path, "create a file beside it");
 }
 
-static dt_status write_piece(const work *w, const dt__piece *piece)
+static dt_status write_span(const work *w, const dt__span *span)
 {
-    const char *at = piece->data;
-    size_t left = piece->bytes;
+    const char *at = span->data;
+    size_t left = span->bytes;
     while (left > 0) {
         const ssize_t n = write(w->descriptor, at, left);
         if (n < 0 && errno == EINTR) continue;
@@ -101,9 +101,9 @@ static dt_status write_piece(const work *w, const dt__piece *piece)
     return DT_OK;
 }
 
-static dt_status write_pieces(work *w, const dt__piece *piece, int64_t count)
+static dt_status write_spans(work *w, const dt__span *span, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) DT__TRY(write_piece(w, &piece[i]));
+    for (int64_t i = 0; i < count; i++) DT__TRY(write_span(w, &span[i]));
     if (w->mode != 0 && fchmod(w->descriptor, w->mode) != 0) {
         return dt__fail_os(w->ctx, w->path, "keep the permissions");
     }
@@ -124,19 +124,19 @@ static dt_status take_place(work *w)
     return dt__fail_os(w->ctx, w->path, "make sure that the new name lasts");
 }
 
-static dt_status replace(work *w, const dt__piece *piece, int64_t count)
+static dt_status replace(work *w, const dt__span *span, int64_t count)
 {
     DT__TRY(resolve(w));
     DT__TRY(open_folder(w));
     DT__TRY(open_temporary(w));
-    DT__TRY(write_pieces(w, piece, count));
+    DT__TRY(write_spans(w, span, count));
     return take_place(w);
 }
 
-dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__piece *piece, int64_t count)
+dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count)
 {
     work w = { .ctx = ctx, .path = path, .folder = -1, .descriptor = -1 };
-    const dt_status status = replace(&w, piece, count);
+    const dt_status status = replace(&w, span, count);
     if (w.descriptor >= 0) close(w.descriptor);
     if (w.temporary[0] != 0) unlinkat(w.folder, w.temporary, 0);
     if (w.folder >= 0) close(w.folder);

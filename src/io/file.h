@@ -10,15 +10,15 @@ dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what);
 /* The end of a path, short enough to leave room for the rest of a message. */
 const char *dt__path_tail(const char *path);
 
-typedef struct dt__piece {
+typedef struct dt__span {
     const void *data;
     size_t bytes;
-} dt__piece;
+} dt__span;
 
-/* Writes the pieces, one after the other, as the file `path`: first into a temporary file beside
+/* Writes the spans, one after the other, as the file `path`: first into a temporary file beside
  * it, which then takes its place, so that there is the old file or the whole new one, also after a
  * power failure. A link is followed; permissions of an old file stay. No temporary file is left
  * behind. Errors: IO, also where `path` is a device, a folder or a pipe. */
-dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__piece *piece, int64_t count);
+dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count);
 
 #endif

@@ -1,8 +1,8 @@
-/* A JSON scanner for headers: strings, integers and punctuation, by RFC 8259, without recursion and
- * without memory of its own. A general JSON library is not used here, because a header comes from
+/* A JSON scanner: strings, numbers and punctuation, by RFC 8259, without recursion and without memory
+ * of its own. A general JSON library is not used here, because a header comes from
  * strangers: duplicates, numbers and depth must be judged, and a failing malloc inside a library
  * must not turn into a wrong name. */
-#include "io/safetensors.h"
+#include "io/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +16,11 @@ dt_status dt__json_fail(const dt__json *j, const char *format, ...)
     va_end(arguments);
     const long long at = (long long)(j->at - j->begin);
     if (j->within == NULL) {
-        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: byte %lld of the header: %s", j->path, at, rule);
+        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: byte %lld of %s: %s", j->path, at, j->what, rule);
     }
     char text[DT__SHOWN];
-    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: tensor '%s': %s (byte %lld of the header)", j->path,
-                   dt__shown(j->within, text), rule, at);
+    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: tensor '%s': %s (byte %lld of %s)", j->path,
+                   dt__shown(j->within, text), rule, at, j->what);
 }
 
 static void skip_space(dt__json *j)
@@ -50,6 +50,12 @@ dt_status dt__json_more(dt__json *j, char close, bool *more)
 {
     *more = dt__json_next(j, ',');
     return *more ? DT_OK : dt__json_expect(j, close);
+}
+
+dt_status dt__json_end(dt__json *j)
+{
+    skip_space(j);
+    return j->at == j->end ? DT_OK : dt__json_fail(j, "nothing may follow here");
 }
 
 /* ---- strings ------------------------------------------------------------------------------ */
@@ -182,7 +188,7 @@ dt_status dt__json_string(dt__json *j, const char **out)
     return DT_OK;
 }
 
-/* ---- integers ----------------------------------------------------------------------------- */
+/* ---- numbers and words ------------------------------------------------------------------------ */
 
 static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 
@@ -207,6 +213,59 @@ dt_status dt__json_integer(dt__json *j, int64_t *out)
     }
     *out = v;
     return DT_OK;
+}
+
+static bool at_digit(const dt__json *j) { return j->at < j->end && is_digit(*j->at); }
+
+static void take_digits(dt__json *j)
+{
+    while (at_digit(j)) j->at++;
+}
+
+static bool take(dt__json *j, char a, char b)
+{
+    if (j->at == j->end || (*j->at != (unsigned char)a && *j->at != (unsigned char)b)) return false;
+    j->at++;
+    return true;
+}
+
+dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
+{
+    skip_space(j);
+    const unsigned char *begin = j->at;
+    take(j, '-', '-');
+    bool good = at_digit(j);
+    if (!take(j, '0', '0')) take_digits(j);
+    good = good && !at_digit(j);
+    if (good && take(j, '.', '.')) {
+        good = at_digit(j);
+        take_digits(j);
+    }
+    if (good && take(j, 'e', 'E')) {
+        take(j, '-', '+');
+        good = at_digit(j);
+        take_digits(j);
+    }
+    const size_t n = (size_t)(j->at - begin);
+    if (!good) return dt__json_fail(j, "a number must stand here");
+    if (n >= DT__NUMBER_TEXT) return dt__json_fail(j, "a number of more than %zu characters", n - 1);
+    memcpy(text, begin, n);
+    text[n] = 0;
+    return DT_OK;
+}
+
+dt_status dt__json_bool(dt__json *j, bool *out)
+{
+    static const char *const words[] = { "false", "true" };
+    skip_space(j);
+    for (int i = 0; i < 2; i++) {
+        const size_t n = strlen(words[i]);
+        if ((size_t)(j->end - j->at) < n || memcmp(j->at, words[i], n) != 0) continue;
+        j->at += n;
+        *out = i == 1;
+        return DT_OK;
+    }
+    return dt__json_fail(j, "true or false must stand here");
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */

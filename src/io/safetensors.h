@@ -1,9 +1,10 @@
-/* What the parts of the safetensors reader share: the open file, the scanner, the table of dtypes.
+/* What the parts of the safetensors reader share: the open file, the table of dtypes.
  */
 #ifndef DT__IO_SAFETENSORS_H
 #define DT__IO_SAFETENSORS_H
 
 #include "io/file.h"
+#include "io/json.h"
 
 #include <detent/io.h>
 
@@ -38,9 +39,9 @@ struct dt_file {
 /* Reads the header of a mapped file into it and checks every rule. */
 dt_status dt__header_read(dt_file *file);
 
-/* XXH3-64 of the pieces, one after the other, as 16 digits. NOMEM. */
-dt_status dt__hash_pieces(dt_ctx *ctx, const dt__piece *piece, int64_t count,
-                          char digits[DT__HASH_DIGITS + 1]);
+/* XXH3-64 of the spans, one after the other, as 16 digits. NOMEM. */
+dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
+                         char digits[DT__HASH_DIGITS + 1]);
 
 /* Room for one more element in the growing array `array`, or NOMEM to the caller. */
 #define DT__RESERVE(ctx, array, count, capacity)                                                   \
@@ -68,37 +69,5 @@ const dt__file_dtype *dt__file_dtype_of(const char *name);
 bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes);
 /* The format's name of a dense dtype; NULL for DT_I4. */
 const char *dt__file_dtype_name(dt_dtype dtype);
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-/* A scanner over JSON text. Decoded strings go to `strings`, which must have room for as many bytes
- * as the text: a string and its end are shorter than their quoted form. */
-typedef struct dt__json {
-    dt_ctx *ctx;
-    const char *path;   /* for messages */
-    const char *within; /* the tensor that is being read, for messages; NULL outside */
-    const unsigned char *begin, *at, *end;
-    char *strings;
-} dt__json;
-
-/* FORMAT, with the file and the place in the header. */
-dt_status dt__json_fail(const dt__json *j, const char *format, ...) DT_PRINTF(2, 3);
-/* Steps over white space and, if it comes next, over `c`. */
-bool dt__json_next(dt__json *j, char c);
-dt_status dt__json_expect(dt__json *j, char c);
-/* After one element of a list: steps over `,` and sets *more, or over `close`. */
-dt_status dt__json_more(dt__json *j, char close, bool *more);
-/* A string without NUL, in UTF-8. */
-dt_status dt__json_string(dt__json *j, const char **out);
-/* Whether a text is UTF-8 throughout. */
-bool dt__is_utf8(const char *text);
-/* An integer of 0...2^63-1, written with digits alone. */
-dt_status dt__json_integer(dt__json *j, int64_t *out);
-
-/* ---- messages ------------------------------------------------------------------------------- */
-
-#define DT__SHOWN 96
-/* A name from a file, fit for a message: no control characters, cut where long. Returns text. */
-const char *dt__shown(const char *name, char text[DT__SHOWN]);
 
 #endif

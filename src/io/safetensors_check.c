@@ -42,11 +42,11 @@ static dt_status check_hash(const dt_file *file)
                        file->path, DT__KEY_HASH);
     }
     const size_t after = file->hash_at + DT__HASH_DIGITS;
-    const dt__piece piece[] = { { file->bytes, file->hash_at },
+    const dt__span span[] = { { file->bytes, file->hash_at },
                                 { DT__NO_HASH, DT__HASH_DIGITS },
                                 { file->bytes + after, file->size - after } };
     char digits[DT__HASH_DIGITS + 1];
-    DT__TRY(dt__hash_pieces(file->ctx, piece, DT__COUNT_OF(piece), digits));
+    DT__TRY(dt__hash_spans(file->ctx, span, DT__COUNT_OF(span), digits));
     if (strcmp(digits, said) == 0) return DT_OK;
     return dt_fail(file->ctx, DT_ERR_FORMAT,
                    "%s: the file was damaged or changed: its %s is %s, its bytes give %s",

@@ -303,6 +303,7 @@ dt_status dt__header_read(dt_file *file)
     file->strings = dt__alloc(file->ctx, length);
     if (file->strings == NULL) return DT_ERR_NOMEM;
     dt__json j = { .ctx = file->ctx,
+                   .what = "the header",
                    .path = file->path,
                    .begin = text,
                    .at = text,

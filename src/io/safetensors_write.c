@@ -208,75 +208,26 @@ static dt_status put_in_order(dt_writer *w)
 
 /* ---- header ------------------------------------------------------------------------------- */
 
-/* A text that grows; after a failure it stays as it is and `failed` says so. */
-typedef struct text {
-    dt_ctx *ctx;
-    char *bytes;
-    size_t used, capacity;
-    bool failed;
-    size_t hash_at; /* of the hash's digits */
-} text;
-
-static void put(text *t, const char *bytes, size_t n)
+static void put_tensor(dt__chars *t, const dt_file_entry *e, size_t begin)
 {
-    if (t->failed) return;
-    if (n > t->capacity - t->used) {
-        const size_t wanted = 2 * t->capacity + n + 256;
-        char *grown = dt__grow(t->ctx, t->bytes, t->used, wanted);
-        t->failed = grown == NULL;
-        if (t->failed) return;
-        t->bytes = grown;
-        t->capacity = wanted;
-    }
-    memcpy(t->bytes + t->used, bytes, n);
-    t->used += n;
-}
-
-static void put_text(text *t, const char *s) { put(t, s, strlen(s)); }
-
-static void put_quoted(text *t, const char *s)
-{
-    put_text(t, "\"");
-    for (; *s != 0; s++) {
-        char escape[8];
-        if (*s == '"' || *s == '\\') {
-            put(t, (const char[]){ '\\', *s }, 2);
-        } else if ((unsigned char)*s < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*s);
-            put_text(t, escape);
-        } else {
-            put(t, s, 1);
-        }
-    }
-    put_text(t, "\"");
-}
-
-static void put_number(text *t, uint64_t n)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, n);
-    put_text(t, digits);
-}
-
-static void put_tensor(text *t, const dt_file_entry *e, size_t begin)
-{
-    put_text(t, ",");
-    put_quoted(t, e->name);
-    put_text(t, ":{\"dtype\":");
-    put_quoted(t, e->dtype);
-    put_text(t, ",\"shape\":[");
+    dt__put_text(t, ",");
+    dt__put_quoted(t, e->name);
+    dt__put_text(t, ":{\"dtype\":");
+    dt__put_quoted(t, e->dtype);
+    dt__put_text(t, ",\"shape\":[");
+    bool first = true;
     for (int i = 0; i < e->rank; i++) {
-        if (i > 0) put_text(t, ",");
-        put_number(t, (uint64_t)e->dims[i]);
+        dt__put_comma(t, &first);
+        dt__put_integer(t, e->dims[i]);
     }
-    put_text(t, "],\"data_offsets\":[");
-    put_number(t, begin);
-    put_text(t, ",");
-    put_number(t, begin + e->bytes);
-    put_text(t, "]}");
+    dt__put_text(t, "],\"data_offsets\":[");
+    dt__put_integer(t, (int64_t)begin);
+    dt__put_text(t, ",");
+    dt__put_integer(t, (int64_t)(begin + e->bytes));
+    dt__put_text(t, "]}");
 }
 
-static dt_status put_meta(text *t, const dt_writer *w)
+static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
 {
     const int64_t count = w->meta_count + 2;
     dt__meta *meta = dt__alloc_array(w->ctx, count, sizeof *meta);
@@ -285,25 +236,26 @@ static dt_status put_meta(text *t, const dt_writer *w)
     meta[count - 2] = (dt__meta){ DT__KEY_VERSION, dt_version() };
     meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
     qsort(meta, (size_t)count, sizeof *meta, compare_keys);
-    put_text(t, "\"__metadata__\":{");
+    dt__put_text(t, "\"__metadata__\":{");
+    bool first = true;
     for (int64_t i = 0; i < count; i++) {
-        if (i > 0) put_text(t, ",");
-        put_quoted(t, meta[i].key);
-        put_text(t, ":");
-        if (strcmp(meta[i].key, DT__KEY_HASH) == 0) t->hash_at = t->used + 1;
-        put_quoted(t, meta[i].value);
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, meta[i].key);
+        dt__put_text(t, ":");
+        if (strcmp(meta[i].key, DT__KEY_HASH) == 0) *hash_at = t->used + 1;
+        dt__put_quoted(t, meta[i].value);
     }
-    put_text(t, "}");
+    dt__put_text(t, "}");
     dt__release(w->ctx, meta);
     return DT_OK;
 }
 
 /* Length and header; the hash's digits are still zeros. */
-static dt_status put_header(text *t, const dt_writer *w)
+static dt_status put_header(dt__chars *t, const dt_writer *w, size_t *hash_at)
 {
-    put(t, "\0\0\0\0\0\0\0", sizeof(uint64_t));
-    put_text(t, "{");
-    DT__TRY(put_meta(t, w));
+    dt__put(t, "\0\0\0\0\0\0\0", sizeof(uint64_t));
+    dt__put_text(t, "{");
+    DT__TRY(put_meta(t, w, hash_at));
     size_t at = 0;
     for (int64_t i = 0; i < w->count; i++) {
         const dt_file_entry *e = &w->item[i].entry;
@@ -312,8 +264,8 @@ static dt_status put_header(text *t, const dt_writer *w)
             return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: the tensors are too large");
         }
     }
-    put_text(t, "}");
-    while (t->used % 8 != 0 && !t->failed) put_text(t, " ");
+    dt__put_text(t, "}");
+    while (t->used % 8 != 0 && !t->failed) dt__put_text(t, " ");
     if (t->failed) return DT_ERR_NOMEM;
     const uint64_t length = t->used - sizeof length;
     if (length > DT__HEADER_MOST) {
@@ -327,14 +279,14 @@ static dt_status put_header(text *t, const dt_writer *w)
 
 /* ---- hash --------------------------------------------------------------------------------- */
 
-dt_status dt__hash_pieces(dt_ctx *ctx, const dt__piece *piece, int64_t count,
-                          char digits[DT__HASH_DIGITS + 1])
+dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
+                         char digits[DT__HASH_DIGITS + 1])
 {
     XXH3_state_t *state = XXH3_createState();
     bool good = state != NULL && XXH3_64bits_reset(state) == XXH_OK;
     for (int64_t i = 0; good && i < count; i++) {
-        if (piece[i].bytes == 0) continue;
-        good = XXH3_64bits_update(state, piece[i].data, piece[i].bytes) == XXH_OK;
+        if (span[i].bytes == 0) continue;
+        good = XXH3_64bits_update(state, span[i].data, span[i].bytes) == XXH_OK;
     }
     if (good) {
         snprintf(digits, DT__HASH_DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
@@ -343,28 +295,29 @@ dt_status dt__hash_pieces(dt_ctx *ctx, const dt__piece *piece, int64_t count,
     return good ? DT_OK : dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the state of a hash");
 }
 
-static dt_status write_whole(dt_writer *w, text *t, dt__piece *piece, const char *path)
+static dt_status write_whole(dt_writer *w, dt__chars *t, dt__span *span, const char *path)
 {
+    size_t hash_at = 0;
     char digits[DT__HASH_DIGITS + 1];
-    DT__TRY(put_header(t, w));
-    piece[0] = (dt__piece){ t->bytes, t->used };
+    DT__TRY(put_header(t, w, &hash_at));
+    span[0] = (dt__span){ t->bytes, t->used };
     for (int64_t i = 0; i < w->count; i++) {
-        piece[i + 1] = (dt__piece){ w->item[i].entry.data, w->item[i].entry.bytes };
+        span[i + 1] = (dt__span){ w->item[i].entry.data, w->item[i].entry.bytes };
     }
-    DT__TRY(dt__hash_pieces(w->ctx, piece, w->count + 1, digits));
-    memcpy(t->bytes + t->hash_at, digits, DT__HASH_DIGITS);
-    return dt__replace_file(w->ctx, path, piece, w->count + 1);
+    DT__TRY(dt__hash_spans(w->ctx, span, w->count + 1, digits));
+    memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);
+    return dt__replace_file(w->ctx, path, span, w->count + 1);
 }
 
 dt_status dt_writer_write(dt_writer *w, const char *path)
 {
     if (path == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: path is NULL");
     DT__TRY(put_in_order(w));
-    dt__piece *piece = dt__alloc_array(w->ctx, w->count + 1, sizeof *piece);
-    if (piece == NULL) return DT_ERR_NOMEM;
-    text t = { .ctx = w->ctx };
-    const dt_status status = write_whole(w, &t, piece, path);
+    dt__span *span = dt__alloc_array(w->ctx, w->count + 1, sizeof *span);
+    if (span == NULL) return DT_ERR_NOMEM;
+    dt__chars t = { .ctx = w->ctx };
+    const dt_status status = write_whole(w, &t, span, path);
     dt__release(w->ctx, t.bytes);
-    dt__release(w->ctx, piece);
+    dt__release(w->ctx, span);
     return status;
 }

@@ -7,6 +7,7 @@
 #define DT__TRAIN_RECIPE_H
 
 #include "core/core.h"
+#include "core/number.h"
 
 #include <detent/train.h>
 
@@ -87,20 +88,12 @@ void dt__recipe_check(dt_recipe *r);
 /* False for a key that the chosen optimizer, schedule or data format ignores (check.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
 
-/* ---- words and numbers ---- */
+/* ---- words ---- */
 
 /* The key that `name` was perhaps meant to be among those of `keys` and their relatives elsewhere;
  * `here` is the path of the map. NULL: no idea. */
 const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
                             const char *name);
-
-typedef enum dt__number { DT__NUMBER, DT__NO_NUMBER, DT__NUMBER_TOO_LARGE } dt__number;
-
-/* [-+]digits without leading zeros; [-+]digits[.digits][e[-+]digits]. Whatever the locale. */
-dt__number dt__parse_int(const char *text, int64_t *out);
-dt__number dt__parse_real(const char *text, double *out);
-/* The shortest text that reads as the same number. */
-void dt__print_real(double value, char text[32]);
 
 /* ---- families, which hang below `model` ---- */
 

@@ -1,0 +1,233 @@
+/* Options as JSON, by their tables of keys: the same tables that describe recipes. What is written
+ * holds every key; what is read must too, and nothing else, so that a file never means something
+ * other than what its writer meant. */
+#include "core/number.h"
+#include "io/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool *given_of(const dt_key *key, void *options)
+{
+    return key->given == 0 ? NULL : (bool *)((char *)options + key->given);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count);
+
+static void put_list(dt__chars *t, const dt_key *key, const char *elements, int64_t count)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int64_t i = 0; i < count; i++) {
+        dt__put_comma(t, &first);
+        dt__put_options(t, key->keys, elements + (size_t)i * key->size);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_ints(dt__chars *t, const dt_ints *list)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int i = 0; i < list->n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_integer(t, list->v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_strings(dt__chars *t, const dt_strings *list)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int i = 0; i < list->n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, list->v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_string(dt__chars *t, const char *text)
+{
+    dt__put_quoted(t, text == NULL ? "" : text);
+}
+
+static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count)
+{
+    switch (key->type) {
+    case DT_KEY_BOOL: dt__put_text(t, *(const bool *)field ? "true" : "false"); break;
+    case DT_KEY_INT: dt__put_integer(t, *(const int64_t *)field); break;
+    case DT_KEY_REAL: dt__put_real(t, *(const double *)field); break;
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: put_string(t, *(const char *const *)field); break;
+    case DT_KEY_CHOICE: dt__put_quoted(t, key->choices[*(const int *)field]); break;
+    case DT_KEY_INTS: put_ints(t, field); break;
+    case DT_KEY_STRINGS: put_strings(t, field); break;
+    case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
+    case DT_KEY_LIST: put_list(t, key, field, count); break;
+    }
+}
+
+void dt__put_options(dt__chars *t, const dt_key *keys, const void *options)
+{
+    const char *base = options;
+    bool first = true;
+    dt__put_text(t, "{");
+    for (const dt_key *key = keys; key->name != NULL; key++) {
+        if (key->given != 0 && !*(const bool *)(base + key->given)) continue;
+        const int64_t count =
+            key->type == DT_KEY_LIST ? *(const int64_t *)(const void *)(base + key->count) : 0;
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, key->name);
+        dt__put_text(t, ":");
+        put_value(t, key, base + key->offset, count);
+    }
+    dt__put_text(t, "}");
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static dt_status check_range(const dt__json *j, const dt_key *key, double value)
+{
+    if (key->least == 0 && key->most == 0) return DT_OK;
+    if (value >= key->least && value <= key->most) return DT_OK;
+    char least[32], most[32], text[32];
+    dt__print_real(key->least, least);
+    dt__print_real(key->most, most);
+    dt__print_real(value, text);
+    return dt__json_fail(j, "'%s' must be from %s to %s, not %s", key->name, least, most, text);
+}
+
+static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_int(text, out) != DT__NUMBER) {
+        return dt__json_fail(j, "'%s' must be a whole number below 2^63, not %s", key->name, text);
+    }
+    if (key->multiple > 0 && (*out <= 0 || *out % key->multiple != 0)) {
+        return dt__json_fail(j, "'%s' must be a positive multiple of %d, not %s", key->name,
+                             key->multiple, text);
+    }
+    return check_range(j, key, (double)*out);
+}
+
+static dt_status read_real(dt__json *j, const dt_key *key, double *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_real(text, out) != DT__NUMBER) {
+        return dt__json_fail(j, "'%s' must be a number that fits, not %s", key->name, text);
+    }
+    return check_range(j, key, *out);
+}
+
+static dt_status read_choice(dt__json *j, const dt_key *key, int *out)
+{
+    const char *text;
+    DT__TRY(dt__json_string(j, &text));
+    for (int i = 0; key->choices[i] != NULL; i++) {
+        *out = i;
+        if (strcmp(key->choices[i], text) == 0) return DT_OK;
+    }
+    char shown[DT__SHOWN];
+    return dt__json_fail(j, "'%s' cannot be '%s'", key->name, dt__shown(text, shown));
+}
+
+static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, int64_t most)
+{
+    if (n >= key->fewest && n <= most) return DT_OK;
+    return dt__json_fail(j, "'%s' must have %d to %lld elements", key->name, key->fewest,
+                         (long long)most);
+}
+
+static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        DT__TRY(read_int(j, key, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_LIST);
+}
+
+static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        DT__TRY(dt__json_string(j, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_LIST);
+}
+
+static dt_status read_list(dt__json *j, const dt_key *key, char *options)
+{
+    int64_t *n = (int64_t *)(void *)(options + key->count);
+    const int64_t most = (int64_t)key->most;
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == most) return check_length(j, key, most + 1, most);
+        DT__TRY(dt__json_options(j, key->keys, options + key->offset + (size_t)*n * key->size));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, *n, most);
+}
+
+static dt_status read_value(dt__json *j, const dt_key *key, char *options)
+{
+    void *field = options + key->offset;
+    switch (key->type) {
+    case DT_KEY_BOOL: return dt__json_bool(j, field);
+    case DT_KEY_INT: return read_int(j, key, field);
+    case DT_KEY_REAL: return read_real(j, key, field);
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: return dt__json_string(j, field);
+    case DT_KEY_CHOICE: return read_choice(j, key, field);
+    case DT_KEY_INTS: return read_ints(j, key, field);
+    case DT_KEY_STRINGS: return read_strings(j, key, field);
+    case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
+    case DT_KEY_LIST: return read_list(j, key, options);
+    }
+    return dt__json_fail(j, "'%s' is of no known type", key->name);
+}
+
+static dt_status read_member(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
+{
+    const char *name;
+    char text[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &name));
+    for (int i = 0; keys[i].name != NULL; i++) {
+        const dt_key *key = &keys[i];
+        if (strcmp(key->name, name) != 0) continue;
+        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' stands twice", name);
+        *seen |= (uint64_t)1 << i;
+        if (given_of(key, options) != NULL) *given_of(key, options) = true;
+        DT__TRY(dt__json_expect(j, ':'));
+        return read_value(j, key, options);
+    }
+    return dt__json_fail(j, "unknown key '%s'", dt__shown(name, text));
+}
+
+dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
+{
+    uint64_t seen = 0;
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(read_member(j, keys, options, &seen));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    for (int i = 0; keys[i].name != NULL; i++) {
+        if ((seen & (uint64_t)1 << i) != 0 || keys[i].given != 0) continue;
+        return dt__json_fail(j, "'%s' is missing", keys[i].name);
+    }
+    return DT_OK;
+}
