@@ -71,7 +71,7 @@ typedef struct dt_allocator {
 } dt_allocator;
 
 /* Called with one line of text, without a newline: warnings and notes. NULL: nothing is said. */
-typedef void (*dt_log)(void *user, const char *line);
+typedef void (*dt_logger)(void *user, const char *line);
 
 typedef struct dt_ctx_options {
     dt_allocator allocator; /* all zero: the C library's */
@@ -79,7 +79,7 @@ typedef struct dt_ctx_options {
     int threads;            /* 0: as many as OpenMP would use */
     uint64_t cpu_mask;      /* instruction sets that kernels may use; default all */
     bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
-    dt_log log;
+    dt_logger log;
     void *log_user;
 } dt_ctx_options;
 

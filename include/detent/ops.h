@@ -68,6 +68,7 @@ typedef struct dt_call {
 
 struct dt_op {
     const char *name;
+    const char *text; /* one sentence or formula for people */
     const char *in_name[DT_MAX_IN];
     const char *out_name[DT_MAX_OUT];
     dt_role role[DT_MAX_IN];
@@ -78,6 +79,8 @@ struct dt_op {
     size_t options_size;
     const void *defaults;       /* options used where the caller gives NULL */
     const dt_key *keys;         /* describes the options */
+    /* Whether WRITE operands are written under these options. NULL: always. Else they are RAW. */
+    bool (*writes)(const void *options);
     /* Checks the operands, says what is wrong with them, and makes the results with dt_result. */
     dt_status (*shape)(dt_call *c);
     void (*forward)(const dt_call *c);
@@ -102,8 +105,188 @@ DT_API dt_status dt_refuse(const dt_call *c, dt_status status, const char *forma
 
 /* ---- elementwise --------------------------------------------------------------------------- */
 
-/* y = tanh(x) */
-DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);
+/* Every function below: SHAPE, DTYPE or ARG on the tape where operands or options do not fit, with the
+ * op's name and the operands' shapes; NOMEM. Floats are f32 or f64, not mixed in one call. */
+
+/* y = a + b, a - b, a * b, a / b; a and b broadcast. Gradients are summed over what broadcast. */
+DT_API dt_tensor *dt_add(dt_tape *t, dt_tensor *a, dt_tensor *b);
+DT_API dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a - b */
+DT_API dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a * b */
+DT_API dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a / b */
+
+DT_API dt_tensor *dt_neg(dt_tape *t, dt_tensor *x);    /* y = -x */
+DT_API dt_tensor *dt_exp(dt_tape *t, dt_tensor *x);    /* y = e^x */
+DT_API dt_tensor *dt_log(dt_tape *t, dt_tensor *x);    /* y = ln x */
+DT_API dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x);   /* y = sqrt(x) */
+DT_API dt_tensor *dt_square(dt_tape *t, dt_tensor *x); /* y = x^2 */
+DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);   /* y = tanh(x) */
+DT_API dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x); /* y = 1 / (1 + e^-x) */
+
+/* y = max(x, 0); the derivative at 0 is 0. Keeps one bit an element for backward. */
+DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
+
+enum { DT_GELU_ERF, DT_GELU_TANH };
+
+/* y = x (1 + erf(x / sqrt 2)) / 2, or with DT_GELU_TANH
+ * y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. */
+DT_API dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate);
+
+/* y = min(max(x, least), most); -INFINITY and INFINITY for a bound that is absent. On a bound the
+ * gradient passes. ARG where least > most, or for NaN. */
+DT_API dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most);
+
+/* y = x / (1-p) with probability 1-p, else 0, element by element; 0 <= p <= 1. Draws from the
+ * context's stream; backward drops the same elements. (In evaluation a module does not call it.) */
+DT_API dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p);
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/* y[..., i, j] = sum over k of a[..., i, k] b[..., k, j]; ranks of at least 2, batch dimensions
+ * broadcast. */
+DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
+
+/* y = x W^T + bias: x [..., in], weight [out, in], bias [out] or NULL; y [..., out]. */
+DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
+
+/* ---- reductions ---------------------------------------------------------------------------- */
+
+typedef struct dt_reduce_options {
+    dt_ints dims; /* negative counts from the end; none: all dimensions */
+    bool keepdim; /* a reduced dimension stays, with extent 1 */
+} dt_reduce_options;
+
+/* The sum over `dims`; over nothing it is 0. NULL: over all, a scalar. */
+DT_API dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
+
+/* The sum divided by the number of elements; the mean of nothing is NaN. */
+DT_API dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
+
+/* y = exp(x - max) / sum of exp(x - max) along `dim`; -inf gives 0, also where all are -inf. */
+DT_API dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
+
+/* y = x - max - log(sum of exp(x - max)) along `dim`. */
+DT_API dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
+
+/* ---- losses -------------------------------------------------------------------------------- */
+
+enum { DT_REDUCE_MEAN, DT_REDUCE_SUM };
+
+typedef struct dt_cross_entropy_options {
+    int reduction;          /* DT_REDUCE_...; the mean divides by the rows that count */
+    int64_t ignore_index;   /* rows of this label do not count; default -100 */
+    double label_smoothing; /* s, 0...1 */
+} dt_cross_entropy_options;
+
+/* reduction mean, ignore_index -100, no smoothing */
+DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
+
+/* Sum or mean over rows of (1-s)(-log p[label]) + s mean over classes of (-log p), p = softmax(x).
+ * x [N, C] and labels [N], or x [N, C, ...] with classes in dimension 1 and labels [N, ...]; labels
+ * i32 or i64 in 0...C-1, else ARG naming the first. All rows ignored: loss 0, gradient 0. A scalar. */
+DT_API dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
+                                   const dt_cross_entropy_options *options);
+
+/* The mean (or, with DT_REDUCE_SUM, the sum) of (x - target)^2 over all elements, a scalar. */
+DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
+
+/* ---- shapes: results share the operand's storage where they can ------------------------------ */
+
+/* The same elements, row-major, in another shape; one extent may be -1, which is inferred. */
+DT_API dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
+
+/* Dimensions dim0 and dim1 change places: a view. */
+DT_API dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1);
+
+/* Dimension i of y is dimension dims[i] of x, for i below the rank of x: a view. */
+DT_API dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims);
+
+typedef struct dt_slice_options {
+    dt_ints dims, starts, stops, steps; /* in parallel; no steps: all 1 */
+} dt_slice_options;
+
+/* Elements start, start+step, ... below stop of each given dimension: a view. Negative starts and stops
+ * count from the end, and what lies outside is cut off; steps >= 1. */
+DT_API dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options);
+
+/* The n operands one after the other along `dim`; n in 1...16, all other extents equal. */
+DT_API dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
+
+/* ---- layers -------------------------------------------------------------------------------- */
+
+typedef struct dt_layer_norm_options {
+    int64_t normalized_dims; /* the last ones; default 1 */
+    double eps;              /* default 1e-5 */
+} dt_layer_norm_options;
+
+/* normalized_dims 1, eps 1e-5 */
+DT_API dt_layer_norm_options dt_layer_norm_defaults(void);
+
+/* y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, biased variance. weight
+ * and bias have those dimensions; bias may be NULL, or both. */
+DT_API dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                const dt_layer_norm_options *options);
+
+typedef struct dt_batch_norm_options {
+    bool training;   /* default true */
+    double momentum; /* default 0.1 */
+    double eps;      /* default 1e-5 */
+} dt_batch_norm_options;
+
+/* training, momentum 0.1, eps 1e-5 */
+DT_API dt_batch_norm_options dt_batch_norm_defaults(void);
+
+/* The same per channel of x [N, C] or [N, C, L]; the four others are [C]. Training takes the batch's
+ * mean and biased variance and moves running_mean and running_var (by the unbiased variance) in
+ * place: running = (1-momentum) running + momentum batch; one value a channel is then SHAPE.
+ * Evaluation takes the running values and writes nothing. */
+DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                  dt_tensor *running_mean, dt_tensor *running_var,
+                                  const dt_batch_norm_options *options);
+
+/* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
+DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
+
+/* ---- in place: not recorded, return the tensor that they wrote --------------------------------- */
+
+/* STATE where a recorded op still needs what x holds. x keeps its dtype and shape; on a
+ * FakeQuantTensor the master inside is written. */
+
+/* x = from, which broadcasts to x. Also for integers, of the same dtype. */
+DT_API dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from);
+/* x = 0, of any dtype. */
+DT_API dt_tensor *dt_zero_(dt_tape *t, dt_tensor *x);
+/* x = x + factor * other; `other` broadcasts to x, and NULL stands for 1. */
+DT_API dt_tensor *dt_add_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor);
+/* x = x * factor * other; `other` broadcasts to x, and NULL stands for 1. */
+DT_API dt_tensor *dt_mul_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor);
+/* x = x + weight (to - x), shapes equal; of a FakeQuantTensor `to` the master is read. */
+DT_API dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weight);
+
+typedef struct dt_sgd_step_options {
+    double lr, momentum, dampening, weight_decay;
+    bool nesterov;
+    int64_t step; /* 1 for the first update: then buffer = g */
+} dt_sgd_step_options;
+
+/* g += weight_decay p;  buffer = momentum buffer + (1-dampening) g, or g at step 1;
+ * p -= lr (nesterov ? g + momentum buffer : buffer).  All of one shape; `buffer` may be NULL where
+ * momentum is 0: then p -= lr g. g itself stays as it is. */
+DT_API dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffer,
+                               const dt_sgd_step_options *options);
+
+typedef struct dt_adam_step_options {
+    double lr, beta1, beta2, eps, weight_decay;
+    int64_t step; /* n, 1 for the first update */
+} dt_adam_step_options;
+
+/* g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+ * p -= lr (m / (1-beta1^n)) / (sqrt(v / (1-beta2^n)) + eps).  All of one shape. */
+DT_API dt_tensor *dt_adam_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
+                                const dt_adam_step_options *options);
+
+/* p *= 1 - lr weight_decay first; then as Adam without decay. */
+DT_API dt_tensor *dt_adamw_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
+                                 const dt_adam_step_options *options);
 
 #ifdef __cplusplus
 }

@@ -59,7 +59,10 @@ static dt_status check_operand(const dt_call *c, int i)
     return DT_OK;
 }
 
-static bool writes(const dt_op *op, int i) { return op->role[i] == DT_WRITE; }
+static bool writes(const dt_call *c, int i)
+{
+    return c->op->role[i] == DT_WRITE && (c->op->writes == NULL || c->op->writes(c->options));
+}
 
 static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)
 {
@@ -165,10 +168,10 @@ static dt_status check_write(const dt_call *c, int i)
 static dt_status begin_writes(dt_call *c)
 {
     for (int i = 0; i < c->n_in; i++) {
-        if (writes(c->op, i)) DT__TRY(check_write(c, i));
+        if (writes(c, i)) DT__TRY(check_write(c, i));
     }
     for (int i = 0; i < c->n_in; i++) {
-        if (writes(c->op, i)) dt__kind_of(c->in[i])->inner(c->in[i])->storage->version++;
+        if (writes(c, i)) dt__kind_of(c->in[i])->inner(c->in[i])->storage->version++;
     }
     return DT_OK;
 }
@@ -182,7 +185,7 @@ void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows)
 static void end_writes(dt_call *c)
 {
     for (int i = 0; i < c->n_in; i++) {
-        if (!writes(c->op, i)) continue;
+        if (!writes(c, i)) continue;
         dt_tensor *target = dt__kind_of(c->in[i])->inner(c->in[i]);
         if (target != c->arg[i]) { /* a strided target got a contiguous stand-in */
             dt__copy_tensor(c->arg[i], target);

@@ -21,6 +21,8 @@ dt_status dt__result_view(dt_call *c, int i, int rank, const int64_t *dims, cons
                           int64_t offset);
 /* dims of a and b broadcast from the right; SHAPE where they do not fit. */
 dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims);
+/* Operand i broadcasts to the dims of operand `to`. */
+dt_status dt__want_broadcast(const dt_call *c, int i, int to);
 /* Refusals that many rules share. Each returns DT_OK where all is well. */
 dt_status dt__want_operands(const dt_call *c, int least, int most);
 dt_status dt__want_dtype(const dt_call *c, int i, dt_dtype dtype);
@@ -43,6 +45,12 @@ static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)
                               : ((const int64_t *)dt__data(x))[k];
 }
 
+/* The element of a contiguous f32 or f64 tensor that has one. */
+static inline double dt__scalar(const dt_tensor *x)
+{
+    return x->dtype == DT_F32 ? (double)*(const float *)dt__data(x) : *(const double *)dt__data(x);
+}
+
 /* Rows and columns of a tensor seen as a matrix of its last dimension. */
 static inline int64_t dt__columns(const dt_tensor *x)
 {
@@ -60,12 +68,6 @@ static inline int64_t dt__rows(const dt_tensor *x)
 #define DT__CASE_IN 5
 #define DT__CASE_VALUES 16
 
-typedef enum dt__layout {
-    DT__PLAIN,
-    DT__TRANSPOSED, /* operand 0 is a transposed view of the same values (last two dimensions) */
-    DT__SLICED      /* every operand is every second row of a larger tensor */
-} dt__layout;
-
 typedef struct dt__case_tensor {
     int64_t dims[DT_MAX_RANK]; /* extents; `rank` is found from `r`, or as the extents up to the */
     int r;                     /* last one that is not 0 where r is 0; DT__SCALAR for rank 0 */
@@ -73,21 +75,22 @@ typedef struct dt__case_tensor {
     double values[DT__CASE_VALUES];
     double low, high; /* both 0: [-1, 1) */
     dt_dtype dtype;   /* integers: indices in [low, high) */
+    bool other;       /* f64 where the call is in f32, and the other way round */
 } dt__case_tensor;
 
 #define DT__SCALAR (-1)
+#define DT__NAN __builtin_nan("")
 
 typedef struct dt__case {
     const char *name;
     dt__case_tensor in[DT__CASE_IN];
     int n_in; /* 0: as many as have dims or r */
     const void *options;
-    dt__layout view;
     double y[DT__CASE_VALUES]; /* expected, where `check_y` */
     int n_y;                   /* how many */
     dt_status fails;           /* the expected error; DT_OK: none */
     const char *says;          /* must occur in the message */
-    bool no_gradcheck;         /* not smooth at these values, or random */
+    bool rough;                /* not smooth at these values, or random: no gradient check */
 } dt__case;
 
 typedef struct dt__op_cases {

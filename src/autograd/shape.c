@@ -108,3 +108,15 @@ dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims)
     }
     return DT_OK;
 }
+
+dt_status dt__want_broadcast(const dt_call *c, int i, int to)
+{
+    const dt_tensor *x = c->in[i], *y = c->in[to];
+    bool fits = x->rank <= y->rank;
+    for (int d = 1; fits && d <= x->rank; d++) {
+        const int64_t extent = x->dims[x->rank - d];
+        fits = extent == 1 || extent == y->dims[y->rank - d];
+    }
+    if (fits) return DT_OK;
+    return dt_refuse(c, DT_ERR_SHAPE, "%s does not broadcast to %s", name_of(c, i), name_of(c, to));
+}

@@ -101,7 +101,7 @@ struct dt_ctx {
     dt__pool pool;
     dt_status status;
     char message[DT__MESSAGE_SIZE];
-    dt_log log;
+    dt_logger log;
     void *log_user;
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];

@@ -13,6 +13,7 @@
 
 #include "core/core.h"
 #include "kernels/codes.h"
+#include "kernels/loops.h"
 #include "kernels/panels.h"
 
 /* c = [accumulate: c +] op(a) * op(b), row-major: op(a) is [m, k], op(b) is [k, n]. A transposed
@@ -40,6 +41,70 @@ typedef struct dt__copy {
     void *y;
     int64_t y_strides[DT_MAX_RANK];
 } dt__copy;
+
+/* Word i of a random stream decides about element i. */
+typedef struct dt__drop {
+    uint64_t key, counter, threshold; /* of 2^32 */
+    double scale;
+} dt__drop;
+
+/* Cross entropy over `lines`; a row is one (outer, inner). What backward needs of a row are two
+ * numbers: the largest logit, and the sum of exp(x - it). */
+typedef struct dt__cross_entropy {
+    dt__lines lines;
+    const void *x;
+    const void *labels; /* i32, or i64 where wide */
+    bool wide;
+    int64_t ignore;
+    double smoothing;
+    void *row;    /* [rows][2] */
+    double *loss; /* [rows]; forward only */
+} dt__cross_entropy;
+
+typedef struct dt__gather {
+    int64_t count, n;  /* indices; elements of a row */
+    const void *index; /* i32, or i64 where wide */
+    bool wide;
+} dt__gather;
+
+/* y = (x - mean) rstd weight + bias over rows of n; stats [rows][2] holds mean and rstd. weight and
+ * bias may be NULL. In backward d is { dx, dweight, dbias }, each of which may be NULL. */
+typedef struct dt__layer_norm {
+    int64_t rows, n;
+    double eps;
+    const void *x, *weight, *bias;
+    void *y;
+    double *stats;
+} dt__layer_norm;
+
+/* The same over [outer][n] of every channel: x is lines.outer x lines.n channels x lines.inner, and
+ * stats [channels][2] holds mean and biased variance. */
+typedef struct dt__batch_norm {
+    dt__lines lines;
+    double eps;
+    bool training; /* backward: the statistics follow x */
+    const void *x, *weight, *bias;
+    void *y;
+    double *stats;
+} dt__batch_norm;
+
+typedef struct dt__sgd {
+    int64_t n;
+    void *p;
+    const void *g;
+    void *buffer; /* NULL without momentum */
+    double lr, momentum, dampening, decay;
+    bool nesterov, first; /* first: buffer is set, not read */
+} dt__sgd;
+
+/* p = p * shrink; g' = g + decay p; m, v follow g'; p -= rate m / (sqrt(v) / root + eps) */
+typedef struct dt__adam {
+    int64_t n;
+    void *p;
+    const void *g;
+    void *m, *v;
+    double beta1, beta2, eps, decay, shrink, rate, root;
+} dt__adam;
 
 typedef struct dt__kernels {
 #define DT__KERNEL(name, arguments) void(*name) arguments;

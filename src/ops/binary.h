@@ -1,0 +1,49 @@
+/* What ops of two operands that broadcast share. */
+#ifndef DT__OPS_BINARY_H
+#define DT__OPS_BINARY_H
+
+#include "autograd/op.h"
+
+/* Two operands of one float dtype; the result has the dims that both broadcast to. */
+dt_status dt__binary_shape(dt_call *c);
+
+/* a and b, both broadcast to the dims of `like`, and a contiguous y. */
+dt__zip dt__zip_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *like, void *y);
+
+/* y = kernel(a, b) */
+void dt__zip_run(void (*kernel)(const dt__zip *), const dt_tensor *a, const dt_tensor *b,
+                 const dt_tensor *like, void *y);
+
+/* to = (x summed over what `to` broadcasts to the dims of `like`) / divisor; x is contiguous with the
+ * dims of `like`. */
+void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double divisor,
+                dt_tensor *to);
+
+/* Workspace of backward: one value for each element of the result where an operand broadcasts. */
+size_t dt__binary_scratch(const dt_call *c);
+
+/* Where backward writes operand i's gradient before the sum: dx itself, or the scratch. */
+static inline void *dt__binary_target(const dt_call *c, const dt_tensor *dy, dt_tensor *dx)
+{
+    return dt__same_dims(dy, dx) ? dt__data_mut(dx) : c->scratch;
+}
+
+/* After backward wrote that: the sum, where there is one. */
+static inline void dt__binary_finish(const dt_call *c, const dt_tensor *dy, dt_tensor *dx)
+{
+    if (!dt__same_dims(dy, dx)) dt__sum_to(c, c->scratch, dy, 1, dx);
+}
+
+/* ---- in place -------------------------------------------------------------------------------- */
+
+typedef struct dt__factor_options {
+    double factor;
+} dt__factor_options;
+
+extern const dt__factor_options dt__factor_defaults;
+extern const dt_key dt__factor_keys[];
+
+/* Operand 1, where given, broadcasts to operand 0. */
+dt_status dt__inplace_shape(dt_call *c);
+
+#endif

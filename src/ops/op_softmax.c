@@ -1,0 +1,50 @@
+/* exp(x) over its sum along one dimension.      y = exp(x - max) / sum of exp(x - max)
+ *     dx = y (dy - sum of y dy)      A line of -inf alone gives 0. */
+#include "ops/ops_list.h"
+#include "ops/softmax.h"
+
+#include <math.h>
+
+static void forward(const dt_call *c)
+{
+    const dt__lines l = dt__lines_of(c->arg[0], (int)c->state[0]);
+    c->kernels->softmax(&l, dt__data(c->arg[0]), dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt__lines l = dt__lines_of(dy, (int)c->state[0]);
+    c->kernels->softmax_backward(&l, dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_softmax = {
+    .name = "softmax", .text = "y = exp(x - max) / sum of exp(x - max) along `dim`",
+    .in_name = { "x" }, .out_name = { "y" }, .saves = { .y = DT_VALUE },
+    .options_size = sizeof(dt__dim_options), .defaults = &dt__dim_defaults, .keys = dt__dim_keys,
+    .shape = dt__along_shape, .forward = forward, .backward = backward,
+};
+
+dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
+{
+    return dt__apply(t, &dt__op_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
+}
+
+#define ALONG(dim) &(const dt__dim_options){ dim }
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, -INFINITY } } },
+      .n_y = 4, .y = { 0.2689414213699951, 0.7310585786300049, 1, 0 }, .rough = true },
+    { "-inf alone", .in = { { { 2 }, .given = true, .values = { -INFINITY, -INFINITY } } },
+      .n_y = 2, .y = { 0, 0 }, .rough = true },
+    { "last", .in = { { { 3, 21 } } } },
+    { "in between", .in = { { { 2, 5, 3 } } }, .options = ALONG(1) },
+    { "first", .in = { { { 4, 3 } } }, .options = ALONG(-2) },
+    { "long", .in = { { { 40, 700 } } }, .rough = true },
+    { "no lines", .in = { { { 0, 3 } } } },
+    { "empty lines", .in = { { { 3, 0 }, 2 } } },
+    { "no such dimension", .in = { { { 3, 2 } } }, .options = ALONG(2), .fails = DT_ERR_ARG,
+      .says = "dimension 2" },
+    { "a scalar", .in = { { .r = DT__SCALAR } }, .fails = DT_ERR_ARG, .says = "dimension -1" },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(softmax, cases)

@@ -1,0 +1,20 @@
+/* What sum and mean share: the options, the result's dims, and the way back. */
+#ifndef DT__OPS_REDUCE_H
+#define DT__OPS_REDUCE_H
+
+#include "autograd/op.h"
+
+extern const dt_key dt__reduce_keys[];
+extern const dt_reduce_options dt__reduce_defaults;
+
+/* Checks dims and makes the result; state[0] is a bit for each reduced dimension, state[1] the number
+ * of elements that one result sums. */
+dt_status dt__reduce_shape(dt_call *c);
+
+/* y = (sum of x) / divisor */
+void dt__reduce_forward(const dt_call *c, double divisor);
+
+/* dx = dy, repeated along the reduced dimensions */
+void dt__reduce_backward(const dt_call *c, const void *dy, dt_tensor *dx);
+
+#endif
