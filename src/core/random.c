@@ -83,7 +83,7 @@ static double draw_normal(uint64_t key, uint64_t counter, double mean, double de
 }
 
 /* Element k of any dtype takes block k, so f32 and f64 tensors get the same numbers. */
-static dt_status fill(dt_tensor *x, dt__draw draw, double a, double b)
+static dt_status fill(dt_tensor *x, dt__purpose purpose, dt__draw draw, double a, double b)
 {
     dt_ctx *ctx = x->ctx;
     if (!dt__is_float(x->dtype)) {
@@ -98,7 +98,7 @@ static dt_status fill(dt_tensor *x, dt__draw draw, double a, double b)
     }
     void *data = dt_data_mut(x);
     if (data == NULL && x->count > 0) return ctx->status;
-    dt__stream *s = &ctx->stream[DT__FOR_USER];
+    dt__stream *s = &ctx->stream[purpose];
     const uint64_t first = dt__stream_take(s, (uint64_t)x->count);
     for (int64_t k = 0; k < x->count; k++) {
         const double v = draw(s->key, first + (uint64_t)k, a, b);
@@ -108,12 +108,22 @@ static dt_status fill(dt_tensor *x, dt__draw draw, double a, double b)
     return DT_OK;
 }
 
+dt_status dt__draw_uniform(dt_tensor *x, dt__purpose purpose, double low, double high)
+{
+    return fill(x, purpose, draw_uniform, low, high);
+}
+
+dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double deviation)
+{
+    return fill(x, purpose, draw_normal, mean, deviation);
+}
+
 dt_status dt_fill_uniform(dt_tensor *x, double low, double high)
 {
-    return fill(x, draw_uniform, low, high);
+    return dt__draw_uniform(x, DT__FOR_USER, low, high);
 }
 
 dt_status dt_fill_normal(dt_tensor *x, double mean, double deviation)
 {
-    return fill(x, draw_normal, mean, deviation);
+    return dt__draw_normal(x, DT__FOR_USER, mean, deviation);
 }

@@ -155,7 +155,7 @@ dt_status dt__view(const dt_tensor *x, dt_tensor **out)
     dt_tensor *v = *out;
     memcpy(v->strides, x->strides, sizeof v->strides);
     v->offset = x->offset;
-    v->name = x->name;
+    v->name = dt__text_retain(x->name);
     v->storage = x->storage;
     if (v->storage != NULL) dt__storage_retain(v->storage);
     return DT_OK;
@@ -181,6 +181,12 @@ dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, 
 }
 
 void dt__retain(dt_tensor *x) { x->refs++; }
+
+void dt__set_name(dt_tensor *x, const char *text)
+{
+    dt__text_release(x->ctx, x->name);
+    x->name = text;
+}
 
 void dt__attach(dt_tensor *x, dt__attachment *a)
 {
@@ -210,6 +216,7 @@ void dt_tensor_free(dt_tensor *x)
     dt__drop_storage(x);
     if (x->drop_ext != NULL) x->drop_ext(x);
     dt_tensor_free(x->grad);
+    dt__set_name(x, NULL);
     dt_ctx *ctx = x->ctx;
     dt__release(ctx, x);
     dt__ctx_release(ctx);

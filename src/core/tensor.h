@@ -42,7 +42,9 @@ struct dt_tensor {
     dt_tensor *grad;
     uint64_t seen_version; /* of a tape's saved alias: the version when it was saved */
     bool counted;          /* of a tape's saved alias: it stands in its storage's `needed` */
-    const char *name;      /* for messages; lent by the module; NULL where unknown */
+    const char *name;      /* for messages, a dt__text: a parameter's path; NULL where unknown */
+    bool no_decay;         /* no optimizer shrinks it: learned scales and their like */
+    void (*project)(dt_tensor *); /* called after an optimizer wrote it; NULL: nothing to mend */
 };
 
 dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes); /* uninitialized; NULL: NOMEM */
@@ -59,6 +61,8 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
  * long as they have a storage (the master's). */
 dt_status dt__view(const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
+/* Takes one reference of `text`, a dt__text or NULL, in place of the name that x had. */
+void dt__set_name(dt_tensor *x, const char *text);
 /* Gives the storage and what hangs on it back; shape and gradient slot stay. */
 void dt__drop_storage(dt_tensor *x);
 void dt__attach(dt_tensor *x, dt__attachment *a);
@@ -68,6 +72,10 @@ void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides);
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b);
 /* "[2,3]" into text; returns text. */
 char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size);
+
+/* dt_fill_uniform and dt_fill_normal from another stream than the user's. */
+dt_status dt__draw_uniform(dt_tensor *x, dt__purpose purpose, double low, double high);
+dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double deviation);
 
 /* Bytes of `count` elements; DT_I4 counts two per byte. False on overflow. */
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);

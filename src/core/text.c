@@ -1,0 +1,44 @@
+/* Shared strings: paths of modules and names of tensors, which outlive whoever gave them. The count
+ * stands before the characters, so that a plain `const char *` is all that anybody holds. */
+#include "core/core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct shared_text {
+    atomic_int refs;
+    char text[];
+} shared_text;
+
+static shared_text *of(const char *text)
+{
+    return (shared_text *)(void *)((char *)(uintptr_t)text - offsetof(shared_text, text));
+}
+
+const char *dt__text(dt_ctx *ctx, const char *format, ...)
+{
+    va_list a, b;
+    va_start(a, format);
+    va_copy(b, a);
+    const int length = vsnprintf(NULL, 0, format, a);
+    const size_t size = length < 0 ? 0 : (size_t)length + 1;
+    shared_text *s = length < 0 ? NULL : dt__alloc(ctx, sizeof *s + size);
+    if (s != NULL) {
+        atomic_init(&s->refs, 1);
+        vsnprintf(s->text, size, format, b);
+    }
+    va_end(b);
+    va_end(a);
+    return s == NULL ? NULL : s->text;
+}
+
+const char *dt__text_retain(const char *text)
+{
+    if (text != NULL) atomic_fetch_add(&of(text)->refs, 1);
+    return text;
+}
+
+void dt__text_release(dt_ctx *ctx, const char *text)
+{
+    if (text != NULL && atomic_fetch_sub(&of(text)->refs, 1) == 1) dt__release(ctx, of(text));
+}
