@@ -56,6 +56,8 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes)
     return fwrite(text, 1, bytes, stdout) == bytes ? DT_OK : DT_ERR_IO;
 }
 
+int cli_written(dt_status status) { return status == DT_OK ? CLI_DONE : CLI_FAILED; }
+
 void cli_json_string(const char *text)
 {
     putchar('"');

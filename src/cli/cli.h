@@ -55,6 +55,8 @@ int cli_exit_of(dt_status status);
 dt_ctx *cli_ctx(const cli_args *args, int threads);
 /* A dt_sink: text to stdout. IO where it cannot be written. */
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
+/* The exit status of what went through it. */
+int cli_written(dt_status status);
 /* A string of JSON to stdout. */
 void cli_json_string(const char *text);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,

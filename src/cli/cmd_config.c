@@ -12,8 +12,7 @@ static int show(const cli_args *args, dt_ctx *ctx)
     int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
     if (status == CLI_DONE) {
         const bool json = args->option[JSON] != NULL;
-        const dt_status shown = (json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL);
-        status = cli_exit_of(shown);
+        status = cli_written((json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL));
     }
     dt_recipe_free(recipe);
     return status;
@@ -46,13 +45,13 @@ static int validate(const cli_args *args, dt_ctx *ctx)
 static int schema(const cli_args *args, dt_ctx *ctx)
 {
     (void)args;
-    return cli_exit_of(dt_recipe_schema(ctx, cli_stdout, NULL));
+    return cli_written(dt_recipe_schema(ctx, cli_stdout, NULL));
 }
 
 static int keys(const cli_args *args, dt_ctx *ctx)
 {
     (void)args;
-    return cli_exit_of(dt_recipe_markdown(ctx, cli_stdout, NULL));
+    return cli_written(dt_recipe_markdown(ctx, cli_stdout, NULL));
 }
 
 int cli_config(const cli_args *args)

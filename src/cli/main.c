@@ -141,9 +141,9 @@ int main(int argc, char **argv)
     while (i < N_COMMANDS && strcmp(commands[i].name, argv[1]) != 0) i++;
     if (i == N_COMMANDS) return refuse_command(argv[1]);
     int status = run(&commands[i], argc - 2, argv + 2);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_DONE) {
-        perror("detent: standard output");
-        status = CLI_FAILED;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "detent: standard output cannot be written\n");
+        if (status == CLI_DONE) status = CLI_FAILED;
     }
     return status;
 }

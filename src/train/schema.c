@@ -183,7 +183,7 @@ static const char introduction[] =
     "- `detent config schema` prints a JSON schema, which editors use to complete and to check.\n"
     "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
     "  number is wanted, `no` is a string where a string is wanted. Only `true` and `false` are\n"
-    "  booleans; quotes make a string.\n"
+    "  booleans; quotes make a string. Numbers are decimal, `64`, `-1`, `0.1`, `3e-4`.\n"
     "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
     "recipe\n"
     "  has at most 1 MiB and is nested at most 64 deep.\n"

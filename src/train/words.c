@@ -89,7 +89,8 @@ static const char *find_elsewhere(dt_recipe *r, const dt_key *keys, const char *
     for (const dt_key *k = keys; k != NULL && k->name != NULL; k++) {
         const char *path = dt__recipe_join(r, prefix, k->name);
         if (nearness(name, k->name) == 0) return path;
-        if (k->type == DT_KEY_MAP) {
+        if (k->type == DT_KEY_LIST) path = dt__recipe_join(r, path, "N");
+        if (k->keys != NULL) {
             const char *found = find_elsewhere(r, k->keys, path, name);
             if (found != NULL) return found;
         }

@@ -1,0 +1,124 @@
+/* The program: usage and its exit statuses, stdout against stderr, the commands that need no run. */
+#include "testing.h"
+
+#include <jansson.h>
+
+#include <stdlib.h>
+
+#define DETENT DETENT_BINARY_DIR "/detent "
+
+typedef struct usage_case {
+    const char *arguments;
+    int status;
+    const char *words; /* among what both streams show */
+} usage_case;
+
+static const usage_case usage_cases[] = {
+    { "", 2, "usage: detent COMMAND" },
+    { "--help", 0, "usage: detent COMMAND" },
+    { "--version", 0, "detent " },
+    { "confgi", 2, "no command 'confgi' (did you mean 'config'?)" },
+    { "zebra", 2, "usage: detent COMMAND" },
+    { "config", 2, "usage: detent config" },
+    { "config --help", 0, "--leave-files" },
+    { "config validat x", 2, "did you mean 'validate'?" },
+    { "config show", 2, "usage: detent config show RECIPE" },
+    { "config schema x", 2, "usage: detent config schema" },
+    { "config show x --jsno", 2, "no option '--jsno' (did you mean '--json'?)" },
+    { "config show x --json=1", 2, "--json takes no value" },
+    { "config validate /nowhere.yaml", 4, "/nowhere.yaml: No such file" },
+    { "config validate -- --x", 4, "--x: No such file" },
+    { "ls x", 2, "usage: detent ls" },
+    { "cp", 2, "usage: detent cp NAME [FILE]" },
+    { "cp mnist-mpl", 4, "no recipe 'mnist-mpl' (did you mean 'mnist-mlp'?)" },
+    { "cp zebra", 4, "`detent ls` lists them" },
+    { "cp mnist-mlp /nowhere/x", 4, "/nowhere/x: No such file" },
+};
+
+START_TEST(usage)
+{
+    const usage_case *c = &usage_cases[_i];
+    char *output = NULL;
+    const int status = test_shell(&output, DETENT "%s 2>&1", c->arguments);
+    ck_assert_msg(status == c->status, "detent %s: %d: %s", c->arguments, status, output);
+    ck_assert_msg(strstr(output, c->words) != NULL, "detent %s: %s", c->arguments, output);
+    free(output);
+}
+END_TEST
+
+START_TEST(a_recipe_is_validated)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    char *output = NULL;
+    test_folder(folder);
+    test_join(path, folder, "a.yaml");
+    test_write_text(path, "run: {dir: r}\nmodel: {family: mlp, sizes: [4, 2]}\n"
+                          "data: {format: digits}\ntrain:\n  epochs: ten\n");
+    ck_assert_int_eq(test_shell(&output, DETENT "config validate %s 2>/dev/null", path), 2);
+    ck_assert_str_eq(output, "");
+    free(output);
+    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "config validate a.yaml 2>&1", folder),
+                     2);
+    ck_assert_str_eq(output, "a.yaml:5:11: error: 'train.epochs' wants an integer, not 'ten'\n");
+    free(output);
+    ck_assert_int_eq(test_shell(&output, DETENT "config validate %s --json 2>/dev/null", path), 2);
+    json_t *root = json_loads(output, 0, NULL);
+    ck_assert_ptr_nonnull(root);
+    ck_assert(json_is_false(json_object_get(root, "valid")));
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "errors")), 1);
+    json_decref(root);
+    free(output);
+    ck_assert_int_eq(test_shell(&output, DETENT "config show %s train.epochs=3", path), 0);
+    ck_assert_ptr_nonnull(strstr(output, "  epochs: 3 "));
+    free(output);
+    ck_assert_int_eq(test_shell(NULL, DETENT "config validate %s '~train' >/dev/null", path), 0);
+    ck_assert_int_eq(test_shell(NULL, DETENT "config schema > /dev/full 2>/dev/null"), 1);
+}
+END_TEST
+
+START_TEST(recipes_are_listed_and_copied)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    char *output = NULL, *from = NULL, *to = NULL;
+    ck_assert_int_eq(test_shell(&output, DETENT "ls --json"), 0);
+    json_t *list = json_loads(output, 0, NULL);
+    ck_assert_ptr_nonnull(list);
+    ck_assert_uint_ge(json_array_size(list), 4);
+    json_decref(list);
+    free(output);
+    test_folder(folder);
+    test_join(path, folder, "digits-mlp.yaml");
+    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "cp digits-mlp.yaml", folder), 0);
+    ck_assert_str_eq(output, "digits-mlp.yaml\n");
+    free(output);
+    from = test_read_file(DETENT_SOURCE_DIR "/configs/digits-mlp.yaml", NULL);
+    to = test_read_file(path, NULL);
+    ck_assert_str_eq(from, to);
+    free(to);
+    test_write_text(path, "mine");
+    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "cp digits-mlp 2>&1", folder), 4);
+    ck_assert_ptr_nonnull(strstr(output, "File exists"));
+    free(output);
+    to = test_read_file(path, NULL);
+    ck_assert_str_eq(to, "mine");
+    free(to);
+    free(from);
+    ck_assert_int_eq(test_shell(&output, "DETENT_CONFIGS=%s " DETENT "ls", folder), 0);
+    ck_assert_int_eq(strncmp(output, "digits-mlp ", 11), 0);
+    free(output);
+    ck_assert_int_eq(test_shell(&output, "DETENT_CONFIGS=/nowhere " DETENT "ls 2>&1"), 1);
+    free(output);
+}
+END_TEST
+
+Suite *test_cli_suite(void)
+{
+    Suite *suite = suite_create("cli");
+    TCase *all = tcase_create("program");
+    tcase_set_timeout(all, 60);
+    tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
+    tcase_add_test(all, a_recipe_is_validated);
+    tcase_add_test(all, recipes_are_listed_and_copied);
+    suite_add_tcase(suite, all);
+    return suite;
+}
