@@ -36,27 +36,34 @@ typedef struct dt_module_type {
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
 DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
                                   dt_module **out);
-/* Frees the module, its children, and its hold on parameters and buffers. NULL is allowed. */
+/* Frees the module, its children, and its hold on parameters and buffers; a child leaves its parent
+ * first. NULL is allowed. */
 DT_API void dt_module_free(dt_module *m);
 DT_API void *dt_module_state(dt_module *m);                   /* lent */
 DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
 DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made with */
 
-/* Takes ownership of `child` (also on an error, where it is freed). `name` may not be empty, hold a
- * dot, or be taken. NULL child: the error of the call that made it is returned. */
+/* Takes ownership of `child`, also on an error, where it is freed. `name` may not be empty, hold a
+ * dot, or be taken. NULL child: the error of the call that made it is returned. Errors: ARG, NOMEM;
+ * STATE where the child is in a tree already, which keeps it. */
 DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
-/* Takes one reference of `x` and makes it a leaf that requires a gradient. */
+/* Takes over the caller's reference on `x`, also on an error, and makes it a leaf that requires a
+ * gradient. NULL x: the error of the call that made it. Errors: ARG (as above), DTYPE, STATE (lent by
+ * a tape), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
-/* Takes one reference of `x`: saved with the module, not trained. */
+/* The same for a tensor that is saved with the module and not trained. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
 /* Makes the parameter at `path` of `m` the same handle as the parameter at `to`: one gradient, one
- * optimizer state, one file entry under its first path. Errors: ARG (no such path), SHAPE. */
+ * optimizer state, one file entry under its first path. Errors: ARG (no such parameter), SHAPE. */
 DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
 
 /* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, where there is none. */
 DT_API dt_module *dt_module_at(dt_module *m, const char *path);
 /* The parameter or buffer at `path`, lent; NULL with ARG where there is none. */
 DT_API dt_tensor *dt_param(dt_module *m, const char *path);
+/* The first path of a parameter or buffer in order of visiting: the one it is saved under, and the
+ * very pointer that dt_module_visit hands out. Lent until the tree changes; NULL where x is not m's. */
+DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 
 typedef enum dt_member { DT_PARAM, DT_BUFFER } dt_member;
 
@@ -68,7 +75,7 @@ DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
 DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user);
 
-/* Number of trained elements; a tied parameter counts once. */
+/* Number of elements of all parameters; a tied one counts once. */
 DT_API int64_t dt_param_count(dt_module *m);
 /* Training mode (dropout drops, batch norm uses the batch) or evaluation, for m and all below. */
 DT_API void dt_train(dt_module *m, bool on);
@@ -76,9 +83,26 @@ DT_API bool dt_is_training(const dt_module *m); /* what dt_train set last; true 
 /* Marks every gradient empty. */
 DT_API void dt_zero_grad(dt_module *m);
 
-/* Runs the module. One input and one output: */
+/* A tensor and its name in a state. */
+typedef struct dt_named {
+    const char *name;
+    dt_tensor *x;
+} dt_named;
+
+/* Copies n tensors into the parameters and buffers of these paths; for a wrapper into its master. A
+ * tied parameter wants its first path alone. All or nothing: every name, shape and dtype is checked
+ * first. Errors: ARG, naming what is missing and what is not of this model; SHAPE, DTYPE; STATE (a
+ * converted or frozen parameter, one that a tape still needs). */
+DT_API dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n);
+/* The same from the state of another module with the same paths. */
+DT_API dt_status dt_module_copy_state(dt_module *to, dt_module *from);
+
+/* Runs the module; the result is lent by the tape, or NULL with the error on the tape. One input and
+ * one output: */
 DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
-/* The one form behind it. Every out survives the module's scope. */
+/* The one form behind it. Every out survives the module's scope. Returns the tape's status. Errors:
+ * ARG (numbers of inputs and outputs, a NULL among them), STATE (a type without forward), those of
+ * the ops. */
 DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                               dt_tensor **out, int n_out);
 
@@ -89,17 +113,20 @@ typedef enum dt_site {
     DT_SITE_WEIGHT /* called with the weight that a layer is about to use */
 } dt_site;
 
-/* Returns what the module shall use in place of x (x itself, or a tensor lent by the tape). */
+/* Returns what the module shall use in place of x (x itself, or a tensor lent by the tape); NULL
+ * with the error on the tape. */
 typedef dt_tensor *(*dt_hook)(void *user, dt_tape *t, dt_module *m, dt_tensor *x);
 
 /* Hooks run in the order in which they were added. `drop` (or NULL) frees `user` with the hook.
- * *id names the hook for dt_unhook. Errors: NOMEM. */
+ * *id names the hook for dt_unhook (NULL: nobody asks). On an error `user` stays the caller's.
+ * Errors: ARG, NOMEM. */
 DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                              void (*drop)(dt_ctx *ctx, void *user), uint64_t *id);
-/* Removes a hook; ARG where there is none of that id. */
+/* Removes a hook. ARG where there is none of that id, STATE while the module runs. */
 DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
 
-/* The weight a layer computes with: the parameter `weight` after its `weight` hooks. For layers. */
+/* The weight a layer computes with: the parameter `weight` after its `weight` hooks; NULL with the
+ * error on the tape. For the forward of layers, who do not read `weight` by themselves. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
 /* ---- layers ------------------------------------------------------------------------------- */

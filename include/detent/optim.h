@@ -30,31 +30,36 @@ extern DT_API const dt_key dt_optimizer_keys[];
 /* adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
 DT_API dt_optimizer_options dt_optimizer_defaults(void);
 
-/* An optimizer of every parameter of `m`, also of those that prepare adds later (with zero state and
- * no decay). It keeps a reference on `m`'s parameters, not on `m`, which must outlive it. */
+/* An optimizer of every parameter of `m`, also of those that join later, with zero state. It keeps
+ * references on `m`'s parameters, not on `m`, which must outlive it. `options` NULL means the
+ * defaults. Errors: ARG (an option out of its range), NOMEM. */
 DT_API dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
                                      dt_optimizer **out);
 DT_API void dt_optimizer_free(dt_optimizer *o); /* NULL is allowed */
 
-/* A parameter group: parameters whose path matches `glob` (`*` crosses dots) use these factors on
- * lr and weight decay. The last matching group wins. ARG where nothing matches. */
+/* A parameter group: parameters whose path (the first one, where they are tied) matches `glob` (`*`
+ * crosses dots, `?` is one character) use these factors on lr and weight decay. The last matching
+ * group wins. Errors: ARG where nothing matches, or a factor is negative; NOMEM. */
 DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor,
                                     double decay_factor);
 
-/* One update with rate `lr` of every parameter that has a gradient; in-place ops on the tape `t`, not
- * recorded. The model is untouched if it fails before writing. Errors: STATE (a converted
- * parameter, a tape that still needs a parameter), NOMEM. */
+/* One update with rate `lr` (dt_schedule_rate) of every parameter that has a gradient: in-place ops on
+ * the tape `t`, not recorded, so after dt_backward. Every parameter is looked at and all state made
+ * before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a converted
+ * or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o); /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
-/* Each state tensor ("exp_avg", "exp_avg_sq", "momentum") with its parameter's path, for
- * checkpoints; made with zeros first where it does not exist yet. */
+/* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
+ * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, and "step", an i64 scalar, the updates that
+ * the parameter has had. Made with zeros first where it does not exist yet; may be written. */
 typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
 
-/* The global norm of all gradients, sqrt(sum g^2), and, if limit > 0, g *= min(1, limit/(norm +
- * 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be NULL. */
+/* The global norm of all gradients, sqrt(sum g^2), a tied parameter's once; and, if limit > 0,
+ * g *= min(1, limit/(norm + 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be
+ * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM (in the first call of a model). */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
 
 /* ---- schedules ---------------------------------------------------------------------------- */
@@ -75,7 +80,8 @@ typedef struct dt_schedule {
 
 extern DT_API const dt_key dt_schedule_keys[];
 
-/* lr times the factor of update t. */
+/* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W the
+ * run is taken to end with its warmup (p = 1). */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
 #ifdef __cplusplus

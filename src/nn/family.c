@@ -30,9 +30,7 @@ const dt_key dt_mlp_keys[] = {
 
 static dt_status create_mlp(dt_ctx *ctx, const void *options, dt_module **out)
 {
-    (void)options;
-    *out = NULL;
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "family mlp: not built yet");
+    return dt_mlp_create(ctx, options, out);
 }
 
 static const dt_family families[] = {

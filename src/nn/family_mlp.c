@@ -1,0 +1,135 @@
+/* Family mlp: for each hidden size linear, norm, activation, dropout; then linear `head`.
+ *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
+ * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module lists. */
+#include "nn/module.h"
+
+#include <stdio.h>
+
+enum { NORM_NONE, NORM_BATCH, NORM_LAYER };
+
+typedef struct mlp {
+    dt_module *layers, *norms, *activation, *dropout, *head; /* children; norms, dropout or NULL */
+    int64_t inputs;
+} mlp;
+
+static dt_tensor *step(dt_tape *t, dt_module *part, dt_tensor *x, const dt_tensor *input)
+{
+    dt_tensor *y = dt_forward(t, part, x);
+    if (x != input) dt__drop_step(t, x, y);
+    return y;
+}
+
+static dt_tensor *flatten(dt_tape *t, const mlp *s, dt_tensor *x)
+{
+    if (x->rank <= 2) return x;
+    return dt_reshape(t, x, 2, (const int64_t[]){ x->dims[0], s->inputs });
+}
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const mlp *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    dt_tensor *x = flatten(t, s, in[0]);
+    for (int64_t i = 0; i < s->layers->n_children; i++) {
+        x = step(t, s->layers->children[i], x, in[0]);
+        if (s->norms != NULL) x = step(t, s->norms->children[i], x, in[0]);
+        x = step(t, s->activation, x, in[0]);
+        if (s->dropout != NULL) x = step(t, s->dropout, x, in[0]);
+    }
+    out[0] = step(t, s->head, x, in[0]);
+}
+
+static const dt_module_type mlp_type = { .name = "mlp", .forward = forward };
+
+/* ---- building ------------------------------------------------------------------------------- */
+
+/* Adds what a create function made, or passes its error on; *lent may stay to be used. */
+static dt_status add(dt_module *m, const char *name, dt_status made, dt_module *child,
+                     dt_module **lent)
+{
+    DT__TRY(made);
+    DT__TRY(dt_module_add(m, name, child));
+    if (lent != NULL) *lent = child;
+    return DT_OK;
+}
+
+static dt_status norm_create(dt_ctx *ctx, const dt_mlp_options *o, int64_t width, dt_module **out)
+{
+    (void)o;
+    (void)width;
+    *out = NULL;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "mlp: norms are not built yet");
+}
+
+static dt_status build_hidden(dt_module *m, const dt_mlp_options *o)
+{
+    mlp *s = dt_module_state(m);
+    dt_ctx *ctx = dt_module_ctx(m);
+    for (int i = 0; i + 2 < o->sizes.n; i++) {
+        const int64_t in = o->sizes.v[i], width = o->sizes.v[i + 1];
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        dt_module *part = NULL;
+        dt_status made = dt_linear_create(ctx, in, width, o->bias, &part);
+        DT__TRY(add(s->layers, name, made, part, NULL));
+        if (s->norms == NULL) continue;
+        made = norm_create(ctx, o, width, &part);
+        DT__TRY(add(s->norms, name, made, part, NULL));
+    }
+    return DT_OK;
+}
+
+static dt_status build(dt_module *m, const dt_mlp_options *o)
+{
+    mlp *s = dt_module_state(m);
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_module *part = NULL;
+    const int64_t *last = o->sizes.v + o->sizes.n - 1;
+    dt_status made = dt_module_create(ctx, &dt__nn_list, 0, &part);
+    DT__TRY(add(m, "layers", made, part, &s->layers));
+    if (o->norm != NORM_NONE) {
+        made = dt_module_create(ctx, &dt__nn_list, 0, &part);
+        DT__TRY(add(m, "norms", made, part, &s->norms));
+    }
+    DT__TRY(build_hidden(m, o));
+    made = dt_activation_create(ctx, dt_activation_names[o->activation], &part);
+    DT__TRY(add(m, "activation", made, part, &s->activation));
+    if (o->dropout > 0.0) {
+        made = dt_fail(ctx, DT_ERR_UNSUPPORTED, "mlp: dropout is not built yet");
+        DT__TRY(add(m, "dropout", made, part, &s->dropout));
+    }
+    made = dt_linear_create(ctx, last[-1], last[0], true, &part);
+    s->inputs = o->sizes.v[0];
+    return add(m, "head", made, part, &s->head);
+}
+
+static dt_status check(dt_ctx *ctx, const dt_mlp_options *o)
+{
+    if (o == NULL || o->sizes.n < 2 || o->sizes.n > DT_MAX_LIST) {
+        return dt_fail(ctx, DT_ERR_ARG, "mlp: sizes of the input and the output are wanted");
+    }
+    for (int i = 0; i < o->sizes.n; i++) {
+        DT__TRY(dt__want_extent(ctx, "mlp", "a size", o->sizes.v[i]));
+    }
+    int activations = 0;
+    while (dt_activation_names[activations] != NULL) activations++;
+    if (o->activation < 0 || o->activation >= activations) {
+        return dt_fail(ctx, DT_ERR_ARG, "mlp: activation %d is outside 0...%d", o->activation,
+                       activations - 1);
+    }
+    if (o->norm < NORM_NONE || o->norm > NORM_LAYER) {
+        return dt_fail(ctx, DT_ERR_ARG, "mlp: norm %d is outside 0...2", o->norm);
+    }
+    return dt__want_share(ctx, "mlp", "dropout", o->dropout);
+}
+
+dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(check(ctx, options));
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
+    return dt__layer_done(build(m, options), m, out);
+}

@@ -1,0 +1,66 @@
+/* Running a module: its input hooks, then its forward, in a scope of the tape. What they made and did
+ * not return is dropped at the end, and its memory is free as soon as backward does not need it. */
+#include "nn/module.h"
+
+#include <string.h>
+
+static dt_status check(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, int n_out)
+{
+    if (n_in < 1 || n_in > DT_MAX_IN || n_out < 1 || n_out > DT_MAX_OUT) {
+        return dt_tape_fail(t, DT_ERR_ARG,
+                            "module %s (%s): %d inputs and %d outputs; 1...%d and 1...%d can be",
+                            m->path, m->type->name, n_in, n_out, DT_MAX_IN, DT_MAX_OUT);
+    }
+    for (int i = 0; i < n_in; i++) {
+        if (in[i] == NULL) {
+            return dt_tape_fail(t, DT_ERR_ARG, "module %s (%s): input %d is NULL", m->path,
+                                m->type->name, i);
+        }
+    }
+    if (m->type->forward != NULL) return DT_OK;
+    return dt_tape_fail(t, DT_ERR_STATE, "module %s (%s) has no forward of its own; run its parts",
+                        m->path, m->type->name);
+}
+
+static void run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                int n_out)
+{
+    dt_tensor *x[DT_MAX_IN];
+    for (int i = 0; i < n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, in[i]);
+    if (t->status != DT_OK) return;
+    m->type->forward(t, m, x, n_in, out, n_out);
+    for (int i = 0; i < n_out && t->status == DT_OK; i++) {
+        if (out[i] != NULL) continue;
+        dt_tape_fail(t, DT_ERR_STATE, "module %s (%s): its forward has made no output %d", m->path,
+                     m->type->name, i);
+    }
+}
+
+dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                       int n_out)
+{
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    if (t->status != DT_OK) return t->status;
+    if (m == NULL) return dt_tape_fail(t, DT_ERR_ARG, "forward: the module is NULL");
+    if (check(t, m, in, n_in, n_out) != DT_OK || dt__scope_enter(t) != DT_OK) return t->status;
+    const char *before = t->where;
+    if (m->path[0] != '\0') t->where = m->path;
+    m->running++;
+    run(t, m, in, n_in, out, n_out);
+    m->running--;
+    t->where = before;
+    for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
+    dt__scope_leave(t, out, n_out);
+    return t->status;
+}
+
+dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    dt_tensor *y;
+    return dt_forward_n(t, m, &x, 1, &y, 1) == DT_OK ? y : NULL;
+}
+
+void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
+{
+    if (x != NULL && x != y && x->tape == t && x->scope == t->depth) dt_drop(t, x);
+}

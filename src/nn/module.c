@@ -1,0 +1,119 @@
+/* Modules are made and freed here. A module owns its children and its state, and holds references on
+ * its parameters and buffers. */
+#include "nn/module.h"
+
+#include <string.h>
+
+dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
+                           dt_module **out)
+{
+    *out = NULL;
+    if (type == NULL || type->name == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "module: a type with a name is wanted");
+    }
+    dt_module *m = dt__alloc_zero(ctx, sizeof *m);
+    if (m == NULL) return DT_ERR_NOMEM;
+    m->ctx = ctx;
+    m->type = type;
+    m->training = true;
+    m->changes = 1;
+    m->path = dt__text(ctx, "%s", "");
+    m->state = m->path == NULL ? NULL : dt__alloc_zero(ctx, state_bytes);
+    if (m->state == NULL) {
+        dt__text_release(ctx, m->path);
+        dt__release(ctx, m);
+        return DT_ERR_NOMEM;
+    }
+    dt__ctx_retain(ctx);
+    *out = m;
+    return DT_OK;
+}
+
+static void leave_parent(dt_module *m)
+{
+    dt_module *p = m->parent;
+    if (p == NULL) return;
+    int64_t i = 0;
+    while (p->children[i] != m) i++;
+    memmove(p->children + i, p->children + i + 1,
+            (size_t)(--p->n_children - i) * sizeof p->children[0]);
+    m->parent = NULL;
+    dt__module_changed(p);
+}
+
+static void free_member(dt_ctx *ctx, dt__member *e)
+{
+    dt_tensor_free(e->x);
+    dt__text_release(ctx, e->name);
+    dt__text_release(ctx, e->path);
+}
+
+void dt_module_free(dt_module *m)
+{
+    if (m == NULL) return;
+    dt_ctx *ctx = m->ctx;
+    leave_parent(m);
+    if (m->type->free_state != NULL) m->type->free_state(m);
+    dt__hooks_free(m);
+    for (int64_t i = 0; i < m->n_children; i++) {
+        m->children[i]->parent = NULL;
+        dt_module_free(m->children[i]);
+    }
+    for (int64_t i = 0; i < m->n_members; i++) free_member(ctx, &m->members[i]);
+    dt__release(ctx, m->children);
+    dt__release(ctx, m->members);
+    dt__release(ctx, m->params);
+    dt__text_release(ctx, m->name);
+    dt__text_release(ctx, m->path);
+    dt__release(ctx, m->state);
+    dt__release(ctx, m);
+    dt__ctx_release(ctx);
+}
+
+void *dt_module_state(dt_module *m) { return m->state; }
+const dt_module_type *dt_module_type_of(const dt_module *m) { return m->type; }
+dt_ctx *dt_module_ctx(const dt_module *m) { return m->ctx; }
+
+/* ---- what layers share ----------------------------------------------------------------------- */
+
+static dt_status new_tensor(dt_module *m, const char *name, int rank, const int64_t *dims,
+                            dt_member member, dt_tensor **x)
+{
+    DT__TRY(dt_tensor_create(m->ctx, DT_F32, rank, dims, x));
+    return dt__module_add_tensor(m, name, *x, member);
+}
+
+dt_status dt__new_param(dt_module *m, const char *name, int rank, const int64_t *dims,
+                        dt_tensor **x)
+{
+    return new_tensor(m, name, rank, dims, DT_PARAM, x);
+}
+
+dt_status dt__new_buffer(dt_module *m, const char *name, int rank, const int64_t *dims,
+                         dt_tensor **x)
+{
+    return new_tensor(m, name, rank, dims, DT_BUFFER, x);
+}
+
+dt_status dt__layer_done(dt_status status, dt_module *m, dt_module **out)
+{
+    if (status == DT_OK) {
+        *out = m;
+    } else {
+        dt_module_free(m);
+    }
+    return status;
+}
+
+dt_status dt__want_extent(dt_ctx *ctx, const char *layer, const char *what, int64_t extent)
+{
+    if (extent >= 1) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %lld, at least 1 is wanted", layer, what,
+                   (long long)extent);
+}
+
+dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, double share)
+{
+    if (share >= 0.0 && share <= 1.0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %g, 0...1 is wanted", layer, what, share);
+}

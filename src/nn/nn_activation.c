@@ -1,0 +1,51 @@
+/* Activations: a function of each element, chosen by name. */
+#include "nn/module.h"
+
+#include <string.h>
+
+static dt_tensor *identity(dt_tape *t, dt_tensor *x)
+{
+    (void)t;
+    return x;
+}
+
+typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
+
+/* In the order of dt_activation_names, which recipes index. */
+static const function functions[] = { dt_relu, NULL, NULL, dt_tanh, dt_sigmoid, identity };
+
+typedef struct activation {
+    function apply;
+} activation;
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const activation *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    out[0] = s->apply(t, in[0]);
+}
+
+const dt_module_type dt__nn_activation = { .name = "activation", .forward = forward };
+
+dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
+{
+    *out = NULL;
+    int i = 0;
+    while (name != NULL && dt_activation_names[i] != NULL &&
+           strcmp(dt_activation_names[i], name) != 0) {
+        i++;
+    }
+    if (name == NULL || dt_activation_names[i] == NULL) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "activation: '%s' is none of relu, gelu, gelu_tanh, tanh, sigmoid, identity",
+                       name == NULL ? "(NULL)" : name);
+    }
+    if (functions[i] == NULL) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED, "activation: %s is not built yet", name);
+    }
+    DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));
+    ((activation *)dt_module_state(*out))->apply = functions[i];
+    return DT_OK;
+}

@@ -1,0 +1,249 @@
+/* A module's state: parameters and buffers by path. Loading checks every name, shape and dtype before
+ * it writes the first element, so a model is either the new one or untouched. */
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- writing from outside of any tape -------------------------------------------------------- */
+
+/* The tensor that holds the values of x, if it may be written now. */
+static dt_status writable(dt_tensor *x, const char *path, dt_tensor **inner)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    *inner = kind->inner == NULL ? NULL : kind->inner(x);
+    if (*inner == NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "%s is a %s tensor, which is read-only", path,
+                       kind->name);
+    }
+    if ((*inner)->storage->frozen) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "%s belongs to a frozen model", path);
+    }
+    if (atomic_load(&(*inner)->storage->needed) > 0) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "%s is still needed by a recorded forward pass", path);
+    }
+    return DT_OK;
+}
+
+static void write(dt_tensor *x, const dt_tensor *from)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner(x);
+    inner->storage->version++;
+    dt__copy_tensor(from, inner);
+    if (kind->written != NULL) kind->written(x, 0, x->rank == 0 ? 1 : x->dims[0]);
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+#define SHOWN 4 /* names listed in a message */
+
+typedef struct names {
+    char text[512];
+    int n;
+} names;
+
+static void list(names *l, const char *name)
+{
+    const size_t used = strlen(l->text);
+    if (l->n < SHOWN) {
+        snprintf(l->text + used, sizeof l->text - used, "%s%s", l->n == 0 ? "" : ", ", name);
+    } else if (l->n == SHOWN) {
+        snprintf(l->text + used, sizeof l->text - used, ", ...");
+    }
+    l->n++;
+}
+
+typedef struct loading {
+    dt_module *m;
+    const dt_named *from;
+    int64_t n;
+    names missing, unexpected;
+} loading;
+
+static const dt_tensor *named(const loading *l, const char *path)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        if (strcmp(l->from[i].name, path) == 0) return l->from[i].x;
+    }
+    return NULL;
+}
+
+static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    loading *l = user;
+    (void)member;
+    const dt_tensor *from = named(l, path);
+    if (from == NULL) { /* a tied parameter stands under its first path alone */
+        if (dt_param_path(l->m, x) == path) list(&l->missing, path);
+        return DT_OK;
+    }
+    if (from->kind != NULL || from->storage == NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "load: '%s' must come from a plain tensor", path);
+    }
+    if (from->dtype != x->dtype || !dt__same_dims(from, x)) {
+        char has[160], wants[160];
+        dt_describe(from, has, sizeof has);
+        dt_describe(x, wants, sizeof wants);
+        return dt_fail(x->ctx, from->dtype != x->dtype ? DT_ERR_DTYPE : DT_ERR_SHAPE,
+                       "load: '%s' is %s, the model wants %s", path, has, wants);
+    }
+    dt_tensor *inner;
+    return writable(x, path, &inner);
+}
+
+static dt_status check_names(loading *l)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        const char *name;
+        const dt_module *holder = dt__holder(l->m, l->from[i].name, &name);
+        if (holder == NULL || dt__member_find(holder, name) == NULL) {
+            list(&l->unexpected, l->from[i].name);
+        }
+    }
+    if (l->missing.n == 0 && l->unexpected.n == 0) return DT_OK;
+    return dt_fail(l->m->ctx, DT_ERR_ARG, "load: %d missing%s%s%s; %d not of this model%s%s%s",
+                   l->missing.n, l->missing.n > 0 ? " (" : "", l->missing.text,
+                   l->missing.n > 0 ? ")" : "", l->unexpected.n,
+                   l->unexpected.n > 0 ? " (" : "", l->unexpected.text,
+                   l->unexpected.n > 0 ? ")" : "");
+}
+
+static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    const loading *l = user;
+    (void)member;
+    const dt_tensor *from = dt_param_path(l->m, x) == path ? named(l, path) : NULL;
+    if (from != NULL) write(x, from);
+    return DT_OK;
+}
+
+dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
+{
+    loading l = { .m = m, .from = from, .n = n };
+    for (int64_t i = 0; i < n; i++) {
+        if (from[i].name != NULL && from[i].x != NULL) continue;
+        return dt_fail(m->ctx, DT_ERR_ARG, "load: entry %lld has no %s", (long long)i,
+                       from[i].name == NULL ? "name" : "tensor");
+    }
+    DT__TRY(dt_module_visit(m, check_entry, &l));
+    DT__TRY(check_names(&l));
+    return dt_module_visit(m, write_entry, &l);
+}
+
+/* ---- from module to module -------------------------------------------------------------------- */
+
+typedef struct collecting {
+    dt_ctx *ctx;
+    dt_named *entry;
+    int64_t n;
+} collecting;
+
+static dt_status count_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    (void)path;
+    (void)x;
+    (void)member;
+    ++*(int64_t *)user;
+    return DT_OK;
+}
+
+static dt_status collect_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    collecting *c = user;
+    (void)member;
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(x);
+    if (inner == NULL) {
+        return dt_fail(c->ctx, DT_ERR_STATE, "copy: %s is a %s tensor, which has no float values",
+                       path, kind->name);
+    }
+    c->entry[c->n++] = (dt_named){ path, inner };
+    return DT_OK;
+}
+
+dt_status dt_module_copy_state(dt_module *to, dt_module *from)
+{
+    if (to == from) return DT_OK;
+    int64_t n = 0;
+    dt_module_visit(from, count_entry, &n);
+    collecting c = { .ctx = to->ctx, .entry = dt__alloc_array(to->ctx, n, sizeof *c.entry) };
+    if (c.entry == NULL) return DT_ERR_NOMEM;
+    dt_status s = dt_module_visit(from, collect_entry, &c);
+    if (s == DT_OK) s = dt_module_load(to, c.entry, c.n);
+    dt__release(to->ctx, c.entry);
+    return s;
+}
+
+/* ---- another dtype ---------------------------------------------------------------------------- */
+
+typedef struct converting {
+    dt_module *m;
+    dt_dtype dtype;
+    dt__storage **made; /* one a visited tensor; NULL where nothing is to do */
+    int64_t n, at;
+} converting;
+
+static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
+{
+    const void *p = dt__data(from);
+    for (int64_t k = 0; k < from->count; k++) {
+        const double v = from->dtype == DT_F32 ? (double)((const float *)p)[k]
+                                               : ((const double *)p)[k];
+        if (dtype == DT_F32) ((float *)to)[k] = (float)v;
+        else ((double *)to)[k] = v;
+    }
+}
+
+static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    converting *c = user;
+    (void)member;
+    const int64_t at = c->n++;
+    c->made[at] = NULL;
+    if (x->dtype == c->dtype || !dt__is_float(x->dtype) || dt_param_path(c->m, x) != path) {
+        return DT_OK;
+    }
+    dt_tensor *inner;
+    DT__TRY(writable(x, path, &inner));
+    if (x->kind != NULL || !dt_is_contiguous(x)) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "%s is no plain contiguous tensor", path);
+    }
+    c->made[at] = dt__storage_create(x->ctx, (size_t)x->count * dt_dtype_size(c->dtype));
+    if (c->made[at] == NULL) return DT_ERR_NOMEM;
+    convert_values(x, c->dtype, c->made[at]->data);
+    return DT_OK;
+}
+
+static dt_status swap_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    converting *c = user;
+    (void)path;
+    (void)member;
+    dt__storage *made = c->made[c->at++];
+    if (made == NULL) return DT_OK;
+    made->version = x->storage->version + 1;
+    dt__drop_storage(x);
+    dt_grad_clear(x);
+    x->storage = made;
+    x->dtype = c->dtype;
+    x->offset = 0;
+    return DT_OK;
+}
+
+dt_status dt__module_to(dt_module *m, dt_dtype dtype)
+{
+    if (!dt__is_float(dtype)) {
+        return dt_fail(m->ctx, DT_ERR_DTYPE, "to: f32 or f64 wanted, not %s", dt_dtype_name(dtype));
+    }
+    int64_t n = 0;
+    dt_module_visit(m, count_entry, &n);
+    converting c = { .m = m, .dtype = dtype };
+    c.made = dt__alloc_array(m->ctx, n, sizeof *c.made);
+    if (c.made == NULL) return DT_ERR_NOMEM;
+    const dt_status s = dt_module_visit(m, convert_entry, &c);
+    if (s == DT_OK) dt_module_visit(m, swap_entry, &c);
+    for (int64_t i = 0; i < c.n && s != DT_OK; i++) dt__storage_release(c.made[i]);
+    dt__release(m->ctx, c.made);
+    return s;
+}

@@ -1,0 +1,248 @@
+/* The tree grows: children, parameters, buffers and ties, and the paths that follow from them.
+ *
+ * A path is known only from the root, so a subtree gets its paths anew when it is added to a parent.
+ * Names of tensors are the same texts, shared: they outlive the module where a tape still shows them
+ * in a message. A tied parameter is named by the first of its paths in the order of visiting. */
+#include "nn/module.h"
+
+#include <string.h>
+
+void dt__module_changed(dt_module *m)
+{
+    for (; m != NULL; m = m->parent) m->changes++;
+}
+
+/* ---- names and paths ------------------------------------------------------------------------ */
+
+dt__member *dt__member_find(const dt_module *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_members; i++) {
+        if (strcmp(m->members[i].name, name) == 0) return &m->members[i];
+    }
+    return NULL;
+}
+
+static bool has_child(const dt_module *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_children; i++) {
+        if (strcmp(m->children[i]->name, name) == 0) return true;
+    }
+    return false;
+}
+
+static const char *shown(const dt_module *m) { return m->path[0] != '\0' ? m->path : "the root"; }
+
+static dt_status check_name(const dt_module *m, const char *name)
+{
+    if (name == NULL || name[0] == '\0' || strchr(name, '.') != NULL) {
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "module %s: '%s' is no name; one that is not empty and has no dot is wanted",
+                       shown(m), name == NULL ? "(NULL)" : name);
+    }
+    if (dt__member_find(m, name) != NULL || has_child(m, name)) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "module %s (%s): the name '%s' is taken", shown(m),
+                       m->type->name, name);
+    }
+    return DT_OK;
+}
+
+static const char *join(dt_ctx *ctx, const char *above, const char *name)
+{
+    return dt__text(ctx, "%s%s%s", above, above[0] != '\0' ? "." : "", name);
+}
+
+static void forget_names(dt_module *m)
+{
+    for (int64_t i = 0; i < m->n_members; i++) dt__set_name(m->members[i].x, NULL);
+    for (int64_t i = 0; i < m->n_children; i++) forget_names(m->children[i]);
+}
+
+static dt_status place_member(dt_module *m, dt__member *e)
+{
+    const char *path = join(m->ctx, m->path, e->name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    dt__text_release(m->ctx, e->path);
+    e->path = path;
+    if (e->x->name == NULL) dt__set_name(e->x, dt__text_retain(path));
+    return DT_OK;
+}
+
+/* Gives m, below `above`, and all that lies in it their paths. */
+static dt_status place(dt_module *m, const char *above)
+{
+    const char *path = join(m->ctx, above, m->name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    dt__text_release(m->ctx, m->path);
+    m->path = path;
+    m->changes++;
+    for (int64_t i = 0; i < m->n_members; i++) DT__TRY(place_member(m, &m->members[i]));
+    for (int64_t i = 0; i < m->n_children; i++) DT__TRY(place(m->children[i], m->path));
+    return DT_OK;
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+/* Makes room for one more element of `size` bytes in `*array`. */
+static dt_status make_room(dt_ctx *ctx, void **array, int64_t n, int64_t *room, size_t size)
+{
+    if (n < *room) return DT_OK;
+    const int64_t more = *room == 0 ? 4 : 2 * *room;
+    void *grown = dt__grow(ctx, *array, (size_t)n * size, (size_t)more * size);
+    if (grown == NULL) return DT_ERR_NOMEM;
+    *array = grown;
+    *room = more;
+    return DT_OK;
+}
+
+static dt_status room_for_child(dt_module *m)
+{
+    void *array = m->children;
+    const dt_status s =
+        make_room(m->ctx, &array, m->n_children, &m->room_children, sizeof m->children[0]);
+    m->children = array;
+    return s;
+}
+
+static dt_status room_for_member(dt_module *m)
+{
+    void *array = m->members;
+    const dt_status s =
+        make_room(m->ctx, &array, m->n_members, &m->room_members, sizeof m->members[0]);
+    m->members = array;
+    return s;
+}
+
+static dt_status given_nothing(const dt_module *m, const char *what)
+{
+    const dt_status s = dt_error_status(m->ctx);
+    return s != DT_OK ? s : dt_fail(m->ctx, DT_ERR_ARG, "module %s: no %s given", shown(m), what);
+}
+
+static dt_status check_child(dt_module *m, const char *name, const dt_module *child)
+{
+    if (child->ctx != m->ctx) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "module %s: the child '%s' is of another context",
+                       shown(m), name == NULL ? "(NULL)" : name);
+    }
+    return check_name(m, name);
+}
+
+static dt_status place_child(dt_module *m, const char *name, dt_module *child)
+{
+    DT__TRY(room_for_child(m));
+    child->name = dt__text(m->ctx, "%s", name);
+    if (child->name == NULL) return DT_ERR_NOMEM;
+    forget_names(child);
+    return place(child, m->path);
+}
+
+static const dt_module *root_of(const dt_module *m)
+{
+    while (m->parent != NULL) m = m->parent;
+    return m;
+}
+
+dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
+{
+    if (child == NULL) return given_nothing(m, "child");
+    if (child->parent != NULL || child == root_of(m)) {
+        return dt_fail(m->ctx, DT_ERR_STATE, "module %s: the child '%s' is already in %s", shown(m),
+                       name == NULL ? "(NULL)" : name, child->parent != NULL ? "a tree" : "this one");
+    }
+    dt_status s = check_child(m, name, child);
+    if (s == DT_OK) s = place_child(m, name, child);
+    if (s != DT_OK) {
+        dt_module_free(child);
+        return s;
+    }
+    m->children[m->n_children++] = child;
+    child->parent = m;
+    dt__module_changed(m);
+    return DT_OK;
+}
+
+static dt_status check_tensor(const dt_module *m, const char *name, const dt_tensor *x)
+{
+    DT__TRY(check_name(m, name));
+    if (x->ctx != m->ctx) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "module %s: '%s' is of another context", shown(m), name);
+    }
+    if (x->tape != NULL) {
+        return dt_fail(m->ctx, DT_ERR_STATE,
+                       "module %s: '%s' is lent by a tape; a tensor of one's own is wanted",
+                       shown(m), name);
+    }
+    return DT_OK;
+}
+
+static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member)
+{
+    DT__TRY(room_for_member(m));
+    dt__member e = { .name = dt__text(m->ctx, "%s", name), .x = x, .member = member };
+    dt_status s = e.name == NULL ? DT_ERR_NOMEM : place_member(m, &e);
+    if (s == DT_OK && member == DT_PARAM) s = dt_set_requires_grad(x, true);
+    if (s != DT_OK) {
+        dt__text_release(m->ctx, e.name);
+        dt__text_release(m->ctx, e.path);
+        return s;
+    }
+    m->members[m->n_members++] = e;
+    dt__module_changed(m);
+    return DT_OK;
+}
+
+dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member)
+{
+    if (x == NULL) return given_nothing(m, "tensor");
+    dt_status s = check_tensor(m, name, x);
+    if (s == DT_OK) s = place_tensor(m, name, x, member);
+    if (s != DT_OK) dt_tensor_free(x);
+    return s;
+}
+
+dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x)
+{
+    return dt__module_add_tensor(m, name, x, DT_PARAM);
+}
+
+dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
+{
+    return dt__module_add_tensor(m, name, x, DT_BUFFER);
+}
+
+/* ---- tying ---------------------------------------------------------------------------------- */
+
+/* The member at `path`; NULL, with ARG, where it is no parameter. */
+static dt__member *param_at(dt_module *m, const char *path, dt_module **holder)
+{
+    if (dt_param(m, path) == NULL) return NULL;
+    const char *name;
+    *holder = dt__holder(m, path, &name);
+    dt__member *e = dt__member_find(*holder, name);
+    if (e->member == DT_PARAM) return e;
+    dt_fail(m->ctx, DT_ERR_ARG, "tie: '%s' is a buffer; only parameters can be tied", path);
+    return NULL;
+}
+
+dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
+{
+    dt_module *holder, *other_holder;
+    dt__member *e = param_at(m, path, &holder);
+    dt__member *other = e == NULL ? NULL : param_at(m, to, &other_holder);
+    if (other == NULL) return DT_ERR_ARG;
+    if (e->x == other->x) return DT_OK;
+    if (!dt__same_dims(e->x, other->x) || e->x->dtype != other->x->dtype) {
+        char a[160], b[160];
+        dt_describe(e->x, a, sizeof a);
+        dt_describe(other->x, b, sizeof b);
+        return dt_fail(m->ctx, DT_ERR_SHAPE, "tie: '%s' is %s and '%s' is %s; one shape is wanted",
+                       path, a, to, b);
+    }
+    dt__retain(other->x);
+    dt_tensor_free(e->x);
+    e->x = other->x;
+    const char *first = dt_param_path(m, e->x);
+    dt__set_name(e->x, dt__text_retain(strcmp(first, path) == 0 ? e->path : other->path));
+    dt__module_changed(holder);
+    return DT_OK;
+}

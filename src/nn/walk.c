@@ -1,0 +1,185 @@
+/* Walks over the tree: by path, over every tensor, over every module. Parameters and buffers of a
+ * module come before its children, each in the order in which they were added. */
+#include "nn/module.h"
+
+#include <string.h>
+
+/* ---- by path -------------------------------------------------------------------------------- */
+
+static dt_module *child_of(const dt_module *m, const char *name, size_t length)
+{
+    for (int64_t i = 0; i < m->n_children; i++) {
+        const char *own = m->children[i]->name;
+        if (strncmp(own, name, length) == 0 && own[length] == '\0') return m->children[i];
+    }
+    return NULL;
+}
+
+dt_module *dt__holder(dt_module *m, const char *path, const char **name)
+{
+    while (m != NULL) {
+        const size_t length = strcspn(path, ".");
+        *name = path;
+        if (path[length] == '\0') return m;
+        m = child_of(m, path, length);
+        path += length + 1;
+    }
+    return NULL;
+}
+
+dt_module *dt_module_at(dt_module *m, const char *path)
+{
+    if (path != NULL && path[0] == '\0') return m;
+    const char *name;
+    const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
+    dt_module *found = holder == NULL ? NULL : child_of(holder, name, strlen(name));
+    if (found == NULL) {
+        dt_fail(m->ctx, DT_ERR_ARG, "there is no module '%s'", path == NULL ? "(NULL)" : path);
+    }
+    return found;
+}
+
+dt_tensor *dt_param(dt_module *m, const char *path)
+{
+    const char *name;
+    const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
+    const dt__member *e = holder == NULL ? NULL : dt__member_find(holder, name);
+    if (e != NULL) return e->x;
+    dt_fail(m->ctx, DT_ERR_ARG, "there is no parameter or buffer '%s'",
+            path == NULL ? "(NULL)" : path);
+    return NULL;
+}
+
+const char *dt__path_within(const dt_module *m, const char *path)
+{
+    const size_t above = strlen(m->path);
+    return path[above] == '.' && above > 0 ? path + above + 1 : path + above;
+}
+
+static const char *first_path(const dt_module *m, const dt_tensor *x)
+{
+    for (int64_t i = 0; i < m->n_members; i++) {
+        if (m->members[i].x == x) return m->members[i].path;
+    }
+    for (int64_t i = 0; i < m->n_children; i++) {
+        const char *path = first_path(m->children[i], x);
+        if (path != NULL) return path;
+    }
+    return NULL;
+}
+
+const char *dt_param_path(const dt_module *m, const dt_tensor *x)
+{
+    const char *path = first_path(m, x);
+    return path == NULL ? NULL : dt__path_within(m, path);
+}
+
+/* ---- visiting ------------------------------------------------------------------------------- */
+
+static dt_status visit_tensors(const dt_module *root, const dt_module *m, dt_visit_tensor visit,
+                               void *user)
+{
+    for (int64_t i = 0; i < m->n_members; i++) {
+        const dt__member *e = &m->members[i];
+        DT__TRY(visit(user, dt__path_within(root, e->path), e->x, e->member));
+    }
+    for (int64_t i = 0; i < m->n_children; i++) {
+        DT__TRY(visit_tensors(root, m->children[i], visit, user));
+    }
+    return DT_OK;
+}
+
+dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user)
+{
+    return visit_tensors(m, m, visit, user);
+}
+
+static dt_status visit_modules(const dt_module *root, dt_module *m, dt_visit_module visit,
+                               void *user)
+{
+    DT__TRY(visit(user, dt__path_within(root, m->path), m));
+    for (int64_t i = 0; i < m->n_children; i++) {
+        DT__TRY(visit_modules(root, m->children[i], visit, user));
+    }
+    return DT_OK;
+}
+
+dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user)
+{
+    return visit_modules(m, m, visit, user);
+}
+
+/* ---- the parameters, each once ---------------------------------------------------------------- */
+
+static bool listed(const dt_module *m, const dt_tensor *x)
+{
+    for (int64_t i = 0; i < m->n_params; i++) {
+        if (m->params[i].x == x) return true;
+    }
+    return false;
+}
+
+static dt_status list_param(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    dt_module *m = user;
+    if (member != DT_PARAM || listed(m, x)) return DT_OK;
+    if (m->n_params == m->room_params) {
+        const int64_t more = m->room_params == 0 ? 8 : 2 * m->room_params;
+        dt__param *grown = dt__grow(m->ctx, m->params, (size_t)m->n_params * sizeof *grown,
+                                    (size_t)more * sizeof *grown);
+        if (grown == NULL) return DT_ERR_NOMEM;
+        m->params = grown;
+        m->room_params = more;
+    }
+    m->params[m->n_params++] = (dt__param){ x, path };
+    return DT_OK;
+}
+
+dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
+{
+    if (m->params_changes != m->changes) {
+        m->n_params = 0;
+        m->params_changes = 0;
+        DT__TRY(dt_module_visit(m, list_param, m));
+        m->params_changes = m->changes;
+    }
+    *params = m->params;
+    *n = m->n_params;
+    return DT_OK;
+}
+
+typedef struct counter {
+    dt_module *m;
+    int64_t elements;
+} counter;
+
+static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    counter *c = user;
+    /* Paths are texts of the tree, so the first one is the same pointer. */
+    if (member == DT_PARAM && dt_param_path(c->m, x) == path) c->elements += x->count;
+    return DT_OK;
+}
+
+int64_t dt_param_count(dt_module *m)
+{
+    counter c = { .m = m };
+    dt_module_visit(m, count_param, &c);
+    return c.elements;
+}
+
+/* ---- over all below --------------------------------------------------------------------------- */
+
+void dt_train(dt_module *m, bool on)
+{
+    m->training = on;
+    for (int64_t i = 0; i < m->n_children; i++) dt_train(m->children[i], on);
+}
+
+bool dt_is_training(const dt_module *m) { return m->training; }
+
+void dt_zero_grad(dt_module *m)
+{
+    for (int64_t i = 0; i < m->n_members; i++) dt_grad_clear(m->members[i].x);
+    for (int64_t i = 0; i < m->n_children; i++) dt_zero_grad(m->children[i]);
+}

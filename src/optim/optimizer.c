@@ -1,0 +1,286 @@
+/* Optimizers: a loop of in-place ops over a module's parameters.
+ *
+ * A slot belongs to a parameter's handle, so what is kept of it survives a change of its kind (a
+ * wrapper, and back) and ties. The slots follow the module's list of parameters: what is new joins
+ * with zero state at its own first step, what has gone is let go. A step looks at every parameter
+ * before it writes the first. */
+#include "core/glob.h"
+#include "optim/rules.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct slot {
+    dt_tensor *p;    /* a reference */
+    const char *path; /* lent by the module until its tree changes */
+    dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
+    dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
+    double lr_factor, weight_decay;
+} slot;
+
+typedef struct group {
+    struct group *next; /* in the order in which they were added */
+    char *glob;
+    double lr_factor, decay_factor;
+} group;
+
+struct dt_optimizer {
+    dt_ctx *ctx;
+    dt_module *m;
+    const dt__rule *rule;
+    dt_optimizer_options options;
+    slot *slots;
+    int64_t n;
+    uint64_t seen; /* the module's changes that the slots stand for */
+    group *groups;
+    int64_t updates;
+};
+
+dt_optimizer_options dt_optimizer_defaults(void)
+{
+    return (dt_optimizer_options){ .name = DT_ADAMW, .lr = 1e-3, .weight_decay = 0.01,
+                                   .decay = DT_DECAY_MATRICES, .beta1 = 0.9, .beta2 = 0.999,
+                                   .eps = 1e-8 };
+}
+
+/* ---- slots follow the parameters --------------------------------------------------------------- */
+
+static void free_slot(slot *s)
+{
+    for (int k = 0; k < DT__MOST_STATES; k++) dt_tensor_free(s->state[k]);
+    dt_tensor_free(s->step);
+    dt_tensor_free(s->p);
+    *s = (slot){ 0 };
+}
+
+/* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
+static void settle(const dt_optimizer *o, slot *s)
+{
+    const dt_optimizer_options *options = &o->options;
+    const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || s->p->rank >= 2);
+    double decay_factor = 1.0;
+    s->lr_factor = 1.0;
+    for (const group *g = o->groups; g != NULL; g = g->next) {
+        if (!dt__glob_match(g->glob, s->path)) continue;
+        s->lr_factor = g->lr_factor;
+        decay_factor = g->decay_factor;
+    }
+    s->weight_decay = decays ? options->weight_decay * decay_factor : 0.0;
+}
+
+static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
+{
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].p == p) return &o->slots[i];
+    }
+    return NULL;
+}
+
+static dt_status follow(dt_optimizer *o)
+{
+    if (o->seen == dt__module_changes(o->m)) return DT_OK;
+    const dt__param *params;
+    int64_t n;
+    DT__TRY(dt__module_params(o->m, &params, &n));
+    slot *slots = dt__alloc_array(o->ctx, n, sizeof *slots);
+    if (slots == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) {
+        slot *old = slot_of(o, params[i].x);
+        slots[i] = old != NULL ? *old : (slot){ .p = params[i].x };
+        if (old == NULL) dt__retain(slots[i].p);
+        else *old = (slot){ 0 };
+        slots[i].path = params[i].path;
+        settle(o, &slots[i]);
+    }
+    for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
+    dt__release(o->ctx, o->slots);
+    o->slots = slots;
+    o->n = n;
+    o->seen = dt__module_changes(o->m);
+    return DT_OK;
+}
+
+/* ---- making and freeing -------------------------------------------------------------------------- */
+
+static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    const dt__rule *rule = dt__rule_at(o->name);
+    if (rule == NULL) return dt_fail(ctx, DT_ERR_ARG, "optimizer: there is no rule %d", o->name);
+    if (!(o->lr >= 0.0) || !isfinite(o->lr) || !(o->weight_decay >= 0.0) ||
+        !isfinite(o->weight_decay)) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: lr %g and weight_decay %g must be at least 0",
+                       rule->name, o->lr, o->weight_decay);
+    }
+    if (o->decay != DT_DECAY_MATRICES && o->decay != DT_DECAY_ALL) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: decay %d is neither matrices nor all", rule->name,
+                       o->decay);
+    }
+    return rule->check(ctx, o);
+}
+
+dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
+                              dt_optimizer **out)
+{
+    *out = NULL;
+    const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
+    DT__TRY(check_options(m->ctx, &chosen));
+    dt_optimizer *o = dt__alloc_zero(m->ctx, sizeof *o);
+    if (o == NULL) return DT_ERR_NOMEM;
+    o->ctx = m->ctx;
+    o->m = m;
+    o->rule = dt__rule_at(chosen.name);
+    o->options = chosen;
+    dt__ctx_retain(o->ctx);
+    const dt_status s = follow(o);
+    if (s != DT_OK) dt_optimizer_free(o);
+    else *out = o;
+    return s;
+}
+
+void dt_optimizer_free(dt_optimizer *o)
+{
+    if (o == NULL) return;
+    dt_ctx *ctx = o->ctx;
+    for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
+    dt__release(ctx, o->slots);
+    while (o->groups != NULL) {
+        group *g = o->groups;
+        o->groups = g->next;
+        dt__release(ctx, g->glob);
+        dt__release(ctx, g);
+    }
+    dt__release(ctx, o);
+    dt__ctx_release(ctx);
+}
+
+static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
+
+static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor,
+                             double decay_factor)
+{
+    if (glob == NULL || !factor_fits(lr_factor) || !factor_fits(decay_factor)) {
+        return dt_fail(o->ctx, DT_ERR_ARG,
+                       "group '%s': factors %g and %g must be finite and at least 0",
+                       glob == NULL ? "(NULL)" : glob, lr_factor, decay_factor);
+    }
+    DT__TRY(follow(o));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (dt__glob_match(glob, o->slots[i].path)) return DT_OK;
+    }
+    return dt_fail(o->ctx, DT_ERR_ARG, "group '%s' matches no parameter", glob);
+}
+
+dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor,
+                             double decay_factor)
+{
+    DT__TRY(check_group(o, glob, lr_factor, decay_factor));
+    group *g = dt__alloc(o->ctx, sizeof *g);
+    char *copy = dt__copy_string(o->ctx, glob);
+    if (g == NULL || copy == NULL) {
+        dt__release(o->ctx, g);
+        dt__release(o->ctx, copy);
+        return DT_ERR_NOMEM;
+    }
+    *g = (group){ NULL, copy, lr_factor, decay_factor };
+    group **end = &o->groups;
+    while (*end != NULL) end = &(*end)->next;
+    *end = g;
+    for (int64_t i = 0; i < o->n; i++) settle(o, &o->slots[i]);
+    return DT_OK;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static dt_status make_state(const dt_optimizer *o, slot *s)
+{
+    const int states = o->rule->states(&o->options);
+    for (int k = 0; k < states; k++) {
+        if (s->state[k] != NULL) continue;
+        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
+    }
+    if (s->step != NULL) return DT_OK;
+    return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
+}
+
+dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
+{
+    DT__TRY(follow(o));
+    const int states = o->rule->states(&o->options);
+    for (int64_t i = 0; i < o->n; i++) {
+        slot *s = &o->slots[i];
+        DT__TRY(make_state(o, s));
+        for (int k = 0; k < states; k++) {
+            DT__TRY(visit(user, o->rule->state[k], s->path, s->state[k]));
+        }
+        DT__TRY(visit(user, "step", s->path, s->step));
+    }
+    return DT_OK;
+}
+
+int64_t dt_optimizer_updates(const dt_optimizer *o) { return o->updates; }
+void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates) { o->updates = updates; }
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Whether the parameter can be written now; also where it has no gradient, since a converted model
+ * has none at all. */
+static dt_status check_slot(const dt_optimizer *o, const slot *s)
+{
+    const dt__kind *kind = dt__kind_of(s->p);
+    const dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(s->p);
+    if (inner == NULL) {
+        return dt_fail(o->ctx, DT_ERR_STATE,
+                       "%s: %s is a %s tensor, which no optimizer can write; it was converted",
+                       o->rule->name, s->path, kind->name);
+    }
+    if (inner->storage->frozen) {
+        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s belongs to a frozen model", o->rule->name,
+                       s->path);
+    }
+    if (s->p->grad != NULL && atomic_load(&inner->storage->needed) > 0) {
+        return dt_fail(o->ctx, DT_ERR_STATE,
+                       "%s: %s is still needed by a recorded forward pass; run dt_backward or "
+                       "dt_tape_reset first", o->rule->name, s->path);
+    }
+    if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
+        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->rule->name, s->path);
+    }
+    return DT_OK;
+}
+
+static dt_status prepare(dt_optimizer *o)
+{
+    DT__TRY(follow(o));
+    for (int64_t i = 0; i < o->n; i++) DT__TRY(check_slot(o, &o->slots[i]));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].p->grad != NULL) DT__TRY(make_state(o, &o->slots[i]));
+    }
+    return DT_OK;
+}
+
+static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr)
+{
+    int64_t *step = dt_data_mut(s->step);
+    const dt__update u = { .p = s->p, .g = s->p->grad, .state = s->state,
+                           .lr = lr * s->lr_factor, .weight_decay = s->weight_decay,
+                           .step = *step + 1 };
+    o->rule->apply(t, &o->options, &u);
+    if (t->status != DT_OK) return;
+    ++*step;
+    if (s->p->project != NULL) s->p->project(s->p);
+}
+
+dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr)
+{
+    if (t->status != DT_OK) return t->status;
+    if (!(lr >= 0.0) || !isfinite(lr)) {
+        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->rule->name, lr);
+    }
+    const dt_status s = prepare(o);
+    if (s != DT_OK) return dt__tape_adopt(t, s);
+    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
+        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr);
+    }
+    if (t->status == DT_OK) o->updates++;
+    return t->status;
+}

@@ -1,0 +1,87 @@
+/* The update rules; each is one fused in-place op, whose formula stands in ops.h.
+ *     sgd       [Polyak 1964; Nesterov 1983, in the form of Sutskever et al. 2013]
+ *     adam      [Kingma and Ba 2015, algorithm 1]      decay joins the gradient
+ *     adamw     [Loshchilov and Hutter 2019, algorithm 2]      decay shrinks the parameter */
+#include "optim/rules.h"
+
+#include <math.h>
+
+static bool below_one(double v) { return v >= 0.0 && v < 1.0; }
+
+/* ---- sgd ------------------------------------------------------------------------------------ */
+
+static int sgd_states(const dt_optimizer_options *o) { return o->momentum > 0.0 ? 1 : 0; }
+
+static dt_status sgd_check(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    if (!below_one(o->momentum) || !(o->dampening >= 0.0 && o->dampening <= 1.0)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "sgd: momentum %g must be in 0...1 without 1, dampening %g in 0...1",
+                       o->momentum, o->dampening);
+    }
+    if (o->nesterov && (!(o->momentum > 0.0) || o->dampening > 0.0)) {
+        return dt_fail(ctx, DT_ERR_ARG, "sgd: nesterov wants a momentum and no dampening");
+    }
+    return DT_OK;
+}
+
+static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+{
+    const dt_sgd_step_options step = {
+        .lr = u->lr, .momentum = o->momentum, .dampening = o->dampening,
+        .weight_decay = u->weight_decay, .nesterov = o->nesterov, .step = u->step,
+    };
+    dt_sgd_step_(t, u->p, u->g, u->state[0], &step);
+}
+
+/* ---- adam and adamw ---------------------------------------------------------------------------- */
+
+static int adam_states(const dt_optimizer_options *o)
+{
+    (void)o;
+    return 2;
+}
+
+static dt_status adam_check(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    if (below_one(o->beta1) && below_one(o->beta2) && o->eps >= 0.0 && isfinite(o->eps)) {
+        return DT_OK;
+    }
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "adam: beta1 %g and beta2 %g must be in 0...1 without 1, eps %g at least 0",
+                   o->beta1, o->beta2, o->eps);
+}
+
+static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__update *u)
+{
+    return (dt_adam_step_options){ .lr = u->lr, .beta1 = o->beta1, .beta2 = o->beta2,
+                                   .eps = o->eps, .weight_decay = u->weight_decay,
+                                   .step = u->step };
+}
+
+static void adam_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+{
+    const dt_adam_step_options step = adam_step(o, u);
+    dt_adam_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
+}
+
+static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+{
+    const dt_adam_step_options step = adam_step(o, u);
+    dt_adamw_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define MOMENTS { "exp_avg", "exp_avg_sq" }
+
+static const dt__rule rules[] = {
+    [DT_SGD] = { "sgd", { "momentum" }, sgd_states, sgd_check, sgd_apply },
+    [DT_ADAM] = { "adam", MOMENTS, adam_states, adam_check, adam_apply },
+    [DT_ADAMW] = { "adamw", MOMENTS, adam_states, adam_check, adamw_apply },
+};
+
+const dt__rule *dt__rule_at(int name)
+{
+    return name >= 0 && name < DT__COUNT_OF(rules) ? &rules[name] : NULL;
+}
