@@ -87,8 +87,8 @@ static void check(const product *p)
             }
             const double bound = j < g->n ? 2 * (double)(g->k + 1) * unit * size : 0;
             const double got = get(p->dtype, p->c, i * g->ldc + j);
-            ck_assert_msg(fabs(got - want) <= bound, "c[%lld,%lld] = %g, not %g", (long long)i,
-                          (long long)j, got, want);
+            TEST_EACH(fabs(got - want) <= bound, "c[%lld,%lld] = %g, not %g", (long long)i,
+                      (long long)j, got, want);
         }
     }
 }
@@ -189,12 +189,13 @@ START_TEST(the_grid_covers_the_product)
             for (int64_t k = 1; k < 3000; k *= 7) {
                 const dt__gemm_grid g = dt__gemm_grid_of(m, n, k);
                 const int64_t down = dt__ceil_div(m, g.rows);
-                ck_assert_int_eq(g.tiles, down * g.across);
-                ck_assert_int_eq(g.across, dt__ceil_div(n, g.columns));
-                ck_assert(g.tiles >= 1 && g.tiles <= 8);
-                ck_assert(down == 1 || g.rows % 64 == 0);
-                ck_assert(g.across == 1 || g.columns % 64 == 0);
-                if (2 * m * n * k < 4000000) ck_assert_int_eq(g.tiles, 1);
+                const bool one = 2 * m * n * k < 4000000;
+                TEST_EACH(
+                    g.tiles == down * g.across && g.across == dt__ceil_div(n, g.columns) &&
+                        g.tiles >= 1 && g.tiles <= (one ? 1 : 8) &&
+                        (down == 1 || g.rows % 64 == 0) && (g.across == 1 || g.columns % 64 == 0),
+                    "%lld x %lld x %lld: %lld tiles of %lld x %lld", (long long)m, (long long)n,
+                    (long long)k, (long long)g.tiles, (long long)g.rows, (long long)g.columns);
             }
         }
     }
@@ -212,7 +213,7 @@ START_TEST(copies_any_strides)
     kernels->copy(&c);
     for (int i = 0; i < C * A * B; i++) {
         const int b = i % B, a = i / B % A, k = i / (A * B);
-        ck_assert(y[i] == x[(a * B + b) * C + k]);
+        TEST_EACH(y[i] == x[(a * B + b) * C + k], "element %d", i);
     }
     dt__copy back = { 2, { 2, 3 }, x + 5, { 0, -1 }, y, { 3, 1 } }; /* broadcast, reversed */
     kernels->copy(&back);
@@ -241,7 +242,7 @@ START_TEST(fills_and_adds)
     kernels->fill(n, 0.1, x);
     kernels->fill(n, 2, y);
     kernels->add_into(n, x, y);
-    for (int64_t i = 0; i < n; i++) ck_assert(x[i] == 0.1 && y[i] == 2.1);
+    for (int64_t i = 0; i < n; i++) TEST_EACH(x[i] == 0.1 && y[i] == 2.1, "%lld", (long long)i);
     free(x);
     free(y);
     dt_ctx_free(ctx);

@@ -112,7 +112,7 @@ static float chain(const weight *w, int64_t n, const uint8_t *u, float acc)
             for (int64_t k = start; k < dt__min_i64(start + 32768, end); k++) {
                 sum += (u == NULL ? 1 : u[k]) * code(w, n, k);
             }
-            ck_assert(sum >= INT32_MIN && sum <= INT32_MAX);
+            TEST_EACH(sum >= INT32_MIN && sum <= INT32_MAX, "the sum is too large");
             acc = fmaf((float)sum, scale(w, n, g), acc);
         }
     }
@@ -153,8 +153,8 @@ static void check_product(dt_ctx *ctx, const weight *w, bool biased)
     for (int64_t m = 0; m < w->m; m++) {
         for (int64_t n = 0; n < w->layout.rows; n++) {
             const float want = want_y(w, m, n, biased), got = w->y[m * w->layout.rows + n];
-            ck_assert_msg(memcmp(&want, &got, sizeof got) == 0, "y[%lld,%lld] = %a, not %a",
-                          (long long)m, (long long)n, (double)got, (double)want);
+            TEST_EACH(memcmp(&want, &got, sizeof got) == 0, "y[%lld,%lld] = %a, not %a",
+                      (long long)m, (long long)n, (double)got, (double)want);
         }
     }
 }
@@ -269,8 +269,9 @@ START_TEST(unpacks_what_was_packed)
                                  malloc((size_t)blocks * sizeof(float)), l->groups };
         dt__panel_unpack(l, w.panels, &back);
         for (int64_t n = 0; n < l->rows; n++) {
-            ck_assert_mem_eq(back.codes + n * l->columns, w.matrix.codes + n * w.matrix.ld,
-                             (size_t)l->columns);
+            const int8_t *want = w.matrix.codes + n * w.matrix.ld;
+            TEST_EACH(memcmp(back.codes + n * l->columns, want, (size_t)l->columns) == 0,
+                      "row %lld of round %d", (long long)n, round);
         }
         ck_assert_mem_eq(back.scales, w.matrix.scales, (size_t)blocks * sizeof(float));
         free(back.codes);
@@ -298,7 +299,7 @@ START_TEST(bytes_lie_where_the_layout_says)
                                     (size_t)(lane / 16) * half + (size_t)(4 * (lane % 16) + i % 4);
                 const int got = bits == 4 ? (int8_t)(i < 4 ? *at << 4 : *at & 0xf0) / 16
                                           : (int8_t)at[i < 4 ? 0 : 64];
-                ck_assert_int_eq(got, code(&w, n, k));
+                TEST_EACH(got == code(&w, n, k), "code [%d,%d] is %d", n, k, got);
             }
         }
         discard(&w);
@@ -379,7 +380,7 @@ START_TEST(tiles_expand_to_the_image)
             const int64_t n = t.n0 + i / t.ldy, k = t.k0 + i % t.ldy, g = k / l->group;
             const int z = t.zero == NULL || k >= t.k1 ? 0 : zero[n * l->groups + g];
             const float want = k < t.k1 ? (float)(code(&w, n, k) - z) * scale(&w, n, g) : 77;
-            ck_assert(t.y[i] == want);
+            TEST_EACH(t.y[i] == want, "element %lld is %a", (long long)i, (double)t.y[i]);
         }
         free(t.y);
         free(zero);
@@ -402,7 +403,8 @@ START_TEST(long_groups_expand)
         t.ldy = t.k1 - t.k0;
         dt__kernels_of(ctx, DT_F32)->expand(&t);
         for (int64_t k = t.k0; k < t.k1; k++) {
-            ck_assert(y[k - t.k0] == (float)code(&w, 1, k) * scale(&w, 1, k / 40000));
+            const float want = (float)code(&w, 1, k) * scale(&w, 1, k / 40000);
+            TEST_EACH(y[k - t.k0] == want, "element %lld", (long long)k);
         }
     }
     free(y);

@@ -90,6 +90,13 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
     ck_assert_msg(test_near(a, b, absolute, relative), "%s = %.17g, %s = %.17g", #a, (double)(a),  \
                   #b, (double)(b))
 
+/* ck_assert_msg for the inside of loops: Check writes a note to a file for every assertion that
+ * holds, which costs more than most conditions. */
+#define TEST_EACH(condition, ...)                                                                  \
+    do {                                                                                           \
+        if (!(condition)) ck_abort_msg(__VA_ARGS__);                                               \
+    } while (0)
+
 /* A call that must give DT_OK; the message of `ctx` is shown where it does not. */
 #define TEST_OK(ctx, call)                                                                         \
     do {                                                                                           \
