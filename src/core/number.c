@@ -65,11 +65,26 @@ dt__number dt__parse_real(const char *text, double *out)
     return DT__NUMBER;
 }
 
+/* 1e-05 becomes 1e-5. */
+static void shorten_exponent(char *text)
+{
+    char *digits = strchr(text, 'e');
+    if (digits == NULL) return;
+    digits += 2;
+    const size_t zeros = strspn(digits, "0");
+    memmove(digits, digits + zeros, strlen(digits + zeros) + 1);
+}
+
 void dt__print_real(double value, char text[32])
 {
+    if (fabs(value) < 1e9 && value == floor(value)) {
+        snprintf(text, 32, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, 32, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }
     swap_point(text, *localeconv()->decimal_point, '.');
+    shorten_exponent(text);
 }

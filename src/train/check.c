@@ -140,8 +140,18 @@ static void refuse_operand(dt_recipe *r, const operand *o, const char *const nam
     }
 }
 
+/* Whether a key of the map at `path` was refused: what follows from it would be said twice. */
+static bool has_bad(const dt_recipe *r, const char *path)
+{
+    const dt__node *map = dt__node_at(r, path, NULL);
+    const dt__node *child = map == NULL ? NULL : map->first;
+    while (child != NULL && !child->bad) child = child->next;
+    return child != NULL;
+}
+
 static void check_operand(dt_recipe *r, const operand *o)
 {
+    if (has_bad(r, o->path) || has_bad(r, o->is_weight ? "qat.weight" : "qat.activation")) return;
     const dt_quant *q = &o->quant;
     const bool by_group = q->granularity == DT_PER_GROUP;
     const bool by_value = q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE;

@@ -79,7 +79,9 @@ const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes)
     if (copy == NULL) return "";
     for (size_t i = 0; i < keep; i++) {
         const unsigned char c = (unsigned char)text[i];
-        copy[i] = (char)(c < 0x20 || c == 0x7F ? '?' : c);
+        const bool is_c1 = c == 0xC2 && i + 1 < keep && (unsigned char)text[i + 1] < 0xA0;
+        copy[i] = (char)(c < 0x20 || c == 0x7F || is_c1 ? '?' : c);
+        if (is_c1) copy[++i] = '?';
     }
     if (keep < bytes) memcpy(copy + keep, "...", 3);
     return copy;
@@ -166,32 +168,36 @@ bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *co
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* The file's bytes, at most one more than the limit; the parser refuses what is longer. */
-static dt_status read_file(dt_recipe *r, const char **text, size_t *bytes)
+static dt_status parse_file(dt_recipe *r)
 {
     FILE *file = fopen(r->file, "rb");
     if (file == NULL) {
         return dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
     }
-    char *buffer = dt__recipe_alloc(r, DT__RECIPE_BYTES + 1);
-    dt_status status = DT_OK;
-    if (buffer != NULL) {
-        *bytes = fread(buffer, 1, DT__RECIPE_BYTES + 1, file);
+    dt_status status = DT_ERR_NOMEM;
+    const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses what is longer */
+    char *text = dt__alloc(r->ctx, most);
+    if (text != NULL) {
+        const size_t bytes = fread(text, 1, most, file);
+        status = DT_OK;
         if (ferror(file)) {
             status = dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
+        } else {
+            r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
         }
     }
+    dt__release(r->ctx, text);
     fclose(file);
-    *text = buffer;
     return status;
 }
 
 static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
 {
-    const char *text = source->text;
-    size_t bytes = source->bytes;
-    if (text == NULL) DT__TRY(read_file(r, &text, &bytes));
-    if (!r->out_of_memory) r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
+    if (source->text == NULL) {
+        DT__TRY(parse_file(r));
+    } else {
+        r->root = dt__yaml_parse(r, source->text, source->bytes, DT__FROM_FILE);
+    }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
     dt__recipe_fill(r);
