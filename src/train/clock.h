@@ -1,0 +1,14 @@
+/* Time that only goes forward, for speeds; it never reaches anything that must be repeatable. */
+#ifndef DT__TRAIN_CLOCK_H
+#define DT__TRAIN_CLOCK_H
+
+#include <time.h>
+
+static inline double dt__seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif
