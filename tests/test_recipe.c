@@ -268,15 +268,15 @@ START_TEST(the_shortest_recipe)
     const dt_recipe_options *o = dt_recipe_get(r);
     ck_assert(!o->qat.given && o->qat.n_rules == 0);
     ck_assert_int_eq(o->data.format, DT_DATA_DIGITS);
-    const dt_optimizer_options want = { .name = DT_ADAMW,
-                                        .lr = 1e-3,
-                                        .weight_decay = 0.01,
-                                        .beta1 = 0.9,
-                                        .beta2 = 0.999,
-                                        .eps = 1e-8 };
-    ck_assert_int_eq(o->train.optimizer.name, want.name);
-    ck_assert(o->train.optimizer.lr == want.lr && o->train.optimizer.eps == want.eps);
-    ck_assert(o->train.optimizer.beta2 == want.beta2);
+    const dt_optimizer_options want = dt_optimizer_defaults(), *got = &o->train.optimizer;
+    ck_assert(got->name == want.name && got->lr == want.lr && got->decay == want.decay);
+    ck_assert(got->weight_decay == want.weight_decay && got->momentum == want.momentum);
+    ck_assert(got->dampening == want.dampening && got->nesterov == want.nesterov);
+    ck_assert(got->beta1 == want.beta1 && got->beta2 == want.beta2 && got->eps == want.eps);
+    const dt_data_options data = dt_data_defaults();
+    ck_assert(o->data.mean == data.mean && o->data.deviation == data.deviation);
+    ck_assert(o->data.validation == data.validation && o->data.seed == data.seed);
+    ck_assert(o->data.train_count == data.train_count && o->data.test_count == data.test_count);
     dt_recipe_free(r);
     dt_ctx_free(ctx);
 }
@@ -451,6 +451,44 @@ START_TEST(the_page_is_up_to_date)
 }
 END_TEST
 
+/* ---- the tables ---------------------------------------------------------------------------- */
+
+static void check_table(const dt_key *keys, const char *path)
+{
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        char here[200];
+        snprintf(here, sizeof here, "%s.%s", path, k->name);
+        ck_assert_msg(strspn(k->name, "abcdefghijklmnopqrstuvwxyz_0123456789") == strlen(k->name),
+                      "%s: a name of small letters", here);
+        ck_assert_msg(k->text != NULL && *k->text != 0, "%s has no sentence", here);
+        ck_assert_msg(k->text[strlen(k->text) - 1] != '.', "%s: a full stop", here);
+        ck_assert_msg(strchr(k->text, '|') == NULL, "%s: a bar would end a table's cell", here);
+        ck_assert_msg((k->type == DT_KEY_CHOICE) == (k->choices != NULL), "%s: choices", here);
+        ck_assert_msg((k->type == DT_KEY_MAP || k->type == DT_KEY_LIST) == (k->keys != NULL),
+                      "%s: keys", here);
+        ck_assert_msg(k->least <= k->most, "%s: an empty range", here);
+        for (const dt_key *twin = keys; twin != k; twin++) {
+            ck_assert_msg(strcmp(twin->name, k->name) != 0, "%s stands twice", here);
+        }
+        if (k->keys != NULL) check_table(k->keys, here);
+    }
+}
+
+START_TEST(tables_are_complete)
+{
+    check_table(dt_recipe_keys, "");
+    const dt_family *family;
+    for (int i = 0; (family = dt_family_at(i)) != NULL; i++) {
+        check_table(family->keys, family->name);
+        for (const dt_key *k = family->keys; k->name != NULL; k++) {
+            for (const dt_key *m = dt_model_keys; m->name != NULL; m++) {
+                ck_assert_str_ne(k->name, m->name);
+            }
+        }
+    }
+}
+END_TEST
+
 /* ---- damage ------------------------------------------------------------------------------- */
 
 static void read_any(dt_ctx *ctx, const char *bytes, size_t n)
@@ -576,6 +614,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, what_is_shown_reads_back);
     tcase_add_test(values, sinks_may_fail);
     tcase_add_test(values, the_schema_is_json);
+    tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 4);
     suite_add_tcase(suite, values);
