@@ -592,6 +592,25 @@ START_TEST(values_convert)
 }
 END_TEST
 
+/* No element, so no bytes; but its strides would be beyond 64 bits. */
+START_TEST(empty_tensors_may_be_too_large)
+{
+    char folder[TEST_PATH], path[TEST_PATH], header[256];
+    test_folder(folder);
+    test_join(path, folder, "file.safetensors");
+    write_parts(path, header, spell(header, ONE("F32", "[0,4294967296,4294967296]", "[0,0]")), 0);
+    dt_ctx *ctx = make_context();
+    dt_file *file;
+    dt_tensor *x;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    ck_assert_int_eq(dt_file_at(file, 0)->count, 0);
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "'a' is empty", dt_file_load(file, "a", DT_F32, &x));
+    ck_assert_ptr_null(x);
+    dt_file_close(file);
+    free_context(ctx);
+}
+END_TEST
+
 /* ---- what the system refuses, what the context refuses -----------------------------------------
  */
 
@@ -724,6 +743,7 @@ Suite *test_safetensors_suite(void)
     tcase_add_test(c, every_change_of_a_byte);
     tcase_add_test(c, every_pair_of_dtypes);
     tcase_add_test(c, values_convert);
+    tcase_add_test(c, empty_tensors_may_be_too_large);
     tcase_add_test(c, files_that_cannot_be_read);
     tcase_add_test(c, files_of_other_versions);
     tcase_add_test(c, order_of_frees);

@@ -59,8 +59,9 @@ DT_API const char *dt_file_meta(const dt_file *file, const char *key);
  *     F32 from F32, F16, BF16 (exact) and F64 (nearest);  F64 from F64, F32, F16, BF16;
  *     U8, I8, I32, I64 from themselves and from integers whose every value they hold;
  *     BOOL from BOOL.
- * Errors: ARG (no such tensor), DTYPE (any other pair), UNSUPPORTED (rank above DT_MAX_RANK),
- * NUMERIC (an F64 beyond the range of f32), FORMAT (a BOOL that is neither 0 nor 1), NOMEM. */
+ * Errors: ARG (no such tensor), DTYPE (any other pair), UNSUPPORTED (rank above DT_MAX_RANK, empty
+ * but with dimensions that are too large), NUMERIC (an F64 beyond the range of f32), FORMAT (a BOOL
+ * that is neither 0 nor 1), NOMEM. */
 DT_API dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype,
                               dt_tensor **out);
 

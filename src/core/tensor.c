@@ -62,13 +62,25 @@ void dt__storage_release(dt__storage *s)
 
 /* ---- handles ------------------------------------------------------------------------------ */
 
+/* Wraps around for a shape that dt__handle_create refuses. */
 void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
 {
-    int64_t step = 1;
+    uint64_t step = 1;
     for (int i = rank - 1; i >= 0; i--) {
-        strides[i] = step;
-        step *= dims[i] > 0 ? dims[i] : 1;
+        strides[i] = (int64_t)step;
+        step *= dims[i] > 0 ? (uint64_t)dims[i] : 1;
     }
+}
+
+/* Whether count, strides and bytes can be told. A zero among the dims makes the count 0, but strides
+ * are products of the others. */
+static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *count)
+{
+    int64_t filled[DT_MAX_RANK] = { 0 }, most;
+    size_t bytes;
+    for (int i = 0; i < rank; i++) filled[i] = dims[i] == 0 ? 1 : dims[i];
+    return dt__product(rank, dims, count) && dt__product(rank, filled, &most) &&
+           dt__dtype_bytes(dtype, most, &bytes) && bytes <= SIZE_MAX / 4;
 }
 
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b)
@@ -97,10 +109,8 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
         return dt_fail(ctx, DT_ERR_ARG, "tensor: rank %d is outside 0...%d", rank, DT_MAX_RANK);
     }
     int64_t count;
-    size_t bytes;
     char text[128];
-    if (!dt__product(rank, dims, &count) || !dt__dtype_bytes(dtype, count, &bytes) ||
-        bytes > SIZE_MAX / 4) {
+    if (!shape_fits(dtype, rank, dims, &count)) {
         return dt_fail(ctx, DT_ERR_ARG, "tensor: shape %s is negative or too large",
                        dt__dims_text(rank, dims, text, sizeof text));
     }

@@ -123,8 +123,13 @@ dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt
                        text, e->rank, DT_MAX_RANK);
     }
     dt_tensor *x;
-    DT__TRY(dt__tensor_create_raw(file->ctx, dtype, e->rank, e->dims, &x));
-    const dt_status status = fill(file, e, p, x);
+    dt_status status = dt__tensor_create_raw(file->ctx, dtype, e->rank, e->dims, &x);
+    if (status == DT_ERR_ARG) {
+        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: tensor '%s' is empty, but its other dimensions are too large",
+                       file->path, text);
+    }
+    if (status == DT_OK) status = fill(file, e, p, x);
     if (status != DT_OK) {
         dt_tensor_free(x);
         return status;
