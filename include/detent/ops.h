@@ -72,6 +72,7 @@ struct dt_op {
     const char *in_name[DT_MAX_IN];
     const char *out_name[DT_MAX_OUT];
     dt_role role[DT_MAX_IN];
+    bool random;                /* draws from the tape's streams */
     bool strided;               /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
     dt_saves saves;             /* after forward */

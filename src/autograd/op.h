@@ -21,6 +21,8 @@ dt_status dt__result_view(dt_call *c, int i, int rank, const int64_t *dims, cons
                           int64_t offset);
 /* dims of a and b broadcast from the right; SHAPE where they do not fit. */
 dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims);
+/* The same of all but the last `skip` dimensions, which stay unset. */
+dt_status dt__broadcast_batch(const dt_call *c, int a, int b, int skip, int64_t *dims);
 /* Operand i broadcasts to the dims of operand `to`. */
 dt_status dt__want_broadcast(const dt_call *c, int i, int to);
 /* Refusals that many rules share. Each returns DT_OK where all is well. */

@@ -93,20 +93,26 @@ dt_status dt__result_view(dt_call *c, int i, int rank, const int64_t *dims, cons
     return DT_OK;
 }
 
-dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims)
+dt_status dt__broadcast_batch(const dt_call *c, int a, int b, int skip, int64_t *dims)
 {
     const dt_tensor *x = c->in[a], *y = c->in[b];
-    *rank = x->rank > y->rank ? x->rank : y->rank;
-    for (int i = 1; i <= *rank; i++) {
+    const int rank = x->rank > y->rank ? x->rank : y->rank;
+    for (int i = skip + 1; i <= rank; i++) {
         const int64_t p = i <= x->rank ? x->dims[x->rank - i] : 1;
         const int64_t q = i <= y->rank ? y->dims[y->rank - i] : 1;
         if (p != q && p != 1 && q != 1) {
             return dt_refuse(c, DT_ERR_SHAPE, "extents %lld and %lld do not broadcast",
                              (long long)p, (long long)q);
         }
-        dims[*rank - i] = p == 1 ? q : p;
+        dims[rank - i] = p == 1 ? q : p;
     }
     return DT_OK;
+}
+
+dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims)
+{
+    *rank = c->in[a]->rank > c->in[b]->rank ? c->in[a]->rank : c->in[b]->rank;
+    return dt__broadcast_batch(c, a, b, 0, dims);
 }
 
 dt_status dt__want_broadcast(const dt_call *c, int i, int to)

@@ -1,0 +1,145 @@
+/* Products of matrices, batch by batch.      y = a b      da = dy b^T, db = a^T dy, summed over the
+ * batch dimensions that were stretched */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+#include <string.h>
+
+static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
+
+/* The batch dimensions of y, and how far each operand moves along them, in matrices. */
+typedef struct batch {
+    int rank;
+    int64_t dims[DT_MAX_RANK], count;
+    int64_t step[3][DT_MAX_RANK]; /* a, b, y; 0 where it is stretched */
+} batch;
+
+static batch batch_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
+{
+    const dt_tensor *x[3] = { a, b, y };
+    batch out = { .rank = y->rank - 2, .count = 1 };
+    for (int d = 0; d < out.rank; d++) {
+        out.dims[d] = y->dims[d];
+        out.count *= y->dims[d];
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t step = 1;
+        for (int d = out.rank - 1; d >= 0; d--) {
+            const int at = d - (y->rank - x[i]->rank);
+            if (at < 0 || x[i]->dims[at] == 1) continue;
+            out.step[i][d] = step;
+            step *= x[i]->dims[at];
+        }
+    }
+    return out;
+}
+
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, 2, 2));
+    for (int i = 0; i < 2; i++) {
+        DT__TRY(dt__want_float(c, i));
+        DT__TRY(dt__want_rank(c, i, 2, DT_MAX_RANK));
+    }
+    const dt_tensor *a = c->in[0], *b = c->in[1];
+    if (extent(a, 1) != extent(b, 2)) {
+        return dt_refuse(c, DT_ERR_SHAPE, "a has %lld columns, b has %lld rows",
+                         (long long)extent(a, 1), (long long)extent(b, 2));
+    }
+    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    int64_t dims[DT_MAX_RANK];
+    DT__TRY(dt__broadcast_batch(c, 0, 1, 2, dims));
+    dims[rank - 2] = extent(a, 2);
+    dims[rank - 1] = extent(b, 1);
+    return dt_result(c, 0, a->dtype, rank, dims);
+}
+
+/* c = op(a) op(b) for all matrices; where the target is stretched, matrices add up in order. */
+static void products(const dt_call *c, const batch *all, dt__gemm g, const int which[3])
+{
+    const int64_t size = (int64_t)dt_dtype_size(c->out[0]->dtype);
+    const int64_t bytes[3] = { g.m * g.k * size, g.k * g.n * size, g.m * g.n * size };
+    const char *a = g.a, *b = g.b;
+    char *target = g.c;
+    for (int64_t i = 0; i < all->count; i++) {
+        int64_t at[3], rest = i;
+        bool first = true;
+        memset(at, 0, sizeof at);
+        for (int d = all->rank - 1; d >= 0; d--) {
+            const int64_t index = rest % all->dims[d];
+            rest /= all->dims[d];
+            for (int j = 0; j < 3; j++) at[j] += index * all->step[which[j]][d];
+            if (all->step[which[2]][d] == 0 && index > 0) first = false;
+        }
+        g.a = a + at[0] * bytes[0];
+        g.b = b + at[1] * bytes[1];
+        g.c = target + at[2] * bytes[2];
+        g.accumulate = !first;
+        c->kernels->gemm(&g);
+    }
+}
+
+static void forward(const dt_call *c)
+{
+    const dt_tensor *a = c->arg[0], *b = c->arg[1];
+    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
+    const batch all = batch_of(a, b, c->y);
+    products(c, &all,
+             (dt__gemm){ .m = m, .n = n, .k = k, .a = dt__data(a), .lda = k, .b = dt__data(b),
+                         .ldb = n, .c = dt__data_mut(c->y), .ldc = n },
+             (const int[]){ 0, 1, 2 });
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt_tensor *a = c->arg[0], *b = c->arg[1];
+    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
+    const batch all = batch_of(a, b, dy);
+    for (int i = 0; i < 2 && all.count == 0; i++) {
+        if (dx[i] != NULL) c->kernels->fill(dx[i]->count, 0, dt__data_mut(dx[i]));
+    }
+    if (dx[0] != NULL) {
+        products(c, &all,
+                 (dt__gemm){ .trans_b = true, .m = m, .n = k, .k = n, .a = dt__data(dy), .lda = n,
+                             .b = dt__data(b), .ldb = n, .c = dt__data_mut(dx[0]), .ldc = k },
+                 (const int[]){ 2, 1, 0 });
+    }
+    if (dx[1] != NULL) {
+        products(c, &all,
+                 (dt__gemm){ .trans_a = true, .m = k, .n = n, .k = m, .a = dt__data(a), .lda = k,
+                             .b = dt__data(dy), .ldb = n, .c = dt__data_mut(dx[1]), .ldc = n },
+                 (const int[]){ 0, 2, 1 });
+    }
+}
+
+const dt_op dt__op_matmul = {
+    .name = "matmul", .text = "y = a b of matrices; batch dimensions broadcast",
+    .in_name = { "a", "b" }, .out_name = { "y" },
+    .saves = { .arg = { DT_VALUE, DT_VALUE } },
+    .shape = shape, .forward = forward, .backward = backward,
+};
+
+dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b)
+{
+    return dt__apply(t, &dt__op_matmul, DT__CALL(a, b));
+}
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
+                        { { 2, 1 }, .given = true, .values = { 5, -1 } } },
+      .n_y = 2, .y = { 3, 11 } },
+    { "odd", .in = { { { 7, 13 } }, { { 13, 5 } } } },
+    { "batches", .in = { { { 2, 3, 4 } }, { { 2, 4, 5 } } } },
+    { "stretched", .in = { { { 2, 1, 3, 4 } }, { { 5, 4, 2 } } } },
+    { "one for all", .in = { { { 3, 4 } }, { { 2, 3, 4, 2 } } } },
+    { "large", .in = { { { 150, 130 } }, { { 130, 170 } } }, .rough = true },
+    { "inner 0", .in = { { { 2, 0 }, 2 }, { { 0, 3 } } } },
+    { "no batches", .in = { { { 0, 2, 3 } }, { { 3, 4 } } } },
+    { "inner", .in = { { { 2, 3 } }, { { 4, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "a has 3 columns, b has 4 rows" },
+    { "batch", .in = { { { 2, 2, 3 } }, { { 3, 3, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "broadcast" },
+    { "rank", .in = { { { 3 } }, { { 3, 2 } } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },
+    { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 }, { { 3, 2 } } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(matmul, cases)
