@@ -230,10 +230,7 @@ static dt_status save_all(dt_call *c, dt__record *r)
             r->pull[i] = NULL;
         }
     }
-    for (int i = 0; i < c->n_out; i++) {
-        dt__retain(c->out[i]); /* the tape's reference stays with r->result */
-        DT__TRY(save(c, &c->out[i], saves->out[i] == DT_VALUE));
-    }
+    for (int i = 0; i < c->n_out; i++) DT__TRY(save(c, &c->out[i], saves->out[i] == DT_VALUE));
     return DT_OK;
 }
 
@@ -273,6 +270,7 @@ static dt_status record(dt_call *c, dt__codes **pull)
     memcpy(r->pull, pull, sizeof r->pull);
     memcpy(r->result, c->out, sizeof r->result);
     for (int i = 0; i < c->n_in; i++) dt__retain(c->in[i]);
+    for (int i = 0; i < c->n_out; i++) dt__retain(c->out[i]); /* the tape keeps r->result */
     c->scratch = NULL;
     const dt_status saved = save_all(c, r);
     r->call = *c;

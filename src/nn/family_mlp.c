@@ -57,10 +57,8 @@ static dt_status add(dt_module *m, const char *name, dt_status made, dt_module *
 
 static dt_status norm_create(dt_ctx *ctx, const dt_mlp_options *o, int64_t width, dt_module **out)
 {
-    (void)o;
-    (void)width;
-    *out = NULL;
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "mlp: norms are not built yet");
+    if (o->norm == NORM_LAYER) return dt_layer_norm_create(ctx, width, o->eps, out);
+    return dt_batch_norm1d_create(ctx, width, o->momentum, o->eps, out);
 }
 
 static dt_status build_hidden(dt_module *m, const dt_mlp_options *o)
@@ -97,7 +95,7 @@ static dt_status build(dt_module *m, const dt_mlp_options *o)
     made = dt_activation_create(ctx, dt_activation_names[o->activation], &part);
     DT__TRY(add(m, "activation", made, part, &s->activation));
     if (o->dropout > 0.0) {
-        made = dt_fail(ctx, DT_ERR_UNSUPPORTED, "mlp: dropout is not built yet");
+        made = dt_dropout_create(ctx, o->dropout, &part);
         DT__TRY(add(m, "dropout", made, part, &s->dropout));
     }
     made = dt_linear_create(ctx, last[-1], last[0], true, &part);

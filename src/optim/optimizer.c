@@ -76,6 +76,19 @@ static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
     return NULL;
 }
 
+/* What a first step needs. It is made with the slot where a gradient is to be expected, so that a
+ * step does not take blocks of the pool that the next forward pass counts on. */
+static dt_status make_state(const dt_optimizer *o, slot *s)
+{
+    const int states = o->rule->states(&o->options);
+    for (int k = 0; k < states; k++) {
+        if (s->state[k] != NULL) continue;
+        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
+    }
+    if (s->step != NULL) return DT_OK;
+    return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
+}
+
 static dt_status follow(dt_optimizer *o)
 {
     if (o->seen == dt__module_changes(o->m)) return DT_OK;
@@ -96,6 +109,9 @@ static dt_status follow(dt_optimizer *o)
     dt__release(o->ctx, o->slots);
     o->slots = slots;
     o->n = n;
+    for (int64_t i = 0; i < n; i++) {
+        if (slots[i].p->requires_grad) DT__TRY(make_state(o, &slots[i]));
+    }
     o->seen = dt__module_changes(o->m);
     return DT_OK;
 }
@@ -190,17 +206,6 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
-
-static dt_status make_state(const dt_optimizer *o, slot *s)
-{
-    const int states = o->rule->states(&o->options);
-    for (int k = 0; k < states; k++) {
-        if (s->state[k] != NULL) continue;
-        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
-    }
-    if (s->step != NULL) return DT_OK;
-    return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
-}
 
 dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
 {

@@ -1,0 +1,26 @@
+/* Dropout.      y = x / (1 - p) with probability 1 - p, else 0, in training; y = x in evaluation. */
+#include "nn/module.h"
+
+typedef struct dropout {
+    double p;
+} dropout;
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const dropout *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_is_training(m) && s->p > 0.0 ? dt_dropout(t, in[0], s->p) : in[0];
+}
+
+const dt_module_type dt__nn_dropout = { .name = "dropout", .forward = forward };
+
+dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(dt__want_share(ctx, "dropout", "p", p));
+    DT__TRY(dt_module_create(ctx, &dt__nn_dropout, sizeof(dropout), out));
+    ((dropout *)dt_module_state(*out))->p = p;
+    return DT_OK;
+}

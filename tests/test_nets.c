@@ -1,0 +1,301 @@
+/* Whole networks against reference values: outputs, loss, every gradient, running statistics, and the
+ * weights after five steps of each optimizer, in f64 and f32 (golden/nets says how they were made). */
+#include "testing.h"
+
+#include "nn/module.h"
+
+#include <detent/io.h>
+#include <detent/nn.h>
+#include <detent/ops.h>
+#include <detent/optim.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Relative to a tensor's largest value. */
+typedef struct tolerance {
+    double value, gradient, sgd, adam;
+} tolerance;
+
+static const tolerance exact = { 1e-10, 1e-10, 1e-10, 1e-10 };
+static const tolerance single = { 1e-5, 1e-4, 1e-5, 1e-3 };
+
+typedef struct net {
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_file *file;
+    dt_dtype dtype;
+    const tolerance *tol;
+    dt_module *m;
+    dt_tensor *x, *labels;
+} net;
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static const char *meta(const net *n, const char *run, const char *key)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", run, key);
+    const char *text = dt_file_meta(n->file, name);
+    ck_assert_msg(text != NULL, "no metadata %s", name);
+    return text;
+}
+
+static double number(const net *n, const char *run, const char *key)
+{
+    return strtod(meta(n, run, key), NULL);
+}
+
+static dt_ints ints(const char *text)
+{
+    dt_ints list = { 0 };
+    while (*text != '\0') {
+        char *end;
+        list.v[list.n++] = strtoll(text, &end, 10);
+        text = *end == ',' ? end + 1 : end;
+    }
+    return list;
+}
+
+static dt_tensor *load(const net *n, const char *name, dt_dtype dtype)
+{
+    dt_tensor *x;
+    TEST_OK(n->ctx, dt_file_load(n->file, name, dtype, &x));
+    return x;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------ */
+
+static double at(const dt_tensor *x, int64_t i)
+{
+    return dt_dtype_of(x) == DT_F32 ? (double)((const float *)dt_data(x))[i]
+                                    : ((const double *)dt_data(x))[i];
+}
+
+static void compare(const net *n, const dt_tensor *got, const char *name, double relative)
+{
+    ck_assert_msg(got != NULL, "%s: nothing to compare (%s)", name, dt_error(n->ctx));
+    dt_tensor *want = load(n, name, DT_F64);
+    ck_assert_msg(dt_count(got) == dt_count(want), "%s: %lld elements, %lld wanted", name,
+                  (long long)dt_count(got), (long long)dt_count(want));
+    double largest = 0.0;
+    for (int64_t i = 0; i < dt_count(want); i++) largest = fmax(largest, fabs(at(want, i)));
+    for (int64_t i = 0; i < dt_count(want); i++) {
+        const double a = at(got, i), b = at(want, i);
+        ck_assert_msg(fabs(a - b) <= relative * largest, "%s[%lld] = %.17g, %.17g wanted", name,
+                      (long long)i, a, b);
+    }
+    dt_tensor_free(want);
+}
+
+static void compare_number(double got, const net *n, const char *run, const char *what, int i,
+                           double relative)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", run, what);
+    dt_tensor *want = load(n, name, DT_F64);
+    const double b = at(want, i);
+    ck_assert_msg(fabs(got - b) <= relative * fabs(b), "%s[%d] = %.17g, %.17g wanted", name, i, got,
+                  b);
+    dt_tensor_free(want);
+}
+
+typedef struct comparison {
+    const net *n;
+    const char *weights, *buffers; /* prefixes; NULL: left out */
+    bool gradients;
+    double relative;
+} comparison;
+
+static dt_status compare_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    const comparison *c = user;
+    const char *prefix = member == DT_PARAM ? c->weights : c->buffers;
+    if (prefix == NULL) return DT_OK;
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s", prefix, path);
+    compare(c->n, c->gradients ? dt_grad(x) : x, name, c->relative);
+    return DT_OK;
+}
+
+static void compare_all(const net *n, const char *weights, const char *buffers, bool gradients,
+                        double relative)
+{
+    comparison c = { n, weights, buffers, gradients, relative };
+    dt_module_visit(n->m, compare_entry, &c);
+}
+
+/* ---- a network ------------------------------------------------------------------------------ */
+
+typedef struct state {
+    const net *n;
+    dt_named entry[32];
+    char name[32][128];
+    int64_t count;
+} state;
+
+static dt_status read_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    state *s = user;
+    (void)x;
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s", member == DT_PARAM ? "w0" : "buf0", path);
+    snprintf(s->name[s->count], sizeof s->name[0], "%s", path);
+    s->entry[s->count] = (dt_named){ s->name[s->count], load(s->n, name, s->n->dtype) };
+    s->count++;
+    return DT_OK;
+}
+
+/* Weights and statistics as they were at first. */
+static void restart(const net *n)
+{
+    state s = { .n = n };
+    dt_module_visit(n->m, read_entry, &s);
+    TEST_OK(n->ctx, dt_module_load(n->m, s.entry, s.count));
+    for (int64_t i = 0; i < s.count; i++) dt_tensor_free(s.entry[i].x);
+    dt_zero_grad(n->m);
+    dt_train(n->m, true);
+}
+
+static bool open_net(net *n, dt_dtype dtype)
+{
+    char path[TEST_PATH];
+    if (!test_golden(path, "nets/mlp.safetensors")) return false;
+    *n = (net){ .dtype = dtype, .tol = dtype == DT_F64 ? &exact : &single };
+    ck_assert_int_eq(dt_ctx_create(&n->ctx, NULL), DT_OK);
+    TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
+    TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
+    const dt_mlp_options options = {
+        .sizes = ints(meta(n, "model", "sizes")), .norm = 1, .eps = 1e-5,
+        .momentum = number(n, "model", "momentum"),
+    };
+    TEST_OK(n->ctx, dt_mlp_create(n->ctx, &options, &n->m));
+    TEST_OK(n->ctx, dt__module_to(n->m, dtype));
+    n->x = load(n, "batch.x", dtype);
+    n->labels = load(n, "batch.labels", DT_I32);
+    restart(n);
+    return true;
+}
+
+static void close_net(net *n)
+{
+    dt_tensor_free(n->x);
+    dt_tensor_free(n->labels);
+    dt_module_free(n->m);
+    dt_file_close(n->file);
+    dt_tape_free(n->t);
+    dt_ctx_free(n->ctx);
+}
+
+/* ---- the first pass --------------------------------------------------------------------------- */
+
+static void first_pass(dt_dtype dtype)
+{
+    net n;
+    if (!open_net(&n, dtype)) return;
+    dt_tensor *logits = dt_forward(n.t, n.m, n.x);
+    dt_tensor *loss = dt_cross_entropy(n.t, logits, n.labels, NULL);
+    compare(&n, logits, "out.logits", n.tol->value);
+    compare(&n, loss, "loss", n.tol->value);
+    compare_all(&n, NULL, "buf1", false, n.tol->value);
+    TEST_OK(n.ctx, dt_backward(n.t, loss, NULL));
+    compare_all(&n, "grad", NULL, true, n.tol->gradient);
+    dt_tape_reset(n.t);
+    restart(&n);
+    dt_train(n.m, false);
+    compare(&n, dt_forward(n.t, n.m, n.x), "eval0.logits", n.tol->value);
+    compare_all(&n, "w0", "buf0", false, 0.0); /* evaluation changes nothing */
+    close_net(&n);
+}
+
+START_TEST(first_pass_f64) { first_pass(DT_F64); }
+END_TEST
+
+START_TEST(first_pass_f32) { first_pass(DT_F32); }
+END_TEST
+
+/* ---- five steps ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int rule;
+} runs[] = {
+    { "sgd_momentum", DT_SGD }, { "sgd_nesterov", DT_SGD }, { "adam", DT_ADAM },
+    { "adamw", DT_ADAMW },
+};
+
+static dt_optimizer_options options_of(const net *n, const char *run, int rule)
+{
+    dt_optimizer_options o = { .name = rule, .lr = number(n, run, "lr"),
+                               .weight_decay = number(n, run, "weight_decay") };
+    o.decay = strcmp(meta(n, run, "decay"), "all") == 0 ? DT_DECAY_ALL : DT_DECAY_MATRICES;
+    if (rule == DT_SGD) {
+        o.momentum = number(n, run, "momentum");
+        o.nesterov = strcmp(meta(n, run, "nesterov"), "true") == 0;
+    } else {
+        o.beta1 = number(n, run, "beta1");
+        o.beta2 = number(n, run, "beta2");
+        o.eps = number(n, run, "eps");
+    }
+    return o;
+}
+
+static void one_step(const net *n, dt_optimizer *o, const char *run, double relative)
+{
+    const dt_schedule schedule = {
+        .name = DT_COSINE, .warmup_steps = (int64_t)number(n, run, "warmup"),
+        .total_steps = (int64_t)number(n, run, "total"), .floor = number(n, run, "floor"),
+    };
+    const int64_t update = dt_optimizer_updates(o);
+    dt_tape_reset(n->t);
+    dt_zero_grad(n->m);
+    dt_tensor *loss = dt_cross_entropy(n->t, dt_forward(n->t, n->m, n->x), n->labels, NULL);
+    ck_assert_ptr_nonnull(loss);
+    compare_number(dt_item(loss), n, run, "loss", (int)update, relative);
+    TEST_OK(n->ctx, dt_backward(n->t, loss, NULL));
+    double norm;
+    TEST_OK(n->ctx, dt_clip_grad_norm(n->m, n->t, number(n, run, "clip"), &norm));
+    compare_number(norm, n, run, "norm", (int)update, relative * 10);
+    const double rate = dt_schedule_rate(&schedule, number(n, run, "lr"), update);
+    compare_number(rate, n, run, "lr", (int)update, 1e-14);
+    TEST_OK(n->ctx, dt_optimizer_step(o, n->t, rate));
+}
+
+static void five_steps(dt_dtype dtype, const char *run, int rule)
+{
+    net n;
+    if (!open_net(&n, dtype)) return;
+    const dt_optimizer_options options = options_of(&n, run, rule);
+    const double relative = rule == DT_SGD ? n.tol->sgd : n.tol->adam;
+    dt_optimizer *o;
+    TEST_OK(n.ctx, dt_optimizer_create(n.m, &options, &o));
+    for (int i = 0; i < 5; i++) one_step(&n, o, run, relative);
+    char weights[64], buffers[64], eval[64];
+    snprintf(weights, sizeof weights, "%s.w", run);
+    snprintf(buffers, sizeof buffers, "%s.buf", run);
+    snprintf(eval, sizeof eval, "%s.eval", run);
+    compare_all(&n, weights, buffers, false, relative);
+    dt_tape_reset(n.t);
+    dt_train(n.m, false);
+    compare(&n, dt_forward(n.t, n.m, n.x), eval, relative);
+    dt_optimizer_free(o);
+    close_net(&n);
+}
+
+START_TEST(five_steps_f64) { five_steps(DT_F64, runs[_i].name, runs[_i].rule); }
+END_TEST
+
+START_TEST(five_steps_f32) { five_steps(DT_F32, runs[_i].name, runs[_i].rule); }
+END_TEST
+
+Suite *test_nets_suite(void)
+{
+    Suite *s = suite_create("nets");
+    TCase *c = tcase_create("mlp");
+    tcase_add_test(c, first_pass_f64);
+    tcase_add_test(c, first_pass_f32);
+    tcase_add_loop_test(c, five_steps_f64, 0, (int)(sizeof runs / sizeof runs[0]));
+    tcase_add_loop_test(c, five_steps_f32, 0, (int)(sizeof runs / sizeof runs[0]));
+    suite_add_tcase(s, c);
+    return s;
+}
