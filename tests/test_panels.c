@@ -22,7 +22,13 @@ typedef struct weight {
     int32_t *zu;
 } weight;
 
-enum { RANDOM, WORST_LOW, WORST_HIGH }; /* every code qmin, or qmax, against u of 0 or 255 */
+enum {
+    RANDOM,
+    WORST_LOW, /* every code qmin, or qmax, against u of 0 or 255 */
+    WORST_HIGH,
+    POWERS, /* scales are powers of two of many sizes: sums that lie midway between floats */
+    TINY    /* scales of the smallest normal numbers: subnormal sums */
+};
 
 static float round_scale(int dtype, float s)
 {
@@ -32,6 +38,15 @@ static float round_scale(int dtype, float s)
 }
 
 static int64_t below(dt__stream *s, int64_t n) { return (int64_t)dt__random_below(s, (uint64_t)n); }
+
+static float make_scale(int dtype, int how, dt__stream *s)
+{
+    const bool negative = below(s, 4) == 0;
+    float scale = (float)(dt__random_unit(s) * 0.1 + 0.001);
+    if (how == POWERS) scale = ldexpf(1, (int)below(s, 30) - 15);
+    if (how == TINY) scale = ldexpf(1 + scale, dtype == DT__SCALE_F16 ? -14 : -126);
+    return round_scale(dtype, negative ? -scale : scale);
+}
 
 static void make_activations(weight *w, int how, dt__stream *s)
 {
@@ -43,7 +58,8 @@ static void make_activations(weight *w, int how, dt__stream *s)
     w->bias = malloc((size_t)w->layout.rows * sizeof(float) + 1);
     w->y = malloc((size_t)(m * w->layout.rows) * sizeof(float) + 1);
     for (int64_t i = 0; i < m * w->ldu; i++) {
-        w->u[i] = (uint8_t)(how == RANDOM ? below(s, 256) : 255 * (i / w->ldu % 2));
+        w->u[i] = (uint8_t)(how == WORST_LOW || how == WORST_HIGH ? 255 * (i / w->ldu % 2)
+                                                                  : below(s, 256));
     }
     for (int64_t i = 0; i < m; i++) {
         w->sx[i] = (float)(0.001 + dt__random_unit(s));
@@ -69,8 +85,7 @@ static weight make(const dt__panel_shape *shape, int64_t m, int how, dt__stream 
         w.matrix.codes[i] = (int8_t)code;
     }
     for (int64_t i = 0; i < rows * l->groups; i++) {
-        const float scale = (float)(dt__random_unit(s) * 0.1 + 0.001);
-        w.matrix.scales[i] = round_scale(l->scale_dtype, below(s, 4) == 0 ? -scale : scale);
+        w.matrix.scales[i] = make_scale(l->scale_dtype, how, s);
     }
     w.panels = aligned_alloc(64, l->bytes + 64);
     memset(w.panels, 0xaa, l->bytes);
@@ -182,7 +197,8 @@ START_TEST(equals_the_formula)
                                         1 + below(&s, round % 6 == 0 ? 700 : 120),
                                         groups[below(&s, DT__COUNT_OF(groups))], _i,
                                         (int)below(&s, 3) };
-        weight w = make(&shape, 1 + below(&s, round % 7 == 0 ? 140 : 9), RANDOM, &s);
+        const int how = round % 5 == 3 ? POWERS : round % 5 == 4 ? TINY : RANDOM;
+        weight w = make(&shape, 1 + below(&s, round % 7 == 0 ? 140 : 9), how, &s);
         check_product(ctx, &w, round % 2 == 0);
         discard(&w);
     }

@@ -66,56 +66,79 @@ void dt__panel_scales(int scale_dtype, const uint8_t *from, float scale[DT__LANE
     }
 }
 
-/* ---- one step: 8 columns of 32 lanes -------------------------------------------------------- */
+/* ---- one lane: four codes in a word, so that nothing depends on the order of its bytes ------- */
 
-typedef int8_t step[DT__LANES][DT__STEP];
+#define LOW_NIBBLES 0x0f0f0f0fu
 
-static void write_step(bool nibbles, step codes, uint8_t *to)
+static uint32_t load_word(const void *from)
 {
-    for (int j = 0; j < DT__LANES; j++) {
-        uint8_t *lane = to + j / 16 * (nibbles ? 64 : 128) + j % 16 * 4;
-        for (int i = 0; i < 4; i++) {
-            const unsigned low = (uint8_t)codes[j][i], high = (uint8_t)codes[j][4 + i];
-            lane[i] = (uint8_t)(nibbles ? (low & 15) | (high << 4) : low);
-            if (!nibbles) lane[64 + i] = (uint8_t)high;
+    uint32_t word;
+    memcpy(&word, from, sizeof word);
+    return word;
+}
+
+static void store_word(void *to, uint32_t word) { memcpy(to, &word, sizeof word); }
+
+/* Four nibbles, each low in its byte, as four signed bytes: bit 3 is copied to the bits above. */
+static uint32_t extend(uint32_t nibbles) { return nibbles | (nibbles & 0x08080808u) * 0x1e; }
+
+/* Where lane j begins within a step. */
+static size_t lane_offset(const dt__panel_layout *l, int j)
+{
+    return (size_t)(j / 16) * (l->step_bytes / 2) + (size_t)(j % 16) * 4;
+}
+
+/* n codes of one lane, from consecutive steps. A last step that is not full is padded with zeros. */
+static void write_lane(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to)
+{
+    for (int64_t k = 0; k < n; k += DT__STEP, to += l->step_bytes) {
+        int8_t last[DT__STEP] = { 0 };
+        const int8_t *from = codes + k;
+        if (n - k < DT__STEP) {
+            memcpy(last, from, (size_t)(n - k));
+            from = last;
+        }
+        const uint32_t low = load_word(from), high = load_word(from + 4);
+        if (l->nibbles) {
+            store_word(to, (low & LOW_NIBBLES) | (high & LOW_NIBBLES) << 4);
+        } else {
+            store_word(to, low);
+            store_word(to + 64, high);
         }
     }
 }
 
-static void read_step(bool nibbles, const uint8_t *from, step codes)
+/* The codes of `steps` steps of one lane. */
+static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *from, int8_t *codes)
 {
-    for (int j = 0; j < DT__LANES; j++) {
-        const uint8_t *lane = from + j / 16 * (nibbles ? 64 : 128) + j % 16 * 4;
-        for (int i = 0; i < 4; i++) {
-            codes[j][i] = (int8_t)(nibbles ? ((lane[i] & 15) ^ 8) - 8 : lane[i]);
-            codes[j][4 + i] = (int8_t)(nibbles ? (lane[i] >> 4 ^ 8) - 8 : lane[64 + i]);
-        }
+    for (int64_t i = 0; i < steps; i++, from += l->step_bytes, codes += DT__STEP) {
+        const uint32_t word = load_word(from);
+        store_word(codes, l->nibbles ? extend(word & LOW_NIBBLES) : word);
+        store_word(codes + 4, l->nibbles ? extend(word >> 4 & LOW_NIBBLES) : load_word(from + 64));
     }
 }
 
 /* ---- pack and unpack ------------------------------------------------------------------------ */
 
+static int32_t sum_of(int64_t n, const int8_t *codes)
+{
+    int32_t sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += codes[k];
+    return sum;
+}
+
 static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, int64_t n0,
                        const dt__piece *p, uint8_t *panel)
 {
     const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
-    int32_t sum[DT__LANES] = { 0 };
-    uint8_t *to = panel + p->codes;
-    for (int64_t k = 0; k < p->length; k += DT__STEP, to += l->step_bytes) {
-        const size_t width = (size_t)dt__min_i64(DT__STEP, p->length - k);
-        step codes = { { 0 } };
-        for (int j = 0; j < lanes; j++) {
-            memcpy(codes[j], from->codes + (n0 + j) * from->ld + p->start + k, width);
-            for (int i = 0; i < DT__STEP; i++) sum[j] += codes[j][i];
-        }
-        write_step(l->nibbles, codes, to);
-    }
     float scale[DT__LANES] = { 0 };
     float *ksum = (float *)(void *)panel;
+    if (lanes < DT__LANES) memset(panel + p->codes, 0, p->scales - p->codes);
     for (int j = 0; j < lanes; j++) {
-        const int64_t at = from->scale_step == 0 ? 0 : (n0 + j) * from->scale_step + p->group;
-        scale[j] = from->scales[at];
-        ksum[j] = fmaf(scale[j], (float)sum[j], ksum[j]);
+        const int8_t *codes = from->codes + (n0 + j) * from->ld + p->start;
+        write_lane(l, p->length, codes, panel + p->codes + lane_offset(l, j));
+        scale[j] = from->scales[from->scale_step == 0 ? 0 : (n0 + j) * from->scale_step + p->group];
+        ksum[j] = fmaf(scale[j], (float)sum_of(p->length, codes), ksum[j]);
     }
     write_scales(l->scale_dtype, scale, panel + p->scales);
 }
@@ -137,18 +160,19 @@ static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, i
                          const dt__piece *p, const uint8_t *panel)
 {
     const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
-    const uint8_t *from = panel + p->codes;
-    for (int64_t k = 0; k < p->length; k += DT__STEP, from += l->step_bytes) {
-        const size_t width = (size_t)dt__min_i64(DT__STEP, p->length - k);
-        step codes;
-        read_step(l->nibbles, from, codes);
-        for (int j = 0; j < lanes; j++) {
-            memcpy(to->codes + (n0 + j) * to->ld + p->start + k, codes[j], width);
-        }
-    }
+    const int64_t whole = p->length / DT__STEP, rest = p->length % DT__STEP;
     float scale[DT__LANES];
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
-    for (int j = 0; j < lanes; j++) to->scales[(n0 + j) * to->scale_step + p->group] = scale[j];
+    for (int j = 0; j < lanes; j++) {
+        const uint8_t *from = panel + p->codes + lane_offset(l, j);
+        int8_t *codes = to->codes + (n0 + j) * to->ld + p->start, last[DT__STEP];
+        read_lane(l, whole, from, codes);
+        if (rest > 0) {
+            read_lane(l, 1, from + (size_t)whole * l->step_bytes, last);
+            memcpy(codes + whole * DT__STEP, last, (size_t)rest);
+        }
+        to->scales[(n0 + j) * to->scale_step + p->group] = scale[j];
+    }
 }
 
 void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__code_matrix *to)
@@ -165,6 +189,22 @@ void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__c
 
 /* ---- expand --------------------------------------------------------------------------------- */
 
+#define EXPAND 256 /* codes of a lane at a time: a multiple of DT__STEP */
+
+/* Columns k0 to k1 of one lane, within the piece. */
+static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t k0, int64_t k1,
+                        const float by[2], float *y)
+{
+    const float scale = by[0], zero = by[1];
+    for (int64_t k = k0 / DT__STEP * DT__STEP; k < k1; k += EXPAND) {
+        int8_t codes[EXPAND];
+        const int64_t begin = dt__max_i64(k0, k), end = dt__min_i64(k1, k + EXPAND);
+        read_lane(l, dt__ceil_div(end - k, DT__STEP), from + (size_t)(k / DT__STEP) * l->step_bytes,
+                  codes);
+        for (int64_t i = begin; i < end; i++) y[i - k0] = ((float)codes[i - k] - zero) * scale;
+    }
+}
+
 /* The part of one piece of one panel that lies in the tile. */
 static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
                          const uint8_t *panel)
@@ -172,24 +212,16 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
     const dt__panel_layout *l = t->layout;
     const int first = (int)dt__max_i64(t->n0 - n0, 0);
     const int last = (int)dt__min_i64(t->n1 - n0, DT__LANES);
-    const int64_t begin = dt__max_i64(t->k0, p->start);
-    const int64_t end = dt__min_i64(t->k1, p->start + p->length);
+    const int64_t k0 = dt__max_i64(t->k0, p->start), k1 = dt__min_i64(t->k1, p->start + p->length);
     float scale[DT__LANES];
-    int zero[DT__LANES] = { 0 };
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
-    for (int j = first; t->zero != NULL && j < last; j++) {
-        zero[j] = t->zero[t->zero_step == 0 ? 0 : (n0 + j) * t->zero_step + p->group];
-    }
-    for (int64_t k = begin / DT__STEP * DT__STEP; k < end; k += DT__STEP) {
-        step codes;
-        read_step(l->nibbles,
-                  panel + p->codes + (size_t)((k - p->start) / DT__STEP) * l->step_bytes, codes);
-        const int from = (int)dt__max_i64(begin - k, 0);
-        const int to = (int)dt__min_i64(end - k, DT__STEP);
-        for (int j = first; j < last; j++) {
-            float *y = t->y + (n0 + j - t->n0) * t->ldy + (k - t->k0);
-            for (int i = from; i < to; i++) y[i] = (float)(codes[j][i] - zero[j]) * scale[j];
+    for (int j = first; j < last; j++) {
+        float by[2] = { scale[j], 0 };
+        if (t->zero != NULL) {
+            by[1] = t->zero[t->zero_step == 0 ? 0 : (n0 + j) * t->zero_step + p->group];
         }
+        expand_lane(l, panel + p->codes + lane_offset(l, j), k0 - p->start, k1 - p->start, by,
+                    t->y + (n0 + j - t->n0) * t->ldy + (k0 - t->k0));
     }
 }
 

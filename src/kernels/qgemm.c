@@ -69,6 +69,38 @@ static void multiply_bytes(int64_t depth, const uint8_t *u, lanes16 *w, int32_t 
     }
 }
 
+/* Whether rounding s to float may differ from rounding the exact sum once: s lies midway between two
+ * floats, or below the normal ones. On the bits, so that it is done for all lanes at once. */
+static int is_unsure(const double s[DT__LANES])
+{
+    uint64_t bits[DT__LANES];
+    memcpy(bits, s, sizeof bits);
+    int unsure = 0;
+    for (int j = 0; j < DT__LANES; j++) {
+        const int32_t low = (int32_t)(bits[j] & 0x1fffffff);
+        const int32_t high = (int32_t)(bits[j] >> 32 & 0x7fffffff);
+        unsure |= low == 0x10000000;
+        unsure |= (high > 0) & (high < 0x38200000); /* 0 < |s| < 2^-125 */
+    }
+    return unsure;
+}
+
+/* acc = fmaf(sum, scale, acc) for 32 lanes, without 32 calls of fmaf where the compiler has no such
+ * instruction: a double holds the product of two floats exactly, so the only question is the sum's
+ * second rounding. */
+static void add_scaled(const int32_t *sum, const float *scale, float *acc)
+{
+    double s[DT__LANES];
+    for (int j = 0; j < DT__LANES; j++) {
+        s[j] = (double)(float)sum[j] * (double)scale[j] + (double)acc[j];
+    }
+    if (is_unsure(s)) {
+        for (int j = 0; j < DT__LANES; j++) acc[j] = fmaf((float)sum[j], scale[j], acc[j]);
+    } else {
+        for (int j = 0; j < DT__LANES; j++) acc[j] = (float)s[j];
+    }
+}
+
 /* A chunk of rows against a panel. */
 typedef struct tile {
     const dt__qgemm *g;
@@ -97,11 +129,7 @@ static void add_piece(tile *t, const dt__piece *p)
         for (int m = 0; m < t->rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
     }
     dt__panel_scales(g->layout->scale_dtype, t->panel + p->scales, scale);
-    for (int m = 0; m < t->rows; m++) {
-        for (int j = 0; j < t->lanes; j++) {
-            t->acc[m][j] = fmaf((float)sum[m][j], scale[j], t->acc[m][j]);
-        }
-    }
+    for (int m = 0; m < t->rows; m++) add_scaled(sum[m], scale, t->acc[m]);
 }
 
 static void run_tile(tile *t)
@@ -110,7 +138,7 @@ static void run_tile(tile *t)
     const float *ksum = (const float *)(const void *)t->panel;
     for (int m = 0; m < t->rows; m++) {
         const float zu = (float)g->zu[t->m0 + m];
-        for (int j = 0; j < t->lanes; j++) t->acc[m][j] = -(zu * ksum[j]);
+        for (int j = 0; j < DT__LANES; j++) t->acc[m][j] = -(zu * ksum[j]);
     }
     for (int64_t i = 0; i < g->layout->pieces; i++) {
         const dt__piece piece = dt__piece_of(g->layout, i);
