@@ -377,6 +377,21 @@ START_TEST(messages_name_the_module)
 }
 END_TEST
 
+START_TEST(messages_of_backward_name_the_module)
+{
+    dt_module *m = small_net();
+    dt_tensor *x = normal(DIMS(2, 8)), *up = normal(DIMS(2, 8));
+    dt_tensor *y = dt_forward(t, m, x);
+    dt_data_mut(dt_param(m, "2.weight"));
+    TEST_FAILS(ctx, DT_ERR_STATE, "2.weight was written", dt_backward(t, y, up));
+    const char *end = dt_error(ctx) + strlen(dt_error(ctx)) - 4;
+    ck_assert_msg(strcmp(end, "in 2") == 0, "%s", dt_error(ctx));
+    dt_module_free(m); /* before the tape, which still holds what it recorded */
+    dt_tensor_free(x);
+    dt_tensor_free(up);
+}
+END_TEST
+
 START_TEST(training_reaches_all_below)
 {
     dt_module *m = small_net(), *drop;
@@ -1067,7 +1082,8 @@ Suite *test_nn_suite(void)
         a_child_that_is_freed_leaves, freeing_gives_all_memory_back, the_context_may_go_first,
         a_parameter_outlives_its_module, ties, buffers_cannot_be_tied);
     ADD("running", a_scope_drops_what_is_not_returned, keep_moves_a_tensor_out,
-        several_inputs_and_outputs, messages_name_the_module, training_reaches_all_below);
+        several_inputs_and_outputs, messages_name_the_module,
+        messages_of_backward_name_the_module, training_reaches_all_below);
     ADD("hooks", hooks_act_and_go, a_module_drops_its_hooks, a_hook_that_returns_nothing_is_an_error,
         hooks_stay_while_they_run, modules_that_read_one_activation_see_one_handle);
     ADD("state", state_is_copied_whole_or_not_at_all, loading_checks_first,

@@ -59,7 +59,7 @@ DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *
 
 /* The global norm of all gradients, sqrt(sum g^2), a tied parameter's once; and, if limit > 0,
  * g *= min(1, limit/(norm + 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be
- * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM (in the first call of a model). */
+ * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM. */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
 
 /* ---- schedules ---------------------------------------------------------------------------- */

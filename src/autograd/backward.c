@@ -97,7 +97,9 @@ static dt_status run(dt_tape *t)
     while (t->n_records > 0) {
         dt__record *r = t->records[--t->n_records];
         dt_tensor *y = r->result[0];
+        t->where = r->where;
         if (y->grad != NULL && s == DT_OK) s = differentiate(r, y->grad);
+        t->where = NULL;
         drop_gradient(y);
         dt__record_free(t->ctx, r);
     }

@@ -268,6 +268,7 @@ static dt_status record(dt_call *c, dt__codes **pull)
         return DT_ERR_NOMEM;
     }
     memcpy(r->pull, pull, sizeof r->pull);
+    r->where = dt__text_retain(c->tape->where);
     memcpy(r->result, c->out, sizeof r->result);
     for (int i = 0; i < c->n_in; i++) dt__retain(c->in[i]);
     for (int i = 0; i < c->n_out; i++) dt__retain(c->out[i]); /* the tape keeps r->result */

@@ -12,6 +12,7 @@ typedef struct dt__record {
     dt_call call;
     dt_tensor *result[DT_MAX_OUT]; /* lent handles, for their gradients */
     dt__codes *pull[DT_MAX_IN];    /* for the kinds' pullback */
+    const char *where;             /* the module that made the call, a dt__text or NULL */
 } dt__record;
 
 struct dt_tape {
@@ -27,7 +28,7 @@ struct dt_tape {
     int depth;              /* of module scopes */
     int64_t *scope_start;   /* first handle of each open scope */
     int64_t room_scopes;
-    const char *where;      /* path of the running module, for messages; NULL outside */
+    const char *where;      /* path of the running module, a dt__text; NULL outside */
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */

@@ -45,11 +45,11 @@ char *dt__copy_string(dt_ctx *ctx, const char *text);
 char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 void dt__pool_trim(dt_ctx *ctx);
 
-/* A string that several owners share, immutable and counted: made with one reference. NULL sets
- * NOMEM. Retain returns its argument; both allow NULL. */
+/* A string that several owners share, immutable and counted: made with one reference, it keeps its
+ * context. NULL sets NOMEM. Retain returns its argument; both allow NULL. */
 const char *dt__text(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 const char *dt__text_retain(const char *text);
-void dt__text_release(dt_ctx *ctx, const char *text);
+void dt__text_release(const char *text);
 
 /* ---- checked arithmetic ------------------------------------------------------------------- */
 

@@ -194,7 +194,7 @@ void dt__retain(dt_tensor *x) { x->refs++; }
 
 void dt__set_name(dt_tensor *x, const char *text)
 {
-    dt__text_release(x->ctx, x->name);
+    dt__text_release(x->name);
     x->name = text;
 }
 

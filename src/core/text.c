@@ -7,6 +7,7 @@
 
 typedef struct shared_text {
     atomic_int refs;
+    dt_ctx *ctx; /* kept: a tape of another context may be the last that shows the text */
     char text[];
 } shared_text;
 
@@ -25,6 +26,8 @@ const char *dt__text(dt_ctx *ctx, const char *format, ...)
     shared_text *s = length < 0 ? NULL : dt__alloc(ctx, sizeof *s + size);
     if (s != NULL) {
         atomic_init(&s->refs, 1);
+        s->ctx = ctx;
+        dt__ctx_retain(ctx);
         vsnprintf(s->text, size, format, b);
     }
     va_end(b);
@@ -38,7 +41,10 @@ const char *dt__text_retain(const char *text)
     return text;
 }
 
-void dt__text_release(dt_ctx *ctx, const char *text)
+void dt__text_release(const char *text)
 {
-    if (text != NULL && atomic_fetch_sub(&of(text)->refs, 1) == 1) dt__release(ctx, of(text));
+    if (text == NULL || atomic_fetch_sub(&of(text)->refs, 1) != 1) return;
+    dt_ctx *ctx = of(text)->ctx;
+    dt__release(ctx, of(text));
+    dt__ctx_release(ctx);
 }

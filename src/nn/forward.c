@@ -39,6 +39,7 @@ static void run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_ten
 dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {
+    if (t == NULL) return DT_ERR_ARG;
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t->status != DT_OK) return t->status;
     if (m == NULL) return dt_tape_fail(t, DT_ERR_ARG, "forward: the module is NULL");

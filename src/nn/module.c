@@ -20,7 +20,7 @@ dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state
     m->path = dt__text(ctx, "%s", "");
     m->state = m->path == NULL ? NULL : dt__alloc_zero(ctx, state_bytes);
     if (m->state == NULL) {
-        dt__text_release(ctx, m->path);
+        dt__text_release(m->path);
         dt__release(ctx, m);
         return DT_ERR_NOMEM;
     }
@@ -41,11 +41,11 @@ static void leave_parent(dt_module *m)
     dt__module_changed(p);
 }
 
-static void free_member(dt_ctx *ctx, dt__member *e)
+static void free_member(dt__member *e)
 {
     dt_tensor_free(e->x);
-    dt__text_release(ctx, e->name);
-    dt__text_release(ctx, e->path);
+    dt__text_release(e->name);
+    dt__text_release(e->path);
 }
 
 void dt_module_free(dt_module *m)
@@ -59,12 +59,12 @@ void dt_module_free(dt_module *m)
         m->children[i]->parent = NULL;
         dt_module_free(m->children[i]);
     }
-    for (int64_t i = 0; i < m->n_members; i++) free_member(ctx, &m->members[i]);
+    for (int64_t i = 0; i < m->n_members; i++) free_member(&m->members[i]);
     dt__release(ctx, m->children);
     dt__release(ctx, m->members);
     dt__release(ctx, m->params);
-    dt__text_release(ctx, m->name);
-    dt__text_release(ctx, m->path);
+    dt__text_release(m->name);
+    dt__text_release(m->path);
     dt__release(ctx, m->state);
     dt__release(ctx, m);
     dt__ctx_release(ctx);

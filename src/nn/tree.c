@@ -61,7 +61,7 @@ static dt_status place_member(dt_module *m, dt__member *e)
 {
     const char *path = join(m->ctx, m->path, e->name);
     if (path == NULL) return DT_ERR_NOMEM;
-    dt__text_release(m->ctx, e->path);
+    dt__text_release(e->path);
     e->path = path;
     if (e->x->name == NULL) dt__set_name(e->x, dt__text_retain(path));
     return DT_OK;
@@ -72,7 +72,7 @@ static dt_status place(dt_module *m, const char *above)
 {
     const char *path = join(m->ctx, above, m->name);
     if (path == NULL) return DT_ERR_NOMEM;
-    dt__text_release(m->ctx, m->path);
+    dt__text_release(m->path);
     m->path = path;
     m->changes++;
     for (int64_t i = 0; i < m->n_members; i++) DT__TRY(place_member(m, &m->members[i]));
@@ -182,8 +182,8 @@ static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_m
     dt_status s = e.name == NULL ? DT_ERR_NOMEM : place_member(m, &e);
     if (s == DT_OK && member == DT_PARAM) s = dt_set_requires_grad(x, true);
     if (s != DT_OK) {
-        dt__text_release(m->ctx, e.name);
-        dt__text_release(m->ctx, e.path);
+        dt__text_release(e.name);
+        dt__text_release(e.path);
         return s;
     }
     m->members[m->n_members++] = e;

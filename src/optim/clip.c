@@ -1,56 +1,42 @@
 /* Clipping by the global norm of all gradients.
  *     norm = sqrt(sum of g^2 over all parameters)      g *= min(1, limit / (norm + 1e-6))
- * [Pascanu et al. 2013; the 1e-6 is PyTorch's]. The sum is made in double: blocks of 1024 elements,
- * then pairs of sums in a tree whose shape depends on the counts alone, so that no number of threads
- * changes a bit. */
+ * [Pascanu et al. 2013; the 1e-6 is PyTorch's]. Sums are made in double, first of chunks, then of pairs
+ * of sums in a tree whose shape depends on the counts alone: no number of threads changes a bit. */
+#include "kernels/kernels.h"
 #include "nn/module.h"
 
 #include <detent/optim.h>
 #include <math.h>
 
-#define BLOCK 1024
-
-/* Four sums side by side, so that one addition need not wait for the other. */
-static double block_f32(const float *x, int64_t n)
+static double add_up(const double *partial, int64_t n)
 {
-    double s[4] = { 0.0 };
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int k = 0; k < 4; k++) s[k] += (double)x[i + k] * (double)x[i + k];
-    }
-    for (; i < n; i++) s[0] += (double)x[i] * (double)x[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
+    if (n <= 1) return n == 0 ? 0.0 : partial[0];
+    return add_up(partial, n / 2) + add_up(partial + n / 2, n - n / 2);
 }
 
-static double block_f64(const double *x, int64_t n)
+static int64_t chunks_of(const dt__param *p)
 {
-    double s[4] = { 0.0 };
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        for (int k = 0; k < 4; k++) s[k] += x[i + k] * x[i + k];
-    }
-    for (; i < n; i++) s[0] += x[i] * x[i];
-    return (s[0] + s[1]) + (s[2] + s[3]);
+    return p->x->grad == NULL ? 0 : dt__ceil_div(p->x->grad->count, DT__CHUNK);
 }
 
-static double sum_squares(const dt_tensor *x, int64_t first, int64_t n)
+static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double *norm)
 {
-    if (n <= BLOCK) {
-        return x->dtype == DT_F32 ? block_f32((const float *)dt__data(x) + first, n)
-                                  : block_f64((const double *)dt__data(x) + first, n);
+    int64_t chunks = 0;
+    for (int64_t i = 0; i < n; i++) chunks += chunks_of(&params[i]);
+    double *partial = dt__alloc_array(ctx, chunks, sizeof *partial);
+    if (partial == NULL) return DT_ERR_NOMEM;
+    double *next = partial;
+    const int threads = dt__threads_enter(ctx);
+    for (int64_t i = 0; i < n; i++) {
+        const dt_tensor *g = params[i].x->grad;
+        if (g == NULL) continue;
+        dt__kernels_of(ctx, g->dtype)->sum_squares(g->count, dt__data(g), next);
+        next += chunks_of(&params[i]);
     }
-    const int64_t half = dt__round_up(dt__ceil_div(n, 2), BLOCK);
-    return sum_squares(x, first, half) + sum_squares(x, first + half, n - half);
-}
-
-static double sum_params(const dt__param *params, int64_t n)
-{
-    if (n == 0) return 0.0;
-    if (n == 1) {
-        const dt_tensor *g = params[0].x->grad;
-        return g == NULL ? 0.0 : sum_squares(g, 0, g->count);
-    }
-    return sum_params(params, n / 2) + sum_params(params + n / 2, n - n / 2);
+    dt__threads_leave(threads);
+    *norm = sqrt(add_up(partial, chunks));
+    dt__release(ctx, partial);
+    return DT_OK;
 }
 
 dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm)
@@ -59,9 +45,10 @@ dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm
     if (isnan(limit)) return dt_tape_fail(t, DT_ERR_ARG, "clip_grad_norm: the limit is NaN");
     const dt__param *params;
     int64_t n;
-    const dt_status s = dt__module_params(m, &params, &n);
+    double found = 0.0;
+    dt_status s = dt__module_params(m, &params, &n);
+    if (s == DT_OK) s = norm_of(t->ctx, params, n, &found);
     if (s != DT_OK) return dt__tape_adopt(t, s);
-    const double found = sqrt(sum_params(params, n));
     if (norm != NULL) *norm = found;
     const double factor = limit / (found + 1e-6);
     if (!(limit > 0.0) || !isfinite(found) || factor >= 1.0) return DT_OK;
