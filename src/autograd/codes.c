@@ -20,6 +20,8 @@ void dt__codes_release(dt__codes *codes)
 
 dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
 {
+    *out = NULL;
+    DT__TRY(dt__kernels_open(ctx)); /* codes are made without a tape, too */
     dt__codes *codes = dt__alloc_zero(ctx, sizeof *codes);
     *out = codes;
     if (codes == NULL) return DT_ERR_NOMEM;
@@ -53,7 +55,8 @@ static void expand_row(const dt__codes *codes, int64_t r, const dt__image_tile *
 void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
 {
     if (codes->panels == NULL) {
-#pragma omp parallel for schedule(static)
+        const int64_t count = (tile->r1 - tile->r0) * (tile->c1 - tile->c0);
+#pragma omp parallel for schedule(static) if (count > DT__CHUNK)
         for (int64_t r = tile->r0; r < tile->r1; r++) expand_row(codes, r, tile);
         return;
     }
@@ -69,7 +72,7 @@ dt_status dt__image(const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
 {
     DT__TRY(dt__tensor_create_raw(codes->ctx, DT_F32, x->rank, x->dims, out));
     (*out)->storage->image = true;
-    (*out)->name = x->name;
+    (*out)->name = dt__text_retain(x->name);
     const dt__image_tile all = { 0, codes->rows, 0, codes->columns, dt__data_mut(*out),
                                  codes->columns };
     const int threads = dt__threads_enter(codes->ctx);

@@ -1,6 +1,7 @@
 /* A linear layer's product.      y = x W^T + b      dx = dy W, dW = dy^T x, db = sum of dy
- * x [..., in] is a matrix of rows; W is [out, in]. */
-#include "autograd/op.h"
+ * x [..., in] is a matrix of rows; W is [out, in]. Operands that offer integer codes are multiplied
+ * as codes: linear_codes.c. */
+#include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ static dt_status shape(dt_call *c)
     int64_t dims[DT_MAX_RANK];
     memcpy(dims, x->dims, sizeof dims);
     dims[x->rank - 1] = w->dims[0];
+    c->scratch_bytes = dt__linear_forward_scratch(c);
     return dt_result(c, 0, x->dtype, x->rank, dims);
 }
 
@@ -35,18 +37,9 @@ static void forward(const dt_call *c)
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const dt_tensor *x = c->arg[0], *w = c->arg[1];
-    const int64_t rows = dt__rows(x), in = w->dims[1], out = w->dims[0];
-    if (dx[0] != NULL) {
-        c->kernels->gemm(&(dt__gemm){ .m = rows, .n = in, .k = out,
-                                      .a = dt__data(dy), .lda = out, .b = dt__data(w), .ldb = in,
-                                      .c = dt__data_mut(dx[0]), .ldc = in });
-    }
-    if (dx[1] != NULL) {
-        c->kernels->gemm(&(dt__gemm){ .trans_a = true, .m = out, .n = in, .k = rows,
-                                      .a = dt__data(dy), .lda = out, .b = dt__data(x), .ldb = in,
-                                      .c = dt__data_mut(dx[1]), .ldc = in });
-    }
+    const int64_t rows = dt__rows(dy), out = dt__columns(dy);
+    if (dx[0] != NULL) dt__linear_backward_x(c, dt__data(dy), dt__data_mut(dx[0]));
+    if (dx[1] != NULL) dt__linear_backward_w(c, dt__data(dy), dt__data_mut(dx[1]));
     if (c->n_in == 3 && dx[2] != NULL) {
         c->kernels->sum(&(dt__reduce){ .rank = 2, .dims = { rows, out }, .over = { true },
                                        .divisor = 1, .x = dt__data(dy),
@@ -59,7 +52,9 @@ const dt_op dt__op_linear = {
     .in_name = { "x", "weight", "bias" }, .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_READ },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
+    .shape = shape, .forward = forward, .forward_codes = dt__linear_forward_codes,
+    .backward = backward, .scratch = dt__linear_backward_scratch,
 };
 
 dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias)

@@ -197,8 +197,7 @@ static void drop_cached(dt__attachment *a)
     dt__release(c->ctx, c);
 }
 
-/* Codes of another version are dropped before new ones are made: their blocks serve again. */
-static void drop_stale(dt_tensor *x)
+void dt__codes_drop_stale(dt_tensor *x)
 {
     dt__attachment **link = &x->attached;
     while (*link != NULL) {
@@ -229,7 +228,7 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
 {
     const dt__fq *fq = x->ext;
     dt_tensor *home = fq->inner->storage != NULL ? fq->inner : x;
-    drop_stale(home);
+    dt__codes_drop_stale(home);
     cached *c = find(home, fq);
     if (c == NULL) {
         c = dt__alloc(x->ctx, sizeof *c);

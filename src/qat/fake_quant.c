@@ -60,6 +60,15 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
+/* Codes of the version before are of no more use. Their blocks go back now rather than when new codes
+ * are made, so that every step begins with the same memory. */
+static void written(dt_tensor *x, int64_t row0, int64_t rows)
+{
+    (void)row0;
+    (void)rows;
+    dt__codes_drop_stale(fq_of(x)->inner);
+}
+
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
     const dt__fq *fq = fq_of(x);
@@ -101,7 +110,7 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
 
 const dt__kind dt__fake_quant_kind = {
     .name = "fake_quant", .value = value, .codes = codes, .inner = inner, .pullback = pullback,
-    .keeps_codes = keeps_codes, .clone = clone, .print = print,
+    .keeps_codes = keeps_codes, .written = written, .clone = clone, .print = print,
 };
 
 dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated)

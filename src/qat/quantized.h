@@ -34,6 +34,8 @@ dt_status dt__codes_make(const dt_tensor *x, const dt_quant *quant, bool simulat
                          const char *name, dt__codes **out);
 /* The codes of a wrapper, from the cache if its master was not written since; retained. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
+/* Drops codes that hang on x and are not of its present version. */
+void dt__codes_drop_stale(dt_tensor *x);
 
 /* Row-major codes of a weight, as a rounder or a file gives them. */
 typedef struct dt__code_rows {

@@ -1,0 +1,16 @@
+/* linear where an operand is integer codes; op_linear.c has the op itself. */
+#ifndef DT__OPS_LINEAR_CODES_H
+#define DT__OPS_LINEAR_CODES_H
+
+#include "autograd/codes.h"
+#include "autograd/op.h"
+
+/* Operand 0 is x [m, k], operand 1 the weight [n, k]; each as codes, or as a value. */
+size_t dt__linear_forward_scratch(const dt_call *c);
+void dt__linear_forward_codes(const dt_call *c);
+/* dx = dy W^, dw = dy^T x^. `dy` is [m, n]; a NULL result is not wanted. */
+size_t dt__linear_backward_scratch(const dt_call *c);
+void dt__linear_backward_x(const dt_call *c, const void *dy, void *dx);
+void dt__linear_backward_w(const dt_call *c, const void *dy, void *dw);
+
+#endif

@@ -1,0 +1,123 @@
+/* Convert: every FakeQuantTensor becomes packed integers, on the same handle. The codes are made
+ * first, all of them, by the caller's rounder or by rounding to nearest, which are the very codes
+ * that the prepared model computes with; then handles change, which cannot fail. */
+#include "autograd/codes.h"
+#include "autograd/tape.h"
+#include "nn/module.h"
+#include "qat/prepare.h"
+#include "qat/scheme.h"
+
+typedef struct dt__conversion {
+    dt_ctx *ctx;
+    const dt_rounder *rounder;
+    dt_convert_report report;
+    struct {
+        dt_tensor *weight;
+        dt__packed *packed;
+    } *item;
+    int64_t n, room;
+} conversion;
+
+static bool seen(const conversion *c, const dt_tensor *w)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        if (c->item[i].weight == w) return true; /* tied */
+    }
+    return false;
+}
+
+/* Codes chosen by the rounder, packed. */
+static dt_status round_with(conversion *c, const char *path, dt_tensor *w, dt__codes **out)
+{
+    const dt__fq *fq = w->ext;
+    dt__panel_layout layout;
+    DT__TRY(dt__weight_layout(c->ctx, &fq->quant, w->rank, w->dims, &layout));
+    const int64_t blocks = layout.rows * layout.groups;
+    const bool has_zero = dt__scheme_of(fq->quant.rule)->has_zero;
+    dt__code_rows rows = { dt__alloc_array(c->ctx, w->count, 1),
+                           dt__alloc_array(c->ctx, blocks, sizeof(float)),
+                           has_zero ? dt__alloc_array(c->ctx, blocks, 1) : NULL };
+    dt_status s = rows.codes == NULL || rows.scale == NULL || (has_zero && rows.zero_point == NULL)
+                      ? DT_ERR_NOMEM
+                      : c->rounder->round(c->rounder->user, path, fq->inner, &fq->quant, rows.codes,
+                                          rows.scale, rows.zero_point);
+    if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, fq->simulated, &rows, out);
+    dt__release(c->ctx, rows.codes);
+    dt__release(c->ctx, rows.scale);
+    dt__release(c->ctx, rows.zero_point);
+    return s;
+}
+
+static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_member member)
+{
+    conversion *c = user;
+    if (member != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
+    const dt__fq *fq = w->ext;
+    if (atomic_load(&w->storage->needed) > 0) {
+        return dt_fail(c->ctx, DT_ERR_STATE,
+                       "convert: %s is still needed by a tape; run backward or reset it", path);
+    }
+    if (c->n == c->room) {
+        const int64_t room = c->room == 0 ? 16 : 2 * c->room;
+        void *grown = dt__grow(c->ctx, c->item, (size_t)c->n * sizeof *c->item,
+                               (size_t)room * sizeof *c->item);
+        if (grown == NULL) return DT_ERR_NOMEM;
+        c->item = grown;
+        c->room = room;
+    }
+    dt__packed *packed = dt__alloc(c->ctx, sizeof *packed);
+    if (packed == NULL) return DT_ERR_NOMEM;
+    *packed = (dt__packed){ .quant = fq->quant, .simulated = fq->simulated };
+    c->item[c->n].weight = w;
+    c->item[c->n++].packed = packed;
+    DT__TRY(c->rounder == NULL ? dt__fq_codes(w, &packed->codes)
+                               : round_with(c, path, w, &packed->codes));
+    c->report.converted++;
+    c->report.enabled += !fq->enabled;
+    c->report.elements += w->count;
+    c->report.clipped += packed->codes->clipped;
+    return DT_OK;
+}
+
+static dt_status enable_input(void *user, const char *path, dt_module *m)
+{
+    (void)user;
+    (void)path;
+    dt__input_hook *hook = dt__input_hook_of(m);
+    if (hook != NULL) hook->enabled = true;
+    return DT_OK;
+}
+
+dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report)
+{
+    conversion c = { .ctx = dt_module_ctx(m), .rounder = rounder };
+    if (!dt_is_prepared(m)) {
+        return dt_fail(c.ctx, DT_ERR_STATE, "convert: the model is %s",
+                       dt_is_converted(m) ? "converted already" : "not prepared");
+    }
+    const dt_status s = dt_module_visit(m, make_codes, &c);
+    for (int64_t i = 0; i < c.n; i++) {
+        if (s == DT_OK) {
+            dt__packed_take(c.item[i].weight, c.item[i].packed);
+        } else {
+            dt__codes_release(c.item[i].packed->codes);
+            dt__release(c.ctx, c.item[i].packed);
+        }
+    }
+    dt__release(c.ctx, c.item);
+    if (s != DT_OK) return s;
+    dt_module_visit_modules(m, enable_input, NULL);
+    if (report != NULL) *report = c.report;
+    return DT_OK;
+}
+
+static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    (void)user;
+    (void)path;
+    (void)member;
+    if (x->storage != NULL) x->storage->frozen = true;
+    return DT_OK;
+}
+
+void dt_freeze(dt_module *m) { dt_module_visit(m, freeze, NULL); }

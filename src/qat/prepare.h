@@ -1,0 +1,20 @@
+/* What prepare leaves on modules, for convert and for files. */
+#ifndef DT__QAT_PREPARE_H
+#define DT__QAT_PREPARE_H
+
+#include "kernels/panels.h"
+#include "qat/quantized.h"
+
+/* The state of the hook that quantizes a module's input. */
+typedef struct dt__input_hook {
+    dt_quant quant;
+    bool enabled;
+    bool simulated;
+} dt__input_hook;
+
+/* Adds the hook, which then owns `hook` (from dt__alloc); on an error the caller still does. */
+dt_status dt__hook_input(dt_module *m, dt__input_hook *hook);
+/* The module's, NULL where its input stays float. Lent. */
+dt__input_hook *dt__input_hook_of(const dt_module *m);
+
+#endif

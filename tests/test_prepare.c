@@ -1,0 +1,446 @@
+/* Prepare and convert: presets and rules over paths, all or nothing, on the same handles; what a
+ * disabled model, a tied weight, an optimizer and an accumulated gradient see of it. */
+#include "testing.h"
+
+#include "autograd/codes.h"
+#include "core/core.h"
+#include "qat/prepare.h"
+
+#include <detent/nn.h>
+#include <detent/ops.h>
+#include <detent/optim.h>
+#include <detent/qat.h>
+
+#include <math.h>
+
+static dt_ctx *ctx;
+static dt_tape *t;
+static dt_module *m;
+
+static void setup(void)
+{
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    ck_assert_int_eq(dt_tape_create(ctx, &t), DT_OK);
+    const dt_mlp_options mlp = { .sizes = { 4, { 40, 24, 16, 10 } }, .bias = true };
+    ck_assert_int_eq(dt_mlp_create(ctx, &mlp, &m), DT_OK);
+}
+
+static void teardown(void)
+{
+    dt_module_free(m);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+static void check_refused(const dt_qat_options *o, dt_status status, const char *says)
+{
+    ck_assert_int_eq(dt_prepare(m, o), status);
+    ck_assert_msg(strstr(dt_error(ctx), says) != NULL, "'%s' is not in '%s'", says, dt_error(ctx));
+    ck_assert(!dt_is_prepared(m)); /* nothing was changed */
+    ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "head")));
+}
+
+static const dt_quant *quant_of(const char *path) { return dt__quant_of(dt_param(m, path)); }
+
+/* ---- rules ------------------------------------------------------------------------------------ */
+
+START_TEST(presets_select_every_linear_layer)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    const char *const paths[] = { "layers.0.weight", "layers.1.weight", "head.weight" };
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(quant_of(paths[i])->bits, 4);
+        ck_assert_int_eq(quant_of(paths[i])->group_size, 32);
+    }
+    ck_assert_ptr_null(dt__quant_of(dt_param(m, "head.bias")));
+    const dt__input_hook *hook = dt__input_hook_of(dt_module_at(m, "layers.0"));
+    ck_assert_int_eq(hook->quant.bits, 8);
+    ck_assert_int_eq(hook->quant.rule, DT_RULE_ASYMMETRIC);
+}
+END_TEST
+
+START_TEST(int4_weight_leaves_activations)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = DT_INT4_WEIGHT;
+    ck_assert_int_eq(dt_prepare(m, &o), DT_OK);
+    ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "head")));
+}
+END_TEST
+
+START_TEST(the_last_rule_wins_key_by_key)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.weight.quant.group_size = 8;
+    o.weight.has_group_size = true;
+    o.rules[0] = (dt_qat_rule){ .match = "layers", .weight = { .quant.bits = 8, .has_bits = true } };
+    o.rules[1] = (dt_qat_rule){ .match = "layers.1",
+                                .weight = { .quant.bits = 3, .has_bits = true },
+                                .activation = { .quantize = false, .has_quantize = true } };
+    o.rules[2] = (dt_qat_rule){ .match = "he*", .skip = true, .has_skip = true };
+    o.n_rules = 3;
+    ck_assert_msg(dt_prepare(m, &o) == DT_OK, "%s", dt_error(ctx));
+    ck_assert_int_eq(quant_of("layers.0.weight")->bits, 8);
+    ck_assert_int_eq(quant_of("layers.1.weight")->bits, 3);
+    ck_assert_int_eq(quant_of("layers.1.weight")->group_size, 8);
+    ck_assert_ptr_null(quant_of("head.weight"));
+    ck_assert_ptr_nonnull(dt__input_hook_of(dt_module_at(m, "layers.0")));
+    ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "layers.1")));
+}
+END_TEST
+
+START_TEST(mistakes_are_named_and_change_nothing)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.rules[0].match = "layer.0";
+    o.n_rules = 1;
+    check_refused(&o, DT_ERR_CONFIG, "'layer.0' matches no quantizable module");
+    int64_t rule;
+    ck_assert_int_eq(dt_qat_unmatched_rule(m, &o, &rule), DT_OK);
+    ck_assert_int_eq(rule, 0);
+
+    const int64_t sizes[] = { 0, -8, 12, 7 };
+    for (int i = 0; i < 4; i++) {
+        o = dt_qat_defaults();
+        o.rules[0] = (dt_qat_rule){ .match = "head", .weight = { .quant.group_size = sizes[i],
+                                                                 .has_group_size = true } };
+        o.n_rules = 1;
+        check_refused(&o, DT_ERR_CONFIG, "head: group size");
+    }
+    o = dt_qat_defaults();
+    o.weight.quant.bits = 9;
+    o.weight.has_bits = true;
+    check_refused(&o, DT_ERR_CONFIG, "layers.0");
+    o = dt_qat_defaults();
+    o.rules[0] = (dt_qat_rule){ .match = "*", .skip = true, .has_skip = true };
+    o.n_rules = 1;
+    check_refused(&o, DT_ERR_CONFIG, "no module is left");
+    o.n_rules = DT_MAX_RULES + 1;
+    check_refused(&o, DT_ERR_ARG, "rules");
+
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "prepared already"));
+}
+END_TEST
+
+/* ---- ties ------------------------------------------------------------------------------------- */
+
+static void make_tied(void)
+{
+    dt_module *first, *second;
+    dt_module_free(m);
+    ck_assert_int_eq(dt_sequential_create(ctx, &m), DT_OK);
+    ck_assert_int_eq(dt_linear_create(ctx, 24, 24, false, &first), DT_OK);
+    ck_assert_int_eq(dt_linear_create(ctx, 24, 24, false, &second), DT_OK);
+    ck_assert_int_eq(dt_module_add(m, "a", first), DT_OK);
+    ck_assert_int_eq(dt_module_add(m, "head", second), DT_OK);
+    ck_assert_int_eq(dt_module_tie(m, "head.weight", "a.weight"), DT_OK);
+}
+
+START_TEST(tied_weights_have_one_scheme)
+{
+    make_tied();
+    dt_qat_options o = dt_qat_defaults();
+    o.rules[0] = (dt_qat_rule){ .match = "a", .weight = { .quant.bits = 8, .has_bits = true } };
+    o.n_rules = 1;
+    check_refused(&o, DT_ERR_CONFIG, "a and head share a weight, but are given two schemes");
+    o.rules[0] = (dt_qat_rule){ .match = "a", .skip = true, .has_skip = true };
+    check_refused(&o, DT_ERR_CONFIG, "only a is skipped");
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_ptr_eq(dt_param(m, "a.weight"), dt_param(m, "head.weight"));
+    dt_convert_report report;
+    ck_assert_int_eq(dt_convert(m, NULL, &report), DT_OK);
+    ck_assert_int_eq(report.converted, 1);
+    ck_assert_int_eq(report.elements, 24 * 24);
+}
+END_TEST
+
+/* ---- training ----------------------------------------------------------------------------------- */
+
+typedef struct trainer {
+    dt_tensor *x, *labels;
+    dt_optimizer *o;
+    double lr;
+} trainer;
+
+static trainer new_trainer(int64_t batch, int optimizer)
+{
+    trainer r = { .lr = optimizer == DT_SGD ? 0.1 : 0.01 };
+    const int64_t dims[2] = { batch, 40 };
+    int32_t label[512];
+    for (int i = 0; i < 512; i++) label[i] = i * 7 % 10;
+    ck_assert_int_eq(dt_tensor_create(ctx, DT_F32, 2, dims, &r.x), DT_OK);
+    ck_assert_int_eq(dt_fill_normal(r.x, 0, 1), DT_OK);
+    ck_assert_int_eq(dt_tensor_from(ctx, DT_I32, 1, dims, label, &r.labels), DT_OK);
+    dt_optimizer_options o = dt_optimizer_defaults();
+    o.name = optimizer;
+    o.momentum = 0.9;
+    ck_assert_int_eq(dt_optimizer_create(m, &o, &r.o), DT_OK);
+    dt_train(m, true);
+    return r;
+}
+
+static void free_trainer(trainer *r)
+{
+    dt_optimizer_free(r->o);
+    dt_tensor_free(r->x);
+    dt_tensor_free(r->labels);
+}
+
+static double step(trainer *r)
+{
+    dt_tape_reset(t);
+    dt_zero_grad(m);
+    dt_tensor *loss = dt_cross_entropy(t, dt_forward(t, m, r->x), r->labels, NULL);
+    const double value = loss == NULL ? NAN : dt_item(loss);
+    ck_assert_msg(dt_backward(t, loss, NULL) == DT_OK, "%s", dt_error(ctx));
+    ck_assert_msg(dt_optimizer_step(r->o, t, r->lr) == DT_OK, "%s", dt_error(ctx));
+    return value;
+}
+
+static dt_status copy_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    float **to = user;
+    (void)path;
+    (void)member;
+    const dt_tensor *inner = dt_inner(x);
+    memcpy(*to, dt_data(inner), (size_t)dt_count(inner) * sizeof(float));
+    *to += dt_count(inner);
+    return DT_OK;
+}
+
+enum { PARAMETERS = 40 * 24 + 24 + 24 * 16 + 16 + 16 * 10 + 10 };
+
+static void twenty_steps(bool prepared, int optimizer, float *weights)
+{
+    teardown();
+    setup();
+    trainer r = new_trainer(32, optimizer);
+    for (int i = 0; i < 20; i++) {
+        if (prepared && i == 5) { /* in the middle of a run */
+            ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+            ck_assert_int_eq(dt_enable(m, false), DT_OK);
+        }
+        step(&r);
+    }
+    ck_assert_int_eq(dt_module_visit(m, copy_weight, &weights), DT_OK);
+    free_trainer(&r);
+}
+
+START_TEST(disabled_training_is_float_training)
+{
+    static float plain[PARAMETERS], prepared[PARAMETERS];
+    const int optimizers[] = { DT_SGD, DT_ADAM, DT_ADAMW };
+    for (int i = 0; i < 3; i++) {
+        twenty_steps(false, optimizers[i], plain);
+        twenty_steps(true, optimizers[i], prepared);
+        ck_assert_mem_eq(plain, prepared, sizeof plain);
+    }
+}
+END_TEST
+
+START_TEST(every_optimizer_trains_the_master)
+{
+    const int optimizers[] = { DT_SGD, DT_ADAM, DT_ADAMW };
+    for (int i = 0; i < 3; i++) {
+        teardown();
+        setup();
+        ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+        trainer r = new_trainer(32, optimizers[i]);
+        const double first = step(&r);
+        double last = 0;
+        for (int k = 0; k < 60; k++) last = step(&r);
+        ck_assert_double_lt(last, 0.7 * first);
+        ck_assert_ptr_nonnull(dt_grad(dt_param(m, "layers.0.weight")));
+        free_trainer(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_prepared_step_allocates_nothing)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    trainer r = new_trainer(48, DT_ADAMW);
+    step(&r);
+    const uint64_t after_first = dt_memory_of(ctx).allocations;
+    for (int i = 0; i < 5; i++) step(&r);
+    ck_assert_uint_eq(dt_memory_of(ctx).allocations, after_first);
+    free_trainer(&r);
+}
+END_TEST
+
+START_TEST(accumulation_quantizes_once)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    trainer r = new_trainer(16, DT_SGD);
+    dt__codes *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        dt_tape_reset(t);
+        dt_tensor *loss = dt_cross_entropy(t, dt_forward(t, m, r.x), r.labels, NULL);
+        ck_assert_int_eq(dt_backward(t, loss, NULL), DT_OK);
+        dt__codes *codes;
+        ck_assert_int_eq(dt__fq_codes(dt_param(m, "head.weight"), &codes), DT_OK);
+        if (i == 0) first = codes;
+        ck_assert_ptr_eq(codes, first);
+        dt__codes_release(codes);
+    }
+    free_trainer(&r);
+}
+END_TEST
+
+START_TEST(same_bits_on_any_number_of_threads)
+{
+    static float one[PARAMETERS], more[PARAMETERS];
+    const int threads[] = { 1, 2, 3, 4, 8 };
+    for (int i = 0; i < 5; i++) {
+        teardown();
+        setup();
+        ctx->threads = threads[i];
+        ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+        trainer r = new_trainer(300, DT_ADAMW);
+        for (int k = 0; k < 5; k++) step(&r);
+        float *to = i == 0 ? one : more;
+        ck_assert_int_eq(dt_module_visit(m, copy_weight, &to), DT_OK);
+        if (i > 0) ck_assert_mem_eq(one, more, sizeof one);
+        free_trainer(&r);
+    }
+}
+END_TEST
+
+/* ---- convert ----------------------------------------------------------------------------------- */
+
+START_TEST(convert_enables_and_says_so)
+{
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "not prepared"));
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_enable(m, false), DT_OK);
+    dt_convert_report report;
+    ck_assert_int_eq(dt_convert(m, NULL, &report), DT_OK);
+    ck_assert_int_eq(report.converted, 3);
+    ck_assert_int_eq(report.enabled, 3);
+    ck_assert(dt_is_converted(m) && !dt_is_prepared(m));
+    ck_assert(dt__input_hook_of(dt_module_at(m, "head"))->enabled);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_ERR_STATE);
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);
+    ck_assert_int_eq(dt_enable(m, true), DT_ERR_STATE);
+    ck_assert_ptr_null(dt_inner(dt_param(m, "head.weight")));
+    ck_assert_int_eq(dt_set_requires_grad(dt_param(m, "head.weight"), true), DT_ERR_STATE);
+}
+END_TEST
+
+START_TEST(convert_frees_the_master)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    const size_t before = dt_memory_of(ctx).used;
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    ck_assert_uint_lt(dt_memory_of(ctx).used, before);
+}
+END_TEST
+
+START_TEST(an_optimizer_refuses_a_converted_model)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    trainer r = new_trainer(8, DT_SGD);
+    step(&r);
+    dt_tensor *loss = NULL;
+    dt_tape_reset(t);
+    loss = dt_cross_entropy(t, dt_forward(t, m, r.x), r.labels, NULL);
+    ck_assert_int_eq(dt_backward(t, loss, NULL), DT_OK);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    ck_assert_int_eq(dt_optimizer_step(r.o, t, 0.1), DT_ERR_STATE);
+    free_trainer(&r);
+}
+END_TEST
+
+static dt_status zeros(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,
+                       int8_t *codes, float *scale, int8_t *zero_point)
+{
+    (void)quant;
+    (void)zero_point;
+    ++*(int *)user;
+    ck_assert_ptr_nonnull(strstr(path, "weight"));
+    memset(codes, 0, (size_t)dt_count(master));
+    const int64_t groups = dt__ceil_div(dt_dim(master, 1), 32);
+    for (int64_t i = 0; i < dt_dim(master, 0) * groups; i++) scale[i] = 1;
+    return DT_OK;
+}
+
+START_TEST(a_rounder_chooses_the_codes)
+{
+    int calls = 0;
+    const dt_rounder rounder = { "zeros", zeros, &calls };
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_convert(m, &rounder, NULL), DT_OK);
+    ck_assert_int_eq(calls, 3);
+    dt_tensor *image;
+    ck_assert_int_eq(dt_dequantize(dt_param(m, "head.weight"), &image), DT_OK);
+    for (int64_t i = 0; i < dt_count(image); i++) {
+        ck_assert(((const float *)dt_data(image))[i] == 0);
+    }
+    dt_tensor_free(image);
+}
+END_TEST
+
+START_TEST(a_frozen_model_refuses_writes)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    dt_freeze(m);
+    ck_assert_ptr_null(dt_data_mut(dt_param(m, "head.bias")));
+    ck_assert_int_eq(dt_error_status(ctx), DT_ERR_STATE);
+    ck_assert_ptr_null(dt_zero_(t, dt_param(m, "head.bias")));
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+}
+END_TEST
+
+/* ---- memory that fails --------------------------------------------------------------------------- */
+
+static dt_status prepare_and_convert(dt_ctx *c, void *user)
+{
+    (void)user;
+    const dt_mlp_options mlp = { .sizes = { 3, { 20, 12, 4 } }, .bias = true };
+    dt_module *model = NULL;
+    dt_status s = dt_mlp_create(c, &mlp, &model);
+    if (s == DT_OK) s = dt_prepare(model, NULL);
+    if (s != DT_OK && model != NULL) ck_assert(!dt_is_prepared(model));
+    if (s == DT_OK) {
+        s = dt_convert(model, NULL, NULL);
+        ck_assert(dt_is_converted(model) == (s == DT_OK)); /* all or nothing */
+        ck_assert(dt_is_prepared(model) == (s != DT_OK));
+    }
+    dt_module_free(model);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    ck_assert_int_gt(test_every_allocation(prepare_and_convert, NULL), 20);
+}
+END_TEST
+
+Suite *test_prepare_suite(void)
+{
+    Suite *s = suite_create("prepare");
+    TCase *c = tcase_create("prepare");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, presets_select_every_linear_layer);
+    tcase_add_test(c, int4_weight_leaves_activations);
+    tcase_add_test(c, the_last_rule_wins_key_by_key);
+    tcase_add_test(c, mistakes_are_named_and_change_nothing);
+    tcase_add_test(c, tied_weights_have_one_scheme);
+    tcase_add_test(c, disabled_training_is_float_training);
+    tcase_add_test(c, every_optimizer_trains_the_master);
+    tcase_add_test(c, a_prepared_step_allocates_nothing);
+    tcase_add_test(c, accumulation_quantizes_once);
+    tcase_add_test(c, same_bits_on_any_number_of_threads);
+    tcase_add_test(c, convert_enables_and_says_so);
+    tcase_add_test(c, convert_frees_the_master);
+    tcase_add_test(c, an_optimizer_refuses_a_converted_model);
+    tcase_add_test(c, a_rounder_chooses_the_codes);
+    tcase_add_test(c, a_frozen_model_refuses_writes);
+    tcase_add_test(c, every_allocation_may_fail);
+    suite_add_tcase(s, c);
+    return s;
+}
