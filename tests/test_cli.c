@@ -72,6 +72,13 @@ START_TEST(a_recipe_is_validated)
     ck_assert_ptr_nonnull(strstr(output, "  epochs: 3 "));
     free(output);
     ck_assert_int_eq(test_shell(NULL, DETENT "config validate %s '~train' >/dev/null", path), 0);
+    ck_assert_int_eq(test_shell(&output,
+                                DETENT "config validate %s '~train' 'qat.rules=[{match: tail, "
+                                       "skip: true}]' 2>&1",
+                                path),
+                     2);
+    ck_assert_ptr_nonnull(strstr(output, "'tail' matches no module"));
+    free(output);
     ck_assert_int_eq(test_shell(NULL, DETENT "config schema > /dev/full 2>/dev/null"), 1);
 }
 END_TEST

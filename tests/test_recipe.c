@@ -175,6 +175,37 @@ START_TEST(later_errors_join)
 }
 END_TEST
 
+START_TEST(rules_must_match_the_model)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    dt_module *m = NULL;
+    const char *override = "qat.rules.3.match=tail";
+    dt_recipe_source source =
+        source_of("run: {dir: r}\nmodel: {family: mlp, sizes: [4, 3, 2]}\n" DATA
+                  "qat:\n  rules:\n    - {match: layers.7, skip: true}\n"
+                  "    - {match: layers, weight: {bits: 8}}\n"
+                  "    - {match: \"norms*\", skip: true}\n    - {match: head, skip: true}\n");
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    const dt_model_options *o = &dt_recipe_get(r)->model;
+    TEST_OK(ctx, o->family->create(ctx, o->options, &m));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "bad.yaml:6:15: error: 'qat.rules.0.match': 'layers.7' matches",
+               dt_recipe_check_model(r, m));
+    ck_assert_int_eq(dt_recipe_error_count(r), 2);
+    ck_assert_ptr_nonnull(strstr(dt_recipe_error_at(r, 0), "(layers.0, head)"));
+    ck_assert_ptr_nonnull(strstr(dt_recipe_error_at(r, 1), "bad.yaml:8:15: error: 'qat.rules.2"));
+    dt_recipe_free(r);
+    source.overrides = &override;
+    source.n_overrides = 1;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "(and 2 more)", dt_recipe_check_model(r, m));
+    ck_assert_ptr_nonnull(strstr(dt_recipe_error_at(r, 2), "command line: error: 'qat.rules.3"));
+    dt_recipe_free(r);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- what is right ------------------------------------------------------------------------ */
 
 static const char full[] =
@@ -605,6 +636,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(mistakes, limits_hold);
     tcase_add_test(mistakes, files_that_cannot_be_read);
     tcase_add_test(mistakes, later_errors_join);
+    tcase_add_test(mistakes, rules_must_match_the_model);
     suite_add_tcase(suite, mistakes);
     TCase *values = tcase_create("values");
     tcase_add_test(values, values_arrive);

@@ -110,6 +110,10 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
 DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
     DT_PRINTF(3, 4);
 
+/* What needs the model that the recipe describes: adds an error for each rule of `qat` that matches
+ * no module. CONFIG if the recipe has errors now. */
+DT_API dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m);
+
 /* Where the key was given in the file. False where it was not, or on the command line. */
 DT_API bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column);
 

@@ -73,6 +73,13 @@ void cli_json_string(const char *text)
     putchar('"');
 }
 
+int cli_print_errors(const dt_recipe *recipe)
+{
+    const int n = dt_recipe_error_count(recipe);
+    for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(recipe, i));
+    return CLI_USAGE;
+}
+
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
 {
     const dt_recipe_source source = {
@@ -83,8 +90,5 @@ int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_fil
     };
     const dt_status status = dt_recipe_read(ctx, &source, out);
     if (status == DT_OK) return CLI_DONE;
-    if (status != DT_ERR_CONFIG) return cli_fail_by(args, ctx);
-    const int n = dt_recipe_error_count(*out);
-    for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(*out, i));
-    return CLI_USAGE;
+    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_by(args, ctx);
 }

@@ -59,6 +59,8 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes);
 int cli_written(dt_status status);
 /* A string of JSON to stdout. */
 void cli_json_string(const char *text);
+/* All errors of a recipe to stderr. Returns CLI_USAGE. */
+int cli_print_errors(const dt_recipe *recipe);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,
  * or the exit status. *out is to be freed if not NULL. */
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,

@@ -29,10 +29,23 @@ static void print_errors(const dt_recipe *recipe)
     puts(n == 0 ? "]}" : "\n]}");
 }
 
+/* Builds the model, for what only it can tell. */
+static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
+{
+    const dt_model_options *o = &dt_recipe_get(recipe)->model;
+    dt_module *model = NULL;
+    dt_status status = o->family->create(ctx, o->options, &model);
+    if (status == DT_OK) status = dt_recipe_check_model(recipe, model);
+    dt_module_free(model);
+    if (status == DT_OK) return CLI_DONE;
+    return dt_recipe_error_count(recipe) > 0 ? cli_print_errors(recipe) : cli_fail_by(args, ctx);
+}
+
 static int validate(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
-    const int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
+    int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
+    if (status == CLI_DONE) status = check_model(args, ctx, recipe);
     if (args->option[JSON] != NULL && recipe != NULL) {
         print_errors(recipe);
     } else if (status == CLI_DONE) {

@@ -205,7 +205,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
     return DT_OK;
 }
 
-static dt_status verdict(dt_recipe *r)
+dt_status dt__recipe_verdict(dt_recipe *r)
 {
     if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);
     if (r->n_complaints == 0) return DT_OK;
@@ -225,7 +225,7 @@ dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe 
     r->leave_files = source->leave_files;
     r->file = dt__recipe_copy(r, source->path, strlen(source->path));
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source);
-    if (status == DT_OK) status = verdict(r);
+    if (status == DT_OK) status = dt__recipe_verdict(r);
     if (status == DT_OK || status == DT_ERR_CONFIG) {
         *out = r;
     } else {

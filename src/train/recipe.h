@@ -67,6 +67,9 @@ const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes);
 /* A complaint at a node, which is marked bad. */
 void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
+/* OK, CONFIG with the first error as the context's, or NOMEM. */
+dt_status dt__recipe_verdict(dt_recipe *r);
+
 /* ---- the tree (yaml.c) ---- */
 
 /* Parses one document. NULL after an error that leaves no tree, or out of memory. */
