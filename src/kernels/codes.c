@@ -82,16 +82,16 @@ static inline float rounded(const block *b, float x)
 static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *codes)
 {
     const block c = *b;
-    const int low = (int)c.low, high = (int)c.high;
     int64_t clipped = 0;
     for (int64_t start = 0; start < n; start += DT__CHUNK) {
         const int64_t end = dt__min_i64(start + DT__CHUNK, n);
         int32_t outside = 0;
         for (int64_t k = start; k < end; k++) {
-            const int q = (int)rounded(&c, x[k]);
-            const int kept = q < low ? low : q > high ? high : q;
+            const float q = rounded(&c, x[k]);
+            float kept = q < c.low ? c.low : q;
+            kept = kept > c.high ? c.high : kept;
             outside += q != kept;
-            codes[k] = (int8_t)(kept + c.to_code);
+            codes[k] = (int8_t)((int)kept + c.to_code);
         }
         clipped += outside;
     }
