@@ -28,23 +28,34 @@ bool dt__gemm_fits_blas(const dt__gemm *g)
            (g->m == 1 || g->ldc >= g->n);
 }
 
-/* Below 4 MFLOP one tile; else about eight, the largest that sides of multiples of 64 allow: of the
- * ways to cut into at most eight, the one with the smallest tile, the squarest of those. */
+/* The tile of `down` by `8 / down` tiles, or fewer: sides are multiples of 64, or the whole. */
+static dt__gemm_grid cut(int64_t m, int64_t n, int64_t down)
+{
+    dt__gemm_grid g;
+    g.rows = dt__min_i64(m, dt__round_up(dt__ceil_div(m, down), 64));
+    g.columns = dt__min_i64(n, dt__round_up(dt__ceil_div(n, 8 / down), 64));
+    g.across = dt__ceil_div(n, g.columns);
+    g.tiles = g.across * dt__ceil_div(m, g.rows);
+    return g;
+}
+
+/* Below 4 MFLOP one tile; else about eight: of the cuts whose tile is at most a quarter larger than
+ * the smallest one's, the squarest, which reads its operands least often. */
 dt__gemm_grid dt__gemm_grid_of(int64_t m, int64_t n, int64_t k)
 {
     dt__gemm_grid best = { m, n, 1, 1 };
     if (2.0 * (double)m * (double)n * (double)k < 4e6) return best;
+    int64_t least = INT64_MAX, side = INT64_MAX;
     for (int64_t down = 1; down <= 8; down *= 2) {
-        const int64_t rows = dt__min_i64(m, dt__round_up(dt__ceil_div(m, down), 64));
-        const int64_t columns = dt__min_i64(n, dt__round_up(dt__ceil_div(n, 8 / down), 64));
-        const int64_t area = rows * columns, best_area = best.rows * best.columns;
-        if (area > best_area) continue;
-        if (area == best_area && rows + columns >= best.rows + best.columns) continue;
-        best.rows = rows;
-        best.columns = columns;
+        const dt__gemm_grid g = cut(m, n, down);
+        least = dt__min_i64(least, g.rows * g.columns);
     }
-    best.across = dt__ceil_div(n, best.columns);
-    best.tiles = best.across * dt__ceil_div(m, best.rows);
+    for (int64_t down = 1; down <= 8; down *= 2) {
+        const dt__gemm_grid g = cut(m, n, down);
+        if (g.rows * g.columns > least + least / 4 || g.rows + g.columns >= side) continue;
+        side = g.rows + g.columns;
+        best = g;
+    }
     return best;
 }
 

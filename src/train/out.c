@@ -104,19 +104,8 @@ static const char plain_first[] =
 static const char plain_rest[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.+-";
 
-/* The code point of valid UTF-8 at `text`, and its length. */
-static unsigned decode(const char *text, int *bytes)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    *bytes = c[0] < 0x80 ? 1 : c[0] >= 0xF0 ? 4 : c[0] >= 0xE0 ? 3 : 2;
-    if (*bytes == 1) return c[0];
-    unsigned value = c[0] & (0x7FU >> *bytes);
-    for (int i = 1; i < *bytes; i++) value = (value << 6) | (c[i] & 0x3FU);
-    return value;
-}
-
 /* What a reader would refuse, or take for a line break, as it stands. */
-static bool must_escape(unsigned c)
+static bool must_escape(int32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
            c == 0xFFFE || c == 0xFFFF;
@@ -130,14 +119,15 @@ void dt__out_yaml(dt__out *o, const char *text)
         return;
     }
     dt__out_text(o, "\"");
-    for (int n = 0; *text != 0; text += n) {
-        const unsigned c = decode(text, &n);
+    const char *end = text + length;
+    for (size_t n = 0; text < end; text += n) {
+        const int32_t c = dt__utf8_decode(text, (size_t)(end - text), &n);
         if (c == '"' || c == '\\') {
             dt__out_format(o, "\\%c", (int)c);
         } else if (must_escape(c)) {
-            dt__out_format(o, "\\u%04x", c);
+            dt__out_format(o, "\\u%04x", (unsigned)c);
         } else {
-            dt__out_bytes(o, text, (size_t)n);
+            dt__out_bytes(o, text, n);
         }
     }
     dt__out_text(o, "\"");

@@ -83,6 +83,9 @@ dt__node *dt__node_item(const dt__node *sequence, int64_t i);
  * deepest node on the way that it does give. */
 dt__node *dt__node_at(const dt_recipe *r, const char *path, dt__node **above);
 
+/* The code point at `text` and its length; -1, and 1, where it is not UTF-8 (yaml.c). */
+int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
+
 /* ---- the steps ---- */
 
 void dt__recipe_override(dt_recipe *r, const char *text);

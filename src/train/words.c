@@ -12,6 +12,11 @@
 
 static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
 
+/* Case, and which dash joins two words, are no difference. */
+static int fold(char c) { return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+
+static bool same(char a, char b) { return fold(a) == fold(b); }
+
 static int distance(const char *a, const char *b)
 {
     const int n = (int)strlen(a), m = (int)strlen(b);
@@ -22,9 +27,9 @@ static int distance(const char *a, const char *b)
         int *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= m; j++) {
-            const int differs = a[i - 1] != b[j - 1];
+            const int differs = !same(a[i - 1], b[j - 1]);
             now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differs);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]) &&
                 before[j - 2] + 1 < now[j]) {
                 now[j] = before[j - 2] + 1;
             }
@@ -44,17 +49,29 @@ static int tolerance(const char *word)
 static const struct {
     const char *theirs, *ours;
 } synonyms[] = {
-    { "learning_rate", "lr" },     { "batch", "batch_size" },
-    { "wd", "weight_decay" },      { "warmup", "warmup_steps" },
-    { "betas", "beta1" },          { "hidden", "sizes" },
-    { "layers", "sizes" },         { "max_grad_norm", "clip_grad_norm" },
-    { "clip", "clip_grad_norm" },  { "gradient_accumulation_steps", "accumulate" },
-    { "output_dir", "dir" },       { "num_threads", "threads" },
-    { "random_seed", "seed" },     { "pretrained", "init" },
-    { "checkpoint_path", "init" }, { "arch", "family" },
-    { "std", "deviation" },        { "max_steps", "steps" },
-    { "num_epochs", "epochs" },    { "optim", "optimizer" },
-    { "num_bits", "bits" },        { "quantization", "qat" },
+    { "learning_rate", "lr" },
+    { "batch", "batch_size" },
+    { "wd", "weight_decay" },
+    { "warmup", "warmup_steps" },
+    { "betas", "beta1" },
+    { "hidden", "sizes" },
+    { "layers", "sizes" },
+    { "max_grad_norm", "clip_grad_norm" },
+    { "clip", "clip_grad_norm" },
+    { "gradient_accumulation_steps", "accumulate" },
+    { "output_dir", "dir" },
+    { "num_threads", "threads" },
+    { "random_seed", "seed" },
+    { "pretrained", "init" },
+    { "checkpoint_path", "init" },
+    { "arch", "family" },
+    { "std", "deviation" },
+    { "max_steps", "steps" },
+    { "num_epochs", "epochs" },
+    { "optim", "optimizer" },
+    { "num_bits", "bits" },
+    { "quantization", "qat" },
+    { "grad_clip", "clip_grad_norm" },
 };
 
 /* The least distance of `word` to `name` or to a synonym of it. */

@@ -272,19 +272,18 @@ static dt__node *parse_stream(reader *p)
 
 /* ---- characters --------------------------------------------------------------------------- */
 
-/* The code point at text[0], 0 < *bytes <= left; -1 where it is not UTF-8. */
-static int32_t decode(const unsigned char *text, size_t left, size_t *bytes)
+int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes)
 {
     static const int32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const unsigned char c = text[0];
+    const unsigned char *at = (const unsigned char *)text, c = at[0];
     const size_t n = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
     *bytes = 1;
     if (n == 1) return c;
     if (c < 0xC2 || c > 0xF4 || n > left) return -1;
     int32_t value = c & (0x7F >> n);
     for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xC0) != 0x80) return -1;
-        value = (value << 6) | (text[i] & 0x3F);
+        if ((at[i] & 0xC0) != 0x80) return -1;
+        value = (value << 6) | (at[i] & 0x3F);
     }
     if (value < least[n] || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return -1;
     *bytes = n;
@@ -301,11 +300,10 @@ static bool is_allowed(int32_t c)
 static bool check_characters(dt_recipe *r, const char *text, size_t bytes, dt__origin origin)
 {
     dt__node place = { .origin = origin, .line = 1, .column = 1 };
-    const unsigned char *c = (const unsigned char *)text;
     for (size_t i = 0, n = 1; i < bytes; i += n) {
-        const int32_t value = decode(c + i, bytes - i, &n);
+        const int32_t value = dt__utf8_decode(text + i, bytes - i, &n);
         if (value < 0) {
-            dt__complain(r, &place, "byte 0x%02x is not UTF-8", c[i]);
+            dt__complain(r, &place, "byte 0x%02x is not UTF-8", (unsigned char)text[i]);
             return false;
         }
         if (!is_allowed(value)) {
@@ -313,7 +311,7 @@ static bool check_characters(dt_recipe *r, const char *text, size_t bytes, dt__o
             return false;
         }
         const bool breaks =
-            value == '\n' || (value == '\r' && (i + 1 == bytes || c[i + 1] != '\n'));
+            value == '\n' || (value == '\r' && (i + 1 == bytes || text[i + 1] != '\n'));
         place.line += breaks;
         place.column = breaks ? 1 : place.column + 1;
     }
