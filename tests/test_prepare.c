@@ -12,6 +12,7 @@
 #include <detent/qat.h>
 
 #include <math.h>
+#include <pthread.h>
 
 static dt_ctx *ctx;
 static dt_tape *t;
@@ -395,6 +396,57 @@ START_TEST(a_frozen_model_refuses_writes)
 }
 END_TEST
 
+typedef struct reader {
+    dt_ctx *ctx;
+    float y[7 * 10];
+    dt_status status;
+} reader;
+
+/* Ten passes of the frozen model in a context of one's own. */
+static void *read_frozen(void *user)
+{
+    reader *r = user;
+    dt_tape *tape = NULL;
+    dt_tensor *x = NULL;
+    r->status = dt_tape_create(r->ctx, &tape);
+    if (r->status == DT_OK) {
+        r->status = dt_tensor_create(r->ctx, DT_F32, 2, (const int64_t[]){ 7, 40 }, &x);
+    }
+    if (r->status == DT_OK) r->status = dt_fill_normal(x, 0, 1);
+    for (int i = 0; i < 10 && r->status == DT_OK; i++) {
+        dt_tape_reset(tape);
+        dt_tensor *y = dt_forward(tape, m, x);
+        r->status = dt_tape_status(tape);
+        if (y != NULL) memcpy(r->y, dt_data(y), sizeof r->y);
+    }
+    dt_tensor_free(x);
+    dt_tape_free(tape);
+    return NULL;
+}
+
+START_TEST(a_frozen_model_serves_many_contexts)
+{
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    dt_train(m, false);
+    dt_freeze(m);
+    reader readers[3] = { 0 };
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) {
+        dt_ctx_options o = dt_ctx_defaults();
+        o.threads = 1;
+        ck_assert_int_eq(dt_ctx_create(&readers[i].ctx, &o), DT_OK);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, read_frozen, &readers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_msg(readers[i].status == DT_OK, "%s", dt_error(readers[i].ctx));
+        ck_assert_mem_eq(readers[i].y, readers[0].y, sizeof readers[0].y);
+    }
+    for (int i = 0; i < 3; i++) dt_ctx_free(readers[i].ctx);
+}
+END_TEST
+
 /* ---- memory that fails --------------------------------------------------------------------------- */
 
 static dt_status prepare_and_convert(dt_ctx *c, void *user)
@@ -440,6 +492,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, an_optimizer_refuses_a_converted_model);
     tcase_add_test(c, a_rounder_chooses_the_codes);
     tcase_add_test(c, a_frozen_model_refuses_writes);
+    tcase_add_test(c, a_frozen_model_serves_many_contexts);
     tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return s;

@@ -68,14 +68,14 @@ void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
     codes->ctx->kernels[DT_F32]->expand(&t);
 }
 
-dt_status dt__image(const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
+dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
 {
-    DT__TRY(dt__tensor_create_raw(codes->ctx, DT_F32, x->rank, x->dims, out));
+    DT__TRY(dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out));
     (*out)->storage->image = true;
     (*out)->name = dt__text_retain(x->name);
     const dt__image_tile all = { 0, codes->rows, 0, codes->columns, dt__data_mut(*out),
                                  codes->columns };
-    const int threads = dt__threads_enter(codes->ctx);
+    const int threads = dt__threads_enter(ctx);
     dt__codes_expand(codes, &all);
     dt__threads_leave(threads);
     return DT_OK;

@@ -200,7 +200,7 @@ static void end_writes(dt_call *c)
 static dt_status save(dt_call *c, dt_tensor **slot, bool value)
 {
     dt_tensor *kept;
-    if (value) DT__TRY(dt__view(*slot, &kept));
+    if (value) DT__TRY(dt__view(c->ctx, *slot, &kept));
     else DT__TRY(dt__handle_create(c->ctx, (*slot)->dtype, (*slot)->rank, (*slot)->dims, &kept));
     if (kept->storage != NULL) {
         kept->seen_version = kept->storage->version;

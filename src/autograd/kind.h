@@ -13,7 +13,7 @@ void dt__codes_retain(dt__codes *codes);
 void dt__codes_release(dt__codes *codes); /* NULL is allowed */
 
 /* The image of all of x as a new tensor, which refuses writes. */
-dt_status dt__image(const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
+dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
 
 typedef struct dt__kind {
     const char *name;

@@ -174,12 +174,12 @@ dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)
 
 /* ---- handles on the same storage ------------------------------------------------------------ */
 
-static dt_status copy_handle(dt_tensor *x, dt_tensor **out)
+static dt_status copy_handle(dt_ctx *ctx, dt_tensor *x, dt_tensor **out)
 {
     if (x->dropped) {
         return dt_fail(x->ctx, DT_ERR_STATE, "alias: the tensor was dropped; dt_keep keeps it");
     }
-    DT__TRY(dt__view(x, out));
+    DT__TRY(dt__view(ctx, x, out));
     if (x->kind == NULL) return DT_OK;
     const dt_status s = x->kind->clone(x, *out);
     if (s != DT_OK) dt_tensor_free(*out);
@@ -190,7 +190,7 @@ dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 {
     if (t->status != DT_OK || x == NULL) return NULL;
     dt_tensor *y = NULL;
-    dt_status s = copy_handle(x, &y);
+    dt_status s = copy_handle(t->ctx, x, &y);
     if (s == DT_OK) s = dt__tape_lend(t, y);
     if (s == DT_OK) return y;
     dt__tape_adopt(t, s);
@@ -200,7 +200,7 @@ dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 dt_status dt_alias(dt_tensor *x, dt_tensor **out)
 {
     *out = NULL;
-    DT__TRY(copy_handle(x, out));
+    DT__TRY(copy_handle(x->ctx, x, out));
     (*out)->requires_grad = x->requires_grad;
     return DT_OK;
 }

@@ -117,7 +117,7 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
     dt_tensor *x = dt__alloc_zero(ctx, sizeof *x);
     if (x == NULL) return DT_ERR_NOMEM;
     x->ctx = ctx;
-    x->refs = 1;
+    atomic_init(&x->refs, 1);
     x->dtype = dtype;
     x->rank = rank;
     if (rank > 0) memcpy(x->dims, dims, (size_t)rank * sizeof dims[0]);
@@ -159,9 +159,9 @@ dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *d
     return DT_OK;
 }
 
-dt_status dt__view(const dt_tensor *x, dt_tensor **out)
+dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
 {
-    DT__TRY(dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out));
+    DT__TRY(dt__handle_create(ctx, x->dtype, x->rank, x->dims, out));
     dt_tensor *v = *out;
     memcpy(v->strides, x->strides, sizeof v->strides);
     v->offset = x->offset;
@@ -183,14 +183,14 @@ dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, 
                        "narrow: elements %lld...+%lld of dimension %d do not exist",
                        (long long)start, (long long)count, dim);
     }
-    DT__TRY(dt__view(x, out));
+    DT__TRY(dt__view(x->ctx, x, out));
     (*out)->dims[d] = count;
     (*out)->offset += start * x->strides[d];
     dt__product((*out)->rank, (*out)->dims, &(*out)->count);
     return DT_OK;
 }
 
-void dt__retain(dt_tensor *x) { x->refs++; }
+void dt__retain(dt_tensor *x) { atomic_fetch_add(&x->refs, 1); }
 
 void dt__set_name(dt_tensor *x, const char *text)
 {
@@ -222,7 +222,7 @@ void dt__drop_storage(dt_tensor *x)
 
 void dt_tensor_free(dt_tensor *x)
 {
-    if (x == NULL || --x->refs > 0) return;
+    if (x == NULL || atomic_fetch_sub(&x->refs, 1) != 1) return;
     dt__drop_storage(x);
     if (x->drop_ext != NULL) x->drop_ext(x);
     dt_tensor_free(x->grad);

@@ -25,7 +25,7 @@ typedef struct dt__attachment {
 
 struct dt_tensor {
     dt_ctx *ctx;
-    int refs; /* of the handle: the user's or tape's, modules', records' */
+    atomic_int refs; /* of the handle: the user's or tape's, modules', records' */
     dt_dtype dtype;
     int rank;
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK]; /* strides in elements */
@@ -59,7 +59,7 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
                                 dt_tensor **out);
 /* A new dense handle on the same storage, same shape; takes part in no tape. Works for wrappers as
  * long as they have a storage (the master's). */
-dt_status dt__view(const dt_tensor *x, dt_tensor **out);
+dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
 /* Takes one reference of `text`, a dt__text or NULL, in place of the name that x had. */
 void dt__set_name(dt_tensor *x, const char *text);

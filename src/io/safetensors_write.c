@@ -160,7 +160,7 @@ dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x)
                        dt__shown(name, text));
     }
     dt_tensor *view;
-    DT__TRY(dt__view(x, &view));
+    DT__TRY(dt__view(w->ctx, x, &view));
     const dt_status status = dt_writer_add_bytes(w, &entry);
     if (status != DT_OK) {
         dt_tensor_free(view);

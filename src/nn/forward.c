@@ -46,9 +46,9 @@ dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
     if (check(t, m, in, n_in, n_out) != DT_OK || dt__scope_enter(t) != DT_OK) return t->status;
     const char *before = t->where;
     if (m->path[0] != '\0') t->where = m->path;
-    m->running++;
+    atomic_fetch_add(&m->running, 1); /* a frozen module may run in several threads */
     run(t, m, in, n_in, out, n_out);
-    m->running--;
+    atomic_fetch_sub(&m->running, 1);
     t->where = before;
     for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
     dt__scope_leave(t, out, n_out);

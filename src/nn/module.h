@@ -40,7 +40,7 @@ struct dt_module {
     int64_t n_children, room_children;
     dt__hook *hooks;
     uint64_t last_hook;
-    int running;            /* forward passes on their way: hooks stay as they are */
+    atomic_int running;            /* forward passes on their way: hooks stay as they are */
     bool training;
     uint64_t changes;       /* raised whenever a tensor, child or path here or below changes */
     dt__param *params;      /* each parameter once, as of `params_changes` */

@@ -26,8 +26,8 @@ static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
 {
     DT__TRY(codes(t, x, used));
-    if (*used == NULL) return dt__view(x, dense);
-    return dt__image(x, *used, dense);
+    if (*used == NULL) return dt__view(t->ctx, x, dense);
+    return dt__image(t->ctx, x, *used, dense);
 }
 
 static dt_tensor *inner(dt_tensor *x) { return fq_of(x)->inner; }
@@ -116,7 +116,7 @@ const dt__kind dt__fake_quant_kind = {
 dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated)
 {
     dt_tensor *master;
-    DT__TRY(dt__view(w, &master));
+    DT__TRY(dt__view(w->ctx, w, &master));
     const dt__fq fq = { .quant = *quant, .enabled = true, .simulated = simulated };
     const dt_status s = wrap(w, master, &fq);
     dt_tensor_free(master); /* the wrapper holds it */
@@ -144,7 +144,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
                        dt_dtype_name(x->dtype));
     }
     DT__TRY(dt__quant_check(t->ctx, &like->quant));
-    DT__TRY(dt__view(x, out));
+    DT__TRY(dt__view(t->ctx, x, out));
     const dt_status s = wrap(*out, x, like);
     if (s != DT_OK) {
         dt_tensor_free(*out);

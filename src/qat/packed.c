@@ -19,7 +19,7 @@ static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
 {
     DT__TRY(codes(t, x, used));
-    return dt__image(x, *used, dense);
+    return dt__image(t->ctx, x, *used, dense);
 }
 
 /* Never reached: a packed tensor cannot require a gradient. */
@@ -107,7 +107,7 @@ dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
     } else {
         return dt_fail(x->ctx, DT_ERR_STATE, "dequantize: x is a plain tensor");
     }
-    const dt_status s = dt__image(x, used, out);
+    const dt_status s = dt__image(x->ctx, x, used, out);
     dt__codes_release(used);
     if (s == DT_OK) (*out)->storage->image = false; /* the caller's own copy */
     return s;
