@@ -1,7 +1,5 @@
 /* The keys of `qat` in a recipe, its presets, and how a patch changes a scheme. */
-#include "core/core.h"
-
-#include <detent/qat.h>
+#include "qat/quantized.h"
 
 static const char *const rule_names[] = { "symmetric", "symmetric_no_clip", "asymmetric", "q4_0",
                                           NULL };
@@ -63,6 +61,20 @@ const dt_key dt_activation_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
+    { 0 },
+};
+
+#define OF_QUANT(field) .offset = offsetof(dt_quant, field)
+
+/* A whole scheme, as files hold it. Sentences are for recipes; these keys need none. */
+const dt_key dt__quant_keys[] = {
+    { "rule", DT_KEY_CHOICE, OF_QUANT(rule), .choices = rule_names },
+    { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 2, .most = 8 },
+    { "granularity", DT_KEY_CHOICE, OF_QUANT(granularity), .choices = granularity_names },
+    { "group_size", DT_KEY_INT, OF_QUANT(group_size), .most = 1 << 30 },
+    { "scale_dtype", DT_KEY_CHOICE, OF_QUANT(scale_dtype), .choices = scale_names },
+    { "ste", DT_KEY_CHOICE, OF_QUANT(ste), .choices = ste_names },
+    { "unsigned", DT_KEY_BOOL, OF_QUANT(is_unsigned) },
     { 0 },
 };
 

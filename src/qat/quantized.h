@@ -61,6 +61,9 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed);
 /* Wraps a tape's tensor for this pass with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
+/* Keys of every field of a dt_quant but `activation`, for files. */
+extern const dt_key dt__quant_keys[];
+
 bool dt__same_quant(const dt_quant *a, const dt_quant *b);
 /* "int4 symmetric group 32" into text; returns text. */
 char *dt__quant_text(const dt_quant *quant, char *text, size_t size);

@@ -1,0 +1,118 @@
+/* Inside model files: what the metadata says, rows of codes, and the two ways between a file and a
+ * module. docs/format.md describes the result. */
+#ifndef DT__IO_MODEL_H
+#define DT__IO_MODEL_H
+
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "qat/prepare.h"
+
+#define DT__KEY_MODEL "detent.model"
+#define DT__KEY_QUANT "detent.quant"
+#define DT__KEY_TIED "detent.tied"
+#define DT__OWN_PREFIX "detent." /* of tensors that are no model's */
+
+/* A scanner over a metadata value, with room for its strings; *strings is to be released. *has says
+ * whether the file has such a value. */
+dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char **strings,
+                        bool *has);
+/* `prefix``suffix` of a file, NULL where it has no such tensor. Errors: NOMEM. */
+dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suffix,
+                        const dt_file_entry **out);
+
+/* ---- detent.quant and detent.tied (model_meta.c) ---------------------------------------------- */
+
+enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
+
+/* What is quantized in one module. */
+typedef struct dt__module_quant {
+    const char *path; /* of the module */
+    bool simulated;
+    bool has_weight, has_input;
+    struct {
+        dt_quant scheme;
+        int state;
+        dt_ints shape;
+    } weight;
+    struct {
+        dt_quant scheme;
+        bool enabled;
+    } input;
+} dt__module_quant;
+
+typedef struct dt__tie {
+    const char *path, *first;
+} dt__tie;
+
+/* Both lists, as a file has them. */
+typedef struct dt__model_meta {
+    dt_ctx *ctx;
+    dt__module_quant *quant;
+    dt__tie *tie;
+    int64_t n_quants, room_quants, n_ties, room_ties;
+    char *quant_strings, *tie_strings;
+} dt__model_meta;
+
+dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out);
+void dt__model_meta_free(dt__model_meta *meta);
+/* The name of a module's weight, to be released; NULL: NOMEM. */
+char *dt__weight_name(dt_ctx *ctx, const char *module);
+/* The name that a tied parameter is saved under; `name` itself where it is not tied. */
+const char *dt__first_name(const dt__model_meta *meta, const char *name);
+
+void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant);
+
+/* ---- rows of codes (packed_rows.c) ------------------------------------------------------------ */
+
+/* A packed weight of a file: NAME.codes, NAME.scale, NAME.zero_point. */
+typedef struct dt__packed_place {
+    const dt_file *file;
+    const char *name;
+    const dt__module_quant *quant;
+} dt__packed_place;
+
+/* Bits that a code takes in a file: 2, 4 or 8. */
+int dt__storage_bits(int64_t bits);
+/* Reads and checks it all; *out (from dt__alloc) holds a reference on its codes. FORMAT, saying what
+ * is wrong. */
+dt_status dt__packed_read(const dt__packed_place *place, dt__packed **out);
+
+/* ---- saving (model_save.c) ----------------------------------------------------------------------- */
+
+/* A model on its way into a writer. */
+typedef struct dt__saving {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_writer *writer;
+    struct dt__kept *kept; /* memory that the writer borrows */
+} dt__saving;
+
+/* Everything of the model is in the writer; dt__saving_end in any case. */
+dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info);
+void dt__saving_end(dt__saving *s);
+/* Memory that lives until the end. NULL: NOMEM. */
+void *dt__saving_keep(dt__saving *s, size_t bytes);
+/* Adds NAME.codes and the rest of a converted weight. */
+dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
+
+/* ---- loading (model_restore.c, model_load.c) ----------------------------------------------------- */
+
+/* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for which m
+ * must be plain. All or nothing, unless `then` fails, which is called before m changes. */
+typedef struct dt__restoring {
+    const dt_file *file;
+    dt_module *m;
+    bool quantized;
+    dt_status (*then)(void *user); /* the last that may fail; NULL: nothing */
+    void *user;
+} dt__restoring;
+
+dt_status dt__restore(const dt__restoring *r);
+
+/* The model that a file describes. `info` as in dt_model_load. */
+dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
+/* Whether a file holds a training checkpoint, and whether its parts have their right forms. */
+bool dt__is_checkpoint(const dt_file *file);
+dt_status dt__checkpoint_check(const dt_file *file);
+
+#endif

@@ -1,0 +1,172 @@
+/* Loads models: a file says how its model is built (family and options) and what it holds. */
+#include "io/model.h"
+#include "nn/module.h"
+
+#include <string.h>
+
+/* ---- detent.model = { family: options } ------------------------------------------------------- */
+
+static const dt_family *family_named(const char *name)
+{
+    const dt_family *f = NULL;
+    for (int i = 0; (f = dt_family_at(i)) != NULL; i++) {
+        if (strcmp(f->name, name) == 0) break;
+    }
+    return f;
+}
+
+/* The options and, behind them, room for their strings. */
+static dt_status read_options(dt__json *j, size_t text_bytes, dt_model_info *info)
+{
+    const size_t size = (info->family->options_size + 15) / 16 * 16;
+    char *memory = dt__alloc_zero(j->ctx, size + text_bytes + 1);
+    if (memory == NULL) return DT_ERR_NOMEM;
+    info->memory = memory;
+    info->options = memory;
+    j->strings = memory + size;
+    DT__TRY(dt__json_options(j, info->family->keys, memory));
+    DT__TRY(dt__json_expect(j, '}'));
+    return dt__json_end(j);
+}
+
+static dt_status read_model(dt__json *j, dt_model_info *info)
+{
+    const char *name;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_expect(j, '{'));
+    DT__TRY(dt__json_string(j, &name));
+    info->family = family_named(name);
+    if (info->family == NULL) {
+        return dt__json_fail(j, "no family of models '%s'", dt__shown(name, shown));
+    }
+    DT__TRY(dt__json_expect(j, ':'));
+    return read_options(j, (size_t)(j->end - j->begin), info);
+}
+
+static dt_status read_info(const dt_file *file, dt_model_info *info)
+{
+    dt__json j;
+    char *strings;
+    bool has;
+    *info = (dt_model_info){ .family = NULL };
+    DT__TRY(dt__meta_scan(file, DT__KEY_MODEL, &j, &strings, &has));
+    if (!has) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: does not say how its model is built ("
+                       DT__KEY_MODEL " is missing); its weights can be loaded into a model",
+                       file->path);
+    }
+    const dt_status s = read_model(&j, info);
+    dt__release(file->ctx, strings);
+    if (s != DT_OK) dt_model_info_free(file->ctx, info);
+    return s;
+}
+
+void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
+{
+    if (info == NULL) return;
+    dt__release(ctx, info->memory);
+    *info = (dt_model_info){ .family = NULL };
+}
+
+/* ---- building ---------------------------------------------------------------------------------- */
+
+/* The weights are drawn only to be overwritten: streams stay as they were. */
+static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
+{
+    dt_ctx *ctx = file->ctx;
+    dt__stream before[DT__PURPOSES];
+    memcpy(before, ctx->stream, sizeof before);
+    const dt_status s = info->family->create(ctx, info->options, out);
+    memcpy(ctx->stream, before, sizeof before);
+    if (s == DT_OK || s == DT_ERR_NOMEM) return s;
+    char text[DT__MESSAGE_SIZE / 2];
+    strncpy(text, dt_error(ctx), sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: " DT__KEY_MODEL ": %s", file->path, text);
+}
+
+static dt_status build(const dt_file *file, const dt_model_info *info, dt_module **out)
+{
+    DT__TRY(create(file, info, out));
+    const dt__restoring r = { .file = file, .m = *out, .quantized = true };
+    const dt_status s = dt__restore(&r);
+    if (s != DT_OK) {
+        dt_module_free(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
+dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info)
+{
+    dt_model_info own;
+    *out = NULL;
+    if (info != NULL) *info = (dt_model_info){ .family = NULL };
+    DT__TRY(read_info(file, &own));
+    const dt_status s = build(file, &own, out);
+    if (s == DT_OK && info != NULL) {
+        *info = own;
+    } else {
+        dt_model_info_free(file->ctx, &own);
+    }
+    return s;
+}
+
+/* ---- the public side --------------------------------------------------------------------------- */
+
+dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
+{
+    *out = NULL;
+    if (info != NULL) *info = (dt_model_info){ .family = NULL };
+    dt_file *file;
+    DT__TRY(dt_file_open(ctx, path, &file));
+    dt_status s = dt_file_check(file);
+    if (s == DT_OK) s = dt__model_of_file(file, out, info);
+    dt_file_close(file);
+    return s;
+}
+
+dt_status dt_model_load_weights(dt_module *m, const char *path)
+{
+    dt_file *file;
+    DT__TRY(dt_file_open(m->ctx, path, &file));
+    dt_status s = dt_file_check(file);
+    const dt__restoring r = { .file = file, .m = m };
+    if (s == DT_OK) s = dt__restore(&r);
+    dt_file_close(file);
+    return s;
+}
+
+/* Codes of a file whose model cannot be built here. */
+static dt_status check_codes(const dt_file *file)
+{
+    dt__model_meta meta;
+    DT__TRY(dt__model_meta_read(file, &meta));
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < meta.n_quants && s == DT_OK; i++) {
+        const dt__module_quant *q = &meta.quant[i];
+        if (!q->has_weight || q->weight.state != DT__PACKED) continue;
+        char *name = dt__weight_name(file->ctx, q->path);
+        dt__packed *packed = NULL;
+        const dt__packed_place place = { file, name == NULL ? "" : dt__first_name(&meta, name), q };
+        s = name == NULL ? DT_ERR_NOMEM : dt__packed_read(&place, &packed);
+        if (packed != NULL) dt__codes_release(packed->codes);
+        dt__release(file->ctx, packed);
+        dt__release(file->ctx, name);
+    }
+    dt__model_meta_free(&meta);
+    return s;
+}
+
+dt_status dt_model_check(const dt_file *file)
+{
+    DT__TRY(dt_file_check(file));
+    if (dt_file_meta(file, DT__KEY_MODEL) == NULL) {
+        DT__TRY(check_codes(file));
+    } else {
+        dt_module *m;
+        DT__TRY(dt__model_of_file(file, &m, NULL));
+        dt_module_free(m);
+    }
+    return dt__is_checkpoint(file) ? dt__checkpoint_check(file) : DT_OK;
+}

@@ -1,0 +1,204 @@
+/* What a model file says of quantization and of tied parameters, in its metadata:
+ *
+ *     detent.quant = { module: { "simulated": false,
+ *                                "weight": { "scheme": {...}, "state": "packed", "shape": [3, 5] },
+ *                                "input": { "scheme": {...}, "enabled": true } }, ... }
+ *     detent.tied  = { path: first path, ... } */
+#include "io/model.h"
+#include "qat/scheme.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static const char *const state_names[] = { "disabled", "enabled", "packed", NULL };
+
+#define AT(field) .offset = offsetof(dt__module_quant, field)
+#define IN(side, field)                                                                            \
+    .offset = offsetof(dt__module_quant, side.field) - offsetof(dt__module_quant, side)
+
+static const dt_key weight_keys[] = {
+    { "scheme", DT_KEY_MAP, IN(weight, scheme), .keys = dt__quant_keys },
+    { "state", DT_KEY_CHOICE, IN(weight, state), .choices = state_names },
+    { "shape", DT_KEY_INTS, IN(weight, shape), .most = DT_NO_LIMIT, .fewest = 2 },
+    { 0 },
+};
+
+static const dt_key input_keys[] = {
+    { "scheme", DT_KEY_MAP, IN(input, scheme), .keys = dt__quant_keys },
+    { "enabled", DT_KEY_BOOL, IN(input, enabled) },
+    { 0 },
+};
+
+static const dt_key module_keys[] = {
+    { "simulated", DT_KEY_BOOL, AT(simulated) },
+    { "weight", DT_KEY_MAP, AT(weight), .keys = weight_keys,
+      .given = offsetof(dt__module_quant, has_weight) },
+    { "input", DT_KEY_MAP, AT(input), .keys = input_keys,
+      .given = offsetof(dt__module_quant, has_input) },
+    { 0 },
+};
+
+void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant)
+{
+    dt__module_quant q = *quant;
+    if (q.weight.scheme.granularity != DT_PER_GROUP) q.weight.scheme.group_size = 0;
+    if (q.input.scheme.granularity != DT_PER_GROUP) q.input.scheme.group_size = 0;
+    dt__put_options(t, module_keys, &q);
+}
+
+/* ---- small questions ------------------------------------------------------------------------- */
+
+dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char **strings,
+                        bool *has)
+{
+    const char *text = dt_file_meta(file, key);
+    *has = text != NULL;
+    *strings = NULL;
+    if (text == NULL) return DT_OK;
+    const size_t n = strlen(text);
+    *strings = dt__alloc(file->ctx, n + 1);
+    if (*strings == NULL) return DT_ERR_NOMEM;
+    const unsigned char *begin = (const unsigned char *)text;
+    *j = (dt__json){ .ctx = file->ctx, .path = file->path, .what = key, .begin = begin,
+                     .at = begin, .end = begin + n, .strings = *strings };
+    return DT_OK;
+}
+
+dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suffix,
+                        const dt_file_entry **out)
+{
+    *out = NULL;
+    char *name = dt__format_string(file->ctx, "%s%s", prefix, suffix);
+    if (name == NULL) return DT_ERR_NOMEM;
+    *out = dt_file_find(file, name);
+    dt__release(file->ctx, name);
+    return DT_OK;
+}
+
+char *dt__weight_name(dt_ctx *ctx, const char *module)
+{
+    return dt__format_string(ctx, "%s%sweight", module, *module == 0 ? "" : ".");
+}
+
+const char *dt__first_name(const dt__model_meta *meta, const char *name)
+{
+    for (int64_t i = 0; i < meta->n_ties; i++) {
+        if (strcmp(meta->tie[i].path, name) == 0) return meta->tie[i].first;
+    }
+    return name;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A scheme's own complaint, as the file's. */
+static dt_status blame(const dt__json *j, const char *path, dt_status s)
+{
+    if (s != DT_ERR_CONFIG) return s;
+    char text[DT__MESSAGE_SIZE / 2], shown[DT__SHOWN];
+    snprintf(text, sizeof text, "%s", dt_error(j->ctx));
+    return dt__json_fail(j, "module '%s': %s", dt__shown(path, shown), text);
+}
+
+static dt_status check_side(const dt__json *j, const char *path, const dt_quant *scheme)
+{
+    char shown[DT__SHOWN];
+    const bool grouped = scheme->granularity == DT_PER_GROUP;
+    const int64_t size = scheme->group_size;
+    DT__TRY(blame(j, path, dt__quant_check(j->ctx, scheme)));
+    if (grouped ? size % 8 == 0 : size == 0) return DT_OK;
+    return dt__json_fail(j, "module '%s': group_size is %lld; %s", dt__shown(path, shown),
+                         (long long)size,
+                         grouped ? "a positive multiple of 8 is wanted"
+                                 : "it must be 0 unless granularity is group");
+}
+
+static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
+{
+    char shown[DT__SHOWN];
+    if (!q->has_weight && !q->has_input) {
+        return dt__json_fail(j, "module '%s' has neither weight nor input",
+                             dt__shown(q->path, shown));
+    }
+    if (q->has_input) DT__TRY(check_side(j, q->path, &q->input.scheme));
+    if (!q->has_weight) return DT_OK;
+    DT__TRY(check_side(j, q->path, &q->weight.scheme));
+    int64_t count;
+    if (q->weight.shape.n <= DT_MAX_RANK && dt__product(q->weight.shape.n, q->weight.shape.v, &count))
+        return DT_OK;
+    return dt__json_fail(j, "module '%s': a shape of %d extents, or too large",
+                         dt__shown(q->path, shown), q->weight.shape.n);
+}
+
+static dt_status read_quant(dt__json *j, dt__model_meta *meta)
+{
+    DT__RESERVE(meta->ctx, meta->quant, meta->n_quants, meta->room_quants);
+    dt__module_quant *q = &meta->quant[meta->n_quants];
+    *q = (dt__module_quant){ .input.scheme.activation = true };
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &q->path));
+    for (int64_t i = 0; i < meta->n_quants; i++) {
+        if (strcmp(meta->quant[i].path, q->path) != 0) continue;
+        return dt__json_fail(j, "module '%s' stands twice", dt__shown(q->path, shown));
+    }
+    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(dt__json_options(j, module_keys, q));
+    meta->n_quants++;
+    return check_quant(j, q);
+}
+
+static dt_status read_tie(dt__json *j, dt__model_meta *meta)
+{
+    DT__RESERVE(meta->ctx, meta->tie, meta->n_ties, meta->room_ties);
+    dt__tie *t = &meta->tie[meta->n_ties];
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &t->path));
+    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(dt__json_string(j, &t->first));
+    for (int64_t i = 0; i < meta->n_ties; i++) {
+        if (strcmp(meta->tie[i].path, t->path) != 0) continue;
+        return dt__json_fail(j, "'%s' stands twice", dt__shown(t->path, shown));
+    }
+    meta->n_ties++;
+    return DT_OK;
+}
+
+static dt_status read_object(dt__json *j, dt__model_meta *meta,
+                             dt_status (*read)(dt__json *j, dt__model_meta *meta))
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(read(j, meta));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return dt__json_end(j);
+}
+
+static dt_status read_both(const dt_file *file, dt__model_meta *meta)
+{
+    dt__json j;
+    bool has;
+    DT__TRY(dt__meta_scan(file, DT__KEY_QUANT, &j, &meta->quant_strings, &has));
+    if (has) DT__TRY(read_object(&j, meta, read_quant));
+    DT__TRY(dt__meta_scan(file, DT__KEY_TIED, &j, &meta->tie_strings, &has));
+    return has ? read_object(&j, meta, read_tie) : DT_OK;
+}
+
+dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out)
+{
+    *out = (dt__model_meta){ .ctx = file->ctx };
+    const dt_status s = read_both(file, out);
+    if (s != DT_OK) dt__model_meta_free(out);
+    return s;
+}
+
+void dt__model_meta_free(dt__model_meta *meta)
+{
+    dt__release(meta->ctx, meta->quant);
+    dt__release(meta->ctx, meta->tie);
+    dt__release(meta->ctx, meta->quant_strings);
+    dt__release(meta->ctx, meta->tie_strings);
+    *meta = (dt__model_meta){ .ctx = meta->ctx };
+}

@@ -1,0 +1,396 @@
+/* Makes a module what a file says. Everything is read and checked first, then all that may fail is
+ * made (wrappers, hooks), then values and codes go in, which cannot fail: the module is the new one
+ * or untouched. */
+#include "io/model.h"
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A parameter or buffer, once, under its first path. */
+typedef struct item {
+    dt_tensor *x;
+    const char *path;              /* lent by the module */
+    const dt__module_quant *quant; /* of a weight; NULL: plain */
+    dt_tensor *value;              /* what goes in: a dense tensor, */
+    dt__packed *packed;            /* or codes */
+} item;
+
+typedef struct hooked {
+    dt_module *m;
+    dt__input_hook *hook;
+    bool added; /* the module owns it */
+} hooked;
+
+#define LISTED 4
+
+/* Names for a message: the first few, and how many there are. */
+typedef struct names {
+    char text[320];
+    int n;
+} names;
+
+typedef struct work {
+    dt_ctx *ctx;
+    const dt__restoring *r;
+    dt__model_meta meta;
+    item *item;
+    hooked *hook;
+    bool *used; /* entries of the file that belong to the model */
+    int64_t n_items, room_items, n_hooks;
+    names missing, unexpected, misshapen;
+} work;
+
+static void list(names *l, const char *name, const char *detail)
+{
+    char shown[DT__SHOWN];
+    const size_t used = strlen(l->text);
+    const size_t room = sizeof l->text - used;
+    if (l->n < LISTED) {
+        snprintf(l->text + used, room, "%s%s%s", l->n == 0 ? "" : ", ", dt__shown(name, shown),
+                 detail);
+    } else if (l->n == LISTED) {
+        snprintf(l->text + used, room, ", ...");
+    }
+    l->n++;
+}
+
+static dt_status refuse(const work *w, const char *path, const char *rule)
+{
+    char shown[DT__SHOWN];
+    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_QUANT ": module '%s': %s",
+                   w->r->file->path, dt__shown(path, shown), rule);
+}
+
+/* ---- the model's side ----------------------------------------------------------------------- */
+
+static dt_status check_writable(const work *w, const char *path, dt_tensor *x)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(x);
+    const char *why = NULL;
+    if (inner == NULL) {
+        why = "is converted, so nothing can be loaded into it";
+    } else if (w->r->quantized && x->kind != NULL) {
+        why = "is prepared; the file says how, so the plain model is wanted";
+    } else if (inner->storage->frozen) {
+        why = "belongs to a frozen model";
+    } else if (atomic_load(&inner->storage->needed) > 0) {
+        why = "is still needed by a recorded forward pass";
+    }
+    return why == NULL ? DT_OK : dt_fail(w->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
+}
+
+static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    work *w = user;
+    (void)member;
+    if (dt_param_path(w->r->m, x) != path) return DT_OK;
+    DT__TRY(check_writable(w, path, x));
+    DT__RESERVE(w->ctx, w->item, w->n_items, w->room_items);
+    w->item[w->n_items++] = (item){ .x = x, .path = path };
+    return DT_OK;
+}
+
+static item *item_of(const work *w, const dt_tensor *x)
+{
+    int64_t i = 0;
+    while (w->item[i].x != x) i++;
+    return &w->item[i];
+}
+
+/* ---- quantized modules ---------------------------------------------------------------------- */
+
+static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
+{
+    return dt__same_quant(&a->weight.scheme, &b->weight.scheme) && a->simulated == b->simulated &&
+           a->weight.state == b->weight.state;
+}
+
+static dt_status match_weight(work *w, const dt__module_quant *q, const dt_module *m)
+{
+    const dt__member *member = dt__member_find(m, "weight");
+    if (member == NULL) return refuse(w, q->path, "it has no weight");
+    const dt_tensor *x = member->x;
+    const dt_ints *shape = &q->weight.shape;
+    bool same = shape->n == x->rank && x->dtype == DT_F32;
+    for (int i = 0; same && i < shape->n; i++) same = shape->v[i] == x->dims[i];
+    if (!same) return refuse(w, q->path, "its shape is not that of the model's weight");
+    item *to = item_of(w, x);
+    if (to->quant != NULL && !same_weight(to->quant, q)) {
+        return refuse(w, q->path, "its weight is tied to one with other settings");
+    }
+    if (to->quant == NULL) to->quant = q;
+    return DT_OK;
+}
+
+static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
+{
+    dt__input_hook *hook = dt__alloc(w->ctx, sizeof *hook);
+    if (hook == NULL) return DT_ERR_NOMEM;
+    *hook = (dt__input_hook){ .quant = q->input.scheme, .enabled = q->input.enabled,
+                              .simulated = q->simulated };
+    w->hook[w->n_hooks++] = (hooked){ .m = m, .hook = hook };
+    return DT_OK;
+}
+
+static dt_status match_module(work *w, const dt__module_quant *q)
+{
+    dt_module *m = dt_module_at(w->r->m, q->path);
+    if (m == NULL) return refuse(w, q->path, "the model has no such module");
+    const dt_quantizable how = dt_module_type_of(m)->quantizable;
+    if (how == DT_NOT_QUANTIZED || (how == DT_QUANTIZED_WEIGHT_ONLY && q->has_input)) {
+        return refuse(w, q->path, "nothing of it that can be quantized");
+    }
+    if (dt__input_hook_of(m) != NULL) {
+        return dt_fail(w->ctx, DT_ERR_STATE, "load: module '%s' is prepared; the plain model is "
+                       "wanted", q->path);
+    }
+    if (q->has_weight) DT__TRY(match_weight(w, q, m));
+    return q->has_input ? make_hook(w, q, m) : DT_OK;
+}
+
+static dt_status match_ties(const work *w)
+{
+    for (int64_t i = 0; i < w->meta.n_ties; i++) {
+        const dt__tie *t = &w->meta.tie[i];
+        const dt_tensor *x = dt_param(w->r->m, t->path);
+        const char *first = x == NULL ? NULL : dt_param_path(w->r->m, x);
+        if (first != NULL && strcmp(first, t->first) == 0 &&
+            strcmp(first, t->path) != 0) {
+            continue;
+        }
+        char path[DT__SHOWN], to[DT__SHOWN];
+        return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_TIED ": the model does not tie '%s' "
+                       "to '%s'", w->r->file->path, dt__shown(t->path, path),
+                       dt__shown(t->first, to));
+    }
+    return DT_OK;
+}
+
+static dt_status match_modules(work *w)
+{
+    const dt__model_meta *meta = &w->meta;
+    for (int64_t i = 0; i < meta->n_quants && !w->r->quantized; i++) {
+        if (!meta->quant[i].has_weight || meta->quant[i].weight.state != DT__PACKED) continue;
+        return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: a converted model: its weights are integers. A "
+                       "checkpoint from before the conversion is wanted", w->r->file->path);
+    }
+    if (!w->r->quantized) return DT_OK;
+    DT__TRY(match_ties(w));
+    w->hook = dt__alloc_array(w->ctx, meta->n_quants, sizeof *w->hook);
+    if (w->hook == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < meta->n_quants; i++) DT__TRY(match_module(w, &meta->quant[i]));
+    return DT_OK;
+}
+
+/* ---- the file's side ------------------------------------------------------------------------ */
+
+static void use(work *w, const dt_file_entry *e)
+{
+    if (e != NULL) w->used[e - w->r->file->entry] = true;
+}
+
+static dt_status use_part(work *w, const char *name, const char *suffix)
+{
+    const dt_file_entry *e;
+    DT__TRY(dt__file_part(w->r->file, name, suffix, &e));
+    use(w, e);
+    return DT_OK;
+}
+
+static dt_status read_packed(work *w, item *i)
+{
+    static const char *const parts[] = { ".codes", ".scale", ".zero_point" };
+    const dt__packed_place place = { w->r->file, i->path, i->quant };
+    for (int k = 0; k < DT__COUNT_OF(parts); k++) DT__TRY(use_part(w, i->path, parts[k]));
+    return dt__packed_read(&place, &i->packed);
+}
+
+static bool same_shape(const dt_file_entry *e, const dt_tensor *x)
+{
+    bool same = e->rank == x->rank;
+    for (int i = 0; same && i < x->rank; i++) same = e->dims[i] == x->dims[i];
+    return same;
+}
+
+static void complain_of_shape(work *w, const item *i, const dt_file_entry *e)
+{
+    char has[160] = "[...]", wants[160], text[352];
+    if (e->rank <= DT_MAX_RANK) dt__dims_text(e->rank, e->dims, has, sizeof has);
+    dt__dims_text(i->x->rank, i->x->dims, wants, sizeof wants);
+    snprintf(text, sizeof text, " is %s%s, not %s", e->dtype, has, wants);
+    list(&w->misshapen, i->path, text);
+}
+
+static dt_status read_value(work *w, item *i, const dt_file_entry *e)
+{
+    if (e == NULL) return DT_OK; /* perhaps under another name */
+    use(w, e);
+    if (!same_shape(e, i->x)) {
+        complain_of_shape(w, i, e);
+        return DT_OK;
+    }
+    const dt_status s = dt_file_load(w->r->file, e->name, i->x->dtype, &i->value);
+    if (s != DT_ERR_DTYPE && s != DT_ERR_NUMERIC) return s;
+    char text[64];
+    snprintf(text, sizeof text, s == DT_ERR_DTYPE ? " is %s, not %s" : " is %s beyond %s", e->dtype,
+             dt_dtype_name(i->x->dtype));
+    list(&w->misshapen, i->path, text);
+    return DT_OK;
+}
+
+/* Other programs may name a tied parameter by another of its paths, or by several. */
+static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    work *w = user;
+    (void)member;
+    const dt_file_entry *e = dt_file_find(w->r->file, path);
+    item *i = item_of(w, x);
+    if (e == NULL || i->path == path || i->quant != NULL) return DT_OK;
+    const dt_file_entry *first = dt_file_find(w->r->file, i->path);
+    if (first == NULL && i->value == NULL) return read_value(w, i, e);
+    use(w, e);
+    if (first == NULL || (strcmp(first->dtype, e->dtype) == 0 && first->bytes == e->bytes &&
+                          memcmp(first->data, e->data, e->bytes) == 0)) {
+        return DT_OK;
+    }
+    list(&w->misshapen, path, " differs from what it is tied to");
+    return DT_OK;
+}
+
+static bool is_models(const char *name)
+{
+    return strncmp(name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
+}
+
+static dt_status check_names(work *w)
+{
+    const dt_file *file = w->r->file;
+    for (int64_t i = 0; i < w->n_items; i++) {
+        const item *it = &w->item[i];
+        const bool there = it->value != NULL || it->packed != NULL;
+        if (!there && dt_file_find(file, it->path) == NULL) list(&w->missing, it->path, "");
+    }
+    for (int64_t i = 0; i < file->count; i++) {
+        if (w->used[i] || !is_models(file->entry[i].name)) continue;
+        list(&w->unexpected, file->entry[i].name, "");
+    }
+    if (w->missing.n + w->unexpected.n + w->misshapen.n == 0) return DT_OK;
+    const names *l[] = { &w->missing, &w->unexpected, &w->misshapen };
+    static const char *const what[] = { "missing", "not of this model", "of another form" };
+    char text[DT__MESSAGE_SIZE] = "";
+    for (int i = 0; i < 3; i++) {
+        const size_t used = strlen(text);
+        if (l[i]->n == 0) continue;
+        snprintf(text + used, sizeof text - used, "%s%d %s (%s)", used == 0 ? "" : "; ", l[i]->n,
+                 what[i], l[i]->text);
+    }
+    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: a file of another model: %s", file->path, text);
+}
+
+static dt_status read_values(work *w)
+{
+    w->used = dt__alloc_zero(w->ctx, (size_t)w->r->file->count);
+    if (w->used == NULL) return DT_ERR_NOMEM;
+    for (int64_t k = 0; k < w->n_items; k++) {
+        item *i = &w->item[k];
+        const bool packed = i->quant != NULL && i->quant->weight.state == DT__PACKED;
+        DT__TRY(packed ? read_packed(w, i)
+                       : read_value(w, i, dt_file_find(w->r->file, i->path)));
+    }
+    DT__TRY(dt_module_visit(w->r->m, use_tied, w));
+    return check_names(w);
+}
+
+/* ---- acting --------------------------------------------------------------------------------- */
+
+static dt_status wrap(work *w)
+{
+    for (int64_t k = 0; k < w->n_items; k++) {
+        const item *i = &w->item[k];
+        if (i->quant == NULL || i->packed != NULL) continue;
+        DT__TRY(dt__fq_wrap(i->x, &i->quant->weight.scheme, i->quant->simulated));
+        DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));
+    }
+    for (int64_t k = 0; k < w->n_hooks; k++) {
+        DT__TRY(dt__hook_input(w->hook[k].m, w->hook[k].hook));
+        w->hook[k].added = true;
+    }
+    return w->r->then == NULL ? DT_OK : w->r->then(w->r->user);
+}
+
+static void unwrap(work *w)
+{
+    for (int64_t k = 0; k < w->n_items; k++) {
+        const item *i = &w->item[k];
+        if (i->quant != NULL && dt_is_fake_quant(i->x)) dt__fq_unwrap(i->x);
+    }
+    for (int64_t k = 0; k < w->n_hooks; k++) {
+        hooked *h = &w->hook[k];
+        const dt__hook *of_m = h->added ? h->m->hooks : NULL;
+        while (of_m != NULL && of_m->user != h->hook) of_m = of_m->next;
+        if (of_m != NULL) dt_unhook(h->m, of_m->id);
+    }
+}
+
+static void write_value(dt_tensor *x, const dt_tensor *from)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner(x);
+    inner->storage->version++;
+    dt__copy_tensor(from, inner);
+    if (kind->written != NULL) kind->written(x, 0, x->rank == 0 ? 1 : x->dims[0]);
+}
+
+static dt_status act(work *w)
+{
+    const dt_status s = wrap(w);
+    if (s != DT_OK) {
+        unwrap(w);
+        return s;
+    }
+    for (int64_t k = 0; k < w->n_items; k++) {
+        item *i = &w->item[k];
+        if (i->packed == NULL) {
+            write_value(i->x, i->value);
+        } else {
+            dt__packed_take(i->x, i->packed);
+            i->packed = NULL; /* the handle owns it */
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status restore(work *w)
+{
+    DT__TRY(dt__model_meta_read(w->r->file, &w->meta));
+    DT__TRY(dt_module_visit(w->r->m, add_item, w));
+    DT__TRY(match_modules(w));
+    DT__TRY(read_values(w));
+    return act(w);
+}
+
+static void free_work(work *w)
+{
+    for (int64_t i = 0; i < w->n_items; i++) {
+        dt_tensor_free(w->item[i].value);
+        if (w->item[i].packed != NULL) dt__codes_release(w->item[i].packed->codes);
+        dt__release(w->ctx, w->item[i].packed);
+    }
+    for (int64_t i = 0; i < w->n_hooks; i++) {
+        if (!w->hook[i].added) dt__release(w->ctx, w->hook[i].hook);
+    }
+    dt__release(w->ctx, w->item);
+    dt__release(w->ctx, w->hook);
+    dt__release(w->ctx, w->used);
+    dt__model_meta_free(&w->meta);
+}
+
+dt_status dt__restore(const dt__restoring *r)
+{
+    work w = { .ctx = r->m->ctx, .r = r, .meta.ctx = r->m->ctx };
+    const dt_status s = restore(&w);
+    free_work(&w);
+    return s;
+}

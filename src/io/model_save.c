@@ -1,0 +1,201 @@
+/* Saves a model: walks its tensors and modules once each, collects what they hold, writes one file.
+ *
+ * What the metadata will say is read back before it is written, so that no file leaves here that
+ * could not be loaded. */
+#include "io/model.h"
+#include "nn/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct dt__kept {
+    struct dt__kept *next;
+    max_align_t bytes[];
+} kept;
+
+void *dt__saving_keep(dt__saving *s, size_t bytes)
+{
+    size_t all;
+    kept *k = dt__add_size(sizeof *k, bytes, &all) ? dt__alloc(s->ctx, all) : NULL;
+    if (k == NULL) return NULL;
+    k->next = s->kept;
+    s->kept = k;
+    return k->bytes;
+}
+
+void dt__saving_end(dt__saving *s)
+{
+    dt_writer_free(s->writer);
+    while (s->kept != NULL) {
+        kept *k = s->kept;
+        s->kept = k->next;
+        dt__release(s->ctx, k);
+    }
+    *s = (dt__saving){ .ctx = s->ctx };
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), tail = strlen(end);
+    return n >= tail && strcmp(text + n - tail, end) == 0;
+}
+
+static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    dt__saving *s = user;
+    (void)member;
+    if (strncmp(path, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0) {
+        return dt_fail(s->ctx, DT_ERR_ARG, "save: the name '%s' begins with '" DT__OWN_PREFIX
+                       "', which is kept for what is no model's", path);
+    }
+    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: stands under its first path */
+    if (x->kind == NULL) return dt_writer_add(s->writer, path, x);
+    if (strcmp(path, "weight") != 0 && !ends_with(path, ".weight")) {
+        return dt_fail(s->ctx, DT_ERR_STATE, "save: '%s' is a %s tensor; only weights can be", path,
+                       x->kind->name);
+    }
+    if (dt_is_packed(x)) return dt__packed_add(s, path, x);
+    return dt_writer_add(s->writer, path, dt_inner(x));
+}
+
+/* ---- detent.quant --------------------------------------------------------------------------- */
+
+typedef struct describing {
+    dt__saving *s;
+    dt__chars text;
+    bool first;
+} describing;
+
+static void describe_weight(const dt_tensor *w, dt__module_quant *q)
+{
+    const dt_quant *quant = dt__quant_of(w);
+    if (quant == NULL) return;
+    const bool packed = dt_is_packed(w);
+    q->has_weight = true;
+    q->simulated = dt__is_simulated(w);
+    q->weight.scheme = *quant;
+    q->weight.state = packed ? DT__PACKED
+                             : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED : DT__DISABLED;
+    q->weight.shape.n = w->rank;
+    for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
+}
+
+static dt_status describe_module(void *user, const char *path, dt_module *m)
+{
+    describing *d = user;
+    dt__module_quant q = { .path = path };
+    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__input_hook *hook = dt__input_hook_of(m);
+    if (weight != NULL) describe_weight(weight->x, &q);
+    if (hook != NULL) {
+        q.has_input = true;
+        q.simulated = hook->simulated;
+        q.input.scheme = hook->quant;
+        q.input.enabled = hook->enabled;
+    }
+    if (!q.has_weight && !q.has_input) return DT_OK;
+    dt__put_comma(&d->text, &d->first);
+    dt__put_quoted(&d->text, path);
+    dt__put_text(&d->text, ":");
+    dt__put_module_quant(&d->text, &q);
+    return DT_OK;
+}
+
+static dt_status describe_tie(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    describing *d = user;
+    (void)member;
+    const char *first = dt_param_path(d->s->m, x);
+    if (first == path) return DT_OK;
+    dt__put_comma(&d->text, &d->first);
+    dt__put_quoted(&d->text, path);
+    dt__put_text(&d->text, ":");
+    dt__put_quoted(&d->text, first);
+    return DT_OK;
+}
+
+/* Adds the object as metadata, unless it is empty. */
+static dt_status add_object(describing *d, const char *key)
+{
+    dt__put_text(&d->text, "}");
+    const char *text = dt__chars_text(&d->text);
+    if (text == NULL) return DT_ERR_NOMEM;
+    return d->first ? DT_OK : dt_writer_meta(d->s->writer, key, text);
+}
+
+static dt_status add_quant(dt__saving *s)
+{
+    describing d = { .s = s, .text.ctx = s->ctx, .first = true };
+    dt__put_text(&d.text, "{");
+    dt_status status = dt_module_visit_modules(s->m, describe_module, &d);
+    if (status == DT_OK) status = add_object(&d, DT__KEY_QUANT);
+    dt__release(s->ctx, d.text.bytes);
+    return status;
+}
+
+static dt_status add_ties(dt__saving *s)
+{
+    describing d = { .s = s, .text.ctx = s->ctx, .first = true };
+    dt__put_text(&d.text, "{");
+    dt_status status = dt_module_visit(s->m, describe_tie, &d);
+    if (status == DT_OK) status = add_object(&d, DT__KEY_TIED);
+    dt__release(s->ctx, d.text.bytes);
+    return status;
+}
+
+/* ---- detent.model --------------------------------------------------------------------------- */
+
+static dt_status check_options(dt__saving *s, const dt_model_info *info, const char *text, size_t n)
+{
+    char *memory = dt__alloc_zero(s->ctx, info->family->options_size + n + 1);
+    if (memory == NULL) return DT_ERR_NOMEM;
+    const unsigned char *begin = (const unsigned char *)text;
+    dt__json j = { .ctx = s->ctx, .path = "save", .what = DT__KEY_MODEL, .begin = begin,
+                   .at = begin, .end = begin + n, .strings = memory + info->family->options_size };
+    const dt_status status = dt__json_options(&j, info->family->keys, memory);
+    dt__release(s->ctx, memory);
+    if (status != DT_ERR_FORMAT) return status;
+    char rule[DT__MESSAGE_SIZE];
+    snprintf(rule, sizeof rule, "%s", dt_error(s->ctx));
+    return dt_fail(s->ctx, DT_ERR_ARG, "%s", rule);
+}
+
+static dt_status add_model(dt__saving *s, const dt_model_info *info)
+{
+    dt__chars t = { .ctx = s->ctx };
+    dt__put_text(&t, "{");
+    dt__put_quoted(&t, info->family->name);
+    dt__put_text(&t, ":");
+    const size_t at = t.used;
+    dt__put_options(&t, info->family->keys, info->options);
+    const size_t n = t.used - at;
+    dt__put_text(&t, "}");
+    const char *text = dt__chars_text(&t);
+    dt_status status = text == NULL ? DT_ERR_NOMEM : check_options(s, info, text + at, n);
+    if (status == DT_OK) status = dt_writer_meta(s->writer, DT__KEY_MODEL, text);
+    dt__release(s->ctx, t.bytes);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info)
+{
+    *s = (dt__saving){ .ctx = m->ctx, .m = m };
+    DT__TRY(dt_writer_create(s->ctx, &s->writer));
+    DT__TRY(dt_module_visit(m, add_tensor, s));
+    DT__TRY(add_quant(s));
+    DT__TRY(add_ties(s));
+    return info == NULL || info->family == NULL ? DT_OK : add_model(s, info);
+}
+
+dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path)
+{
+    dt__saving s;
+    dt_status status = dt__saving_begin(&s, m, info);
+    if (status == DT_OK) status = dt_writer_write(s.writer, path);
+    dt__saving_end(&s);
+    return status;
+}

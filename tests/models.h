@@ -1,0 +1,23 @@
+/* What the suites of model files and checkpoints share: small models, their state and outputs. */
+#ifndef MODELS_H
+#define MODELS_H
+
+#include <detent/io.h>
+
+/* Options of a small mlp; sizes ends with 0. */
+dt_mlp_options small_options(const int64_t *sizes, int norm, double dropout);
+/* The family of these options. */
+dt_model_info small_info(const dt_mlp_options *options);
+dt_module *small_model(dt_ctx *ctx, const dt_mlp_options *options);
+
+/* qat options with every weight's scheme as given, and inputs as the preset says. */
+dt_qat_options small_qat(int preset, const dt_quant *weight);
+
+/* Outputs in evaluation mode on `rows` random rows, the same at each call: malloc'ed. */
+float *outputs_of(dt_module *m, int64_t rows, int64_t columns);
+
+/* Fails the test unless both have the same tensors, bit for bit, of the same kinds and settings, and
+ * the same hooks' settings. */
+void same_models(dt_module *a, dt_module *b);
+
+#endif
