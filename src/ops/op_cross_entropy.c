@@ -112,7 +112,7 @@ dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, -1 } },
                         { { 2 }, .given = true, .values = { 1, 0 }, .dtype = DT_I64 } },
-      .n_y = 1, .y = { 0.16570580786449254 } },
+      .n_y = 1, .y = { 0.1657058077180163 } },
     { "ignored", .in = { { { 3, 3 } },
                          { { 3 }, .given = true, .values = { 1, -100, 0 }, .dtype = DT_I32 } } },
     { "all ignored", .in = { { { 2, 3 } },
