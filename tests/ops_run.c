@@ -138,7 +138,7 @@ dt_tensor *ops_lay_out(const dt_tensor *x, ops_layout layout)
     dt_tensor *whole, *out;
     TEST_OK(x->ctx, dt_tensor_create(x->ctx, x->dtype, 1, &room, &whole));
     for (int64_t e = 0; e < room; e++) put(dt__data_mut(whole), x->dtype, e, POISON);
-    TEST_OK(x->ctx, dt__view(x, &out));
+    TEST_OK(x->ctx, dt__view(x->ctx, x, &out));
     dt__storage_release(out->storage);
     out->storage = whole->storage;
     dt__storage_retain(out->storage);
