@@ -160,6 +160,74 @@ typedef struct dt_metrics {
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);
 
+/* ---- running ------------------------------------------------------------------------------ */
+
+/* Where a run is, after each update. */
+typedef struct dt_progress {
+    const char *phase;   /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
+    int64_t step, steps; /* updates done and wanted in this training */
+    double loss;         /* of this update */
+    double lr;           /* of this update */
+    double samples_per_s;
+    double seconds_left; /* until the last update of the run */
+    size_t memory;       /* bytes that the context holds */
+} dt_progress;
+
+typedef struct dt_run_control {
+    bool resume;  /* go on from the newest good checkpoint in run.dir */
+    bool dry_run; /* build everything, run one step of each phase, write nothing */
+    bool (*stop)(void *user); /* asked before each update: true saves and ends; NULL: never */
+    void (*progress)(void *user, const dt_progress *p); /* NULL: nobody watches */
+    void *user;
+} dt_run_control;
+
+/* The four models that a run compares. */
+typedef enum dt_contender {
+    DT_RUN_FLOAT,     /* the weights at qat.start_step, or those of the float baseline */
+    DT_RUN_PTQ,       /* the same rounded to nearest, without training */
+    DT_RUN_QAT,       /* prepared, at the end */
+    DT_RUN_CONVERTED, /* integers, as read back from the file */
+    DT_CONTENDERS
+} dt_contender;
+
+typedef struct dt_run_result {
+    bool given;
+    dt_metrics metrics;
+    int64_t bytes; /* of its tensors */
+    double bits_per_weight;
+} dt_run_result;
+
+typedef struct dt_run_summary {
+    dt_run_result result[DT_CONTENDERS];
+    bool begun;               /* run.dir was made or found: from here on files were written */
+    bool same_bits_as_qat;    /* the converted model in memory and from its file, every output */
+    const char *evaluated_on; /* "test", "validation" or "train"; lent for ever */
+    int64_t steps;            /* updates */
+    int64_t skipped;          /* of them lost to values that were not finite */
+    double clipped;           /* share of the quantized weights that the code range cut off */
+    double seconds;           /* of this call */
+    size_t peak_memory;
+    /* The model: also of a dry run. */
+    int64_t parameters, multiply_adds; /* of one example */
+    int64_t float_bytes, quantized_bytes;
+    size_t activation_bytes[2]; /* that one update holds at most: float, QAT; 0: no such phase */
+} dt_run_summary;
+
+/* Trains as the recipe says: float until qat.start_step, then QAT, then converts, and proves that
+ * the converted model answers with the same bits. `run.dir` gets recipe.yaml, metrics.jsonl,
+ * checkpoints/, float.safetensors, the converted model and summary.json (docs/run.md). The context's
+ * random streams start from run.seed, its threads are run.threads while it lasts. Errors: CONFIG (a
+ * rule that matches nothing, images or classes that do not fit the model, a run.dir that exists or,
+ * to resume, does not, a key that may not change; also with dt_recipe_error_at), NUMERIC (a loss or
+ * gradient that is not finite: the first op, module and step), INTERRUPTED (a checkpoint was saved),
+ * IO, FORMAT, NOMEM. `control` and `summary` may be NULL. */
+DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
+                        dt_run_summary *summary);
+
+/* The text of summary.json. */
+DT_API dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink,
+                                     void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@ enum {
 };
 
 #define CLI_OPTIONS 12
+#define CLI_PATH 4096
 
 typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */
@@ -40,6 +41,7 @@ typedef struct cli_command {
     cli_option options[CLI_OPTIONS + 1];
 } cli_command;
 
+int cli_train(const cli_args *args);
 int cli_config(const cli_args *args);
 int cli_ls(const cli_args *args);
 int cli_cp(const cli_args *args);

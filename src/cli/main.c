@@ -7,6 +7,13 @@
 #define MOST_WORDS 1024
 
 static const cli_command commands[] = {
+    { "train", "RECIPE [key=value ...], or RUN --resume",
+      "trains as a recipe says: in float, then quantization-aware, then converts and compares",
+      cli_train, .least_words = 1,
+      .options = { { "--resume", NULL, "go on with the run from its newest good checkpoint" },
+                   { "--dry-run", NULL, "build everything, run one step, write nothing" },
+                   { "--json", NULL, "results as JSON" },
+                   { "--quiet", NULL, "no progress" } } },
     { "config", "show|validate RECIPE [key=value ...], or schema, or keys",
       "the resolved recipe with each value's origin; its errors; the schema and the page of keys",
       cli_config, .least_words = 1,

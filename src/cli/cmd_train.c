@@ -1,0 +1,161 @@
+/* detent train RECIPE: trains as the recipe says, shows how it goes, prints the table of the end. */
+#include "cli.h"
+#include "watch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { RESUME, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
+
+/* ---- signals ------------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t stopped; /* the one thing that a handler may touch */
+
+static void on_signal(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* The first one asks the run to save and stop; a second one ends the program as ever. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static bool stop(void *user)
+{
+    (void)user;
+    return stopped != 0;
+}
+
+static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
+
+/* ---- the recipe ---------------------------------------------------------------------------------- */
+
+static bool is_folder(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* The folder of the run to resume: RECIPE itself, or what it calls run.dir. */
+static int find_run(const cli_args *args, dt_ctx *ctx, char dir[CLI_PATH])
+{
+    const char *given = args->words[0];
+    if (is_folder(given)) {
+        snprintf(dir, CLI_PATH, "%s", given);
+        return CLI_DONE;
+    }
+    dt_recipe *recipe = NULL;
+    const int status = cli_read_recipe(args, ctx, 0, true, &recipe);
+    if (status == CLI_DONE) snprintf(dir, CLI_PATH, "%s", dt_recipe_get(recipe)->run.dir);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* run.dir='...' as YAML reads it back. */
+static void quote_dir(const char *dir, char text[2 * CLI_PATH])
+{
+    char *to = text + sprintf(text, "run.dir='");
+    for (; *dir != 0; dir++) {
+        *to++ = *dir;
+        if (*dir == '\'') *to++ = '\'';
+    }
+    strcpy(to, "'");
+}
+
+/* The run's own recipe, with the words behind RECIPE as changes. */
+static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
+{
+    char dir[CLI_PATH], path[CLI_PATH + 16], in_dir[2 * CLI_PATH + 16];
+    int status = find_run(args, ctx, dir);
+    if (status != CLI_DONE) return status;
+    snprintf(path, sizeof path, "%s/recipe.yaml", dir);
+    struct stat found;
+    if (stat(path, &found) != 0) {
+        status = is_folder(args->words[0]) ? CLI_BAD_FILE : CLI_USAGE;
+        return cli_fail(args, status, "'%s' holds no run to resume: there is no %s", dir, path);
+    }
+    quote_dir(dir, in_dir);
+    const char **words = malloc(((size_t)args->n_words + 1) * sizeof *words);
+    if (words == NULL) return cli_fail(args, CLI_FAILED, "out of memory");
+    memcpy(words, args->words, (size_t)args->n_words * sizeof *words);
+    words[0] = path;
+    words[args->n_words] = in_dir;
+    cli_args changed = *args;
+    changed.words = words;
+    changed.n_words = args->n_words + 1;
+    status = cli_read_recipe(&changed, ctx, 0, false, out);
+    free(words);
+    return status;
+}
+
+static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
+{
+    if (args->option[RESUME] != NULL) return read_resumed(args, ctx, out);
+    if (is_folder(args->words[0])) {
+        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume goes on with the run in it",
+                        args->words[0]);
+    }
+    return cli_read_recipe(args, ctx, 0, false, out);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------- */
+
+static int explain(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, bool begun)
+{
+    const int n = dt_recipe_error_count(recipe);
+    if (dt_error_status(ctx) == DT_ERR_CONFIG && n > 0) {
+        for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(recipe, i));
+        return CLI_USAGE;
+    }
+    if (dt_error_status(ctx) == DT_ERR_IO && begun) {
+        return cli_fail(args, CLI_FAILED, "%s", dt_error(ctx));
+    }
+    return cli_fail_by(args, ctx);
+}
+
+static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
+{
+    watch w = watch_begin(args->option[QUIET] != NULL);
+    const dt_run_control control = { .resume = args->option[RESUME] != NULL,
+                                     .dry_run = args->option[DRY_RUN] != NULL,
+                                     .stop = stop,
+                                     .progress = progress,
+                                     .user = &w };
+    dt_run_summary summary;
+    catch_signals();
+    const dt_status status = dt_run(ctx, recipe, &control, &summary);
+    watch_end(&w);
+    if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
+    if (control.dry_run) {
+        print_model(&summary);
+    } else if (args->option[JSON] != NULL) {
+        return cli_exit_of(dt_run_summary_json(ctx, &summary, cli_stdout, NULL));
+    } else {
+        print_table(dt_recipe_get(recipe), &summary);
+    }
+    return CLI_DONE;
+}
+
+int cli_train(const cli_args *args)
+{
+    if (args->option[RESUME] != NULL && args->option[DRY_RUN] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--resume and --dry-run exclude each other");
+    }
+    dt_ctx *ctx = cli_ctx(args, 0);
+    if (ctx == NULL) return CLI_FAILED;
+    dt_recipe *recipe = NULL;
+    int status = read_recipe(args, ctx, &recipe);
+    if (status == CLI_DONE) status = run(args, ctx, recipe);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+    return status;
+}

@@ -1,0 +1,123 @@
+/* Progress on stderr: on a terminal one line that moves, elsewhere a line every five seconds and at
+ * each phase's beginning and end; and the table of the end on stdout. */
+#include "watch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOVING_SECONDS 0.1
+#define PLAIN_SECONDS 5.0
+
+/* ---- progress ------------------------------------------------------------------------------------ */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+watch watch_begin(bool quiet)
+{
+    return (watch){ .quiet = quiet, .moving = isatty(STDERR_FILENO) != 0 };
+}
+
+static void print_left(double seconds)
+{
+    const long s = (long)(seconds + 0.5);
+    if (s >= 3600) fprintf(stderr, "%ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+    else fprintf(stderr, "%ld:%02ld left", s / 60, s % 60);
+}
+
+void watch_step(watch *w, const dt_progress *p)
+{
+    if (w->quiet) return;
+    const double clock = now();
+    const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
+    const bool due = clock - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
+    if (!changed && !due && p->step != p->steps) return;
+    if (changed) watch_end(w);
+    w->phase = p->phase;
+    w->shown = clock;
+    fprintf(stderr, "%s%s %lld/%lld  loss %.4f  %.0f images/s  ", w->moving ? "\r" : "", p->phase,
+            (long long)p->step, (long long)p->steps, p->loss, p->samples_per_s);
+    print_left(p->seconds_left);
+    fprintf(stderr, "  lr %.2e  %.0f MB%s", p->lr, (double)p->memory / 1e6,
+            w->moving ? "\033[K" : "\n");
+    w->drawn = w->moving;
+    fflush(stderr);
+}
+
+void watch_end(watch *w)
+{
+    if (w->drawn) fputc('\n', stderr);
+    w->drawn = false;
+}
+
+/* ---- results ------------------------------------------------------------------------------------- */
+
+/* 1234567 as 1,234,567. */
+static const char *grouped(int64_t n, char text[32])
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof digits, "%lld", (long long)n);
+    char *to = text;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = 0;
+    return text;
+}
+
+static void print_result(const char *name, const dt_run_result *r)
+{
+    char bytes[32], speed[32];
+    if (!r->given) {
+        printf("%-14s %10s %9s %12s %12s %12s\n", name, "-", "-", "-", "-", "-");
+        return;
+    }
+    printf("%-14s %8.2f %% %9.4f %12s %12.2f %12s\n", name, 100 * r->metrics.accuracy,
+           r->metrics.loss, grouped(r->bytes, bytes), r->bits_per_weight,
+           grouped((int64_t)r->metrics.samples_per_s, speed));
+}
+
+void print_table(const dt_recipe_options *o, const dt_run_summary *s)
+{
+    static const char *const names[DT_CONTENDERS] = { "float", "ptq (nearest)", "qat",
+                                                      "converted" };
+    printf("%-14s %10s %9s %12s %12s %12s\n", s->evaluated_on, "accuracy", "loss", "bytes",
+           "bits/weight", "samples/s");
+    for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i]);
+    if (s->result[DT_RUN_CONVERTED].given) {
+        printf("same_bits_as_qat: %s (every output of %lld images, in memory and from the file)\n",
+               s->same_bits_as_qat ? "true" : "false",
+               (long long)s->result[DT_RUN_CONVERTED].metrics.examples);
+    }
+    if (s->skipped > 0) {
+        printf("%lld of %lld updates were skipped: values were not finite\n", (long long)s->skipped,
+               (long long)s->steps);
+    }
+    printf("%.1f s, at most %.0f MB; files in %s\n", s->seconds, (double)s->peak_memory / 1e6,
+           o->run.dir);
+}
+
+void print_model(const dt_run_summary *s)
+{
+    static const char *const phases[] = { "float", "qat" };
+    char text[32];
+    printf("%-32s %14s\n", "parameters", grouped(s->parameters, text));
+    printf("%-32s %14s\n", "multiply-adds of an example", grouped(s->multiply_adds, text));
+    printf("%-32s %14s\n", "bytes in float", grouped(s->float_bytes, text));
+    if (s->quantized_bytes != s->float_bytes) {
+        printf("%-32s %14s\n", "bytes quantized", grouped(s->quantized_bytes, text));
+    }
+    for (int i = 0; i < 2; i++) {
+        if (s->activation_bytes[i] == 0) continue;
+        printf("activation bytes of a batch, %-5s %12s\n", phases[i],
+               grouped((int64_t)s->activation_bytes[i], text));
+    }
+    printf("a step ran; nothing was written\n");
+}

@@ -1,0 +1,103 @@
+/* Two recipes compared key by key, by their tables: what a resumed run may not change. */
+#include "train/recipe.h"
+#include "train/run.h"
+
+#include <string.h>
+
+/* Keys, with all below them, that a resumed run may change. */
+static const char *const free_keys[] = {
+    "run.dir", "run.threads", "train.epochs", "train.checkpoint", "train.log",
+};
+
+typedef struct comparison {
+    dt_recipe *a;
+    bool all; /* the free keys too */
+} comparison;
+
+static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,
+                                 const char *a, const char *b);
+
+static bool is_free(const comparison *c, const char *path)
+{
+    for (int i = 0; i < DT__COUNT_OF(free_keys) && !c->all; i++) {
+        const size_t n = strlen(free_keys[i]);
+        if (strncmp(path, free_keys[i], n) == 0 && (path[n] == 0 || path[n] == '.')) return true;
+    }
+    return false;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool same_strings(const dt_strings *a, const dt_strings *b)
+{
+    bool same = a->n == b->n;
+    for (int i = 0; same && i < a->n; i++) same = same_text(a->v[i], b->v[i]);
+    return same;
+}
+
+static bool same_value(dt_key_type type, const void *a, const void *b)
+{
+    const dt_ints *ints = a;
+    switch (type) {
+    case DT_KEY_BOOL: return *(const bool *)a == *(const bool *)b;
+    case DT_KEY_INT: return *(const int64_t *)a == *(const int64_t *)b;
+    case DT_KEY_REAL: return memcmp(a, b, sizeof(double)) == 0;
+    case DT_KEY_CHOICE: return *(const int *)a == *(const int *)b;
+    case DT_KEY_STRINGS: return same_strings(a, b);
+    case DT_KEY_INTS:
+        return ints->n == ((const dt_ints *)b)->n &&
+               memcmp(ints->v, ((const dt_ints *)b)->v, (size_t)ints->n * sizeof ints->v[0]) == 0;
+    default: return same_text(*(const char *const *)a, *(const char *const *)b);
+    }
+}
+
+static const char *differ_list(const comparison *c, const char *path, const dt_key *key,
+                               const char *a, const char *b)
+{
+    const int64_t n = *(const int64_t *)(const void *)(a + key->count);
+    if (n != *(const int64_t *)(const void *)(b + key->count)) return path;
+    for (int64_t i = 0; i < n; i++) {
+        const size_t at = key->offset + (size_t)i * key->size;
+        const char *item = dt__recipe_format(c->a, "%s.%lld", path, (long long)i);
+        const char *found = differ_tables(c, item, key->keys, a + at, b + at);
+        if (*found != 0) return found;
+    }
+    return "";
+}
+
+static const char *differ_key(const comparison *c, const char *path, const dt_key *key,
+                              const char *a, const char *b)
+{
+    if (is_free(c, path)) return "";
+    if (key->given > 0 && *(const bool *)(a + key->given) != *(const bool *)(b + key->given)) {
+        return path;
+    }
+    if (key->type == DT_KEY_LIST) return differ_list(c, path, key, a, b);
+    if (key->type == DT_KEY_MAP) {
+        return differ_tables(c, path, key->keys, a + key->offset, b + key->offset);
+    }
+    return same_value(key->type, a + key->offset, b + key->offset) ? "" : path;
+}
+
+static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,
+                                 const char *a, const char *b)
+{
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        const char *found = differ_key(c, dt__recipe_join(c->a, path, k->name), k, a, b);
+        if (*found != 0) return found;
+    }
+    return "";
+}
+
+const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all)
+{
+    const comparison c = { a, all };
+    const dt_model_options *x = &a->options.model, *y = &b->options.model;
+    const char *found = differ_tables(&c, "", dt_recipe_keys, (const char *)&a->options,
+                                      (const char *)&b->options);
+    if (*found != 0 || x->family != y->family || x->family == NULL) return found;
+    return differ_tables(&c, "model", x->family->keys, x->options, y->options);
+}

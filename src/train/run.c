@@ -1,0 +1,97 @@
+/* A run from its recipe to its table: the float baseline where it is wanted; then float training,
+ * prepare at qat.start_step, training on the grid, convert, proof. */
+#include "train/clock.h"
+#include "train/run.h"
+
+#include <stdio.h>
+
+dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH])
+{
+    const int n = snprintf(path, DT__RUN_PATH, "%s/%s", r->o->run.dir, name);
+    if (n > 0 && n < DT__RUN_PATH) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_IO, "the path of '%s' in run.dir is too long", name);
+}
+
+const char *dt__run_phase(const dt__run *r)
+{
+    if (r->count[DT__COUNT_STAGE].value == DT__BASELINE) return "baseline";
+    return r->count[DT__COUNT_PREPARED].value ? "qat" : "float";
+}
+
+/* The baseline trains as the main stage does, without ever being prepared. */
+static dt_status run_baseline(dt__run *r)
+{
+    DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_compare_float(r));
+    const int64_t lines = *dt__run_count(r, DT__COUNT_LINES), skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
+    dt__run_end_stage(r);
+    DT__TRY(dt__run_begin_stage(r, DT__MAIN));
+    *dt__run_count(r, DT__COUNT_LINES) = lines;
+    *dt__run_count(r, DT__COUNT_SKIPPED) = skipped;
+    *dt__run_count(r, DT__COUNT_BASELINE_STEPS) = r->steps;
+    return dt__run_save(r);
+}
+
+/* The weights at the start step, whatever becomes of them. */
+static dt_status keep_float(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    if (r->start == 0 && r->o->qat.given) return DT_OK; /* nothing was trained in float */
+    DT__TRY(dt__run_path(r, "float.safetensors", path));
+    DT__TRY(dt_model_save(r->model, &r->state.info, path));
+    return r->o->train.float_baseline ? DT_OK : dt__run_compare_float(r);
+}
+
+static dt_status run_main(dt__run *r)
+{
+    if (!*dt__run_count(r, DT__COUNT_PREPARED)) {
+        DT__TRY(dt__run_until(r, r->start));
+        DT__TRY(keep_float(r));
+        if (r->o->qat.given) {
+            dt_tape_reset(r->tape);
+            DT__TRY(dt_prepare(r->model, &r->o->qat));
+            *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+        }
+    }
+    DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_save(r));
+    return dt__run_finish(r);
+}
+
+static dt_status train(dt__run *r)
+{
+    bool found = false;
+    DT__TRY(dt__run_folder(r));
+    if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
+    if (!found) {
+        DT__TRY(dt__run_begin_stage(r, r->o->train.float_baseline ? DT__BASELINE : DT__MAIN));
+    }
+    DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
+    r->began = r->line_clock = dt__seconds();
+    if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
+    return run_main(r);
+}
+
+dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
+                 dt_run_summary *summary)
+{
+    dt_run_summary unwanted;
+    dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .metrics = -1 };
+    r.summary = summary != NULL ? summary : &unwanted;
+    *r.summary = (dt_run_summary){ 0 };
+    if (control != NULL) r.control = *control;
+    if (dt_recipe_error_count(recipe) > 0) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
+    }
+    const int threads = ctx->threads;
+    if (r.o->run.threads > 0) ctx->threads = (int)r.o->run.threads;
+    const double before = dt__seconds();
+    dt_memory_reset_peak(ctx);
+    dt_status status = dt__run_open(&r);
+    if (status == DT_OK) status = (r.control.dry_run ? dt__run_dry : train)(&r);
+    r.summary->seconds = dt__seconds() - before;
+    r.summary->peak_memory = dt_memory_of(ctx).peak;
+    dt__run_close(&r);
+    ctx->threads = threads;
+    return status;
+}

@@ -1,0 +1,155 @@
+/* Inside a run. run.c is its order; each sibling is one idea:
+ *     run_setup.c    data, checks before anything is written, the model
+ *     run_folder.c   run.dir and its small files
+ *     run_state.c    what a checkpoint holds, saving it, resuming
+ *     run_step.c     one update, and what happens to values that are not finite
+ *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
+ *     run_compare.c  float, rounded, trained and converted; the proof
+ *     run_dry.c      a run that writes nothing */
+#ifndef DT__TRAIN_RUN_H
+#define DT__TRAIN_RUN_H
+
+#include "train/recipe.h"
+
+#include <detent/io.h>
+
+/* A run is one training or two: with train.float_baseline the baseline comes first. */
+typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
+
+/* Counters and values that a checkpoint keeps. */
+typedef enum dt__counter {
+    DT__COUNT_STAGE,
+    DT__COUNT_STEP,     /* updates done in this stage */
+    DT__COUNT_PREPARED, /* 1: the model is prepared */
+    DT__COUNT_LINES,    /* of metrics.jsonl */
+    DT__COUNT_SINCE,    /* updates since the latest line */
+    DT__COUNT_LIMITED,  /* of them, those whose gradient was scaled down */
+    DT__COUNT_SKIPPED,  /* updates lost to values that were not finite */
+    DT__COUNT_BASELINE_STEPS, /* of the baseline, once it is over */
+    DT__COUNTS
+} dt__counter;
+
+typedef enum dt__value {
+    DT__VALUE_LOSS_SUM, /* since the latest line */
+    DT__VALUE_NORM_SUM,
+    DT__VALUE_FLOAT_ACCURACY, /* three of each result that stands before the end */
+    DT__VALUE_FLOAT_LOSS,
+    DT__VALUE_FLOAT_SECONDS,
+    DT__VALUE_PTQ_ACCURACY,
+    DT__VALUE_PTQ_LOSS,
+    DT__VALUE_PTQ_SECONDS,
+    DT__VALUES
+} dt__value;
+
+typedef struct dt__run {
+    dt_ctx *ctx;
+    dt_recipe *recipe;
+    const dt_recipe_options *o;
+    dt_run_control control;
+    dt_run_summary *summary;
+    /* data */
+    dt_dataset *train, *validation, *test;
+    const dt_dataset *judged; /* the one that the table is about */
+    int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
+    int64_t start;                     /* update at which the main stage is prepared */
+    /* the stage that runs */
+    dt_module *model;
+    dt_optimizer *optimizer;
+    dt_loader *loader;
+    dt_tape *tape;
+    dt_tensor *share; /* 1 / labels of the update: the gradient of each summed loss */
+    dt_schedule schedule;
+    dt_named_count count[DT__COUNTS];
+    dt_named_value value[DT__VALUES];
+    dt_training_state state;
+    /* files */
+    char *checkpoints[2]; /* folder of each stage */
+    char *resolved;       /* text of recipe.yaml */
+    int metrics;          /* descriptor; -1: closed */
+    /* progress */
+    double began;         /* the clock when this process began to train */
+    int64_t trained;      /* updates of this process */
+    double line_clock;    /* the clock at the latest line */
+    int64_t line_samples; /* images since then */
+} dt__run;
+
+#define DT__RUN_PATH 4096
+
+static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
+static inline double *dt__run_value(dt__run *r, dt__value i) { return &r->value[i].value; }
+
+/* run.dir/name into path. IO where it is too long. */
+dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH]);
+/* "baseline", "float" or "qat". */
+const char *dt__run_phase(const dt__run *r);
+
+/* ---- run_setup.c ---- */
+
+dt_status dt__run_open(dt__run *r);
+void dt__run_close(dt__run *r);
+/* A new model as the recipe says; the random streams go on. */
+dt_status dt__run_model(dt__run *r, dt_module **out);
+/* Everything of a stage as it is before its first update. */
+dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
+void dt__run_end_stage(dt__run *r);
+
+/* ---- run_folder.c ---- */
+
+/* Makes run.dir, or opens the one that is there. */
+dt_status dt__run_folder(dt__run *r);
+/* Appends a line, which the newline ends. */
+dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
+/* Waits until the lines are on the disk. */
+dt_status dt__run_sync(dt__run *r);
+/* Makes the folders on the way to a file. */
+dt_status dt__run_make_parents(dt__run *r, const char *path);
+/* Cuts metrics.jsonl behind line `lines`. */
+dt_status dt__run_truncate(dt__run *r, int64_t lines);
+dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);
+/* A dt_sink into a dt__chars. */
+dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
+
+/* ---- differ.c ---- */
+
+/* The path of the first key that differs and that a resumed run may not change (`all`: or may), ""
+ * if there is none. The path lives as long as `a`. */
+const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all);
+
+/* ---- run_state.c ---- */
+
+void dt__run_name_state(dt__run *r);
+dt_status dt__run_save(dt__run *r);
+/* Begins the stage of the newest good checkpoint and loads it; *found false: there is none. */
+dt_status dt__run_resume(dt__run *r, bool *found);
+
+/* ---- run_step.c ---- */
+
+typedef struct dt__update {
+    double loss, norm, lr;
+    int64_t samples;
+    bool skipped; /* something was not finite: nothing was written */
+} dt__update;
+
+dt_status dt__run_update(dt__run *r, dt__update *u);
+
+/* ---- run_loop.c ---- */
+
+/* Updates until `end`. */
+dt_status dt__run_until(dt__run *r, int64_t end);
+
+/* ---- run_compare.c ---- */
+
+/* Evaluates the float model and its rounded form, and keeps the figures. */
+dt_status dt__run_compare_float(dt__run *r);
+/* Evaluates the trained model, converts it, proves, and writes the files of the end. */
+dt_status dt__run_finish(dt__run *r);
+/* Bytes of the model's tensors; as_packed: with wrapped weights as integers and scales. */
+int64_t dt__module_bytes(dt_module *m, bool as_packed);
+
+/* ---- run_dry.c ---- */
+
+dt_status dt__run_dry(dt__run *r);
+/* Parameters, multiply-adds and sizes of a model, prepared or not, into the summary. */
+void dt__run_describe(dt__run *r, dt_module *m);
+
+#endif

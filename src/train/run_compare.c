@@ -1,0 +1,152 @@
+/* The models that a run compares: float, the same rounded to nearest, the trained one, the converted
+ * one; and the proof that the last two answer with the same bits, also after the way through the file. */
+#include "core/tensor.h"
+#include "io/json.h"
+#include "train/run.h"
+
+#include <string.h>
+
+static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **outputs)
+{
+    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->data.mean,
+                                    r->o->data.deviation };
+    return dt_evaluate(m, r->judged, &options, metrics, outputs);
+}
+
+/* ---- before the end ------------------------------------------------------------------------------ */
+
+static void keep(dt__run *r, dt__value first, const dt_metrics *m)
+{
+    *dt__run_value(r, first) = m->accuracy;
+    *dt__run_value(r, first + 1) = m->loss;
+    *dt__run_value(r, first + 2) = m->seconds;
+}
+
+/* A second model with the same weights; the random streams stay as they are. */
+static dt_status copy_model(dt__run *r, dt_module **out)
+{
+    dt__stream stream[DT__PURPOSES];
+    memcpy(stream, r->ctx->stream, sizeof stream);
+    dt_status status = r->o->model.family->create(r->ctx, r->o->model.options, out);
+    memcpy(r->ctx->stream, stream, sizeof stream);
+    DT__TRY(status);
+    status = dt_module_copy_state(*out, r->model);
+    if (status == DT_OK) return DT_OK;
+    dt_module_free(*out);
+    *out = NULL;
+    return status;
+}
+
+dt_status dt__run_compare_float(dt__run *r)
+{
+    dt_metrics m;
+    dt_module *rounded = NULL;
+    dt_tape_reset(r->tape);
+    DT__TRY(evaluate(r, r->model, &m, NULL));
+    keep(r, DT__VALUE_FLOAT_ACCURACY, &m);
+    if (!r->o->qat.given) return DT_OK;
+    dt_status status = copy_model(r, &rounded);
+    if (status == DT_OK) status = dt_prepare(rounded, &r->o->qat);
+    if (status == DT_OK) status = evaluate(r, rounded, &m, NULL);
+    if (status == DT_OK) keep(r, DT__VALUE_PTQ_ACCURACY, &m);
+    dt_module_free(rounded);
+    return status;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------- */
+
+static void show(dt__run *r, dt_contender which, const dt_metrics *m)
+{
+    dt_run_summary *s = r->summary;
+    const bool packed = which == DT_RUN_PTQ || which == DT_RUN_CONVERTED;
+    const int64_t bytes = packed ? s->quantized_bytes : s->float_bytes;
+    const double parameters = s->parameters > 0 ? (double)s->parameters : 1;
+    s->result[which] = (dt_run_result){ true, *m, bytes, 8 * (double)bytes / parameters };
+}
+
+static void show_kept(dt__run *r, dt_contender which, dt__value first)
+{
+    const double n = (double)dt_dataset_count(r->judged), seconds = *dt__run_value(r, first + 2);
+    const dt_metrics m = { dt_dataset_count(r->judged), *dt__run_value(r, first),
+                           *dt__run_value(r, first + 1), seconds,
+                           n / (seconds > 1e-9 ? seconds : 1e-9) };
+    show(r, which, &m);
+}
+
+static bool same_bits(const dt_tensor *a, const dt_tensor *b)
+{
+    return a->count == b->count &&
+           memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0;
+}
+
+/* Reads the converted model back and compares it with the outputs of the trained one. */
+static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
+{
+    dt_module *loaded = NULL;
+    dt_tensor *outputs = NULL;
+    dt_metrics m;
+    dt_status status = evaluate(r, r->model, &m, &outputs);
+    bool same = status == DT_OK && same_bits(trained, outputs);
+    dt_tensor_free(outputs);
+    outputs = NULL;
+    if (status == DT_OK) status = dt_model_load(r->ctx, path, &loaded, NULL);
+    if (status == DT_OK) status = evaluate(r, loaded, &m, &outputs);
+    if (status == DT_OK) {
+        same = same && same_bits(trained, outputs);
+        show(r, DT_RUN_CONVERTED, &m);
+        r->summary->same_bits_as_qat = same;
+    }
+    dt_tensor_free(outputs);
+    dt_module_free(loaded);
+    return status;
+}
+
+static dt_status convert(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    dt_tensor *trained = NULL;
+    dt_metrics m;
+    dt_convert_report report;
+    DT__TRY(dt__run_path(r, r->o->convert.output, path));
+    DT__TRY(dt__run_make_parents(r, path));
+    dt_status status = evaluate(r, r->model, &m, &trained);
+    if (status == DT_OK) {
+        show(r, DT_RUN_QAT, &m);
+        dt_optimizer_free(r->optimizer);
+        r->optimizer = NULL;
+        status = dt_convert(r->model, NULL, &report);
+    }
+    if (status == DT_OK && report.elements > 0) {
+        r->summary->clipped = (double)report.clipped / (double)report.elements;
+    }
+    if (status == DT_OK) status = dt_model_save(r->model, &r->state.info, path);
+    if (status == DT_OK) status = prove(r, path, trained);
+    dt_tensor_free(trained);
+    return status;
+}
+
+static dt_status write_summary(dt__run *r)
+{
+    dt__chars t = { .ctx = r->ctx };
+    dt_status status = dt_run_summary_json(r->ctx, r->summary, dt__run_collect, &t);
+    if (status == DT_OK) status = dt__run_write(r, "summary.json", t.bytes, t.used);
+    dt__release(r->ctx, t.bytes);
+    return status;
+}
+
+dt_status dt__run_finish(dt__run *r)
+{
+    const bool quantized = r->o->qat.given;
+    dt_tape_reset(r->tape);
+    r->summary->steps = r->steps;
+    r->summary->skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
+    if (r->start > 0 || r->o->train.float_baseline || !quantized) {
+        show_kept(r, DT_RUN_FLOAT, DT__VALUE_FLOAT_ACCURACY);
+        if (quantized) show_kept(r, DT_RUN_PTQ, DT__VALUE_PTQ_ACCURACY);
+    }
+    if (quantized) DT__TRY(convert(r));
+    DT__TRY(write_summary(r));
+    if (!quantized || r->summary->same_bits_as_qat) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_STATE,
+                   "the converted model does not answer with the bits of the trained one");
+}

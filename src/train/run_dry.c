@@ -1,0 +1,45 @@
+/* A run that writes nothing: everything is built, one update of each phase is made, and what the
+ * forward pass keeps for backward is measured. */
+#include "core/tensor.h"
+#include "train/run.h"
+
+#include <detent/ops.h>
+
+/* Bytes that a recorded forward pass of one batch holds. The first pass only renews the codes of the
+ * weights, which are there whether anything is recorded or not. */
+static dt_status measure(dt__run *r, size_t *bytes)
+{
+    dt_tensor *x, *labels;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_loader_next(r->loader, &x, &labels));
+    dt_no_grad(r->tape, true);
+    dt_forward(r->tape, r->model, x);
+    dt_no_grad(r->tape, false);
+    DT__TRY(dt_tape_status(r->tape));
+    dt_tape_reset(r->tape);
+    const size_t before = dt_memory_of(r->ctx).used;
+    dt_cross_entropy(r->tape, dt_forward(r->tape, r->model, x), labels, NULL);
+    DT__TRY(dt_tape_status(r->tape));
+    *bytes = dt_memory_of(r->ctx).used - before;
+    dt_tape_reset(r->tape);
+    return DT_OK;
+}
+
+static dt_status one_step(dt__run *r, size_t *bytes)
+{
+    dt__update u;
+    DT__TRY(dt__run_update(r, &u));
+    ++*dt__run_count(r, DT__COUNT_STEP);
+    return measure(r, bytes);
+}
+
+dt_status dt__run_dry(dt__run *r)
+{
+    DT__TRY(dt__run_begin_stage(r, DT__MAIN));
+    if (r->start > 0) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
+    if (!r->o->qat.given) return DT_OK;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_prepare(r->model, &r->o->qat));
+    *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    return one_step(r, &r->summary->activation_bytes[1]);
+}

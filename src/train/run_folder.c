@@ -1,0 +1,208 @@
+/* run.dir: made once, with the resolved recipe in it, or found again with the same recipe; and
+ * metrics.jsonl, which only grows, except where a resumed run goes back to its checkpoint. */
+#include "core/file.h"
+#include "io/json.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- small files ------------------------------------------------------------------------------ */
+
+dt_status dt__run_collect(void *chars, const char *text, size_t bytes)
+{
+    dt__put(chars, text, bytes);
+    return ((dt__chars *)chars)->failed ? DT_ERR_NOMEM : DT_OK;
+}
+
+dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes)
+{
+    char path[DT__RUN_PATH];
+    dt__new_file file;
+    DT__TRY(dt__run_path(r, name, path));
+    DT__TRY(dt__file_begin(r->ctx, path, &file));
+    dt_status status = dt__file_write(&file, text, bytes);
+    if (status == DT_OK) status = dt__file_commit(&file);
+    dt__file_abandon(&file);
+    return status;
+}
+
+/* The recipe with every value and its origin, as text. */
+static dt_status resolve(dt__run *r, char **out)
+{
+    dt__chars t = { .ctx = r->ctx };
+    const dt_status status = dt_recipe_show(r->recipe, dt__run_collect, &t);
+    *out = status == DT_OK ? (char *)(uintptr_t)dt__chars_text(&t) : NULL;
+    if (*out != NULL) return DT_OK;
+    dt__release(r->ctx, t.bytes);
+    return status == DT_OK ? DT_ERR_NOMEM : status;
+}
+
+/* ---- a new folder -------------------------------------------------------------------------------- */
+
+dt_status dt__run_make_parents(dt__run *r, const char *path)
+{
+    char part[DT__RUN_PATH];
+    for (size_t i = 1; path[i] != 0; i++) {
+        if (path[i] != '/' || i >= sizeof part) continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            return dt__file_fail(r->ctx, "make the folder", part, errno);
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status make_folder(dt__run *r)
+{
+    const char *dir = r->o->run.dir;
+    struct stat found;
+    if (stat(dir, &found) == 0) errno = EEXIST;
+    else {
+        DT__TRY(dt__run_make_parents(r, dir));
+        errno = mkdir(dir, 0777) == 0 ? 0 : errno;
+    }
+    if (errno == EEXIST) {
+        return dt_recipe_refuse(r->recipe, "run.dir",
+                                "'%s' exists; --resume goes on with it, run.dir=NAME begins another",
+                                dir);
+    }
+    if (errno != 0) return dt__file_fail(r->ctx, "make the folder", dir, errno);
+    r->summary->begun = true;
+    DT__TRY(resolve(r, &r->resolved));
+    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
+}
+
+/* ---- a folder that is there ------------------------------------------------------------------------ */
+
+static dt_status read_recipe(dt__run *r, dt_recipe **out)
+{
+    char path[DT__RUN_PATH];
+    struct stat found;
+    DT__TRY(dt__run_path(r, "recipe.yaml", path));
+    if (stat(path, &found) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return dt_recipe_refuse(r->recipe, "run.dir", "'%s' holds no run to resume: there is no %s",
+                                r->o->run.dir, path);
+    }
+    const dt_recipe_source source = { .path = path, .leave_files = true };
+    return dt_recipe_read(r->ctx, &source, out);
+}
+
+static dt_status take_text(dt__run *r, const dt_recipe *before)
+{
+    const bool changed = *dt__recipe_difference(r->recipe, before, true) != 0;
+    if (changed) {
+        DT__TRY(resolve(r, &r->resolved));
+        return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
+    }
+    dt__chars t = { .ctx = r->ctx };
+    char path[DT__RUN_PATH], buffer[4096];
+    DT__TRY(dt__run_path(r, "recipe.yaml", path));
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    while (file >= 0 && (n = read(file, buffer, sizeof buffer)) > 0) dt__put(&t, buffer, (size_t)n);
+    const int error = errno;
+    if (file >= 0) close(file);
+    r->resolved = (char *)(uintptr_t)dt__chars_text(&t);
+    if (n < 0) return dt__file_fail(r->ctx, "read", path, error);
+    return r->resolved == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status find_folder(dt__run *r)
+{
+    dt_recipe *before = NULL;
+    dt_status status = read_recipe(r, &before);
+    if (status == DT_OK) {
+        const char *path = dt__recipe_difference(r->recipe, before, false);
+        if (*path != 0) {
+            status = dt_recipe_refuse(r->recipe, path,
+                                      "'%s' differs from the run's; resuming, only run.threads, "
+                                      "train.epochs, train.checkpoint and train.log may change",
+                                      path);
+        }
+    }
+    r->summary->begun = status == DT_OK;
+    if (status == DT_OK) status = take_text(r, before);
+    dt_recipe_free(before);
+    return status;
+}
+
+/* ---- metrics.jsonl ----------------------------------------------------------------------------------- */
+
+static dt_status open_metrics(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    struct stat found;
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    DT__TRY(dt__run_path(r, "metrics.jsonl", path));
+    r->metrics = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (r->metrics < 0) return dt__file_fail(r->ctx, "open", path, errno);
+    if (fstat(r->metrics, &found) != 0 || !S_ISREG(found.st_mode)) {
+        return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is no regular file", path);
+    }
+    if (fcntl(r->metrics, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
+        return dt_fail(r->ctx, DT_ERR_STATE, "another process trains in '%s'", r->o->run.dir);
+    }
+    return DT_OK;
+}
+
+dt_status dt__run_folder(dt__run *r)
+{
+    DT__TRY((r->control.resume ? find_folder : make_folder)(r));
+    const char *dir = r->o->run.dir;
+    r->checkpoints[DT__MAIN] = dt__format_string(r->ctx, "%s/checkpoints", dir);
+    r->checkpoints[DT__BASELINE] = dt__format_string(r->ctx, "%s/checkpoints/baseline", dir);
+    if (r->checkpoints[0] == NULL || r->checkpoints[1] == NULL) return DT_ERR_NOMEM;
+    return open_metrics(r);
+}
+
+dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t n = write(r->metrics, line, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
+        line += n;
+        bytes -= (size_t)n;
+    }
+    return DT_OK;
+}
+
+dt_status dt__run_sync(dt__run *r)
+{
+    if (fsync(r->metrics) == 0) return DT_OK;
+    return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
+}
+
+/* The place behind line `lines`, or behind the last where there are fewer. */
+static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
+{
+    char buffer[4096];
+    off_t at = 0;
+    *end = 0;
+    while (lines > 0) {
+        const ssize_t n = pread(r->metrics, buffer, sizeof buffer, at);
+        if (n < 0) return dt__file_fail(r->ctx, "read", "metrics.jsonl", errno);
+        if (n == 0) break;
+        for (ssize_t i = 0; i < n && lines > 0; i++) {
+            if (buffer[i] != '\n') continue;
+            *end = at + i + 1;
+            lines--;
+        }
+        at += n;
+    }
+    if (lines > 0) dt__say(r->ctx, "metrics.jsonl lacks %lld lines", (long long)lines);
+    return DT_OK;
+}
+
+dt_status dt__run_truncate(dt__run *r, int64_t lines)
+{
+    off_t end;
+    DT__TRY(find_line(r, lines, &end));
+    if (ftruncate(r->metrics, end) == 0) return DT_OK;
+    return dt__file_fail(r->ctx, "cut", "metrics.jsonl", errno);
+}

@@ -1,0 +1,142 @@
+/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, the validation
+ * images at the end of each epoch, progress, and the wish to stop. */
+#include "io/json.h"
+#include "train/clock.h"
+#include "train/run.h"
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+static void put_field(dt__chars *t, const char *name, double value)
+{
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_real(t, value);
+}
+
+static void begin_line(dt__run *r, dt__chars *t)
+{
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    *t = (dt__chars){ .ctx = r->ctx };
+    dt__put_text(t, "{\"step\": ");
+    dt__put_integer(t, step);
+    put_field(t, "epoch", (double)step / (double)r->per_epoch);
+    dt__put_text(t, ", \"phase\": ");
+    dt__put_quoted(t, dt__run_phase(r));
+}
+
+static dt_status end_line(dt__run *r, dt__chars *t)
+{
+    dt__put_text(t, "}\n");
+    const dt_status status = t->failed ? DT_ERR_NOMEM : dt__run_append(r, t->bytes, t->used);
+    dt__release(r->ctx, t->bytes);
+    if (status == DT_OK) ++*dt__run_count(r, DT__COUNT_LINES);
+    return status;
+}
+
+/* Means over the updates since the latest line. */
+static dt_status write_line(dt__run *r, const dt__update *u)
+{
+    const double now = dt__seconds();
+    const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
+    dt__chars t;
+    begin_line(r, &t);
+    if (since > 0) { /* else all of them were skipped */
+        put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
+        put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
+        put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
+    }
+    put_field(&t, "lr", u->lr);
+    put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
+    const double seconds = now - r->line_clock;
+    put_field(&t, "samples_per_s", seconds > 0 ? (double)r->line_samples / seconds : 0);
+    *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
+    *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
+    r->line_clock = now;
+    r->line_samples = 0;
+    return end_line(r, &t);
+}
+
+static dt_status validate(dt__run *r)
+{
+    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->data.mean,
+                                    r->o->data.deviation };
+    const double before = dt__seconds();
+    dt_metrics m;
+    dt__chars t;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_evaluate(r->model, r->validation, &options, &m, NULL));
+    begin_line(r, &t);
+    put_field(&t, "validation_accuracy", m.accuracy);
+    if (m.loss - m.loss == 0) put_field(&t, "validation_loss", m.loss); /* JSON has no NaN */
+    r->line_clock += dt__seconds() - before;
+    return end_line(r, &t);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static void report(dt__run *r, const dt__update *u)
+{
+    if (r->control.progress == NULL) return;
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    const bool before_main = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
+    const int64_t left = r->steps - step + (before_main ? r->steps : 0);
+    const double each = (dt__seconds() - r->began) / (double)r->trained;
+    const dt_progress p = {
+        .phase = dt__run_phase(r),
+        .step = step,
+        .steps = r->steps,
+        .loss = u->loss,
+        .lr = u->lr,
+        .samples_per_s = (double)u->samples / (each > 1e-9 ? each : 1e-9),
+        .seconds_left = (double)left * each,
+        .memory = dt_memory_of(r->ctx).held,
+    };
+    r->control.progress(r->control.user, &p);
+}
+
+static void count(dt__run *r, const dt__update *u)
+{
+    const double limit = r->o->train.clip_grad_norm;
+    r->trained++;
+    r->line_samples += u->samples;
+    ++*dt__run_count(r, DT__COUNT_STEP);
+    if (u->skipped) {
+        ++*dt__run_count(r, DT__COUNT_SKIPPED);
+        return;
+    }
+    ++*dt__run_count(r, DT__COUNT_SINCE);
+    *dt__run_count(r, DT__COUNT_LIMITED) += limit > 0 && limit / (u->norm + 1e-6) < 1;
+    *dt__run_value(r, DT__VALUE_LOSS_SUM) += u->loss;
+    *dt__run_value(r, DT__VALUE_NORM_SUM) += u->norm;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static dt_status stop(dt__run *r)
+{
+    DT__TRY(dt__run_save(r));
+    return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
+                   "interrupted at step %lld of %lld (%s); a checkpoint was saved in %s",
+                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps, dt__run_phase(r),
+                   r->o->run.dir);
+}
+
+dt_status dt__run_until(dt__run *r, int64_t end)
+{
+    const dt_train_options *o = &r->o->train;
+    dt__update u;
+    while (*dt__run_count(r, DT__COUNT_STEP) < end) {
+        if (r->control.stop != NULL && r->control.stop(r->control.user)) return stop(r);
+        DT__TRY(dt__run_update(r, &u));
+        count(r, &u);
+        const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+        if (step % o->log.every_steps == 0 || step == r->steps) DT__TRY(write_line(r, &u));
+        if (r->validation != NULL && step % r->per_epoch == 0) DT__TRY(validate(r));
+        report(r, &u);
+        if (o->checkpoint.every_steps > 0 && step % o->checkpoint.every_steps == 0) {
+            DT__TRY(dt__run_save(r));
+        }
+    }
+    return DT_OK;
+}

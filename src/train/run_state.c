@@ -1,0 +1,96 @@
+/* What a checkpoint of a run holds besides model and optimizer, and going on from one. The baseline's
+ * checkpoints stand in a folder of their own; while the main stage has none, the run goes on from
+ * there. */
+#include "core/file.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static const char *const counters[] = {
+    [DT__COUNT_STAGE] = "stage",     [DT__COUNT_STEP] = "step",   [DT__COUNT_PREPARED] = "prepared",
+    [DT__COUNT_LINES] = "lines",     [DT__COUNT_SINCE] = "since", [DT__COUNT_LIMITED] = "limited",
+    [DT__COUNT_SKIPPED] = "skipped", [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+};
+
+static const char *const values[] = {
+    [DT__VALUE_LOSS_SUM] = "loss_sum",           [DT__VALUE_NORM_SUM] = "norm_sum",
+    [DT__VALUE_FLOAT_ACCURACY] = "float.accuracy", [DT__VALUE_FLOAT_LOSS] = "float.loss",
+    [DT__VALUE_FLOAT_SECONDS] = "float.seconds", [DT__VALUE_PTQ_ACCURACY] = "ptq.accuracy",
+    [DT__VALUE_PTQ_LOSS] = "ptq.loss",           [DT__VALUE_PTQ_SECONDS] = "ptq.seconds",
+};
+
+void dt__run_name_state(dt__run *r)
+{
+    for (int i = 0; i < DT__COUNTS; i++) r->count[i].name = counters[i];
+    for (int i = 0; i < DT__VALUES; i++) r->value[i].name = values[i];
+    r->state = (dt_training_state){
+        .module = r->model,
+        .info = { .family = r->o->model.family, .options = r->o->model.options },
+        .optimizer = r->optimizer,
+        .loaders = &r->loader,
+        .n_loaders = 1,
+        .counts = r->count,
+        .n_counts = DT__COUNTS,
+        .values = r->value,
+        .n_values = DT__VALUES,
+        .recipe = r->resolved,
+    };
+}
+
+dt_status dt__run_save(dt__run *r)
+{
+    const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
+    if (stage == DT__BASELINE && mkdir(r->checkpoints[DT__MAIN], 0777) != 0 && errno != EEXIST) {
+        return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], errno);
+    }
+    DT__TRY(dt__run_sync(r)); /* a checkpoint counts on the lines before it */
+    dt_tape_reset(r->tape);
+    return dt_checkpoint_save_step(&r->state, r->checkpoints[stage], *dt__run_count(r, DT__COUNT_STEP),
+                                   r->o->train.checkpoint.keep);
+}
+
+/* The newest good checkpoint of a stage; *found false where there is none. */
+static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bool *found)
+{
+    *found = false;
+    const dt_status status =
+        dt_checkpoint_newest(r->ctx, r->checkpoints[stage], path, DT__RUN_PATH, NULL);
+    *found = status == DT_OK;
+    return status == DT_ERR_IO ? DT_OK : status; /* no folder yet, or nothing good in it */
+}
+
+static dt_status check_resumed(dt__run *r)
+{
+    const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
+    if (before > 0 && before != r->steps) {
+        return dt_recipe_refuse(r->recipe, "train.epochs",
+                                "'train.epochs' makes %lld updates, but the float baseline is over "
+                                "and had %lld",
+                                (long long)r->steps, (long long)before);
+    }
+    if (*dt__run_count(r, DT__COUNT_STEP) <= r->steps) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.epochs",
+                            "'train.epochs' makes %lld updates, but the run has done %lld already",
+                            (long long)r->steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
+}
+
+dt_status dt__run_resume(dt__run *r, bool *found)
+{
+    char path[DT__RUN_PATH];
+    dt__stage stage = DT__MAIN;
+    DT__TRY(newest(r, stage, path, found));
+    if (!*found && r->o->train.float_baseline) {
+        stage = DT__BASELINE;
+        DT__TRY(newest(r, stage, path, found));
+    }
+    if (!*found) {
+        dt__say(r->ctx, "%s: no good checkpoint: the run begins anew", r->o->run.dir);
+        return DT_OK;
+    }
+    DT__TRY(dt__run_begin_stage(r, stage));
+    DT__TRY(dt_checkpoint_load(&r->state, path));
+    dt__say(r->ctx, "going on from %s", path);
+    return check_resumed(r);
+}

@@ -1,0 +1,94 @@
+/* One update: the gradient of the mean loss over all labels of its batches, then the optimizer.
+ *     loss = sum over batches of (sum over rows of cross entropy) / labels of the update
+ * so that accumulation gives the gradient of the whole batch, however long its parts are. Before the
+ * optimizer writes, loss and gradient must be finite; else the update is computed again from the
+ * same random numbers with every result watched, which finds the op that was first. */
+#include "core/tensor.h"
+#include "train/run.h"
+
+#include <detent/ops.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct place {
+    dt__stream stream[DT__PURPOSES];
+    dt_position position;
+    int64_t batches, labels; /* of this update */
+} place;
+
+static place place_of(const dt__run *r)
+{
+    const dt_train_options *o = &r->o->train;
+    const int64_t images = dt_dataset_count(r->train);
+    place p = { .position = dt_loader_position(r->loader) };
+    memcpy(p.stream, r->ctx->stream, sizeof p.stream);
+    p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
+    const int64_t first = p.position.batch * o->batch_size;
+    p.labels = dt__min_i64(images - first, p.batches * o->batch_size);
+    return p;
+}
+
+static dt_status one_batch(dt__run *r, double *loss)
+{
+    dt_cross_entropy_options options = dt_cross_entropy_defaults();
+    options.reduction = DT_REDUCE_SUM;
+    options.label_smoothing = r->o->train.label_smoothing;
+    dt_tensor *x, *labels;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_loader_next(r->loader, &x, &labels));
+    dt_tensor *y = dt_forward(r->tape, r->model, x);
+    dt_tensor *sum = dt_cross_entropy(r->tape, y, labels, &options);
+    if (sum == NULL) return dt_tape_status(r->tape);
+    *loss += dt_item(sum);
+    return dt_backward(r->tape, sum, r->share);
+}
+
+static dt_status gradients(dt__run *r, const place *p, dt__update *u)
+{
+    float *share = dt_data_mut(r->share);
+    if (share == NULL) return dt_error_status(r->ctx);
+    *share = (float)(1.0 / (double)p->labels);
+    u->loss = u->norm = 0;
+    u->samples = p->labels;
+    dt_zero_grad(r->model);
+    for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
+    u->loss /= (double)p->labels;
+    return dt_clip_grad_norm(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm);
+}
+
+/* The same again, watched: the message says what was the first. */
+static dt_status explain(dt__run *r, const place *p)
+{
+    dt__update again;
+    char words[DT__MESSAGE_SIZE] = "no single result: the sum over all gradients";
+    memcpy(r->ctx->stream, p->stream, sizeof p->stream);
+    DT__TRY(dt_loader_seek(r->loader, p->position));
+    const bool before = dt_tape_watch(r->tape, true);
+    const dt_status status = gradients(r, p, &again);
+    dt_tape_watch(r->tape, before);
+    if (status == DT_ERR_NUMERIC) strcpy(words, dt_error(r->ctx));
+    else if (status != DT_OK) return status;
+    return dt_fail(r->ctx, DT_ERR_NUMERIC,
+                   "step %lld (%s): loss or gradient is not finite; the first was: %s",
+                   (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), words);
+}
+
+static dt_status give_up(dt__run *r, const place *p, dt__update *u)
+{
+    if (r->o->train.nonfinite == DT_NONFINITE_STOP) return explain(r, p);
+    u->skipped = true;
+    const int64_t next = p->position.batch + p->batches; /* the rest of this update's batches */
+    const bool over = next == r->batches;
+    return dt_loader_seek(r->loader, (dt_position){ p->position.epoch + over, over ? 0 : next });
+}
+
+dt_status dt__run_update(dt__run *r, dt__update *u)
+{
+    const place p = place_of(r);
+    *u = (dt__update){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
+                                              *dt__run_count(r, DT__COUNT_STEP)) };
+    const dt_status status = gradients(r, &p, u);
+    if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
+    if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return give_up(r, &p, u);
+    return dt_optimizer_step(r->optimizer, r->tape, u->lr);
+}

@@ -1,0 +1,118 @@
+/* What a run says of its model: how large it is, and summary.json. */
+#include "autograd/kind.h"
+#include "core/tensor.h"
+#include "io/json.h"
+#include "qat/quantized.h"
+#include "qat/scheme.h"
+#include "train/run.h"
+
+#include <math.h>
+
+/* ---- sizes --------------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    dt_module *m;
+    bool as_packed;
+    int64_t bytes, multiply_adds;
+} sizes;
+
+/* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is one. */
+static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant)
+{
+    dt__cut cut;
+    if (dt__cut_of(x->ctx, quant, x->rank, x->dims, &cut) != DT_OK) return 0;
+    const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
+    const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
+    const int64_t zero = dt__scheme_of(quant->rule)->has_zero ? 1 : 0;
+    return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
+}
+
+static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    sizes *s = user;
+    (void)member;
+    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
+    const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
+    s->bytes += quant != NULL ? packed_bytes(x, quant)
+                              : x->count * (int64_t)dt_dtype_size(x->dtype);
+    return DT_OK;
+}
+
+static dt_status add_products(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    if (dt_module_type_of(m)->quantizable != DT_QUANTIZED_BY_PRESET) return DT_OK;
+    ((sizes *)user)->multiply_adds += dt_count(dt_param(m, "weight"));
+    return DT_OK;
+}
+
+int64_t dt__module_bytes(dt_module *m, bool as_packed)
+{
+    sizes s = { .m = m, .as_packed = as_packed };
+    dt_module_visit(m, add_tensor, &s);
+    return s.bytes;
+}
+
+void dt__run_describe(dt__run *r, dt_module *m)
+{
+    sizes s = { .m = m };
+    dt_module_visit_modules(m, add_products, &s);
+    r->summary->parameters = dt_param_count(m);
+    r->summary->multiply_adds = s.multiply_adds;
+    r->summary->float_bytes = dt__module_bytes(m, false);
+    r->summary->quantized_bytes = dt__module_bytes(m, true);
+}
+
+/* ---- summary.json -------------------------------------------------------------------------------- */
+
+static void put_name(dt__chars *t, const char *name)
+{
+    dt__put_text(t, ", ");
+    dt__put_quoted(t, name);
+    dt__put_text(t, ": ");
+}
+
+static void put_number(dt__chars *t, double value)
+{
+    if (isfinite(value)) dt__put_real(t, value);
+    else dt__put_text(t, "null"); /* JSON has no other word for it */
+}
+
+static void put_result(dt__chars *t, const dt_run_result *result)
+{
+    dt__put_text(t, "{\"accuracy\": ");
+    put_number(t, result->metrics.accuracy);
+    put_name(t, "loss");
+    put_number(t, result->metrics.loss);
+    put_name(t, "bytes");
+    dt__put_integer(t, result->bytes);
+    put_name(t, "bits_per_weight");
+    put_number(t, result->bits_per_weight);
+    put_name(t, "samples_per_s");
+    put_number(t, result->metrics.samples_per_s);
+}
+
+dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink, void *user)
+{
+    static const char *const names[DT_CONTENDERS] = { "float", "ptq", "qat", "converted" };
+    dt__chars t = { .ctx = ctx };
+    for (int i = 0; i < DT_CONTENDERS; i++) {
+        dt__put_text(&t, i == 0 ? "{\n  " : ",\n  ");
+        dt__put_quoted(&t, names[i]);
+        dt__put_text(&t, ": ");
+        if (!summary->result[i].given) {
+            dt__put_text(&t, "null");
+            continue;
+        }
+        put_result(&t, &summary->result[i]);
+        if (i == DT_RUN_CONVERTED) {
+            put_name(&t, "same_bits_as_qat");
+            dt__put_text(&t, summary->same_bits_as_qat ? "true" : "false");
+        }
+        dt__put_text(&t, "}");
+    }
+    dt__put_text(&t, "\n}\n");
+    const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    dt__release(ctx, t.bytes);
+    return status;
+}
