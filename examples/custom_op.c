@@ -16,7 +16,8 @@ static dt_status shape(dt_call *c)
     const softplus_options *o = c->options;
     const dt_tensor *x = c->in[0];
     if (dt_dtype_of(x) != DT_F64) return dt_refuse(c, DT_ERR_DTYPE, "x must be f64");
-    if (!(o->slope > 0.0)) return dt_refuse(c, DT_ERR_ARG, "the slope is %g, not above 0", o->slope);
+    if (!(o->slope > 0.0))
+        return dt_refuse(c, DT_ERR_ARG, "the slope is %g, not above 0", o->slope);
     int64_t dims[DT_MAX_RANK];
     for (int i = 0; i < dt_rank(x); i++) dims[i] = dt_dim(x, i);
     return dt_result(c, 0, DT_F64, dt_rank(x), dims);
@@ -42,10 +43,15 @@ static const softplus_options defaults = { .slope = 1.0 };
 
 /* Backward wants x again, so `saves` says that its value is kept; everything else is freed. */
 static const dt_op softplus_op = {
-    .name = "softplus", .in_name = { "x" }, .out_name = { "y" },
+    .name = "softplus",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },
-    .options_size = sizeof(softplus_options), .defaults = &defaults,
-    .shape = shape, .forward = forward, .backward = backward,
+    .options_size = sizeof(softplus_options),
+    .defaults = &defaults,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 static dt_tensor *softplus(dt_tape *t, dt_tensor *x, double slope)
@@ -53,7 +59,7 @@ static dt_tensor *softplus(dt_tape *t, dt_tensor *x, double slope)
     return dt_apply(t, &softplus_op, &x, 1, &(softplus_options){ slope });
 }
 
-/* ---- the check ------------------------------------------------------------------------------ */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 #define COUNT 6
 

@@ -1,5 +1,5 @@
-/* xor.c: a network of two layers learns the exclusive or. Prints what it has learned; the exit status
- * says whether all four answers are right. */
+/* xor.c: a network of two layers learns the exclusive or. Prints what it has learned; the exit
+ * status says whether all four answers are right. */
 #include <detent/nn.h>
 #include <detent/ops.h>
 #include <detent/optim.h>

@@ -1,5 +1,6 @@
-/* Whole networks against reference values: outputs, loss, every gradient, running statistics, and the
- * weights after five steps of each optimizer, in f64 and f32 (golden/nets says how they were made). */
+/* Whole networks against reference values: outputs, loss, every gradient, running statistics, and
+ * the weights after five steps of each optimizer, in f64 and f32 (golden/nets says how they were
+ * made). */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -30,7 +31,7 @@ typedef struct net {
     dt_tensor *x, *labels;
 } net;
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const char *meta(const net *n, const char *run, const char *key)
 {
@@ -64,7 +65,7 @@ static dt_tensor *load(const net *n, const char *name, dt_dtype dtype)
     return x;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------ */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static double at(const dt_tensor *x, int64_t i)
 {
@@ -125,7 +126,7 @@ static void compare_all(const net *n, const char *weights, const char *buffers, 
     dt_module_visit(n->m, compare_entry, &c);
 }
 
-/* ---- a network ------------------------------------------------------------------------------ */
+/* ---- a network ------------------------------------------------------------------------------- */
 
 typedef struct state {
     const net *n;
@@ -166,7 +167,9 @@ static bool open_net(net *n, dt_dtype dtype)
     TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
     TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
     const dt_mlp_options options = {
-        .sizes = ints(meta(n, "model", "sizes")), .norm = 1, .eps = 1e-5,
+        .sizes = ints(meta(n, "model", "sizes")),
+        .norm = 1,
+        .eps = 1e-5,
         .momentum = number(n, "model", "momentum"),
     };
     TEST_OK(n->ctx, dt_mlp_create(n->ctx, &options, &n->m));
@@ -187,7 +190,7 @@ static void close_net(net *n)
     dt_ctx_free(n->ctx);
 }
 
-/* ---- the first pass --------------------------------------------------------------------------- */
+/* ---- the first pass -------------------------------------------------------------------------- */
 
 static void first_pass(dt_dtype dtype)
 {
@@ -214,19 +217,22 @@ END_TEST
 START_TEST(first_pass_f32) { first_pass(DT_F32); }
 END_TEST
 
-/* ---- five steps ------------------------------------------------------------------------------- */
+/* ---- five steps ------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
     int rule;
 } runs[] = {
-    { "sgd_momentum", DT_SGD }, { "sgd_nesterov", DT_SGD }, { "adam", DT_ADAM },
+    { "sgd_momentum", DT_SGD },
+    { "sgd_nesterov", DT_SGD },
+    { "adam", DT_ADAM },
     { "adamw", DT_ADAMW },
 };
 
 static dt_optimizer_options options_of(const net *n, const char *run, int rule)
 {
-    dt_optimizer_options o = { .name = rule, .lr = number(n, run, "lr"),
+    dt_optimizer_options o = { .name = rule,
+                               .lr = number(n, run, "lr"),
                                .weight_decay = number(n, run, "weight_decay") };
     o.decay = strcmp(meta(n, run, "decay"), "all") == 0 ? DT_DECAY_ALL : DT_DECAY_MATRICES;
     if (rule == DT_SGD) {
@@ -243,8 +249,10 @@ static dt_optimizer_options options_of(const net *n, const char *run, int rule)
 static void one_step(const net *n, dt_optimizer *o, const char *run, double relative)
 {
     const dt_schedule schedule = {
-        .name = DT_COSINE, .warmup_steps = (int64_t)number(n, run, "warmup"),
-        .total_steps = (int64_t)number(n, run, "total"), .floor = number(n, run, "floor"),
+        .name = DT_COSINE,
+        .warmup_steps = (int64_t)number(n, run, "warmup"),
+        .total_steps = (int64_t)number(n, run, "total"),
+        .floor = number(n, run, "floor"),
     };
     const int64_t update = dt_optimizer_updates(o);
     dt_tape_reset(n->t);

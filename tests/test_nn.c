@@ -1,5 +1,6 @@
-/* Modules: the tree and its paths, hooks, scopes, state, layers; and what a training step of a small
- * network promises: no allocation, the same bits on any number of threads, gradients that add up. */
+/* Modules: the tree and its paths, hooks, scopes, state, layers; and what a training step of a
+ * small network promises: no allocation, the same bits on any number of threads, gradients that add
+ * up. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -26,9 +27,10 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- helpers -------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-#define DIMS(...) ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))), (const int64_t[]){ __VA_ARGS__ }
+#define DIMS(...)                                                                                  \
+    ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))), (const int64_t[]) { __VA_ARGS__ }
 
 static dt_tensor *normal(int rank, const int64_t *dims)
 {
@@ -82,7 +84,7 @@ static dt_tensor *copy_of(const dt_tensor *x)
     return y;
 }
 
-/* ---- the tree ------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static dt_status join_paths(void *user, const char *path, dt_tensor *x, dt_member member)
 {
@@ -147,7 +149,9 @@ START_TEST(paths_lead_to_modules_and_tensors)
         ck_assert_ptr_null(dt_module_at(m, wrong[i]));
         ck_assert_int_eq(dt_error_status(ctx), DT_ERR_ARG);
     }
-    static const char *const none[] = { "", "0", "weight", "0.weigh", "0.weights", "1.weight", NULL };
+    static const char *const none[] = {
+        "", "0", "weight", "0.weigh", "0.weights", "1.weight", NULL
+    };
     for (int i = 0; i < 7; i++) {
         ck_assert_ptr_null(dt_param(m, none[i]));
         ck_assert_int_eq(dt_error_status(ctx), DT_ERR_ARG);
@@ -265,7 +269,7 @@ START_TEST(buffers_cannot_be_tied)
 }
 END_TEST
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 START_TEST(a_scope_drops_what_is_not_returned)
 {
@@ -417,7 +421,7 @@ START_TEST(training_reaches_all_below)
 }
 END_TEST
 
-/* ---- hooks ---------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 typedef struct noting {
     int calls, drops;
@@ -473,7 +477,8 @@ START_TEST(hooks_act_and_go)
     ck_assert(same_bits(dt_forward(t, m, x), plain));
     ck_assert_ptr_eq(watch.last, x);
     TEST_FAILS(ctx, DT_ERR_ARG, "site", dt_hook_add(first, (dt_site)7, scale, NULL, NULL, NULL));
-    TEST_FAILS(ctx, DT_ERR_ARG, "function", dt_hook_add(first, DT_SITE_INPUT, NULL, NULL, NULL, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "function",
+               dt_hook_add(first, DT_SITE_INPUT, NULL, NULL, NULL, NULL));
     dt_tensor_free(plain);
     dt_tensor_free(x);
     dt_module_free(m);
@@ -543,7 +548,7 @@ START_TEST(modules_that_read_one_activation_see_one_handle)
 }
 END_TEST
 
-/* ---- state ---------------------------------------------------------------------------------- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 START_TEST(state_is_copied_whole_or_not_at_all)
 {
@@ -617,7 +622,7 @@ START_TEST(a_tied_parameter_loads_under_its_first_path)
 }
 END_TEST
 
-/* ---- layers --------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static void range_of(const dt_tensor *x, double *low, double *high)
 {
@@ -689,11 +694,16 @@ START_TEST(every_activation_runs)
         dt_module *m = activation(dt_activation_names[i]);
         dt_tensor *y = dt_forward(t, m, x);
         ck_assert_msg(y != NULL, "%s: %s", dt_activation_names[i], dt_error(ctx));
-        const double v = (double)*(const float *)dt_data(x), got = (double)*(const float *)dt_data(y);
-        const double want[] = { fmax(v, 0), v * 0.5 * (1 + erf(v / sqrt(2))),
-                                v * 0.5 * (1 + tanh(sqrt(2 / 3.141592653589793) *
-                                                    (v + 0.044715 * v * v * v))),
-                                tanh(v), 1 / (1 + exp(-v)), v };
+        const double v = (double)*(const float *)dt_data(x),
+                     got = (double)*(const float *)dt_data(y);
+        const double want[] = {
+            fmax(v, 0),
+            v * 0.5 * (1 + erf(v / sqrt(2))),
+            v * 0.5 * (1 + tanh(sqrt(2 / 3.141592653589793) * (v + 0.044715 * v * v * v))),
+            tanh(v),
+            1 / (1 + exp(-v)),
+            v
+        };
         TEST_NEAR(got, want[i], 1e-6, 0.0);
         dt_module_free(m);
     }
@@ -735,10 +745,11 @@ START_TEST(a_layer_norm_normalizes)
 }
 END_TEST
 
-/* ---- families ------------------------------------------------------------------------------- */
+/* ---- families -------------------------------------------------------------------------------- */
 
-static const dt_mlp_options full_mlp = { .sizes = { 4, { 12, 16, 9, 5 } }, .norm = 2,
-                                         .bias = true, .dropout = 0.25, .eps = 1e-5 };
+static const dt_mlp_options full_mlp = {
+    .sizes = { 4, { 12, 16, 9, 5 } }, .norm = 2, .bias = true, .dropout = 0.25, .eps = 1e-5
+};
 
 START_TEST(an_mlp_has_the_names_it_promises)
 {
@@ -796,7 +807,7 @@ START_TEST(an_mlp_checks_its_options)
 }
 END_TEST
 
-/* ---- training steps ---------------------------------------------------------------------------- */
+/* ---- training steps -------------------------------------------------------------------------- */
 
 typedef struct task {
     dt_module *m;
@@ -885,8 +896,12 @@ static uint64_t twenty_steps(int threads)
     o.seed = 5;
     dt_ctx *c;
     ck_assert_int_eq(dt_ctx_create(&c, &o), DT_OK);
-    const dt_mlp_options options = { .sizes = { 4, { 200, 300, 150, 5 } }, .norm = 1, .eps = 1e-5,
-                                     .momentum = 0.1, .dropout = 0.1, .activation = 1 };
+    const dt_mlp_options options = { .sizes = { 4, { 200, 300, 150, 5 } },
+                                     .norm = 1,
+                                     .eps = 1e-5,
+                                     .momentum = 0.1,
+                                     .dropout = 0.1,
+                                     .activation = 1 };
     task k;
     TEST_OK(c, task_create(c, &options, &k));
     dt_tensor *x, *labels;
@@ -975,8 +990,8 @@ static void part_of_batch(task *k, const dt_tensor *x, const dt_tensor *labels, 
     const int64_t width = x->dims[1];
     TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, DIMS(n, width),
                                 (const float *)dt_data(x) + from * width, &some));
-    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 1, &n, (const int32_t *)dt_data(labels) + from,
-                                &targets));
+    TEST_OK(ctx,
+            dt_tensor_from(ctx, DT_I32, 1, &n, (const int32_t *)dt_data(labels) + from, &targets));
     int counted = 0;
     for (int64_t i = 0; i < n; i++) counted += ((const int32_t *)dt_data(targets))[i] >= 0;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 0, NULL, &weight));
@@ -1009,8 +1024,8 @@ START_TEST(micro_batches_add_up)
     for (int64_t i = 0; i < whole->count; i++) {
         largest = fmax(largest, fabs((double)((const float *)dt_data(whole))[i]));
     }
-    ck_assert_int_eq(test_first_far_f32(dt_data(sum), dt_data(whole), whole->count, 1e-5 * largest,
-                                        0.0), -1);
+    ck_assert_int_eq(
+        test_first_far_f32(dt_data(sum), dt_data(whole), whole->count, 1e-5 * largest, 0.0), -1);
     dt_tensor_free(whole);
     dt_tensor_free(x);
     dt_tensor_free(labels);
@@ -1023,8 +1038,10 @@ START_TEST(a_tied_weight_gets_one_gradient)
     dt_module *a = small_net(), *b = small_net();
     TEST_OK(ctx, dt_module_copy_state(b, a));
     dt_tensor *x = normal(DIMS(3, 8)), *w = dt_param(a, "0.weight");
-    const dt_named same[] = { { "0.weight", w }, { "0.bias", dt_param(a, "0.bias") },
-                              { "2.weight", w }, { "2.bias", dt_param(a, "2.bias") } };
+    const dt_named same[] = { { "0.weight", w },
+                              { "0.bias", dt_param(a, "0.bias") },
+                              { "2.weight", w },
+                              { "2.bias", dt_param(a, "2.bias") } };
     TEST_OK(ctx, dt_module_load(b, same, 4)); /* untied, with equal values */
     TEST_OK(ctx, dt_module_tie(a, "2.weight", "0.weight"));
     dt_tensor *up = normal(DIMS(3, 8));
@@ -1034,7 +1051,8 @@ START_TEST(a_tied_weight_gets_one_gradient)
     const float *tied = dt_data(dt_grad(w));
     const float *first = dt_data(dt_grad(dt_param(b, "0.weight")));
     const float *second = dt_data(dt_grad(dt_param(b, "2.weight")));
-    for (int i = 0; i < 64; i++) TEST_NEAR((double)tied[i], (double)(first[i] + second[i]), 1e-6, 1e-6);
+    for (int i = 0; i < 64; i++)
+        TEST_NEAR((double)tied[i], (double)(first[i] + second[i]), 1e-6, 1e-6);
     dt_tensor_free(x);
     dt_tensor_free(up);
     dt_module_free(a);
@@ -1059,7 +1077,7 @@ START_TEST(a_converted_dtype_keeps_values_and_ties)
 }
 END_TEST
 
-/* ---- suite ---------------------------------------------------------------------------------- */
+/* ---- suite ----------------------------------------------------------------------------------- */
 
 static void add_case(Suite *s, const char *name, const TTest *const *tests, int n)
 {
@@ -1082,10 +1100,11 @@ Suite *test_nn_suite(void)
         a_child_that_is_freed_leaves, freeing_gives_all_memory_back, the_context_may_go_first,
         a_parameter_outlives_its_module, ties, buffers_cannot_be_tied);
     ADD("running", a_scope_drops_what_is_not_returned, keep_moves_a_tensor_out,
-        several_inputs_and_outputs, messages_name_the_module,
-        messages_of_backward_name_the_module, training_reaches_all_below);
-    ADD("hooks", hooks_act_and_go, a_module_drops_its_hooks, a_hook_that_returns_nothing_is_an_error,
-        hooks_stay_while_they_run, modules_that_read_one_activation_see_one_handle);
+        several_inputs_and_outputs, messages_name_the_module, messages_of_backward_name_the_module,
+        training_reaches_all_below);
+    ADD("hooks", hooks_act_and_go, a_module_drops_its_hooks,
+        a_hook_that_returns_nothing_is_an_error, hooks_stay_while_they_run,
+        modules_that_read_one_activation_see_one_handle);
     ADD("state", state_is_copied_whole_or_not_at_all, loading_checks_first,
         a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
     ADD("layers", weights_begin_as_they_should, a_seed_decides_the_weights,

@@ -1,5 +1,5 @@
-/* Optimizers, schedules and clipping: reference values step by step, state by parameter, groups, and
- * what must not be written. */
+/* Optimizers, schedules and clipping: reference values step by step, state by parameter, groups,
+ * and what must not be written. */
 #include "testing.h"
 
 #include "core/glob.h"
@@ -69,7 +69,7 @@ static double first(dt_module *m, const char *path)
     return x->dtype == DT_F32 ? (double)*(const float *)dt_data(x) : *(const double *)dt_data(x);
 }
 
-/* ---- reference values ------------------------------------------------------------------------- */
+/* ---- reference values ------------------------------------------------------------------------ */
 
 static void compare(const dt_file *f, const dt_tensor *got, const char *name, double relative)
 {
@@ -82,8 +82,8 @@ static void compare(const dt_file *f, const dt_tensor *got, const char *name, do
             const bool wide = got->dtype == DT_F64;
             const double b = wide ? ((const double *)dt_data(want))[i]
                                   : (double)((const float *)dt_data(want))[i];
-            const double a = wide ? ((const double *)dt_data(got))[i]
-                                  : (double)((const float *)dt_data(got))[i];
+            const double a =
+                wide ? ((const double *)dt_data(got))[i] : (double)((const float *)dt_data(got))[i];
             if (pass == 0) largest = fmax(largest, fabs(b));
             else TEST_NEAR(a, b, relative * largest + 1e-13, 0.0);
         }
@@ -103,7 +103,9 @@ static double setting(const dt_file *f, int number, const char *key)
 static const struct {
     const char *name;
     int rule, cases;
-} stepped[] = { { "sgd_step", DT_SGD, 4 }, { "adam_step", DT_ADAM, 2 }, { "adamw_step", DT_ADAMW, 3 } };
+} stepped[] = { { "sgd_step", DT_SGD, 4 },
+                { "adam_step", DT_ADAM, 2 },
+                { "adamw_step", DT_ADAMW, 3 } };
 
 static const struct {
     const char *slot, *letter;
@@ -137,11 +139,16 @@ static dt_status check_state(void *user, const char *slot, const char *path, dt_
 static dt_optimizer_options read_options(const dt_file *f, int rule, int number)
 {
     return (dt_optimizer_options){
-        .name = rule, .lr = setting(f, number, "lr"), .decay = DT_DECAY_ALL,
+        .name = rule,
+        .lr = setting(f, number, "lr"),
+        .decay = DT_DECAY_ALL,
         .weight_decay = setting(f, number, "weight_decay"),
-        .momentum = setting(f, number, "momentum"), .dampening = setting(f, number, "dampening"),
-        .nesterov = setting(f, number, "nesterov") != 0.0, .beta1 = setting(f, number, "beta1"),
-        .beta2 = setting(f, number, "beta2"), .eps = setting(f, number, "eps"),
+        .momentum = setting(f, number, "momentum"),
+        .dampening = setting(f, number, "dampening"),
+        .nesterov = setting(f, number, "nesterov") != 0.0,
+        .beta1 = setting(f, number, "beta1"),
+        .beta2 = setting(f, number, "beta2"),
+        .eps = setting(f, number, "eps"),
     };
 }
 
@@ -283,7 +290,7 @@ START_TEST(schedules_at_their_ends)
 }
 END_TEST
 
-/* ---- groups and decay --------------------------------------------------------------------------- */
+/* ---- groups and decay ------------------------------------------------------------------------ */
 
 START_TEST(globs)
 {
@@ -291,17 +298,21 @@ START_TEST(globs)
         const char *pattern, *path;
         bool matches;
     } cases[] = {
-        { "*", "", true },           { "*", "layers.0.weight", true },
-        { "", "", true },            { "", "a", false },
+        { "*", "", true },
+        { "*", "layers.0.weight", true },
+        { "", "", true },
+        { "", "a", false },
         { "layers.*", "layers.0.weight", true },
         { "*.weight", "layers.0.weight", true },
         { "*.weight", "weight", false },
         { "layers.?.weight", "layers.0.weight", true },
         { "layers.?.weight", "layers.10.weight", false },
-        { "?", "", false },          { "l*0*t", "layers.0.weight", true },
+        { "?", "", false },
+        { "l*0*t", "layers.0.weight", true },
         { "*a*b*c", "xxaxxbxxbc", true },
         { "*a*b*c", "xxaxxbxxbcd", false },
-        { "**head**", "head", true }, { "head", "heads", false },
+        { "**head**", "head", true },
+        { "head", "heads", false },
         { "a*a", "a", false },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -314,8 +325,9 @@ END_TEST
 START_TEST(groups_scale_rate_and_decay)
 {
     dt_module *m = three_params();
-    dt_optimizer_options options = { .name = DT_SGD, .lr = 1, .weight_decay = 0.5,
-                                     .decay = DT_DECAY_ALL };
+    dt_optimizer_options options = {
+        .name = DT_SGD, .lr = 1, .weight_decay = 0.5, .decay = DT_DECAY_ALL
+    };
     dt_optimizer *o;
     TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
     TEST_OK(ctx, dt_optimizer_group(o, "?", 2.0, 1.0));
@@ -352,7 +364,7 @@ START_TEST(matrices_alone_decay)
 }
 END_TEST
 
-/* ---- following the module ----------------------------------------------------------------------- */
+/* ---- following the module -------------------------------------------------------------------- */
 
 static void halve(dt_tensor *x)
 {
@@ -449,7 +461,7 @@ START_TEST(state_written_from_outside_counts)
 }
 END_TEST
 
-/* ---- what must fail ---------------------------------------------------------------------------- */
+/* ---- what must fail -------------------------------------------------------------------------- */
 
 static dt_status kept_value(dt_tape *tape, dt_tensor *x, dt_tensor **dense, dt__codes **codes)
 {

@@ -48,8 +48,8 @@ DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made wit
  * STATE where the child is in a tree already, which keeps it. */
 DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
 /* Takes over the caller's reference on `x`, also on an error, and makes it a leaf that requires a
- * gradient. NULL x: the error of the call that made it. Errors: ARG (as above), DTYPE, STATE (lent by
- * a tape), NOMEM. */
+ * gradient. NULL x: the error of the call that made it. Errors: ARG (as above), DTYPE, STATE (lent
+ * by a tape), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
 /* The same for a tensor that is saved with the module and not trained. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
@@ -57,18 +57,21 @@ DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor 
  * optimizer state, one file entry under its first path. Errors: ARG (no such parameter), SHAPE. */
 DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
 
-/* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, where there is none. */
+/* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, where there is
+ * none. */
 DT_API dt_module *dt_module_at(dt_module *m, const char *path);
 /* The parameter or buffer at `path`, lent; NULL with ARG where there is none. */
 DT_API dt_tensor *dt_param(dt_module *m, const char *path);
 /* The first path of a parameter or buffer in order of visiting: the one it is saved under, and the
- * very pointer that dt_module_visit hands out. Lent until the tree changes; NULL where x is not m's. */
+ * very pointer that dt_module_visit hands out. Lent until the tree changes; NULL where x is not
+ * m's. */
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 
 typedef enum dt_member { DT_PARAM, DT_BUFFER } dt_member;
 
-/* Called for each parameter and buffer in order of registration, depth first; `path` is lent for the
- * call. A tied parameter comes once for every path. A status other than DT_OK stops the walk. */
+/* Called for each parameter and buffer in order of registration, depth first; `path` is lent for
+ * the call. A tied parameter comes once for every path. A status other than DT_OK stops the
+ * walk. */
 typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x, dt_member member);
 DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
 /* The same for the modules themselves, m first under "". */
@@ -97,8 +100,8 @@ DT_API dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n);
 /* The same from the state of another module with the same paths. */
 DT_API dt_status dt_module_copy_state(dt_module *to, dt_module *from);
 
-/* Runs the module; the result is lent by the tape, or NULL with the error on the tape. One input and
- * one output: */
+/* Runs the module; the result is lent by the tape, or NULL with the error on the tape. One input
+ * and one output: */
 DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
 /* The one form behind it. Every out survives the module's scope. Returns the tape's status. Errors:
  * ARG (numbers of inputs and outputs, a NULL among them), STATE (a type without forward), those of
@@ -106,7 +109,7 @@ DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
 DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                               dt_tensor **out, int n_out);
 
-/* ---- hooks -------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 typedef enum dt_site {
     DT_SITE_INPUT, /* called with each input of a module before its forward */
@@ -129,7 +132,7 @@ DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
  * error on the tape. For the forward of layers, who do not read `weight` by themselves. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
-/* ---- layers ------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
@@ -148,7 +151,7 @@ DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module *
 /* Children in order of dt_module_add, each fed with the one before. */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 
-/* ---- families: whole models from options ---------------------------------------------------- */
+/* ---- families: whole models from options ----------------------------------------------------- */
 
 typedef struct dt_mlp_options {
     dt_ints sizes;   /* input, hidden ..., output: at least two */

@@ -43,17 +43,17 @@ DT_API void dt_optimizer_free(dt_optimizer *o); /* NULL is allowed */
 DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor,
                                     double decay_factor);
 
-/* One update with rate `lr` (dt_schedule_rate) of every parameter that has a gradient: in-place ops on
- * the tape `t`, not recorded, so after dt_backward. Every parameter is looked at and all state made
- * before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a converted
- * or frozen parameter, a tape that still needs one); NOMEM. */
+/* One update with rate `lr` (dt_schedule_rate) of every parameter that has a gradient: in-place ops
+ * on the tape `t`, not recorded, so after dt_backward. Every parameter is looked at and all state
+ * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
+ * converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o); /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
- * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, and "step", an i64 scalar, the updates that
- * the parameter has had. Made with zeros first where it does not exist yet; may be written. */
+ * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, and "step", an i64 scalar, the updates
+ * that the parameter has had. Made with zeros first where it does not exist yet; may be written. */
 typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
 
@@ -62,12 +62,13 @@ DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *
  * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM. */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
 
-/* ---- schedules ---------------------------------------------------------------------------- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 enum { DT_CONSTANT, DT_STEP, DT_LINEAR, DT_COSINE }; /* dt_schedule.name */
 
 /* Rate of update t = 0, 1, ...: lr (t+1)/W while t < W; then, with p = (t-W)/(T-W) cut at 1:
- * constant 1; step gamma^floor((t-W)/every); linear f + (1-f)(1-p); cosine f + (1-f)(1+cos(pi p))/2.
+ * constant 1; step gamma^floor((t-W)/every); linear f + (1-f)(1-p);
+ * cosine f + (1-f)(1+cos(pi p))/2.
  */
 typedef struct dt_schedule {
     int name;
@@ -80,8 +81,8 @@ typedef struct dt_schedule {
 
 extern DT_API const dt_key dt_schedule_keys[];
 
-/* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W the
- * run is taken to end with its warmup (p = 1). */
+/* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W
+ * the run is taken to end with its warmup (p = 1). */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* Family mlp: for each hidden size linear, norm, activation, dropout; then linear `head`.
  *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
- * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module lists. */
+ * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module
+ * lists. */
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 
 static const dt_module_type mlp_type = { .name = "mlp", .forward = forward };
 
-/* ---- building ------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 /* Adds what a create function made, or passes its error on; *lent may stay to be used. */
 static dt_status add(dt_module *m, const char *name, dt_status made, dt_module *child,

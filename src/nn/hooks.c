@@ -7,7 +7,8 @@ dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                       void (*drop)(dt_ctx *ctx, void *user), uint64_t *id)
 {
     if (hook == NULL || (site != DT_SITE_INPUT && site != DT_SITE_WEIGHT)) {
-        return dt_fail(m->ctx, DT_ERR_ARG, "hook: a function and a site (input or weight) are wanted");
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "hook: a function and a site (input or weight) are wanted");
     }
     dt__hook *h = dt__alloc(m->ctx, sizeof *h);
     if (h == NULL) return DT_ERR_NOMEM;
@@ -27,7 +28,7 @@ static void free_hook(dt_ctx *ctx, dt__hook *h)
 
 dt_status dt_unhook(dt_module *m, uint64_t id)
 {
-    if (m->running > 0) {
+    if (atomic_load(&m->running) > 0) {
         return dt_fail(m->ctx, DT_ERR_STATE, "unhook: the module is running");
     }
     for (dt__hook **at = &m->hooks; *at != NULL; at = &(*at)->next) {

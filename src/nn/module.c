@@ -1,5 +1,5 @@
-/* Modules are made and freed here. A module owns its children and its state, and holds references on
- * its parameters and buffers. */
+/* Modules are made and freed here. A module owns its children and its state, and holds references
+ * on its parameters and buffers. */
 #include "nn/module.h"
 
 #include <string.h>

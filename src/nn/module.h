@@ -31,19 +31,19 @@ struct dt_module {
     dt_ctx *ctx;
     const dt_module_type *type;
     void *state;
-    dt_module *parent;      /* NULL: a root */
-    const char *name;       /* dt__text, within the parent; NULL in a root */
-    const char *path;       /* dt__text, from the root; "" in a root */
+    dt_module *parent; /* NULL: a root */
+    const char *name;  /* dt__text, within the parent; NULL in a root */
+    const char *path;  /* dt__text, from the root; "" in a root */
     dt__member *members;
     int64_t n_members, room_members;
     dt_module **children;
     int64_t n_children, room_children;
     dt__hook *hooks;
     uint64_t last_hook;
-    atomic_int running;            /* forward passes on their way: hooks stay as they are */
+    atomic_int running; /* forward passes on their way, of any context: hooks stay meanwhile */
     bool training;
-    uint64_t changes;       /* raised whenever a tensor, child or path here or below changes */
-    dt__param *params;      /* each parameter once, as of `params_changes` */
+    uint64_t changes;  /* raised whenever a tensor, child or path here or below changes */
+    dt__param *params; /* each parameter once, as of `params_changes` */
     int64_t n_params, room_params;
     uint64_t params_changes;
 };

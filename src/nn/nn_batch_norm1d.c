@@ -1,6 +1,6 @@
-/* Batch norm over all dimensions but 1.      y = (x - mean) / sqrt(var + eps) * w + b      [Ioffe and
- * Szegedy 2015]. Training takes the batch's mean and biased variance and moves the running ones by
- * `momentum` (the variance unbiased); evaluation takes the running ones. */
+/* Batch norm over all dimensions but 1.      y = (x - mean) / sqrt(var + eps) * w + b      [Ioffe
+ * and Szegedy 2015]. Training takes the batch's mean and biased variance and moves the running ones
+ * by `momentum` (the variance unbiased); evaluation takes the running ones. */
 #include "nn/module.h"
 
 typedef struct batch_norm {
@@ -13,7 +13,8 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
                     int n_out)
 {
     const batch_norm *s = dt_module_state(m);
-    const dt_batch_norm_options options = { .training = dt_is_training(m), .momentum = s->momentum,
+    const dt_batch_norm_options options = { .training = dt_is_training(m),
+                                            .momentum = s->momentum,
                                             .eps = s->eps };
     (void)n_in;
     (void)n_out;

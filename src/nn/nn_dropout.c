@@ -1,4 +1,5 @@
-/* Dropout.      y = x / (1 - p) with probability 1 - p, else 0, in training; y = x in evaluation. */
+/* Dropout.      y = x / (1 - p) with probability 1 - p, else 0, in training; y = x in
+ * evaluation. */
 #include "nn/module.h"
 
 typedef struct dropout {

@@ -14,7 +14,9 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 }
 
 const dt_module_type dt__nn_linear = {
-    .name = "linear", .forward = forward, .quantizable = DT_QUANTIZED_BY_PRESET,
+    .name = "linear",
+    .forward = forward,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
 };
 
 static dt_status build(dt_module *m, int64_t in, int64_t out_features, bool bias)

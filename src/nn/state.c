@@ -1,5 +1,5 @@
-/* A module's state: parameters and buffers by path. Loading checks every name, shape and dtype before
- * it writes the first element, so a model is either the new one or untouched. */
+/* A module's state: parameters and buffers by path. Loading checks every name, shape and dtype
+ * before it writes the first element, so a model is either the new one or untouched. */
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -104,9 +104,8 @@ static dt_status check_names(loading *l)
     if (l->missing.n == 0 && l->unexpected.n == 0) return DT_OK;
     return dt_fail(l->m->ctx, DT_ERR_ARG, "load: %d missing%s%s%s; %d not of this model%s%s%s",
                    l->missing.n, l->missing.n > 0 ? " (" : "", l->missing.text,
-                   l->missing.n > 0 ? ")" : "", l->unexpected.n,
-                   l->unexpected.n > 0 ? " (" : "", l->unexpected.text,
-                   l->unexpected.n > 0 ? ")" : "");
+                   l->missing.n > 0 ? ")" : "", l->unexpected.n, l->unexpected.n > 0 ? " (" : "",
+                   l->unexpected.text, l->unexpected.n > 0 ? ")" : "");
 }
 
 static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_member member)
@@ -131,7 +130,7 @@ dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
     return dt_module_visit(m, write_entry, &l);
 }
 
-/* ---- from module to module -------------------------------------------------------------------- */
+/* ---- from module to module ------------------------------------------------------------------- */
 
 typedef struct collecting {
     dt_ctx *ctx;
@@ -175,7 +174,7 @@ dt_status dt_module_copy_state(dt_module *to, dt_module *from)
     return s;
 }
 
-/* ---- another dtype ---------------------------------------------------------------------------- */
+/* ---- another dtype --------------------------------------------------------------------------- */
 
 typedef struct converting {
     dt_module *m;
@@ -188,8 +187,8 @@ static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
 {
     const void *p = dt__data(from);
     for (int64_t k = 0; k < from->count; k++) {
-        const double v = from->dtype == DT_F32 ? (double)((const float *)p)[k]
-                                               : ((const double *)p)[k];
+        const double v =
+            from->dtype == DT_F32 ? (double)((const float *)p)[k] : ((const double *)p)[k];
         if (dtype == DT_F32) ((float *)to)[k] = (float)v;
         else ((double *)to)[k] = v;
     }

@@ -1,8 +1,9 @@
 /* The tree grows: children, parameters, buffers and ties, and the paths that follow from them.
  *
- * A path is known only from the root, so a subtree gets its paths anew when it is added to a parent.
- * Names of tensors are the same texts, shared: they outlive the module where a tape still shows them
- * in a message. A tied parameter is named by the first of its paths in the order of visiting. */
+ * A path is known only from the root, so a subtree gets its paths anew when it is added to a
+ * parent. Names of tensors are the same texts, shared: they outlive the module where a tape still
+ * shows them in a message. A tied parameter is named by the first of its paths in the order of
+ * visiting. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ void dt__module_changed(dt_module *m)
     for (; m != NULL; m = m->parent) m->changes++;
 }
 
-/* ---- names and paths ------------------------------------------------------------------------ */
+/* ---- names and paths ------------------------------------------------------------------------- */
 
 dt__member *dt__member_find(const dt_module *m, const char *name)
 {
@@ -80,7 +81,7 @@ static dt_status place(dt_module *m, const char *above)
     return DT_OK;
 }
 
-/* ---- adding --------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Makes room for one more element of `size` bytes in `*array`. */
 static dt_status make_room(dt_ctx *ctx, void **array, int64_t n, int64_t *room, size_t size)
@@ -147,7 +148,8 @@ dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
     if (child == NULL) return given_nothing(m, "child");
     if (child->parent != NULL || child == root_of(m)) {
         return dt_fail(m->ctx, DT_ERR_STATE, "module %s: the child '%s' is already in %s", shown(m),
-                       name == NULL ? "(NULL)" : name, child->parent != NULL ? "a tree" : "this one");
+                       name == NULL ? "(NULL)" : name,
+                       child->parent != NULL ? "a tree" : "this one");
     }
     dt_status s = check_child(m, name, child);
     if (s == DT_OK) s = place_child(m, name, child);
@@ -210,7 +212,7 @@ dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
     return dt__module_add_tensor(m, name, x, DT_BUFFER);
 }
 
-/* ---- tying ---------------------------------------------------------------------------------- */
+/* ---- tying ----------------------------------------------------------------------------------- */
 
 /* The member at `path`; NULL, with ARG, where it is no parameter. */
 static dt__member *param_at(dt_module *m, const char *path, dt_module **holder)

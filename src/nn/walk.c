@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- by path -------------------------------------------------------------------------------- */
+/* ---- by path --------------------------------------------------------------------------------- */
 
 static dt_module *child_of(const dt_module *m, const char *name, size_t length)
 {
@@ -74,7 +74,7 @@ const char *dt_param_path(const dt_module *m, const dt_tensor *x)
     return path == NULL ? NULL : dt__path_within(m, path);
 }
 
-/* ---- visiting ------------------------------------------------------------------------------- */
+/* ---- visiting -------------------------------------------------------------------------------- */
 
 static dt_status visit_tensors(const dt_module *root, const dt_module *m, dt_visit_tensor visit,
                                void *user)
@@ -109,7 +109,7 @@ dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *use
     return visit_modules(m, m, visit, user);
 }
 
-/* ---- the parameters, each once ---------------------------------------------------------------- */
+/* ---- the parameters, each once --------------------------------------------------------------- */
 
 static bool listed(const dt_module *m, const dt_tensor *x)
 {
@@ -168,7 +168,7 @@ int64_t dt_param_count(dt_module *m)
     return c.elements;
 }
 
-/* ---- over all below --------------------------------------------------------------------------- */
+/* ---- over all below -------------------------------------------------------------------------- */
 
 void dt_train(dt_module *m, bool on)
 {

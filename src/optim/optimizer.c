@@ -11,8 +11,8 @@
 #include <string.h>
 
 typedef struct slot {
-    dt_tensor *p;    /* a reference */
-    const char *path; /* lent by the module until its tree changes */
+    dt_tensor *p;                      /* a reference */
+    const char *path;                  /* lent by the module until its tree changes */
     dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
     dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
     double lr_factor, weight_decay;
@@ -38,12 +38,16 @@ struct dt_optimizer {
 
 dt_optimizer_options dt_optimizer_defaults(void)
 {
-    return (dt_optimizer_options){ .name = DT_ADAMW, .lr = 1e-3, .weight_decay = 0.01,
-                                   .decay = DT_DECAY_MATRICES, .beta1 = 0.9, .beta2 = 0.999,
+    return (dt_optimizer_options){ .name = DT_ADAMW,
+                                   .lr = 1e-3,
+                                   .weight_decay = 0.01,
+                                   .decay = DT_DECAY_MATRICES,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
                                    .eps = 1e-8 };
 }
 
-/* ---- slots follow the parameters --------------------------------------------------------------- */
+/* ---- slots follow the parameters ------------------------------------------------------------- */
 
 static void free_slot(slot *s)
 {
@@ -116,7 +120,7 @@ static dt_status follow(dt_optimizer *o)
     return DT_OK;
 }
 
-/* ---- making and freeing -------------------------------------------------------------------------- */
+/* ---- making and freeing ---------------------------------------------------------------------- */
 
 static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 {
@@ -134,8 +138,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
     return rule->check(ctx, o);
 }
 
-dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
-                              dt_optimizer **out)
+dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
     *out = NULL;
     const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
@@ -245,10 +248,12 @@ static dt_status check_slot(const dt_optimizer *o, const slot *s)
     if (s->p->grad != NULL && atomic_load(&inner->storage->needed) > 0) {
         return dt_fail(o->ctx, DT_ERR_STATE,
                        "%s: %s is still needed by a recorded forward pass; run dt_backward or "
-                       "dt_tape_reset first", o->rule->name, s->path);
+                       "dt_tape_reset first",
+                       o->rule->name, s->path);
     }
     if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
-        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->rule->name, s->path);
+        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->rule->name,
+                       s->path);
     }
     return DT_OK;
 }
@@ -266,8 +271,11 @@ static dt_status prepare(dt_optimizer *o)
 static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr)
 {
     int64_t *step = dt_data_mut(s->step);
-    const dt__update u = { .p = s->p, .g = s->p->grad, .state = s->state,
-                           .lr = lr * s->lr_factor, .weight_decay = s->weight_decay,
+    const dt__update u = { .p = s->p,
+                           .g = s->p->grad,
+                           .state = s->state,
+                           .lr = lr * s->lr_factor,
+                           .weight_decay = s->weight_decay,
                            .step = *step + 1 };
     o->rule->apply(t, &o->options, &u);
     if (t->status != DT_OK) return;

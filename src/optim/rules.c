@@ -8,7 +8,7 @@
 
 static bool below_one(double v) { return v >= 0.0 && v < 1.0; }
 
-/* ---- sgd ------------------------------------------------------------------------------------ */
+/* ---- sgd ------------------------------------------------------------------------------------- */
 
 static int sgd_states(const dt_optimizer_options *o) { return o->momentum > 0.0 ? 1 : 0; }
 
@@ -28,13 +28,17 @@ static dt_status sgd_check(dt_ctx *ctx, const dt_optimizer_options *o)
 static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
 {
     const dt_sgd_step_options step = {
-        .lr = u->lr, .momentum = o->momentum, .dampening = o->dampening,
-        .weight_decay = u->weight_decay, .nesterov = o->nesterov, .step = u->step,
+        .lr = u->lr,
+        .momentum = o->momentum,
+        .dampening = o->dampening,
+        .weight_decay = u->weight_decay,
+        .nesterov = o->nesterov,
+        .step = u->step,
     };
     dt_sgd_step_(t, u->p, u->g, u->state[0], &step);
 }
 
-/* ---- adam and adamw ---------------------------------------------------------------------------- */
+/* ---- adam and adamw -------------------------------------------------------------------------- */
 
 static int adam_states(const dt_optimizer_options *o)
 {
@@ -54,8 +58,11 @@ static dt_status adam_check(dt_ctx *ctx, const dt_optimizer_options *o)
 
 static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__update *u)
 {
-    return (dt_adam_step_options){ .lr = u->lr, .beta1 = o->beta1, .beta2 = o->beta2,
-                                   .eps = o->eps, .weight_decay = u->weight_decay,
+    return (dt_adam_step_options){ .lr = u->lr,
+                                   .beta1 = o->beta1,
+                                   .beta2 = o->beta2,
+                                   .eps = o->eps,
+                                   .weight_decay = u->weight_decay,
                                    .step = u->step };
 }
 
@@ -73,7 +80,10 @@ static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__upd
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define MOMENTS { "exp_avg", "exp_avg_sq" }
+#define MOMENTS                                                                                    \
+    {                                                                                              \
+        "exp_avg", "exp_avg_sq"                                                                    \
+    }
 
 static const dt__rule rules[] = {
     [DT_SGD] = { "sgd", { "momentum" }, sgd_states, sgd_check, sgd_apply },

@@ -4,7 +4,8 @@
 #include <detent/optim.h>
 #include <math.h>
 
-/* p: the share of the way from the end of the warmup to the end of the run; after: updates since. */
+/* p: the share of the way from the end of the warmup to the end of the run; after: updates
+ * since. */
 typedef double (*factor)(const dt_schedule *s, double p, int64_t after);
 
 static double constant(const dt_schedule *s, double p, int64_t after)
@@ -35,7 +36,10 @@ static double cosine(const dt_schedule *s, double p, int64_t after)
 }
 
 static const factor factors[] = {
-    [DT_CONSTANT] = constant, [DT_STEP] = steps, [DT_LINEAR] = linear, [DT_COSINE] = cosine,
+    [DT_CONSTANT] = constant,
+    [DT_STEP] = steps,
+    [DT_LINEAR] = linear,
+    [DT_COSINE] = cosine,
 };
 
 double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
