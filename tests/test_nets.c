@@ -9,6 +9,7 @@
 #include <detent/nn.h>
 #include <detent/ops.h>
 #include <detent/optim.h>
+#include <detent/qat.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +297,90 @@ END_TEST
 START_TEST(five_steps_f32) { five_steps(DT_F32, runs[_i].name, runs[_i].rule); }
 END_TEST
 
+/* ---- optimizers and wrappers ----------------------------------------------------------------- */
+
+typedef struct words {
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_module *m; /* embedding `table`, linear `head` */
+    dt_optimizer *o;
+    dt_tensor *index;
+} words;
+
+static void words_open(words *w, int rule)
+{
+    static const int32_t index[6] = { 1, 4, 49, 0, 4, 7 };
+    const int64_t n = 6;
+    dt_module *part = NULL;
+    ck_assert_int_eq(dt_ctx_create(&w->ctx, NULL), DT_OK);
+    TEST_OK(w->ctx, dt_tape_create(w->ctx, &w->t));
+    TEST_OK(w->ctx, dt_sequential_create(w->ctx, &w->m));
+    TEST_OK(w->ctx, dt_embedding_create(w->ctx, 50, 48, &part));
+    TEST_OK(w->ctx, dt_module_add(w->m, "table", part));
+    TEST_OK(w->ctx, dt_linear_create(w->ctx, 48, 50, true, &part));
+    TEST_OK(w->ctx, dt_module_add(w->m, "head", part));
+    TEST_OK(w->ctx, dt_tensor_from(w->ctx, DT_I32, 1, &n, index, &w->index));
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = rule;
+    options.momentum = rule == DT_SGD ? 0.9 : 0.0;
+    TEST_OK(w->ctx, dt_optimizer_create(w->m, &options, &w->o));
+}
+
+static void words_close(words *w)
+{
+    dt_optimizer_free(w->o);
+    dt_module_free(w->m);
+    dt_tensor_free(w->index);
+    dt_tape_free(w->t);
+    ck_assert_uint_eq(dt_memory_of(w->ctx).used, 0);
+    dt_ctx_free(w->ctx);
+}
+
+static double words_step(words *w)
+{
+    dt_tape_reset(w->t);
+    dt_zero_grad(w->m);
+    dt_tensor *loss = dt_cross_entropy(w->t, dt_forward(w->t, w->m, w->index), w->index, NULL);
+    TEST_OK(w->ctx, dt_backward(w->t, loss, NULL));
+    TEST_OK(w->ctx, dt_clip_grad_norm(w->m, w->t, 1.0, NULL));
+    TEST_OK(w->ctx, dt_optimizer_step(w->o, w->t, 0.02));
+    return dt_item(loss);
+}
+
+static dt_status check_slot(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    (void)path;
+    if (strcmp(slot, "step") == 0) ck_assert_double_eq(dt_item(x), *(const int *)user);
+    return DT_OK;
+}
+
+START_TEST(wrappers_train_under_every_rule)
+{
+    words w;
+    words_open(&w, _i);
+    for (int i = 0; i < 11; i++) words_step(&w);
+    dt_qat_options options = dt_qat_defaults();
+    options.rules[0].match = "table"; /* presets leave embeddings alone */
+    options.rules[0].weight.has_bits = true;
+    options.rules[0].weight.quant.bits = 8;
+    options.n_rules = 1;
+    TEST_OK(w.ctx, dt_prepare(w.m, &options));
+    ck_assert(dt_is_fake_quant(dt_param(w.m, "table.weight")));
+    ck_assert(dt_is_fake_quant(dt_param(w.m, "head.weight")));
+    double loss = words_step(&w);
+    const uint64_t allocations = dt_memory_of(w.ctx).allocations;
+    for (int i = 0; i < 60; i++) loss = words_step(&w);
+    ck_assert_uint_eq(dt_memory_of(w.ctx).allocations, allocations);
+    ck_assert_double_lt(loss, 0.25); /* log(50) = 3.9 at first */
+    int steps = 72; /* the state went on where it was */
+    TEST_OK(w.ctx, dt_optimizer_visit(w.o, check_slot, &steps));
+    TEST_OK(w.ctx, dt_convert(w.m, NULL, NULL));
+    dt_tape_reset(w.t);
+    TEST_FAILS(w.ctx, DT_ERR_STATE, "converted", dt_optimizer_step(w.o, w.t, 0.02));
+    words_close(&w);
+}
+END_TEST
+
 Suite *test_nets_suite(void)
 {
     Suite *s = suite_create("nets");
@@ -304,6 +389,7 @@ Suite *test_nets_suite(void)
     tcase_add_test(c, first_pass_f32);
     tcase_add_loop_test(c, five_steps_f64, 0, (int)(sizeof runs / sizeof runs[0]));
     tcase_add_loop_test(c, five_steps_f32, 0, (int)(sizeof runs / sizeof runs[0]));
+    tcase_add_loop_test(c, wrappers_train_under_every_rule, DT_SGD, DT_ADAMW + 1);
     suite_add_tcase(s, c);
     return s;
 }

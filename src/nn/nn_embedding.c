@@ -10,7 +10,11 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     out[0] = dt_embedding(t, dt_module_weight(t, m), in[0]);
 }
 
-const dt_module_type dt__nn_embedding = { .name = "embedding", .forward = forward };
+const dt_module_type dt__nn_embedding = {
+    .name = "embedding",
+    .forward = forward,
+    .quantizable = DT_QUANTIZED_WEIGHT_ONLY,
+};
 
 static dt_status build(dt_module *m, int64_t count, int64_t width)
 {
