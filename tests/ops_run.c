@@ -1,6 +1,8 @@
 /* Operands of cases, forward and backward, and the values that come out. */
 #include "ops_run.h"
 
+#include "qat/quantized.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,8 +178,25 @@ typedef struct scene {
     int n;
 } scene;
 
-static void open_scene(const ops_setup *s, scene *o)
+static const dt_quant int8_tensor = { .rule = DT_RULE_SYMMETRIC, .bits = 8,
+                                      .granularity = DT_PER_TENSOR };
+
+static dt_status wrap(const ops_setup *s, dt_tensor **x)
 {
+    if (s->wrap == OPS_BARE || s->wrap == OPS_ON_TAPE) return DT_OK;
+    DT__TRY(dt__fq_wrap(*x, &int8_tensor, false));
+    if (s->wrap == OPS_DISABLED) return dt_fake_quant_enable(*x, false);
+    if (s->wrap == OPS_PARAMETER) return DT_OK;
+    dt_tensor *image;
+    DT__TRY(dt_dequantize(*x, &image));
+    dt_tensor_free(*x);
+    *x = image;
+    return DT_OK;
+}
+
+static dt_status open_scene(const ops_setup *s, scene *o)
+{
+    dt_status status = DT_OK;
     dt_ctx_options options = dt_ctx_defaults();
     options.threads = s->threads > 0 ? s->threads : 2;
     TEST_OK(NULL, dt_ctx_create(&o->ctx, &options));
@@ -190,10 +209,12 @@ static void open_scene(const ops_setup *s, scene *o)
             o->in[i] = ops_lay_out(plain, s->layout);
             dt_tensor_free(plain);
         }
+        if (s->wrapped == i && status == DT_OK) status = wrap(s, &o->in[i]);
         if (ops_differentiable(s->op, s->k, i)) {
             TEST_OK(o->ctx, dt_set_requires_grad(o->in[i], true));
         }
     }
+    return status;
 }
 
 static void close_scene(scene *o)
@@ -207,10 +228,15 @@ static void pass(const ops_setup *s, scene *o, ops_outcome *out)
 {
     dt_tape_reset(o->t);
     dt_seed(o->ctx, 1);
-    dt_tensor *y = dt_apply(o->t, s->op, o->in, o->n, s->k->options);
+    dt_tensor *in[DT__CASE_IN];
+    memcpy(in, o->in, sizeof in);
+    if (s->wrap == OPS_ON_TAPE) {
+        in[s->wrapped] = dt_fake_quant(o->t, in[s->wrapped], &int8_tensor, true);
+    }
+    dt_tensor *y = dt_apply(o->t, s->op, in, o->n, s->k->options);
     if (y != NULL) {
         free(out->y.v);
-        out->y = ops_read(y);
+        out->y = ops_read(s->op->role[0] == DT_WRITE ? dt_inner(y) : y);
         if (y->requires_grad) {
             dt_tensor *up = ops_upstream(y);
             dt_backward(o->t, y, up);
@@ -225,11 +251,17 @@ void ops_run(const ops_setup *s, ops_outcome *out)
 {
     scene o;
     memset(out, 0, sizeof *out);
-    open_scene(s, &o);
-    for (int p = 0; p == 0 || p < s->passes; p++) pass(s, &o, out);
+    out->status = open_scene(s, &o);
+    for (int p = 0; out->status == DT_OK && (p == 0 || p < s->passes); p++) pass(s, &o, out);
     for (int i = 0; i < o.n && out->status == DT_OK; i++) {
-        if (s->op->role[i] == DT_WRITE) out->written[i] = ops_read(o.in[i]);
+        if (s->op->role[i] == DT_WRITE) out->written[i] = ops_read(dt_inner(o.in[i]));
         if (dt_grad(o.in[i]) != NULL) out->grad[i] = ops_read(dt_grad(o.in[i]));
+    }
+    if (s->wrap == OPS_PARAMETER && out->status == DT_OK) {
+        dt_tensor *image = NULL;
+        out->status = dt_dequantize(o.in[s->wrapped], &image);
+        if (image != NULL) out->image = ops_read(image);
+        dt_tensor_free(image);
     }
     if (s->layout != OPS_PLAIN) out->stray = !untouched(o.in[s->laid]);
     close_scene(&o);
@@ -238,6 +270,7 @@ void ops_run(const ops_setup *s, ops_outcome *out)
 void ops_free(ops_outcome *o)
 {
     free(o->y.v);
+    free(o->image.v);
     for (int i = 0; i < DT__CASE_IN; i++) {
         free(o->written[i].v);
         free(o->grad[i].v);

@@ -15,6 +15,15 @@ typedef enum ops_layout {
     OPS_LAYOUTS
 } ops_layout;
 
+/* What one operand is in place of a plain tensor. The scheme is symmetric int8 of the whole tensor. */
+typedef enum ops_wrap {
+    OPS_BARE,
+    OPS_PARAMETER, /* a FakeQuantTensor on the operand's own handle, as prepare makes it */
+    OPS_DISABLED,  /* the same, switched off */
+    OPS_ON_TAPE,   /* dt_fake_quant of the operand: gradients go on to it */
+    OPS_IMAGE      /* a plain tensor with the dequantized values */
+} ops_wrap;
+
 typedef struct ops_setup {
     const dt_op *op;
     const dt__case *k;
@@ -22,6 +31,8 @@ typedef struct ops_setup {
     int threads;       /* 0: 2 */
     int laid;          /* operand that lies as `layout` says; the others are plain */
     ops_layout layout;
+    int wrapped;       /* operand that is what `wrap` says */
+    ops_wrap wrap;
     int passes;        /* forward and backward so often, gradients adding up; 0: 1 */
 } ops_setup;
 
@@ -35,6 +46,7 @@ typedef struct ops_outcome {
     dt_status status;
     char message[1024];
     ops_values y, written[DT__CASE_IN], grad[DT__CASE_IN];
+    ops_values image; /* of a wrapped operand, afterwards */
     bool stray; /* something between the elements of an operand was written */
 } ops_outcome;
 
@@ -55,7 +67,7 @@ ops_values ops_read(const dt_tensor *x);
 void ops_run(const ops_setup *s, ops_outcome *out);
 void ops_free(ops_outcome *o);
 
-/* Every value equal, NaN to NaN. */
+/* Every value equal, NaN to NaN; the same status. */
 bool ops_same(const ops_outcome *a, const ops_outcome *b);
 /* max |a - b| <= relative * max |b| + absolute; infinities and NaN stand in the same places. */
 bool ops_near(ops_values a, ops_values b, double relative, double absolute);

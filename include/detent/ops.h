@@ -86,6 +86,9 @@ struct dt_op {
     dt_status (*shape)(dt_call *c);
     void (*forward)(const dt_call *c);
     void (*forward_codes)(const dt_call *c); /* or NULL */
+    /* Whether forward_codes can use the codes that operand i offers, as they are cut into rows; else
+     * it gets the image. NULL: always. Internal. */
+    bool (*takes_codes)(const dt_call *c, int i);
     /* Writes dx[i] for every i that is not NULL. `dy` is the gradient of y. NULL: in-place, or not
      * differentiable. */
     void (*backward)(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);

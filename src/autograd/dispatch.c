@@ -94,14 +94,25 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     return DT_OK;
 }
 
+/* The codes of a CODES operand, where it offers any and the op can use them. */
+static dt_status ask_for_codes(dt_call *c, int i)
+{
+    const dt__kind *kind = dt__kind_of(c->in[i]);
+    if (c->op->role[i] != DT_CODES || kind->codes == NULL) return DT_OK;
+    DT__TRY(kind->codes(c->tape, c->in[i], &c->codes[i]));
+    if (c->codes[i] != NULL && c->op->takes_codes != NULL && !c->op->takes_codes(c, i)) {
+        dt__codes_release(c->codes[i]);
+        c->codes[i] = NULL;
+    }
+    c->coded = c->coded || c->codes[i] != NULL;
+    return DT_OK;
+}
+
 /* Asks CODES operands for codes, and all that gave none for their value. */
 static dt_status resolve_all(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in && c->op->forward_codes != NULL; i++) {
-        const dt__kind *kind = dt__kind_of(c->in[i]);
-        if (c->op->role[i] != DT_CODES || kind->codes == NULL) continue;
-        DT__TRY(kind->codes(c->tape, c->in[i], &c->codes[i]));
-        if (c->codes[i] != NULL) c->coded = true;
+        DT__TRY(ask_for_codes(c, i));
     }
     for (int i = 0; i < c->n_in; i++) {
         if (c->codes[i] == NULL) {

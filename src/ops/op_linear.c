@@ -1,6 +1,7 @@
 /* A linear layer's product.      y = x W^T + b      dx = dy W, dW = dy^T x, db = sum of dy
  * x [..., in] is a matrix of rows; W is [out, in]. Operands that offer integer codes are multiplied
  * as codes: linear_codes.c. */
+#include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 
@@ -23,6 +24,12 @@ static dt_status shape(dt_call *c)
     dims[x->rank - 1] = w->dims[0];
     c->scratch_bytes = dt__linear_forward_scratch(c);
     return dt_result(c, 0, x->dtype, x->rank, dims);
+}
+
+/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. */
+static bool takes_codes(const dt_call *c, int i)
+{
+    return c->codes[i]->columns == dt__columns(c->in[i]);
 }
 
 static void forward(const dt_call *c)
@@ -54,7 +61,7 @@ const dt_op dt__op_linear = {
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
     .shape = shape, .forward = forward, .forward_codes = dt__linear_forward_codes,
-    .backward = backward, .scratch = dt__linear_backward_scratch,
+    .takes_codes = takes_codes, .backward = backward, .scratch = dt__linear_backward_scratch,
 };
 
 dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias)
