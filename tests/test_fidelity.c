@@ -137,6 +137,7 @@ static float *outputs(dt_ctx *ctx, dt_module *m, dt_tensor *x, int64_t *n)
 
 static void compare(const drawn *d, const float *a, const float *b, int64_t n, const char *what)
 {
+    if (memcmp(a, b, (size_t)n * sizeof a[0]) == 0) return;
     for (int64_t i = 0; i < n; i++) {
         ck_assert_msg(memcmp(&a[i], &b[i], sizeof a[i]) == 0,
                       "network %llu: %s: output %lld is %.9g, prepared %.9g",
