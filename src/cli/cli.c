@@ -1,6 +1,7 @@
 /* What the commands share: messages, exit statuses, a context, a recipe from the command line. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,13 @@ int cli_exit_of(dt_status status)
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx)
 {
     return cli_fail(args, cli_exit_of(dt_error_status(ctx)), "%s", dt_error(ctx));
+}
+
+int cli_fail_file(const cli_args *args, const dt_ctx *ctx)
+{
+    const dt_status s = dt_error_status(ctx);
+    return cli_fail(args, s == DT_ERR_UNSUPPORTED ? CLI_BAD_FILE : cli_exit_of(s), "%s",
+                    dt_error(ctx));
 }
 
 static void note(void *user, const char *line)
@@ -71,6 +79,26 @@ void cli_json_string(const char *text)
         }
     }
     putchar('"');
+}
+
+void cli_json_number(double value)
+{
+    if (isfinite(value)) {
+        printf("%.17g", value);
+    } else {
+        fputs("null", stdout);
+    }
+}
+
+void cli_print_name(const char *name, int width)
+{
+    int printed = 0;
+    for (; *name != 0; name++) {
+        const unsigned char c = (unsigned char)*name;
+        putchar(c < 0x20 || c == 0x7F ? '?' : c);
+        printed += (c & 0xC0) != 0x80;
+    }
+    printf("%*s", width > printed ? width - printed : 0, "");
 }
 
 int cli_print_errors(const dt_recipe *recipe)

@@ -4,6 +4,7 @@
 #ifndef CLI_H
 #define CLI_H
 
+#include <detent/io.h>
 #include <detent/train.h>
 
 /* Exit statuses. */
@@ -45,6 +46,10 @@ int cli_train(const cli_args *args);
 int cli_config(const cli_args *args);
 int cli_ls(const cli_args *args);
 int cli_cp(const cli_args *args);
+int cli_eval(const cli_args *args);
+int cli_convert(const cli_args *args);
+int cli_inspect(const cli_args *args);
+int cli_check(const cli_args *args);
 
 /* ---- helpers of commands (cli.c) ---- */
 
@@ -53,6 +58,9 @@ int cli_fail(const cli_args *args, int status, const char *format, ...) DT_PRINT
 /* The same with the context's error, and its exit status. */
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx);
 int cli_exit_of(dt_status status);
+/* The same after reading a file of the command line: one that this program is too old or not built for
+ * is a bad file too. */
+int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* A context that prints notes on stderr; NULL after a message. */
 dt_ctx *cli_ctx(const cli_args *args, int threads);
 /* A dt_sink: text to stdout. IO where it cannot be written. */
@@ -61,6 +69,10 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes);
 int cli_written(dt_status status);
 /* A string of JSON to stdout. */
 void cli_json_string(const char *text);
+/* A finite number of JSON, or null. */
+void cli_json_number(double value);
+/* A name from a file, with control characters as '?'; padded with spaces to `width` characters. */
+void cli_print_name(const char *name, int width);
 /* All errors of a recipe to stderr. Returns CLI_USAGE. */
 int cli_print_errors(const dt_recipe *recipe);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,

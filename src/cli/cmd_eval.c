@@ -1,0 +1,132 @@
+/* detent eval: accuracy and loss of a saved model on a recipe's test data. */
+#include "cli.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { JSON, OUTPUTS }; /* options, as in main.c */
+
+#define MOST_WORDS 1024
+
+/* ---- which recipe --------------------------------------------------------------------------- */
+
+/* The recipe of the run that a file lies in: beside it, or a folder or two higher up. */
+static bool find_recipe(const char *model, char path[PATH_MAX])
+{
+    static const char *const up[] = { "", "../", "../../" };
+    const char *slash = strrchr(model, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash - model) + 1;
+    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
+        const int n = snprintf(path, PATH_MAX, "%.*s%srecipe.yaml", folder, model, up[i]);
+        if (n > 0 && n < PATH_MAX && access(path, F_OK) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
+
+/* Data files are looked for when they are opened; what else the recipe names is not needed. */
+static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
+{
+    if (args->n_words > 1 && !is_override(args->words[1])) {
+        return cli_read_recipe(args, ctx, 1, true, out);
+    }
+    char path[PATH_MAX];
+    const char *words[MOST_WORDS + 1] = { args->words[0], path };
+    cli_args own = *args;
+    if (!find_recipe(args->words[0], path)) {
+        return cli_fail(args, CLI_USAGE, "%s lies in no run: a RECIPE is wanted, for its test data",
+                        args->words[0]);
+    }
+    for (int i = 1; i < args->n_words; i++) words[i + 1] = args->words[i];
+    own.words = words;
+    own.n_words++;
+    return cli_read_recipe(&own, ctx, 1, true, out);
+}
+
+/* The test data alone; a path of the recipe that is not there is a mistake of the recipe. */
+static int open_data(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, dt_dataset **test)
+{
+    dt_dataset *train = NULL, *validation = NULL;
+    const dt_status s =
+        dt_data_open(ctx, &dt_recipe_get(recipe)->data, &train, &validation, test);
+    dt_dataset_free(train);
+    dt_dataset_free(validation);
+    if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
+    if (s != DT_OK) return cli_fail_file(args, ctx);
+    if (*test == NULL) return cli_fail(args, CLI_USAGE, "the recipe has no test data");
+    return CLI_DONE;
+}
+
+/* ---- evaluating ----------------------------------------------------------------------------- */
+
+static void print_metrics(const cli_args *args, const dt_metrics *m)
+{
+    if (args->option[JSON] == NULL) {
+        printf("accuracy %.4f  loss %.5f  examples %lld  samples/s %.0f\n", m->accuracy, m->loss,
+               (long long)m->examples, m->samples_per_s);
+        return;
+    }
+    fputs("{\"accuracy\": ", stdout);
+    cli_json_number(m->accuracy);
+    fputs(", \"loss\": ", stdout);
+    cli_json_number(m->loss);
+    printf(", \"examples\": %lld, \"samples_per_s\": ", (long long)m->examples);
+    cli_json_number(m->samples_per_s);
+    puts("}");
+}
+
+static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char *path)
+{
+    dt_writer *w;
+    dt_status s = dt_writer_create(ctx, &w);
+    if (s == DT_OK) s = dt_writer_add(w, "output", outputs);
+    if (s == DT_OK) s = dt_writer_write(w, path);
+    dt_writer_free(w);
+    return s;
+}
+
+static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
+                    const dt_dataset *test)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    const dt_recipe_options *o = dt_recipe_get(recipe);
+    const dt_evaluation how = { .batch_size = o->train.eval_batch_size, .mean = o->data.mean,
+                                .deviation = o->data.deviation };
+    const char *path = args->option[OUTPUTS];
+    dt_metrics metrics;
+    dt_tensor *outputs = NULL;
+    dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL ? NULL : &outputs);
+    if (s == DT_OK && path != NULL) s = write_outputs(ctx, outputs, path);
+    dt_tensor_free(outputs);
+    if (s != DT_OK) return cli_fail_by(args, ctx);
+    print_metrics(args, &metrics);
+    return CLI_DONE;
+}
+
+/* The model first: a bad one need not wait for the data. */
+static int run(const cli_args *args, dt_ctx *ctx)
+{
+    dt_module *m = NULL;
+    dt_recipe *recipe = NULL;
+    dt_dataset *test = NULL;
+    if (dt_model_load(ctx, args->words[0], &m, NULL) != DT_OK) return cli_fail_file(args, ctx);
+    int status = read_recipe(args, ctx, &recipe);
+    if (status == CLI_DONE) status = open_data(args, ctx, recipe, &test);
+    if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    dt_module_free(m);
+    return status;
+}
+
+int cli_eval(const cli_args *args)
+{
+    dt_ctx *ctx = cli_ctx(args, 0);
+    if (ctx == NULL) return CLI_FAILED;
+    const int status = run(args, ctx);
+    dt_ctx_free(ctx);
+    return status;
+}

@@ -1,0 +1,215 @@
+/* detent inspect: what a safetensors file holds; a quantized weight is one row, whatever it consists
+ * of, and the state of a training run is one line. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JSON }; /* option, as in main.c */
+
+#define OWN "detent." /* begins the names of what is no model's */
+
+typedef struct row {
+    const char *name, *form; /* a scheme, or a dtype */
+    const char *state;       /* of a quantized weight; "" */
+    int rank;
+    const int64_t *dims;
+    int64_t count;
+    size_t bytes;
+} row;
+
+typedef struct totals {
+    int64_t rows, values, weights, run_tensors;
+    size_t bytes, weight_bytes, run_bytes;
+} totals;
+
+typedef struct look {
+    const dt_file *file;
+    const dt_file_weights *weights;
+    int width; /* of the column of names */
+    void (*each)(struct look *l, const row *r);
+    totals sum;
+} look;
+
+static double bits_of(size_t bytes, int64_t count)
+{
+    return count == 0 ? 0 : 8 * (double)bytes / (double)count;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+/* Whether an entry is a weight of the list, or a part of a packed one. */
+static bool is_listed(const look *l, const char *name)
+{
+    static const char *const parts[] = { ".codes", ".scale", ".zero_point" };
+    for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
+        const dt_file_weight *w = dt_file_weights_at(l->weights, i);
+        const size_t n = strlen(w->name);
+        if (strncmp(w->name, name, n) != 0) continue;
+        if (!w->packed && name[n] == 0) return true;
+        for (int k = 0; k < 3 && w->packed; k++) {
+            if (strcmp(name + n, parts[k]) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static void visit_weights(look *l)
+{
+    for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
+        const dt_file_weight *w = dt_file_weights_at(l->weights, i);
+        const char *state = w->packed ? "packed" : w->enabled ? "enabled" : "disabled";
+        l->sum.weights += w->count;
+        l->sum.weight_bytes += w->bytes;
+        l->each(l, &(row){ w->name, w->scheme, state, w->rank, w->dims, w->count, w->bytes });
+    }
+}
+
+static void visit_tensors(look *l)
+{
+    for (int64_t i = 0; i < dt_file_count(l->file); i++) {
+        const dt_file_entry *e = dt_file_at(l->file, i);
+        if (strncmp(e->name, OWN, strlen(OWN)) == 0) {
+            l->sum.run_tensors++;
+            l->sum.run_bytes += e->bytes;
+        } else if (!is_listed(l, e->name)) {
+            l->each(l, &(row){ e->name, e->dtype, "", e->rank, e->dims, e->count, e->bytes });
+        }
+    }
+}
+
+static void visit(look *l, void (*each)(look *l, const row *r))
+{
+    l->sum = (totals){ .rows = 0 };
+    l->each = each;
+    visit_weights(l);
+    visit_tensors(l);
+}
+
+static void count_row(look *l, const row *r)
+{
+    l->sum.rows++;
+    l->sum.values += r->count;
+    l->sum.bytes += r->bytes;
+}
+
+/* ---- for people ----------------------------------------------------------------------------- */
+
+static void measure_row(look *l, const row *r)
+{
+    int width = 0;
+    for (const char *c = r->name; *c != 0; c++) width += ((unsigned char)*c & 0xC0) != 0x80;
+    if (width > l->width) l->width = width < 60 ? width : 60;
+}
+
+static void shape_text(const row *r, char text[160])
+{
+    size_t used = (size_t)snprintf(text, 160, "[");
+    for (int i = 0; i < r->rank && used < 130; i++) {
+        used += (size_t)snprintf(text + used, 160 - used, i == 0 ? "%lld" : ",%lld",
+                                 (long long)r->dims[i]);
+    }
+    snprintf(text + used, 160 - used, "]");
+}
+
+static void print_row(look *l, const row *r)
+{
+    char shape[160], form[112];
+    count_row(l, r);
+    shape_text(r, shape);
+    snprintf(form, sizeof form, "%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state);
+    cli_print_name(r->name, l->width);
+    printf("  %-14s  %-40s %6.2f %12zu\n", shape, form, bits_of(r->bytes, r->count), r->bytes);
+}
+
+static void print_meta(const dt_file *file)
+{
+    static const char *const keys[] = { "detent.version", "detent.model" };
+    for (int i = 0; i < 2; i++) {
+        const char *value = dt_file_meta(file, keys[i]);
+        if (value == NULL) continue;
+        printf("%-15s ", keys[i]);
+        cli_print_name(value, 0);
+        putchar('\n');
+    }
+}
+
+static void print_text(look *l)
+{
+    l->width = (int)strlen("tensor");
+    visit(l, measure_row);
+    print_meta(l->file);
+    printf("%-*s  %-14s  %-40s %6s %12s\n", l->width, "tensor", "shape", "form", "bits", "bytes");
+    visit(l, print_row);
+    const totals *t = &l->sum;
+    printf("%lld tensors, %lld values, %zu bytes, %.2f bits a value\n", (long long)t->rows,
+           (long long)t->values, t->bytes, bits_of(t->bytes, t->values));
+    if (t->weights > 0) {
+        printf("quantized: %lld weights, %zu bytes, %.2f bits a weight\n", (long long)t->weights,
+               t->weight_bytes, bits_of(t->weight_bytes, t->weights));
+    }
+    if (t->run_tensors > 0) {
+        printf("state of a run: %lld tensors, %zu bytes\n", (long long)t->run_tensors,
+               t->run_bytes);
+    }
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+static void print_json_row(look *l, const row *r)
+{
+    fputs(l->sum.rows == 0 ? "\n    {\"name\": " : ",\n    {\"name\": ", stdout);
+    count_row(l, r);
+    cli_json_string(r->name);
+    fputs(*r->state == 0 ? ", \"dtype\": " : ", \"scheme\": ", stdout);
+    cli_json_string(r->form);
+    if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
+    fputs(", \"shape\": [", stdout);
+    for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
+    printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);
+    cli_json_number(bits_of(r->bytes, r->count));
+    fputs("}", stdout);
+}
+
+static void print_json(look *l)
+{
+    const char *key, *value;
+    fputs("{\n  \"metadata\": {", stdout);
+    for (int64_t i = 0; dt_file_meta_at(l->file, i, &key, &value); i++) {
+        fputs(i == 0 ? "\n    " : ",\n    ", stdout);
+        cli_json_string(key);
+        fputs(": ", stdout);
+        cli_json_string(value);
+    }
+    fputs("},\n  \"tensors\": [", stdout);
+    visit(l, print_json_row);
+    const totals *t = &l->sum;
+    printf("],\n  \"total\": {\"tensors\": %lld, \"values\": %lld, \"bytes\": %zu},\n"
+           "  \"quantized\": {\"weights\": %lld, \"bytes\": %zu, \"bits\": ",
+           (long long)t->rows, (long long)t->values, t->bytes, (long long)t->weights,
+           t->weight_bytes);
+    cli_json_number(bits_of(t->weight_bytes, t->weights));
+    printf("},\n  \"run\": {\"tensors\": %lld, \"bytes\": %zu}\n}\n", (long long)t->run_tensors,
+           t->run_bytes);
+}
+
+int cli_inspect(const cli_args *args)
+{
+    dt_ctx *ctx = cli_ctx(args, 1);
+    if (ctx == NULL) return CLI_FAILED;
+    dt_file *file = NULL;
+    dt_file_weights *weights = NULL;
+    int status = CLI_DONE;
+    if (dt_file_open(ctx, args->words[0], &file) != DT_OK ||
+        dt_file_weights_read(file, &weights) != DT_OK) {
+        status = cli_fail_file(args, ctx);
+    } else {
+        look l = { .file = file, .weights = weights };
+        if (args->option[JSON] == NULL) print_text(&l);
+        else print_json(&l);
+    }
+    dt_file_weights_free(weights);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+    return status;
+}

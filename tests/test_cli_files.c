@@ -1,0 +1,249 @@
+/* The program's commands on files: inspect, check, convert, eval, and their exit statuses. */
+#include "models.h"
+#include "testing.h"
+
+#include <detent/train.h>
+
+#include <jansson.h>
+
+#include <stdlib.h>
+
+#define DETENT DETENT_BINARY_DIR "/detent "
+
+static dt_ctx *ctx;
+static char folder[TEST_PATH], run_folder[TEST_PATH], float_path[TEST_PATH], recipe[TEST_PATH];
+
+static const char recipe_text[] =
+    "run: {dir: r}\n"
+    "model: {family: mlp, sizes: [784, 12, 10]}\n"
+    "data: {format: digits, train_count: 100, test_count: 50}\n"
+    "train: {epochs: 1}\n";
+
+/* A folder with a run (recipe, two checkpoints of a prepared model), and a float model beside it. */
+static void setup(void)
+{
+    static const int64_t sizes[] = { 784, 12, 10, 0 };
+    const dt_mlp_options o = small_options(sizes, 0, 0);
+    char path[TEST_PATH];
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = 1;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    test_folder(folder);
+    test_join(run_folder, folder, "run");
+    test_join(float_path, folder, "float.safetensors");
+    test_join(recipe, folder, "other.yaml");
+    ck_assert_int_eq(test_shell(NULL, "mkdir %s", run_folder), 0);
+    test_join(path, run_folder, "recipe.yaml");
+    test_write_text(path, recipe_text);
+    test_write_text(recipe, recipe_text);
+    dt_module *m = small_model(ctx, &o);
+    dt_training_state s = { .module = m, .info = small_info(&o) };
+    TEST_OK(ctx, dt_model_save(m, &s.info, float_path));
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    test_join(path, run_folder, "checkpoints");
+    TEST_OK(ctx, dt_checkpoint_save_step(&s, path, 10, 0));
+    TEST_OK(ctx, dt_fill(dt_inner(dt_param(m, "head.weight")), 0.25));
+    TEST_OK(ctx, dt_checkpoint_save_step(&s, path, 20, 0));
+    dt_module_free(m);
+}
+
+static void teardown(void) { dt_ctx_free(ctx); }
+
+/* Runs `detent ARGUMENTS` in the folder; both streams must hold `words`. */
+static void expect(int status, const char *words, const char *arguments)
+{
+    char *output = NULL;
+    const int got = test_shell(&output, "cd %s && " DETENT "%s 2>&1", folder, arguments);
+    ck_assert_msg(got == status, "detent %s: %d: %s", arguments, got, output);
+    ck_assert_msg(strstr(output, words) != NULL, "detent %s: %s", arguments, output);
+    free(output);
+}
+
+/* The JSON that it writes to stdout. */
+static json_t *json_of(const char *arguments)
+{
+    char *output = NULL;
+    const int status = test_shell(&output, "cd %s && " DETENT "%s", folder, arguments);
+    ck_assert_msg(status == 0, "detent %s: %d", arguments, status);
+    json_error_t error;
+    json_t *root = json_loads(output, 0, &error);
+    ck_assert_msg(root != NULL, "detent %s: %s: %s", arguments, error.text, output);
+    free(output);
+    return root;
+}
+
+static double number(const json_t *root, const char *a, const char *b)
+{
+    const json_t *v = json_object_get(root, a);
+    if (b != NULL) v = json_object_get(v, b);
+    ck_assert_msg(json_is_number(v), "%s is no number", a);
+    return json_number_value(v);
+}
+
+/* Writes a copy of a file with one byte changed. */
+static void damage(const char *from, const char *to, size_t at)
+{
+    char a[TEST_PATH], b[TEST_PATH];
+    size_t n;
+    test_join(a, folder, from);
+    test_join(b, folder, to);
+    char *bytes = test_read_file(a, &n);
+    bytes[at < n ? at : n - 1] ^= 1;
+    test_write_file(b, bytes, n);
+    free(bytes);
+}
+
+START_TEST(usage_and_bad_paths)
+{
+    static const struct {
+        int status;
+        const char *words, *arguments;
+    } cases[] = {
+        { 2, "usage: detent inspect FILE", "inspect" },
+        { 2, "usage: detent check FILE", "check a b" },
+        { 2, "-o FILE is missing", "convert run" },
+        { 2, "usage: detent eval", "eval" },
+        { 2, "-o needs a value", "convert run -o" },
+        { 4, "nowhere.safetensors", "inspect nowhere.safetensors" },
+        { 4, "nowhere.safetensors", "check nowhere.safetensors" },
+        { 4, "nowhere.safetensors", "convert nowhere.safetensors -o x" },
+        { 4, "nowhere.safetensors", "eval nowhere.safetensors" },
+        { 4, "other.yaml", "inspect other.yaml" },
+        { 4, "other.yaml", "check other.yaml" },
+        { 4, "other.yaml", "convert other.yaml -o x" },
+        { 4, "no regular file", "check run" },
+        { 4, "a float model", "convert float.safetensors -o x" },
+        { 4, "no-such-folder/x", "convert run -o no-such-folder/x" },
+        { 2, "lies in no run", "eval float.safetensors" },
+        { 4, "nowhere.yaml", "eval float.safetensors nowhere.yaml" },
+        { 2, "did you mean 'epochs'", "eval float.safetensors other.yaml train.epoch=3" },
+        { 2, "no-such-folder", "eval float.safetensors other.yaml '~data' 'data={format: idx, dir: "
+                               "no-such-folder, train: [a, b], test: [c, d]}'" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect(cases[i].status, cases[i].words, cases[i].arguments);
+    }
+    ck_assert_int_eq(test_shell(NULL, "test ! -e %s/x", folder), 0);
+}
+END_TEST
+
+START_TEST(a_run_is_converted)
+{
+    json_t *report = json_of("convert run -o model.safetensors --json");
+    ck_assert_int_eq((int)number(report, "converted", NULL), 2);
+    ck_assert_int_eq((int)number(report, "enabled", NULL), 0);
+    ck_assert_int_eq((int)number(report, "elements", NULL), 784 * 12 + 120);
+    ck_assert_str_eq(json_string_value(json_object_get(report, "from")),
+                     "run/checkpoints/step-0000000020.safetensors");
+    json_decref(report);
+    expect(4, "converted already", "convert model.safetensors -o again.safetensors");
+    expect(0, "2 weights converted", "convert run/checkpoints/step-0000000010.safetensors -o a.st");
+    expect(0, "good: 6 tensors, hash and values verified", "check model.safetensors");
+    /* the newest one is damaged: the one before is taken, and that is said */
+    damage("run/checkpoints/step-0000000020.safetensors",
+           "run/checkpoints/step-0000000020.safetensors", (size_t)-1);
+    expect(0, "damaged or changed", "convert run -o b.st");
+    ck_assert_int_eq(test_shell(NULL, "cmp %s/a.st %s/b.st", folder, folder), 0);
+    ck_assert_int_eq(test_shell(NULL, "rm %s/run/checkpoints/*", folder), 0);
+    expect(4, "no good checkpoint", "convert run -o c.st");
+}
+END_TEST
+
+START_TEST(inspect_shows_one_row_a_weight)
+{
+    expect(0, "quantized: 9528 weights", "inspect run/checkpoints/step-0000000020.safetensors");
+    expect(0, "state of a run: 4 tensors", "inspect run/checkpoints/step-0000000020.safetensors");
+    expect(0, "int4 symmetric group 32, enabled",
+           "inspect run/checkpoints/step-0000000010.safetensors");
+    expect(0, "", "convert run -o model.safetensors");
+    expect(0, "int4 symmetric group 32, packed", "inspect model.safetensors");
+    json_t *root = json_of("inspect model.safetensors --json");
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "tensors")), 4);
+    const int bytes = 12 * 392 + 12 * 25 * 4 + 10 * 6 + 10 * 4;
+    ck_assert_int_eq((int)number(root, "quantized", "bytes"), bytes);
+    ck_assert_int_eq((int)number(root, "quantized", "weights"), 784 * 12 + 120);
+    TEST_NEAR(number(root, "quantized", "bits"), 8.0 * bytes / (784 * 12 + 120), 1e-12, 0);
+    ck_assert_int_eq((int)number(root, "total", "values"), 784 * 12 + 120 + 22);
+    ck_assert_int_eq((int)number(root, "total", "bytes"), bytes + 88);
+    json_decref(root);
+    root = json_of("inspect float.safetensors --json");
+    ck_assert_int_eq((int)number(root, "quantized", "weights"), 0);
+    TEST_NEAR(number(root, "quantized", "bits"), 0, 0, 0);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(any_file_can_be_inspected)
+{
+    char path[TEST_PATH], arguments[2 * TEST_PATH];
+    if (!test_golden(path, "quant/safetensors")) return;
+    snprintf(arguments, sizeof arguments, "inspect %s/valid/all_dtypes.safetensors --json", path);
+    json_decref(json_of(arguments));
+    snprintf(arguments, sizeof arguments, "check %s/valid/all_dtypes.safetensors", path);
+    expect(0, "it has no hash of detent", arguments);
+    snprintf(arguments, sizeof arguments, "inspect %s/invalid/overlap.safetensors", path);
+    expect(4, "overlap.safetensors", arguments);
+}
+END_TEST
+
+START_TEST(check_finds_damage)
+{
+    size_t n;
+    char *bytes = test_read_file(float_path, &n);
+    free(bytes);
+    expect(0, "good: 4 tensors", "check float.safetensors");
+    damage("float.safetensors", "bad.safetensors", n - 5);
+    expect(4, "damaged or changed", "check bad.safetensors");
+    expect(4, "damaged or changed", "eval bad.safetensors other.yaml");
+    damage("float.safetensors", "bad.safetensors", 9);
+    expect(4, "bad.safetensors", "check bad.safetensors");
+    ck_assert_int_eq(test_shell(NULL, "head -c %zu %s > %s/cut.safetensors", n - 1, float_path,
+                                folder), 0);
+    expect(4, "cut.safetensors", "check cut.safetensors");
+}
+END_TEST
+
+START_TEST(eval_gives_metrics_and_outputs)
+{
+    expect(0, "examples 50", "eval float.safetensors other.yaml");
+    expect(0, "examples 50", "eval run/checkpoints/step-0000000010.safetensors");
+    expect(0, "examples 20",
+           "eval run/checkpoints/step-0000000010.safetensors data.test_count=20");
+    expect(0, "", "convert run -o run/model.safetensors");
+    json_t *qat = json_of("eval run/checkpoints/step-0000000020.safetensors --json --outputs a.st");
+    json_t *packed = json_of("eval run/model.safetensors --outputs b.st --json");
+    TEST_NEAR(number(qat, "accuracy", NULL), number(packed, "accuracy", NULL), 0, 0);
+    TEST_NEAR(number(qat, "loss", NULL), number(packed, "loss", NULL), 0, 0);
+    json_decref(qat);
+    json_decref(packed);
+    ck_assert_int_eq(test_shell(NULL, "cmp %s/a.st %s/b.st", folder, folder), 0);
+    char path[TEST_PATH];
+    dt_file *f;
+    test_join(path, folder, "a.st");
+    TEST_OK(ctx, dt_file_open(ctx, path, &f));
+    const dt_file_entry *e = dt_file_find(f, "output");
+    ck_assert_ptr_nonnull(e);
+    ck_assert_str_eq(e->dtype, "F32");
+    ck_assert_int_eq(e->rank, 2);
+    ck_assert_int_eq(e->dims[0], 50);
+    ck_assert_int_eq(e->dims[1], 10);
+    ck_assert_int_eq(dt_file_count(f), 1);
+    dt_file_close(f);
+    expect(4, "no-such-folder", "eval float.safetensors other.yaml --outputs no-such-folder/x");
+}
+END_TEST
+
+Suite *test_cli_files_suite(void)
+{
+    Suite *s = suite_create("cli_files");
+    TCase *c = tcase_create("cli_files");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, usage_and_bad_paths);
+    tcase_add_test(c, a_run_is_converted);
+    tcase_add_test(c, inspect_shows_one_row_a_weight);
+    tcase_add_test(c, any_file_can_be_inspected);
+    tcase_add_test(c, check_finds_damage);
+    tcase_add_test(c, eval_gives_metrics_and_outputs);
+    suite_add_tcase(s, c);
+    return s;
+}
