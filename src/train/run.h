@@ -1,10 +1,12 @@
 /* Inside a run. run.c is its order; each sibling is one idea:
- *     run_setup.c    data, checks before anything is written, the model
+ *     run_setup.c    data, model, optimizer
+ *     run_check.c    what can be wrong, before anything is written
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving it, resuming
  *     run_step.c     one update, and what happens to values that are not finite
  *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
  *     run_compare.c  float, rounded, trained and converted; the proof
+ *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
 #ifndef DT__TRAIN_RUN_H
 #define DT__TRAIN_RUN_H
@@ -92,6 +94,13 @@ dt_status dt__run_model(dt__run *r, dt_module **out);
 /* Everything of a stage as it is before its first update. */
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
 void dt__run_end_stage(dt__run *r);
+dt_status dt__run_loader(dt__run *r);
+
+/* ---- run_check.c ---- */
+
+dt_status dt__run_check(dt__run *r);
+/* `status`, but where it is `kind` an error of the recipe at `key`, with the same words. */
+dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status);
 
 /* ---- run_folder.c ---- */
 

@@ -1,0 +1,86 @@
+/* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found before
+ * a file is written: a trial model is built and prepared, a loader opened. */
+#include "train/run.h"
+
+#include <string.h>
+
+dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status)
+{
+    if (status != kind) return status;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(r->ctx));
+    return dt_recipe_refuse(r->recipe, key, "%s", words);
+}
+
+/* ---- whether data and model fit ------------------------------------------------------------------ */
+
+/* Of a family whose first size is the number of pixels and whose last that of the classes. */
+static dt_status check_sizes(dt__run *r, const dt_ints *sizes)
+{
+    const dt_dataset *d = r->train;
+    const int64_t height = dt_dataset_height(d), width = dt_dataset_width(d);
+    const int64_t classes = dt_dataset_classes(d), last = sizes->v[sizes->n - 1];
+    if (sizes->v[0] != height * width) {
+        return dt_recipe_refuse(r->recipe, "model.sizes.0",
+                                "'model.sizes' begins with %lld, but the images have %lld x %lld "
+                                "pixels; %lld would fit",
+                                (long long)sizes->v[0], (long long)height, (long long)width,
+                                (long long)(height * width));
+    }
+    if (last >= classes) return DT_OK;
+    const char *path = dt__recipe_format(r->recipe, "model.sizes.%d", sizes->n - 1);
+    return dt_recipe_refuse(r->recipe, path,
+                            "'model.sizes' ends with %lld, but the labels have %lld classes; at "
+                            "least %lld outputs are wanted",
+                            (long long)last, (long long)classes, (long long)classes);
+}
+
+static dt_status check_family(dt__run *r)
+{
+    const dt_model_options *m = &r->o->model;
+    if (strcmp(m->family->name, "mlp") != 0) return DT_OK;
+    return check_sizes(r, &((const dt_mlp_options *)m->options)->sizes);
+}
+
+/* ---- quantization ------------------------------------------------------------------------------ */
+
+static dt_status check_qat(dt__run *r, dt_module *trial)
+{
+    if (!r->o->qat.given) return DT_OK;
+    DT__TRY(dt_recipe_check_model(r->recipe, trial));
+    return dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat));
+}
+
+/* The converted model belongs into run.dir, beside what else is written there. */
+static dt_status check_output(dt__run *r)
+{
+    static const char *const taken[] = { "recipe.yaml", "metrics.jsonl", "summary.json",
+                                         "float.safetensors", "checkpoints" };
+    const char *name = r->o->convert.output;
+    const size_t first = strcspn(name, "/");
+    const size_t length = strlen(name);
+    const bool leaves = name[0] == '/' || strncmp(name, "../", 3) == 0 ||
+                        strstr(name, "/../") != NULL || name[length - 1] == '/';
+    for (int i = 0; i < DT__COUNT_OF(taken) && !leaves; i++) {
+        if (strlen(taken[i]) != first || memcmp(name, taken[i], first) != 0) continue;
+        return dt_recipe_refuse(r->recipe, "convert.output", "the run itself writes '%s'", taken[i]);
+    }
+    if (!leaves) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "convert.output", "'%s' is no name of a file inside run.dir",
+                            name);
+}
+
+dt_status dt__run_check(dt__run *r)
+{
+    dt_module *trial = NULL;
+    DT__TRY(check_output(r));
+    DT__TRY(check_family(r));
+    DT__TRY(dt__run_loader(r));
+    dt_loader_free(r->loader);
+    r->loader = NULL;
+    DT__TRY(dt__run_model(r, &trial));
+    const dt_status status = check_qat(r, trial);
+    if (status == DT_OK) dt__run_describe(r, trial);
+    dt_module_free(trial);
+    return status;
+}

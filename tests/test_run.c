@@ -1,0 +1,739 @@
+/* Runs: what they write, that an interrupted one goes on bit for bit, what stops them, and that the
+ * bits depend on nothing but the recipe. */
+#include "sample.h"
+
+#include <detent/io.h>
+#include <detent/train.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* ---- small runs -------------------------------------------------------------------------------- */
+
+#define MOST_OVERRIDES 12
+
+/* 160 images in batches of 32: 5 updates an epoch, 20 in all; prepared at 8. */
+static const char small[] =
+    "run: {dir: unset, seed: 3}\n"
+    "model: {family: mlp, sizes: [784, 24, 16, 10], dropout: 0.1}\n"
+    "data: {format: digits, train_count: 150, test_count: 70, seed: 5, augment: {shift: 1}}\n"
+    "train:\n"
+    "  epochs: 4\n"
+    "  batch_size: 32\n"
+    "  optimizer: {name: adamw, lr: 3e-3}\n"
+    "  schedule: {name: cosine, warmup_steps: 3}\n"
+    "  clip_grad_norm: 1.0\n"
+    "  log: {every_steps: 3}\n"
+    "  checkpoint: {every_steps: 4, keep: 2}\n"
+    "qat: {preset: int8-dynamic-int4-weight, start_step: 8}\n";
+
+typedef struct job {
+    const char *dir;
+    const char *overrides[MOST_OVERRIDES]; /* behind run.dir, ended by NULL */
+    bool resume, dry_run;
+    int64_t stop_at; /* updates of this call before it is asked to stop; 0: never */
+    int threads;
+    dt_status wanted;
+    const char *words; /* of the message, if an error is wanted */
+    /* what came out */
+    int64_t updates;
+    uint64_t allocations[64]; /* after each update */
+    dt_run_summary summary;
+    char message[1024];
+} job;
+
+static bool stop(void *user)
+{
+    const job *j = user;
+    return j->stop_at > 0 && j->updates >= j->stop_at;
+}
+
+static dt_ctx *counted;
+
+static void progress(void *user, const dt_progress *p)
+{
+    job *j = user;
+    ck_assert_int_le(p->step, p->steps);
+    if (j->updates < 64) j->allocations[j->updates] = dt_memory_of(counted).allocations;
+    j->updates++;
+}
+
+static dt_status try_run(dt_ctx *ctx, job *j)
+{
+    char dir[TEST_PATH + 16];
+    const char *overrides[MOST_OVERRIDES + 1] = { dir };
+    int n = 1;
+    snprintf(dir, sizeof dir, "run.dir=%s", j->dir);
+    while (n <= MOST_OVERRIDES && j->overrides[n - 1] != NULL) {
+        overrides[n] = j->overrides[n - 1];
+        n++;
+    }
+    const dt_recipe_source source = { .path = "small.yaml", .text = small, .bytes = strlen(small),
+                                      .overrides = overrides, .n_overrides = n };
+    const dt_run_control control = { .resume = j->resume, .dry_run = j->dry_run, .stop = stop,
+                                     .progress = progress, .user = j };
+    dt_recipe *recipe = NULL;
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, &j->summary);
+    dt_recipe_free(recipe);
+    return s;
+}
+
+/* Runs the job on a context of its own; it must end as it wants to. */
+static void run(job *j)
+{
+    dt_ctx *ctx = sample_context(j->threads > 0 ? j->threads : 2);
+    counted = ctx;
+    const dt_status s = try_run(ctx, j);
+    snprintf(j->message, sizeof j->message, "%s", dt_error(ctx));
+    ck_assert_msg(s == j->wanted, "%s: %s: %s", j->dir, dt_status_name(s), j->message);
+    if (j->words != NULL) {
+        ck_assert_msg(strstr(j->message, j->words) != NULL, "not \"%s\" but \"%s\"", j->words,
+                      j->message);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+
+/* folder/name; the hundredth call from here on overwrites it. */
+static const char *in(const char *folder, const char *name)
+{
+    static char paths[100][TEST_PATH];
+    static int next;
+    char *path = paths[next++ % 100];
+    test_join(path, folder, name);
+    return path;
+}
+
+static void same_files(const char *a, const char *b, const char *name)
+{
+    size_t n, m;
+    char *x = test_read_file(in(a, name), &n), *y = test_read_file(in(b, name), &m);
+    ck_assert_msg(n == m && memcmp(x, y, n) == 0, "%s differs in %s and %s", name, a, b);
+    free(x);
+    free(y);
+}
+
+/* metrics.jsonl without the fields that tell time. */
+static char *timeless_metrics(const char *dir)
+{
+    char *text = test_read_file(in(dir, "metrics.jsonl"), NULL), *all = calloc(1, 1 << 16);
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *o = json_loads(line, 0, NULL);
+        ck_assert_msg(o != NULL, "no JSON: %s", line);
+        json_object_del(o, "samples_per_s");
+        char *again = json_dumps(o, JSON_SORT_KEYS);
+        strcat(strcat(all, again), "\n");
+        free(again);
+        json_decref(o);
+    }
+    free(text);
+    return all;
+}
+
+/* Every tensor of the last checkpoint, but the measured times among its values. */
+static void same_checkpoints(const char *a, const char *b, const char *name)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt_file *x = NULL, *y = NULL;
+    TEST_OK(ctx, dt_file_open(ctx, in(a, name), &x));
+    TEST_OK(ctx, dt_file_open(ctx, in(b, name), &y));
+    ck_assert_int_eq(dt_file_count(x), dt_file_count(y));
+    for (int64_t i = 0; i < dt_file_count(x); i++) {
+        const dt_file_entry *e = dt_file_at(x, i), *f = dt_file_find(y, e->name);
+        ck_assert_msg(f != NULL && e->bytes == f->bytes, "%s", e->name);
+        if (strcmp(e->name, "detent.values") == 0) continue;
+        ck_assert_msg(memcmp(e->data, f->data, e->bytes) == 0, "%s: %s differs", b, e->name);
+    }
+    dt_file_close(x);
+    dt_file_close(y);
+    dt_ctx_free(ctx);
+}
+
+static const char last[] = "checkpoints/step-0000000020.safetensors";
+
+static void same_runs(const char *a, const char *b)
+{
+    same_files(a, b, "float.safetensors");
+    same_files(a, b, "model.safetensors");
+    same_checkpoints(a, b, last);
+    char *x = timeless_metrics(a), *y = timeless_metrics(b);
+    ck_assert_str_eq(x, y);
+    free(x);
+    free(y);
+}
+
+/* ---- what a run writes --------------------------------------------------------------------------- */
+
+static double number_at(const json_t *root, const char *row, const char *key)
+{
+    const json_t *value = json_object_get(json_object_get(root, row), key);
+    ck_assert_msg(json_is_number(value), "%s.%s", row, key);
+    return json_number_value(value);
+}
+
+START_TEST(a_run_writes_its_files)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "deep/er/run"), .overrides = { "convert.output=out/m.safetensors" } };
+    run(&j);
+    ck_assert_int_eq(j.updates, 20);
+    ck_assert(j.summary.same_bits_as_qat);
+    ck_assert_str_eq(j.summary.evaluated_on, "test");
+    json_t *root = json_load_file(in(j.dir, "summary.json"), 0, NULL);
+    ck_assert_ptr_nonnull(root);
+    ck_assert_uint_eq(json_object_size(root), 4);
+    const char *const rows[] = { "float", "ptq", "qat", "converted" };
+    const char *const keys[] = { "accuracy", "loss", "bytes", "bits_per_weight", "samples_per_s" };
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 5; k++) number_at(root, rows[i], keys[k]);
+    }
+    ck_assert(json_is_true(json_object_get(json_object_get(root, "converted"), "same_bits_as_qat")));
+    ck_assert_double_eq(number_at(root, "qat", "loss"), number_at(root, "converted", "loss"));
+    ck_assert_double_eq(number_at(root, "float", "bits_per_weight"), 32);
+    json_decref(root);
+    char *metrics = timeless_metrics(j.dir);
+    int lines = 0;
+    for (const char *c = metrics; *c != 0; c++) lines += *c == '\n';
+    ck_assert_int_eq(lines, 7); /* 3, 6, ... 18, and 20 */
+    ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"float\""));
+    ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"qat\""));
+    free(metrics);
+    char checkpoints[TEST_PATH];
+    test_join(checkpoints, j.dir, "checkpoints");
+    ck_assert_int_eq(sample_entries(checkpoints), 2);
+    ck_assert(test_file_exists(in(j.dir, last)));
+    ck_assert_int_eq(sample_entries(j.dir), 6);
+}
+END_TEST
+
+/* The bytes of the table are those that stand in the files. */
+START_TEST(bytes_are_those_of_the_files)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight", "qat.preset=int4-weight",
+                                    "qat.preset=int8-dynamic-int8-weight" };
+    for (int i = 0; i < 3; i++) {
+        const char *names[] = { "a", "b", "c" };
+        job j = { .dir = in(folder, names[i]), .overrides = { presets[i], "train.epochs=2" } };
+        run(&j);
+        dt_ctx *ctx = sample_context(1);
+        const char *const files[] = { "float.safetensors", "model.safetensors" };
+        const dt_contender rows[] = { DT_RUN_FLOAT, DT_RUN_CONVERTED };
+        for (int k = 0; k < 2; k++) {
+            dt_file *file = NULL;
+            size_t bytes = 0;
+            TEST_OK(ctx, dt_file_open(ctx, in(j.dir, files[k]), &file));
+            for (int64_t t = 0; t < dt_file_count(file); t++) bytes += dt_file_at(file, t)->bytes;
+            ck_assert_int_eq((int64_t)bytes, j.summary.result[rows[k]].bytes);
+            dt_file_close(file);
+        }
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+START_TEST(a_baseline_stands_in_the_table)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job plain = { .dir = in(folder, "plain") };
+    job compared = { .dir = in(folder, "compared"), .overrides = { "train.float_baseline=true" } };
+    job longer = { .dir = in(folder, "longer"), .overrides = { "~qat" } };
+    run(&plain);
+    run(&compared);
+    run(&longer);
+    ck_assert_int_eq(compared.updates, 40);
+    same_files(plain.dir, compared.dir, "model.safetensors");
+    same_files(plain.dir, compared.dir, "float.safetensors");
+    const dt_run_result *a = compared.summary.result, *b = longer.summary.result;
+    ck_assert_double_eq(a[DT_RUN_FLOAT].metrics.loss, b[DT_RUN_FLOAT].metrics.loss);
+    ck_assert_double_ne(a[DT_RUN_FLOAT].metrics.loss, plain.summary.result[DT_RUN_FLOAT].metrics.loss);
+    ck_assert_double_eq(a[DT_RUN_QAT].metrics.loss, plain.summary.result[DT_RUN_QAT].metrics.loss);
+    ck_assert(b[DT_RUN_FLOAT].given && !b[DT_RUN_PTQ].given && !b[DT_RUN_CONVERTED].given);
+    ck_assert(!test_file_exists(in(longer.dir, "model.safetensors")));
+}
+END_TEST
+
+START_TEST(without_float_steps_there_is_no_float_row)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { "qat.start_step=0", "train.steps=5" } };
+    run(&j);
+    ck_assert_int_eq(j.updates, 5);
+    ck_assert(!j.summary.result[DT_RUN_FLOAT].given && j.summary.result[DT_RUN_QAT].given);
+    ck_assert(!test_file_exists(in(j.dir, "float.safetensors")));
+    json_t *root = json_load_file(in(j.dir, "summary.json"), 0, NULL);
+    ck_assert(json_is_null(json_object_get(root, "float")));
+    ck_assert(json_is_null(json_object_get(root, "ptq")));
+    json_decref(root);
+}
+END_TEST
+
+/* A start beyond the end never prepares: 20 updates give the bits of a recipe without qat. */
+START_TEST(disabled_qat_trains_as_float_does)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job with = { .dir = in(folder, "with"), .overrides = { "qat.start_step=1000" } };
+    job without = { .dir = in(folder, "without"), .overrides = { "~qat" } };
+    run(&with);
+    run(&without);
+    same_files(with.dir, without.dir, "float.safetensors");
+    ck_assert(with.summary.same_bits_as_qat);
+    ck_assert_double_eq(with.summary.result[DT_RUN_PTQ].metrics.loss,
+                        with.summary.result[DT_RUN_CONVERTED].metrics.loss);
+}
+END_TEST
+
+START_TEST(validation_is_told_every_epoch)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { "data.validation=0.2" } };
+    run(&j);
+    char *metrics = timeless_metrics(j.dir);
+    int found = 0;
+    for (const char *c = metrics; (c = strstr(c, "validation_accuracy")) != NULL; c++) found++;
+    ck_assert_int_eq(found, 4);
+    free(metrics);
+}
+END_TEST
+
+START_TEST(a_dry_run_writes_nothing)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .dry_run = true };
+    run(&j);
+    ck_assert_int_eq(sample_entries(folder), 0);
+    ck_assert_int_eq(j.summary.parameters, 784 * 24 + 24 + 24 * 16 + 16 + 16 * 10 + 10);
+    ck_assert_int_eq(j.summary.multiply_adds, 784 * 24 + 24 * 16 + 16 * 10);
+    ck_assert_int_eq(j.summary.float_bytes, 4 * j.summary.parameters);
+    ck_assert_int_lt(j.summary.quantized_bytes, j.summary.float_bytes / 5);
+    ck_assert_uint_gt(j.summary.activation_bytes[0], 0);
+    ck_assert_uint_gt(j.summary.activation_bytes[1], 0);
+}
+END_TEST
+
+/* ---- bits ---------------------------------------------------------------------------------------- */
+
+START_TEST(threads_change_no_bit)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job one = { .dir = in(folder, "1"), .threads = 1 }, three = { .dir = in(folder, "3") };
+    three.overrides[0] = "run.threads=3";
+    run(&one);
+    run(&three);
+    same_runs(one.dir, three.dir);
+}
+END_TEST
+
+START_TEST(the_seed_changes_them)
+{
+    char folder[TEST_PATH];
+    size_t n, m;
+    test_folder(folder);
+    job a = { .dir = in(folder, "a") };
+    job b = { .dir = in(folder, "b"), .overrides = { "run.seed=4" } };
+    run(&a);
+    run(&b);
+    char *x = test_read_file(in(a.dir, "float.safetensors"), &n);
+    char *y = test_read_file(in(b.dir, "float.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) != 0);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Gradients of two halves, weighed by their labels, are those of the whole: the same training but for
+ * the rounding of sums. 150 images make a short last batch. */
+START_TEST(accumulation_is_the_whole_batch)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job whole = { .dir = in(folder, "whole"), .overrides = { "~qat", "model.dropout=0" } };
+    job halves = { .dir = in(folder, "halves"),
+                   .overrides = { "~qat", "model.dropout=0", "train.batch_size=16",
+                                  "train.accumulate=2" } };
+    run(&whole);
+    run(&halves);
+    ck_assert_int_eq(whole.updates, halves.updates);
+    TEST_NEAR(whole.summary.result[DT_RUN_FLOAT].metrics.loss,
+              halves.summary.result[DT_RUN_FLOAT].metrics.loss, 1e-4, 1e-4);
+}
+END_TEST
+
+/* From the second update of a phase on, updates call the allocator only where a shape is new: the
+ * short last batch, once. */
+START_TEST(updates_allocate_nothing)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"),
+              .overrides = { "train.log.every_steps=100", "train.checkpoint.every_steps=0",
+                             "qat.start_step=10" } };
+    run(&j);
+    ck_assert_int_eq(j.updates, 20);
+    for (int phase = 0; phase < 2; phase++) {
+        int calls = 0;
+        for (int i = 10 * phase + 1; i < 10 * phase + (phase == 0 ? 10 : 9); i++) {
+            if (j.allocations[i] == j.allocations[i - 1]) continue;
+            ck_assert_msg(i == 10 * phase + 4, "update %d allocates", i + 1);
+            calls++;
+        }
+        ck_assert_int_le(calls, 1);
+    }
+}
+END_TEST
+
+/* ---- interruption ---------------------------------------------------------------------------------- */
+
+typedef struct interruption {
+    int64_t after;    /* updates */
+    const char *extra; /* an override of both runs, or NULL */
+} interruption;
+
+static const interruption interruptions[] = {
+    { 1, NULL },  { 5, NULL },  { 7, NULL }, { 8, NULL }, { 9, NULL }, { 13, NULL }, { 19, NULL },
+    { 6, "train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}" },
+    { 11, "model.norm=batch" },
+    { 3, "train.float_baseline=true" },  /* in the baseline */
+    { 20, "train.float_baseline=true" }, /* between the two */
+    { 31, "train.float_baseline=true" }, /* behind it */
+};
+
+START_TEST(an_interrupted_run_goes_on)
+{
+    const interruption *c = &interruptions[_i];
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job straight = { .dir = in(folder, "straight"), .overrides = { c->extra } };
+    job first = { .dir = in(folder, "resumed"), .overrides = { c->extra }, .stop_at = c->after,
+                  .wanted = DT_ERR_INTERRUPTED, .words = "a checkpoint was saved" };
+    job second = { .dir = first.dir, .overrides = { c->extra, "run.threads=1" }, .resume = true };
+    run(&straight);
+    run(&first);
+    ck_assert_int_eq(first.updates, c->after);
+    ck_assert(!test_file_exists(in(first.dir, "summary.json")));
+    run(&second);
+    ck_assert_int_eq(first.updates + second.updates, straight.updates);
+    same_runs(straight.dir, first.dir);
+    for (int i = 0; i < DT_CONTENDERS; i++) {
+        ck_assert_double_eq(straight.summary.result[i].metrics.loss,
+                            second.summary.result[i].metrics.loss);
+    }
+}
+END_TEST
+
+/* A run that was killed has a checkpoint of some steps ago, and lines behind it. */
+START_TEST(a_damaged_checkpoint_falls_back)
+{
+    char folder[TEST_PATH];
+    size_t n;
+    test_folder(folder);
+    job straight = { .dir = in(folder, "straight") }, first = { .dir = in(folder, "resumed") };
+    first.stop_at = 15;
+    first.wanted = DT_ERR_INTERRUPTED;
+    run(&straight);
+    run(&first);
+    const char *newest = in(first.dir, "checkpoints/step-0000000015.safetensors");
+    char *bytes = test_read_file(newest, &n);
+    bytes[n - 9] ^= 1;
+    test_write_file(newest, bytes, n);
+    free(bytes);
+    job second = { .dir = first.dir, .resume = true };
+    run(&second);
+    ck_assert_int_eq(second.updates, 8); /* from 12 */
+    same_runs(straight.dir, first.dir);
+    job third = { .dir = first.dir, .resume = true }; /* of what is over: the same again */
+    run(&third);
+    ck_assert_int_eq(third.updates, 0);
+    same_runs(straight.dir, first.dir);
+}
+END_TEST
+
+START_TEST(without_a_checkpoint_it_begins_anew)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job straight = { .dir = in(folder, "straight") }, first = { .dir = in(folder, "resumed") };
+    first.stop_at = 2;
+    first.wanted = DT_ERR_INTERRUPTED;
+    run(&straight);
+    run(&first);
+    ck_assert_int_eq(test_shell(NULL, "rm -r %s/checkpoints", first.dir), 0);
+    job second = { .dir = first.dir, .resume = true };
+    run(&second);
+    ck_assert_int_eq(second.updates, 20);
+    same_runs(straight.dir, first.dir);
+}
+END_TEST
+
+START_TEST(more_epochs_may_follow)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job first = { .dir = in(folder, "run") };
+    job second = { .dir = first.dir, .overrides = { "train.epochs=5" }, .resume = true };
+    job third = { .dir = first.dir, .overrides = { "train.epochs=2" }, .resume = true,
+                  .wanted = DT_ERR_CONFIG, .words = "has done 25 already" };
+    run(&first);
+    run(&second);
+    ck_assert_int_eq(second.updates, 5);
+    char *recipe = test_read_file(in(first.dir, "recipe.yaml"), NULL);
+    ck_assert_ptr_nonnull(strstr(recipe, "  epochs: 5 "));
+    free(recipe);
+    run(&third);
+}
+END_TEST
+
+/* ---- mistakes ---------------------------------------------------------------------------------------- */
+
+typedef struct mistake {
+    const char *overrides[4];
+    dt_status status;
+    const char *words;
+} mistake;
+
+static const mistake mistakes[] = {
+    { { "model.sizes=[400, 10]" }, DT_ERR_CONFIG,
+      "begins with 400, but the images have 28 x 28 pixels; 784 would fit" },
+    { { "model.sizes=[784, 5]" }, DT_ERR_CONFIG,
+      "ends with 5, but the labels have 10 classes; at least 10" },
+    { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
+    { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no module is left to quantize" },
+    { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },
+    { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
+    { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
+    { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=/tmp/x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+};
+
+START_TEST(a_mistake_is_found_before_a_file_is_written)
+{
+    const mistake *m = &mistakes[_i];
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .wanted = m->status, .words = m->words };
+    memcpy(j.overrides, m->overrides, sizeof m->overrides);
+    run(&j);
+    ck_assert_int_eq(sample_entries(folder), 0);
+    ck_assert(!j.summary.begun);
+}
+END_TEST
+
+START_TEST(a_folder_is_not_taken_twice)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { "train.steps=9" } };
+    job again = { .dir = j.dir, .wanted = DT_ERR_CONFIG, .words = "exists; --resume" };
+    job other = { .dir = j.dir, .overrides = { "train.steps=9", "train.optimizer.lr=0.5" },
+                  .resume = true, .wanted = DT_ERR_CONFIG, .words = "'train.optimizer.lr' differs" };
+    job sizes = { .dir = j.dir, .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
+                  .resume = true, .wanted = DT_ERR_CONFIG, .words = "'model.sizes' differs" };
+    job none = { .dir = in(folder, "none"), .resume = true, .wanted = DT_ERR_CONFIG,
+                 .words = "holds no run to resume" };
+    run(&j);
+    char *before = test_read_file(in(j.dir, "recipe.yaml"), NULL);
+    run(&again);
+    run(&other);
+    run(&sizes);
+    run(&none);
+    char *after = test_read_file(in(j.dir, "recipe.yaml"), NULL);
+    ck_assert_str_eq(before, after);
+    free(before);
+    free(after);
+    ck_assert_int_eq(sample_entries(folder), 1);
+}
+END_TEST
+
+/* ---- values that are not finite ---------------------------------------------------------------------- */
+
+/* A float model of the small recipe with a NaN in it. */
+static const char *poisoned_weights(const char *folder)
+{
+    static const dt_mlp_options options = { .sizes = { 4, { 784, 24, 16, 10 } }, .bias = true,
+                                            .dropout = 0.1, .momentum = 0.1, .eps = 1e-5 };
+    dt_ctx *ctx = sample_context(1);
+    dt_module *m = NULL;
+    const char *path = in(folder, "poisoned.safetensors");
+    const dt_model_info info = { .family = dt_family_at(0), .options = &options };
+    TEST_OK(ctx, dt_mlp_create(ctx, &options, &m));
+    ((float *)dt_data_mut(dt_param(m, "layers.1.weight")))[7] = NAN;
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    return path;
+}
+
+START_TEST(a_run_stops_before_the_optimizer_writes)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16];
+    test_folder(folder);
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder));
+    job nan = { .dir = in(folder, "nan"), .overrides = { init }, .wanted = DT_ERR_NUMERIC,
+                .words = "step 1 (float)" };
+    run(&nan);
+    ck_assert_msg(strstr(nan.message, "linear") != NULL && strstr(nan.message, "layers.1") != NULL,
+                  "%s", nan.message);
+    job qat = { .dir = in(folder, "qat"), .overrides = { init, "qat.start_step=0" },
+                .wanted = DT_ERR_NUMERIC, .words = "step 1 (qat)" };
+    run(&qat);
+    ck_assert_msg(strstr(qat.message, "layers.1") != NULL, "%s", qat.message);
+    job wild = { .dir = in(folder, "wild"),
+                 .overrides = { "~qat", "train.optimizer={name: sgd, lr: 1e30}",
+                                "train.clip_grad_norm=0", "train.schedule={name: constant}",
+                                "train.checkpoint.every_steps=1" },
+                 .wanted = DT_ERR_NUMERIC, .words = "step " };
+    run(&wild);
+    ck_assert_int_gt(wild.updates, 0);
+    dt_ctx *ctx = sample_context(1);
+    char path[TEST_PATH];
+    dt_module *m = NULL;
+    TEST_OK(ctx, dt_checkpoint_newest(ctx, in(wild.dir, "checkpoints"), path, sizeof path, NULL));
+    TEST_OK(ctx, dt_model_load(ctx, path, &m, NULL));
+    const dt_tensor *w = dt_param(m, "layers.1.weight");
+    const float *x = dt_data(w);
+    for (int64_t i = 0; i < dt_count(w); i++) ck_assert(x[i] - x[i] == 0);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(updates_that_are_not_finite_are_skipped)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16];
+    test_folder(folder);
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder));
+    job j = { .dir = in(folder, "run"), .overrides = { init, "~qat", "train.nonfinite=skip" } };
+    run(&j);
+    ck_assert_int_eq(j.summary.skipped, 20);
+    char *metrics = timeless_metrics(j.dir);
+    ck_assert_ptr_nonnull(strstr(metrics, "\"skipped\": 20"));
+    ck_assert_ptr_null(strstr(metrics, "loss"));
+    free(metrics);
+}
+END_TEST
+
+/* ---- shipped recipes --------------------------------------------------------------------------------- */
+
+static const char *const shipped[] = { "digits-mlp", "mnist-mlp", "mnist-mlp-int8",
+                                       "mnist-mlp-finetune" };
+
+/* The four files of MNIST, drawn by detent. */
+static void write_images(const char *folder)
+{
+    dt_ctx *ctx = sample_context(2);
+    dt_dataset *train = sample_digits(ctx, 300, 1), *test = sample_digits(ctx, 100, 2);
+    TEST_OK(ctx, dt_idx_write(train, in(folder, "train-images-idx3-ubyte.gz"),
+                              in(folder, "train-labels-idx1-ubyte.gz")));
+    TEST_OK(ctx, dt_idx_write(test, in(folder, "t10k-images-idx3-ubyte.gz"),
+                              in(folder, "t10k-labels-idx1-ubyte.gz")));
+    dt_dataset_free(train);
+    dt_dataset_free(test);
+    dt_ctx_free(ctx);
+}
+
+static void run_shipped(const char *name, const char *const *overrides, int n)
+{
+    char path[TEST_PATH];
+    snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, name);
+    dt_ctx *ctx = sample_context(2);
+    const dt_recipe_source source = { .path = path, .overrides = overrides, .n_overrides = n };
+    dt_recipe *recipe = NULL;
+    dt_run_summary summary;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_OK(ctx, dt_run(ctx, recipe, NULL, &summary));
+    ck_assert(summary.same_bits_as_qat);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(every_shipped_recipe_runs)
+{
+    char folder[TEST_PATH], dir[TEST_PATH + 16], data[TEST_PATH + 16], init[TEST_PATH + 64];
+    test_folder(folder);
+    write_images(folder);
+    snprintf(data, sizeof data, "data.dir=%s", folder);
+    snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
+    for (int i = 0; i < 4; i++) {
+        const char *overrides[8] = { dir, "train.steps=6", "qat.start_step=3",
+                                     "train.schedule.warmup_steps=2" };
+        snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i]);
+        int n = 4;
+        if (i == 0) overrides[n++] = "data.train_count=200";
+        else overrides[n++] = data;
+        if (i == 3) overrides[n++] = init;
+        run_shipped(shipped[i], overrides, n);
+    }
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+typedef struct scarce {
+    char folder[TEST_PATH];
+    int runs;
+} scarce;
+
+static dt_status scarce_run(dt_ctx *ctx, void *user)
+{
+    scarce *s = user;
+    char dir[TEST_PATH + 32];
+    snprintf(dir, sizeof dir, "%s/%d", s->folder, s->runs++);
+    job j = { .dir = dir, .overrides = { "data.train_count=8", "data.test_count=3",
+                                         "model.sizes=[784, 8, 10]", "train.batch_size=4",
+                                         "train.epochs=1", "qat.start_step=1",
+                                         "train.float_baseline=true", "data.validation=0.2" } };
+    counted = ctx;
+    return try_run(ctx, &j);
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    scarce s = { .runs = 0 };
+    test_folder(s.folder);
+    printf("run: %lld allocations failed in turn\n",
+           (long long)test_every_allocation(scarce_run, &s));
+}
+END_TEST
+
+Suite *test_run_suite(void)
+{
+    Suite *suite = suite_create("run");
+    TCase *all = tcase_create("run");
+    tcase_set_timeout(all, 300);
+    tcase_add_test(all, a_run_writes_its_files);
+    tcase_add_test(all, bytes_are_those_of_the_files);
+    tcase_add_test(all, a_baseline_stands_in_the_table);
+    tcase_add_test(all, without_float_steps_there_is_no_float_row);
+    tcase_add_test(all, disabled_qat_trains_as_float_does);
+    tcase_add_test(all, validation_is_told_every_epoch);
+    tcase_add_test(all, a_dry_run_writes_nothing);
+    tcase_add_test(all, threads_change_no_bit);
+    tcase_add_test(all, the_seed_changes_them);
+    tcase_add_test(all, accumulation_is_the_whole_batch);
+    tcase_add_test(all, updates_allocate_nothing);
+    tcase_add_loop_test(all, an_interrupted_run_goes_on, 0, DT__COUNT_OF(interruptions));
+    tcase_add_test(all, a_damaged_checkpoint_falls_back);
+    tcase_add_test(all, without_a_checkpoint_it_begins_anew);
+    tcase_add_test(all, more_epochs_may_follow);
+    tcase_add_loop_test(all, a_mistake_is_found_before_a_file_is_written, 0,
+                        DT__COUNT_OF(mistakes));
+    tcase_add_test(all, a_folder_is_not_taken_twice);
+    tcase_add_test(all, a_run_stops_before_the_optimizer_writes);
+    tcase_add_test(all, updates_that_are_not_finite_are_skipped);
+    tcase_add_test(all, every_shipped_recipe_runs);
+    tcase_add_test(all, every_allocation_may_fail);
+    suite_add_tcase(suite, all);
+    return suite;
+}
