@@ -1,2 +1,91 @@
+/* docs/ops.md from the table of ops. */
 #include "ops_run.h"
-char *ops_markdown(const dt_op *const *ops, int n) { (void)ops; (void)n; return NULL; }
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct text {
+    char *at;
+    size_t used, room;
+} text;
+
+static void say(text *t, const char *format, ...) DT_PRINTF(2, 3);
+static void say(text *t, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    t->used += (size_t)vsnprintf(t->at + t->used, t->room - t->used, format, arguments);
+    va_end(arguments);
+    ck_assert_msg(t->used < t->room, "the page is longer than %zu bytes", t->room);
+}
+
+/* A cell may not hold a bar. */
+static void say_cell(text *t, const char *words)
+{
+    for (; *words != '\0'; words++) say(t, *words == '|' ? "\\|" : "%c", *words);
+}
+
+static const char *role_of(const dt_op *op, int i)
+{
+    static const char *const names[] = { [DT_READ] = "read", [DT_CODES] = "codes",
+                                         [DT_WRITE] = "**write**", [DT_RAW] = "raw" };
+    return names[op->role[i]];
+}
+
+static void say_op(text *t, const dt_op *op)
+{
+    say(t, "| `%s` | ", op->name);
+    const bool many = op->in_name[5] != NULL; /* concat: x0 ... x15 */
+    for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
+        say(t, "%s%s %s", i == 0 ? "" : ", ", op->in_name[i], role_of(op, i));
+        if (op->undifferentiable[i] && op->backward != NULL) say(t, " (no gradient)");
+    }
+    say(t, "%s | %s | ", many ? ", x1, ..." : "", op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0]);
+    for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
+        say(t, "%s`%s`", k == op->keys ? "" : ", ", k->name);
+    }
+    say(t, " | ");
+    say_cell(t, op->text);
+    say(t, " |\n");
+}
+
+static const char *type_of(const dt_key *k)
+{
+    static const char *const names[] = { [DT_KEY_BOOL] = "true or false", [DT_KEY_INT] = "integer",
+                                         [DT_KEY_REAL] = "number", [DT_KEY_INTS] = "integers" };
+    return k->type <= DT_KEY_INTS && names[k->type] != NULL ? names[k->type] : "text";
+}
+
+static void say_options(text *t, const dt_op *op)
+{
+    for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
+        if (k == op->keys) say(t, "| `%s` | `%s` | ", op->name, k->name);
+        else say(t, "| | `%s` | ", k->name);
+        for (int i = 0; k->type == DT_KEY_CHOICE && k->choices[i] != NULL; i++) {
+            say(t, "%s%s", i == 0 ? "" : ", ", k->choices[i]);
+        }
+        if (k->type != DT_KEY_CHOICE) say(t, "%s", type_of(k));
+        const bool wanted = k->fallback != NULL && strcmp(k->fallback, "!") == 0;
+        say(t, " | %s | ", wanted ? "must be given" : k->fallback != NULL ? k->fallback : "none");
+        say_cell(t, k->text);
+        say(t, " |\n");
+    }
+}
+
+char *ops_markdown(const dt_op *const *ops, int n)
+{
+    text t = { .room = 1 << 16 };
+    t.at = malloc(t.room);
+    ck_assert_ptr_nonnull(t.at);
+    say(&t, "# Operators\n\n"
+            "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the test "
+            "compares the two.\nPrototypes, shapes and errors stand in `include/detent/ops.h`.\n\n"
+            "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized image, "
+            "`codes` its integer\ncodes if the product can use them, `raw` and **write** the master "
+            "inside.\n\n"
+            "| operator | operands | result | options | what it does |\n|---|---|---|---|---|\n");
+    for (int i = 0; i < n; i++) say_op(&t, ops[i]);
+    say(&t, "\n## Options\n\n| operator | option | takes | default | meaning |\n|---|---|---|---|---|\n");
+    for (int i = 0; i < n; i++) say_options(&t, ops[i]);
+    return t.at;
+}

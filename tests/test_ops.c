@@ -440,11 +440,265 @@ START_TEST(every_op_every_case_every_check)
 }
 END_TEST
 
+/* ---- refusals that dispatch words for all ops ----------------------------------------------------- */
+
+typedef struct stage {
+    dt_ctx *ctx;
+    dt_tape *t;
+    const dt_op *op;
+    const dt__case *k;
+    dt_tensor *in[DT__CASE_IN];
+    int n;
+} stage;
+
+static const dt__case *first_good(const dt__op_cases *cases)
+{
+    const dt__case *k = cases->cases;
+    while (k->fails != DT_OK || ops_is_empty(k)) k++;
+    return k;
+}
+
+static void open_stage(stage *s, const dt__op_cases *cases)
+{
+    *s = (stage){ .op = cases->op, .k = first_good(cases) };
+    TEST_OK(NULL, dt_ctx_create(&s->ctx, NULL));
+    TEST_OK(s->ctx, dt_tape_create(s->ctx, &s->t));
+    s->n = ops_count(s->k);
+    for (int i = 0; i < s->n; i++) s->in[i] = ops_operand(s->ctx, s->k, i, DT_F32);
+}
+
+static void close_stage(stage *s)
+{
+    for (int i = 0; i < s->n; i++) dt_tensor_free(s->in[i]);
+    dt_tape_free(s->t);
+    dt_ctx_free(s->ctx);
+}
+
+/* With `x` as operand i the op fails so, and says its own name and `text`. */
+static void must_refuse(stage *s, int i, dt_tensor *x, dt_status status, const char *text)
+{
+    dt_tensor *in[DT__CASE_IN];
+    memcpy(in, s->in, sizeof in);
+    in[i] = x;
+    const dt_tensor *y = dt_apply(s->t, s->op, in, s->n, s->k->options);
+    const char *says = dt_error(s->ctx);
+    ck_assert_msg(y == NULL && dt_tape_status(s->t) == status && strstr(says, text) != NULL &&
+                      strncmp(says, s->op->name, strlen(s->op->name)) == 0,
+                  "%s, operand %d: %s: %s", s->op->name, i, dt_status_name(dt_tape_status(s->t)),
+                  says);
+    dt_tape_reset(s->t);
+}
+
+START_TEST(null_operands_are_refused)
+{
+    for (int o = 0; o < DT__COUNT_OF(all); o++) {
+        stage s;
+        open_stage(&s, all[o]);
+        for (int i = 0; i < s.n; i++) must_refuse(&s, i, NULL, DT_ERR_ARG, "is NULL");
+        close_stage(&s);
+    }
+}
+END_TEST
+
+START_TEST(mixed_floats_are_refused)
+{
+    for (int o = 0; o < DT__COUNT_OF(all); o++) {
+        stage s;
+        open_stage(&s, all[o]);
+        for (int i = 0; i < s.n; i++) {
+            if (s.k->in[i].dtype != DT_F32 || s.n < 2 || s.k->in[1 - (i > 0)].dtype != DT_F32) continue;
+            dt_tensor *wide = ops_operand(s.ctx, s.k, i, DT_F64);
+            must_refuse(&s, i, wide, DT_ERR_DTYPE, "mix f32 and f64");
+            dt_tensor_free(wide);
+        }
+        close_stage(&s);
+    }
+}
+END_TEST
+
+START_TEST(opaque_and_dropped_operands_are_refused)
+{
+    const int64_t two = 2;
+    for (int o = 0; o < DT__COUNT_OF(all); o++) {
+        stage s;
+        open_stage(&s, all[o]);
+        for (int i = 0; i < s.n; i++) {
+            dt_tensor *opaque;
+            TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_I4, 1, &two, &opaque));
+            must_refuse(&s, i, opaque, DT_ERR_DTYPE, "opaque i4");
+            dt_tensor_free(opaque);
+            dt_tensor *x = ops_operand(s.ctx, s.k, i, DT_F32);
+            dt_tensor *gone = dt_reshape(s.t, x, 1, (const int64_t[]){ -1 });
+            dt_drop(s.t, gone);
+            must_refuse(&s, i, gone, DT_ERR_STATE, "was dropped");
+            dt_tensor_free(x);
+        }
+        close_stage(&s);
+    }
+}
+END_TEST
+
+/* An in-place op on what a tape still needs, or on a frozen tensor. */
+START_TEST(writes_that_would_harm_are_refused)
+{
+    for (int o = 0; o < DT__COUNT_OF(all); o++) {
+        stage s;
+        open_stage(&s, all[o]);
+        for (int i = 0; i < s.n; i++) {
+            if (s.op->role[i] != DT_WRITE) continue;
+            TEST_OK(s.ctx, dt_set_requires_grad(s.in[i], true));
+            ck_assert_ptr_nonnull(dt_square(s.t, s.in[i]));
+            must_refuse(&s, i, s.in[i], DT_ERR_STATE, "still needed by a recorded square");
+            s.in[i]->storage->frozen = true;
+            must_refuse(&s, i, s.in[i], DT_ERR_STATE, "frozen");
+            s.in[i]->storage->frozen = false;
+            TEST_OK(s.ctx, dt_set_requires_grad(s.in[i], false));
+        }
+        close_stage(&s);
+    }
+}
+END_TEST
+
+START_TEST(evaluation_of_a_frozen_batch_norm_writes_nothing)
+{
+    stage s;
+    open_stage(&s, &dt__cases_of_batch_norm1d);
+    for (int i = 3; i < 5; i++) s.in[i]->storage->frozen = true;
+    dt_batch_norm_options options = dt_batch_norm_defaults();
+    options.training = false;
+    const uint64_t version = dt_tensor_version(s.in[3]);
+    ck_assert_ptr_nonnull(dt_batch_norm1d(s.t, s.in[0], s.in[1], s.in[2], s.in[3], s.in[4], &options));
+    ck_assert_uint_eq(dt_tensor_version(s.in[3]), version);
+    close_stage(&s);
+}
+END_TEST
+
+/* ---- dropout -------------------------------------------------------------------------------------- */
+
+START_TEST(dropout_keeps_its_rate_and_scale)
+{
+    const int64_t n = 200000;
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *x;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &n, &x));
+    TEST_OK(ctx, dt_fill(x, 1));
+    for (int tenth = 1; tenth < 10; tenth += 4) {
+        const double p = tenth / 10.0;
+        const float *y = dt_data(dt_dropout(t, x, p));
+        int64_t kept = 0;
+        for (int64_t i = 0; i < n; i++) {
+            ck_assert(y[i] == 0 || y[i] == (float)(1 / (1 - p)));
+            kept += y[i] != 0;
+        }
+        TEST_NEAR((double)kept / (double)n, 1 - p, 5 * sqrt(p * (1 - p) / (double)n), 0);
+    }
+    dt_tensor_free(x);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static void draw(uint64_t seed, int threads, int calls, double *y, double *grad)
+{
+    const int64_t n = 40003;
+    dt_ctx_options options = dt_ctx_defaults();
+    options.seed = seed;
+    options.threads = threads;
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *x, *up;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F64, 1, &n, &x));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F64, 1, &n, &up));
+    TEST_OK(ctx, dt_fill(x, 1));
+    TEST_OK(ctx, dt_fill(up, 1));
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    dt_tensor *out = NULL;
+    for (int c = 0; c < calls; c++) out = dt_dropout(t, x, 0.3);
+    memcpy(y, dt_data(out), (size_t)n * sizeof(double));
+    TEST_OK(ctx, dt_backward(t, out, up));
+    memcpy(grad, dt_data(dt_grad(x)), (size_t)n * sizeof(double));
+    dt_tensor_free(x);
+    dt_tensor_free(up);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+/* Backward drops what forward dropped; the seed and the number of the call decide, threads do not. */
+START_TEST(dropout_replays)
+{
+    enum { N = 40003 };
+    double *v = malloc(8 * N * sizeof(double));
+    ck_assert_ptr_nonnull(v);
+    const size_t bytes = N * sizeof(double);
+    draw(3, 1, 1, v, v + N);
+    ck_assert_mem_eq(v, v + N, bytes);
+    draw(3, 4, 1, v + 2 * N, v + 3 * N);
+    ck_assert_mem_eq(v, v + 2 * N, bytes);
+    draw(4, 1, 1, v + 4 * N, v + 5 * N);
+    ck_assert_mem_ne(v, v + 4 * N, bytes);
+    draw(3, 1, 2, v + 6 * N, v + 7 * N);
+    ck_assert_mem_ne(v, v + 6 * N, bytes);
+    free(v);
+}
+END_TEST
+
+/* ---- what is kept --------------------------------------------------------------------------------- */
+
+START_TEST(relu_keeps_one_bit_an_element)
+{
+    const int64_t n = 1 << 20;
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *x;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &n, &x));
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    const size_t before = dt_memory_of(ctx).used;
+    dt_drop(t, dt_relu(t, x));
+    const size_t kept = dt_memory_of(ctx).used - before;
+    ck_assert_msg(kept >= (size_t)n / 8 && kept < (size_t)n / 4, "%zu bytes kept", kept);
+    dt_tensor_free(x);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- the page of the documentation ------------------------------------------------------------------ */
+
+START_TEST(the_page_is_up_to_date)
+{
+    const dt_op *ops[DT__COUNT_OF(all)];
+    for (int i = 0; i < DT__COUNT_OF(all); i++) ops[i] = all[i]->op;
+    char *want = ops_markdown(ops, DT__COUNT_OF(all)), path[TEST_PATH];
+    test_join(path, DETENT_SOURCE_DIR, "docs/ops.md");
+    if (getenv("DETENT_UPDATE") != NULL) test_write_text(path, want);
+    char *page = test_read_file(path, NULL);
+    ck_assert_msg(strcmp(page, want) == 0, "docs/ops.md is old; DETENT_UPDATE=1 detent-test ops");
+    free(page);
+    free(want);
+}
+END_TEST
+
 Suite *test_ops_suite(void)
 {
     Suite *s = suite_create("ops");
     TCase *c = tcase_create("table");
     tcase_add_test(c, every_op_every_case_every_check);
+    tcase_add_test(c, null_operands_are_refused);
+    tcase_add_test(c, mixed_floats_are_refused);
+    tcase_add_test(c, opaque_and_dropped_operands_are_refused);
+    tcase_add_test(c, writes_that_would_harm_are_refused);
+    tcase_add_test(c, evaluation_of_a_frozen_batch_norm_writes_nothing);
+    tcase_add_test(c, dropout_keeps_its_rate_and_scale);
+    tcase_add_test(c, dropout_replays);
+    tcase_add_test(c, relu_keeps_one_bit_an_element);
+    tcase_add_test(c, the_page_is_up_to_date);
     suite_add_tcase(s, c);
     return s;
 }

@@ -33,6 +33,7 @@ static const dt__case cases[] = {
     { "later", .in = { { { 3, 5 } }, { { 3, 5 } }, MOMENTS({ 3, 5 }) },
       .options = WITH(.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1,
                       .step = 7) },
+    { "long", .in = { { { 200, 201 } }, { { 200, 201 } }, MOMENTS({ 200, 201 }) } },
     { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, MOMENTS({ 0, 3 }) } },
     { "shape", .in = { { { 3 } }, { { 4 } }, MOMENTS({ 3 }) }, .fails = DT_ERR_SHAPE,
       .says = "g must be [3]" },

@@ -32,6 +32,7 @@ static const dt__case cases[] = {
     { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
     { "a row", .in = { { { 7, 5 } }, { { 5 } } } },
+    { "long", .in = { { { 51000 } }, { { 51000 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 3 } } } },
     { "misfit", .in = { { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_SHAPE, .says = "broadcast" },
     { "integers", .in = { { { 2 } }, { { 2 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },

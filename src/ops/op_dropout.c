@@ -69,6 +69,7 @@ static const dt__case cases[] = {
     { "none", .in = { { { 3 }, .given = true, .values = { 1, -2, 3 } } }, .options = RATE(0),
       .n_y = 3, .y = { 1, -2, 3 } },
     { "all", .in = { { { 3 } } }, .options = RATE(1), .n_y = 3, .y = { 0, 0, 0 } },
+    { "long", .in = { { { 40003 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } } } },
     { "rate", .in = { { { 3 } } }, .options = RATE(1.5), .fails = DT_ERR_ARG, .says = "p is 1.5" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },

@@ -35,6 +35,7 @@ static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } },
       .n_y = 5, .y = { 0, 0, 0, 0.5, 3 }, .rough = true },
     { "past a byte", .in = { { { 3, 11 } } } },
+    { "long", .in = { { { 40003 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

@@ -78,6 +78,7 @@ static const dt__case cases[] = {
       .n_y = 2, .y = { 0.125, -0.75 } },
     { "random", .in = { { { 3, 7 } }, { { 3, 7 } }, { { 3, 7 } } },
       .options = WITH(.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .step = 5) },
+    { "long", .in = { { { 200, 201 } }, { { 200, 201 } }, { { 200, 201 } } } },
     { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } } },
     { "shape", .in = { { { 3 } }, { { 4 } } }, .fails = DT_ERR_SHAPE, .says = "g must be [3]" },
     { "no buffer", .in = { P, G }, .options = WITH(.momentum = 0.5, .step = 1), .fails = DT_ERR_ARG,
