@@ -168,8 +168,8 @@ typedef struct dt_progress {
     int64_t step, steps; /* updates done and wanted in this training */
     double loss;         /* of this update */
     double lr;           /* of this update */
-    double samples_per_s;
-    double seconds_left; /* until the last update of the run */
+    double samples_per_s; /* mean of this call */
+    double seconds_left;  /* until the last update of the run */
     size_t memory;       /* bytes that the context holds */
 } dt_progress;
 
@@ -199,7 +199,7 @@ typedef struct dt_run_result {
 
 typedef struct dt_run_summary {
     dt_run_result result[DT_CONTENDERS];
-    bool begun;               /* run.dir was made or found: from here on files were written */
+    bool begun;               /* whether it came so far as to write: then IO is of its own files */
     bool same_bits_as_qat;    /* the converted model in memory and from its file, every output */
     const char *evaluated_on; /* "test", "validation" or "train"; lent for ever */
     int64_t steps;            /* updates */

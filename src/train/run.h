@@ -71,6 +71,7 @@ typedef struct dt__run {
     /* progress */
     double began;         /* the clock when this process began to train */
     int64_t trained;      /* updates of this process */
+    int64_t samples;      /* images in them */
     double line_clock;    /* the clock at the latest line */
     int64_t line_samples; /* images since then */
 } dt__run;

@@ -61,6 +61,7 @@ static dt_status make_folder(dt__run *r)
 {
     const char *dir = r->o->run.dir;
     struct stat found;
+    r->summary->begun = true;
     if (stat(dir, &found) == 0) errno = EEXIST;
     else {
         DT__TRY(dt__run_make_parents(r, dir));
@@ -72,7 +73,6 @@ static dt_status make_folder(dt__run *r)
                                 dir);
     }
     if (errno != 0) return dt__file_fail(r->ctx, "make the folder", dir, errno);
-    r->summary->begun = true;
     DT__TRY(resolve(r, &r->resolved));
     return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }

@@ -81,15 +81,15 @@ static void report(dt__run *r, const dt__update *u)
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
     const bool before_main = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
     const int64_t left = r->steps - step + (before_main ? r->steps : 0);
-    const double each = (dt__seconds() - r->began) / (double)r->trained;
+    const double seconds = dt__seconds() - r->began;
     const dt_progress p = {
         .phase = dt__run_phase(r),
         .step = step,
         .steps = r->steps,
         .loss = u->loss,
         .lr = u->lr,
-        .samples_per_s = (double)u->samples / (each > 1e-9 ? each : 1e-9),
-        .seconds_left = (double)left * each,
+        .samples_per_s = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9),
+        .seconds_left = (double)left * seconds / (double)r->trained,
         .memory = dt_memory_of(r->ctx).held,
     };
     r->control.progress(r->control.user, &p);
@@ -99,6 +99,7 @@ static void count(dt__run *r, const dt__update *u)
 {
     const double limit = r->o->train.clip_grad_norm;
     r->trained++;
+    r->samples += u->samples;
     r->line_samples += u->samples;
     ++*dt__run_count(r, DT__COUNT_STEP);
     if (u->skipped) {
