@@ -29,6 +29,8 @@ typedef struct dt__block {
 typedef struct dt__pool {
     dt__block *free_list[DT__CLASSES];
     dt_memory count;
+    size_t limit; /* new blocks that would bring count.used above it are refused; 0: none */
+    bool limited; /* one was */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give

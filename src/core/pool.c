@@ -61,7 +61,10 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
         pool->free_list[klass] = b->next;
         UNPOISON(payload(b), b->bytes - HEADER);
     } else {
-        b = ctx->allocator.allocate(ctx->allocator.user, rounded, DT__ALIGNMENT);
+        const bool refused = pool->limit != 0 && (pool->count.used > pool->limit ||
+                                                  rounded > pool->limit - pool->count.used);
+        pool->limited = pool->limited || refused;
+        if (!refused) b = ctx->allocator.allocate(ctx->allocator.user, rounded, DT__ALIGNMENT);
         if (b == NULL) {
             dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes wanted, %zu in use", bytes,
                     pool->count.used);

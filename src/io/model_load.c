@@ -2,6 +2,7 @@
 #include "io/model.h"
 #include "nn/module.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- detent.model = { family: options } ------------------------------------------------------- */
@@ -70,18 +71,33 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 
 /* ---- building ---------------------------------------------------------------------------------- */
 
+/* Codes of 2 bits become 16 times as large, and a layer keeps a little besides its weights: a model
+ * that wants far more than that of its file does not belong to it, and could be of any size. */
+#define GROWTH 40
+#define SLACK ((size_t)64 << 20)
+
+static size_t most_memory(const dt_file *file)
+{
+    const size_t used = file->ctx->pool.count.used;
+    size_t most;
+    if (!dt__mul_size(file->size, GROWTH, &most) || most > SIZE_MAX / 2) return SIZE_MAX;
+    return used + most + SLACK;
+}
+
 /* The weights are drawn only to be overwritten: streams stay as they were. */
 static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
     dt__stream before[DT__PURPOSES];
     memcpy(before, ctx->stream, sizeof before);
+    ctx->pool.limit = most_memory(file);
+    ctx->pool.limited = false;
     const dt_status s = info->family->create(ctx, info->options, out);
+    ctx->pool.limit = 0;
     memcpy(ctx->stream, before, sizeof before);
-    if (s == DT_OK || s == DT_ERR_NOMEM) return s;
-    char text[DT__MESSAGE_SIZE / 2];
-    strncpy(text, dt_error(ctx), sizeof text - 1);
-    text[sizeof text - 1] = 0;
+    if (s == DT_OK || (s == DT_ERR_NOMEM && !ctx->pool.limited)) return s;
+    char text[DT__MESSAGE_SIZE / 2] = "it describes a model many times as large as the file";
+    if (!ctx->pool.limited) snprintf(text, sizeof text, "%s", dt_error(ctx));
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: " DT__KEY_MODEL ": %s", file->path, text);
 }
 
