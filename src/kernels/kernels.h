@@ -78,7 +78,8 @@ typedef struct dt__layer_norm {
 } dt__layer_norm;
 
 /* The same over [outer][n] of every channel: x is lines.outer x lines.n channels x lines.inner, and
- * stats [channels][2] holds mean and biased variance. */
+ * stats [3][channels] holds mean, biased variance and 1 / sqrt(variance + eps). weight and bias are
+ * given. */
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;

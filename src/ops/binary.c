@@ -42,6 +42,10 @@ void dt__zip_run(void (*kernel)(const dt__zip *), const dt_tensor *a, const dt_t
 void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double divisor,
                 dt_tensor *to)
 {
+    if (dt__same_dims(like, to)) {
+        c->kernels->scale(to->count, 1 / divisor, x, dt__data_mut(to));
+        return;
+    }
     dt__reduce r = { .rank = like->rank, .divisor = divisor, .x = x, .y = dt__data_mut(to) };
     const int shift = like->rank - to->rank;
     for (int d = 0; d < like->rank; d++) {

@@ -48,7 +48,7 @@ static dt_status shape(dt_call *c)
                          (long long)values);
     }
     DT__TRY(dt_result(c, 0, x->dtype, x->rank, x->dims));
-    return dt_result(c, 1, DT_F64, 2, (const int64_t[]){ x->dims[1], 2 });
+    return dt_result(c, 1, DT_F64, 2, (const int64_t[]){ 3, x->dims[1] });
 }
 
 static dt__batch_norm problem(const dt_call *c)

@@ -3,8 +3,6 @@
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
 
 /* The batch dimensions of y, and how far each operand moves along them, in matrices. */
@@ -54,29 +52,47 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, a->dtype, rank, dims);
 }
 
-/* c = op(a) op(b) for all matrices; where the target is stretched, matrices add up in order. */
-static void products(const dt_call *c, const batch *all, dt__gemm g, const int which[3])
+typedef struct job {
+    const batch *all;
+    dt__gemm g;    /* of the first matrices */
+    int which[3];  /* the batch's step of g's a, b, c */
+    size_t size;   /* of an element */
+} job;
+
+/* The i-th product. Where the target is stretched, matrices add up in order. */
+static void product(const dt_call *c, const job *j, int64_t i)
 {
-    const int64_t size = (int64_t)dt_dtype_size(c->out[0]->dtype);
-    const int64_t bytes[3] = { g.m * g.k * size, g.k * g.n * size, g.m * g.n * size };
-    const char *a = g.a, *b = g.b;
-    char *target = g.c;
-    for (int64_t i = 0; i < all->count; i++) {
-        int64_t at[3], rest = i;
-        bool first = true;
-        memset(at, 0, sizeof at);
-        for (int d = all->rank - 1; d >= 0; d--) {
-            const int64_t index = rest % all->dims[d];
-            rest /= all->dims[d];
-            for (int j = 0; j < 3; j++) at[j] += index * all->step[which[j]][d];
-            if (all->step[which[2]][d] == 0 && index > 0) first = false;
-        }
-        g.a = a + at[0] * bytes[0];
-        g.b = b + at[1] * bytes[1];
-        g.c = target + at[2] * bytes[2];
-        g.accumulate = !first;
-        c->kernels->gemm(&g);
+    const batch *all = j->all;
+    dt__gemm g = j->g;
+    int64_t at[3] = { 0 }, rest = i;
+    bool first = true;
+    for (int d = all->rank - 1; d >= 0; d--) {
+        const int64_t index = rest % all->dims[d];
+        rest /= all->dims[d];
+        for (int k = 0; k < 3; k++) at[k] += index * all->step[j->which[k]][d];
+        if (all->step[j->which[2]][d] == 0 && index > 0) first = false;
     }
+    g.a = (const char *)g.a + (size_t)(at[0] * g.m * g.k) * j->size;
+    g.b = (const char *)g.b + (size_t)(at[1] * g.k * g.n) * j->size;
+    g.c = (char *)g.c + (size_t)(at[2] * g.m * g.n) * j->size;
+    g.accumulate = !first;
+    c->kernels->gemm(&g);
+}
+
+/* Threads share the matrices of a batch where each is one tile and none adds to another; large
+ * products share their own tiles. */
+static void products(const dt_call *c, const job *j)
+{
+    const batch *all = j->all;
+    const dt__gemm *g = &j->g;
+    bool alone = dt__gemm_grid_of(g->m, g->n, g->k).tiles == 1;
+    for (int d = 0; d < all->rank; d++) {
+        alone = alone && (all->step[j->which[2]][d] > 0 || all->dims[d] == 1);
+    }
+    const bool shared = alone && all->count > 1 && all->count * g->m * g->n * g->k > DT__CHUNK;
+#pragma omp parallel for schedule(static) if (shared)
+    for (int64_t i = 0; i < (alone ? all->count : 0); i++) product(c, j, i);
+    for (int64_t i = 0; i < (alone ? 0 : all->count); i++) product(c, j, i);
 }
 
 static void forward(const dt_call *c)
@@ -84,10 +100,9 @@ static void forward(const dt_call *c)
     const dt_tensor *a = c->arg[0], *b = c->arg[1];
     const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
     const batch all = batch_of(a, b, c->y);
-    products(c, &all,
-             (dt__gemm){ .m = m, .n = n, .k = k, .a = dt__data(a), .lda = k, .b = dt__data(b),
-                         .ldb = n, .c = dt__data_mut(c->y), .ldc = n },
-             (const int[]){ 0, 1, 2 });
+    const dt__gemm g = { .m = m, .n = n, .k = k, .a = dt__data(a), .lda = k, .b = dt__data(b),
+                         .ldb = n, .c = dt__data_mut(c->y), .ldc = n };
+    products(c, &(job){ &all, g, { 0, 1, 2 }, dt_dtype_size(a->dtype) });
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
@@ -95,20 +110,19 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     const dt_tensor *a = c->arg[0], *b = c->arg[1];
     const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
     const batch all = batch_of(a, b, dy);
+    const size_t size = dt_dtype_size(dy->dtype);
     for (int i = 0; i < 2 && all.count == 0; i++) {
         if (dx[i] != NULL) c->kernels->fill(dx[i]->count, 0, dt__data_mut(dx[i]));
     }
     if (dx[0] != NULL) {
-        products(c, &all,
-                 (dt__gemm){ .trans_b = true, .m = m, .n = k, .k = n, .a = dt__data(dy), .lda = n,
-                             .b = dt__data(b), .ldb = n, .c = dt__data_mut(dx[0]), .ldc = k },
-                 (const int[]){ 2, 1, 0 });
+        const dt__gemm g = { .trans_b = true, .m = m, .n = k, .k = n, .a = dt__data(dy), .lda = n,
+                             .b = dt__data(b), .ldb = n, .c = dt__data_mut(dx[0]), .ldc = k };
+        products(c, &(job){ &all, g, { 2, 1, 0 }, size });
     }
     if (dx[1] != NULL) {
-        products(c, &all,
-                 (dt__gemm){ .trans_a = true, .m = k, .n = n, .k = m, .a = dt__data(a), .lda = k,
-                             .b = dt__data(dy), .ldb = n, .c = dt__data_mut(dx[1]), .ldc = n },
-                 (const int[]){ 0, 2, 1 });
+        const dt__gemm g = { .trans_a = true, .m = k, .n = n, .k = m, .a = dt__data(a), .lda = k,
+                             .b = dt__data(dy), .ldb = n, .c = dt__data_mut(dx[1]), .ldc = n };
+        products(c, &(job){ &all, g, { 0, 2, 1 }, size });
     }
 }
 
@@ -132,6 +146,7 @@ static const dt__case cases[] = {
     { "batches", .in = { { { 2, 3, 4 } }, { { 2, 4, 5 } } } },
     { "stretched", .in = { { { 2, 1, 3, 4 } }, { { 5, 4, 2 } } } },
     { "one for all", .in = { { { 3, 4 } }, { { 2, 3, 4, 2 } } } },
+    { "many", .in = { { { 12, 24, 20 } }, { { 12, 20, 28 } } }, .rough = true },
     { "large", .in = { { { 150, 130 } }, { { 130, 170 } } }, .rough = true },
     { "inner 0", .in = { { { 2, 0 }, 2 }, { { 0, 3 } } } },
     { "no batches", .in = { { { 0, 2, 3 } }, { { 3, 4 } } } },
