@@ -98,7 +98,8 @@ static dt_status compare_tensor(void *user, const char *path, dt_tensor *x, dt_m
 
 static dt_status compare_hooks(void *user, const char *path, dt_module *m)
 {
-    const dt__input_hook *a = dt__input_hook_of(m), *b = dt__input_hook_of(dt_module_at(user, path));
+    const dt__input_hook *a = dt__input_hook_of(m);
+    const dt__input_hook *b = dt__input_hook_of(dt_module_at(user, path));
     ck_assert_int_eq(a == NULL, b == NULL);
     if (a == NULL) return DT_OK;
     ck_assert(dt__same_quant(&a->quant, &b->quant));

@@ -16,8 +16,8 @@ dt_qat_options small_qat(int preset, const dt_quant *weight);
 /* Outputs in evaluation mode on `rows` random rows, the same at each call: malloc'ed. */
 float *outputs_of(dt_module *m, int64_t rows, int64_t columns);
 
-/* Fails the test unless both have the same tensors, bit for bit, of the same kinds and settings, and
- * the same hooks' settings. */
+/* Fails the test unless both have the same tensors, bit for bit, of the same kinds and settings,
+ * and the same hooks' settings. */
 void same_models(dt_module *a, dt_module *b);
 
 #endif

@@ -1,5 +1,6 @@
 /* Training checkpoints: 7 steps, save, load, 7 more are 14 steps at a stretch, bit for bit, on any
- * number of threads; what does not fit is refused and changes nothing; the newest good one is found. */
+ * number of threads; what does not fit is refused and changes nothing; the newest good one is
+ * found. */
 #include "models.h"
 #include "testing.h"
 
@@ -464,7 +465,8 @@ START_TEST(the_newest_good_one_is_found)
     ck_assert_str_eq(output, "4\n");
     free(output);
     TEST_FAILS(r.ctx, DT_ERR_ARG, "negative", dt_checkpoint_save_step(&r.state, folder, -1, 1));
-    TEST_FAILS(r.ctx, DT_ERR_IO, "nowhere", dt_checkpoint_newest(r.ctx, "/nowhere/x", text, 9, NULL));
+    TEST_FAILS(r.ctx, DT_ERR_IO, "nowhere",
+               dt_checkpoint_newest(r.ctx, "/nowhere/x", text, 9, NULL));
     TEST_FAILS(r.ctx, DT_ERR_IO, "nowhere", dt_checkpoint_save_step(&r.state, "/nowhere/x", 1, 1));
     close_run(&r);
 }

@@ -19,7 +19,7 @@ static const char recipe_text[] =
     "data: {format: digits, train_count: 100, test_count: 50}\n"
     "train: {epochs: 1}\n";
 
-/* A folder with a run (recipe, two checkpoints of a prepared model), and a float model beside it. */
+/* A folder with a run (recipe, two checkpoints of a prepared model) and a float model beside it. */
 static void setup(void)
 {
     static const int64_t sizes[] = { 784, 12, 10, 0 };

@@ -1,6 +1,6 @@
-/* Model files: what is saved comes back with the same bits, float, prepared or converted, under every
- * scheme; the bytes of a small converted model are those of docs/format.md; a save that fails leaves
- * the old file. Files that are wrong: test_model_file_bad.c. */
+/* Model files: what is saved comes back with the same bits, float, prepared or converted, under
+ * every scheme; the bytes of a small converted model are those of docs/format.md; a save that fails
+ * leaves the old file. Files that are wrong: test_model_file_bad.c. */
 #include "models.h"
 #include "testing.h"
 
@@ -95,7 +95,7 @@ START_TEST(every_scheme_comes_back)
                                          "layers.4", "layers.5", "head" };
     const dt_mlp_options o = small_options(sizes, 0, 0);
     const int cut = _i % 6, rule = _i / 6 % 3, dtype = _i / 18;
-    for (int preset = DT_INT8_DYNAMIC_INT4_WEIGHT; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
+    for (int preset = 0; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
         dt_quant q = cuts[cut];
         q.rule = rule;
         q.scale_dtype = dtype;
@@ -175,8 +175,8 @@ static dt_file *save_tiny(const dt_quant *q, const float *weight)
     return f;
 }
 
-/* By hand: 4 bits, groups of 8 and 3, scale = max / 7.5, f16. Row 0 has scales 1 and 2, row 1 has 0.5
- * and the smallest normal f16 for its zeros. */
+/* By hand: 4 bits, groups of 8 and 3, scale = max / 7.5, f16. Row 0 has scales 1 and 2, row 1 has
+ * 0.5 and the smallest normal f16 for its zeros. */
 START_TEST(four_bits_by_hand)
 {
     const dt_quant q = { .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP,
@@ -187,8 +187,8 @@ START_TEST(four_bits_by_hand)
     static const uint8_t codes[12] = { 0x87, 0x21, 0xf3, 0x0e, 0xe7, 0x01,
                                        0x28, 0xf1, 0x00, 0x70, 0x00, 0x00 };
     static const uint16_t scales[4] = { 0x3c00, 0x4000, 0x3800, 0x0400 };
-    static const char model[] = "{\"mlp\":{\"sizes\":[11,2],\"activation\":\"relu\",\"norm\":\"none\","
-                                "\"dropout\":0,\"bias\":true,\"momentum\":0.1,\"eps\":1e-5}}";
+    static const char model[] = "{\"mlp\":{\"sizes\":[11,2],\"activation\":\"relu\","
+                                "\"norm\":\"none\",\"dropout\":0,\"bias\":true,\"momentum\":0.1,\"eps\":1e-5}}";
     static const char quant[] =
         "{\"head\":{\"simulated\":false,\"weight\":{\"scheme\":{\"rule\":\"symmetric\",\"bits\":4,"
         "\"granularity\":\"group\",\"group_size\":8,\"scale_dtype\":\"f16\",\"ste\":\"default\","
@@ -278,7 +278,8 @@ START_TEST(weights_of_any_file)
                                          .rank = 1, .dims = dims, .data = bias }));
     TEST_OK(ctx, dt_writer_write(w, path));
     TEST_OK(ctx, dt_model_load_weights(m, path));
-    const float *weight = dt_data(dt_param(m, "head.weight")), *b = dt_data(dt_param(m, "head.bias"));
+    const float *weight = dt_data(dt_param(m, "head.weight"));
+    const float *b = dt_data(dt_param(m, "head.bias"));
     ck_assert(weight[0] == 1 && weight[1] == -2 && weight[2] == 0.5f && weight[3] == 0);
     ck_assert(b[0] == 1 && b[1] == 2 && b[2] == -1);
     /* into masters: the wrapper stays, and its codes follow */

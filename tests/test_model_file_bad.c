@@ -102,8 +102,8 @@ static void write_edited(const edit *e)
 
 /* ---- the good file -------------------------------------------------------------------------- */
 
-/* layers.0: 3 bits, symmetric, groups of 8 of 19 columns. layers.1: 4 bits, asymmetric, a channel, its
- * input float. layers.2: q4_0. layers.3: float. head: 8 bits, one scale. */
+/* layers.0: 3 bits, symmetric, groups of 8 of 19 columns. layers.1: 4 bits, asymmetric, a channel,
+ * its input float. layers.2: q4_0. layers.3: float. head: 8 bits, one scale. */
 static dt_module *good_model(bool convert)
 {
     static const int64_t sizes[] = { 19, 6, 5, 4, 3, 7, 0 };
@@ -195,7 +195,8 @@ static const edit packed_edits[] = {
     { REPLACE, MODEL, "\"bias\":true", "\"bias\":true,\"bias\":true", .words = "stands twice" },
     { REPLACE, MODEL, "\"bias\":true", "\"bias\":True", .words = "true or false" },
     { REPLACE, MODEL, "\"bias\":true,", "", .words = "'bias' is missing" },
-    { REPLACE, MODEL, "\"bias\":true", "\"bias\":true,\"depth\":3", .words = "unknown key 'depth'" },
+    { REPLACE, MODEL, "\"bias\":true", "\"bias\":true,\"depth\":3",
+      .words = "unknown key 'depth'" },
     { REPLACE, MODEL, "\"relu\"", "\"rule\"", .words = "'activation' cannot be 'rule'" },
     { REPLACE, MODEL, "\"relu\"", "0", .words = "a string must stand here" },
     { REPLACE, MODEL, "\"relu\"", "\"tanh", .words = "'activation' cannot be" },
@@ -251,7 +252,8 @@ static const edit packed_edits[] = {
     { REPLACE, QUANT, "\"group_size\":8", "\"group_size\":0", .words = "group_size" },
     { REPLACE, QUANT, "\"group_size\":8", "\"group_size\":12", .words = "multiple of 8" },
     { REPLACE, QUANT, "\"group_size\":8", "\"group_size\":-8", .words = "group_size" },
-    { REPLACE, QUANT, "\"group_size\":8", "\"group_size\":16", .words = "its scale is [6,3]; [6,2]" },
+    { REPLACE, QUANT, "\"group_size\":8", "\"group_size\":16",
+      .words = "its scale is [6,3]; [6,2]" },
     { REPLACE, QUANT, "\"granularity\":\"channel\",\"group_size\":0",
       "\"granularity\":\"channel\",\"group_size\":32", .words = "it must be 0" },
     { REPLACE, QUANT, "\"granularity\":\"channel\"", "\"granularity\":\"token\"",
@@ -277,14 +279,16 @@ static const edit packed_edits[] = {
     { REPLACE, QUANT, "\"state\":\"packed\"", "\"state\":\"open\"", .words = "'state' cannot be" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[6]", .words = "'shape' must have 2 to" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[19,6]", .words = "not that of the model's" },
-    { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[6,19,1]", .words = "not that of the model's" },
+    { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[6,19,1]",
+      .words = "not that of the model's" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[-6,19]", .words = "'shape' must be" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[4611686018427387904,4611686018427387904]",
       .words = "too large" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[1,1,1,1,1,1,1,1,1]", .words = "9 extents" },
     { REPLACE, QUANT, "\"enabled\":true", "\"enabled\":null", .words = "true or false" },
     { REPLACE, QUANT, "\"enabled\":true", "\"enabled\":true,\"x\":1", .words = "unknown key 'x'" },
-    { REPLACE, QUANT, "\"simulated\"", "\"simulate\\u0064x\"", .words = "unknown key 'simulatedx'" },
+    { REPLACE, QUANT, "\"simulated\"", "\"simulate\\u0064x\"",
+      .words = "unknown key 'simulatedx'" },
     { REPLACE, QUANT, "\"simulated\"", "\"simul\\u00zzated\"", .words = "hexadecimal" },
     { SET, TIED, .to = "[]", .words = "'{' must stand here" },
     { SET, TIED, .to = "{\"head.weight\":7}", .words = "a string must stand here" },
@@ -300,10 +304,13 @@ static const edit packed_edits[] = {
     { DROP, W1 ".zero_point", .words = "its zero_point is missing" },
     { FORM, "extra", .to = "F32", .words = "1 not of this model (extra)" },
     { FORM, W0, .to = "F32", .rank = 2, .dims = { 6, 19 }, .words = "not of this model (" W0 ")" },
-    { FORM, W0 ".zero_point", .to = "I8", .rank = 2, .dims = { 6, 3 }, .words = "its rule has none" },
-    { FORM, "head.bias", .to = "F32", .rank = 1, .dims = { 6 }, .words = "head.bias is F32[6], not [7]" },
+    { FORM, W0 ".zero_point", .to = "I8", .rank = 2, .dims = { 6, 3 },
+      .words = "its rule has none" },
+    { FORM, "head.bias", .to = "F32", .rank = 1, .dims = { 6 },
+      .words = "head.bias is F32[6], not [7]" },
     { FORM, "head.bias", .to = "F32", .rank = 2, .dims = { 7, 1 }, .words = "F32[7,1], not [7]" },
-    { FORM, "head.bias", .to = "I32", .rank = 1, .dims = { 7 }, .words = "head.bias is I32, not f32" },
+    { FORM, "head.bias", .to = "I32", .rank = 1, .dims = { 7 },
+      .words = "head.bias is I32, not f32" },
     { FORM, W0 ".codes", .to = "I8", .rank = 2, .dims = { 6, 10 }, .words = "its codes is I8" },
     { FORM, W0 ".codes", .to = "U8", .rank = 1, .dims = { 60 }, .words = "its codes is [60]" },
     { FORM, W0 ".codes", .to = "U8", .rank = 2, .dims = { 6, 9 }, .words = "its codes is [6,9]" },
@@ -311,8 +318,10 @@ static const edit packed_edits[] = {
     { FORM, W0 ".scale", .to = "F32", .rank = 2, .dims = { 6, 2 }, .words = "its scale is [6,2]" },
     { FORM, W0 ".scale", .to = "F32", .rank = 1, .dims = { 18 }, .words = "its scale is [18]" },
     { FORM, W0 ".scale", .to = "F16", .rank = 2, .dims = { 6, 3 }, .words = "its scale is F16" },
-    { FORM, W1 ".zero_point", .to = "U8", .rank = 2, .dims = { 5, 1 }, .words = "zero_point is U8" },
-    { FORM, W1 ".zero_point", .to = "I8", .rank = 2, .dims = { 5, 2 }, .words = "zero_point is [5,2]" },
+    { FORM, W1 ".zero_point", .to = "U8", .rank = 2, .dims = { 5, 1 },
+      .words = "zero_point is U8" },
+    { FORM, W1 ".zero_point", .to = "I8", .rank = 2, .dims = { 5, 2 },
+      .words = "zero_point is [5,2]" },
 
     /* values: 3-bit codes lie in nibbles, -4...3; the last byte of a row holds one code */
     { BYTES, W0 ".codes", .at = 0, .n = 1, .value = 0x04, .words = "row 0, column 0: code 4" },
@@ -320,9 +329,12 @@ static const edit packed_edits[] = {
     { BYTES, W0 ".codes", .at = 12, .n = 1, .value = 0x08, .words = "row 1, column 4: code -8" },
     { BYTES, W0 ".codes", .at = 9, .n = 1, .value = 0x10, .words = "row 0: the bits behind" },
     { BYTES, W0 ".codes", .at = 59, .n = 1, .value = 0xf0, .words = "row 5: the bits behind" },
-    { BYTES, W0 ".scale", .at = 0, .n = 4, .value = 0x7fc00000, .words = "row 0, group 0: its scale" },
-    { BYTES, W0 ".scale", .at = 4, .n = 4, .value = 0x7f800000, .words = "row 0, group 1: its scale" },
-    { BYTES, W0 ".scale", .at = 12, .n = 4, .value = 0xff800000, .words = "row 1, group 0: its scale" },
+    { BYTES, W0 ".scale", .at = 0, .n = 4, .value = 0x7fc00000,
+      .words = "row 0, group 0: its scale" },
+    { BYTES, W0 ".scale", .at = 4, .n = 4, .value = 0x7f800000,
+      .words = "row 0, group 1: its scale" },
+    { BYTES, W0 ".scale", .at = 12, .n = 4, .value = 0xff800000,
+      .words = "row 1, group 0: its scale" },
     { BYTES, W0 ".scale", .at = 0, .n = 4, .value = 0x7f7fffff, .words = "no finite values" },
     { BYTES, W0 ".scale", .at = 0, .n = 4, .value = 0, .words = "scale 0; at least" },
     { BYTES, W0 ".scale", .at = 0, .n = 4, .value = 0x80000000, .words = "scale -0; at least" },
@@ -333,7 +345,8 @@ static const edit packed_edits[] = {
     { BYTES, W2 ".scale", .at = 0, .n = 2, .value = 0x7c00, .words = "row 0, group 0: its scale" },
     { BYTES, W2 ".scale", .at = 0, .n = 2, .value = 0, .words = "a code in a group of scale 0" },
     { BYTES, HEAD ".scale", .at = 0, .n = 2, .value = 0x03ff, .words = "row 0, group 0: scale" },
-    { BYTES, HEAD ".scale", .at = 6, .n = 2, .value = 0x3c00, .words = "row 3: granularity tensor" },
+    { BYTES, HEAD ".scale", .at = 6, .n = 2, .value = 0x3c00,
+      .words = "row 3: granularity tensor" },
     { BYTES, W1 ".zero_point", .at = 0, .n = 1, .value = 8, .words = "row 0: zero point 8" },
     { BYTES, W1 ".zero_point", .at = 4, .n = 1, .value = 0xf7, .words = "row 4: zero point -9" },
 };
@@ -374,12 +387,15 @@ END_TEST
 /* ---- prepared ------------------------------------------------------------------------------- */
 
 static const edit prepared_edits[] = {
-    { REPLACE, QUANT, "\"state\":\"enabled\"", "\"state\":\"packed\"", .words = "its codes is missing" },
+    { REPLACE, QUANT, "\"state\":\"enabled\"", "\"state\":\"packed\"",
+      .words = "its codes is missing" },
     { DROP, W0, .words = "1 missing (" W0 ")" },
-    { FORM, W0, .to = "F32", .rank = 2, .dims = { 19, 6 }, .words = W0 " is F32[19,6], not [6,19]" },
+    { FORM, W0, .to = "F32", .rank = 2, .dims = { 19, 6 },
+      .words = W0 " is F32[19,6], not [6,19]" },
     { FORM, W0, .to = "I32", .rank = 2, .dims = { 6, 19 }, .words = W0 " is I32, not f32" },
     { FORM, W0 ".codes", .to = "U8", .words = "not of this model (" W0 ".codes)" },
-    { FORM, "layers.0.input.scale", .to = "F32", .words = "not of this model (layers.0.input.scale)" },
+    { FORM, "layers.0.input.scale", .to = "F32",
+      .words = "not of this model (layers.0.input.scale)" },
     { REPLACE, QUANT, "\"shape\":[6,19]", "\"shape\":[6,20]", .words = "not that of the model's" },
 };
 

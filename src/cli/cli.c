@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
@@ -83,11 +84,12 @@ void cli_json_string(const char *text)
 
 void cli_json_number(double value)
 {
-    if (isfinite(value)) {
-        printf("%.17g", value);
-    } else {
-        fputs("null", stdout);
+    char text[32] = "null";
+    for (int digits = 1; isfinite(value) && digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
     }
+    fputs(text, stdout);
 }
 
 void cli_print_name(const char *name, int width)

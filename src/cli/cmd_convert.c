@@ -13,7 +13,8 @@ static dt_status find_source(dt_ctx *ctx, const char *word, char path[PATH_MAX])
     struct stat about;
     char folder[PATH_MAX];
     const bool is_run = stat(word, &about) == 0 && S_ISDIR(about.st_mode);
-    const int n = snprintf(is_run ? folder : path, PATH_MAX, is_run ? "%s/checkpoints" : "%s", word);
+    const int n =
+        snprintf(is_run ? folder : path, PATH_MAX, is_run ? "%s/checkpoints" : "%s", word);
     if (n < 0 || n >= PATH_MAX) return dt_fail(ctx, DT_ERR_IO, "%s: too long a path", word);
     return is_run ? dt_checkpoint_newest(ctx, folder, path, PATH_MAX, NULL) : DT_OK;
 }
@@ -48,8 +49,10 @@ static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_i
                         from);
     }
     if (!dt_is_prepared(m)) {
-        return cli_fail(args, CLI_BAD_FILE, "%s: a float model: none of its weights is prepared for "
-                        "integers; train it with a recipe that has `qat`", from);
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: a float model: none of its weights is prepared for "
+                        "integers; train it with a recipe that has `qat`",
+                        from);
     }
     if (dt_convert(m, NULL, &report) != DT_OK) return cli_fail_by(args, ctx);
     if (dt_model_save(m, info, args->option[OUTPUT]) != DT_OK) return cli_fail_by(args, ctx);

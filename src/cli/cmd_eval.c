@@ -50,8 +50,7 @@ static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 static int open_data(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, dt_dataset **test)
 {
     dt_dataset *train = NULL, *validation = NULL;
-    const dt_status s =
-        dt_data_open(ctx, &dt_recipe_get(recipe)->data, &train, &validation, test);
+    const dt_status s = dt_data_open(ctx, &dt_recipe_get(recipe)->data, &train, &validation, test);
     dt_dataset_free(train);
     dt_dataset_free(validation);
     if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
@@ -93,7 +92,8 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
 {
     dt_ctx *ctx = dt_module_ctx(m);
     const dt_recipe_options *o = dt_recipe_get(recipe);
-    const dt_evaluation how = { .batch_size = o->train.eval_batch_size, .mean = o->data.mean,
+    const dt_evaluation how = { .batch_size = o->train.eval_batch_size,
+                                .mean = o->data.mean,
                                 .deviation = o->data.deviation };
     const char *path = args->option[OUTPUTS];
     dt_metrics metrics;

@@ -1,5 +1,5 @@
-/* detent inspect: what a safetensors file holds; a quantized weight is one row, whatever it consists
- * of, and the state of a training run is one line. */
+/* detent inspect: what a safetensors file holds; a quantized weight is one row, whatever it
+ * consists of, and the state of a training run is one line. */
 #include "cli.h"
 
 #include <stdio.h>

@@ -64,13 +64,14 @@ static dt_status add_slot(void *user, const char *slot, const char *path, dt_ten
     return s;
 }
 
-/* An array of n rows of `columns` 8-byte numbers (columns 1: rank 1), to be filled by the caller. */
+/* An array of n rows of `columns` 8-byte numbers (columns 1: rank 1), for the caller to fill. */
 static void *add_words(saving *c, const char *name, const char *dtype, int64_t n, int64_t columns)
 {
     const int64_t dims[2] = { n, columns };
     void *words = dt__saving_keep(&c->model, (size_t)(n * columns) * 8);
-    const dt_file_entry e = { .name = name, .dtype = dtype, .rank = columns == 1 ? 1 : 2,
-                              .dims = dims, .data = words };
+    const dt_file_entry e = {
+        .name = name, .dtype = dtype, .rank = columns == 1 ? 1 : 2, .dims = dims, .data = words
+    };
     return words != NULL && dt_writer_add_bytes(c->model.writer, &e) == DT_OK ? words : NULL;
 }
 
@@ -131,8 +132,7 @@ static dt_status add_options(saving *c, const char *key, const dt_key *keys, con
     dt__chars t = { .ctx = c->model.ctx };
     dt__put_options(&t, keys, options);
     const char *text = dt__chars_text(&t);
-    const dt_status s =
-        text == NULL ? DT_ERR_NOMEM : dt_writer_meta(c->model.writer, key, text);
+    const dt_status s = text == NULL ? DT_ERR_NOMEM : dt_writer_meta(c->model.writer, key, text);
     dt__release(c->model.ctx, t.bytes);
     return s;
 }
@@ -180,7 +180,7 @@ dt_status dt_checkpoint_save(const dt_training_state *s, const char *path)
 
 const char *dt_checkpoint_recipe(const dt_file *file) { return dt_file_meta(file, KEY_RECIPE); }
 
-/* ---- what a file holds ------------------------------------------------------------------------ */
+/* ---- what a file holds ----------------------------------------------------------------------- */
 
 /* The run's part of a checkpoint, checked against itself. */
 typedef struct parts {
@@ -233,8 +233,9 @@ static dt_status read_parts(const dt_file *file, parts *p)
     const int64_t counts[2] = { p->names.counts.n, 1 }, values[2] = { p->names.values.n, 1 };
     DT__TRY(find_words(file, RNG, "U64", any, &p->rng));
     if (p->rng->dims[0] > 1 + DT__PURPOSES) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: '" RNG "' has %lld random streams, %d are "
-                       "known", file->path, (long long)p->rng->dims[0] - 1, DT__PURPOSES);
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: '" RNG "' has %lld random streams, %d are known",
+                       file->path, (long long)p->rng->dims[0] - 1, DT__PURPOSES);
     }
     DT__TRY(find_words(file, COUNTS, "I64", counts, &p->counts));
     DT__TRY(find_words(file, VALUES, "F64", values, &p->values));
@@ -300,13 +301,13 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
     if (whole == NULL) return DT_ERR_NOMEM;
     const dt_file_entry *e = dt_file_find(file, whole);
     dt__release(l->ctx, whole);
-    bool same = e != NULL && e->rank == x->rank &&
-                strcmp(e->dtype, dt__file_dtype_name(x->dtype)) == 0;
+    bool same =
+        e != NULL && e->rank == x->rank && strcmp(e->dtype, dt__file_dtype_name(x->dtype)) == 0;
     for (int i = 0; same && i < x->rank; i++) same = e->dims[i] == x->dims[i];
     if (!same || !dt_is_contiguous(x)) {
-        return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: the optimizer's %s of %s is %s: another "
-                       "optimizer wrote it", file->path, name, path,
-                       e == NULL ? "missing" : "of another form");
+        return dt_fail(l->ctx, DT_ERR_FORMAT,
+                       "%s: the optimizer's %s of %s is %s: another optimizer wrote it",
+                       file->path, name, path, e == NULL ? "missing" : "of another form");
     }
     DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots);
     l->slot[l->n_slots++] = (slot){ x, e };
@@ -322,9 +323,10 @@ static dt_status find_slots(loading *l)
         there += strncmp(file->entry[i].name, OPTIM, strlen(OPTIM)) == 0;
     }
     if (there == l->n_slots) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: %lld tensors of an optimizer's state, but the run's "
-                   "has %lld: another optimizer wrote it", file->path, (long long)there,
-                   (long long)l->n_slots);
+    return dt_fail(l->ctx, DT_ERR_FORMAT,
+                   "%s: %lld tensors of an optimizer's state, but the run's "
+                   "has %lld: another optimizer wrote it",
+                   file->path, (long long)there, (long long)l->n_slots);
 }
 
 static int index_of(const dt_strings *names, const char *name)
@@ -346,10 +348,11 @@ static dt_status check_counters(const loading *l)
         if (index_of(&has->values, s->values[i].name) < 0) lost = s->values[i].name;
     }
     if (lost == NULL && has->counts.n == s->n_counts && has->values.n == s->n_values) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: a checkpoint of another kind of run: it has %d and "
-                   "%d counters, %d and %d are wanted%s%s", l->parts.file->path, has->counts.n,
-                   has->values.n, s->n_counts, s->n_values, lost == NULL ? "" : "; no ",
-                   lost == NULL ? "" : lost);
+    return dt_fail(l->ctx, DT_ERR_FORMAT,
+                   "%s: a checkpoint of another kind of run: it has %d and "
+                   "%d counters, %d and %d are wanted%s%s",
+                   l->parts.file->path, has->counts.n, has->values.n, s->n_counts, s->n_values,
+                   lost == NULL ? "" : "; no ", lost == NULL ? "" : lost);
 }
 
 static dt_position position_at(const loading *l, int i)
@@ -371,9 +374,10 @@ static dt_status check_positions(const loading *l)
         const dt_position p = position_at(l, i);
         const int64_t batches = dt_loader_batches(s->loaders[i]);
         if (p.epoch >= 0 && p.batch >= 0 && p.batch < batches) continue;
-        return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: batch %lld of epoch %lld, but an epoch has %lld "
-                       "batches: other data, or another batch size", path, (long long)p.batch,
-                       (long long)p.epoch, (long long)batches);
+        return dt_fail(l->ctx, DT_ERR_FORMAT,
+                       "%s: batch %lld of epoch %lld, but an epoch has %lld "
+                       "batches: other data, or another batch size",
+                       path, (long long)p.batch, (long long)p.epoch, (long long)batches);
     }
     return DT_OK;
 }
@@ -420,21 +424,24 @@ static void warn_of_machine(const loading *l)
         return;
     }
     char a[DT__SHOWN], b[DT__SHOWN];
-    dt__say(l->ctx, "warning: %s was written on %s (OpenBLAS %s), this is %s (OpenBLAS %s): the run "
-            "goes on, but bits may differ from an uninterrupted one", l->parts.file->path,
-            dt__shown(was->processor, a), dt__shown(was->blas, b), processor, dt__blas_core());
+    dt__say(l->ctx,
+            "warning: %s was written on %s (OpenBLAS %s), this is %s (OpenBLAS %s): the run "
+            "goes on, but bits may differ from an uninterrupted one",
+            l->parts.file->path, dt__shown(was->processor, a), dt__shown(was->blas, b), processor,
+            dt__blas_core());
 }
 
 static dt_status load(loading *l, const dt_file *file)
 {
     DT__TRY(dt_file_check(file));
     DT__TRY(read_parts(file, &l->parts));
-    DT__TRY(dt__restore(&(dt__restoring){ .file = file, .m = l->s->module, .quantized = true,
-                                          .then = check_rest, .user = l }));
+    DT__TRY(dt__restore(&(dt__restoring){
+        .file = file, .m = l->s->module, .quantized = true, .then = check_rest, .user = l }));
     for (int64_t i = 0; i < l->n_slots; i++) {
         dt_tensor *x = l->slot[i].x;
         x->storage->version++;
-        if (l->slot[i].from->bytes > 0) memcpy(dt__data_mut(x), l->slot[i].from->data, l->slot[i].from->bytes);
+        if (l->slot[i].from->bytes > 0)
+            memcpy(dt__data_mut(x), l->slot[i].from->data, l->slot[i].from->bytes);
     }
     if (l->s->optimizer != NULL) dt_optimizer_set_updates(l->s->optimizer, l->parts.names.updates);
     for (int i = 0; i < l->s->n_loaders; i++) {

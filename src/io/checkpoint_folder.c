@@ -131,8 +131,7 @@ static dt_status find_newest(steps *s, const char *folder, char **path, int64_t 
         dt__release(s->ctx, *path);
         *path = NULL;
     }
-    return dt_fail(s->ctx, DT_ERR_IO, "%s: no good checkpoint among %lld", folder,
-                   (long long)s->n);
+    return dt_fail(s->ctx, DT_ERR_IO, "%s: no good checkpoint among %lld", folder, (long long)s->n);
 }
 
 dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size_t size,
@@ -142,8 +141,8 @@ dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size
     char *found = NULL;
     dt_status status = find_newest(&s, folder, &found, step);
     if (status == DT_OK && strlen(found) >= size) {
-        status = dt_fail(ctx, DT_ERR_ARG, "checkpoint: '%s' does not fit into %zu bytes", found,
-                         size);
+        status =
+            dt_fail(ctx, DT_ERR_ARG, "checkpoint: '%s' does not fit into %zu bytes", found, size);
     }
     if (status == DT_OK) strcpy(path, found);
     dt__release(ctx, found);

@@ -59,11 +59,11 @@ const char *dt__chars_text(dt__chars *t);
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* One object, { key: value, ... }: every key of the table that has no `given` flag, the others where
- * it is set. */
+/* One object, { key: value, ... }: every key of the table that has no `given` flag, the others
+ * where it is set. */
 void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
-/* Reads it back. FORMAT where a key is unknown, missing or doubled, where a type is wrong or a value
- * out of its range. Strings live as long as j->strings. */
+/* Reads it back. FORMAT where a key is unknown, missing or doubled, where a type is wrong or a
+ * value out of its range. Strings live as long as j->strings. */
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options);
 
 /* ---- messages ------------------------------------------------------------------------------- */

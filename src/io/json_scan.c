@@ -1,7 +1,7 @@
-/* A JSON scanner: strings, numbers and punctuation, by RFC 8259, without recursion and without memory
- * of its own. A general JSON library is not used here, because a header comes from
- * strangers: duplicates, numbers and depth must be judged, and a failing malloc inside a library
- * must not turn into a wrong name. */
+/* A JSON scanner: strings, numbers and punctuation, by RFC 8259, without recursion and without
+ * memory of its own. A general JSON library is not used here, because a header comes from strangers:
+ * duplicates, numbers and depth must be judged, and a failing malloc inside a library must not turn
+ * into a wrong name. */
 #include "io/json.h"
 
 #include <stdio.h>
@@ -16,7 +16,8 @@ dt_status dt__json_fail(const dt__json *j, const char *format, ...)
     va_end(arguments);
     const long long at = (long long)(j->at - j->begin);
     if (j->within == NULL) {
-        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: byte %lld of %s: %s", j->path, at, j->what, rule);
+        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: byte %lld of %s: %s", j->path, at, j->what,
+                       rule);
     }
     char text[DT__SHOWN];
     return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: tensor '%s': %s (byte %lld of %s)", j->path,
@@ -66,14 +67,10 @@ static bool hex4(dt__json *j, uint32_t *out)
     uint32_t v = 0;
     for (int i = 0; i < 4; i++) {
         const int c = j->at[i];
-        if (c >= '0' && c <= '9')
-            v = v * 16 + (uint32_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            v = v * 16 + (uint32_t)(c - 'a' + 10);
-        else if (c >= 'A' && c <= 'F')
-            v = v * 16 + (uint32_t)(c - 'A' + 10);
-        else
-            return false;
+        if (c >= '0' && c <= '9') v = v * 16 + (uint32_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') v = v * 16 + (uint32_t)(c - 'a' + 10);
+        else if (c >= 'A' && c <= 'F') v = v * 16 + (uint32_t)(c - 'A' + 10);
+        else return false;
     }
     j->at += 4;
     *out = v;
@@ -188,7 +185,7 @@ dt_status dt__json_string(dt__json *j, const char **out)
     return DT_OK;
 }
 
-/* ---- numbers and words ------------------------------------------------------------------------ */
+/* ---- numbers and words ----------------------------------------------------------------------- */
 
 static bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 
@@ -248,7 +245,9 @@ dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
     }
     const size_t n = (size_t)(j->at - begin);
     if (!good) return dt__json_fail(j, "a number must stand here");
-    if (n >= DT__NUMBER_TEXT) return dt__json_fail(j, "a number of more than %zu characters", n - 1);
+    if (n >= DT__NUMBER_TEXT) {
+        return dt__json_fail(j, "a number of more than %d characters", DT__NUMBER_TEXT - 1);
+    }
     memcpy(text, begin, n);
     text[n] = 0;
     return DT_OK;

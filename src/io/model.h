@@ -20,7 +20,7 @@ dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char 
 dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suffix,
                         const dt_file_entry **out);
 
-/* ---- detent.quant and detent.tied (model_meta.c) ---------------------------------------------- */
+/* ---- detent.quant and detent.tied (model_meta.c) --------------------------------------------- */
 
 enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
 
@@ -62,7 +62,7 @@ const char *dt__first_name(const dt__model_meta *meta, const char *name);
 
 void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant);
 
-/* ---- rows of codes (packed_rows.c) ------------------------------------------------------------ */
+/* ---- rows of codes (packed_rows.c) ----------------------------------------------------------- */
 
 /* A packed weight of a file: NAME.codes, NAME.scale, NAME.zero_point. */
 typedef struct dt__packed_place {
@@ -73,11 +73,11 @@ typedef struct dt__packed_place {
 
 /* Bits that a code takes in a file: 2, 4 or 8. */
 int dt__storage_bits(int64_t bits);
-/* Reads and checks it all; *out (from dt__alloc) holds a reference on its codes. FORMAT, saying what
- * is wrong. */
+/* Reads and checks it all; *out (from dt__alloc) holds a reference on its codes. FORMAT, saying
+ * what is wrong. */
 dt_status dt__packed_read(const dt__packed_place *place, dt__packed **out);
 
-/* ---- saving (model_save.c) ----------------------------------------------------------------------- */
+/* ---- saving (model_save.c) ------------------------------------------------------------------- */
 
 /* A model on its way into a writer. */
 typedef struct dt__saving {
@@ -95,10 +95,10 @@ void *dt__saving_keep(dt__saving *s, size_t bytes);
 /* Adds NAME.codes and the rest of a converted weight. */
 dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
 
-/* ---- loading (model_restore.c, model_load.c) ----------------------------------------------------- */
+/* ---- loading (model_restore.c, model_load.c) ------------------------------------------------- */
 
-/* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for which m
- * must be plain. All or nothing, unless `then` fails, which is called before m changes. */
+/* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for
+ * which m must be plain. All or nothing; `then` is called before m changes for good, and may still refuse. */
 typedef struct dt__restoring {
     const dt_file *file;
     dt_module *m;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- detent.model = { family: options } ------------------------------------------------------- */
+/* ---- detent.model = { family: options } ------------------------------------------------------ */
 
 static const dt_family *family_named(const char *name)
 {
@@ -52,8 +52,9 @@ static dt_status read_info(const dt_file *file, dt_model_info *info)
     *info = (dt_model_info){ .family = NULL };
     DT__TRY(dt__meta_scan(file, DT__KEY_MODEL, &j, &strings, &has));
     if (!has) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: does not say how its model is built ("
-                       DT__KEY_MODEL " is missing); its weights can be loaded into a model",
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: does not say how its model is built (" DT__KEY_MODEL
+                       " is missing); its weights can be loaded into a model",
                        file->path);
     }
     const dt_status s = read_model(&j, info);
@@ -69,7 +70,7 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
     *info = (dt_model_info){ .family = NULL };
 }
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 /* Codes of 2 bits become 16 times as large, and a layer keeps a little besides its weights: a model
  * that wants far more than that of its file does not belong to it, and could be of any size. */
@@ -128,7 +129,7 @@ dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info 
     return s;
 }
 
-/* ---- the public side --------------------------------------------------------------------------- */
+/* ---- the public side ------------------------------------------------------------------------- */
 
 dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {

@@ -61,8 +61,13 @@ dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char 
     *strings = dt__alloc(file->ctx, n + 1);
     if (*strings == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text;
-    *j = (dt__json){ .ctx = file->ctx, .path = file->path, .what = key, .begin = begin,
-                     .at = begin, .end = begin + n, .strings = *strings };
+    *j = (dt__json){ .ctx = file->ctx,
+                     .path = file->path,
+                     .what = key,
+                     .begin = begin,
+                     .at = begin,
+                     .end = begin + n,
+                     .strings = *strings };
     return DT_OK;
 }
 
@@ -125,7 +130,8 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
     if (!q->has_weight) return DT_OK;
     DT__TRY(check_side(j, q->path, &q->weight.scheme));
     int64_t count;
-    if (q->weight.shape.n <= DT_MAX_RANK && dt__product(q->weight.shape.n, q->weight.shape.v, &count))
+    if (q->weight.shape.n <= DT_MAX_RANK &&
+        dt__product(q->weight.shape.n, q->weight.shape.v, &count))
         return DT_OK;
     return dt__json_fail(j, "module '%s': a shape of %d extents, or too large",
                          dt__shown(q->path, shown), q->weight.shape.n);

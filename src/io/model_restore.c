@@ -128,7 +128,8 @@ static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
 {
     dt__input_hook *hook = dt__alloc(w->ctx, sizeof *hook);
     if (hook == NULL) return DT_ERR_NOMEM;
-    *hook = (dt__input_hook){ .quant = q->input.scheme, .enabled = q->input.enabled,
+    *hook = (dt__input_hook){ .quant = q->input.scheme,
+                              .enabled = q->input.enabled,
                               .simulated = q->simulated };
     w->hook[w->n_hooks++] = (hooked){ .m = m, .hook = hook };
     return DT_OK;
@@ -143,8 +144,9 @@ static dt_status match_module(work *w, const dt__module_quant *q)
         return refuse(w, q->path, "nothing of it that can be quantized");
     }
     if (dt__input_hook_of(m) != NULL) {
-        return dt_fail(w->ctx, DT_ERR_STATE, "load: module '%s' is prepared; the plain model is "
-                       "wanted", q->path);
+        return dt_fail(w->ctx, DT_ERR_STATE,
+                       "load: module '%s' is prepared; the plain model is wanted",
+                       q->path);
     }
     if (q->has_weight) DT__TRY(match_weight(w, q, m));
     return q->has_input ? make_hook(w, q, m) : DT_OK;
@@ -156,14 +158,13 @@ static dt_status match_ties(const work *w)
         const dt__tie *t = &w->meta.tie[i];
         const dt_tensor *x = dt_param(w->r->m, t->path);
         const char *first = x == NULL ? NULL : dt_param_path(w->r->m, x);
-        if (first != NULL && strcmp(first, t->first) == 0 &&
-            strcmp(first, t->path) != 0) {
+        if (first != NULL && strcmp(first, t->first) == 0 && strcmp(first, t->path) != 0) {
             continue;
         }
         char path[DT__SHOWN], to[DT__SHOWN];
-        return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_TIED ": the model does not tie '%s' "
-                       "to '%s'", w->r->file->path, dt__shown(t->path, path),
-                       dt__shown(t->first, to));
+        return dt_fail(w->ctx, DT_ERR_FORMAT,
+                       "%s: " DT__KEY_TIED ": the model does not tie '%s' to '%s'",
+                       w->r->file->path, dt__shown(t->path, path), dt__shown(t->first, to));
     }
     return DT_OK;
 }
@@ -173,8 +174,10 @@ static dt_status match_modules(work *w)
     const dt__model_meta *meta = &w->meta;
     for (int64_t i = 0; i < meta->n_quants && !w->r->quantized; i++) {
         if (!meta->quant[i].has_weight || meta->quant[i].weight.state != DT__PACKED) continue;
-        return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: a converted model: its weights are integers. A "
-                       "checkpoint from before the conversion is wanted", w->r->file->path);
+        return dt_fail(w->ctx, DT_ERR_FORMAT,
+                       "%s: a converted model: its weights are integers. A "
+                       "checkpoint from before the conversion is wanted",
+                       w->r->file->path);
     }
     if (!w->r->quantized) return DT_OK;
     DT__TRY(match_ties(w));
@@ -296,8 +299,7 @@ static dt_status read_values(work *w)
     for (int64_t k = 0; k < w->n_items; k++) {
         item *i = &w->item[k];
         const bool packed = i->quant != NULL && i->quant->weight.state == DT__PACKED;
-        DT__TRY(packed ? read_packed(w, i)
-                       : read_value(w, i, dt_file_find(w->r->file, i->path)));
+        DT__TRY(packed ? read_packed(w, i) : read_value(w, i, dt_file_find(w->r->file, i->path)));
     }
     DT__TRY(dt_module_visit(w->r->m, use_tied, w));
     return check_names(w);

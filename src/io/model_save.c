@@ -47,8 +47,10 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
     dt__saving *s = user;
     (void)member;
     if (strncmp(path, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0) {
-        return dt_fail(s->ctx, DT_ERR_ARG, "save: the name '%s' begins with '" DT__OWN_PREFIX
-                       "', which is kept for what is no model's", path);
+        return dt_fail(s->ctx, DT_ERR_ARG,
+                       "save: the name '%s' begins with '" DT__OWN_PREFIX
+                       "', which is kept for what is no model's",
+                       path);
     }
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: stands under its first path */
     if (x->kind == NULL) return dt_writer_add(s->writer, path, x);
@@ -76,8 +78,9 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->has_weight = true;
     q->simulated = dt__is_simulated(w);
     q->weight.scheme = *quant;
-    q->weight.state = packed ? DT__PACKED
-                             : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED : DT__DISABLED;
+    q->weight.state = packed                              ? DT__PACKED
+                      : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED
+                                                          : DT__DISABLED;
     q->weight.shape.n = w->rank;
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
 }
@@ -152,8 +155,13 @@ static dt_status check_options(dt__saving *s, const dt_model_info *info, const c
     char *memory = dt__alloc_zero(s->ctx, info->family->options_size + n + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text;
-    dt__json j = { .ctx = s->ctx, .path = "save", .what = DT__KEY_MODEL, .begin = begin,
-                   .at = begin, .end = begin + n, .strings = memory + info->family->options_size };
+    dt__json j = { .ctx = s->ctx,
+                   .path = "save",
+                   .what = DT__KEY_MODEL,
+                   .begin = begin,
+                   .at = begin,
+                   .end = begin + n,
+                   .strings = memory + info->family->options_size };
     const dt_status status = dt__json_options(&j, info->family->keys, memory);
     dt__release(s->ctx, memory);
     if (status != DT_ERR_FORMAT) return status;

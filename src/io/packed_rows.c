@@ -1,7 +1,7 @@
 /* The canonical form of an integer weight W, [rows, columns] with groups of consecutive columns:
  *
- *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for codes of 2, 3...4, 5...8 bits:
- *                   two's complement, the first code in the lowest bits, a row padded with zeros
+ *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for 2, 3...4, 5...8 bits: two's
+ *                   complement, the first code in the lowest bits, a row padded with zeros
  *     W.scale       [rows, groups] in the scheme's scale dtype
  *     W.zero_point  I8 [rows, groups], where the rule has one
  *
@@ -14,8 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const scale_dtypes[] = { [DT_SCALE_F32] = "F32", [DT_SCALE_F16] = "F16",
-                                            [DT_SCALE_BF16] = "BF16" };
+static const char *const scale_dtypes[] = {
+    [DT_SCALE_F32] = "F32", [DT_SCALE_F16] = "F16", [DT_SCALE_BF16] = "BF16"
+};
 
 int dt__storage_bits(int64_t bits) { return bits <= 2 ? 2 : bits <= 4 ? 4 : 8; }
 
@@ -24,7 +25,7 @@ static int64_t row_bytes(const dt__panel_layout *l)
     return dt__ceil_div(l->columns, 8 / dt__storage_bits(l->bits));
 }
 
-/* ---- bits ------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 static void pack_row(int bits, int64_t n, const int8_t *codes, uint8_t *bytes)
 {
@@ -49,7 +50,7 @@ static void unpack_row(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
     }
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static dt_status add_part(dt__saving *s, const char *name, const dt_file_entry *part)
 {
@@ -92,17 +93,24 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
     }
     narrow_scales(l->scale_dtype, blocks, scale);
     const int64_t code_dims[2] = { l->rows, bytes }, block_dims[2] = { l->rows, l->groups };
-    DT__TRY(add_part(s, name, &(dt_file_entry){ .name = ".codes", .dtype = "U8", .rank = 2,
-                                                .dims = code_dims, .data = out }));
-    DT__TRY(add_part(s, name, &(dt_file_entry){ .name = ".scale",
-                                                .dtype = scale_dtypes[l->scale_dtype], .rank = 2,
-                                                .dims = block_dims, .data = scale }));
+    DT__TRY(
+        add_part(s, name,
+                 &(dt_file_entry){
+                     .name = ".codes", .dtype = "U8", .rank = 2, .dims = code_dims, .data = out }));
+    DT__TRY(add_part(s, name,
+                     &(dt_file_entry){ .name = ".scale",
+                                       .dtype = scale_dtypes[l->scale_dtype],
+                                       .rank = 2,
+                                       .dims = block_dims,
+                                       .data = scale }));
     if (!has_zero) return DT_OK;
-    return add_part(s, name, &(dt_file_entry){ .name = ".zero_point", .dtype = "I8", .rank = 2,
-                                               .dims = block_dims, .data = zero });
+    return add_part(
+        s, name,
+        &(dt_file_entry){
+            .name = ".zero_point", .dtype = "I8", .rank = 2, .dims = block_dims, .data = zero });
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A weight that is being read. */
 typedef struct reading {
@@ -127,8 +135,8 @@ static dt_status refuse(const reading *r, const char *format, ...)
 }
 
 /* The part with its dtype and shape checked. */
-static dt_status find_part(const reading *r, const char *suffix, const char *dtype,
-                           int64_t columns, const dt_file_entry **out)
+static dt_status find_part(const reading *r, const char *suffix, const char *dtype, int64_t columns,
+                           const dt_file_entry **out)
 {
     DT__TRY(dt__file_part(r->place->file, r->place->name, suffix, out));
     const dt_file_entry *e = *out;
@@ -184,8 +192,8 @@ static float scale_at(int dtype, const unsigned char *from, int64_t i)
     return dtype == DT_SCALE_F16 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
-/* Schemes make positive scales, none below the smallest normal number; but q4_0 has either sign, and
- * 0 for a block of zeros. The image of every code must be finite. */
+/* Schemes make positive scales, none below the smallest normal number; but q4_0 has either sign,
+ * and 0 for a block of zeros. The image of every code must be finite. */
 static dt_status check_scale(const reading *r, int64_t block)
 {
     const float s = r->rows.scale[block];
@@ -199,8 +207,8 @@ static dt_status check_scale(const reading *r, int64_t block)
         return refuse(r, "row %lld, group %lld: its scale gives no finite values", row, group);
     }
     if (either_sign || s >= least) return DT_OK;
-    return refuse(r, "row %lld, group %lld: scale %g; at least %g is wanted", row, group,
-                  (double)s, (double)least);
+    return refuse(r, "row %lld, group %lld: scale %g; at least %g is wanted", row, group, (double)s,
+                  (double)least);
 }
 
 /* Granularity tensor has one scale and zero point, which every row repeats. */
@@ -224,8 +232,8 @@ static dt_status check_zeros(const reading *r)
         const float *scale = r->rows.scale + row * l->groups;
         for (int64_t k = 0; k < l->columns; k++) {
             if (scale[k / l->group] != 0 || r->rows.codes[row * l->columns + k] == 0) continue;
-            return refuse(r, "row %lld, column %lld: a code in a group of scale 0",
-                          (long long)row, (long long)k);
+            return refuse(r, "row %lld, column %lld: a code in a group of scale 0", (long long)row,
+                          (long long)k);
         }
     }
     return DT_OK;
@@ -280,7 +288,7 @@ static dt_status read_rows(reading *r, dt__packed *packed)
     return dt__codes_from_rows(ctx, &r->layout, packed->simulated, &r->rows, &packed->codes);
 }
 
-/* The shape comes from the metadata: before memory is asked for, the file must hold as many codes. */
+/* The shape comes from the metadata: before memory is asked for, the file must hold its codes. */
 static dt_status measure(reading *r)
 {
     dt_ctx *ctx = r->place->file->ctx;

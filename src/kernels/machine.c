@@ -1,4 +1,4 @@
-/* Names of the processor (the brand string of cpuid, leaves 0x80000002...4) and of OpenBLAS's core. */
+/* Names of the processor (cpuid's brand string, leaves 0x80000002...4) and of OpenBLAS's core. */
 #include "kernels/machine.h"
 
 #include <cblas.h>
