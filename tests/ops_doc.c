@@ -40,7 +40,8 @@ static void say_op(text *t, const dt_op *op)
         say(t, "%s%s %s", i == 0 ? "" : ", ", op->in_name[i], role_of(op, i));
         if (op->undifferentiable[i] && op->backward != NULL) say(t, " (no gradient)");
     }
-    say(t, "%s | %s | ", many ? ", x1, ..." : "", op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0]);
+    const char *result = op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0];
+    say(t, "%s | %s | ", many ? ", x1, ..." : "", result);
     for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
         say(t, "%s`%s`", k == op->keys ? "" : ", ", k->name);
     }
@@ -78,14 +79,16 @@ char *ops_markdown(const dt_op *const *ops, int n)
     t.at = malloc(t.room);
     ck_assert_ptr_nonnull(t.at);
     say(&t, "# Operators\n\n"
-            "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the test "
-            "compares the two.\nPrototypes, shapes and errors stand in `include/detent/ops.h`.\n\n"
-            "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized image, "
-            "`codes` its integer\ncodes if the product can use them, `raw` and **write** the master "
-            "inside.\n\n"
+            "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the "
+            "test compares the two.\nPrototypes, shapes and errors stand in "
+            "`include/detent/ops.h`.\n\n"
+            "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized "
+            "image, `codes` its integer\ncodes if the product can use them, `raw` and **write** the "
+            "master inside.\n\n"
             "| operator | operands | result | options | what it does |\n|---|---|---|---|---|\n");
     for (int i = 0; i < n; i++) say_op(&t, ops[i]);
-    say(&t, "\n## Options\n\n| operator | option | takes | default | meaning |\n|---|---|---|---|---|\n");
+    say(&t, "\n## Options\n\n"
+            "| operator | option | takes | default | meaning |\n|---|---|---|---|---|\n");
     for (int i = 0; i < n; i++) say_options(&t, ops[i]);
     return t.at;
 }

@@ -39,7 +39,7 @@ static void complain(golden *g, const char *what)
 /* The optimizers' files hold several steps a case. */
 static bool is_step(const dt_op *op) { return strstr(op->name, "_step_") != NULL; }
 
-/* ---- settings --------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static void read_ints(const char *text, dt_ints *out)
 {
@@ -86,7 +86,7 @@ static void read_options(golden *g)
     }
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* "c0.<part>.<name><number>"; a number below 0 is left out. NULL where the file has none. */
 static dt_tensor *load(const golden *g, const char *part, const char *name, int number)

@@ -43,7 +43,7 @@ bool ops_differentiable(const dt_op *op, const dt__case *k, int i)
            (op->role[i] == DT_READ || op->role[i] == DT_CODES);
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 double ops_at(const dt_tensor *x, int64_t k)
 {
@@ -113,7 +113,7 @@ dt_tensor *ops_upstream(const dt_tensor *y)
     return up;
 }
 
-/* ---- layouts ---------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static void strides_of(const dt_tensor *x, ops_layout layout, int64_t *strides)
 {
@@ -169,7 +169,7 @@ static bool untouched(const dt_tensor *x)
     return found >= room - x->count;
 }
 
-/* ---- a run ------------------------------------------------------------------------------------ */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 typedef struct scene {
     dt_ctx *ctx;
@@ -277,7 +277,7 @@ void ops_free(ops_outcome *o)
     }
 }
 
-/* ---- comparing -------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static bool same(ops_values a, ops_values b)
 {

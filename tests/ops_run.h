@@ -6,7 +6,7 @@
 
 #include "ops/ops_list.h"
 
-/* How an operand lies in memory. Between its elements stand others, which nobody may read or write. */
+/* How an operand lies in memory. Between its elements stand others that nobody may touch. */
 typedef enum ops_layout {
     OPS_PLAIN,
     OPS_TRANSPOSED, /* the last two dimensions lie the other way round */
@@ -15,7 +15,7 @@ typedef enum ops_layout {
     OPS_LAYOUTS
 } ops_layout;
 
-/* What one operand is in place of a plain tensor. The scheme is symmetric int8 of the whole tensor. */
+/* What one operand is in place of a plain tensor. The scheme: symmetric int8 of the whole. */
 typedef enum ops_wrap {
     OPS_BARE,
     OPS_PARAMETER, /* a FakeQuantTensor on the operand's own handle, as prepare makes it */
@@ -72,7 +72,7 @@ bool ops_same(const ops_outcome *a, const ops_outcome *b);
 /* max |a - b| <= relative * max |b| + absolute; infinities and NaN stand in the same places. */
 bool ops_near(ops_values a, ops_values b, double relative, double absolute);
 
-/* Reference values of ../shared/golden/ops: every case of the op's file, in f64 and in f32. Prints a
+/* Reference values of golden/ops: every case of the op's file, in f64 and in f32. Prints a
  * row for each; returns the number of failures, and counts cases and values. */
 int ops_golden(const dt_op *op, int *cases, int *compared);
 

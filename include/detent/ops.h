@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* ---- what an operator is ------------------------------------------------------------------ */
+/* ---- what an operator is --------------------------------------------------------------------- */
 
 #define DT_MAX_IN 16
 #define DT_MAX_OUT 4
@@ -86,8 +86,8 @@ struct dt_op {
     dt_status (*shape)(dt_call *c);
     void (*forward)(const dt_call *c);
     void (*forward_codes)(const dt_call *c); /* or NULL */
-    /* Whether forward_codes can use the codes that operand i offers, as they are cut into rows; else
-     * it gets the image. NULL: always. Internal. */
+    /* Whether forward_codes can use the codes that operand i offers, as they are cut into rows; if
+     * not, the op gets the image. NULL: always. Internal. */
     bool (*takes_codes)(const dt_call *c, int i);
     /* Writes dx[i] for every i that is not NULL. `dy` is the gradient of y. NULL: in-place, or not
      * differentiable. */
@@ -107,10 +107,10 @@ DT_API dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const in
 DT_API dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
     DT_PRINTF(3, 4);
 
-/* ---- elementwise --------------------------------------------------------------------------- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
-/* Every function below: SHAPE, DTYPE or ARG on the tape where operands or options do not fit, with the
- * op's name and the operands' shapes; NOMEM. Floats are f32 or f64, not mixed in one call. */
+/* Every function below: SHAPE, DTYPE or ARG on the tape where operands or options do not fit, with
+ * the op's name and the operands' shapes; NOMEM. Floats are f32 or f64, not mixed in one call. */
 
 /* y = a + b, a - b, a * b, a / b; a and b broadcast. Gradients are summed over what broadcast. */
 DT_API dt_tensor *dt_add(dt_tape *t, dt_tensor *a, dt_tensor *b);
@@ -143,7 +143,7 @@ DT_API dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most);
  * context's stream; backward drops the same elements. (In evaluation a module does not call it.) */
 DT_API dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p);
 
-/* ---- products ------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* y[..., i, j] = sum over k of a[..., i, k] b[..., k, j]; ranks of at least 2, batch dimensions
  * broadcast. */
@@ -152,7 +152,7 @@ DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
 /* y = x W^T + bias: x [..., in], weight [out, in], bias [out] or NULL; y [..., out]. */
 DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
 
-/* ---- reductions ---------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 typedef struct dt_reduce_options {
     dt_ints dims; /* negative counts from the end; none: all dimensions */
@@ -171,7 +171,7 @@ DT_API dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
 /* y = x - max - log(sum of exp(x - max)) along `dim`. */
 DT_API dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
 
-/* ---- losses -------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 enum { DT_REDUCE_MEAN, DT_REDUCE_SUM };
 
@@ -186,7 +186,8 @@ DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
 
 /* Sum or mean over rows of (1-s)(-log p[label]) + s mean over classes of (-log p), p = softmax(x).
  * x [N, C] and labels [N], or x [N, C, ...] with classes in dimension 1 and labels [N, ...]; labels
- * i32 or i64 in 0...C-1, else ARG naming the first. All rows ignored: loss 0, gradient 0. A scalar. */
+ * i32 or i64 in 0...C-1, else ARG naming the first. All rows ignored: loss 0, gradient 0. The
+ * result is a scalar. */
 DT_API dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                                    const dt_cross_entropy_options *options);
 
@@ -208,14 +209,14 @@ typedef struct dt_slice_options {
     dt_ints dims, starts, stops, steps; /* in parallel; no steps: all 1 */
 } dt_slice_options;
 
-/* Elements start, start+step, ... below stop of each given dimension: a view. Negative starts and stops
- * count from the end, and what lies outside is cut off; steps >= 1. */
+/* Elements start, start+step, ... below stop of each given dimension: a view. Negative starts and
+ * stops count from the end, and what lies outside is cut off; steps >= 1. */
 DT_API dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options);
 
 /* The n operands one after the other along `dim`; n in 1...16, all other extents equal. */
 DT_API dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
 
-/* ---- layers -------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 typedef struct dt_layer_norm_options {
     int64_t normalized_dims; /* the last ones; default 1 */
@@ -225,8 +226,8 @@ typedef struct dt_layer_norm_options {
 /* normalized_dims 1, eps 1e-5 */
 DT_API dt_layer_norm_options dt_layer_norm_defaults(void);
 
-/* y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, biased variance. weight
- * and bias have those dimensions; bias may be NULL, or both. */
+/* y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, biased variance.
+ * weight and bias have those dimensions; bias may be NULL, or both. */
 DT_API dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_layer_norm_options *options);
 
@@ -239,9 +240,10 @@ typedef struct dt_batch_norm_options {
 /* training, momentum 0.1, eps 1e-5 */
 DT_API dt_batch_norm_options dt_batch_norm_defaults(void);
 
-/* The same per channel of x [N, C] or [N, C, L]; the four others are [C]. Training takes the batch's
- * mean and biased variance and moves running_mean and running_var (by the unbiased variance) in
- * place: running = (1-momentum) running + momentum batch; one value a channel is then SHAPE.
+/* The same per channel of x [N, C] or [N, C, L]; the four others are [C]. Training takes the
+ * batch's mean and biased variance, and moves running_mean and running_var (by the unbiased
+ * variance) in place: running = (1-momentum) running + momentum batch; one value a channel is then
+ * SHAPE.
  * Evaluation takes the running values and writes nothing. */
 DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                   dt_tensor *running_mean, dt_tensor *running_var,
@@ -250,7 +252,7 @@ DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, d
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 
-/* ---- in place: not recorded, return the tensor that they wrote --------------------------------- */
+/* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 
 /* STATE where a recorded op still needs what x holds. x keeps its dtype and shape; on a
  * FakeQuantTensor the master inside is written. */

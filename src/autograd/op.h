@@ -12,7 +12,7 @@
     (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), options
 #define dt__apply dt_apply
 
-/* ---- shape rules --------------------------------------------------------------------------- */
+/* ---- shape rules ----------------------------------------------------------------------------- */
 
 /* The result is like operand i: same dtype and dims. Refuses what is not f32 or f64. */
 dt_status dt__shape_like(dt_call *c, int i);
@@ -34,7 +34,8 @@ dt_status dt__want_rank(const dt_call *c, int i, int least, int most);
 dt_status dt__want_dims(const dt_call *c, int i, int rank, const int64_t *dims);
 /* A dimension, negative counting from the end, of operand i. */
 dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
-/* Every index of an i32 or i64 operand lies in [0, n), or is `ignore`; else ARG naming the first. */
+/* Every index of an i32 or i64 operand lies in [0, n), or is `ignore`; else ARG, naming the
+ * first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
 /* In an in-place op's forward, that goes block by block: rows row0 ... of operand i are written. */
@@ -65,7 +66,7 @@ static inline int64_t dt__rows(const dt_tensor *x)
     return rows;
 }
 
-/* ---- cases: what tests try of an op, written beside it ---------------------------------------- */
+/* ---- cases: what tests try of an op, written beside it --------------------------------------- */
 
 #define DT__CASE_IN 5
 #define DT__CASE_VALUES 16

@@ -14,8 +14,8 @@ dt__zip dt__zip_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *like
 void dt__zip_run(void (*kernel)(const dt__zip *), const dt_tensor *a, const dt_tensor *b,
                  const dt_tensor *like, void *y);
 
-/* to = (x summed over what `to` broadcasts to the dims of `like`) / divisor; x is contiguous with the
- * dims of `like`. */
+/* to = (x summed over what `to` broadcasts to the dims of `like`) / divisor; x is contiguous, with
+ * the dims of `like`. */
 void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double divisor,
                 dt_tensor *to);
 

@@ -25,7 +25,7 @@ static sides sides_of(const dt_call *c)
 
 static size_t floats(int64_t a, int64_t b) { return (size_t)(a * b) * sizeof(float); }
 
-/* ---- forward: tiles of whole rows of x and of W -------------------------------------------------- */
+/* ---- forward: tiles of whole rows of x and of W ---------------------------------------------- */
 
 static int64_t rows_of_tile(const dt__codes *codes, int64_t rows, int64_t k)
 {
@@ -84,7 +84,7 @@ void dt__linear_forward_codes(const dt_call *c)
     if (bias != NULL) c->kernels->add_rows(s.m, s.n, bias, y);
 }
 
-/* ---- backward: tiles of columns, along k ---------------------------------------------------------- */
+/* ---- backward: tiles of columns, along k ----------------------------------------------------- */
 
 static int64_t columns_of_tile(int64_t other, int64_t k)
 {

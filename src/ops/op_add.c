@@ -1,5 +1,5 @@
-/* The sum of two operands that broadcast.      y = a + b      da = dy, db = dy, summed over what was
- * stretched */
+/* The sum of two operands that broadcast.      y = a + b      da = dy, db = dy, summed over what
+ * was stretched */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 

@@ -106,12 +106,14 @@ dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tenso
 #define EVALUATION &(const dt_batch_norm_options){ .eps = 1e-5 }
 #define FOUR(...) { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__ },                               \
                   { __VA_ARGS__, .low = 0.5, .high = 2 }
-#define PAIR(a, b) { { 1 }, .given = true, .values = { a } }, { { 1 }, .given = true, .values = { b } }
+#define ONE(v) { { 1 }, .given = true, .values = { v } }
+#define PAIR(a, b) ONE(a), ONE(b)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } }, PAIR(2, 0.5), PAIR(0, 1) },
       .options = &(const dt_batch_norm_options){ true, 0.5, 0 }, .n_y = 2, .y = { -1.5, 2.5 } },
-    { "standing", .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } }, PAIR(2, 0.5), PAIR(1, 4) },
+    { "standing", .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } },
+                          PAIR(2, 0.5), PAIR(1, 4) },
       .options = &(const dt_batch_norm_options){ false, 0.5, 0 }, .n_y = 2, .y = { 0.5, 2.5 } },
     { "random", .in = { { { 6, 19 } }, FOUR({ 19 }) } },
     { "signals", .in = { { { 3, 4, 5 } }, FOUR({ 4 }) } },

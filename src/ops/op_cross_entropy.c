@@ -1,5 +1,5 @@
-/* Cross entropy of logits and integer labels, in one pass over the logits (online softmax, Milakov and
- * Gimelshein 2018).  With p = softmax(x) along the classes, a row that counts costs
+/* Cross entropy of logits and integer labels, in one pass over the logits (online softmax, Milakov
+ * and Gimelshein 2018).  With p = softmax(x) along the classes, a row that counts costs
  *     l = (1-s) (-log p[label]) + s mean over classes of (-log p)
  *     dx = (p - (1-s) [label] - s/C) dloss, divided by the rows that count for the mean. */
 #include "ops/ops_list.h"
@@ -123,7 +123,8 @@ static const dt__case cases[] = {
     { "summed", .in = { { { 4, 3 } }, { LABELS({ 4 }) } },
       .options = WITH(.reduction = DT_REDUCE_SUM) },
     { "images", .in = { { { 2, 3, 4, 5 } }, { LABELS({ 2, 4, 5 }) } } },
-    { "many classes", .in = { { { 40, 1300 } }, { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },
+    { "many classes", .in = { { { 40, 1300 } },
+                              { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },
       .options = WITH(.label_smoothing = 0.1), .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 0 }, 1, .dtype = DT_I32 } }, .n_y = 1, .y = { 0 } },
     { "label", .in = { { { 2, 3 } },

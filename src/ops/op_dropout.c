@@ -1,4 +1,4 @@
-/* Dropout (Srivastava et al. 2014).      y = x / (1-p) with probability 1-p, else 0      dx likewise
+/* Dropout (Srivastava 2014).      y = x / (1-p) with probability 1-p, else 0      dx likewise
  * Element k is decided by word k of the tape's dropout stream from a counter on; backward makes the
  * same words again, so no mask is kept. */
 #include "autograd/op.h"

@@ -32,7 +32,8 @@ dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
 #define KEEP(...) &(const dt_reduce_options){ .dims = { __VA_ARGS__ }, .keepdim = true }
 
 static const dt__case cases[] = {
-    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 1, .y = { 2.5 } },
+    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
+      .n_y = 1, .y = { 2.5 } },
     { "columns", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
       .options = KEEP(1, { -2 }), .n_y = 2, .y = { 2, 3 } },
     { "every other", .in = { { { 2, 3, 4, 5 } } }, .options = OVER(2, { 3, 1 }) },

@@ -47,7 +47,8 @@ static void forward(const dt_call *c)
 }
 
 const dt_op dt__op_sgd_step_ = {
-    .name = "sgd_step_", .text = "g += decay p; buffer follows g; p -= lr times what momentum makes",
+    .name = "sgd_step_",
+    .text = "g += decay p; buffer follows g; p -= lr times what momentum makes of both",
     .in_name = { "p", "g", "buffer" }, .role = { DT_WRITE, DT_READ, DT_WRITE },
     .options_size = sizeof(dt_sgd_step_options), .defaults = &defaults, .keys = keys,
     .shape = shape, .forward = forward,
@@ -68,7 +69,8 @@ dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffe
 static const dt__case cases[] = {
     { "plain", .in = { P, G }, .options = WITH(.lr = 0.5, .weight_decay = 1, .step = 3),
       .n_y = 2, .y = { 0.25, 0.5 } },
-    { "first", .in = { P, G, BUFFER }, .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.9, .step = 1),
+    { "first", .in = { P, G, BUFFER },
+      .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.9, .step = 1),
       .n_y = 2, .y = { 0.75, -0.5 } },
     { "later", .in = { P, G, BUFFER },
       .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.5, .step = 2),
@@ -83,7 +85,8 @@ static const dt__case cases[] = {
     { "shape", .in = { { { 3 } }, { { 4 } } }, .fails = DT_ERR_SHAPE, .says = "g must be [3]" },
     { "no buffer", .in = { P, G }, .options = WITH(.momentum = 0.5, .step = 1), .fails = DT_ERR_ARG,
       .says = "wants a buffer" },
-    { "step", .in = { P, G }, .options = WITH(.step = 0), .fails = DT_ERR_ARG, .says = "step is 0" },
+    { "step", .in = { P, G }, .options = WITH(.step = 0), .fails = DT_ERR_ARG,
+      .says = "step is 0" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(sgd_step_, cases)

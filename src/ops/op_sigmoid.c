@@ -11,7 +11,8 @@ static void forward(const dt_call *c)
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    c->kernels->sigmoid_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0]));
+    c->kernels->sigmoid_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy),
+                                 dt__data_mut(dx[0]));
 }
 
 const dt_op dt__op_sigmoid = {
@@ -20,13 +21,16 @@ const dt_op dt__op_sigmoid = {
     .shape = shape, .forward = forward, .backward = backward,
 };
 
-dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_sigmoid, DT__CALL(x)); }
+dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)
+{
+    return dt__apply(t, &dt__op_sigmoid, DT__CALL(x));
+}
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -40, 0, 2 } } },
       .n_y = 3, .y = { 4.248354255291589e-18, 0.5, 0.8807970779778823 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "empty", .in = { { { 0, 3 } } } },
-    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32 or f64" },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },
 };
 DT__CASES(sigmoid, cases)

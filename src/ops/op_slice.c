@@ -96,8 +96,12 @@ dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 #define CUT(dim, start, stop, step)                                                                \
     &(const dt_slice_options){ { 1, { dim } }, { 1, { start } }, { 1, { stop } }, { 1, { step } } }
 
-static const dt_slice_options both = { { 2, { 0, -1 } }, { 2, { 1, -4 } }, { 2, { 9, -1 } }, { 0 } };
-static const dt_slice_options uneven = { { 2, { 0, 1 } }, { 2, { 0, 0 } }, { 1, { 2 } }, { 0 } };
+static const dt_slice_options both = {
+    .dims = { 2, { 0, -1 } }, .starts = { 2, { 1, -4 } }, .stops = { 2, { 9, -1 } },
+};
+static const dt_slice_options uneven = {
+    .dims = { 2, { 0, 1 } }, .starts = { 2, { 0, 0 } }, .stops = { 1, { 2 } },
+};
 
 static const dt__case cases[] = {
     { "values", .in = { { { 6 }, .given = true, .values = { 0, 1, 2, 3, 4, 5 } } },

@@ -25,9 +25,10 @@ dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
 #define KEEP(...) &(const dt_reduce_options){ .dims = { __VA_ARGS__ }, .keepdim = true }
 
 static const dt__case cases[] = {
-    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 1, .y = { 10 } },
-    { "rows", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .options = OVER(1, { 1 }),
-      .n_y = 2, .y = { 3, 7 } },
+    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
+      .n_y = 1, .y = { 10 } },
+    { "rows", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
+      .options = OVER(1, { 1 }), .n_y = 2, .y = { 3, 7 } },
     { "columns", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
       .options = KEEP(1, { -2 }), .n_y = 2, .y = { 4, 6 } },
     { "every other", .in = { { { 2, 3, 4, 5 } } }, .options = OVER(2, { 3, 1 }) },

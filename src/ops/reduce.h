@@ -7,8 +7,8 @@
 extern const dt_key dt__reduce_keys[];
 extern const dt_reduce_options dt__reduce_defaults;
 
-/* Checks dims and makes the result; state[0] is a bit for each reduced dimension, state[1] the number
- * of elements that one result sums. */
+/* Checks dims and makes the result; state[0] is a bit for each reduced dimension, state[1] the
+ * number of elements that one result sums. */
 dt_status dt__reduce_shape(dt_call *c);
 
 /* y = (sum of x) / divisor */

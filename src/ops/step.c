@@ -27,8 +27,8 @@ const dt_key dt__adam_keys[] = {
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
       .text = "added to the root of the mean square, after bias correction" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "adam: this times the parameter joins the gradient; adamw: it shrinks the parameter by "
-              "lr times this first" },
+      .text = "adam: this times the parameter joins the gradient; adamw: it shrinks the parameter "
+              "by lr times this first" },
     { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "number of this update, from 1" },
     { 0 },
