@@ -559,10 +559,10 @@ END_TEST
 /* ---- values that are not finite ---------------------------------------------------------------------- */
 
 /* A float model of the small recipe with a NaN in it. */
-static const char *poisoned_weights(const char *folder)
+static const char *poisoned_weights(const char *folder, int norm)
 {
-    static const dt_mlp_options options = { .sizes = { 4, { 784, 24, 16, 10 } }, .bias = true,
-                                            .dropout = 0.1, .momentum = 0.1, .eps = 1e-5 };
+    const dt_mlp_options options = { .sizes = { 4, { 784, 24, 16, 10 } }, .bias = true,
+                                     .norm = norm, .dropout = 0.1, .momentum = 0.1, .eps = 1e-5 };
     dt_ctx *ctx = sample_context(1);
     dt_module *m = NULL;
     const char *path = in(folder, "poisoned.safetensors");
@@ -579,7 +579,7 @@ START_TEST(a_run_stops_before_the_optimizer_writes)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16];
     test_folder(folder);
-    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder));
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 0));
     job nan = { .dir = in(folder, "nan"), .overrides = { init }, .wanted = DT_ERR_NUMERIC,
                 .words = "step 1 (float)" };
     run(&nan);
@@ -613,7 +613,7 @@ START_TEST(updates_that_are_not_finite_are_skipped)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16];
     test_folder(folder);
-    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder));
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 0));
     job j = { .dir = in(folder, "run"), .overrides = { init, "~qat", "train.nonfinite=skip" } };
     run(&j);
     ck_assert_int_eq(j.summary.skipped, 20);
@@ -621,6 +621,27 @@ START_TEST(updates_that_are_not_finite_are_skipped)
     ck_assert_ptr_nonnull(strstr(metrics, "\"skipped\": 20"));
     ck_assert_ptr_null(strstr(metrics, "loss"));
     free(metrics);
+}
+END_TEST
+
+/* Buffers too are as if the update had not been tried. */
+START_TEST(a_skipped_update_leaves_no_trace)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16];
+    test_folder(folder);
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 1));
+    job j = { .dir = in(folder, "run"),
+              .overrides = { init, "~qat", "train.nonfinite=skip", "model.norm=batch" } };
+    run(&j);
+    ck_assert_int_eq(j.summary.skipped, 20);
+    dt_ctx *ctx = sample_context(1);
+    dt_file *file = NULL;
+    TEST_OK(ctx, dt_file_open(ctx, in(j.dir, "float.safetensors"), &file));
+    const dt_file_entry *e = dt_file_find(file, "norms.1.running_mean");
+    ck_assert(e != NULL && e->count == 16);
+    for (size_t i = 0; i < e->bytes; i++) ck_assert_int_eq(((const char *)e->data)[i], 0);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
 }
 END_TEST
 
@@ -732,6 +753,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_folder_is_not_taken_twice);
     tcase_add_test(all, a_run_stops_before_the_optimizer_writes);
     tcase_add_test(all, updates_that_are_not_finite_are_skipped);
+    tcase_add_test(all, a_skipped_update_leaves_no_trace);
     tcase_add_test(all, every_shipped_recipe_runs);
     tcase_add_test(all, every_allocation_may_fail);
     suite_add_tcase(suite, all);

@@ -96,6 +96,10 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
                s->same_bits_as_qat ? "true" : "false",
                (long long)s->result[DT_RUN_CONVERTED].metrics.examples);
     }
+    if (s->clipped > 0) {
+        printf("%.2f %% of the quantized weights are cut off by the range of their codes\n",
+               100 * s->clipped);
+    }
     if (s->skipped > 0) {
         printf("%lld of %lld updates were skipped: values were not finite\n", (long long)s->skipped,
                (long long)s->steps);

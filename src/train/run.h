@@ -4,6 +4,7 @@
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving it, resuming
  *     run_step.c     one update, and what happens to values that are not finite
+ *     run_buffers.c  what an update writes beside parameters, to be put back
  *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
  *     run_compare.c  float, rounded, trained and converted; the proof
  *     run_summary.c  sizes, summary.json
@@ -61,6 +62,8 @@ typedef struct dt__run {
     dt_tape *tape;
     dt_tensor *share; /* 1 / labels of the update: the gradient of each summed loss */
     dt_schedule schedule;
+    struct dt__kept *kept; /* nonfinite: skip; buffers as they were before the update */
+    int64_t n_kept;
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
     dt_training_state state;
@@ -141,6 +144,15 @@ typedef struct dt__update {
 } dt__update;
 
 dt_status dt__run_update(dt__run *r, dt__update *u);
+
+/* ---- run_buffers.c ---- */
+
+typedef enum dt__way { DT__KEEP, DT__PUT_BACK } dt__way;
+
+/* Makes room for copies of the model's buffers; none where no update is ever given up. */
+dt_status dt__run_open_buffers(dt__run *r);
+void dt__run_close_buffers(dt__run *r);
+dt_status dt__run_buffers(dt__run *r, dt__way way);
 
 /* ---- run_loop.c ---- */
 

@@ -84,6 +84,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->tape));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
+    DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
     dt__run_name_state(r);
     return DT_OK;
@@ -92,6 +93,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
 void dt__run_end_stage(dt__run *r)
 {
     dt_tape_free(r->tape);
+    dt__run_close_buffers(r);
     dt_optimizer_free(r->optimizer);
     dt_loader_free(r->loader);
     dt_tensor_free(r->share);

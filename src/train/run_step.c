@@ -77,6 +77,8 @@ static dt_status give_up(dt__run *r, const place *p, dt__update *u)
 {
     if (r->o->train.nonfinite == DT_NONFINITE_STOP) return explain(r, p);
     u->skipped = true;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt__run_buffers(r, DT__PUT_BACK));
     const int64_t next = p->position.batch + p->batches; /* the rest of this update's batches */
     const bool over = next == r->batches;
     return dt_loader_seek(r->loader, (dt_position){ p->position.epoch + over, over ? 0 : next });
@@ -87,6 +89,7 @@ dt_status dt__run_update(dt__run *r, dt__update *u)
     const place p = place_of(r);
     *u = (dt__update){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
                                               *dt__run_count(r, DT__COUNT_STEP)) };
+    DT__TRY(dt__run_buffers(r, DT__KEEP));
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
     if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return give_up(r, &p, u);
