@@ -440,8 +440,8 @@ static dt_status load(loading *l, const dt_file *file)
     for (int64_t i = 0; i < l->n_slots; i++) {
         dt_tensor *x = l->slot[i].x;
         x->storage->version++;
-        if (l->slot[i].from->bytes > 0)
-            memcpy(dt__data_mut(x), l->slot[i].from->data, l->slot[i].from->bytes);
+        const dt_file_entry *from = l->slot[i].from;
+        if (from->bytes > 0) memcpy(dt__data_mut(x), from->data, from->bytes);
     }
     if (l->s->optimizer != NULL) dt_optimizer_set_updates(l->s->optimizer, l->parts.names.updates);
     for (int i = 0; i < l->s->n_loaders; i++) {

@@ -77,7 +77,8 @@ static dt_status prune(dt_ctx *ctx, const char *folder, int64_t step, int64_t ke
         if (path == NULL) {
             status = DT_ERR_NOMEM;
         } else if (unlink(path) != 0) {
-            dt__say(ctx, "warning: %s cannot be deleted: %s", path, strerror(errno));
+            dt__fail_os(ctx, path, "delete");
+            dt__say(ctx, "warning: %s", dt_error(ctx));
         }
         dt__release(ctx, path);
     }

@@ -31,7 +31,7 @@ static void put_ints(dt__chars *t, const dt_ints *list)
 {
     bool first = true;
     dt__put_text(t, "[");
-    for (int i = 0; i < list->n; i++) {
+    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
         dt__put_comma(t, &first);
         dt__put_integer(t, list->v[i]);
     }
@@ -42,11 +42,19 @@ static void put_strings(dt__chars *t, const dt_strings *list)
 {
     bool first = true;
     dt__put_text(t, "[");
-    for (int i = 0; i < list->n; i++) {
+    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
         dt__put_comma(t, &first);
         dt__put_quoted(t, list->v[i]);
     }
     dt__put_text(t, "]");
+}
+
+/* An index that names nothing becomes a text that no reader takes. */
+static void put_choice(dt__chars *t, const char *const *choices, int index)
+{
+    int n = 0;
+    while (choices[n] != NULL) n++;
+    dt__put_quoted(t, index >= 0 && index < n ? choices[index] : "");
 }
 
 static void put_string(dt__chars *t, const char *text)
@@ -62,7 +70,7 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_REAL: dt__put_real(t, *(const double *)field); break;
     case DT_KEY_STRING:
     case DT_KEY_PATH: put_string(t, *(const char *const *)field); break;
-    case DT_KEY_CHOICE: dt__put_quoted(t, key->choices[*(const int *)field]); break;
+    case DT_KEY_CHOICE: put_choice(t, key->choices, *(const int *)field); break;
     case DT_KEY_INTS: put_ints(t, field); break;
     case DT_KEY_STRINGS: put_strings(t, field); break;
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
