@@ -83,6 +83,7 @@ START_TEST(a_dry_run_shows_the_model)
     char folder[TEST_PATH];
     begin(folder);
     expect(folder, DETENT "train r.yaml --dry-run", 0, "parameters ");
+    expect(folder, DETENT "train r.yaml --dry-run --json", 0, "{\"parameters\": 12730, ");
     expect(folder, "ls", 0, "r.yaml\n");
     expect(folder, "ls | wc -l", 0, "1\n");
 }
@@ -152,14 +153,35 @@ START_TEST(a_signal_saves_and_stops)
                  "n=$(cat run/metrics.jsonl 2>/dev/null | wc -l); "
                  DETENT "train r.yaml train.epochs=100000 %s & pid=$!; "
                  "until [ $(cat run/metrics.jsonl 2>/dev/null | wc -l) -gt $n ]; do sleep 0.02; "
-                 "done; kill -%s $pid; wait $pid",
+                 "done; " DETENT "train run --resume > second 2>&1; echo $? >> second; "
+                 "kill -%s $pid; wait $pid",
                  i == 0 ? "" : "--resume", signals[i]);
         expect(folder, command, 130, "a checkpoint was saved");
+        expect(folder, "cat second", 0, "another process trains in 'run'\n1\n");
         expect(folder, "ls run/checkpoints | wc -l", 0, i == 0 ? "1\n" : "2\n");
     }
     expect(folder, "ls run", 0, "checkpoints\nfloat.safetensors\nmetrics.jsonl\nrecipe.yaml\n");
     expect(folder, DETENT "train run --resume train.optimizer.lr=1", 2,
            "'train.optimizer.lr' differs");
+}
+END_TEST
+
+/* Nothing is told of this signal, wherever it comes; what is there must do. */
+START_TEST(a_killed_run_goes_on)
+{
+    char folder[TEST_PATH];
+    begin(folder);
+    const char *const prepare = "sed -i 's/epochs: 3/epochs: 60, checkpoint: {every_steps: 7}/' "
+                                "r.yaml && " DETENT "train r.yaml run.dir=straight --quiet";
+    expect(folder, prepare, 0, "same_bits_as_qat: true");
+    expect(folder, DETENT "train r.yaml --quiet & pid=$!; "
+                   "until [ $(cat run/metrics.jsonl 2>/dev/null | wc -l) -gt 30 ]; do :; done; "
+                   "kill -KILL $pid; wait $pid; " DETENT "train run --resume --quiet", 0,
+           "same_bits_as_qat: true");
+    expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
+    expect(folder, "cmp run/float.safetensors straight/float.safetensors", 0, "");
+    expect(folder, "for r in run straight; do sed 's/, \"samples_per_s.*//' $r/metrics.jsonl > $r.m; "
+                   "done; cmp run.m straight.m", 0, "");
 }
 END_TEST
 
@@ -191,6 +213,7 @@ Suite *test_train_suite(void)
     tcase_add_loop_test(all, mistakes_have_their_status, 0,
                         (int)(sizeof status_cases / sizeof status_cases[0]));
     tcase_add_test(all, a_signal_saves_and_stops);
+    tcase_add_test(all, a_killed_run_goes_on);
     tcase_add_test(all, a_full_disk_ends_the_run);
     suite_add_tcase(suite, all);
     return suite;

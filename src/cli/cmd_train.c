@@ -136,7 +136,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     watch_end(&w);
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
     if (control.dry_run) {
-        print_model(&summary);
+        print_model(&summary, args->option[JSON] != NULL);
     } else if (args->option[JSON] != NULL) {
         return cli_exit_of(dt_run_summary_json(ctx, &summary, cli_stdout, NULL));
     } else {

@@ -108,8 +108,20 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
            o->run.dir);
 }
 
-void print_model(const dt_run_summary *s)
+static void print_model_json(const dt_run_summary *s)
 {
+    printf("{\"parameters\": %lld, \"multiply_adds\": %lld, \"float_bytes\": %lld, "
+           "\"quantized_bytes\": %lld, \"activation_bytes\": {\"float\": %zu, \"qat\": %zu}}\n",
+           (long long)s->parameters, (long long)s->multiply_adds, (long long)s->float_bytes,
+           (long long)s->quantized_bytes, s->activation_bytes[0], s->activation_bytes[1]);
+}
+
+void print_model(const dt_run_summary *s, bool json)
+{
+    if (json) {
+        print_model_json(s);
+        return;
+    }
     static const char *const phases[] = { "float", "qat" };
     char text[32];
     printf("%-32s %14s\n", "parameters", grouped(s->parameters, text));

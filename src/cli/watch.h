@@ -18,6 +18,6 @@ void watch_end(watch *w);
 
 /* Both to stdout. */
 void print_table(const dt_recipe_options *o, const dt_run_summary *s);
-void print_model(const dt_run_summary *s);
+void print_model(const dt_run_summary *s, bool json);
 
 #endif
