@@ -71,10 +71,14 @@ static dt_status try_run(dt_ctx *ctx, job *j)
         overrides[n] = j->overrides[n - 1];
         n++;
     }
-    const dt_recipe_source source = { .path = "small.yaml", .text = small, .bytes = strlen(small),
-                                      .overrides = overrides, .n_overrides = n };
-    const dt_run_control control = { .resume = j->resume, .dry_run = j->dry_run, .stop = stop,
-                                     .progress = progress, .user = j };
+    const dt_recipe_source source = { .path = "small.yaml",
+                                      .text = small,
+                                      .bytes = strlen(small),
+                                      .overrides = overrides,
+                                      .n_overrides = n };
+    const dt_run_control control = {
+        .resume = j->resume, .dry_run = j->dry_run, .stop = stop, .progress = progress, .user = j
+    };
     dt_recipe *recipe = NULL;
     dt_status s = dt_recipe_read(ctx, &source, &recipe);
     if (s == DT_OK) s = dt_run(ctx, recipe, &control, &j->summary);
@@ -179,7 +183,8 @@ START_TEST(a_run_writes_its_files)
 {
     char folder[TEST_PATH];
     test_folder(folder);
-    job j = { .dir = in(folder, "deep/er/run"), .overrides = { "convert.output=out/m.safetensors" } };
+    job j = { .dir = in(folder, "deep/er/run"),
+              .overrides = { "convert.output=out/m.safetensors" } };
     run(&j);
     ck_assert_int_eq(j.updates, 20);
     ck_assert(j.summary.same_bits_as_qat);
@@ -192,7 +197,8 @@ START_TEST(a_run_writes_its_files)
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 5; k++) number_at(root, rows[i], keys[k]);
     }
-    ck_assert(json_is_true(json_object_get(json_object_get(root, "converted"), "same_bits_as_qat")));
+    ck_assert(
+        json_is_true(json_object_get(json_object_get(root, "converted"), "same_bits_as_qat")));
     ck_assert_double_eq(number_at(root, "qat", "loss"), number_at(root, "converted", "loss"));
     ck_assert_double_eq(number_at(root, "float", "bits_per_weight"), 32);
     json_decref(root);
@@ -253,7 +259,8 @@ START_TEST(a_baseline_stands_in_the_table)
     same_files(plain.dir, compared.dir, "float.safetensors");
     const dt_run_result *a = compared.summary.result, *b = longer.summary.result;
     ck_assert_double_eq(a[DT_RUN_FLOAT].metrics.loss, b[DT_RUN_FLOAT].metrics.loss);
-    ck_assert_double_ne(a[DT_RUN_FLOAT].metrics.loss, plain.summary.result[DT_RUN_FLOAT].metrics.loss);
+    ck_assert_double_ne(a[DT_RUN_FLOAT].metrics.loss,
+                        plain.summary.result[DT_RUN_FLOAT].metrics.loss);
     ck_assert_double_eq(a[DT_RUN_QAT].metrics.loss, plain.summary.result[DT_RUN_QAT].metrics.loss);
     ck_assert(b[DT_RUN_FLOAT].given && !b[DT_RUN_PTQ].given && !b[DT_RUN_CONVERTED].given);
     ck_assert(!test_file_exists(in(longer.dir, "model.safetensors")));
@@ -397,12 +404,18 @@ END_TEST
 /* ---- interruption ---------------------------------------------------------------------------------- */
 
 typedef struct interruption {
-    int64_t after;    /* updates */
+    int64_t after;     /* updates */
     const char *extra; /* an override of both runs, or NULL */
 } interruption;
 
 static const interruption interruptions[] = {
-    { 1, NULL },  { 5, NULL },  { 7, NULL }, { 8, NULL }, { 9, NULL }, { 13, NULL }, { 19, NULL },
+    { 1, NULL },
+    { 5, NULL },
+    { 7, NULL },
+    { 8, NULL },
+    { 9, NULL },
+    { 13, NULL },
+    { 19, NULL },
     { 6, "train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}" },
     { 11, "model.norm=batch" },
     { 3, "train.float_baseline=true" },  /* in the baseline */
@@ -416,8 +429,11 @@ START_TEST(an_interrupted_run_goes_on)
     char folder[TEST_PATH];
     test_folder(folder);
     job straight = { .dir = in(folder, "straight"), .overrides = { c->extra } };
-    job first = { .dir = in(folder, "resumed"), .overrides = { c->extra }, .stop_at = c->after,
-                  .wanted = DT_ERR_INTERRUPTED, .words = "a checkpoint was saved" };
+    job first = { .dir = in(folder, "resumed"),
+                  .overrides = { c->extra },
+                  .stop_at = c->after,
+                  .wanted = DT_ERR_INTERRUPTED,
+                  .words = "a checkpoint was saved" };
     job second = { .dir = first.dir, .overrides = { c->extra, "run.threads=1" }, .resume = true };
     run(&straight);
     run(&first);
@@ -483,8 +499,11 @@ START_TEST(more_epochs_may_follow)
     test_folder(folder);
     job first = { .dir = in(folder, "run") };
     job second = { .dir = first.dir, .overrides = { "train.epochs=5" }, .resume = true };
-    job third = { .dir = first.dir, .overrides = { "train.epochs=2" }, .resume = true,
-                  .wanted = DT_ERR_CONFIG, .words = "has done 25 already" };
+    job third = { .dir = first.dir,
+                  .overrides = { "train.epochs=2" },
+                  .resume = true,
+                  .wanted = DT_ERR_CONFIG,
+                  .words = "has done 25 already" };
     run(&first);
     run(&second);
     ck_assert_int_eq(second.updates, 5);
@@ -504,9 +523,11 @@ typedef struct mistake {
 } mistake;
 
 static const mistake mistakes[] = {
-    { { "model.sizes=[400, 10]" }, DT_ERR_CONFIG,
+    { { "model.sizes=[400, 10]" },
+      DT_ERR_CONFIG,
       "begins with 400, but the images have 28 x 28 pixels; 784 would fit" },
-    { { "model.sizes=[784, 5]" }, DT_ERR_CONFIG,
+    { { "model.sizes=[784, 5]" },
+      DT_ERR_CONFIG,
       "ends with 5, but the labels have 10 classes; at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no module is left to quantize" },
@@ -536,11 +557,19 @@ START_TEST(a_folder_is_not_taken_twice)
     test_folder(folder);
     job j = { .dir = in(folder, "run"), .overrides = { "train.steps=9" } };
     job again = { .dir = j.dir, .wanted = DT_ERR_CONFIG, .words = "exists; --resume" };
-    job other = { .dir = j.dir, .overrides = { "train.steps=9", "train.optimizer.lr=0.5" },
-                  .resume = true, .wanted = DT_ERR_CONFIG, .words = "'train.optimizer.lr' differs" };
-    job sizes = { .dir = j.dir, .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
-                  .resume = true, .wanted = DT_ERR_CONFIG, .words = "'model.sizes' differs" };
-    job none = { .dir = in(folder, "none"), .resume = true, .wanted = DT_ERR_CONFIG,
+    job other = { .dir = j.dir,
+                  .overrides = { "train.steps=9", "train.optimizer.lr=0.5" },
+                  .resume = true,
+                  .wanted = DT_ERR_CONFIG,
+                  .words = "'train.optimizer.lr' differs" };
+    job sizes = { .dir = j.dir,
+                  .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
+                  .resume = true,
+                  .wanted = DT_ERR_CONFIG,
+                  .words = "'model.sizes' differs" };
+    job none = { .dir = in(folder, "none"),
+                 .resume = true,
+                 .wanted = DT_ERR_CONFIG,
                  .words = "holds no run to resume" };
     run(&j);
     char *before = test_read_file(in(j.dir, "recipe.yaml"), NULL);
@@ -561,8 +590,12 @@ END_TEST
 /* A float model of the small recipe with a NaN in it. */
 static const char *poisoned_weights(const char *folder, int norm)
 {
-    const dt_mlp_options options = { .sizes = { 4, { 784, 24, 16, 10 } }, .bias = true,
-                                     .norm = norm, .dropout = 0.1, .momentum = 0.1, .eps = 1e-5 };
+    const dt_mlp_options options = { .sizes = { 4, { 784, 24, 16, 10 } },
+                                     .bias = true,
+                                     .norm = norm,
+                                     .dropout = 0.1,
+                                     .momentum = 0.1,
+                                     .eps = 1e-5 };
     dt_ctx *ctx = sample_context(1);
     dt_module *m = NULL;
     const char *path = in(folder, "poisoned.safetensors");
@@ -580,20 +613,25 @@ START_TEST(a_run_stops_before_the_optimizer_writes)
     char folder[TEST_PATH], init[TEST_PATH + 16];
     test_folder(folder);
     snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 0));
-    job nan = { .dir = in(folder, "nan"), .overrides = { init }, .wanted = DT_ERR_NUMERIC,
+    job nan = { .dir = in(folder, "nan"),
+                .overrides = { init },
+                .wanted = DT_ERR_NUMERIC,
                 .words = "step 1 (float)" };
     run(&nan);
     ck_assert_msg(strstr(nan.message, "linear") != NULL && strstr(nan.message, "layers.1") != NULL,
                   "%s", nan.message);
-    job qat = { .dir = in(folder, "qat"), .overrides = { init, "qat.start_step=0" },
-                .wanted = DT_ERR_NUMERIC, .words = "step 1 (qat)" };
+    job qat = { .dir = in(folder, "qat"),
+                .overrides = { init, "qat.start_step=0" },
+                .wanted = DT_ERR_NUMERIC,
+                .words = "step 1 (qat)" };
     run(&qat);
     ck_assert_msg(strstr(qat.message, "layers.1") != NULL, "%s", qat.message);
     job wild = { .dir = in(folder, "wild"),
                  .overrides = { "~qat", "train.optimizer={name: sgd, lr: 1e30}",
                                 "train.clip_grad_norm=0", "train.schedule={name: constant}",
                                 "train.checkpoint.every_steps=1" },
-                 .wanted = DT_ERR_NUMERIC, .words = "step " };
+                 .wanted = DT_ERR_NUMERIC,
+                 .words = "step " };
     run(&wild);
     ck_assert_int_gt(wild.updates, 0);
     dt_ctx *ctx = sample_context(1);
@@ -711,10 +749,10 @@ static dt_status scarce_run(dt_ctx *ctx, void *user)
     scarce *s = user;
     char dir[TEST_PATH + 32];
     snprintf(dir, sizeof dir, "%s/%d", s->folder, s->runs++);
-    job j = { .dir = dir, .overrides = { "data.train_count=8", "data.test_count=3",
-                                         "model.sizes=[784, 8, 10]", "train.batch_size=4",
-                                         "train.epochs=1", "qat.start_step=1",
-                                         "train.float_baseline=true", "data.validation=0.2" } };
+    job j = { .dir = dir,
+              .overrides = { "data.train_count=8", "data.test_count=3", "model.sizes=[784, 8, 10]",
+                             "train.batch_size=4", "train.epochs=1", "qat.start_step=1",
+                             "train.float_baseline=true", "data.validation=0.2" } };
     counted = ctx;
     return try_run(ctx, &j);
 }

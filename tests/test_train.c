@@ -10,13 +10,12 @@
 #define MOST_COMMAND 4096
 
 /* Nine updates; prepared at the fourth. */
-static const char recipe[] =
-    "run: {dir: run, seed: 1}\n"
-    "model: {family: mlp, sizes: [784, 16, 10]}\n"
-    "data: {format: digits, train_count: 90, test_count: 40}\n"
-    "train: {epochs: 3, batch_size: 32, log: {every_steps: 1}}\n"
-    "qat:\n"
-    "  start_step: 4\n";
+static const char recipe[] = "run: {dir: run, seed: 1}\n"
+                             "model: {family: mlp, sizes: [784, 16, 10]}\n"
+                             "data: {format: digits, train_count: 90, test_count: 40}\n"
+                             "train: {epochs: 3, batch_size: 32, log: {every_steps: 1}}\n"
+                             "qat:\n"
+                             "  start_step: 4\n";
 
 /* A folder with r.yaml in it. */
 static void begin(char folder[TEST_PATH])
@@ -47,8 +46,8 @@ START_TEST(a_run_prints_its_table)
     char folder[TEST_PATH], *output = NULL;
     begin(folder);
     ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "train r.yaml 2>err", folder), 0);
-    const char *const words[] = { "float ", "ptq (nearest) ", "qat ", "converted ",
-                                  "same_bits_as_qat: true", "files in run" };
+    const char *const words[] = { "float ",     "ptq (nearest) ",         "qat ",
+                                  "converted ", "same_bits_as_qat: true", "files in run" };
     for (int i = 0; i < 6; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
     free(output);
     expect(folder, "cat err", 0, "qat 9/9  loss ");
@@ -133,8 +132,10 @@ START_TEST(mistakes_have_their_status)
         "sed 's/^data:.*/data: {format: idx, train: [r.yaml, r.yaml]}/' r.yaml > bad.yaml";
     ck_assert_int_eq(shell_in(folder, NULL, prepare), 0);
     if (strstr(c->command, "other.safetensors") != NULL) {
-        expect(folder, DETENT "train r.yaml run.dir=o model.sizes='[784, 8, 10]' --quiet && "
-                       "mv o/float.safetensors other.safetensors && rm -r o", 0, "");
+        expect(folder,
+               DETENT "train r.yaml run.dir=o model.sizes='[784, 8, 10]' --quiet && "
+                      "mv o/float.safetensors other.safetensors && rm -r o",
+               0, "");
     }
     snprintf(command, sizeof command, DETENT "train %s", c->command);
     expect(folder, command, c->status, c->words);
@@ -150,8 +151,8 @@ START_TEST(a_signal_saves_and_stops)
     begin(folder);
     for (int i = 0; i < 2; i++) {
         snprintf(command, sizeof command,
-                 "n=$(cat run/metrics.jsonl 2>/dev/null | wc -l); "
-                 DETENT "train r.yaml train.epochs=100000 %s & pid=$!; "
+                 "n=$(cat run/metrics.jsonl 2>/dev/null | wc -l); " DETENT
+                 "train r.yaml train.epochs=100000 %s & pid=$!; "
                  "until [ $(cat run/metrics.jsonl 2>/dev/null | wc -l) -gt $n ]; do sleep 0.02; "
                  "done; " DETENT "train run --resume > second 2>&1; echo $? >> second; "
                  "kill -%s $pid; wait $pid",
@@ -174,14 +175,17 @@ START_TEST(a_killed_run_goes_on)
     const char *const prepare = "sed -i 's/epochs: 3/epochs: 60, checkpoint: {every_steps: 7}/' "
                                 "r.yaml && " DETENT "train r.yaml run.dir=straight --quiet";
     expect(folder, prepare, 0, "same_bits_as_qat: true");
-    expect(folder, DETENT "train r.yaml --quiet & pid=$!; "
-                   "until [ $(cat run/metrics.jsonl 2>/dev/null | wc -l) -gt 30 ]; do :; done; "
-                   "kill -KILL $pid; wait $pid; " DETENT "train run --resume --quiet", 0,
-           "same_bits_as_qat: true");
+    expect(folder,
+           DETENT "train r.yaml --quiet & pid=$!; "
+                  "until [ $(cat run/metrics.jsonl 2>/dev/null | wc -l) -gt 30 ]; do :; done; "
+                  "kill -KILL $pid; wait $pid; " DETENT "train run --resume --quiet",
+           0, "same_bits_as_qat: true");
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
     expect(folder, "cmp run/float.safetensors straight/float.safetensors", 0, "");
-    expect(folder, "for r in run straight; do sed 's/, \"samples_per_s.*//' $r/metrics.jsonl > $r.m; "
-                   "done; cmp run.m straight.m", 0, "");
+    expect(folder,
+           "for r in run straight; do sed 's/, \"samples_per_s.*//' $r/metrics.jsonl > $r.m; "
+           "done; cmp run.m straight.m",
+           0, "");
 }
 END_TEST
 
@@ -196,8 +200,9 @@ START_TEST(a_full_disk_ends_the_run)
     expect(folder, "ls run/checkpoints 2>/dev/null | wc -l", 0, "0\n");
     expect(folder, DETENT "train run --resume --quiet", 0, "same_bits_as_qat: true");
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
-    expect(folder, "rm run/metrics.jsonl; ln -s /dev/full run/metrics.jsonl; "
-                   DETENT "train run --resume", 1, "it is no regular file");
+    expect(folder,
+           "rm run/metrics.jsonl; ln -s /dev/full run/metrics.jsonl; " DETENT "train run --resume",
+           1, "it is no regular file");
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
 }
 END_TEST

@@ -23,7 +23,8 @@ static void on_signal(int number)
 /* The first one asks the run to save and stop; a second one ends the program as ever. */
 static void catch_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+    struct sigaction action = { .sa_handler = on_signal,
+                                .sa_flags = (int)SA_RESETHAND | SA_RESTART };
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -96,8 +96,8 @@ const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all)
 {
     const comparison c = { a, all };
     const dt_model_options *x = &a->options.model, *y = &b->options.model;
-    const char *found = differ_tables(&c, "", dt_recipe_keys, (const char *)&a->options,
-                                      (const char *)&b->options);
+    const char *found =
+        differ_tables(&c, "", dt_recipe_keys, (const char *)&a->options, (const char *)&b->options);
     if (*found != 0 || x->family != y->family || x->family == NULL) return found;
     return differ_tables(&c, "model", x->family->keys, x->options, y->options);
 }

@@ -93,7 +93,8 @@ dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *op
                       dt_metrics *metrics, dt_tensor **outputs)
 {
     const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
-    const dt_loader_options batches = { .batch_size = o.batch_size, .mean = o.mean,
+    const dt_loader_options batches = { .batch_size = o.batch_size,
+                                        .mean = o.mean,
                                         .deviation = o.deviation };
     evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d };
     if (outputs != NULL) *outputs = NULL;

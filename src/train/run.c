@@ -23,7 +23,8 @@ static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_compare_float(r));
-    const int64_t lines = *dt__run_count(r, DT__COUNT_LINES), skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
+    const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
+                  skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
     dt__run_end_stage(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     *dt__run_count(r, DT__COUNT_LINES) = lines;

@@ -22,12 +22,12 @@ typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
 /* Counters and values that a checkpoint keeps. */
 typedef enum dt__counter {
     DT__COUNT_STAGE,
-    DT__COUNT_STEP,     /* updates done in this stage */
-    DT__COUNT_PREPARED, /* 1: the model is prepared */
-    DT__COUNT_LINES,    /* of metrics.jsonl */
-    DT__COUNT_SINCE,    /* updates since the latest line */
-    DT__COUNT_LIMITED,  /* of them, those whose gradient was scaled down */
-    DT__COUNT_SKIPPED,  /* updates lost to values that were not finite */
+    DT__COUNT_STEP,           /* updates done in this stage */
+    DT__COUNT_PREPARED,       /* 1: the model is prepared */
+    DT__COUNT_LINES,          /* of metrics.jsonl */
+    DT__COUNT_SINCE,          /* updates since the latest line */
+    DT__COUNT_LIMITED,        /* of them, those whose gradient was scaled down */
+    DT__COUNT_SKIPPED,        /* updates lost to values that were not finite */
     DT__COUNT_BASELINE_STEPS, /* of the baseline, once it is over */
     DT__COUNTS
 } dt__counter;
@@ -52,7 +52,7 @@ typedef struct dt__run {
     dt_run_summary *summary;
     /* data */
     dt_dataset *train, *validation, *test;
-    const dt_dataset *judged; /* the one that the table is about */
+    const dt_dataset *judged;          /* the one that the table is about */
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
     int64_t start;                     /* update at which the main stage is prepared */
     /* the stage that runs */

@@ -63,7 +63,8 @@ static dt_status check_output(dt__run *r)
                         strstr(name, "/../") != NULL || name[length - 1] == '/';
     for (int i = 0; i < DT__COUNT_OF(taken) && !leaves; i++) {
         if (strlen(taken[i]) != first || memcmp(name, taken[i], first) != 0) continue;
-        return dt_recipe_refuse(r->recipe, "convert.output", "the run itself writes '%s'", taken[i]);
+        return dt_recipe_refuse(r->recipe, "convert.output", "the run itself writes '%s'",
+                                taken[i]);
     }
     if (!leaves) return DT_OK;
     return dt_recipe_refuse(r->recipe, "convert.output", "'%s' is no name of a file inside run.dir",

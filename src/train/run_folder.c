@@ -68,9 +68,9 @@ static dt_status make_folder(dt__run *r)
         errno = mkdir(dir, 0777) == 0 ? 0 : errno;
     }
     if (errno == EEXIST) {
-        return dt_recipe_refuse(r->recipe, "run.dir",
-                                "'%s' exists; --resume goes on with it, run.dir=NAME begins another",
-                                dir);
+        return dt_recipe_refuse(
+            r->recipe, "run.dir",
+            "'%s' exists; --resume goes on with it, run.dir=NAME begins another", dir);
     }
     if (errno != 0) return dt__file_fail(r->ctx, "make the folder", dir, errno);
     DT__TRY(resolve(r, &r->resolved));

@@ -119,8 +119,8 @@ static dt_status stop(dt__run *r)
     DT__TRY(dt__run_save(r));
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted at step %lld of %lld (%s); a checkpoint was saved in %s",
-                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps, dt__run_phase(r),
-                   r->o->run.dir);
+                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps,
+                   dt__run_phase(r), r->o->run.dir);
 }
 
 dt_status dt__run_until(dt__run *r, int64_t end)

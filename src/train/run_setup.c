@@ -42,15 +42,16 @@ dt_status dt__run_open(dt__run *r)
 {
     dt_dataset **test = &r->test, **validation = &r->validation;
     DT__TRY(dt__run_blame(r, "data", DT_ERR_CONFIG,
-                  dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
+                          dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
     r->judged = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->judged == r->test         ? "test"
                                : r->judged == r->validation ? "validation"
                                                             : "train";
     DT__TRY(count_updates(r));
     if (r->o->qat.given && r->o->qat.start_step >= r->steps) {
-        dt__say(r->ctx, "qat.start_step is %lld, but training ends after %lld updates: the float "
-                        "weights are rounded and converted as they are",
+        dt__say(r->ctx,
+                "qat.start_step is %lld, but training ends after %lld updates: the float "
+                "weights are rounded and converted as they are",
                 (long long)r->o->qat.start_step, (long long)r->steps);
     }
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);

@@ -9,16 +9,21 @@
 #include <sys/stat.h>
 
 static const char *const counters[] = {
-    [DT__COUNT_STAGE] = "stage",     [DT__COUNT_STEP] = "step",   [DT__COUNT_PREPARED] = "prepared",
-    [DT__COUNT_LINES] = "lines",     [DT__COUNT_SINCE] = "since", [DT__COUNT_LIMITED] = "limited",
-    [DT__COUNT_SKIPPED] = "skipped", [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+    [DT__COUNT_STAGE] = "stage",       [DT__COUNT_STEP] = "step",
+    [DT__COUNT_PREPARED] = "prepared", [DT__COUNT_LINES] = "lines",
+    [DT__COUNT_SINCE] = "since",       [DT__COUNT_LIMITED] = "limited",
+    [DT__COUNT_SKIPPED] = "skipped",   [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
 };
 
 static const char *const values[] = {
-    [DT__VALUE_LOSS_SUM] = "loss_sum",           [DT__VALUE_NORM_SUM] = "norm_sum",
-    [DT__VALUE_FLOAT_ACCURACY] = "float.accuracy", [DT__VALUE_FLOAT_LOSS] = "float.loss",
-    [DT__VALUE_FLOAT_SECONDS] = "float.seconds", [DT__VALUE_PTQ_ACCURACY] = "ptq.accuracy",
-    [DT__VALUE_PTQ_LOSS] = "ptq.loss",           [DT__VALUE_PTQ_SECONDS] = "ptq.seconds",
+    [DT__VALUE_LOSS_SUM] = "loss_sum",
+    [DT__VALUE_NORM_SUM] = "norm_sum",
+    [DT__VALUE_FLOAT_ACCURACY] = "float.accuracy",
+    [DT__VALUE_FLOAT_LOSS] = "float.loss",
+    [DT__VALUE_FLOAT_SECONDS] = "float.seconds",
+    [DT__VALUE_PTQ_ACCURACY] = "ptq.accuracy",
+    [DT__VALUE_PTQ_LOSS] = "ptq.loss",
+    [DT__VALUE_PTQ_SECONDS] = "ptq.seconds",
 };
 
 void dt__run_name_state(dt__run *r)
@@ -47,8 +52,8 @@ dt_status dt__run_save(dt__run *r)
     }
     DT__TRY(dt__run_sync(r)); /* a checkpoint counts on the lines before it */
     dt_tape_reset(r->tape);
-    return dt_checkpoint_save_step(&r->state, r->checkpoints[stage], *dt__run_count(r, DT__COUNT_STEP),
-                                   r->o->train.checkpoint.keep);
+    return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
+                                   *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
 }
 
 /* The newest good checkpoint of a stage; *found false where there is none. */

@@ -33,8 +33,8 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
     (void)member;
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
     const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
-    s->bytes += quant != NULL ? packed_bytes(x, quant)
-                              : x->count * (int64_t)dt_dtype_size(x->dtype);
+    s->bytes +=
+        quant != NULL ? packed_bytes(x, quant) : x->count * (int64_t)dt_dtype_size(x->dtype);
     return DT_OK;
 }
 
