@@ -94,7 +94,8 @@ dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 }
 
 #define CUT(dim, start, stop, step)                                                                \
-    &(const dt_slice_options){ { 1, { dim } }, { 1, { start } }, { 1, { stop } }, { 1, { step } } }
+    &(const dt_slice_options){ .dims = { 1, { dim } }, .starts = { 1, { start } },                 \
+                               .stops = { 1, { stop } }, .steps = { 1, { step } } }
 
 static const dt_slice_options both = {
     .dims = { 2, { 0, -1 } }, .starts = { 2, { 1, -4 } }, .stops = { 2, { 9, -1 } },
