@@ -535,6 +535,10 @@ static const mistake mistakes[] = {
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
     { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=a/../../x" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=a/." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=a/" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=./checkpoints" }, DT_ERR_CONFIG, "inside run.dir" },
     { { "convert.output=/tmp/x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
 };
 

@@ -48,6 +48,7 @@ dt_status dt__run_make_parents(dt__run *r, const char *path)
     char part[DT__RUN_PATH];
     for (size_t i = 1; path[i] != 0; i++) {
         if (path[i] != '/' || i >= sizeof part) continue;
+        if (path[i + strspn(path + i, "/")] == 0) break;
         memcpy(part, path, i);
         part[i] = 0;
         if (mkdir(part, 0777) != 0 && errno != EEXIST) {
