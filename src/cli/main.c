@@ -2,7 +2,9 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_WORDS 1024
 
@@ -148,8 +150,18 @@ static int run(const cli_command *c, int argc, char **argv)
     return c->run(&args);
 }
 
+/* Threads that wait for the next parallel region spin by default: good on an idle machine, but beside
+ * other work they take the cores from the threads that compute. OpenMP reads the policy once, before
+ * main, so the program starts itself again unless the user chose one. */
+static void wait_without_spinning(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
+    if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    wait_without_spinning(argv);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_usage(argc < 2 ? stderr : stdout);
         return argc < 2 ? CLI_USAGE : CLI_DONE;
