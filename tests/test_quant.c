@@ -7,6 +7,7 @@
 
 #include "core/half.h"
 #include "kernels/kernels.h"
+#include "qat/quantized.h"
 #include "qat/scheme.h"
 
 #include <float.h>
@@ -444,7 +445,14 @@ START_TEST(the_list_is_in_the_order_of_the_rules)
     ck_assert_ptr_eq(dt__scheme_of(DT_RULE_ASYMMETRIC), &dt__scheme_asymmetric);
     ck_assert_ptr_eq(dt__scheme_of(DT_RULE_Q4_0), &dt__scheme_q4_0);
     ck_assert_ptr_null(dt__scheme_of(-1));
-    ck_assert_ptr_null(dt__scheme_of(4));
+    ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));
+    for (const dt_key *k = dt__quant_keys; k->name != NULL; k++) {
+        for (int i = 0; strcmp(k->name, "rule") == 0 && i <= DT__SCHEMES; i++) {
+            const dt__scheme *scheme = dt__scheme_of(i);
+            if (scheme == NULL) ck_assert_ptr_null(k->choices[i]);
+            else ck_assert_str_eq(k->choices[i], scheme->name);
+        }
+    }
 }
 END_TEST
 
@@ -665,7 +673,7 @@ static const struct bad_setting {
     dt_quant q;
     const char *text;
 } bad_settings[] = {
-    { { .rule = 4, .bits = 4 }, "no quantization rule" },
+    { { .rule = DT__SCHEMES, .bits = 4 }, "no quantization rule" },
     { { .rule = -1, .bits = 4 }, "no quantization rule" },
     { { .bits = 1 }, "bits is 1" },
     { { .bits = 9 }, "bits is 9" },
@@ -796,7 +804,7 @@ Suite *test_quant_suite(void)
     c = tcase_create("rules");
     tcase_add_loop_test(c, cases_of_the_rules, 0, 4);
     tcase_add_test(c, the_list_is_in_the_order_of_the_rules);
-    tcase_add_loop_test(c, properties, 0, 4);
+    tcase_add_loop_test(c, properties, 0, DT__SCHEMES);
     tcase_add_test(c, gradient_follows_the_mask);
     tcase_add_test(c, biased_codes_are_codes_plus_128);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);

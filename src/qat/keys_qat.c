@@ -1,8 +1,12 @@
 /* The keys of `qat` in a recipe, its presets, and how a patch changes a scheme. */
 #include "qat/quantized.h"
+#include "qat/scheme.h"
 
-static const char *const rule_names[] = { "symmetric", "symmetric_no_clip", "asymmetric", "q4_0",
-                                          NULL };
+static const char *const rule_names[DT__SCHEMES + 1] = {
+#define DT__SCHEME(name, rule) [rule] = #name,
+#include "qat/schemes.inc"
+#undef DT__SCHEME
+};
 static const char *const granularity_names[] = { "tensor", "channel", "group", "token", "sample",
                                                  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };

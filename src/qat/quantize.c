@@ -202,27 +202,6 @@ static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const f
     return bad;
 }
 
-dt_status dt__ranges(dt_ctx *ctx, const dt__cut *c, const float *x, float *lo, float *hi,
-                     const char *name)
-{
-    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
-    const int threads = dt__threads_enter(ctx);
-    const bool shared = is_shared(c);
-    int64_t bad = NONE;
-    if (c->whole) {
-        bad = whole_range(kernels, c, x, lo, hi);
-    } else {
-#pragma omp parallel for reduction(min : bad) if (shared)
-        for (int64_t row = 0; row < c->rows; row++) {
-            const int64_t at = kernels->range(c->columns, c->group, x + row * c->columns,
-                                              lo + row * c->groups, hi + row * c->groups);
-            if (at >= 0) bad = dt__min_i64(bad, row * c->columns + at);
-        }
-    }
-    dt__threads_leave(threads);
-    return bad == NONE ? DT_OK : report_element(ctx, name, bad, x[bad]);
-}
-
 /* ---- the whole tensor ----------------------------------------------------------------------- */
 
 static job job_of(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,

@@ -11,15 +11,15 @@ _Static_assert((int)DT_SCALE_F32 == DT__SCALE_F32 && (int)DT_SCALE_F16 == DT__SC
                    (int)DT_SCALE_BF16 == DT__SCALE_BF16,
                "panels name scale dtypes as schemes do");
 
-static const dt__scheme *const schemes[] = {
-#define DT__SCHEME(name) &dt__scheme_##name,
+static const dt__scheme *const schemes[DT__SCHEMES] = {
+#define DT__SCHEME(name, rule) [rule] = &dt__scheme_##name,
 #include "qat/schemes.inc"
 #undef DT__SCHEME
 };
 
 const dt__scheme *dt__scheme_of(int rule)
 {
-    return rule < 0 || rule >= DT__COUNT_OF(schemes) ? NULL : schemes[rule];
+    return rule < 0 || rule >= DT__SCHEMES ? NULL : schemes[rule];
 }
 
 /* ---- settings ------------------------------------------------------------------------------- */

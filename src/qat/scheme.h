@@ -1,8 +1,9 @@
 /* Quantization schemes: how a tensor becomes integers (numerics §1).
  *
- * A rule is one file, scheme_<name>.c, and one line in schemes.inc: how the scale and the zero
- * point of a block follow from its values. Cutting into blocks, rounding of scales, codes, images,
- * masks and errors are written once, in scheme.c and cut.c, for all rules. f32 only. */
+ * A rule is one file, scheme_<name>.c, one line in schemes.inc and a DT_RULE_<NAME> in qat.h: how
+ * the scale and the zero point of a block follow from its values. Cutting into blocks, rounding of
+ * scales, codes, images, masks and errors are written once, in scheme.c and quantize.c, for all
+ * rules. f32 only. */
 #ifndef DT__QAT_SCHEME_H
 #define DT__QAT_SCHEME_H
 
@@ -39,9 +40,16 @@ typedef struct dt__scheme {
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
-#define DT__SCHEME(name) extern const dt__scheme dt__scheme_##name;
+#define DT__SCHEME(name, rule) extern const dt__scheme dt__scheme_##name;
 #include "qat/schemes.inc"
 #undef DT__SCHEME
+
+enum {
+#define DT__SCHEME(name, rule) DT__COUNTS_##name,
+#include "qat/schemes.inc"
+#undef DT__SCHEME
+    DT__SCHEMES /* how many */
+};
 
 /* The rule of a DT_RULE_...; NULL for no rule. */
 const dt__scheme *dt__scheme_of(int rule);
@@ -95,7 +103,7 @@ typedef struct dt__quantized {
     float *scale;    /* [rows][groups], or one */
     int8_t *zero;    /* likewise; NULL only where the rule has no zero point */
     uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
-                      * row   was clipped, bits past the row are 1; NULL: not wanted */
+                      * row was clipped, bits past the row are 1; NULL: not wanted */
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
 } dt__quantized;
 
@@ -119,9 +127,5 @@ void dt__dequantize(dt_ctx *ctx, const dt__cut *cut, const dt__quantized *in, fl
 /* dx = dy where the mask lets it pass, else 0. */
 void dt__pass_gradient(dt_ctx *ctx, const dt__cut *cut, const uint8_t *mask, const float *dy,
                        float *dx);
-
-/* lo = min(min x, 0) and hi = max(max x, 0) of each block. NUMERIC as above. */
-dt_status dt__ranges(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi,
-                     const char *name);
 
 #endif
