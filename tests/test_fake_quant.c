@@ -188,6 +188,45 @@ START_TEST(a_wrapper_says_what_it_is)
 }
 END_TEST
 
+/* One activation, wrapped in three ways in one pass: each meets codes of its own scheme. */
+START_TEST(codes_of_one_tensor_are_told_apart)
+{
+    dt_tensor *x = leaf(4, 32);
+    dt_quant q = dt_activation_quant_defaults();
+    dt_tensor *fine = dt_fake_quant(t, x, &q, true);
+    q.bits = 3;
+    dt_tensor *coarse = dt_fake_quant(t, x, &q, true);
+    const dt__fq simulated = { .quant = q, .enabled = true, .simulated = true };
+    dt__codes *codes[3];
+    ck_assert_int_eq(dt__fq_codes(fine, &codes[0]), DT_OK);
+    ck_assert_int_eq(dt__fq_codes(coarse, &codes[1]), DT_OK);
+    ck_assert_int_eq(dt__fq_codes(dt__fake_quant_as(t, x, &simulated), &codes[2]), DT_OK);
+    ck_assert_int_eq(codes[0]->bits, 8);
+    ck_assert_int_eq(codes[1]->bits, 3);
+    ck_assert(codes[1]->integer);
+    ck_assert(!codes[2]->integer);
+    for (int i = 0; i < 3; i++) dt__codes_release(codes[i]);
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(views_of_an_image_refuse_writes)
+{
+    const dt_quant q = dt_weight_quant_defaults();
+    dt_tensor *w = wrapped(4, 32, &q);
+    dt_no_grad(t, true);
+    dt_tensor *view = dt_transpose(t, w, 0, 1);
+    ck_assert_ptr_nonnull(dt_data(view));
+    ck_assert_ptr_null(dt_data_mut(view));
+    ck_assert_int_eq(dt_error_status(ctx), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "dt_inner"));
+    ck_assert_ptr_null(dt_mul_(t, view, NULL, 2));
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "dt_inner"));
+    dt_tensor_free(w);
+}
+END_TEST
+
 START_TEST(bad_values_are_named)
 {
     const dt_quant q = dt_weight_quant_defaults();
@@ -206,6 +245,8 @@ Suite *test_fake_quant_suite(void)
     TCase *c = tcase_create("wrapper");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, an_op_meets_the_image);
+    tcase_add_test(c, codes_of_one_tensor_are_told_apart);
+    tcase_add_test(c, views_of_an_image_refuse_writes);
     tcase_add_test(c, gradient_lands_on_the_wrapper);
     tcase_add_test(c, gradient_lands_while_disabled);
     tcase_add_test(c, clipped_gradient_is_masked);

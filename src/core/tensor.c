@@ -296,6 +296,11 @@ void *dt_data_mut(dt_tensor *x)
         dt_fail(x->ctx, DT_ERR_STATE, "dt_data_mut: the tensor belongs to a frozen model");
         return NULL;
     }
+    if (x->storage->image) {
+        dt_fail(x->ctx, DT_ERR_STATE,
+                "dt_data_mut: a view of a quantized image; write dt_inner(w) of the wrapper");
+        return NULL;
+    }
     x->storage->version++;
     return dt__data_mut(x);
 }
