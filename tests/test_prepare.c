@@ -118,9 +118,25 @@ START_TEST(mistakes_are_named_and_change_nothing)
     check_refused(&o, DT_ERR_CONFIG, "no module is left");
     o.n_rules = DT_MAX_RULES + 1;
     check_refused(&o, DT_ERR_ARG, "rules");
+    o = dt_qat_defaults();
+    o.preset = DT_INT8_DYNAMIC_INT8_WEIGHT + 1;
+    check_refused(&o, DT_ERR_ARG, "3 is no preset");
+    o = dt_qat_defaults();
+    o.forward = -1;
+    check_refused(&o, DT_ERR_ARG, "-1 is no forward");
 
     ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
     ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "prepared already"));
+}
+END_TEST
+
+START_TEST(hooks_alone_are_prepared_once)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.weight.has_quantize = true; /* and quantize is false: weights stay float */
+    ck_assert_int_eq(dt_prepare(m, &o), DT_OK);
+    ck_assert_int_eq(dt_prepare(m, &o), DT_ERR_STATE);
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "prepared already"));
 }
 END_TEST
@@ -481,6 +497,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, int4_weight_leaves_activations);
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
+    tcase_add_test(c, hooks_alone_are_prepared_once);
     tcase_add_test(c, tied_weights_have_one_scheme);
     tcase_add_test(c, disabled_training_is_float_training);
     tcase_add_test(c, every_optimizer_trains_the_master);

@@ -144,7 +144,7 @@ static dt_status blame(plan *p, const plan_line *l, dt_status s)
 
 static dt_status check_line(plan *p, const plan_line *l)
 {
-    if (l->weight->kind != NULL) {
+    if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL) {
         return dt_fail(p->ctx, DT_ERR_STATE, "prepare: %s is %s already", l->path,
                        dt_is_packed(l->weight) ? "converted" : "prepared");
     }
@@ -274,7 +274,14 @@ static dt_status act(plan *p)
 
 static dt_status make_plan(dt_module *m, plan *p)
 {
-    const int64_t rules = p->options->n_rules;
+    const dt_qat_options *o = p->options;
+    const int64_t rules = o->n_rules;
+    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT8_DYNAMIC_INT8_WEIGHT) {
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
+    }
+    if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no forward", o->forward);
+    }
     if (rules < 0 || rules > DT_MAX_RULES) {
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d can be", (long long)rules,
                        DT_MAX_RULES);
