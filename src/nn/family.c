@@ -3,9 +3,6 @@
 
 #include <detent/nn.h>
 
-const char *const dt_activation_names[] = { "relu",    "gelu",     "gelu_tanh", "tanh",
-                                            "sigmoid", "identity", NULL };
-
 static const char *const norm_names[] = { "none", "batch", "layer", NULL };
 
 #define AT(field) .offset = offsetof(dt_mlp_options, field)

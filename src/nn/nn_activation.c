@@ -15,8 +15,21 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
-/* In the order of dt_activation_names, which recipes index. */
-static const function functions[] = { dt_relu, gelu, gelu_tanh, dt_tanh, dt_sigmoid, identity };
+/* Every activation: its name in recipes, and the function. A new one goes last: options hold indices. */
+#define ACTIVATIONS(A)                                                                             \
+    A(relu, dt_relu)                                                                               \
+    A(gelu, gelu)                                                                                  \
+    A(gelu_tanh, gelu_tanh)                                                                        \
+    A(tanh, dt_tanh)                                                                               \
+    A(sigmoid, dt_sigmoid)                                                                         \
+    A(identity, identity)
+
+#define NAME(name, apply) #name,
+#define FUNCTION(name, apply) apply,
+#define SHOWN(name, apply) " " #name
+
+const char *const dt_activation_names[] = { ACTIVATIONS(NAME) NULL };
+static const function functions[] = { ACTIVATIONS(FUNCTION) };
 
 typedef struct activation {
     function apply;
@@ -43,7 +56,7 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     }
     if (name == NULL || dt_activation_names[i] == NULL) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "activation: '%s' is none of relu, gelu, gelu_tanh, tanh, sigmoid, identity",
+                       "activation: '%s' is none of:" ACTIVATIONS(SHOWN),
                        name == NULL ? "(NULL)" : name);
     }
     DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));
