@@ -89,7 +89,6 @@ static inline const void *dt__data(const dt_tensor *x)
                                     (size_t)x->offset * dt_dtype_size(x->dtype);
 }
 static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
-static inline const float *dt__f32(const dt_tensor *x) { return (const float *)dt__data(x); }
 static inline int64_t dt__count(const dt_tensor *x) { return x->count; }
 
 #endif

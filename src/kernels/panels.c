@@ -240,14 +240,3 @@ void dt__expand__ref(const dt__panel_tile *t)
         }
     }
 }
-
-void dt__expand_u8__ref(const dt__u8_tile *t)
-{
-    for (int64_t m = 0; m < t->rows; m++) {
-        const uint8_t *u = t->u + m * t->ldu;
-        float *y = t->y + m * t->ldy;
-        const float s = t->sx[m];
-        const int zero = t->zu[m];
-        for (int64_t k = 0; k < t->columns; k++) y[k] = (float)(u[k] - zero) * s;
-    }
-}

@@ -101,17 +101,6 @@ typedef struct dt__panel_tile {
     int64_t ldy;
 } dt__panel_tile;
 
-/* y[m][k] = (u - zu[m]) * sx[m]: rows of activations. */
-typedef struct dt__u8_tile {
-    int64_t rows, columns;
-    const uint8_t *u;
-    int64_t ldu;
-    const float *sx;
-    const int32_t *zu;
-    float *y;
-    int64_t ldy;
-} dt__u8_tile;
-
 /* The integer product (numerics §2): for each row m and output n
  *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)
  *     y = sx * acc;  y = y + bias[n] */
