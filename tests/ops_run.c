@@ -186,9 +186,12 @@ static dt_status wrap(const ops_setup *s, dt_tensor **x)
     if (s->wrap == OPS_BARE || s->wrap == OPS_ON_TAPE) return DT_OK;
     DT__TRY(dt__fq_wrap(*x, &int8_tensor, false));
     if (s->wrap == OPS_DISABLED) return dt_fake_quant_enable(*x, false);
-    if (s->wrap == OPS_PARAMETER) return DT_OK;
     dt_tensor *image;
     DT__TRY(dt_dequantize(*x, &image));
+    if (s->wrap == OPS_PARAMETER) { /* it has codes by now, which a write must make stale */
+        dt_tensor_free(image);
+        return DT_OK;
+    }
     dt_tensor_free(*x);
     *x = image;
     return DT_OK;

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <detent/ops.h>
 #include <math.h>
+#include <string.h>
 
 static dt_ctx *ctx;
 static dt_tape *t;
@@ -133,6 +134,84 @@ START_TEST(detach_stops_gradients)
 }
 END_TEST
 
+START_TEST(no_grad_records_nothing)
+{
+    dt_tensor *x = leaf(1, three);
+    ck_assert(!dt_no_grad(t, true));
+    dt_tensor *y = dt_tanh(t, x);
+    ck_assert(!dt_requires_grad(y));
+    ck_assert_ptr_nonnull(dt_mul_(t, x, NULL, 2)); /* nothing needs what it held */
+    ck_assert(dt_no_grad(t, false));
+    ck_assert(dt_requires_grad(dt_tanh(t, x)));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(an_alias_is_a_leaf_with_its_own_gradient)
+{
+    dt_tensor *x = leaf(1, three), *alias;
+    ck_assert_int_eq(dt_alias(x, &alias), DT_OK);
+    ck_assert(dt_requires_grad(alias));
+    ck_assert_int_eq(dt_backward(t, dt_tanh(t, alias), NULL), DT_OK);
+    ck_assert_ptr_nonnull(dt_grad(alias));
+    ck_assert_ptr_null(dt_grad(x));
+    dt_tensor_free(alias);
+    dt_tensor_free(x);
+}
+END_TEST
+
+/* What lies between the loss and the leaves keeps no gradient once it has been used. */
+START_TEST(gradients_in_between_are_freed)
+{
+    dt_tensor *x = leaf(3, three);
+    dt_tensor *y = dt_tanh(t, x), *loss = dt_sum(t, y, NULL);
+    ck_assert_int_eq(dt_backward(t, loss, NULL), DT_OK);
+    ck_assert_ptr_null(dt_grad(y));
+    ck_assert_ptr_null(dt_grad(loss));
+    ck_assert_ptr_nonnull(dt_grad(x));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(a_spent_tape_records_nothing)
+{
+    dt_tensor *x = leaf(1, three);
+    ck_assert_int_eq(dt_backward(t, dt_tanh(t, x), NULL), DT_OK);
+    ck_assert_ptr_null(dt_tanh(t, x));
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "dt_tape_reset"));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(a_gradient_that_grows_is_a_write)
+{
+    dt_tensor *x = leaf(1, three);
+    ck_assert_int_eq(dt_backward(t, dt_tanh(t, x), NULL), DT_OK);
+    const uint64_t before = dt_tensor_version(dt_grad(x));
+    dt_tape_reset(t);
+    ck_assert_int_eq(dt_backward(t, dt_tanh(t, x), NULL), DT_OK);
+    ck_assert_uint_gt(dt_tensor_version(dt_grad(x)), before);
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(undifferentiable_operands_get_no_gradient)
+{
+    const int64_t dims[2] = { 3, 1 };
+    const float one = 1, values[3] = { 1, 2, 4 };
+    dt_tensor *x, *p[4];
+    ck_assert_int_eq(dt_tensor_from(ctx, DT_F32, 2, dims, values, &x), DT_OK);
+    ck_assert_int_eq(dt_set_requires_grad(x, true), DT_OK);
+    for (int i = 0; i < 4; i++) p[i] = leaf(1, &one);
+    dt_tensor *y = dt_batch_norm1d(t, x, p[0], p[1], p[2], p[3], NULL);
+    ck_assert_int_eq(dt_backward(t, dt_sum(t, dt_square(t, y), NULL), NULL), DT_OK);
+    for (int i = 0; i < 4; i++) ck_assert((dt_grad(p[i]) != NULL) == (i < 2));
+    for (int i = 0; i < 4; i++) dt_tensor_free(p[i]);
+    dt_tensor_free(x);
+}
+END_TEST
+
 Suite *test_autograd_suite(void)
 {
     Suite *s = suite_create("autograd");
@@ -145,6 +224,12 @@ Suite *test_autograd_suite(void)
     tcase_add_test(c, a_dropped_tensor_still_serves_backward);
     tcase_add_test(c, no_allocation_from_the_second_step);
     tcase_add_test(c, detach_stops_gradients);
+    tcase_add_test(c, no_grad_records_nothing);
+    tcase_add_test(c, an_alias_is_a_leaf_with_its_own_gradient);
+    tcase_add_test(c, gradients_in_between_are_freed);
+    tcase_add_test(c, a_spent_tape_records_nothing);
+    tcase_add_test(c, a_gradient_that_grows_is_a_write);
+    tcase_add_test(c, undifferentiable_operands_get_no_gradient);
     suite_add_tcase(s, c);
     return s;
 }

@@ -48,7 +48,7 @@ typedef struct dt_call {
     dt_ctx *ctx;
     dt_tape *tape;
     const dt_op *op;
-    const struct dt__kernels *kernels; /* of the first operand's dtype; internal */
+    const struct dt__kernels *kernels; /* of the float operands' dtype; internal */
     const void *options;               /* never NULL if op->options_size > 0 */
     int n_in, n_out;
     dt_tensor *in[DT_MAX_IN];  /* the handles as given */
