@@ -290,6 +290,71 @@ static mark memory(const dt_op *op, const dt__case *k)
     return GOOD;
 }
 
+/* ---- what is kept ------------------------------------------------------------------------------- */
+
+/* A place of what the tape keeps: operand or result i. */
+typedef struct place {
+    bool result;
+    int i;
+} place;
+
+static void spoil(dt_tensor *x)
+{
+    for (int64_t e = 0; e < x->count; e++) {
+        if (x->dtype == DT_F32) ((float *)dt__data_mut(x))[e] = NAN;
+        else if (x->dtype == DT_F64) ((double *)dt__data_mut(x))[e] = (double)NAN;
+    }
+    if (!dt__is_float(x->dtype)) {
+        memset(dt__data_mut(x), 0, (size_t)x->count * dt_dtype_size(x->dtype));
+    }
+}
+
+/* Whether a gradient of the case changes when what was kept there is spoiled before backward. */
+static bool is_read(const dt_op *op, const dt__case *k, place at)
+{
+    const work w = { op, k };
+    ops_outcome plain;
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *in[DT__CASE_IN] = { NULL };
+    bool changed = false;
+    ops_run(&(ops_setup){ .op = op, .k = k }, &plain);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_seed(ctx, 1);
+    TEST_OK(ctx, operands_of(ctx, &w, in));
+    dt_tensor *y = dt_apply(t, op, in, ops_count(k), k->options);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    const dt_call *c = t->n_records > 0 ? &t->records[0]->call : NULL;
+    if (c != NULL && at.i < (at.result ? c->n_out : c->n_in)) {
+        dt_tensor *up = ops_upstream(y), *slot = at.result ? c->out[at.i] : c->arg[at.i];
+        if (slot->storage != NULL) spoil(slot);
+        TEST_OK(ctx, dt_backward(t, y, up));
+        for (int i = 0; i < ops_count(k); i++) {
+            ops_values g = { 0 };
+            if (dt_grad(in[i]) != NULL) g = ops_read(dt_grad(in[i]));
+            changed = changed || !ops_near(g, plain.grad[i], 0, 0);
+            free(g.v);
+        }
+        dt_tensor_free(up);
+    }
+    for (int i = 0; i < DT__CASE_IN; i++) dt_tensor_free(in[i]);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+    ops_free(&plain);
+    return changed;
+}
+
+static bool some_case_reads(const dt__op_cases *cases, place at)
+{
+    bool read = false;
+    for (int c = 0; c < cases->n && !read; c++) {
+        const dt__case *k = &cases->cases[c];
+        read = k->fails == DT_OK && !ops_is_empty(k) && is_read(cases->op, k, at);
+    }
+    return read;
+}
+
 /* ---- fake quantization ----------------------------------------------------------------------- */
 
 static bool near_all(const ops_outcome *a, const ops_outcome *b)
@@ -422,6 +487,25 @@ static void find_holes(const dt__op_cases *cases, int golden, tally *total)
         hole(op, "gradient never checked: ", op->in_name[i], total);
     }
 }
+
+/* A value that no backward reads would only hold memory until then. */
+START_TEST(what_is_saved_is_read)
+{
+    for (int o = 0; o < DT__COUNT_OF(all); o++) {
+        const dt_op *op = all[o]->op;
+        for (int i = 0; i < DT__CASE_IN; i++) {
+            if (op->saves.arg[i] == DT_NOTHING) continue;
+            ck_assert_msg(some_case_reads(all[o], (place){ false, i }), "%s keeps %s in vain",
+                          op->name, op->in_name[i]);
+        }
+        for (int i = 0; i < DT_MAX_OUT; i++) {
+            if (op->saves.out[i] == DT_NOTHING) continue;
+            ck_assert_msg(some_case_reads(all[o], (place){ true, i }), "%s keeps %s in vain",
+                          op->name, op->out_name[i]);
+        }
+    }
+}
+END_TEST
 
 START_TEST(every_op_every_case_every_check)
 {
@@ -723,6 +807,7 @@ Suite *test_ops_suite(void)
     Suite *s = suite_create("ops");
     TCase *c = tcase_create("table");
     tcase_add_test(c, every_op_every_case_every_check);
+    tcase_add_test(c, what_is_saved_is_read);
     tcase_add_test(c, null_operands_are_refused);
     tcase_add_test(c, mixed_floats_are_refused);
     tcase_add_test(c, opaque_and_dropped_operands_are_refused);
