@@ -173,6 +173,18 @@ START_TEST(gradients_in_between_are_freed)
 }
 END_TEST
 
+START_TEST(a_watched_tape_names_the_gradient)
+{
+    const float zero = 0;
+    dt_tensor *x = leaf(1, &zero);
+    ck_assert(!dt_tape_watch(t, true));
+    ck_assert_int_eq(dt_backward(t, dt_sqrt(t, x), NULL), DT_ERR_NUMERIC);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "sqrt: the gradient of x"));
+    ck_assert_ptr_null(dt_grad(x));
+    dt_tensor_free(x);
+}
+END_TEST
+
 START_TEST(a_spent_tape_records_nothing)
 {
     dt_tensor *x = leaf(1, three);
@@ -227,6 +239,7 @@ Suite *test_autograd_suite(void)
     tcase_add_test(c, no_grad_records_nothing);
     tcase_add_test(c, an_alias_is_a_leaf_with_its_own_gradient);
     tcase_add_test(c, gradients_in_between_are_freed);
+    tcase_add_test(c, a_watched_tape_names_the_gradient);
     tcase_add_test(c, a_spent_tape_records_nothing);
     tcase_add_test(c, a_gradient_that_grows_is_a_write);
     tcase_add_test(c, undifferentiable_operands_get_no_gradient);

@@ -210,6 +210,20 @@ START_TEST(codes_of_one_tensor_are_told_apart)
 }
 END_TEST
 
+/* A write gives the blocks of the codes back then, not when new ones are made. */
+START_TEST(a_write_drops_codes_at_once)
+{
+    const dt_quant q = dt_weight_quant_defaults();
+    dt_tensor *w = wrapped(4, 32, &q);
+    dt_no_grad(t, true);
+    ck_assert_ptr_nonnull(dt_tanh(t, w));
+    ck_assert_ptr_nonnull(dt_inner(w)->attached);
+    ck_assert_ptr_nonnull(dt_mul_(t, w, NULL, 2));
+    ck_assert_ptr_null(dt_inner(w)->attached);
+    dt_tensor_free(w);
+}
+END_TEST
+
 START_TEST(views_of_an_image_refuse_writes)
 {
     const dt_quant q = dt_weight_quant_defaults();
@@ -246,6 +260,7 @@ Suite *test_fake_quant_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, an_op_meets_the_image);
     tcase_add_test(c, codes_of_one_tensor_are_told_apart);
+    tcase_add_test(c, a_write_drops_codes_at_once);
     tcase_add_test(c, views_of_an_image_refuse_writes);
     tcase_add_test(c, gradient_lands_on_the_wrapper);
     tcase_add_test(c, gradient_lands_while_disabled);

@@ -443,6 +443,19 @@ START_TEST(a_tied_parameter_has_one_state)
 }
 END_TEST
 
+/* The 1e-6 beside the norm: a gradient as small as the limit is halved. */
+START_TEST(clipping_of_small_gradients_is_guarded)
+{
+    dt_module *m = three_params();
+    give_gradient(dt_param(m, "a"), 1e-6 / sqrt(2.0));
+    const dt_tensor *g = dt_grad(dt_param(m, "a"));
+    const double before = (double)*(const float *)dt_data(g);
+    TEST_OK(ctx, dt_clip_grad_norm(m, t, 1e-6, NULL));
+    TEST_NEAR((double)*(const float *)dt_data(g), 0.5 * before, 0.0, 1e-5);
+    dt_module_free(m);
+}
+END_TEST
+
 START_TEST(state_written_from_outside_counts)
 {
     dt_module *m = three_params();
@@ -596,6 +609,7 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, matrices_alone_decay);
     tcase_add_test(c, later_parameters_join);
     tcase_add_test(c, a_tied_parameter_has_one_state);
+    tcase_add_test(c, clipping_of_small_gradients_is_guarded);
     tcase_add_test(c, state_written_from_outside_counts);
     tcase_add_test(c, nothing_is_written_before_all_is_checked);
     tcase_add_test(c, a_recorded_pass_refuses_the_step);
