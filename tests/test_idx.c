@@ -1,10 +1,8 @@
 /* IDX files: good ones there and back, bad ones each with its code and the file's name. */
 #include "sample.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -409,13 +407,9 @@ START_TEST(failed_write)
     TEST_FAILS(ctx, DT_ERR_IO, folder, dt_idx_write(d, images, folder));
     TEST_FAILS(ctx, DT_ERR_IO, "/dev/null", dt_idx_write(d, images, "/dev/null"));
     TEST_FAILS(ctx, DT_ERR_ARG, "two files", dt_idx_write(d, images, images));
-    struct rlimit limit;
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    const struct rlimit small = { 1000, limit.rlim_max };
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const bool limited = test_limit_files(1000);
     const dt_status status = dt_idx_write(d, images, labels);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert(test_limit_files(-1) && limited);
     ck_assert_int_eq(status, DT_ERR_IO);
     ck_assert_msg(strstr(dt_error(ctx), images) != NULL, "%s", dt_error(ctx));
     char *old = test_read_file(images, NULL);

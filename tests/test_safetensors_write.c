@@ -6,11 +6,9 @@
 #include <detent/io.h>
 
 #include <dirent.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -386,15 +384,10 @@ START_TEST(no_room)
     test_join(path, folder, "file");
     test_write_text(path, "old");
     dt_ctx *ctx = make_context();
-    struct rlimit before, small;
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
-    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    small = before;
-    for (rlim_t n = 0; n < 500; n += 50) {
-        small.rlim_cur = n;
-        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int64_t n = 0; n < 500; n += 50) {
+        const bool limited = test_limit_files(n);
         const dt_status status = try_write(ctx, path);
-        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        ck_assert(test_limit_files(-1) && limited);
         ck_assert_msg(status == DT_ERR_IO && strstr(dt_error(ctx), "too large") != NULL, "%s",
                       dt_error(ctx));
         ck_assert_int_eq(count_files(folder), 1);
@@ -402,7 +395,6 @@ START_TEST(no_room)
         ck_assert_str_eq(text, "old");
         free(text);
     }
-    signal(SIGXFSZ, handler);
     TEST_OK(ctx, try_write(ctx, path));
     free_context(ctx);
 }

@@ -7,9 +7,11 @@
 #include <ftw.h>
 #include <math.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,14 @@ bool test_file_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0;
+}
+
+bool test_limit_files(int64_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    limit.rlim_cur = bytes < 0 ? limit.rlim_max : (rlim_t)bytes;
+    return signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
 
 void test_join(char path[TEST_PATH], const char *folder, const char *name)

@@ -40,6 +40,11 @@ void test_write_text(const char *path, const char *text);
 
 bool test_file_exists(const char *path);
 
+/* Files of this process may not grow beyond `bytes` from now on (a write then fails, without a
+ * signal); -1 lifts the limit. No assertion may stand between the two calls: Check writes each one
+ * that holds to a file of its own. */
+bool test_limit_files(int64_t bytes);
+
 /* Runs a shell command. Returns its exit status (128 + signal after a crash) and, where `output` is
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
