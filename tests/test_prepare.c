@@ -3,7 +3,7 @@
 #include "testing.h"
 
 #include "autograd/codes.h"
-#include "core/core.h"
+#include "core/tensor.h"
 #include "qat/prepare.h"
 
 #include <detent/nn.h>
@@ -128,6 +128,65 @@ START_TEST(mistakes_are_named_and_change_nothing)
     ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
     ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "prepared already"));
+}
+END_TEST
+
+START_TEST(a_later_rule_quantizes_again)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.rules[0] = (dt_qat_rule){ .match = "layers", .activation = { .has_quantize = true } };
+    o.rules[1] = (dt_qat_rule){ .match = "layers.1",
+                                .activation = { .quantize = true, .has_quantize = true } };
+    o.n_rules = 2;
+    ck_assert_int_eq(dt_prepare(m, &o), DT_OK);
+    ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "layers.0")));
+    ck_assert_ptr_nonnull(dt__input_hook_of(dt_module_at(m, "layers.1")));
+}
+END_TEST
+
+static dt_tensor *ones_of(int64_t rows, int64_t columns)
+{
+    dt_tensor *x;
+    ck_assert_int_eq(dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ rows, columns }, &x),
+                     DT_OK);
+    ck_assert_int_eq(dt_fill(x, 1), DT_OK);
+    return x;
+}
+
+/* A tape that keeps a master refuses the conversion; one that keeps codes alone refuses backward. */
+START_TEST(converting_before_backward_is_refused)
+{
+    dt_tensor *x = ones_of(2, 40);
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    ck_assert_int_eq(dt_enable(m, false), DT_OK);
+    ck_assert_ptr_nonnull(dt_forward(t, m, x));
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "still needed by a tape"));
+    ck_assert(dt_is_prepared(m));
+    dt_tape_reset(t);
+    ck_assert_int_eq(dt_enable(m, true), DT_OK);
+    dt_tensor *loss = dt_sum(t, dt_forward(t, m, x), NULL);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    ck_assert_int_eq(dt_backward(t, loss, NULL), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "takes no gradient"));
+    dt_tensor_free(x);
+}
+END_TEST
+
+START_TEST(loading_drops_codes_at_once)
+{
+    const dt_mlp_options mlp = { .sizes = { 4, { 40, 24, 16, 10 } }, .bias = true };
+    dt_module *other;
+    dt_tensor *x = ones_of(2, 40), *w = dt_param(m, "head.weight");
+    ck_assert_int_eq(dt_mlp_create(ctx, &mlp, &other), DT_OK);
+    ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
+    dt_no_grad(t, true);
+    ck_assert_ptr_nonnull(dt_forward(t, m, x));
+    ck_assert_ptr_nonnull(dt_inner(w)->attached);
+    ck_assert_int_eq(dt_module_copy_state(m, other), DT_OK);
+    ck_assert_ptr_null(dt_inner(w)->attached);
+    dt_module_free(other);
+    dt_tensor_free(x);
 }
 END_TEST
 
@@ -498,6 +557,9 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
     tcase_add_test(c, hooks_alone_are_prepared_once);
+    tcase_add_test(c, a_later_rule_quantizes_again);
+    tcase_add_test(c, converting_before_backward_is_refused);
+    tcase_add_test(c, loading_drops_codes_at_once);
     tcase_add_test(c, tied_weights_have_one_scheme);
     tcase_add_test(c, disabled_training_is_float_training);
     tcase_add_test(c, every_optimizer_trains_the_master);

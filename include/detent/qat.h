@@ -134,7 +134,7 @@ typedef struct dt_convert_report {
 
 /* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. With
  * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
- * STATE (nothing prepared, or gradients still needed by a tape), NUMERIC (NaN in a weight). */
+ * STATE (nothing prepared, or a master still needed by a tape), NUMERIC (NaN in a weight). */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
 /* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run

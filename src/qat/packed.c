@@ -22,7 +22,7 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
     return dt__image(t->ctx, x, *used, dense);
 }
 
-/* Never reached: a packed tensor cannot require a gradient. */
+/* Reached where a model was converted between a forward pass that kept codes alone and its backward. */
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {
     (void)used;
