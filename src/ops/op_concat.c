@@ -20,6 +20,9 @@ static dt_status shape(dt_call *c)
         if (!fits) {
             return dt_refuse(c, DT_ERR_SHAPE, "x%d differs from x0 outside dimension %d", i, dim);
         }
+        if (x->dims[dim] > INT64_MAX - dims[dim]) { /* of tensors without elements */
+            return dt_refuse(c, DT_ERR_SHAPE, "the extents of dimension %d add up to too much", dim);
+        }
         dims[dim] += x->dims[dim];
     }
     c->state[0] = dim;
@@ -76,6 +79,8 @@ dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
     return dt_apply(t, &dt__op_concat, x, n, &(dt__dim_options){ dim });
 }
 
+#define LONG ((INT64_C(1) << 62) - 1)
+#define NONE { { 0, LONG }, .dtype = DT_U8 }
 #define ALONG(dim) &(const dt__dim_options){ dim }
 
 static const dt__case cases[] = {
@@ -91,6 +96,8 @@ static const dt__case cases[] = {
     { "misfit", .in = { { { 2, 3 } }, { { 3, 3 } } }, .fails = DT_ERR_SHAPE,
       .says = "x1 differs from x0 outside dimension 1" },
     { "dtype", .in = { { { 2, 3 } }, { { 2, 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+    { "too long", .in = { NONE, NONE, NONE },
+      .fails = DT_ERR_SHAPE, .says = "dimension 1 add up to too much" },
     { "a scalar", .in = { { .r = DT__SCALAR }, { .r = DT__SCALAR } }, .fails = DT_ERR_ARG,
       .says = "dimension -1" },
 };
