@@ -33,6 +33,11 @@ static const usage_case usage_cases[] = {
     { "cp mnist-mpl", 4, "no recipe 'mnist-mpl' (did you mean 'mnist-mlp'?)" },
     { "cp zebra", 4, "`detent ls` lists them" },
     { "cp mnist-mlp /nowhere/x", 4, "/nowhere/x: No such file" },
+    { "--version 2>&1 >/dev/full #", 1, "standard output cannot be written" },
+    { "--help 2>&1 >&- #", 1, "standard output cannot be written" },
+    { "cp --help 2>&1 >/dev/full #", 1, "standard output cannot be written" },
+    { "config schema 2>&1 >/dev/full #", 1, "standard output cannot be written" },
+    { "config show r $(seq 1024)", 2, "more than 1024 arguments" },
 };
 
 START_TEST(usage)

@@ -511,6 +511,116 @@ START_TEST(more_epochs_may_follow)
     ck_assert_ptr_nonnull(strstr(recipe, "  epochs: 5 "));
     free(recipe);
     run(&third);
+    recipe = test_read_file(in(first.dir, "recipe.yaml"), NULL); /* refused: nothing was written */
+    ck_assert_ptr_nonnull(strstr(recipe, "  epochs: 5 "));
+    free(recipe);
+}
+END_TEST
+
+/* ---- checkpoints that no run has written ------------------------------------------------------------- */
+
+typedef struct forgery {
+    const char *name; /* of a tensor */
+    int64_t at;       /* which of its words changes */
+    uint64_t to;
+    const char *words;
+} forgery;
+
+#define NOT_A_NUMBER 0x7ff8000000000000
+#define STEP_OF_HEAD "detent.optim.step.head.weight"
+
+/* Counters: stage step prepared lines since limited skipped baseline_steps. */
+static const forgery forgeries[] = {
+    { "detent.counts", 0, 0, "'stage'" },
+    { "detent.counts", 0, 7, "'stage'" },
+    { "detent.counts", 0, UINT64_MAX, "'stage'" },
+    { "detent.counts", 0, INT64_MAX, "'stage'" },
+    { "detent.counts", 1, UINT64_MAX, "'step'" },
+    { "detent.counts", 1, 11, "'step'" },
+    { "detent.counts", 1, INT64_MAX, "'step'" },
+    { "detent.counts", 2, 0, "'prepared'" },
+    { "detent.counts", 2, 2, "'prepared'" },
+    { "detent.counts", 3, UINT64_MAX, "'lines'" },
+    { "detent.counts", 4, 13, "'since'" },
+    { "detent.counts", 5, 13, "'limited'" },
+    { "detent.counts", 6, 13, "'skipped'" },
+    { "detent.counts", 7, UINT64_MAX, "'baseline_steps'" },
+    { "detent.counts", 7, 19, "the float baseline is over and had 19" },
+    { "detent.values", 0, NOT_A_NUMBER, "'loss_sum'" },
+    { "detent.values", 1, NOT_A_NUMBER, "'norm_sum'" },
+    { "detent.data", 0, 0, "'step'" },
+    { "detent.data", 0, UINT64_MAX, "epoch -1" },
+    { "detent.data", 0, INT64_MAX, "of epoch 9223372036854775807" },
+    { "detent.data", 1, 4, "'step'" },
+    { "detent.data", 1, 99, "batch 99" },
+    { STEP_OF_HEAD, 0, UINT64_MAX, "-1 updates of head.weight" },
+    { STEP_OF_HEAD, 0, 13, "13 updates of head.weight, of 12" },
+};
+
+/* A copy with one word changed, its hash right. */
+static void forge(dt_ctx *ctx, const char *path, const forgery *f)
+{
+    dt_file *file = NULL;
+    dt_writer *w = NULL;
+    const char *key, *value;
+    uint64_t words[64];
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    for (int64_t i = 0; dt_file_meta_at(file, i, &key, &value); i++) {
+        if (strcmp(key, "detent.version") == 0 || strcmp(key, "detent.xxh3") == 0) continue;
+        TEST_OK(ctx, dt_writer_meta(w, key, value));
+    }
+    for (int64_t i = 0; i < dt_file_count(file); i++) {
+        dt_file_entry e = *dt_file_at(file, i);
+        if (strcmp(e.name, f->name) == 0) {
+            ck_assert(e.bytes <= sizeof words && f->at < (int64_t)e.bytes / 8);
+            memcpy(words, e.data, e.bytes);
+            words[f->at] = f->to;
+            e.data = words;
+        }
+        TEST_OK(ctx, dt_writer_add_bytes(w, &e));
+    }
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_file_close(file);
+}
+
+START_TEST(a_forged_checkpoint_is_refused)
+{
+    const forgery *f = &forgeries[_i];
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job first = { .dir = in(folder, "run"), .stop_at = 12, .wanted = DT_ERR_INTERRUPTED };
+    run(&first);
+    dt_ctx *ctx = sample_context(1);
+    forge(ctx, in(first.dir, "checkpoints/step-0000000012.safetensors"), f);
+    dt_ctx_free(ctx);
+    char *before = test_read_file(in(first.dir, "metrics.jsonl"), NULL);
+    const bool of_recipe = strstr(f->words, "baseline is over") != NULL;
+    job second = { .dir = first.dir, .resume = true, .words = f->words,
+                   .wanted = of_recipe ? DT_ERR_CONFIG : DT_ERR_FORMAT };
+    run(&second);
+    char *after = test_read_file(in(first.dir, "metrics.jsonl"), NULL);
+    ck_assert_str_eq(before, after);
+    free(before);
+    free(after);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_another_run_is_refused)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job first = { .dir = in(folder, "one"), .stop_at = 9, .wanted = DT_ERR_INTERRUPTED };
+    job other = { .dir = in(folder, "two"), .stop_at = 12, .wanted = DT_ERR_INTERRUPTED,
+                  .overrides = { "run.seed=99" } };
+    run(&first);
+    run(&other);
+    ck_assert_int_eq(test_shell(NULL, "cp %s/checkpoints/step-0000000012.safetensors %s/checkpoints",
+                                other.dir, first.dir), 0);
+    job second = { .dir = first.dir, .resume = true, .wanted = DT_ERR_FORMAT,
+                   .words = "a checkpoint of another run: 'run.seed' of its recipe differs" };
+    run(&second);
 }
 END_TEST
 
@@ -521,6 +631,9 @@ typedef struct mistake {
     dt_status status;
     const char *words;
 } mistake;
+
+#define LONG                                                                                       \
+    "a-hundred-characters-of-a-name-are-nothing-but-three-hundred-are-more-than-a-folder-takes-as-one--"
 
 static const mistake mistakes[] = {
     { { "model.sizes=[400, 10]" },
@@ -540,6 +653,13 @@ static const mistake mistakes[] = {
     { { "convert.output=a/" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
     { { "convert.output=./checkpoints" }, DT_ERR_CONFIG, "inside run.dir" },
     { { "convert.output=/tmp/x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=./recipe.yaml" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=out//m" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=out/." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=out/.." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=.." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=checkpoints/m" }, DT_ERR_CONFIG, "the run itself writes" },
+    { { "convert.output=out/" LONG LONG LONG }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
 };
 
 START_TEST(a_mistake_is_found_before_a_file_is_written)
@@ -790,6 +910,8 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_damaged_checkpoint_falls_back);
     tcase_add_test(all, without_a_checkpoint_it_begins_anew);
     tcase_add_test(all, more_epochs_may_follow);
+    tcase_add_loop_test(all, a_forged_checkpoint_is_refused, 0, DT__COUNT_OF(forgeries));
+    tcase_add_test(all, a_checkpoint_of_another_run_is_refused);
     tcase_add_loop_test(all, a_mistake_is_found_before_a_file_is_written, 0,
                         DT__COUNT_OF(mistakes));
     tcase_add_test(all, a_folder_is_not_taken_twice);

@@ -139,7 +139,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     if (control.dry_run) {
         print_model(&summary, args->option[JSON] != NULL);
     } else if (args->option[JSON] != NULL) {
-        return cli_exit_of(dt_run_summary_json(ctx, &summary, cli_stdout, NULL));
+        return cli_written(dt_run_summary_json(ctx, &summary, cli_stdout, NULL));
     } else {
         print_table(dt_recipe_get(recipe), &summary);
     }

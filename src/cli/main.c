@@ -1,6 +1,7 @@
 /* The program `detent`: finds the command, its options and words, and runs it. */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,15 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "do not look whether files of the recipe exist" } } },
     { "eval", "MODEL [RECIPE] [key=value ...]",
-      "metrics of a checkpoint or a converted model on the test data of a recipe, or of its own run",
+      "metrics of a checkpoint or a converted model on the test data of a recipe, or of its own "
+      "run",
       cli_eval, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "--outputs", "FILE", "write the model's outputs as one tensor, in data order" } } },
+                   { "--outputs", "FILE",
+                     "write the model's outputs as one tensor, in data order" } } },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
-      .options = { { "--json", NULL, "results as JSON" },
-                   { "-o", "FILE", "the file to write" } } },
+      .options = { { "--json", NULL, "results as JSON" }, { "-o", "FILE", "the file to write" } } },
     { "inspect", "FILE", "tensors, shapes, schemes, bytes, bits per weight of a safetensors file",
       cli_inspect, .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" } } },
@@ -139,7 +141,9 @@ static int run(const cli_command *c, int argc, char **argv)
         } else if (!only_words && text[0] == '-' && text[1] != 0) {
             const int status = take_option(&args, argv, argc, &i);
             if (status != CLI_DONE) return status;
-        } else if (args.n_words < MOST_WORDS) {
+        } else if (args.n_words == MOST_WORDS) {
+            return cli_fail(&args, CLI_USAGE, "more than %d arguments", MOST_WORDS);
+        } else {
             words[args.n_words++] = text;
         }
     }
@@ -159,9 +163,8 @@ static void wait_without_spinning(char **argv)
     if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv("/proc/self/exe", argv);
 }
 
-int main(int argc, char **argv)
+static int run_named(int argc, char **argv)
 {
-    wait_without_spinning(argv);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_usage(argc < 2 ? stderr : stdout);
         return argc < 2 ? CLI_USAGE : CLI_DONE;
@@ -172,8 +175,14 @@ int main(int argc, char **argv)
     }
     int i = 0;
     while (i < N_COMMANDS && strcmp(commands[i].name, argv[1]) != 0) i++;
-    if (i == N_COMMANDS) return refuse_command(argv[1]);
-    int status = run(&commands[i], argc - 2, argv + 2);
+    return i == N_COMMANDS ? refuse_command(argv[1]) : run(&commands[i], argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv)
+{
+    wait_without_spinning(argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails */
+    int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "detent: standard output cannot be written\n");
         if (status == CLI_DONE) status = CLI_FAILED;

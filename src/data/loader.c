@@ -144,7 +144,8 @@ dt_position dt_loader_position(const dt_loader *l) { return l->next; }
 
 dt_status dt_loader_seek(dt_loader *l, dt_position position)
 {
-    if (position.epoch < 0 || position.batch < 0 || position.batch >= l->batches) {
+    if (position.epoch < 0 || position.epoch == INT64_MAX || position.batch < 0 ||
+        position.batch >= l->batches) {
         return dt_fail(
             l->ctx, DT_ERR_ARG,
             "loader: no batch %lld of epoch %lld; epochs count from 0, batches 0 to %lld",

@@ -33,7 +33,7 @@ typedef struct run_names {
 static const dt_key run_keys[] = {
     { "counts", DT_KEY_STRINGS, .offset = offsetof(run_names, counts) },
     { "values", DT_KEY_STRINGS, .offset = offsetof(run_names, values) },
-    { "updates", DT_KEY_INT, .offset = offsetof(run_names, updates), .most = DT_NO_LIMIT },
+    { "updates", DT_KEY_INT, .offset = offsetof(run_names, updates), .most = 0x1p62 },
     { 0 },
 };
 
@@ -234,8 +234,8 @@ static dt_status read_parts(const dt_file *file, parts *p)
     DT__TRY(find_words(file, RNG, "U64", any, &p->rng));
     if (p->rng->dims[0] > 1 + DT__PURPOSES) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: '" RNG "' has %lld random streams, %d are known",
-                       file->path, (long long)p->rng->dims[0] - 1, DT__PURPOSES);
+                       "%s: '" RNG "' has %lld random streams, %d are known", file->path,
+                       (long long)p->rng->dims[0] - 1, DT__PURPOSES);
     }
     DT__TRY(find_words(file, COUNTS, "I64", counts, &p->counts));
     DT__TRY(find_words(file, VALUES, "F64", values, &p->values));
@@ -293,6 +293,19 @@ typedef struct loading {
     int64_t n_slots, room_slots;
 } loading;
 
+/* Whole numbers of an optimizer count the updates of a parameter, which had none but all's. */
+static dt_status check_updates(const loading *l, const char *path, const dt_file_entry *e)
+{
+    for (int64_t i = 0; i < e->count && strcmp(e->dtype, "I64") == 0; i++) {
+        int64_t n;
+        memcpy(&n, (const char *)e->data + (size_t)i * sizeof n, sizeof n);
+        if (n >= 0 && n <= l->parts.names.updates) continue;
+        return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: %lld updates of %s, of %lld updates in all",
+                       l->parts.file->path, (long long)n, path, (long long)l->parts.names.updates);
+    }
+    return DT_OK;
+}
+
 static dt_status find_slot(void *user, const char *name, const char *path, dt_tensor *x)
 {
     loading *l = user;
@@ -306,9 +319,10 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
     for (int i = 0; same && i < x->rank; i++) same = e->dims[i] == x->dims[i];
     if (!same || !dt_is_contiguous(x)) {
         return dt_fail(l->ctx, DT_ERR_FORMAT,
-                       "%s: the optimizer's %s of %s is %s: another optimizer wrote it",
-                       file->path, name, path, e == NULL ? "missing" : "of another form");
+                       "%s: the optimizer's %s of %s is %s: another optimizer wrote it", file->path,
+                       name, path, e == NULL ? "missing" : "of another form");
     }
+    DT__TRY(check_updates(l, path, e));
     DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots);
     l->slot[l->n_slots++] = (slot){ x, e };
     return DT_OK;
@@ -373,7 +387,7 @@ static dt_status check_positions(const loading *l)
     for (int i = 0; i < s->n_loaders; i++) {
         const dt_position p = position_at(l, i);
         const int64_t batches = dt_loader_batches(s->loaders[i]);
-        if (p.epoch >= 0 && p.batch >= 0 && p.batch < batches) continue;
+        if (p.epoch >= 0 && p.epoch < INT64_MAX && p.batch >= 0 && p.batch < batches) continue;
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: batch %lld of epoch %lld, but an epoch has %lld "
                        "batches: other data, or another batch size",

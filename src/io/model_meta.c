@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_ENTRIES 16384 /* each is compared with those before it */
+
 /* ---- tables --------------------------------------------------------------------------------- */
 
 static const char *const state_names[] = { "disabled", "enabled", "packed", NULL };
@@ -175,7 +177,8 @@ static dt_status read_object(dt__json *j, dt__model_meta *meta,
 {
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (int n = 0; more; n++) {
+        if (n == MOST_ENTRIES) return dt__json_fail(j, "more than %d entries", MOST_ENTRIES);
         DT__TRY(read(j, meta));
         DT__TRY(dt__json_more(j, '}', &more));
     }

@@ -67,6 +67,7 @@ static dt_status train(dt__run *r)
     if (!found) {
         DT__TRY(dt__run_begin_stage(r, r->o->train.float_baseline ? DT__BASELINE : DT__MAIN));
     }
+    DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
     r->began = r->line_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));

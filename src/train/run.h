@@ -70,6 +70,7 @@ typedef struct dt__run {
     /* files */
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
+    bool rewrite;         /* it differs from what the file says, in keys that may change */
     int metrics;          /* descriptor; -1: closed */
     /* progress */
     double began;         /* the clock when this process began to train */
@@ -110,6 +111,8 @@ dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status s
 
 /* Makes run.dir, or opens the one that is there. */
 dt_status dt__run_folder(dt__run *r);
+/* Writes recipe.yaml again where a resumed run changed it: once it is known that the run goes on. */
+dt_status dt__run_keep_recipe(dt__run *r);
 /* Appends a line, which the newline ends. */
 dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
 /* Waits until the lines are on the disk. */

@@ -2,6 +2,7 @@
  * a file is written: a trial model is built and prepared, a loader opened. */
 #include "train/run.h"
 
+#include <limits.h>
 #include <string.h>
 
 dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status)
@@ -51,12 +52,13 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     return dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat));
 }
 
-/* A relative name whose parts are neither "." nor "..", nor empty. */
+/* A relative name whose parts are neither "." nor "..", nor empty, nor longer
+ * than a name may be. */
 static bool stays_inside(const char *name)
 {
     for (;; name++) {
         const size_t n = strcspn(name, "/");
-        if (n == 0 || (n <= 2 && strspn(name, ".") >= n)) return false;
+        if (n == 0 || n > NAME_MAX || (n <= 2 && strspn(name, ".") >= n)) return false;
         name += n;
         if (*name == 0) return true;
     }
@@ -68,15 +70,18 @@ static dt_status check_output(dt__run *r)
     static const char *const taken[] = { "recipe.yaml", "metrics.jsonl", "summary.json",
                                          "float.safetensors", "checkpoints" };
     const char *name = r->o->convert.output;
+    char path[DT__RUN_PATH];
     const size_t first = strcspn(name, "/");
     for (int i = 0; i < DT__COUNT_OF(taken); i++) {
         if (strlen(taken[i]) != first || memcmp(name, taken[i], first) != 0) continue;
         return dt_recipe_refuse(r->recipe, "convert.output", "the run itself writes '%s'",
                                 taken[i]);
     }
-    if (stays_inside(name)) return DT_OK;
-    return dt_recipe_refuse(r->recipe, "convert.output", "'%s' is no name of a file inside run.dir",
-                            name);
+    if (!stays_inside(name)) {
+        return dt_recipe_refuse(r->recipe, "convert.output",
+                                "'%s' is no name of a file inside run.dir", name);
+    }
+    return dt__run_blame(r, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
 dt_status dt__run_check(dt__run *r)

@@ -95,11 +95,8 @@ static dt_status read_recipe(dt__run *r, dt_recipe **out)
 
 static dt_status take_text(dt__run *r, const dt_recipe *before)
 {
-    const bool changed = *dt__recipe_difference(r->recipe, before, true) != 0;
-    if (changed) {
-        DT__TRY(resolve(r, &r->resolved));
-        return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
-    }
+    r->rewrite = *dt__recipe_difference(r->recipe, before, true) != 0;
+    if (r->rewrite) return resolve(r, &r->resolved);
     dt__chars t = { .ctx = r->ctx };
     char path[DT__RUN_PATH], buffer[4096];
     DT__TRY(dt__run_path(r, "recipe.yaml", path));
@@ -111,6 +108,12 @@ static dt_status take_text(dt__run *r, const dt_recipe *before)
     r->resolved = (char *)(uintptr_t)dt__chars_text(&t);
     if (n < 0) return dt__file_fail(r->ctx, "read", path, error);
     return r->resolved == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+dt_status dt__run_keep_recipe(dt__run *r)
+{
+    if (!r->rewrite) return DT_OK;
+    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }
 
 static dt_status find_folder(dt__run *r)

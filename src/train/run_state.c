@@ -5,7 +5,9 @@
 #include "train/run.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const char *const counters[] = {
@@ -66,9 +68,69 @@ static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bo
     return status == DT_ERR_IO ? DT_OK : status; /* no folder yet, or nothing good in it */
 }
 
-static dt_status check_resumed(dt__run *r)
+/* Shapes alone do not tell one run's checkpoint from another's; its recipe does. */
+static dt_status check_origin(dt__run *r, const char *path)
+{
+    dt_file *file;
+    dt_recipe *its = NULL;
+    DT__TRY(dt_file_open(r->ctx, path, &file));
+    const char *text = dt_checkpoint_recipe(file), *key = "";
+    const dt_recipe_source source = { .path = path,
+                                      .text = text == NULL ? "" : text,
+                                      .bytes = text == NULL ? 0 : strlen(text),
+                                      .leave_files = true };
+    dt_status status = dt_recipe_read(r->ctx, &source, &its);
+    if (status == DT_OK) key = dt__recipe_difference(r->recipe, its, false);
+    if (status == DT_ERR_CONFIG) {
+        status = dt_fail(r->ctx, DT_ERR_FORMAT, "%s: no checkpoint of a run: %s", path,
+                         text == NULL ? "it holds no recipe" : dt_recipe_error_at(its, 0));
+    } else if (*key != 0) {
+        status = dt_fail(r->ctx, DT_ERR_FORMAT,
+                         "%s: a checkpoint of another run: '%s' of its recipe "
+                         "differs",
+                         path, key);
+    }
+    dt_recipe_free(its);
+    dt_file_close(file);
+    return status;
+}
+
+/* The first counter that no run can have written; NULL: all of them fit each other. */
+static const char *find_wrong(dt__run *r, dt__stage stage)
+{
+    const dt_position at = dt_loader_position(r->loader);
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP),
+                  since = *dt__run_count(r, DT__COUNT_SINCE);
+    const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
+    for (int i = 0; i < DT__COUNTS; i++) {
+        if (r->count[i].value < 0) return counters[i];
+    }
+    if (*dt__run_count(r, DT__COUNT_STAGE) != (int64_t)stage) return counters[DT__COUNT_STAGE];
+    if (at.epoch != step / r->per_epoch ||
+        dt__ceil_div(at.batch, r->o->train.accumulate) != step % r->per_epoch ||
+        dt_optimizer_updates(r->optimizer) > step) {
+        return counters[DT__COUNT_STEP];
+    }
+    if (*dt__run_count(r, DT__COUNT_PREPARED) != dt_is_prepared(r->model)) {
+        return counters[DT__COUNT_PREPARED];
+    }
+    if (since > step) return counters[DT__COUNT_SINCE];
+    if (*dt__run_count(r, DT__COUNT_LIMITED) > since) return counters[DT__COUNT_LIMITED];
+    if (*dt__run_count(r, DT__COUNT_SKIPPED) - before > step) return counters[DT__COUNT_SKIPPED];
+    if (!isfinite(*dt__run_value(r, DT__VALUE_LOSS_SUM))) return values[DT__VALUE_LOSS_SUM];
+    return isfinite(*dt__run_value(r, DT__VALUE_NORM_SUM)) ? NULL : values[DT__VALUE_NORM_SUM];
+}
+
+static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
 {
     const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
+    const char *wrong = find_wrong(r, stage);
+    if (wrong != NULL) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT,
+                       "%s: its counter '%s' does not fit the rest of it, nor "
+                       "the run",
+                       path, wrong);
+    }
     if (before > 0 && before != r->steps) {
         return dt_recipe_refuse(r->recipe, "train.epochs",
                                 "'train.epochs' makes %lld updates, but the float baseline is over "
@@ -94,8 +156,10 @@ dt_status dt__run_resume(dt__run *r, bool *found)
         dt__say(r->ctx, "%s: no good checkpoint: the run begins anew", r->o->run.dir);
         return DT_OK;
     }
+    DT__TRY(check_origin(r, path));
     DT__TRY(dt__run_begin_stage(r, stage));
     DT__TRY(dt_checkpoint_load(&r->state, path));
+    DT__TRY(check_resumed(r, stage, path));
     dt__say(r->ctx, "going on from %s", path);
-    return check_resumed(r);
+    return DT_OK;
 }
