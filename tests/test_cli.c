@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define DETENT DETENT_BINARY_DIR "/detent "
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
 
 typedef struct usage_case {
     const char *arguments;

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define DETENT DETENT_BINARY_DIR "/detent "
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
 
 static dt_ctx *ctx;
 static char folder[TEST_PATH], run_folder[TEST_PATH], float_path[TEST_PATH], recipe[TEST_PATH];

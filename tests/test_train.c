@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DETENT DETENT_BINARY_DIR "/detent "
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
 #define MOST_COMMAND 4096
 
 /* Nine updates; prepared at the fourth. */
