@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 typedef struct shape {
     int64_t m, n, k, pad;
@@ -249,6 +250,29 @@ START_TEST(fills_and_adds)
 }
 END_TEST
 
+/* Where OpenBLAS would look for memory for ever, a context says so at once. */
+START_TEST(no_room_for_blas)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = 1000; /* 126 GiB of buffers */
+    dt_ctx *ctx;
+    dt_tape *t;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)64 << 30;
+    const int limited = setrlimit(RLIMIT_AS, &limit);
+    const dt_status status = dt_tape_create(ctx, &t);
+    limit.rlim_cur = before;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    ck_assert_int_eq(limited, 0);
+    ck_assert_int_eq(status, DT_ERR_NOMEM);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "OpenBLAS"));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_gemm_suite(void)
 {
     Suite *suite = suite_create("gemm");
@@ -259,6 +283,7 @@ Suite *test_gemm_suite(void)
     tcase_add_test(c, the_grid_covers_the_product);
     tcase_add_test(c, copies_any_strides);
     tcase_add_test(c, fills_and_adds);
+    if (test_malloc_can_fail()) tcase_add_test(c, no_room_for_blas); /* sanitizers map terabytes */
     suite_add_tcase(suite, c);
     return suite;
 }

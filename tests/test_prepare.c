@@ -115,7 +115,7 @@ START_TEST(mistakes_are_named_and_change_nothing)
     o = dt_qat_defaults();
     o.rules[0] = (dt_qat_rule){ .match = "*", .skip = true, .has_skip = true };
     o.n_rules = 1;
-    check_refused(&o, DT_ERR_CONFIG, "no module is left");
+    check_refused(&o, DT_ERR_CONFIG, "no weight is left");
     o.n_rules = DT_MAX_RULES + 1;
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
@@ -190,13 +190,11 @@ START_TEST(loading_drops_codes_at_once)
 }
 END_TEST
 
-START_TEST(hooks_alone_are_prepared_once)
+START_TEST(inputs_alone_are_refused)
 {
     dt_qat_options o = dt_qat_defaults();
-    o.weight.has_quantize = true; /* and quantize is false: weights stay float */
-    ck_assert_int_eq(dt_prepare(m, &o), DT_OK);
-    ck_assert_int_eq(dt_prepare(m, &o), DT_ERR_STATE);
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "prepared already"));
+    o.weight.has_quantize = true; /* and quantize is false: nothing would be converted */
+    check_refused(&o, DT_ERR_CONFIG, "no weight is left");
 }
 END_TEST
 
@@ -556,7 +554,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, int4_weight_leaves_activations);
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
-    tcase_add_test(c, hooks_alone_are_prepared_once);
+    tcase_add_test(c, inputs_alone_are_refused);
     tcase_add_test(c, a_later_rule_quantizes_again);
     tcase_add_test(c, converting_before_backward_is_refused);
     tcase_add_test(c, loading_drops_codes_at_once);

@@ -643,7 +643,7 @@ static const mistake mistakes[] = {
       DT_ERR_CONFIG,
       "ends with 5, but the labels have 10 classes; at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
-    { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no module is left to quantize" },
+    { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },

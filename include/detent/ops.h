@@ -99,6 +99,11 @@ struct dt_op {
 DT_API dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                            const void *options);
 
+/* The same for an op of several results: the first n_out of them, NULL where there are fewer. Gradients
+ * flow through the first alone. Returns the tape's status. */
+DT_API dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
+                            const void *options, dt_tensor **out, int n_out);
+
 /* In shape(): makes result `i`, a new tensor lent by the tape, uninitialized. */
 DT_API dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims);
 

@@ -313,10 +313,14 @@ static dt_status watch(const dt_call *c)
 static dt_status compute(dt_call *c)
 {
     DT__TRY(c->op->shape(c));
-    DT__TRY(begin_writes(c));
     if (c->scratch_bytes > 0) {
         c->scratch = dt__alloc(c->ctx, c->scratch_bytes);
         if (c->scratch == NULL) return DT_ERR_NOMEM;
+    }
+    const dt_status s = begin_writes(c);
+    if (s != DT_OK) {
+        dt__release(c->ctx, c->scratch);
+        return s;
     }
     const int threads = dt__threads_enter(c->ctx);
     if (c->coded) c->op->forward_codes(c);
@@ -386,10 +390,13 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
     return DT_OK;
 }
 
-dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
-                    const void *options)
+/* An in-place op has no results: its first operand stands for them. */
+dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
+                     const void *options, dt_tensor **out, int n_out)
 {
-    if (t == NULL || t->status != DT_OK) return NULL;
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    if (t == NULL) return DT_ERR_ARG;
+    if (t->status != DT_OK) return t->status;
     dt_call c = { .ctx = t->ctx, .tape = t, .op = op, .n_in = n_in };
     c.options = options != NULL ? options : op->defaults;
     dt_status s = check_inputs(t, op, in, n_in);
@@ -397,7 +404,16 @@ dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
         memcpy(c.in, in, (size_t)n_in * sizeof in[0]);
         s = run(&c);
     }
-    if (s == DT_OK) return c.n_out > 0 ? c.out[0] : c.in[0];
-    dt__tape_adopt(t, s);
-    return NULL;
+    if (s != DT_OK) return dt__tape_adopt(t, s);
+    for (int i = 0; i < n_out && i < c.n_out; i++) out[i] = c.out[i];
+    if (c.n_out == 0 && n_out > 0) out[0] = c.in[0];
+    return DT_OK;
+}
+
+dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
+                    const void *options)
+{
+    dt_tensor *y;
+    dt_apply_n(t, op, in, n_in, options, &y, 1);
+    return y;
 }

@@ -5,12 +5,11 @@
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 
-/* The operands of dt__apply: DT__CALL(x, w) or DT__CALL_WITH(&options, x, w). */
+/* The operands of dt_apply: DT__CALL(x, w) or DT__CALL_WITH(&options, x, w). */
 #define DT__COUNT_ARGS(...) ((int)(sizeof((dt_tensor *[]){ __VA_ARGS__ }) / sizeof(dt_tensor *)))
 #define DT__CALL(...) (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), NULL
 #define DT__CALL_WITH(options, ...)                                                                \
     (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), options
-#define dt__apply dt_apply
 
 /* ---- shape rules ----------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 dt_status dt__kernels_open(dt_ctx *ctx)
 {
     if (ctx->kernels[DT_F32] != NULL) return DT_OK;
+    DT__TRY(dt__blas_room(ctx));
     ctx->kernels[DT_F32] = &dt__kernels_ref_f32;
     ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
     if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);

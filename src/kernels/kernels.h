@@ -125,6 +125,8 @@ typedef struct dt__kernels {
 
 extern const dt__kernels dt__kernels_ref_f32, dt__kernels_ref_f64;
 
+/* NOMEM where OpenBLAS would find no room for the buffers of the context's threads. */
+dt_status dt__blas_room(dt_ctx *ctx);
 /* Fills ctx->kernels[DT_F32] and [DT_F64] with the best kernels that the processor has and
  * ctx->cpu_mask allows, and sets OpenBLAS to one thread unless ctx->leave_blas_threads. */
 dt_status dt__kernels_open(dt_ctx *ctx);

@@ -17,7 +17,7 @@ const dt_op dt__op_adam_step_ = {
 dt_tensor *dt_adam_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
                          const dt_adam_step_options *options)
 {
-    return dt__apply(t, &dt__op_adam_step_, DT__CALL_WITH(options, p, g, m, v));
+    return dt_apply(t, &dt__op_adam_step_, DT__CALL_WITH(options, p, g, m, v));
 }
 
 #define WITH(...) &(const dt_adam_step_options){ __VA_ARGS__ }

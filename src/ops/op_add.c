@@ -22,7 +22,7 @@ const dt_op dt__op_add = {
 
 dt_tensor *dt_add(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
-    return dt__apply(t, &dt__op_add, DT__CALL(a, b));
+    return dt_apply(t, &dt__op_add, DT__CALL(a, b));
 }
 
 static const dt__case cases[] = {

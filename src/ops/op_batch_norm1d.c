@@ -99,7 +99,7 @@ dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tenso
                            dt_tensor *running_mean, dt_tensor *running_var,
                            const dt_batch_norm_options *options)
 {
-    return dt__apply(t, &dt__op_batch_norm1d,
+    return dt_apply(t, &dt__op_batch_norm1d,
                      DT__CALL_WITH(options, x, weight, bias, running_mean, running_var));
 }
 

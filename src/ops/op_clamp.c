@@ -48,7 +48,7 @@ const dt_op dt__op_clamp = {
 
 dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most)
 {
-    return dt__apply(t, &dt__op_clamp, DT__CALL_WITH((&(options){ least, most }), x));
+    return dt_apply(t, &dt__op_clamp, DT__CALL_WITH((&(options){ least, most }), x));
 }
 
 #define TO(...) &(const options){ __VA_ARGS__ }

@@ -31,7 +31,7 @@ const dt_op dt__op_copy_ = {
 
 dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from)
 {
-    return dt__apply(t, &dt__op_copy_, DT__CALL(x, from));
+    return dt_apply(t, &dt__op_copy_, DT__CALL(x, from));
 }
 
 static const dt__case cases[] = {

@@ -103,7 +103,7 @@ const dt_op dt__op_cross_entropy = {
 dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                             const dt_cross_entropy_options *options)
 {
-    return dt__apply(t, &dt__op_cross_entropy, DT__CALL_WITH(options, x, labels));
+    return dt_apply(t, &dt__op_cross_entropy, DT__CALL_WITH(options, x, labels));
 }
 
 #define LABELS(...) __VA_ARGS__, .low = 0, .high = 3, .dtype = DT_I32

@@ -58,7 +58,7 @@ const dt_op dt__op_dropout = {
 
 dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)
 {
-    return dt__apply(t, &dt__op_dropout, DT__CALL_WITH(&(options){ p }, x));
+    return dt_apply(t, &dt__op_dropout, DT__CALL_WITH(&(options){ p }, x));
 }
 
 #define RATE(p) &(const options){ p }

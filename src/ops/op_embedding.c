@@ -48,7 +48,7 @@ const dt_op dt__op_embedding = {
 
 dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index)
 {
-    return dt__apply(t, &dt__op_embedding, DT__CALL(weight, index));
+    return dt_apply(t, &dt__op_embedding, DT__CALL(weight, index));
 }
 
 #define INDEX(...) __VA_ARGS__, .low = 0, .high = 5, .dtype = DT_I32

@@ -21,7 +21,7 @@ const dt_op dt__op_exp = {
     .shape = shape, .forward = forward, .backward = backward,
 };
 
-dt_tensor *dt_exp(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_exp, DT__CALL(x)); }
+dt_tensor *dt_exp(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_exp, DT__CALL(x)); }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },

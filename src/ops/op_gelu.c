@@ -54,7 +54,7 @@ const dt_op dt__op_gelu = {
 
 dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)
 {
-    return dt__apply(t, &dt__op_gelu, DT__CALL_WITH(&(options){ approximate }, x));
+    return dt_apply(t, &dt__op_gelu, DT__CALL_WITH(&(options){ approximate }, x));
 }
 
 #define FORM(form) &(const options){ form }

@@ -73,7 +73,7 @@ const dt_op dt__op_layer_norm = {
 dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                          const dt_layer_norm_options *options)
 {
-    return dt__apply(t, &dt__op_layer_norm, (dt_tensor *[]){ x, weight, bias },
+    return dt_apply(t, &dt__op_layer_norm, (dt_tensor *[]){ x, weight, bias },
                      bias != NULL ? 3 : weight != NULL ? 2 : 1, options);
 }
 

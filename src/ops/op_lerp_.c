@@ -31,7 +31,7 @@ const dt_op dt__op_lerp_ = {
 
 dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weight)
 {
-    return dt__apply(t, &dt__op_lerp_, DT__CALL_WITH(&(options){ weight }, x, to));
+    return dt_apply(t, &dt__op_lerp_, DT__CALL_WITH(&(options){ weight }, x, to));
 }
 
 static const dt__case cases[] = {

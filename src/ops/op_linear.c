@@ -66,7 +66,7 @@ const dt_op dt__op_linear = {
 
 dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias)
 {
-    return dt__apply(t, &dt__op_linear, (dt_tensor *[]){ x, weight, bias }, bias != NULL ? 3 : 2,
+    return dt_apply(t, &dt__op_linear, (dt_tensor *[]){ x, weight, bias }, bias != NULL ? 3 : 2,
                      NULL);
 }
 

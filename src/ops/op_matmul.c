@@ -135,7 +135,7 @@ const dt_op dt__op_matmul = {
 
 dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
-    return dt__apply(t, &dt__op_matmul, DT__CALL(a, b));
+    return dt_apply(t, &dt__op_matmul, DT__CALL(a, b));
 }
 
 static const dt__case cases[] = {

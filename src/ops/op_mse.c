@@ -60,7 +60,7 @@ const dt_op dt__op_mse = {
 
 dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
 {
-    return dt__apply(t, &dt__op_mse, DT__CALL_WITH(&(options){ reduction }, x, target));
+    return dt_apply(t, &dt__op_mse, DT__CALL_WITH(&(options){ reduction }, x, target));
 }
 
 #define BY(reduction) &(const options){ reduction }

@@ -27,7 +27,7 @@ const dt_op dt__op_mul = {
 
 dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
-    return dt__apply(t, &dt__op_mul, DT__CALL(a, b));
+    return dt_apply(t, &dt__op_mul, DT__CALL(a, b));
 }
 
 static const dt__case cases[] = {

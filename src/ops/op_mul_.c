@@ -20,7 +20,7 @@ const dt_op dt__op_mul_ = {
 
 dt_tensor *dt_mul_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor)
 {
-    return dt__apply(t, &dt__op_mul_, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,
+    return dt_apply(t, &dt__op_mul_, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,
                      &(dt__factor_options){ factor });
 }
 

@@ -19,7 +19,7 @@ const dt_op dt__op_neg = {
     .shape = shape, .forward = forward, .backward = backward,
 };
 
-dt_tensor *dt_neg(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_neg, DT__CALL(x)); }
+dt_tensor *dt_neg(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_neg, DT__CALL(x)); }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } },

@@ -46,7 +46,7 @@ dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
 {
     options o = { .dims.n = x != NULL ? dt_rank(x) : 0 };
     if (o.dims.n > 0) memcpy(o.dims.v, dims, (size_t)o.dims.n * sizeof dims[0]);
-    return dt__apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
+    return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
 }
 
 #define DIMS(...) &(const options){ { __VA_ARGS__ } }

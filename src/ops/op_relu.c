@@ -29,7 +29,7 @@ const dt_op dt__op_relu = {
     .shape = shape, .forward = forward, .backward = backward,
 };
 
-dt_tensor *dt_relu(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_relu, DT__CALL(x)); }
+dt_tensor *dt_relu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_relu, DT__CALL(x)); }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } },

@@ -81,7 +81,7 @@ dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
 {
     options o = { .shape.n = rank };
     if (rank > 0 && rank <= DT_MAX_LIST) memcpy(o.shape.v, dims, (size_t)rank * sizeof dims[0]);
-    return dt__apply(t, &dt__op_reshape, DT__CALL_WITH(&o, x));
+    return dt_apply(t, &dt__op_reshape, DT__CALL_WITH(&o, x));
 }
 
 #define TO(...) &(const options){ { __VA_ARGS__ } }

@@ -57,7 +57,7 @@ const dt_op dt__op_sgd_step_ = {
 dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffer,
                         const dt_sgd_step_options *options)
 {
-    return dt__apply(t, &dt__op_sgd_step_, (dt_tensor *[]){ p, g, buffer }, buffer != NULL ? 3 : 2,
+    return dt_apply(t, &dt__op_sgd_step_, (dt_tensor *[]){ p, g, buffer }, buffer != NULL ? 3 : 2,
                      options);
 }
 

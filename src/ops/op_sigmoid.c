@@ -23,7 +23,7 @@ const dt_op dt__op_sigmoid = {
 
 dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)
 {
-    return dt__apply(t, &dt__op_sigmoid, DT__CALL(x));
+    return dt_apply(t, &dt__op_sigmoid, DT__CALL(x));
 }
 
 static const dt__case cases[] = {

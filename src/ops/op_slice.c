@@ -90,7 +90,7 @@ const dt_op dt__op_slice = {
 
 dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 {
-    return dt__apply(t, &dt__op_slice, DT__CALL_WITH(options, x));
+    return dt_apply(t, &dt__op_slice, DT__CALL_WITH(options, x));
 }
 
 #define CUT(dim, start, stop, step)                                                                \

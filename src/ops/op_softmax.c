@@ -26,7 +26,7 @@ const dt_op dt__op_softmax = {
 
 dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
 {
-    return dt__apply(t, &dt__op_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
+    return dt_apply(t, &dt__op_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
 }
 
 #define ALONG(dim) &(const dt__dim_options){ dim }

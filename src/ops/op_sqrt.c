@@ -21,7 +21,7 @@ const dt_op dt__op_sqrt = {
     .shape = shape, .forward = forward, .backward = backward,
 };
 
-dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_sqrt, DT__CALL(x)); }
+dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_sqrt, DT__CALL(x)); }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { 0.25, 1, 2 } } },

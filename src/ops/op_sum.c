@@ -18,7 +18,7 @@ const dt_op dt__op_sum = {
 
 dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
 {
-    return dt__apply(t, &dt__op_sum, DT__CALL_WITH(options, x));
+    return dt_apply(t, &dt__op_sum, DT__CALL_WITH(options, x));
 }
 
 #define OVER(...) &(const dt_reduce_options){ .dims = { __VA_ARGS__ } }

@@ -35,7 +35,7 @@ const dt_op dt__op_transpose = {
 
 dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1)
 {
-    return dt__apply(t, &dt__op_transpose, DT__CALL_WITH((&(options){ dim0, dim1 }), x));
+    return dt_apply(t, &dt__op_transpose, DT__CALL_WITH((&(options){ dim0, dim1 }), x));
 }
 
 #define DIMS(...) &(const options){ __VA_ARGS__ }

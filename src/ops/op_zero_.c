@@ -17,7 +17,7 @@ const dt_op dt__op_zero_ = {
     .shape = shape, .forward = forward,
 };
 
-dt_tensor *dt_zero_(dt_tape *t, dt_tensor *x) { return dt__apply(t, &dt__op_zero_, DT__CALL(x)); }
+dt_tensor *dt_zero_(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_zero_, DT__CALL(x)); }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 } } }, .n_y = 3, .y = { 0, 0, 0 } },

@@ -192,10 +192,10 @@ static dt_status check_plan(plan *p)
     bool some = false;
     for (int64_t i = 0; i < p->n; i++) {
         DT__TRY(check_line(p, &p->line[i]));
-        some = some || p->line[i].selected;
+        some = some || (p->line[i].selected && p->line[i].quantize_weight);
         for (int64_t k = 0; k < i; k++) DT__TRY(check_tie(p, &p->line[k], &p->line[i]));
     }
-    if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no module is left to quantize");
+    if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
     return DT_OK;
 }
 
@@ -302,7 +302,8 @@ dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 
 dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule)
 {
-    plan p = { .ctx = dt_module_ctx(m), .options = options };
+    const dt_qat_options defaults = dt_qat_defaults();
+    plan p = { .ctx = dt_module_ctx(m), .options = options != NULL ? options : &defaults };
     const dt_status s = make_plan(m, &p);
     *rule = s == DT_OK ? unmatched_rule(&p) : -1;
     free_plan(&p);

@@ -27,6 +27,15 @@ check() { # folder prefix list macro
     echo "$4: $(printf '%s\n' "$lines" | grep -c . || true) members"
 }
 
+# A layer is made by a public function that a test calls; `list` only holds other modules.
+for name in $(sed -n 's/^DT__NN(\([a-z0-9_]*\)).*/\1/p' src/nn/nn.inc 2>/dev/null | grep -vx list); do
+    for place in include/detent/nn.h tests/test_nn.c; do
+        grep -q "dt_${name}_create(" "$place" && continue
+        echo "$place does not name dt_${name}_create, which makes the layer $name"
+        failed=$((failed + 1))
+    done
+done
+
 check ops op ops.inc DT__OP
 check nn nn nn.inc DT__NN
 check qat scheme schemes.inc DT__SCHEME
