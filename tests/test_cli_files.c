@@ -177,11 +177,11 @@ START_TEST(any_file_can_be_inspected)
 {
     char path[TEST_PATH], arguments[2 * TEST_PATH];
     if (!test_golden(path, "quant/safetensors")) return;
-    snprintf(arguments, sizeof arguments, "inspect %s/valid/all_dtypes.safetensors --json", path);
+    snprintf(arguments, sizeof arguments, "inspect '%s/valid/all_dtypes.safetensors' --json", path);
     json_decref(json_of(arguments));
-    snprintf(arguments, sizeof arguments, "check %s/valid/all_dtypes.safetensors", path);
+    snprintf(arguments, sizeof arguments, "check '%s/valid/all_dtypes.safetensors'", path);
     expect(0, "it has no hash of detent", arguments);
-    snprintf(arguments, sizeof arguments, "inspect %s/invalid/overlap.safetensors", path);
+    snprintf(arguments, sizeof arguments, "inspect '%s/invalid/overlap.safetensors'", path);
     expect(4, "overlap.safetensors", arguments);
 }
 END_TEST
