@@ -43,6 +43,12 @@ static bool fails(void)
 }
 
 DT_API void *malloc(size_t bytes) { return fails() ? NULL : __libc_malloc(bytes); }
-DT_API void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
-DT_API void *realloc(void *old, size_t bytes) { return fails() ? NULL : __libc_realloc(old, bytes); }
+DT_API void *calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __libc_calloc(count, size);
+}
+DT_API void *realloc(void *old, size_t bytes)
+{
+    return fails() ? NULL : __libc_realloc(old, bytes);
+}
 #endif

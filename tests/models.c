@@ -10,8 +10,9 @@
 
 dt_mlp_options small_options(const int64_t *sizes, int norm, double dropout)
 {
-    dt_mlp_options o = { .norm = norm, .dropout = dropout, .bias = true, .momentum = 0.1,
-                         .eps = 1e-5 };
+    dt_mlp_options o = {
+        .norm = norm, .dropout = dropout, .bias = true, .momentum = 0.1, .eps = 1e-5
+    };
     for (; *sizes != 0; sizes++) o.sizes.v[o.sizes.n++] = *sizes;
     return o;
 }
@@ -35,9 +36,14 @@ dt_qat_options small_qat(int preset, const dt_quant *weight)
     dt_qat_options o = dt_qat_defaults();
     o.preset = preset;
     if (weight == NULL) return o;
-    o.weight = (dt_quant_patch){ .quant = *weight, .has_rule = true, .has_bits = true,
-                                 .has_granularity = true, .has_group_size = true,
-                                 .has_scale_dtype = true, .has_ste = true, .has_unsigned = true };
+    o.weight = (dt_quant_patch){ .quant = *weight,
+                                 .has_rule = true,
+                                 .has_bits = true,
+                                 .has_granularity = true,
+                                 .has_group_size = true,
+                                 .has_scale_dtype = true,
+                                 .has_ste = true,
+                                 .has_unsigned = true };
     return o;
 }
 

@@ -27,8 +27,9 @@ static void say_cell(text *t, const char *words)
 
 static const char *role_of(const dt_op *op, int i)
 {
-    static const char *const names[] = { [DT_READ] = "read", [DT_CODES] = "codes",
-                                         [DT_WRITE] = "**write**", [DT_RAW] = "raw" };
+    static const char *const names[] = {
+        [DT_READ] = "read", [DT_CODES] = "codes", [DT_WRITE] = "**write**", [DT_RAW] = "raw"
+    };
     return names[op->role[i]];
 }
 
@@ -52,8 +53,10 @@ static void say_op(text *t, const dt_op *op)
 
 static const char *type_of(const dt_key *k)
 {
-    static const char *const names[] = { [DT_KEY_BOOL] = "true or false", [DT_KEY_INT] = "integer",
-                                         [DT_KEY_REAL] = "number", [DT_KEY_INTS] = "integers" };
+    static const char *const names[] = { [DT_KEY_BOOL] = "true or false",
+                                         [DT_KEY_INT] = "integer",
+                                         [DT_KEY_REAL] = "number",
+                                         [DT_KEY_INTS] = "integers" };
     return k->type <= DT_KEY_INTS && names[k->type] != NULL ? names[k->type] : "text";
 }
 
@@ -78,14 +81,15 @@ char *ops_markdown(const dt_op *const *ops, int n)
     text t = { .room = 1 << 16 };
     t.at = malloc(t.room);
     ck_assert_ptr_nonnull(t.at);
-    say(&t, "# Operators\n\n"
-            "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the "
-            "test compares the two.\nPrototypes, shapes and errors stand in "
-            "`include/detent/ops.h`.\n\n"
-            "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized "
-            "image, `codes` its integer\ncodes if the product can use them, `raw` and **write** the "
-            "master inside.\n\n"
-            "| operator | operands | result | options | what it does |\n|---|---|---|---|---|\n");
+    say(&t,
+        "# Operators\n\n"
+        "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the "
+        "test compares the two.\nPrototypes, shapes and errors stand in "
+        "`include/detent/ops.h`.\n\n"
+        "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized "
+        "image, `codes` its integer\ncodes if the product can use them, `raw` and **write** the "
+        "master inside.\n\n"
+        "| operator | operands | result | options | what it does |\n|---|---|---|---|---|\n");
     for (int i = 0; i < n; i++) say_op(&t, ops[i]);
     say(&t, "\n## Options\n\n"
             "| operator | option | takes | default | meaning |\n|---|---|---|---|---|\n");

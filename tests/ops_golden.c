@@ -11,7 +11,7 @@ typedef struct golden {
     dt_ctx *ctx;
     dt_tape *t;
     dt_file *file;
-    const char *c;  /* the case: "c0" */
+    const char *c; /* the case: "c0" */
     dt_dtype real;
     union { /* aligned for any options */
         double align;

@@ -12,8 +12,7 @@
 int ops_count(const dt__case *k)
 {
     int n = 0;
-    while (n < DT__CASE_IN &&
-           (k->in[n].r != 0 || k->in[n].dims[0] != 0 || k->in[n].dims[1] != 0)) {
+    while (n < DT__CASE_IN && (k->in[n].r != 0 || k->in[n].dims[0] != 0 || k->in[n].dims[1] != 0)) {
         n++;
     }
     return n;
@@ -178,7 +177,8 @@ typedef struct scene {
     int n;
 } scene;
 
-static const dt_quant int8_tensor = { .rule = DT_RULE_SYMMETRIC, .bits = 8,
+static const dt_quant int8_tensor = { .rule = DT_RULE_SYMMETRIC,
+                                      .bits = 8,
                                       .granularity = DT_PER_TENSOR };
 
 static dt_status wrap(const ops_setup *s, dt_tensor **x)

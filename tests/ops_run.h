@@ -28,12 +28,12 @@ typedef struct ops_setup {
     const dt_op *op;
     const dt__case *k;
     dt_dtype real;
-    int threads;       /* 0: 2 */
-    int laid;          /* operand that lies as `layout` says; the others are plain */
+    int threads; /* 0: 2 */
+    int laid;    /* operand that lies as `layout` says; the others are plain */
     ops_layout layout;
-    int wrapped;       /* operand that is what `wrap` says */
+    int wrapped; /* operand that is what `wrap` says */
     ops_wrap wrap;
-    int passes;        /* forward and backward so often, gradients adding up; 0: 1 */
+    int passes; /* forward and backward so often, gradients adding up; 0: 1 */
 } ops_setup;
 
 /* Values as doubles, row-major; NULL where there are none. */
@@ -47,12 +47,12 @@ typedef struct ops_outcome {
     char message[1024];
     ops_values y, written[DT__CASE_IN], grad[DT__CASE_IN];
     ops_values image; /* of a wrapped operand, afterwards */
-    bool stray; /* something between the elements of an operand was written */
+    bool stray;       /* something between the elements of an operand was written */
 } ops_outcome;
 
-int ops_count(const dt__case *k);                         /* operands of a case */
+int ops_count(const dt__case *k);                                   /* operands of a case */
 bool ops_differentiable(const dt_op *op, const dt__case *k, int i); /* gets a gradient */
-bool ops_is_empty(const dt__case *k);                     /* some operand has no elements */
+bool ops_is_empty(const dt__case *k); /* some operand has no elements */
 
 /* Operand i of a case, plain; the caller's to free. NULL after an error on the context. */
 dt_tensor *ops_operand(dt_ctx *ctx, const dt__case *k, int i, dt_dtype real);

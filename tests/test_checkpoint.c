@@ -73,9 +73,16 @@ static dt_status create(run *r, const plan *p)
     r->values[1].name = "best";
     r->values[1].value = INFINITY;
     r->state = (dt_training_state){
-        .module = r->m, .info = small_info(&r->model), .optimizer = r->optimizer,
-        .loaders = &r->loader, .n_loaders = 1, .counts = r->counts, .n_counts = 2,
-        .values = r->values, .n_values = 2, .recipe = "run: {dir: \"r\"}\n",
+        .module = r->m,
+        .info = small_info(&r->model),
+        .optimizer = r->optimizer,
+        .loaders = &r->loader,
+        .n_loaders = 1,
+        .counts = r->counts,
+        .n_counts = 2,
+        .values = r->values,
+        .n_values = 2,
+        .recipe = "run: {dir: \"r\"}\n",
     };
     return DT_OK;
 }
@@ -178,8 +185,8 @@ static void same_runs(run *a, run *b)
 }
 
 static const plan plans[] = {
-    { 1, DT_ADAMW, -1, -1, 32 }, { 3, DT_ADAMW, 0, 0, 32 },   { 1, DT_ADAMW, 2, 9, 32 },
-    { 2, DT_SGD, 3, 5, 16 },     { 1, DT_ADAM, 9, 11, 100 },  { 1, DT_SGD, -1, -1, 7 },
+    { 1, DT_ADAMW, -1, -1, 32 }, { 3, DT_ADAMW, 0, 0, 32 },  { 1, DT_ADAMW, 2, 9, 32 },
+    { 2, DT_SGD, 3, 5, 16 },     { 1, DT_ADAM, 9, 11, 100 }, { 1, DT_SGD, -1, -1, 7 },
 };
 
 /* Saved after 7 steps, loaded into another run, made with another seed on other threads. */
@@ -310,8 +317,8 @@ static void rewrite(dt_ctx *ctx, const char *name, const char *text, const dt_fi
 }
 
 typedef struct bad {
-    const char *name; /* of the metadata key or tensor that is changed */
-    const char *text; /* metadata: the new value; NULL: none */
+    const char *name;  /* of the metadata key or tensor that is changed */
+    const char *text;  /* metadata: the new value; NULL: none */
     const char *dtype; /* tensor: the new one; NULL: none */
     int rank;
     int64_t dims[2];
@@ -327,12 +334,18 @@ static const bad bads[] = {
     { "detent.run", "{\"counts\":[],\"values\":[],\"updates\":7}", .words = "detent.counts" },
     { "detent.run", "{\"counts\":[\"step\",\"since\"],\"values\":[\"loss_sum\",\"best\"]}",
       .words = "'updates' is missing" },
-    { "detent.run", "{\"counts\":[\"step\",\"since\"],\"values\":[\"loss_sum\",\"best\"],"
-      "\"updates\":-1}", .words = "updates" },
-    { "detent.run", "{\"counts\":[\"step\",\"since\"],\"values\":[\"loss_sum\",\"best\"],"
-      "\"updates\":7,\"more\":1}", .words = "unknown key 'more'" },
-    { "detent.run", "{\"counts\":[\"step\",2],\"values\":[\"loss_sum\",\"best\"],"
-      "\"updates\":7}", .words = "a string must stand here" },
+    { "detent.run",
+      "{\"counts\":[\"step\",\"since\"],\"values\":[\"loss_sum\",\"best\"],"
+      "\"updates\":-1}",
+      .words = "updates" },
+    { "detent.run",
+      "{\"counts\":[\"step\",\"since\"],\"values\":[\"loss_sum\",\"best\"],"
+      "\"updates\":7,\"more\":1}",
+      .words = "unknown key 'more'" },
+    { "detent.run",
+      "{\"counts\":[\"step\",2],\"values\":[\"loss_sum\",\"best\"],"
+      "\"updates\":7}",
+      .words = "a string must stand here" },
     { "detent.machine", .words = "detent.machine is missing" },
     { "detent.machine", "{\"processor\":\"p\"}", .words = "'blas' is missing" },
     { "detent.machine", "{\"processor\":\"p\",\"blas\":7}", .words = "a string must stand here" },
@@ -374,8 +387,9 @@ START_TEST(damaged_parts_are_refused)
     open_run(&r, &p, 1);
     memcpy(numbers, zeros, sizeof numbers);
     numbers[0] = b->first;
-    const dt_file_entry e = { .name = b->name, .dtype = b->dtype, .rank = b->rank, .dims = b->dims,
-                              .data = numbers };
+    const dt_file_entry e = {
+        .name = b->name, .dtype = b->dtype, .rank = b->rank, .dims = b->dims, .data = numbers
+    };
     rewrite(r.ctx, b->name, b->text, b->dtype == NULL ? NULL : &e);
     if (b->words == NULL) {
         TEST_OK(r.ctx, dt_checkpoint_load(&r.state, path));

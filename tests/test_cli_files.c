@@ -13,11 +13,10 @@
 static dt_ctx *ctx;
 static char folder[TEST_PATH], run_folder[TEST_PATH], float_path[TEST_PATH], recipe[TEST_PATH];
 
-static const char recipe_text[] =
-    "run: {dir: r}\n"
-    "model: {family: mlp, sizes: [784, 12, 10]}\n"
-    "data: {format: digits, train_count: 100, test_count: 50}\n"
-    "train: {epochs: 1}\n";
+static const char recipe_text[] = "run: {dir: r}\n"
+                                  "model: {family: mlp, sizes: [784, 12, 10]}\n"
+                                  "data: {format: digits, train_count: 100, test_count: 50}\n"
+                                  "train: {epochs: 1}\n";
 
 /* A folder with a run (recipe, two checkpoints of a prepared model) and a float model beside it. */
 static void setup(void)
@@ -117,8 +116,9 @@ START_TEST(usage_and_bad_paths)
         { 2, "lies in no run", "eval float.safetensors" },
         { 4, "nowhere.yaml", "eval float.safetensors nowhere.yaml" },
         { 2, "did you mean 'epochs'", "eval float.safetensors other.yaml train.epoch=3" },
-        { 2, "no-such-folder", "eval float.safetensors other.yaml '~data' 'data={format: idx, dir: "
-                               "no-such-folder, train: [a, b], test: [c, d]}'" },
+        { 2, "no-such-folder",
+          "eval float.safetensors other.yaml '~data' 'data={format: idx, dir: "
+          "no-such-folder, train: [a, b], test: [c, d]}'" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect(cases[i].status, cases[i].words, cases[i].arguments);
@@ -197,8 +197,8 @@ START_TEST(check_finds_damage)
     expect(4, "damaged or changed", "eval bad.safetensors other.yaml");
     damage("float.safetensors", "bad.safetensors", 9);
     expect(4, "bad.safetensors", "check bad.safetensors");
-    ck_assert_int_eq(test_shell(NULL, "head -c %zu %s > %s/cut.safetensors", n - 1, float_path,
-                                folder), 0);
+    ck_assert_int_eq(
+        test_shell(NULL, "head -c %zu %s > %s/cut.safetensors", n - 1, float_path, folder), 0);
     expect(4, "cut.safetensors", "check cut.safetensors");
 }
 END_TEST
@@ -207,8 +207,7 @@ START_TEST(eval_gives_metrics_and_outputs)
 {
     expect(0, "examples 50", "eval float.safetensors other.yaml");
     expect(0, "examples 50", "eval run/checkpoints/step-0000000010.safetensors");
-    expect(0, "examples 20",
-           "eval run/checkpoints/step-0000000010.safetensors data.test_count=20");
+    expect(0, "examples 20", "eval run/checkpoints/step-0000000010.safetensors data.test_count=20");
     expect(0, "", "convert run -o run/model.safetensors");
     json_t *qat = json_of("eval run/checkpoints/step-0000000020.safetensors --json --outputs a.st");
     json_t *packed = json_of("eval run/model.safetensors --outputs b.st --json");

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
 #define NETWORKS 100
 #else
 #define NETWORKS 1000
@@ -75,8 +75,11 @@ static drawn draw(uint64_t seed)
     drawn d = { .seed = seed, .layers = (int)pick(&s, 1, DEEPEST), .batch = pick(&s, 1, 300) };
     /* chosen so that the mean of batch * sum(in * out) is about three million */
     for (int i = 0; i <= d.layers; i++) d.sizes[i] = pick(&s, 1, chance(&s, 0.25) ? 270 : 130);
-    d.mlp = (dt_mlp_options){ .activation = (int)pick(&s, 0, 4), .norm = (int)pick(&s, 0, 2),
-                              .bias = chance(&s, 0.5), .momentum = 0.1, .eps = 1e-5,
+    d.mlp = (dt_mlp_options){ .activation = (int)pick(&s, 0, 4),
+                              .norm = (int)pick(&s, 0, 2),
+                              .bias = chance(&s, 0.5),
+                              .momentum = 0.1,
+                              .eps = 1e-5,
                               .dropout = chance(&s, 0.3) ? 0.2 : 0 };
     d.mlp.sizes.n = d.layers + 1;
     for (int i = 0; i <= d.layers; i++) d.mlp.sizes.v[i] = d.sizes[i];
@@ -163,8 +166,9 @@ static void check_file(const drawn *d, dt_module *m, const float *want, const dt
                   (unsigned long long)d->seed, dt_error(ctx));
     ck_assert(dt_is_converted(loaded));
     dt_tensor *input;
-    ck_assert_int_eq(dt_tensor_from(ctx, DT_F32, 2, (int64_t[]){ d->batch, d->sizes[0] },
-                                    dt_data(x), &input), DT_OK);
+    ck_assert_int_eq(
+        dt_tensor_from(ctx, DT_F32, 2, (int64_t[]){ d->batch, d->sizes[0] }, dt_data(x), &input),
+        DT_OK);
     int64_t n;
     float *got = outputs(ctx, loaded, input, &n);
     compare(d, want, got, n, "loaded");

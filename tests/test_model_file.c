@@ -116,8 +116,9 @@ END_TEST
 
 START_TEST(q4_0_comes_back)
 {
-    const dt_quant q = { .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP,
-                         .group_size = 32 };
+    const dt_quant q = {
+        .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+    };
     static const int64_t sizes[] = { 37, 70, 11, 0 };
     const dt_mlp_options o = small_options(sizes, 0, 0);
     dt_qat_options options = small_qat(DT_INT4_WEIGHT, &q);
@@ -179,16 +180,20 @@ static dt_file *save_tiny(const dt_quant *q, const float *weight)
  * 0.5 and the smallest normal f16 for its zeros. */
 START_TEST(four_bits_by_hand)
 {
-    const dt_quant q = { .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP,
-                         .group_size = 8, .scale_dtype = DT_SCALE_F16 };
-    static const float weight[22] = { 7.5f, -7.5f, 1, 2, 3, -1, -2, 0, 15, -4, 2,
-                                      -3.75f, 1, 0.5f, -0.5f, 0, 0, 0, 3.5f, 0, 0, 0 };
+    const dt_quant q = { .rule = DT_RULE_SYMMETRIC,
+                         .bits = 4,
+                         .granularity = DT_PER_GROUP,
+                         .group_size = 8,
+                         .scale_dtype = DT_SCALE_F16 };
+    static const float weight[22] = { 7.5f,   -7.5f, 1,    2,     3, -1, -2, 0,    15, -4, 2,
+                                      -3.75f, 1,     0.5f, -0.5f, 0, 0,  0,  3.5f, 0,  0,  0 };
     /* codes 7(8 clipped) -8 1 2 3 -1 -2 0 | 7 -2 1;   -8(-7.5 to even) 2 1 -1 0 0 0 7 | 0 0 0 */
     static const uint8_t codes[12] = { 0x87, 0x21, 0xf3, 0x0e, 0xe7, 0x01,
                                        0x28, 0xf1, 0x00, 0x70, 0x00, 0x00 };
     static const uint16_t scales[4] = { 0x3c00, 0x4000, 0x3800, 0x0400 };
-    static const char model[] = "{\"mlp\":{\"sizes\":[11,2],\"activation\":\"relu\","
-                                "\"norm\":\"none\",\"dropout\":0,\"bias\":true,\"momentum\":0.1,\"eps\":1e-5}}";
+    static const char model[] =
+        "{\"mlp\":{\"sizes\":[11,2],\"activation\":\"relu\","
+        "\"norm\":\"none\",\"dropout\":0,\"bias\":true,\"momentum\":0.1,\"eps\":1e-5}}";
     static const char quant[] =
         "{\"head\":{\"simulated\":false,\"weight\":{\"scheme\":{\"rule\":\"symmetric\",\"bits\":4,"
         "\"granularity\":\"group\",\"group_size\":8,\"scale_dtype\":\"f16\",\"ste\":\"default\","
@@ -212,8 +217,8 @@ END_TEST
 START_TEST(two_and_three_bits_by_hand)
 {
     dt_quant q = { .rule = DT_RULE_SYMMETRIC_NO_CLIP, .bits = 2, .granularity = DT_PER_CHANNEL };
-    static const float weight[22] = { -2, 1, 0, -1, 1, 1, 1, 1, 0, -2, 1,
-                                      4, -4, -8, 4, 0, 0, 0, 0, 4, -4, 4 };
+    static const float weight[22] = { -2, 1,  0,  -1, 1, 1, 1, 1, 0, -2, 1,
+                                      4,  -4, -8, 4,  0, 0, 0, 0, 4, -4, 4 };
     static const uint8_t two[6] = { 0xc6, 0x55, 0x18, 0x6d, 0x00, 0x1d };
     static const float scales[2] = { 1, 4 };
     dt_file *f = save_tiny(&q, weight);
@@ -224,7 +229,7 @@ START_TEST(two_and_three_bits_by_hand)
     q.rule = DT_RULE_ASYMMETRIC;
     /* row 0: lo -2, hi 1, scale 3/7: no round numbers; row 1 alone is by hand below */
     static const float more[22] = { -4, 3, 0, -1, 1, 2, 3, -4, 0, 0, 0,
-                                    0, 7, 1, 2, 3, 4, 5, 6, 7, 0, 0 };
+                                    0,  7, 1, 2,  3, 4, 5, 6,  7, 0, 0 };
     static const uint8_t three[12] = { 0x3c, 0xf0, 0x21, 0xc3, 0x00, 0x00,
                                        0x3c, 0xed, 0x0f, 0x21, 0xc3, 0x0c };
     static const float ones[2] = { 1, 1 };
@@ -272,10 +277,16 @@ START_TEST(weights_of_any_file)
     const int64_t dims[2] = { 3, 4 };
     dt_writer *w;
     TEST_OK(ctx, dt_writer_create(ctx, &w));
-    TEST_OK(ctx, dt_writer_add_bytes(w, &(dt_file_entry){ .name = "head.weight", .dtype = "F16",
-                                         .rank = 2, .dims = dims, .data = halves }));
-    TEST_OK(ctx, dt_writer_add_bytes(w, &(dt_file_entry){ .name = "head.bias", .dtype = "BF16",
-                                         .rank = 1, .dims = dims, .data = bias }));
+    TEST_OK(ctx, dt_writer_add_bytes(w, &(dt_file_entry){ .name = "head.weight",
+                                                          .dtype = "F16",
+                                                          .rank = 2,
+                                                          .dims = dims,
+                                                          .data = halves }));
+    TEST_OK(
+        ctx,
+        dt_writer_add_bytes(
+            w, &(dt_file_entry){
+                   .name = "head.bias", .dtype = "BF16", .rank = 1, .dims = dims, .data = bias }));
     TEST_OK(ctx, dt_writer_write(w, path));
     TEST_OK(ctx, dt_model_load_weights(m, path));
     const float *weight = dt_data(dt_param(m, "head.weight"));

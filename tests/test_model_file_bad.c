@@ -29,7 +29,7 @@ typedef struct edit {
     int64_t dims[3];
     size_t at, n;
     uint32_t value;
-    const char *words;  /* in the message */
+    const char *words; /* in the message */
 } edit;
 
 static char *replaced(const char *text, const edit *e)
@@ -81,8 +81,11 @@ static void *copy_tensors(dt_writer *w, const dt_file *f, const edit *e)
     ck_assert(made != NULL || e->kind < DROP || e->kind == FORM);
     if (made != NULL || e->kind < DROP) return made;
     made = calloc(1, 4096); /* a tensor that was not there */
-    TEST_OK(ctx, dt_writer_add_bytes(w, &(dt_file_entry){ .name = e->name, .dtype = e->to,
-                                         .rank = e->rank, .dims = e->dims, .data = made }));
+    TEST_OK(ctx, dt_writer_add_bytes(w, &(dt_file_entry){ .name = e->name,
+                                                          .dtype = e->to,
+                                                          .rank = e->rank,
+                                                          .dims = e->dims,
+                                                          .data = made }));
     return made;
 }
 
@@ -112,20 +115,27 @@ static dt_module *good_model(bool convert)
     dt_qat_options q = dt_qat_defaults();
     q.n_rules = 5;
     q.rules[0] = (dt_qat_rule){ .match = "layers.0",
-        .weight = { .quant = { .bits = 3, .group_size = 8 }, .has_bits = true,
-                    .has_group_size = true } };
+                                .weight = { .quant = { .bits = 3, .group_size = 8 },
+                                            .has_bits = true,
+                                            .has_group_size = true } };
     q.rules[1] = (dt_qat_rule){ .match = "layers.1",
-        .weight = { .quant = { .rule = DT_RULE_ASYMMETRIC, .granularity = DT_PER_CHANNEL,
-                               .scale_dtype = DT_SCALE_BF16 },
-                    .has_rule = true, .has_granularity = true, .has_scale_dtype = true },
-        .activation = { .has_quantize = true, .quantize = false } };
+                                .weight = { .quant = { .rule = DT_RULE_ASYMMETRIC,
+                                                       .granularity = DT_PER_CHANNEL,
+                                                       .scale_dtype = DT_SCALE_BF16 },
+                                            .has_rule = true,
+                                            .has_granularity = true,
+                                            .has_scale_dtype = true },
+                                .activation = { .has_quantize = true, .quantize = false } };
     q.rules[2] = (dt_qat_rule){ .match = "layers.2",
-        .weight = { .quant = { .rule = DT_RULE_Q4_0 }, .has_rule = true } };
+                                .weight = { .quant = { .rule = DT_RULE_Q4_0 }, .has_rule = true } };
     q.rules[3] = (dt_qat_rule){ .match = "layers.3", .skip = true, .has_skip = true };
     q.rules[4] = (dt_qat_rule){ .match = "head",
-        .weight = { .quant = { .bits = 8, .granularity = DT_PER_TENSOR,
-                               .scale_dtype = DT_SCALE_F16 },
-                    .has_bits = true, .has_granularity = true, .has_scale_dtype = true } };
+                                .weight = { .quant = { .bits = 8,
+                                                       .granularity = DT_PER_TENSOR,
+                                                       .scale_dtype = DT_SCALE_F16 },
+                                            .has_bits = true,
+                                            .has_granularity = true,
+                                            .has_scale_dtype = true } };
     dt_module *m = small_model(ctx, &o);
     TEST_OK(ctx, dt_prepare(m, &q));
     if (convert) TEST_OK(ctx, dt_convert(m, NULL, NULL));

@@ -372,7 +372,7 @@ START_TEST(wrappers_train_under_every_rule)
     for (int i = 0; i < 60; i++) loss = words_step(&w);
     ck_assert_uint_eq(dt_memory_of(w.ctx).allocations, allocations);
     ck_assert_double_lt(loss, 0.25); /* log(50) = 3.9 at first */
-    int steps = 72; /* the state went on where it was */
+    int steps = 72;                  /* the state went on where it was */
     TEST_OK(w.ctx, dt_optimizer_visit(w.o, check_slot, &steps));
     TEST_OK(w.ctx, dt_convert(w.m, NULL, NULL));
     dt_tape_reset(w.t);

@@ -418,8 +418,9 @@ static mark wrapped(const dt_op *op, const dt__case *k)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const check checks[] = {
-    { "values", values }, { "gradient", gradient }, { "adds up", adds_up }, { "layouts", layouts },
-    { "f32~f64", precision }, { "threads", threads }, { "memory", memory }, { "wrapped", wrapped },
+    { "values", values },   { "gradient", gradient }, { "adds up", adds_up },
+    { "layouts", layouts }, { "f32~f64", precision }, { "threads", threads },
+    { "memory", memory },   { "wrapped", wrapped },
 };
 
 #define CHECKS DT__COUNT_OF(checks)
@@ -462,7 +463,8 @@ static void hole(const dt_op *op, const char *what, const char *which, tally *to
 static void find_holes(const dt__op_cases *cases, int golden, tally *total)
 {
     const dt_op *op = cases->op;
-    bool error = false, empty = false, good = false, known = golden > 0, checked[DT__CASE_IN] = { false };
+    bool error = false, empty = false, good = false, known = golden > 0,
+         checked[DT__CASE_IN] = { false };
     for (int c = 0; c < cases->n; c++) {
         const dt__case *k = &cases->cases[c];
         error = error || k->fails != DT_OK;

@@ -443,8 +443,14 @@ START_TEST(sums_are_rounded_once)
     void *panels = malloc(layout.bytes);
     ck_assert_ptr_nonnull(panels);
     dt__panel_pack(&layout, &(dt__code_matrix){ codes, 16, scale, 2 }, panels);
-    const dt__qgemm g = { .layout = &layout, .panels = panels, .m = 1, .u = u, .ldu = 16,
-                          .sx = &(const float){ 1 }, .zu = &(const int32_t){ 0 }, .y = &y,
+    const dt__qgemm g = { .layout = &layout,
+                          .panels = panels,
+                          .m = 1,
+                          .u = u,
+                          .ldu = 16,
+                          .sx = &(const float){ 1 },
+                          .zu = &(const int32_t){ 0 },
+                          .y = &y,
                           .ldy = 1 };
     dt__kernels_of(ctx, DT_F32)->qd8_qb4_gemm(&g);
     ck_assert(y == 0x1.000002p0f);

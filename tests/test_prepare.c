@@ -74,7 +74,8 @@ START_TEST(the_last_rule_wins_key_by_key)
     dt_qat_options o = dt_qat_defaults();
     o.weight.quant.group_size = 8;
     o.weight.has_group_size = true;
-    o.rules[0] = (dt_qat_rule){ .match = "layers", .weight = { .quant.bits = 8, .has_bits = true } };
+    o.rules[0] =
+        (dt_qat_rule){ .match = "layers", .weight = { .quant.bits = 8, .has_bits = true } };
     o.rules[1] = (dt_qat_rule){ .match = "layers.1",
                                 .weight = { .quant.bits = 3, .has_bits = true },
                                 .activation = { .quantize = false, .has_quantize = true } };
@@ -103,8 +104,9 @@ START_TEST(mistakes_are_named_and_change_nothing)
     const int64_t sizes[] = { 0, -8, 12, 7 };
     for (int i = 0; i < 4; i++) {
         o = dt_qat_defaults();
-        o.rules[0] = (dt_qat_rule){ .match = "head", .weight = { .quant.group_size = sizes[i],
-                                                                 .has_group_size = true } };
+        o.rules[0] =
+            (dt_qat_rule){ .match = "head",
+                           .weight = { .quant.group_size = sizes[i], .has_group_size = true } };
         o.n_rules = 1;
         check_refused(&o, DT_ERR_CONFIG, "head: group size");
     }

@@ -53,8 +53,8 @@ static void check_near(const char *name, const dt_tensor *got, const dt_tensor *
     for (int64_t i = 0; i < dt_count(want); i++) largest = fmax(largest, fabs(w[i]));
     for (int64_t i = 0; i < dt_count(want); i++) {
         const double limit = factor * (b != NULL ? b[i] : largest);
-        ck_assert_msg(fabs((double)g[i] - w[i]) <= limit, "%s[%lld]: %.9g, not %.9g (+- %.2g)", name,
-                      (long long)i, (double)g[i], w[i], limit);
+        ck_assert_msg(fabs((double)g[i] - w[i]) <= limit, "%s[%lld]: %.9g, not %.9g (+- %.2g)",
+                      name, (long long)i, (double)g[i], w[i], limit);
     }
 }
 
@@ -71,7 +71,8 @@ static dt_tensor *magnitude(const dt_file *f, const char *name, int group, dt_te
     dt_tensor *out;
     ck_assert_int_eq(dt_tensor_create(ctx, DT_F64, dt_rank(y64),
                                       (int64_t[]){ dt_dim(y64, 0), dt_dim(y64, 1), dt_dim(y64, 2) },
-                                      &out), DT_OK);
+                                      &out),
+                     DT_OK);
     double *to = dt_data_mut(out);
     for (int64_t i = 0; i < dt_count(out); i++) {
         const int64_t row = i / n, column = i % n;

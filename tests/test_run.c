@@ -597,7 +597,9 @@ START_TEST(a_forged_checkpoint_is_refused)
     dt_ctx_free(ctx);
     char *before = test_read_file(in(first.dir, "metrics.jsonl"), NULL);
     const bool of_recipe = strstr(f->words, "baseline is over") != NULL;
-    job second = { .dir = first.dir, .resume = true, .words = f->words,
+    job second = { .dir = first.dir,
+                   .resume = true,
+                   .words = f->words,
                    .wanted = of_recipe ? DT_ERR_CONFIG : DT_ERR_FORMAT };
     run(&second);
     char *after = test_read_file(in(first.dir, "metrics.jsonl"), NULL);
@@ -612,13 +614,19 @@ START_TEST(a_checkpoint_of_another_run_is_refused)
     char folder[TEST_PATH];
     test_folder(folder);
     job first = { .dir = in(folder, "one"), .stop_at = 9, .wanted = DT_ERR_INTERRUPTED };
-    job other = { .dir = in(folder, "two"), .stop_at = 12, .wanted = DT_ERR_INTERRUPTED,
+    job other = { .dir = in(folder, "two"),
+                  .stop_at = 12,
+                  .wanted = DT_ERR_INTERRUPTED,
                   .overrides = { "run.seed=99" } };
     run(&first);
     run(&other);
-    ck_assert_int_eq(test_shell(NULL, "cp %s/checkpoints/step-0000000012.safetensors %s/checkpoints",
-                                other.dir, first.dir), 0);
-    job second = { .dir = first.dir, .resume = true, .wanted = DT_ERR_FORMAT,
+    ck_assert_int_eq(test_shell(NULL,
+                                "cp %s/checkpoints/step-0000000012.safetensors %s/checkpoints",
+                                other.dir, first.dir),
+                     0);
+    job second = { .dir = first.dir,
+                   .resume = true,
+                   .wanted = DT_ERR_FORMAT,
                    .words = "a checkpoint of another run: 'run.seed' of its recipe differs" };
     run(&second);
 }
@@ -633,7 +641,8 @@ typedef struct mistake {
 } mistake;
 
 #define LONG                                                                                       \
-    "a-hundred-characters-of-a-name-are-nothing-but-three-hundred-are-more-than-a-folder-takes-as-one--"
+    "a-hundred-characters-of-a-name-are-nothing-but-three-hundred-are-more-than-a-folder-takes-"   \
+    "as-one--"
 
 static const mistake mistakes[] = {
     { { "model.sizes=[400, 10]" },

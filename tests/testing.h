@@ -12,6 +12,13 @@
 #include "suites.inc"
 #undef SUITE
 
+/* Clang's thread sanitizer, whose OpenMP keeps a file of its own and dies under a limit of sizes. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_TSAN 1
+#endif
+#endif
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 #define TEST_PATH 1024

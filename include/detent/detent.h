@@ -74,10 +74,10 @@ typedef struct dt_allocator {
 typedef void (*dt_logger)(void *user, const char *line);
 
 typedef struct dt_ctx_options {
-    dt_allocator allocator; /* all zero: the C library's */
-    uint64_t seed;          /* of every random stream; default 0 */
-    int threads;            /* 0: as many as OpenMP would use */
-    uint64_t cpu_mask;      /* instruction sets that kernels may use; default all */
+    dt_allocator allocator;  /* all zero: the C library's */
+    uint64_t seed;           /* of every random stream; default 0 */
+    int threads;             /* 0: as many as OpenMP would use */
+    uint64_t cpu_mask;       /* instruction sets that kernels may use; default all */
     bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
     dt_logger log;
     void *log_user;
@@ -165,14 +165,14 @@ DT_API dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t 
 /* Gives up one's handle; the storage lives as long as any view or tape needs it. NULL allowed. */
 DT_API void dt_tensor_free(dt_tensor *x);
 
-DT_API dt_dtype dt_dtype_of(const dt_tensor *x);           /* element type */
-DT_API int dt_rank(const dt_tensor *x);                    /* number of dimensions */
-DT_API int64_t dt_dim(const dt_tensor *x, int dim);        /* extent; negative counts from the end */
-DT_API int64_t dt_stride(const dt_tensor *x, int dim);     /* step in elements, same counting */
-DT_API int64_t dt_count(const dt_tensor *x);               /* number of elements */
-DT_API bool dt_is_contiguous(const dt_tensor *x);          /* row-major without gaps */
-DT_API uint64_t dt_tensor_version(const dt_tensor *x);     /* raised by every write */
-DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);              /* the context it was made with */
+DT_API dt_dtype dt_dtype_of(const dt_tensor *x);       /* element type */
+DT_API int dt_rank(const dt_tensor *x);                /* number of dimensions */
+DT_API int64_t dt_dim(const dt_tensor *x, int dim);    /* extent; negative counts from the end */
+DT_API int64_t dt_stride(const dt_tensor *x, int dim); /* step in elements, same counting */
+DT_API int64_t dt_count(const dt_tensor *x);           /* number of elements */
+DT_API bool dt_is_contiguous(const dt_tensor *x);      /* row-major without gaps */
+DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* raised by every write */
+DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);          /* the context it was made with */
 
 /* The first element, to read. NULL with STATE on a wrapper (name dt_inner instead), on an opaque or
  * a dropped tensor. A tensor without elements may give NULL without an error. */

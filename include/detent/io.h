@@ -125,8 +125,7 @@ DT_API dt_status dt_model_save(dt_module *m, const dt_model_info *info, const ch
  * freed. Errors: IO; FORMAT, naming what is wrong (damaged, no model of detent, values out of range,
  * tensors that are missing, too many or of another shape, all of them at once); UNSUPPORTED (a newer
  * major version); NOMEM. */
-DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out,
-                               dt_model_info *info);
+DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info);
 
 /* Copies the weights of a file, own or anybody's, into a float or prepared model (there into the
  * masters): every parameter and buffer must be there with its name and shape, in F32, F16, BF16 or
@@ -142,15 +141,15 @@ DT_API dt_status dt_model_check(const dt_file *file);
 
 /* A quantized weight of a file. */
 typedef struct dt_file_weight {
-    const char *name;     /* of the parameter: "layers.0.weight" */
-    bool packed;          /* integers stand in the file; else its master */
-    bool enabled;         /* of a master: whether it is quantized at the moment */
+    const char *name; /* of the parameter: "layers.0.weight" */
+    bool packed;      /* integers stand in the file; else its master */
+    bool enabled;     /* of a master: whether it is quantized at the moment */
     dt_quant quant;
-    char scheme[96];      /* the same in words: "int4 symmetric group 32" */
+    char scheme[96]; /* the same in words: "int4 symmetric group 32" */
     int rank;
     int64_t dims[DT_MAX_RANK];
-    int64_t count;        /* of weights */
-    size_t bytes;         /* codes, scales and zero points once packed */
+    int64_t count; /* of weights */
+    size_t bytes;  /* codes, scales and zero points once packed */
 } dt_file_weight;
 
 /* The quantized weights of a file. */
@@ -159,7 +158,7 @@ typedef struct dt_file_weights dt_file_weights;
 /* Reads the settings of a file's quantized weights; none where it has none. The list may outlive the
  * file. Errors: FORMAT, NOMEM. */
 DT_API dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out);
-DT_API void dt_file_weights_free(dt_file_weights *w); /* NULL is allowed */
+DT_API void dt_file_weights_free(dt_file_weights *w);           /* NULL is allowed */
 DT_API int64_t dt_file_weights_count(const dt_file_weights *w); /* a tied weight counts once */
 /* The i-th, lent; NULL outside 0...count-1. */
 DT_API const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_t i);
@@ -180,8 +179,8 @@ typedef struct dt_named_value {
  * writes through it. The random streams of the module's context belong to it. */
 typedef struct dt_training_state {
     dt_module *module;
-    dt_model_info info;      /* of `module`, to save */
-    dt_optimizer *optimizer; /* of `module` */
+    dt_model_info info;        /* of `module`, to save */
+    dt_optimizer *optimizer;   /* of `module` */
     dt_loader *const *loaders; /* their positions, in this order */
     int n_loaders;
     dt_named_count *counts; /* counters of the run, such as the step, by name */

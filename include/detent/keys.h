@@ -41,19 +41,19 @@ typedef enum dt_key_type {
 } dt_key_type;
 
 typedef struct dt_key {
-    const char *name;     /* NULL ends a table */
+    const char *name; /* NULL ends a table */
     dt_key_type type;
     size_t offset;        /* of the field in the options struct */
     double least, most;   /* closed range of a number or of a list's numbers; both 0: no bounds */
     const char *fallback; /* the default as recipe text; NULL: zero, or absent; "!" : required */
     const char *const *choices; /* of a CHOICE, ended by NULL */
     const struct dt_key *keys;  /* of a MAP or LIST */
-    const char *text;     /* one sentence for people, without a full stop */
-    size_t size;          /* LIST: bytes of one element */
-    size_t count;         /* LIST: offset of the number of elements */
-    ptrdiff_t given;      /* where a bool says whether the key was given; 0: nowhere */
-    int fewest;           /* elements that a list must have */
-    int multiple;         /* an INT must be a multiple of it; 0: any */
+    const char *text;           /* one sentence for people, without a full stop */
+    size_t size;                /* LIST: bytes of one element */
+    size_t count;               /* LIST: offset of the number of elements */
+    ptrdiff_t given;            /* where a bool says whether the key was given; 0: nowhere */
+    int fewest;                 /* elements that a list must have */
+    int multiple;               /* an INT must be a multiple of it; 0: any */
 } dt_key;
 
 #ifdef __cplusplus

@@ -39,7 +39,7 @@ DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_
 /* Frees the module, its children, and its hold on parameters and buffers; a child leaves its parent
  * first. NULL is allowed. */
 DT_API void dt_module_free(dt_module *m);
-DT_API void *dt_module_state(dt_module *m);                   /* lent */
+DT_API void *dt_module_state(dt_module *m);                         /* lent */
 DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
 DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made with */
 
@@ -154,9 +154,9 @@ DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 /* ---- families: whole models from options ----------------------------------------------------- */
 
 typedef struct dt_mlp_options {
-    dt_ints sizes;   /* input, hidden ..., output: at least two */
-    int activation;  /* index into dt_activation_names */
-    int norm;        /* 0 none, 1 batch, 2 layer */
+    dt_ints sizes;  /* input, hidden ..., output: at least two */
+    int activation; /* index into dt_activation_names */
+    int norm;       /* 0 none, 1 batch, 2 layer */
     double dropout;
     bool bias;       /* of hidden layers; the head always has one */
     double momentum; /* of batch norm */

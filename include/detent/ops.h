@@ -72,14 +72,14 @@ struct dt_op {
     const char *in_name[DT_MAX_IN];
     const char *out_name[DT_MAX_OUT];
     dt_role role[DT_MAX_IN];
-    bool random;                /* draws from the tape's streams */
-    bool strided;               /* forward and backward take operands with any strides */
+    bool random;                      /* draws from the tape's streams */
+    bool strided;                     /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
-    dt_saves saves;             /* after forward */
-    dt_saves saves_coded;       /* after forward_codes */
+    dt_saves saves;                   /* after forward */
+    dt_saves saves_coded;             /* after forward_codes */
     size_t options_size;
-    const void *defaults;       /* options used where the caller gives NULL */
-    const dt_key *keys;         /* describes the options */
+    const void *defaults; /* options used where the caller gives NULL */
+    const dt_key *keys;   /* describes the options */
     /* Whether WRITE operands are written under these options. NULL: always. Else they are RAW. */
     bool (*writes)(const void *options);
     /* Checks the operands, says what is wrong with them, and makes the results with dt_result. */
@@ -123,12 +123,12 @@ DT_API dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a - b */
 DT_API dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a * b */
 DT_API dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a / b */
 
-DT_API dt_tensor *dt_neg(dt_tape *t, dt_tensor *x);    /* y = -x */
-DT_API dt_tensor *dt_exp(dt_tape *t, dt_tensor *x);    /* y = e^x */
-DT_API dt_tensor *dt_log(dt_tape *t, dt_tensor *x);    /* y = ln x */
-DT_API dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x);   /* y = sqrt(x) */
-DT_API dt_tensor *dt_square(dt_tape *t, dt_tensor *x); /* y = x^2 */
-DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);   /* y = tanh(x) */
+DT_API dt_tensor *dt_neg(dt_tape *t, dt_tensor *x);     /* y = -x */
+DT_API dt_tensor *dt_exp(dt_tape *t, dt_tensor *x);     /* y = e^x */
+DT_API dt_tensor *dt_log(dt_tape *t, dt_tensor *x);     /* y = ln x */
+DT_API dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x);    /* y = sqrt(x) */
+DT_API dt_tensor *dt_square(dt_tape *t, dt_tensor *x);  /* y = x^2 */
+DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);    /* y = tanh(x) */
 DT_API dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x); /* y = 1 / (1 + e^-x) */
 
 /* y = max(x, 0); the derivative at 0 is 0. Keeps one bit an element for backward. */

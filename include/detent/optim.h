@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct dt_optimizer dt_optimizer;
 
-enum { DT_SGD, DT_ADAM, DT_ADAMW };          /* dt_optimizer_options.name */
-enum { DT_DECAY_MATRICES, DT_DECAY_ALL };    /* rank >= 2 only, or every parameter */
+enum { DT_SGD, DT_ADAM, DT_ADAMW };       /* dt_optimizer_options.name */
+enum { DT_DECAY_MATRICES, DT_DECAY_ALL }; /* rank >= 2 only, or every parameter */
 
 typedef struct dt_optimizer_options {
     int name;
@@ -48,7 +48,7 @@ DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr
  * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
  * converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
-DT_API int64_t dt_optimizer_updates(const dt_optimizer *o); /* updates done */
+DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with

@@ -164,18 +164,18 @@ DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluat
 
 /* Where a run is, after each update. */
 typedef struct dt_progress {
-    const char *phase;   /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
-    int64_t step, steps; /* updates done and wanted in this training */
-    double loss;         /* of this update */
-    double lr;           /* of this update */
+    const char *phase;    /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
+    int64_t step, steps;  /* updates done and wanted in this training */
+    double loss;          /* of this update */
+    double lr;            /* of this update */
     double samples_per_s; /* mean of this call */
     double seconds_left;  /* until the last update of the run */
-    size_t memory;       /* bytes that the context holds */
+    size_t memory;        /* bytes that the context holds */
 } dt_progress;
 
 typedef struct dt_run_control {
-    bool resume;  /* go on from the newest good checkpoint in run.dir */
-    bool dry_run; /* build everything, run one step of each phase, write nothing */
+    bool resume;              /* go on from the newest good checkpoint in run.dir */
+    bool dry_run;             /* build everything, run one step of each phase, write nothing */
     bool (*stop)(void *user); /* asked before each update: true saves and ends; NULL: never */
     void (*progress)(void *user, const dt_progress *p); /* NULL: nobody watches */
     void *user;

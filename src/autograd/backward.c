@@ -115,7 +115,8 @@ static dt_status seed(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
     }
     if (dloss != NULL && (!dt__same_dims(loss, dloss) || dloss->dtype != loss->dtype ||
                           dloss->storage == NULL || dloss->kind != NULL)) {
-        return dt_fail(t->ctx, DT_ERR_SHAPE, "backward: dloss must be a plain tensor like the loss");
+        return dt_fail(t->ctx, DT_ERR_SHAPE,
+                       "backward: dloss must be a plain tensor like the loss");
     }
     drop_gradient(loss);
     dt_tensor *d;

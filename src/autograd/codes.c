@@ -61,9 +61,16 @@ void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
         return;
     }
     const dt__panel_tile t = {
-        .layout = &codes->layout, .panels = codes->panels, .zero = codes->zero,
-        .zero_step = codes->zero_step, .n0 = tile->r0, .n1 = tile->r1, .k0 = tile->c0,
-        .k1 = tile->c1, .y = tile->y, .ldy = tile->ldy,
+        .layout = &codes->layout,
+        .panels = codes->panels,
+        .zero = codes->zero,
+        .zero_step = codes->zero_step,
+        .n0 = tile->r0,
+        .n1 = tile->r1,
+        .k0 = tile->c0,
+        .k1 = tile->c1,
+        .y = tile->y,
+        .ldy = tile->ldy,
     };
     codes->ctx->kernels[DT_F32]->expand(&t);
 }
@@ -73,8 +80,9 @@ dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_
     DT__TRY(dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out));
     (*out)->storage->image = true;
     (*out)->name = dt__text_retain(x->name);
-    const dt__image_tile all = { 0, codes->rows, 0, codes->columns, dt__data_mut(*out),
-                                 codes->columns };
+    const dt__image_tile all = {
+        0, codes->rows, 0, codes->columns, dt__data_mut(*out), codes->columns
+    };
     const int threads = dt__threads_enter(ctx);
     dt__codes_expand(codes, &all);
     dt__threads_leave(threads);
@@ -90,8 +98,16 @@ void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias
 {
     const dt__kernels *kernels = w->ctx->kernels[DT_F32];
     const dt__qgemm g = {
-        .layout = &w->layout, .panels = w->panels, .m = x->rows, .u = x->u, .ldu = x->stride,
-        .sx = x->scale, .zu = x->zero_u, .bias = bias, .y = y, .ldy = w->rows,
+        .layout = &w->layout,
+        .panels = w->panels,
+        .m = x->rows,
+        .u = x->u,
+        .ldu = x->stride,
+        .sx = x->scale,
+        .zu = x->zero_u,
+        .bias = bias,
+        .y = y,
+        .ldy = w->rows,
     };
     if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
     else kernels->qd8_qb8_gemm(&g);

@@ -14,17 +14,17 @@ struct dt__codes {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (the row's last may be shorter); groups of a row */
     int bits;
-    bool integer;   /* an integer product may use them */
-    int64_t stride; /* bytes from one row of `u` to the next */
-    uint8_t *u;     /* [rows][stride], stored code + 128; DT__STEP bytes of slack behind */
-    float *scale;   /* of `u`: [rows][groups]; panels hold their own */
+    bool integer;    /* an integer product may use them */
+    int64_t stride;  /* bytes from one row of `u` to the next */
+    uint8_t *u;      /* [rows][stride], stored code + 128; DT__STEP bytes of slack behind */
+    float *scale;    /* of `u`: [rows][groups]; panels hold their own */
     int32_t *zero_u; /* of an `integer` u: [rows], zero point + 128 */
-    int8_t *zero;   /* [rows][groups], or [1] where zero_step is 0; NULL: all 0 */
+    int8_t *zero;    /* [rows][groups], or [1] where zero_step is 0; NULL: all 0 */
     int64_t zero_step;
     void *panels;
     dt__panel_layout layout; /* of `panels` */
-    uint8_t *mask;    /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
-    int64_t clipped;  /* elements whose code was clipped */
+    uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
+    int64_t clipped; /* elements whose code was clipped */
 };
 
 /* A block of an image: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
@@ -39,7 +39,10 @@ void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile);
 
 /* Rows (columns) of an image that fit into the scratch of an expanded tile, at least 1. */
 #define DT__TILE_BYTES ((int64_t)512 * 1024)
-static inline int64_t dt__tile_extent(int64_t other) { return dt__max_i64(1, DT__TILE_BYTES / 4 / dt__max_i64(1, other)); }
+static inline int64_t dt__tile_extent(int64_t other)
+{
+    return dt__max_i64(1, DT__TILE_BYTES / 4 / dt__max_i64(1, other));
+}
 
 /* Whether an integer product of these may run: rows of activations against a weight's panels. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);

@@ -32,7 +32,11 @@ static size_t print(const dt_tensor *x, char *text, size_t size)
 }
 
 const dt__kind dt__dense = {
-    .name = "dense", .value = value, .inner = inner, .pullback = pullback, .print = print,
+    .name = "dense",
+    .value = value,
+    .inner = inner,
+    .pullback = pullback,
+    .print = print,
 };
 
 size_t dt_describe(const dt_tensor *x, char *text, size_t size)

@@ -227,8 +227,8 @@ static dt_status save_all(dt_call *c, dt__record *r)
 {
     const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
     for (int i = 0; i < c->n_in; i++) {
-        const bool value = saves->arg[i] == DT_VALUE ||
-                           (saves->arg[i] == DT_SAVE_CODES && c->codes[i] == NULL);
+        const bool value =
+            saves->arg[i] == DT_VALUE || (saves->arg[i] == DT_SAVE_CODES && c->codes[i] == NULL);
         DT__TRY(save(c, &c->arg[i], value && c->arg[i]->storage != NULL));
         if (saves->arg[i] != DT_SAVE_CODES) {
             dt__codes_release(c->codes[i]);

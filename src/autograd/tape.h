@@ -25,10 +25,10 @@ struct dt_tape {
     int64_t n_lent, room_lent;
     dt__record **records;
     int64_t n_records, room_records;
-    int depth;              /* of module scopes */
-    int64_t *scope_start;   /* first handle of each open scope */
+    int depth;            /* of module scopes */
+    int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
-    const char *where;      /* path of the running module, a dt__text; NULL outside */
+    const char *where; /* path of the running module, a dt__text; NULL outside */
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */

@@ -45,7 +45,10 @@ static int class_of(size_t bytes, size_t *rounded)
 }
 
 static void *payload(dt__block *b) { return (char *)b + HEADER; }
-static dt__block *block_of(void *pointer) { return (dt__block *)(void *)((char *)pointer - HEADER); }
+static dt__block *block_of(void *pointer)
+{
+    return (dt__block *)(void *)((char *)pointer - HEADER);
+}
 
 void *dt__alloc(dt_ctx *ctx, size_t bytes)
 {

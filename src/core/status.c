@@ -6,9 +6,9 @@
 #define DT__VERSION "0.1.0"
 
 static const char *const names[] = {
-    "DT_OK",          "DT_ERR_ARG",         "DT_ERR_SHAPE",      "DT_ERR_DTYPE",
-    "DT_ERR_STATE",   "DT_ERR_NOMEM",       "DT_ERR_IO",         "DT_ERR_FORMAT",
-    "DT_ERR_CONFIG",  "DT_ERR_NUMERIC",     "DT_ERR_UNSUPPORTED", "DT_ERR_INTERRUPTED",
+    "DT_OK",         "DT_ERR_ARG",     "DT_ERR_SHAPE",       "DT_ERR_DTYPE",
+    "DT_ERR_STATE",  "DT_ERR_NOMEM",   "DT_ERR_IO",          "DT_ERR_FORMAT",
+    "DT_ERR_CONFIG", "DT_ERR_NUMERIC", "DT_ERR_UNSUPPORTED", "DT_ERR_INTERRUPTED",
 };
 
 const char *dt_status_name(dt_status status)

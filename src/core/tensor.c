@@ -10,8 +10,8 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [DT_F32] = { "f32", 4 }, [DT_F64] = { "f64", 8 }, [DT_I32] = { "i32", 4 },
-    [DT_I64] = { "i64", 8 }, [DT_U8] = { "u8", 1 },   [DT_I8] = { "i8", 1 },
+    [DT_F32] = { "f32", 4 },   [DT_F64] = { "f64", 8 }, [DT_I32] = { "i32", 4 },
+    [DT_I64] = { "i64", 8 },   [DT_U8] = { "u8", 1 },   [DT_I8] = { "i8", 1 },
     [DT_BOOL] = { "bool", 1 }, [DT_I4] = { "i4", 0 },
 };
 
@@ -85,8 +85,7 @@ static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *c
 
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b)
 {
-    return a->rank == b->rank &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
 }
 
 char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size)

@@ -35,8 +35,8 @@ struct dt_tensor {
     void *ext;                     /* of the kind */
     void (*drop_ext)(dt_tensor *); /* frees ext with the handle */
     dt__attachment *attached;
-    dt_tape *tape;   /* who lent it; NULL: a leaf that somebody owns */
-    int scope;       /* depth of the module whose forward made it */
+    dt_tape *tape; /* who lent it; NULL: a leaf that somebody owns */
+    int scope;     /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
     dt_tensor *grad;
@@ -84,9 +84,9 @@ static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64;
 /* The first element of a dense tensor, unchecked; NULL where it has no storage. */
 static inline const void *dt__data(const dt_tensor *x)
 {
-    return x->storage == NULL ? NULL
-                              : (const char *)x->storage->data +
-                                    (size_t)x->offset * dt_dtype_size(x->dtype);
+    return x->storage == NULL
+               ? NULL
+               : (const char *)x->storage->data + (size_t)x->offset * dt_dtype_size(x->dtype);
 }
 static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
 static inline int64_t dt__count(const dt_tensor *x) { return x->count; }

@@ -145,8 +145,7 @@ static dt_status match_module(work *w, const dt__module_quant *q)
     }
     if (dt__input_hook_of(m) != NULL) {
         return dt_fail(w->ctx, DT_ERR_STATE,
-                       "load: module '%s' is prepared; the plain model is wanted",
-                       q->path);
+                       "load: module '%s' is prepared; the plain model is wanted", q->path);
     }
     if (q->has_weight) DT__TRY(match_weight(w, q, m));
     return q->has_input ? make_hook(w, q, m) : DT_OK;

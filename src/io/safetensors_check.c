@@ -43,8 +43,8 @@ static dt_status check_hash(const dt_file *file)
     }
     const size_t after = file->hash_at + DT__HASH_DIGITS;
     const dt__span span[] = { { file->bytes, file->hash_at },
-                                { DT__NO_HASH, DT__HASH_DIGITS },
-                                { file->bytes + after, file->size - after } };
+                              { DT__NO_HASH, DT__HASH_DIGITS },
+                              { file->bytes + after, file->size - after } };
     char digits[DT__HASH_DIGITS + 1];
     DT__TRY(dt__hash_spans(file->ctx, span, DT__COUNT_OF(span), digits));
     if (strcmp(digits, said) == 0) return DT_OK;

@@ -55,8 +55,7 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
         i++;
     }
     if (name == NULL || dt_activation_names[i] == NULL) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "activation: '%s' is none of:" ACTIVATIONS(SHOWN),
+        return dt_fail(ctx, DT_ERR_CONFIG, "activation: '%s' is none of:" ACTIVATIONS(SHOWN),
                        name == NULL ? "(NULL)" : name);
     }
     DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));

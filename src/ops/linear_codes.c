@@ -18,8 +18,13 @@ typedef struct dt__sides {
 static sides sides_of(const dt_call *c)
 {
     const dt_tensor *x = c->arg[0], *w = c->arg[1];
-    return (sides){ .m = dt__rows(x), .n = w->dims[0], .k = w->dims[1], .x = c->codes[0],
-                    .w = c->codes[1], .x_value = dt__data(x), .w_value = dt__data(w),
+    return (sides){ .m = dt__rows(x),
+                    .n = w->dims[0],
+                    .k = w->dims[1],
+                    .x = c->codes[0],
+                    .w = c->codes[1],
+                    .x_value = dt__data(x),
+                    .w_value = dt__data(w),
                     .dtype = x->dtype };
 }
 
@@ -58,15 +63,22 @@ static void forward_expanded(const dt_call *c, const sides *s, float *y)
     float *w_scratch = x_scratch + (s->x != NULL ? step_m * s->k : 0);
     for (int64_t m = 0; m < s->m; m += step_m) {
         const int64_t m1 = dt__min_i64(s->m, m + step_m);
-        const float *x = rows(s->x, s->x_value,
-                              &(dt__image_tile){ m, m1, 0, s->k, x_scratch, s->k });
+        const float *x =
+            rows(s->x, s->x_value, &(dt__image_tile){ m, m1, 0, s->k, x_scratch, s->k });
         for (int64_t n = 0; n < s->n; n += step_n) {
             const int64_t n1 = dt__min_i64(s->n, n + step_n);
-            const float *w = rows(s->w, s->w_value,
-                                  &(dt__image_tile){ n, n1, 0, s->k, w_scratch, s->k });
-            c->kernels->gemm(&(dt__gemm){ .trans_b = true, .m = m1 - m, .n = n1 - n, .k = s->k,
-                                          .a = x, .lda = s->k, .b = w, .ldb = s->k,
-                                          .c = y + m * s->n + n, .ldc = s->n });
+            const float *w =
+                rows(s->w, s->w_value, &(dt__image_tile){ n, n1, 0, s->k, w_scratch, s->k });
+            c->kernels->gemm(&(dt__gemm){ .trans_b = true,
+                                          .m = m1 - m,
+                                          .n = n1 - n,
+                                          .k = s->k,
+                                          .a = x,
+                                          .lda = s->k,
+                                          .b = w,
+                                          .ldb = s->k,
+                                          .c = y + m * s->n + n,
+                                          .ldc = s->n });
         }
     }
 }
@@ -119,8 +131,7 @@ static void backward(const dt_call *c, const sides *s, const side *b, dt__gemm g
     float *out = g.c;
     for (int64_t k = 0; k < s->k; k += step) {
         g.n = dt__min_i64(step, s->k - k);
-        dt__codes_expand(b->codes,
-                         &(dt__image_tile){ 0, b->rows, k, k + g.n, c->scratch, g.n });
+        dt__codes_expand(b->codes, &(dt__image_tile){ 0, b->rows, k, k + g.n, c->scratch, g.n });
         g.b = c->scratch;
         g.ldb = g.n;
         g.c = out + k;
@@ -139,6 +150,6 @@ void dt__linear_backward_w(const dt_call *c, const void *dy, void *dw)
 {
     const sides s = sides_of(c);
     backward(c, &s, &(side){ s.x, s.x_value, s.m },
-             (dt__gemm){ .trans_a = true, .m = s.n, .k = s.m, .a = dy, .lda = s.n, .c = dw,
-                         .ldc = s.k });
+             (dt__gemm){
+                 .trans_a = true, .m = s.n, .k = s.m, .a = dy, .lda = s.n, .c = dw, .ldc = s.k });
 }

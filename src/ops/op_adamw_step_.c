@@ -7,29 +7,36 @@
 static void forward(const dt_call *c) { dt__adam_run(c, true); }
 
 const dt_op dt__op_adamw_step_ = {
-    .name = "adamw_step_", .text = "p *= 1 - lr decay; then as Adam without decay",
-    .in_name = { "p", "g", "m", "v" }, .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },
-    .options_size = sizeof(dt_adam_step_options), .defaults = &dt__adam_defaults,
+    .name = "adamw_step_",
+    .text = "p *= 1 - lr decay; then as Adam without decay",
+    .in_name = { "p", "g", "m", "v" },
+    .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },
+    .options_size = sizeof(dt_adam_step_options),
+    .defaults = &dt__adam_defaults,
     .keys = dt__adam_keys,
-    .shape = dt__adam_shape, .forward = forward,
+    .shape = dt__adam_shape,
+    .forward = forward,
 };
 
 dt_tensor *dt_adamw_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
-                         const dt_adam_step_options *options)
+                          const dt_adam_step_options *options)
 {
     return dt_apply(t, &dt__op_adamw_step_, DT__CALL_WITH(options, p, g, m, v));
 }
 
-#define WITH(...) &(const dt_adam_step_options){ __VA_ARGS__ }
-#define MOMENTS(...) { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }
+#define WITH(...)                                                                                  \
+    &(const dt_adam_step_options) { __VA_ARGS__ }
+#define MOMENTS(...)                                                                               \
+    { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }
 
 static const dt__case cases[] = {
-    { "first", .in = { { { 2 }, .given = true, .values = { 1, -2 } },
-                       { { 2 }, .given = true, .values = { 0.5, -3 } },
-                       { { 2 }, .given = true, .values = { 0, 0 } },
-                       { { 2 }, .given = true, .values = { 0, 0 } } },
-      .options = WITH(.lr = 0.125, .beta1 = 0.5, .beta2 = 0.5, .step = 1),
-      .n_y = 2, .y = { 0.875, -1.875 } },
+    { "first",
+      .in = { { { 2 }, .given = true, .values = { 1, -2 } },
+              { { 2 }, .given = true, .values = { 0.5, -3 } },
+              { { 2 }, .given = true, .values = { 0, 0 } },
+              { { 2 }, .given = true, .values = { 0, 0 } } },
+      .options = WITH(.lr = 0.125, .beta1 = 0.5, .beta2 = 0.5, .step = 1), .n_y = 2,
+      .y = { 0.875, -1.875 } },
     { "later", .in = { { { 3, 5 } }, { { 3, 5 } }, MOMENTS({ 3, 5 }) },
       .options = WITH(.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1,
                       .step = 7) },

@@ -15,24 +15,30 @@ static void forward(const dt_call *c)
 }
 
 const dt_op dt__op_add_ = {
-    .name = "add_", .text = "x = x + factor * other, broadcasting; without other x + factor",
-    .in_name = { "x", "other" }, .role = { DT_WRITE, DT_READ },
-    .options_size = sizeof(dt__factor_options), .defaults = &dt__factor_defaults,
+    .name = "add_",
+    .text = "x = x + factor * other, broadcasting; without other x + factor",
+    .in_name = { "x", "other" },
+    .role = { DT_WRITE, DT_READ },
+    .options_size = sizeof(dt__factor_options),
+    .defaults = &dt__factor_defaults,
     .keys = dt__factor_keys,
-    .shape = dt__inplace_shape, .forward = forward,
+    .shape = dt__inplace_shape,
+    .forward = forward,
 };
 
 dt_tensor *dt_add_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor)
 {
     return dt_apply(t, &dt__op_add_, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,
-                     &(dt__factor_options){ factor });
+                    &(dt__factor_options){ factor });
 }
 
-#define BY(factor) &(const dt__factor_options){ factor }
+#define BY(factor)                                                                                 \
+    &(const dt__factor_options) { factor }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1, 2 } },
-                        { { 2 }, .given = true, .values = { -1, 3.5 } } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { -1, 3.5 } } },
       .options = BY(2), .n_y = 2, .y = { -1, 9 } },
     { "a number", .in = { { { 2 }, .given = true, .values = { 1, 2 } } }, .options = BY(2),
       .n_y = 2, .y = { 3, 4 } },

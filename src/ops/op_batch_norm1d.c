@@ -56,8 +56,11 @@ static dt__batch_norm problem(const dt_call *c)
     const dt_batch_norm_options *o = c->options;
     const dt_tensor *x = c->arg[0];
     return (dt__batch_norm){ .lines = { x->dims[0], x->dims[1], x->rank == 3 ? x->dims[2] : 1 },
-                             .eps = o->eps, .training = o->training, .x = dt__data(x),
-                             .weight = dt__data(c->arg[1]), .bias = dt__data(c->arg[2]),
+                             .eps = o->eps,
+                             .training = o->training,
+                             .x = dt__data(x),
+                             .weight = dt__data(c->arg[1]),
+                             .bias = dt__data(c->arg[2]),
                              .stats = dt__data_mut(c->out[1]) };
 }
 
@@ -85,14 +88,20 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_batch_norm1d = {
-    .name = "batch_norm1d", .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per channel",
+    .name = "batch_norm1d",
+    .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per channel",
     .in_name = { "x", "weight", "bias", "running_mean", "running_var" },
     .out_name = { "y", "stats" },
-    .role = { DT_READ, DT_READ, DT_READ, DT_WRITE, DT_WRITE }, .writes = training,
+    .role = { DT_READ, DT_READ, DT_READ, DT_WRITE, DT_WRITE },
+    .writes = training,
     .undifferentiable = { false, false, false, true, true },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_batch_norm_options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .options_size = sizeof(dt_batch_norm_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
@@ -100,20 +109,24 @@ dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tenso
                            const dt_batch_norm_options *options)
 {
     return dt_apply(t, &dt__op_batch_norm1d,
-                     DT__CALL_WITH(options, x, weight, bias, running_mean, running_var));
+                    DT__CALL_WITH(options, x, weight, bias, running_mean, running_var));
 }
 
-#define EVALUATION &(const dt_batch_norm_options){ .eps = 1e-5 }
-#define FOUR(...) { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__ },                               \
-                  { __VA_ARGS__, .low = 0.5, .high = 2 }
-#define ONE(v) { { 1 }, .given = true, .values = { v } }
+#define EVALUATION                                                                                 \
+    &(const dt_batch_norm_options) { .eps = 1e-5 }
+#define FOUR(...)                                                                                  \
+    { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.5, .high = 2 }
+#define ONE(v)                                                                                     \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { v }                                                      \
+    }
 #define PAIR(a, b) ONE(a), ONE(b)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } }, PAIR(2, 0.5), PAIR(0, 1) },
       .options = &(const dt_batch_norm_options){ true, 0.5, 0 }, .n_y = 2, .y = { -1.5, 2.5 } },
-    { "standing", .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } },
-                          PAIR(2, 0.5), PAIR(1, 4) },
+    { "standing",
+      .in = { { { 2, 1 }, .given = true, .values = { 1, 3 } }, PAIR(2, 0.5), PAIR(1, 4) },
       .options = &(const dt_batch_norm_options){ false, 0.5, 0 }, .n_y = 2, .y = { 0.5, 2.5 } },
     { "random", .in = { { { 6, 19 } }, FOUR({ 19 }) } },
     { "signals", .in = { { { 3, 4, 5 } }, FOUR({ 4 }) } },

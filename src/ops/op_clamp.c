@@ -40,10 +40,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_clamp = {
-    .name = "clamp", .text = "y = min(max(x, min), max); on a bound the gradient passes",
-    .in_name = { "x" }, .out_name = { "y" }, .saves = { .arg = { DT_VALUE } },
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "clamp",
+    .text = "y = min(max(x, min), max); on a bound the gradient passes",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .arg = { DT_VALUE } },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most)
@@ -51,7 +58,8 @@ dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most)
     return dt_apply(t, &dt__op_clamp, DT__CALL_WITH((&(options){ least, most }), x));
 }
 
-#define TO(...) &(const options){ __VA_ARGS__ }
+#define TO(...)                                                                                    \
+    &(const options) { __VA_ARGS__ }
 
 static const dt__case cases[] = {
     { "both", .in = { { { 4 }, .given = true, .values = { -2, -1, 0.5, 3 } } },

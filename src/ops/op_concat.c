@@ -21,7 +21,8 @@ static dt_status shape(dt_call *c)
             return dt_refuse(c, DT_ERR_SHAPE, "x%d differs from x0 outside dimension %d", i, dim);
         }
         if (x->dims[dim] > INT64_MAX - dims[dim]) { /* of tensors without elements */
-            return dt_refuse(c, DT_ERR_SHAPE, "the extents of dimension %d add up to too much", dim);
+            return dt_refuse(c, DT_ERR_SHAPE, "the extents of dimension %d add up to too much",
+                             dim);
         }
         dims[dim] += x->dims[dim];
     }
@@ -66,12 +67,18 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_concat = {
-    .name = "concat", .text = "the operands one after the other along `dim`",
+    .name = "concat",
+    .text = "the operands one after the other along `dim`",
     .in_name = { "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12",
                  "x13", "x14", "x15" },
-    .out_name = { "y" }, .strided = true,
-    .options_size = sizeof(dt__dim_options), .defaults = &dt__dim_defaults, .keys = dt__dim_keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .out_name = { "y" },
+    .strided = true,
+    .options_size = sizeof(dt__dim_options),
+    .defaults = &dt__dim_defaults,
+    .keys = dt__dim_keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
@@ -80,12 +87,17 @@ dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
 }
 
 #define LONG ((INT64_C(1) << 62) - 1)
-#define NONE { { 0, LONG }, .dtype = DT_U8 }
-#define ALONG(dim) &(const dt__dim_options){ dim }
+#define NONE                                                                                       \
+    {                                                                                              \
+        { 0, LONG }, .dtype = DT_U8                                                                \
+    }
+#define ALONG(dim)                                                                                 \
+    &(const dt__dim_options) { dim }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2, 1 }, .given = true, .values = { 1, 2 } },
-                        { { 2, 2 }, .given = true, .values = { 3, 4, 5, 6 } } },
+    { "values",
+      .in = { { { 2, 1 }, .given = true, .values = { 1, 2 } },
+              { { 2, 2 }, .given = true, .values = { 3, 4, 5, 6 } } },
       .n_y = 6, .y = { 1, 3, 4, 2, 5, 6 } },
     { "three", .in = { { { 2, 3, 2 } }, { { 2, 1, 2 } }, { { 2, 4, 2 } } }, .options = ALONG(1) },
     { "alone", .in = { { { 2, 3 } } }, .options = ALONG(0) },
@@ -96,8 +108,8 @@ static const dt__case cases[] = {
     { "misfit", .in = { { { 2, 3 } }, { { 3, 3 } } }, .fails = DT_ERR_SHAPE,
       .says = "x1 differs from x0 outside dimension 1" },
     { "dtype", .in = { { { 2, 3 } }, { { 2, 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
-    { "too long", .in = { NONE, NONE, NONE },
-      .fails = DT_ERR_SHAPE, .says = "dimension 1 add up to too much" },
+    { "too long", .in = { NONE, NONE, NONE }, .fails = DT_ERR_SHAPE,
+      .says = "dimension 1 add up to too much" },
     { "a scalar", .in = { { .r = DT__SCALAR }, { .r = DT__SCALAR } }, .fails = DT_ERR_ARG,
       .says = "dimension -1" },
 };

@@ -24,9 +24,13 @@ static void forward(const dt_call *c)
 }
 
 const dt_op dt__op_copy_ = {
-    .name = "copy_", .text = "x = from, broadcasting",
-    .in_name = { "x", "from" }, .role = { DT_WRITE, DT_RAW }, .strided = true,
-    .shape = shape, .forward = forward,
+    .name = "copy_",
+    .text = "x = from, broadcasting",
+    .in_name = { "x", "from" },
+    .role = { DT_WRITE, DT_RAW },
+    .strided = true,
+    .shape = shape,
+    .forward = forward,
 };
 
 dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from)
@@ -35,8 +39,8 @@ dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 } }, { { 3 }, .given = true, .values = { 1, -2, 3 } } },
-      .n_y = 3, .y = { 1, -2, 3 } },
+    { "values", .in = { { { 3 } }, { { 3 }, .given = true, .values = { 1, -2, 3 } } }, .n_y = 3,
+      .y = { 1, -2, 3 } },
     { "stretched", .in = { { { 2, 2 } }, { { 2, 1 }, .given = true, .values = { 1, 2 } } },
       .n_y = 4, .y = { 1, 1, 2, 2 } },
     { "a scalar", .in = { { { 3, 2 } }, { .r = DT__SCALAR } } },

@@ -61,10 +61,14 @@ static dt_status shape(dt_call *c)
 static dt__cross_entropy problem(const dt_call *c)
 {
     const dt_cross_entropy_options *o = c->options;
-    return (dt__cross_entropy){ .lines = dt__lines_of(c->arg[0], 1), .x = dt__data(c->arg[0]),
-                                .labels = dt__data(c->arg[1]), .wide = c->arg[1]->dtype == DT_I64,
-                                .ignore = o->ignore_index, .smoothing = o->label_smoothing,
-                                .row = dt__data_mut(c->out[1]), .loss = c->scratch };
+    return (dt__cross_entropy){ .lines = dt__lines_of(c->arg[0], 1),
+                                .x = dt__data(c->arg[0]),
+                                .labels = dt__data(c->arg[1]),
+                                .wide = c->arg[1]->dtype == DT_I64,
+                                .ignore = o->ignore_index,
+                                .smoothing = o->label_smoothing,
+                                .row = dt__data_mut(c->out[1]),
+                                .loss = c->scratch };
 }
 
 /* What the sum over rows is divided by; with no row that counts anything will do. */
@@ -80,8 +84,12 @@ static void forward(const dt_call *c)
     const int64_t rows = c->arg[1]->count;
     c->kernels->cross_entropy(&p);
     dt__kernels_of(c->ctx, DT_F64)
-        ->sum(&(dt__reduce){ .rank = 1, .dims = { rows }, .over = { true }, .divisor = divisor(c),
-                             .x = p.loss, .y = p.loss + rows });
+        ->sum(&(dt__reduce){ .rank = 1,
+                             .dims = { rows },
+                             .over = { true },
+                             .divisor = divisor(c),
+                             .x = p.loss,
+                             .y = p.loss + rows });
     c->kernels->fill(1, p.loss[rows], dt__data_mut(c->y));
 }
 
@@ -92,12 +100,18 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_cross_entropy = {
-    .name = "cross_entropy", .text = "the mean or sum of -log softmax(x)[label] over the rows",
-    .in_name = { "x", "labels" }, .out_name = { "loss", "row" },
+    .name = "cross_entropy",
+    .text = "the mean or sum of -log softmax(x)[label] over the rows",
+    .in_name = { "x", "labels" },
+    .out_name = { "loss", "row" },
     .undifferentiable = { false, true },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_cross_entropy_options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .options_size = sizeof(dt_cross_entropy_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
@@ -107,28 +121,30 @@ dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
 }
 
 #define LABELS(...) __VA_ARGS__, .low = 0, .high = 3, .dtype = DT_I32
-#define WITH(...) &(const dt_cross_entropy_options){ __VA_ARGS__ }
+#define WITH(...)                                                                                  \
+    &(const dt_cross_entropy_options) { __VA_ARGS__ }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, -1 } },
-                        { { 2 }, .given = true, .values = { 1, 0 }, .dtype = DT_I64 } },
+    { "values",
+      .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, -1 } },
+              { { 2 }, .given = true, .values = { 1, 0 }, .dtype = DT_I64 } },
       .n_y = 1, .y = { 0.1657058077180163 } },
-    { "ignored", .in = { { { 3, 3 } },
-                         { { 3 }, .given = true, .values = { 1, -100, 0 }, .dtype = DT_I32 } } },
-    { "all ignored", .in = { { { 2, 3 } },
-                             { { 2 }, .given = true, .values = { 7, 7 }, .dtype = DT_I32 } },
+    { "ignored",
+      .in = { { { 3, 3 } }, { { 3 }, .given = true, .values = { 1, -100, 0 }, .dtype = DT_I32 } } },
+    { "all ignored",
+      .in = { { { 2, 3 } }, { { 2 }, .given = true, .values = { 7, 7 }, .dtype = DT_I32 } },
       .options = WITH(.ignore_index = 7), .n_y = 1, .y = { 0 } },
     { "smoothed", .in = { { { 4, 3 } }, { LABELS({ 4 }) } },
       .options = WITH(.label_smoothing = 0.3, .ignore_index = 1) },
     { "summed", .in = { { { 4, 3 } }, { LABELS({ 4 }) } },
       .options = WITH(.reduction = DT_REDUCE_SUM) },
     { "images", .in = { { { 2, 3, 4, 5 } }, { LABELS({ 2, 4, 5 }) } } },
-    { "many classes", .in = { { { 40, 1300 } },
-                              { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },
+    { "many classes",
+      .in = { { { 40, 1300 } }, { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },
       .options = WITH(.label_smoothing = 0.1), .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 0 }, 1, .dtype = DT_I32 } }, .n_y = 1, .y = { 0 } },
-    { "label", .in = { { { 2, 3 } },
-                       { { 2 }, .given = true, .values = { 1, 3 }, .dtype = DT_I32 } },
+    { "label",
+      .in = { { { 2, 3 } }, { { 2 }, .given = true, .values = { 1, 3 }, .dtype = DT_I32 } },
       .fails = DT_ERR_ARG, .says = "labels[1] is 3, outside 0...2" },
     { "labels' shape", .in = { { { 2, 3 } }, { LABELS({ 3 }) } }, .fails = DT_ERR_SHAPE,
       .says = "labels must be [2]" },

@@ -17,19 +17,28 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     if (dx[1] != NULL) {
         void *full = dt__binary_target(c, dy, dx[1]);
         dt__zip_run(c->kernels->div, dy, c->arg[1], dy, full);
-        c->kernels->mul(&(dt__zip){ .rank = 1, .dims = { dy->count },
-                                    .a = full, .a_strides = { 1 },
-                                    .b = dt__data(c->out[0]), .b_strides = { 1 }, .y = full });
+        c->kernels->mul(&(dt__zip){ .rank = 1,
+                                    .dims = { dy->count },
+                                    .a = full,
+                                    .a_strides = { 1 },
+                                    .b = dt__data(c->out[0]),
+                                    .b_strides = { 1 },
+                                    .y = full });
         if (full == c->scratch) dt__sum_to(c, full, dy, -1, dx[1]);
         else c->kernels->neg(dy->count, full, full);
     }
 }
 
 const dt_op dt__op_div = {
-    .name = "div", .text = "y = a / b, broadcasting",
-    .in_name = { "a", "b" }, .out_name = { "y" }, .strided = true,
+    .name = "div",
+    .text = "y = a / b, broadcasting",
+    .in_name = { "a", "b" },
+    .out_name = { "y" },
+    .strided = true,
     .saves = { .arg = { DT_NOTHING, DT_VALUE }, .y = DT_VALUE },
-    .shape = dt__binary_shape, .forward = forward, .backward = backward,
+    .shape = dt__binary_shape,
+    .forward = forward,
+    .backward = backward,
     .scratch = dt__binary_scratch,
 };
 
@@ -39,8 +48,9 @@ dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1, 2 } },
-                        { { 2 }, .given = true, .values = { 8, -0.5 } } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { 8, -0.5 } } },
       .n_y = 2, .y = { 0.125, -4 } },
     { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 }, .low = 0.5, .high = 2 } } },
     { "by a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR, .low = 0.5, .high = 2 } } },

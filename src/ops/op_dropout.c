@@ -33,8 +33,10 @@ static dt_status shape(dt_call *c)
 static dt__drop drop_of(const dt_call *c)
 {
     const double p = ((const options *)c->options)->p;
-    return (dt__drop){ .key = (uint64_t)c->state[0], .counter = (uint64_t)c->state[1],
-                       .threshold = (uint64_t)(p * 0x1p32), .scale = p == 1 ? 0 : 1 / (1 - p) };
+    return (dt__drop){ .key = (uint64_t)c->state[0],
+                       .counter = (uint64_t)c->state[1],
+                       .threshold = (uint64_t)(p * 0x1p32),
+                       .scale = p == 1 ? 0 : 1 / (1 - p) };
 }
 
 static void forward(const dt_call *c)
@@ -50,10 +52,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_dropout = {
-    .name = "dropout", .text = "y = x / (1-p) with probability 1-p, else 0", .random = true,
-    .in_name = { "x" }, .out_name = { "y" },
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "dropout",
+    .text = "y = x / (1-p) with probability 1-p, else 0",
+    .random = true,
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)
@@ -61,7 +70,8 @@ dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)
     return dt_apply(t, &dt__op_dropout, DT__CALL_WITH(&(options){ p }, x));
 }
 
-#define RATE(p) &(const options){ p }
+#define RATE(p)                                                                                    \
+    &(const options) { p }
 
 static const dt__case cases[] = {
     { "half", .in = { { { 5, 7 } } } },

@@ -22,8 +22,10 @@ static dt_status shape(dt_call *c)
 static dt__gather rows_of(const dt_call *c)
 {
     const dt_tensor *index = c->arg[1];
-    return (dt__gather){ .count = index->count, .n = c->arg[0]->dims[1],
-                         .index = dt__data(index), .wide = index->dtype == DT_I64 };
+    return (dt__gather){ .count = index->count,
+                         .n = c->arg[0]->dims[1],
+                         .index = dt__data(index),
+                         .wide = index->dtype == DT_I64 };
 }
 
 static void forward(const dt_call *c)
@@ -40,10 +42,15 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_embedding = {
-    .name = "embedding", .text = "y[..., :] = weight[index[...], :]",
-    .in_name = { "weight", "index" }, .out_name = { "y" },
-    .undifferentiable = { false, true }, .saves = { .arg = { DT_NOTHING, DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "embedding",
+    .text = "y[..., :] = weight[index[...], :]",
+    .in_name = { "weight", "index" },
+    .out_name = { "y" },
+    .undifferentiable = { false, true },
+    .saves = { .arg = { DT_NOTHING, DT_VALUE } },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index)
@@ -54,16 +61,17 @@ dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index)
 #define INDEX(...) __VA_ARGS__, .low = 0, .high = 5, .dtype = DT_I32
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3, 2 }, .given = true, .values = { 1, 2, 3, 4, 5, 6 } },
-                        { { 3 }, .given = true, .values = { 2, 0, 2 }, .dtype = DT_I64 } },
+    { "values",
+      .in = { { { 3, 2 }, .given = true, .values = { 1, 2, 3, 4, 5, 6 } },
+              { { 3 }, .given = true, .values = { 2, 0, 2 }, .dtype = DT_I64 } },
       .n_y = 6, .y = { 5, 6, 1, 2, 5, 6 } },
     { "rank 2", .in = { { { 5, 3 } }, { INDEX({ 4, 6 }) } } },
     { "one", .in = { { { 5, 3 } }, { INDEX({ 0 }), .r = DT__SCALAR } } },
     { "wide", .in = { { { 9, 300 } }, { { 200 }, .low = 0, .high = 9, .dtype = DT_I32 } },
       .rough = true },
     { "no index", .in = { { { 5, 3 } }, { { 0 }, 1, .dtype = DT_I32 } } },
-    { "outside", .in = { { { 3, 2 } },
-                         { { 2 }, .given = true, .values = { 1, -1 }, .dtype = DT_I32 } },
+    { "outside",
+      .in = { { { 3, 2 } }, { { 2 }, .given = true, .values = { 1, -1 }, .dtype = DT_I32 } },
       .fails = DT_ERR_ARG, .says = "index[1] is -1, outside 0...2" },
     { "float index", .in = { { { 3, 2 } }, { { 2 } } }, .fails = DT_ERR_DTYPE },
     { "rank", .in = { { { 3 } }, { INDEX({ 2 }) } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },

@@ -16,16 +16,21 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_exp = {
-    .name = "exp", .text = "y = e^x", .in_name = { "x" }, .out_name = { "y" },
+    .name = "exp",
+    .text = "y = e^x",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .y = DT_VALUE },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_exp(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_exp, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },
-      .n_y = 3, .y = { 0.36787944117144233, 1.0, 7.38905609893065 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
+      .y = { 0.36787944117144233, 1.0, 7.38905609893065 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },

@@ -46,10 +46,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_gelu = {
-    .name = "gelu", .text = "y = x (1 + erf(x / sqrt 2)) / 2, or the same by tanh",
-    .in_name = { "x" }, .out_name = { "y" }, .saves = { .arg = { DT_VALUE } },
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "gelu",
+    .text = "y = x (1 + erf(x / sqrt 2)) / 2, or the same by tanh",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .arg = { DT_VALUE } },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)
@@ -57,16 +64,17 @@ dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)
     return dt_apply(t, &dt__op_gelu, DT__CALL_WITH(&(options){ approximate }, x));
 }
 
-#define FORM(form) &(const options){ form }
+#define FORM(form)                                                                                 \
+    &(const options) { form }
 
 static const dt__case cases[] = {
-    { "erf", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },
-      .n_y = 3, .y = { -0.15865525393145707, 0, 1.9544997361036416 } },
+    { "erf", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
+      .y = { -0.15865525393145707, 0, 1.9544997361036416 } },
     { "tanh", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },
-      .options = FORM(DT_GELU_TANH),
-      .n_y = 3, .y = { -0.15880800939172324, 0, 1.954597694087775 } },
-    { "far out", .in = { { { 4 }, .given = true, .values = { -60, -9, 9, 60 } } },
-      .n_y = 4, .y = { 0, 0, 9, 60 } },
+      .options = FORM(DT_GELU_TANH), .n_y = 3,
+      .y = { -0.15880800939172324, 0, 1.954597694087775 } },
+    { "far out", .in = { { { 4 }, .given = true, .values = { -60, -9, 9, 60 } } }, .n_y = 4,
+      .y = { 0, 0, 9, 60 } },
     { "far out by tanh", .in = { { { 4 }, .given = true, .values = { -60, -9, 9, 60 } } },
       .options = FORM(DT_GELU_TANH), .n_y = 4, .y = { 0, 0, 9, 60 } },
     { "random", .in = { { { 2, 3, 4 }, .low = -3, .high = 3 } } },

@@ -40,7 +40,9 @@ static dt_status shape(dt_call *c)
 static dt__layer_norm problem(const dt_call *c)
 {
     const dt_layer_norm_options *o = c->options;
-    return (dt__layer_norm){ .rows = c->state[0], .n = c->state[1], .eps = o->eps,
+    return (dt__layer_norm){ .rows = c->state[0],
+                             .n = c->state[1],
+                             .eps = o->eps,
                              .x = dt__data(c->arg[0]),
                              .weight = c->n_in > 1 ? dt__data(c->arg[1]) : NULL,
                              .bias = c->n_in > 2 ? dt__data(c->arg[2]) : NULL,
@@ -63,26 +65,37 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_layer_norm = {
-    .name = "layer_norm", .text = "y = (x - mean) / sqrt(var + eps) * weight + bias over a row",
-    .in_name = { "x", "weight", "bias" }, .out_name = { "y", "stats" },
+    .name = "layer_norm",
+    .text = "y = (x - mean) / sqrt(var + eps) * weight + bias over a row",
+    .in_name = { "x", "weight", "bias" },
+    .out_name = { "y", "stats" },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_layer_norm_options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .options_size = sizeof(dt_layer_norm_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                          const dt_layer_norm_options *options)
 {
     return dt_apply(t, &dt__op_layer_norm, (dt_tensor *[]){ x, weight, bias },
-                     bias != NULL ? 3 : weight != NULL ? 2 : 1, options);
+                    bias != NULL     ? 3
+                    : weight != NULL ? 2
+                                     : 1,
+                    options);
 }
 
-#define WITH(...) &(const dt_layer_norm_options){ __VA_ARGS__ }
+#define WITH(...)                                                                                  \
+    &(const dt_layer_norm_options) { __VA_ARGS__ }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } },
-                        { { 2 }, .given = true, .values = { 2, 4 } },
-                        { { 2 }, .given = true, .values = { 0.5, 0 } } },
+    { "values",
+      .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } },
+              { { 2 }, .given = true, .values = { 2, 4 } },
+              { { 2 }, .given = true, .values = { 0.5, 0 } } },
       .options = WITH(1, 0), .n_y = 2, .y = { -1.5, 4 } },
     { "random", .in = { { { 3, 13 } }, { { 13 } }, { { 13 } } } },
     { "two dimensions", .in = { { { 2, 3, 4 } }, { { 3, 4 } }, { { 3, 4 } } },

@@ -23,10 +23,15 @@ static void forward(const dt_call *c)
 }
 
 const dt_op dt__op_lerp_ = {
-    .name = "lerp_", .text = "x = x + weight (to - x)",
-    .in_name = { "x", "to" }, .role = { DT_WRITE, DT_RAW },
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward,
+    .name = "lerp_",
+    .text = "x = x + weight (to - x)",
+    .in_name = { "x", "to" },
+    .role = { DT_WRITE, DT_RAW },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
 };
 
 dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weight)
@@ -35,8 +40,9 @@ dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weight)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1, -2 } },
-                        { { 2 }, .given = true, .values = { 3, 2 } } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, -2 } },
+              { { 2 }, .given = true, .values = { 3, 2 } } },
       .options = &(const options){ 0.25 }, .n_y = 2, .y = { 1.5, -1 } },
     { "random", .in = { { { 3, 5 } }, { { 3, 5 } } } },
     { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } } },

@@ -36,9 +36,16 @@ static void forward(const dt_call *c)
 {
     const dt_tensor *x = c->arg[0], *w = c->arg[1];
     const int64_t rows = dt__rows(x), in = w->dims[1], out = w->dims[0];
-    c->kernels->gemm(&(dt__gemm){ .trans_b = true, .m = rows, .n = out, .k = in,
-                                  .a = dt__data(x), .lda = in, .b = dt__data(w), .ldb = in,
-                                  .c = dt__data_mut(c->y), .ldc = out });
+    c->kernels->gemm(&(dt__gemm){ .trans_b = true,
+                                  .m = rows,
+                                  .n = out,
+                                  .k = in,
+                                  .a = dt__data(x),
+                                  .lda = in,
+                                  .b = dt__data(w),
+                                  .ldb = in,
+                                  .c = dt__data_mut(c->y),
+                                  .ldc = out });
     if (c->n_in == 3) c->kernels->add_rows(rows, out, dt__data(c->arg[2]), dt__data_mut(c->y));
 }
 
@@ -48,32 +55,42 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     if (dx[0] != NULL) dt__linear_backward_x(c, dt__data(dy), dt__data_mut(dx[0]));
     if (dx[1] != NULL) dt__linear_backward_w(c, dt__data(dy), dt__data_mut(dx[1]));
     if (c->n_in == 3 && dx[2] != NULL) {
-        c->kernels->sum(&(dt__reduce){ .rank = 2, .dims = { rows, out }, .over = { true },
-                                       .divisor = 1, .x = dt__data(dy),
+        c->kernels->sum(&(dt__reduce){ .rank = 2,
+                                       .dims = { rows, out },
+                                       .over = { true },
+                                       .divisor = 1,
+                                       .x = dt__data(dy),
                                        .y = dt__data_mut(dx[2]) });
     }
 }
 
 const dt_op dt__op_linear = {
-    .name = "linear", .text = "y = x W^T + bias",
-    .in_name = { "x", "weight", "bias" }, .out_name = { "y" },
+    .name = "linear",
+    .text = "y = x W^T + bias",
+    .in_name = { "x", "weight", "bias" },
+    .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_READ },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
-    .shape = shape, .forward = forward, .forward_codes = dt__linear_forward_codes,
-    .takes_codes = takes_codes, .backward = backward, .scratch = dt__linear_backward_scratch,
+    .shape = shape,
+    .forward = forward,
+    .forward_codes = dt__linear_forward_codes,
+    .takes_codes = takes_codes,
+    .backward = backward,
+    .scratch = dt__linear_backward_scratch,
 };
 
 dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias)
 {
     return dt_apply(t, &dt__op_linear, (dt_tensor *[]){ x, weight, bias }, bias != NULL ? 3 : 2,
-                     NULL);
+                    NULL);
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 1, 2 }, .given = true, .values = { 2, 3 } },
-                        { { 2, 2 }, .given = true, .values = { 1, 0, -1, 4 } },
-                        { { 2 }, .given = true, .values = { 0.5, 1 } } },
+    { "values",
+      .in = { { { 1, 2 }, .given = true, .values = { 2, 3 } },
+              { { 2, 2 }, .given = true, .values = { 1, 0, -1, 4 } },
+              { { 2 }, .given = true, .values = { 0.5, 1 } } },
       .n_y = 2, .y = { 2.5, 11 } },
     { "no bias", .in = { { { 5, 7 } }, { { 4, 7 } } } },
     { "rank 3", .in = { { { 2, 3, 9 } }, { { 5, 9 } }, { { 5 } } } },

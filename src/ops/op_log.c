@@ -16,16 +16,21 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_log = {
-    .name = "log", .text = "y = ln x", .in_name = { "x" }, .out_name = { "y" },
+    .name = "log",
+    .text = "y = ln x",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_log(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_log, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { 0.5, 1, 3 } } },
-      .n_y = 3, .y = { -0.6931471805599453, 0.0, 1.0986122886681098 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { 0.5, 1, 3 } } }, .n_y = 3,
+      .y = { -0.6931471805599453, 0.0, 1.0986122886681098 } },
     { "random", .in = { { { 2, 3, 4 }, .low = 0.5, .high = 2 } } },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },

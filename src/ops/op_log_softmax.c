@@ -16,10 +16,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_log_softmax = {
-    .name = "log_softmax", .text = "y = x - max - log(sum of exp(x - max)) along `dim`",
-    .in_name = { "x" }, .out_name = { "y" }, .saves = { .y = DT_VALUE },
-    .options_size = sizeof(dt__dim_options), .defaults = &dt__dim_defaults, .keys = dt__dim_keys,
-    .shape = dt__along_shape, .forward = forward, .backward = backward,
+    .name = "log_softmax",
+    .text = "y = x - max - log(sum of exp(x - max)) along `dim`",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .y = DT_VALUE },
+    .options_size = sizeof(dt__dim_options),
+    .defaults = &dt__dim_defaults,
+    .keys = dt__dim_keys,
+    .shape = dt__along_shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
@@ -27,11 +34,12 @@ dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
     return dt_apply(t, &dt__op_log_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
 }
 
-#define ALONG(dim) &(const dt__dim_options){ dim }
+#define ALONG(dim)                                                                                 \
+    &(const dt__dim_options) { dim }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, 0 } } },
-      .n_y = 4, .y = { -1.3132616875182228, -0.31326168751822286, 0, -1000 } },
+    { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, 0 } } }, .n_y = 4,
+      .y = { -1.3132616875182228, -0.31326168751822286, 0, -1000 } },
     { "last", .in = { { { 3, 21 } } } },
     { "in between", .in = { { { 2, 5, 3 } } }, .options = ALONG(1) },
     { "first", .in = { { { 4, 3 } } }, .options = ALONG(-2) },

@@ -54,9 +54,9 @@ static dt_status shape(dt_call *c)
 
 typedef struct job {
     const batch *all;
-    dt__gemm g;    /* of the first matrices */
-    int which[3];  /* the batch's step of g's a, b, c */
-    size_t size;   /* of an element */
+    dt__gemm g;   /* of the first matrices */
+    int which[3]; /* the batch's step of g's a, b, c */
+    size_t size;  /* of an element */
 } job;
 
 /* The i-th product. Where the target is stretched, matrices add up in order. */
@@ -100,8 +100,15 @@ static void forward(const dt_call *c)
     const dt_tensor *a = c->arg[0], *b = c->arg[1];
     const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
     const batch all = batch_of(a, b, c->y);
-    const dt__gemm g = { .m = m, .n = n, .k = k, .a = dt__data(a), .lda = k, .b = dt__data(b),
-                         .ldb = n, .c = dt__data_mut(c->y), .ldc = n };
+    const dt__gemm g = { .m = m,
+                         .n = n,
+                         .k = k,
+                         .a = dt__data(a),
+                         .lda = k,
+                         .b = dt__data(b),
+                         .ldb = n,
+                         .c = dt__data_mut(c->y),
+                         .ldc = n };
     products(c, &(job){ &all, g, { 0, 1, 2 }, dt_dtype_size(a->dtype) });
 }
 
@@ -115,22 +122,42 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
         if (dx[i] != NULL) c->kernels->fill(dx[i]->count, 0, dt__data_mut(dx[i]));
     }
     if (dx[0] != NULL) {
-        const dt__gemm g = { .trans_b = true, .m = m, .n = k, .k = n, .a = dt__data(dy), .lda = n,
-                             .b = dt__data(b), .ldb = n, .c = dt__data_mut(dx[0]), .ldc = k };
+        const dt__gemm g = { .trans_b = true,
+                             .m = m,
+                             .n = k,
+                             .k = n,
+                             .a = dt__data(dy),
+                             .lda = n,
+                             .b = dt__data(b),
+                             .ldb = n,
+                             .c = dt__data_mut(dx[0]),
+                             .ldc = k };
         products(c, &(job){ &all, g, { 2, 1, 0 }, size });
     }
     if (dx[1] != NULL) {
-        const dt__gemm g = { .trans_a = true, .m = k, .n = n, .k = m, .a = dt__data(a), .lda = k,
-                             .b = dt__data(dy), .ldb = n, .c = dt__data_mut(dx[1]), .ldc = n };
+        const dt__gemm g = { .trans_a = true,
+                             .m = k,
+                             .n = n,
+                             .k = m,
+                             .a = dt__data(a),
+                             .lda = k,
+                             .b = dt__data(dy),
+                             .ldb = n,
+                             .c = dt__data_mut(dx[1]),
+                             .ldc = n };
         products(c, &(job){ &all, g, { 0, 2, 1 }, size });
     }
 }
 
 const dt_op dt__op_matmul = {
-    .name = "matmul", .text = "y = a b of matrices; batch dimensions broadcast",
-    .in_name = { "a", "b" }, .out_name = { "y" },
+    .name = "matmul",
+    .text = "y = a b of matrices; batch dimensions broadcast",
+    .in_name = { "a", "b" },
+    .out_name = { "y" },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b)
@@ -139,8 +166,9 @@ dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
-                        { { 2, 1 }, .given = true, .values = { 5, -1 } } },
+    { "values",
+      .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
+              { { 2, 1 }, .given = true, .values = { 5, -1 } } },
       .n_y = 2, .y = { 3, 11 } },
     { "odd", .in = { { { 7, 13 } }, { { 13, 5 } } } },
     { "batches", .in = { { { 2, 3, 4 } }, { { 2, 4, 5 } } } },

@@ -17,10 +17,17 @@ static size_t scratch(const dt_call *c)
 }
 
 const dt_op dt__op_mean = {
-    .name = "mean", .text = "the mean over `dims`", .in_name = { "x" }, .out_name = { "y" },
-    .options_size = sizeof(dt_reduce_options), .defaults = &dt__reduce_defaults,
+    .name = "mean",
+    .text = "the mean over `dims`",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .options_size = sizeof(dt_reduce_options),
+    .defaults = &dt__reduce_defaults,
     .keys = dt__reduce_keys,
-    .shape = dt__reduce_shape, .forward = forward, .backward = backward, .scratch = scratch,
+    .shape = dt__reduce_shape,
+    .forward = forward,
+    .backward = backward,
+    .scratch = scratch,
 };
 
 dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
@@ -28,12 +35,17 @@ dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
     return dt_apply(t, &dt__op_mean, DT__CALL_WITH(options, x));
 }
 
-#define OVER(...) &(const dt_reduce_options){ .dims = { __VA_ARGS__ } }
-#define KEEP(...) &(const dt_reduce_options){ .dims = { __VA_ARGS__ }, .keepdim = true }
+#define OVER(...)                                                                                  \
+    &(const dt_reduce_options)                                                                     \
+    {                                                                                              \
+        .dims = { __VA_ARGS__ }                                                                    \
+    }
+#define KEEP(...)                                                                                  \
+    &(const dt_reduce_options) { .dims = { __VA_ARGS__ }, .keepdim = true }
 
 static const dt__case cases[] = {
-    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
-      .n_y = 1, .y = { 2.5 } },
+    { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 1,
+      .y = { 2.5 } },
     { "columns", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
       .options = KEEP(1, { -2 }), .n_y = 2, .y = { 2, 3 } },
     { "every other", .in = { { { 2, 3, 4, 5 } } }, .options = OVER(2, { 3, 1 }) },

@@ -51,11 +51,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_mse = {
-    .name = "mse", .text = "the mean or sum of (x - target)^2",
-    .in_name = { "x", "target" }, .out_name = { "loss" },
+    .name = "mse",
+    .text = "the mean or sum of (x - target)^2",
+    .in_name = { "x", "target" },
+    .out_name = { "loss" },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
@@ -63,15 +69,18 @@ dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
     return dt_apply(t, &dt__op_mse, DT__CALL_WITH(&(options){ reduction }, x, target));
 }
 
-#define BY(reduction) &(const options){ reduction }
+#define BY(reduction)                                                                              \
+    &(const options) { reduction }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1, 2 } },
-                        { { 2 }, .given = true, .values = { 0, 5 } } }, .n_y = 1, .y = { 5 } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { 0, 5 } } },
+      .n_y = 1, .y = { 5 } },
     { "summed", .in = { { { 3, 7 } }, { { 3, 7 } } }, .options = BY(DT_REDUCE_SUM) },
     { "long", .in = { { { 50000 } }, { { 50000 } } }, .rough = true },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM),
-      .n_y = 1, .y = { 0 } },
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM), .n_y = 1,
+      .y = { 0 } },
     { "shape", .in = { { { 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
       .says = "target must be [3]" },
     { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = BY(2), .fails = DT_ERR_ARG },

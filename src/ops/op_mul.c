@@ -18,10 +18,15 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_mul = {
-    .name = "mul", .text = "y = a b, broadcasting",
-    .in_name = { "a", "b" }, .out_name = { "y" }, .strided = true,
+    .name = "mul",
+    .text = "y = a b, broadcasting",
+    .in_name = { "a", "b" },
+    .out_name = { "y" },
+    .strided = true,
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .shape = dt__binary_shape, .forward = forward, .backward = backward,
+    .shape = dt__binary_shape,
+    .forward = forward,
+    .backward = backward,
     .scratch = dt__binary_scratch,
 };
 
@@ -31,8 +36,9 @@ dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1.5, 2 } },
-                        { { 2 }, .given = true, .values = { 10, -2 } } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1.5, 2 } },
+              { { 2 }, .given = true, .values = { 10, -2 } } },
       .n_y = 2, .y = { 15, -4 } },
     { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },

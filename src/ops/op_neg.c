@@ -15,15 +15,20 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_neg = {
-    .name = "neg", .text = "y = -x", .in_name = { "x" }, .out_name = { "y" },
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "neg",
+    .text = "y = -x",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_neg(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_neg, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } },
-      .n_y = 3, .y = { 1, -0.5, -2 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } }, .n_y = 3,
+      .y = { 1, -0.5, -2 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },

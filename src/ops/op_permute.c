@@ -36,10 +36,17 @@ static dt_status shape(dt_call *c)
 }
 
 const dt_op dt__op_permute = {
-    .name = "permute", .text = "dimension i of y is dimension dims[i] of x: a view",
-    .in_name = { "x" }, .out_name = { "y" }, .strided = true,
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = dt__view_forward, .backward = dt__permuted_backward,
+    .name = "permute",
+    .text = "dimension i of y is dimension dims[i] of x: a view",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .strided = true,
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = dt__view_forward,
+    .backward = dt__permuted_backward,
 };
 
 dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
@@ -49,7 +56,13 @@ dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
     return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
 }
 
-#define DIMS(...) &(const options){ { __VA_ARGS__ } }
+#define DIMS(...)                                                                                  \
+    &(const options)                                                                               \
+    {                                                                                              \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

@@ -23,17 +23,21 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_relu = {
-    .name = "relu", .text = "y = max(x, 0)",
-    .in_name = { "x" }, .out_name = { "y", "positive" },
+    .name = "relu",
+    .text = "y = max(x, 0)",
+    .in_name = { "x" },
+    .out_name = { "y", "positive" },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_relu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_relu, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } },
-      .n_y = 5, .y = { 0, 0, 0, 0.5, 3 }, .rough = true },
+    { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } }, .n_y = 5,
+      .y = { 0, 0, 0, 0.5, 3 }, .rough = true },
     { "past a byte", .in = { { { 3, 11 } } } },
     { "long", .in = { { { 40003 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } } } },

@@ -71,10 +71,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_reshape = {
-    .name = "reshape", .text = "the same elements, row-major, in another shape",
-    .in_name = { "x" }, .out_name = { "y" }, .strided = true,
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward, .backward = backward,
+    .name = "reshape",
+    .text = "the same elements, row-major, in another shape",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .strided = true,
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
@@ -84,7 +91,13 @@ dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
     return dt_apply(t, &dt__op_reshape, DT__CALL_WITH(&o, x));
 }
 
-#define TO(...) &(const options){ { __VA_ARGS__ } }
+#define TO(...)                                                                                    \
+    &(const options)                                                                               \
+    {                                                                                              \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
 
 static const dt__case cases[] = {
     { "inferred", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

@@ -39,45 +39,64 @@ static dt_status shape(dt_call *c)
 static void forward(const dt_call *c)
 {
     const dt_sgd_step_options *o = c->options;
-    c->kernels->sgd(&(dt__sgd){
-        .n = dt__count(c->arg[0]), .p = dt__data_mut(c->arg[0]), .g = dt__data(c->arg[1]),
-        .buffer = c->n_in == 3 ? dt__data_mut(c->arg[2]) : NULL,
-        .lr = o->lr, .momentum = o->momentum, .dampening = o->dampening, .decay = o->weight_decay,
-        .nesterov = o->nesterov, .first = o->step == 1 });
+    c->kernels->sgd(&(dt__sgd){ .n = dt__count(c->arg[0]),
+                                .p = dt__data_mut(c->arg[0]),
+                                .g = dt__data(c->arg[1]),
+                                .buffer = c->n_in == 3 ? dt__data_mut(c->arg[2]) : NULL,
+                                .lr = o->lr,
+                                .momentum = o->momentum,
+                                .dampening = o->dampening,
+                                .decay = o->weight_decay,
+                                .nesterov = o->nesterov,
+                                .first = o->step == 1 });
 }
 
 const dt_op dt__op_sgd_step_ = {
     .name = "sgd_step_",
     .text = "g += decay p; buffer follows g; p -= lr times what momentum makes of both",
-    .in_name = { "p", "g", "buffer" }, .role = { DT_WRITE, DT_READ, DT_WRITE },
-    .options_size = sizeof(dt_sgd_step_options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = forward,
+    .in_name = { "p", "g", "buffer" },
+    .role = { DT_WRITE, DT_READ, DT_WRITE },
+    .options_size = sizeof(dt_sgd_step_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
 };
 
 dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffer,
                         const dt_sgd_step_options *options)
 {
     return dt_apply(t, &dt__op_sgd_step_, (dt_tensor *[]){ p, g, buffer }, buffer != NULL ? 3 : 2,
-                     options);
+                    options);
 }
 
-#define WITH(...) &(const dt_sgd_step_options){ __VA_ARGS__ }
-#define P { { 2 }, .given = true, .values = { 1, -2 } }
-#define G { { 2 }, .given = true, .values = { 0.5, -3 } }
-#define BUFFER { { 2 }, .given = true, .values = { 4, 8 } }
+#define WITH(...)                                                                                  \
+    &(const dt_sgd_step_options) { __VA_ARGS__ }
+#define P                                                                                          \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { 1, -2 }                                                  \
+    }
+#define G                                                                                          \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { 0.5, -3 }                                                \
+    }
+#define BUFFER                                                                                     \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { 4, 8 }                                                   \
+    }
 
 static const dt__case cases[] = {
-    { "plain", .in = { P, G }, .options = WITH(.lr = 0.5, .weight_decay = 1, .step = 3),
-      .n_y = 2, .y = { 0.25, 0.5 } },
+    { "plain", .in = { P, G }, .options = WITH(.lr = 0.5, .weight_decay = 1, .step = 3), .n_y = 2,
+      .y = { 0.25, 0.5 } },
     { "first", .in = { P, G, BUFFER },
-      .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.9, .step = 1),
-      .n_y = 2, .y = { 0.75, -0.5 } },
+      .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.9, .step = 1), .n_y = 2,
+      .y = { 0.75, -0.5 } },
     { "later", .in = { P, G, BUFFER },
-      .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.5, .step = 2),
-      .n_y = 2, .y = { -0.125, -3.25 } },
+      .options = WITH(.lr = 0.5, .momentum = 0.5, .dampening = 0.5, .step = 2), .n_y = 2,
+      .y = { -0.125, -3.25 } },
     { "nesterov", .in = { P, G, BUFFER },
-      .options = WITH(.lr = 0.5, .momentum = 0.5, .nesterov = true, .step = 2),
-      .n_y = 2, .y = { 0.125, -0.75 } },
+      .options = WITH(.lr = 0.5, .momentum = 0.5, .nesterov = true, .step = 2), .n_y = 2,
+      .y = { 0.125, -0.75 } },
     { "random", .in = { { { 3, 7 } }, { { 3, 7 } }, { { 3, 7 } } },
       .options = WITH(.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .step = 5) },
     { "long", .in = { { { 200, 201 } }, { { 200, 201 } }, { { 200, 201 } } } },

@@ -16,9 +16,14 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_sigmoid = {
-    .name = "sigmoid", .text = "y = 1 / (1 + e^-x)", .in_name = { "x" }, .out_name = { "y" },
+    .name = "sigmoid",
+    .text = "y = 1 / (1 + e^-x)",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .y = DT_VALUE },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)
@@ -27,8 +32,8 @@ dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { -40, 0, 2 } } },
-      .n_y = 3, .y = { 4.248354255291589e-18, 0.5, 0.8807970779778823 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { -40, 0, 2 } } }, .n_y = 3,
+      .y = { 4.248354255291589e-18, 0.5, 0.8807970779778823 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },

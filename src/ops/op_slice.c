@@ -82,10 +82,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_slice = {
-    .name = "slice", .text = "elements start, start+step, ... below stop of each dimension: a view",
-    .in_name = { "x" }, .out_name = { "y" }, .strided = true,
-    .options_size = sizeof(dt_slice_options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = dt__view_forward, .backward = backward,
+    .name = "slice",
+    .text = "elements start, start+step, ... below stop of each dimension: a view",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .strided = true,
+    .options_size = sizeof(dt_slice_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = dt__view_forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
@@ -94,14 +101,23 @@ dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 }
 
 #define CUT(dim, start, stop, step)                                                                \
-    &(const dt_slice_options){ .dims = { 1, { dim } }, .starts = { 1, { start } },                 \
-                               .stops = { 1, { stop } }, .steps = { 1, { step } } }
+    &(const dt_slice_options)                                                                      \
+    {                                                                                              \
+        .dims = { 1, { dim } }, .starts = { 1, { start } }, .stops = { 1, { stop } }, .steps = {   \
+            1,                                                                                     \
+            { step }                                                                               \
+        }                                                                                          \
+    }
 
 static const dt_slice_options both = {
-    .dims = { 2, { 0, -1 } }, .starts = { 2, { 1, -4 } }, .stops = { 2, { 9, -1 } },
+    .dims = { 2, { 0, -1 } },
+    .starts = { 2, { 1, -4 } },
+    .stops = { 2, { 9, -1 } },
 };
 static const dt_slice_options uneven = {
-    .dims = { 2, { 0, 1 } }, .starts = { 2, { 0, 0 } }, .stops = { 1, { 2 } },
+    .dims = { 2, { 0, 1 } },
+    .starts = { 2, { 0, 0 } },
+    .stops = { 1, { 2 } },
 };
 
 static const dt__case cases[] = {

@@ -18,10 +18,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_softmax = {
-    .name = "softmax", .text = "y = exp(x - max) / sum of exp(x - max) along `dim`",
-    .in_name = { "x" }, .out_name = { "y" }, .saves = { .y = DT_VALUE },
-    .options_size = sizeof(dt__dim_options), .defaults = &dt__dim_defaults, .keys = dt__dim_keys,
-    .shape = dt__along_shape, .forward = forward, .backward = backward,
+    .name = "softmax",
+    .text = "y = exp(x - max) / sum of exp(x - max) along `dim`",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .y = DT_VALUE },
+    .options_size = sizeof(dt__dim_options),
+    .defaults = &dt__dim_defaults,
+    .keys = dt__dim_keys,
+    .shape = dt__along_shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
@@ -29,7 +36,8 @@ dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
     return dt_apply(t, &dt__op_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
 }
 
-#define ALONG(dim) &(const dt__dim_options){ dim }
+#define ALONG(dim)                                                                                 \
+    &(const dt__dim_options) { dim }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, -INFINITY } } },

@@ -16,16 +16,21 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_square = {
-    .name = "square", .text = "y = x^2", .in_name = { "x" }, .out_name = { "y" },
+    .name = "square",
+    .text = "y = x^2",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_square(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_square, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { -1.5, 0, 2 } } },
-      .n_y = 3, .y = { 2.25, 0, 4 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { -1.5, 0, 2 } } }, .n_y = 3,
+      .y = { 2.25, 0, 4 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "empty", .in = { { { 0, 3 } } } },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE, .says = "f32" },

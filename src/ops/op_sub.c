@@ -15,9 +15,14 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_sub = {
-    .name = "sub", .text = "y = a - b, broadcasting",
-    .in_name = { "a", "b" }, .out_name = { "y" }, .strided = true,
-    .shape = dt__binary_shape, .forward = forward, .backward = backward,
+    .name = "sub",
+    .text = "y = a - b, broadcasting",
+    .in_name = { "a", "b" },
+    .out_name = { "y" },
+    .strided = true,
+    .shape = dt__binary_shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b)
@@ -26,8 +31,9 @@ dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b)
 }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2 }, .given = true, .values = { 1, 2 } },
-                        { { 2 }, .given = true, .values = { 10, -2 } } },
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { 10, -2 } } },
       .n_y = 2, .y = { -9, 4 } },
     { "both stretch", .in = { { { 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar less", .in = { { .r = DT__SCALAR }, { { 3, 4 } } } },

@@ -16,16 +16,21 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 }
 
 const dt_op dt__op_tanh = {
-    .name = "tanh", .text = "y = tanh(x)", .in_name = { "x" }, .out_name = { "y" },
+    .name = "tanh",
+    .text = "y = tanh(x)",
+    .in_name = { "x" },
+    .out_name = { "y" },
     .saves = { .y = DT_VALUE },
-    .shape = shape, .forward = forward, .backward = backward,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
 };
 
 dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_tanh, DT__CALL(x)); }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } },
-      .n_y = 3, .y = { -0.7615941559557649, 0.0, 0.9640275800758169 } },
+    { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
+      .y = { -0.7615941559557649, 0.0, 0.9640275800758169 } },
     { "random", .in = { { { 2, 3, 4 } } } },
     { "long", .in = { { { 40001 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } } } },

@@ -27,10 +27,17 @@ static dt_status shape(dt_call *c)
 }
 
 const dt_op dt__op_transpose = {
-    .name = "transpose", .text = "dimensions dim0 and dim1 change places: a view",
-    .in_name = { "x" }, .out_name = { "y" }, .strided = true,
-    .options_size = sizeof(options), .defaults = &defaults, .keys = keys,
-    .shape = shape, .forward = dt__view_forward, .backward = dt__permuted_backward,
+    .name = "transpose",
+    .text = "dimensions dim0 and dim1 change places: a view",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .strided = true,
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = dt__view_forward,
+    .backward = dt__permuted_backward,
 };
 
 dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1)
@@ -38,11 +45,12 @@ dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1)
     return dt_apply(t, &dt__op_transpose, DT__CALL_WITH((&(options){ dim0, dim1 }), x));
 }
 
-#define DIMS(...) &(const options){ __VA_ARGS__ }
+#define DIMS(...)                                                                                  \
+    &(const options) { __VA_ARGS__ }
 
 static const dt__case cases[] = {
-    { "values", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
-      .n_y = 4, .y = { 1, 3, 2, 4 } },
+    { "values", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 4,
+      .y = { 1, 3, 2, 4 } },
     { "far apart", .in = { { { 2, 3, 4 } } }, .options = DIMS(0, -1) },
     { "the same", .in = { { { 2, 3 } } }, .options = DIMS(1, 1) },
     { "integers", .in = { { { 2, 3 }, .low = 0, .high = 9, .dtype = DT_I32 } } },

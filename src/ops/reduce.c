@@ -48,8 +48,9 @@ dt_status dt__reduce_shape(dt_call *c)
 void dt__reduce_forward(const dt_call *c, double divisor)
 {
     const dt_tensor *x = c->arg[0];
-    dt__reduce r = { .rank = x->rank, .divisor = divisor, .x = dt__data(x),
-                     .y = dt__data_mut(c->y) };
+    dt__reduce r = {
+        .rank = x->rank, .divisor = divisor, .x = dt__data(x), .y = dt__data_mut(c->y)
+    };
     for (int d = 0; d < x->rank; d++) {
         r.dims[d] = x->dims[d];
         r.over[d] = is_over(c, d);

@@ -34,8 +34,9 @@ const dt_key dt__adam_keys[] = {
     { 0 },
 };
 
-const dt_adam_step_options dt__adam_defaults = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999,
-                                                 .eps = 1e-8, .step = 1 };
+const dt_adam_step_options dt__adam_defaults = {
+    .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 1
+};
 
 dt_status dt__adam_shape(dt_call *c)
 {
@@ -53,11 +54,16 @@ void dt__adam_run(const dt_call *c, bool decoupled)
 {
     const dt_adam_step_options *o = c->options;
     const double n = (double)o->step;
-    c->kernels->adam(&(dt__adam){
-        .n = dt__count(c->arg[0]), .p = dt__data_mut(c->arg[0]), .g = dt__data(c->arg[1]),
-        .m = dt__data_mut(c->arg[2]), .v = dt__data_mut(c->arg[3]),
-        .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
-        .decay = decoupled ? 0 : o->weight_decay,
-        .shrink = decoupled ? 1 - o->lr * o->weight_decay : 1,
-        .rate = o->lr / (1 - pow(o->beta1, n)), .root = sqrt(1 - pow(o->beta2, n)) });
+    c->kernels->adam(&(dt__adam){ .n = dt__count(c->arg[0]),
+                                  .p = dt__data_mut(c->arg[0]),
+                                  .g = dt__data(c->arg[1]),
+                                  .m = dt__data_mut(c->arg[2]),
+                                  .v = dt__data_mut(c->arg[3]),
+                                  .beta1 = o->beta1,
+                                  .beta2 = o->beta2,
+                                  .eps = o->eps,
+                                  .decay = decoupled ? 0 : o->weight_decay,
+                                  .shrink = decoupled ? 1 - o->lr * o->weight_decay : 1,
+                                  .rate = o->lr / (1 - pow(o->beta1, n)),
+                                  .root = sqrt(1 - pow(o->beta2, n)) });
 }

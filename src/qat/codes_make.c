@@ -59,15 +59,15 @@ static dt_status spread(making *m, dt__codes *codes)
     codes->zero = dt__alloc_array(m->ctx, n, 1);
     codes->zero_u = dt__alloc_array(m->ctx, codes->rows, sizeof(int32_t));
     if (codes->scale == NULL || codes->zero == NULL || codes->zero_u == NULL) return DT_ERR_NOMEM;
-    const int64_t rows_per_block = codes->groups > 1 || m->cut.rows == 0
-                                       ? 1
-                                       : codes->rows / (m->cut.whole ? 1 : m->cut.rows);
+    const int64_t rows_per_block =
+        codes->groups > 1 || m->cut.rows == 0 ? 1 : codes->rows / (m->cut.whole ? 1 : m->cut.rows);
     for (int64_t i = 0; i < n; i++) {
         const int64_t block = codes->groups > 1 ? i : i / dt__max_i64(1, rows_per_block);
         codes->scale[i] = m->q.scale[block];
         codes->zero[i] = m->q.zero == NULL ? 0 : m->q.zero[block];
     }
-    for (int64_t r = 0; r < codes->rows; r++) codes->zero_u[r] = codes->zero[r * codes->groups] + 128;
+    for (int64_t r = 0; r < codes->rows; r++)
+        codes->zero_u[r] = codes->zero[r * codes->groups] + 128;
     return DT_OK;
 }
 
@@ -139,9 +139,9 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
     DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
     DT__TRY(make_buffers(m));
-    const bool panels = !m->quant->activation && x->rank >= 2 &&
-                        dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) ==
-                            DT_OK;
+    const bool panels =
+        !m->quant->activation && x->rank >= 2 &&
+        dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) == DT_OK;
     DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
     codes->bits = (int)m->quant->bits;
     codes->clipped = m->q.clipped;
@@ -233,8 +233,11 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
     if (c == NULL) {
         c = dt__alloc(x->ctx, sizeof *c);
         if (c == NULL) return DT_ERR_NOMEM;
-        *c = (cached){ .head.drop = drop_cached, .ctx = x->ctx, .quant = fq->quant,
-                       .simulated = fq->simulated, .version = home->storage->version };
+        *c = (cached){ .head.drop = drop_cached,
+                       .ctx = x->ctx,
+                       .quant = fq->quant,
+                       .simulated = fq->simulated,
+                       .version = home->storage->version };
         const char *name = x->name != NULL ? x->name : "an activation";
         const dt_status s = dt__codes_make(home, &fq->quant, fq->simulated, name, &c->codes);
         if (s != DT_OK) {
@@ -283,7 +286,7 @@ void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows)
     dt__panel_unpack(&codes->layout, codes->panels, &to);
     if (rows->zero_point == NULL) return;
     for (int64_t i = 0; i < codes->rows * codes->groups; i++) {
-        rows->zero_point[i] = codes->zero == NULL        ? 0
+        rows->zero_point[i] = codes->zero == NULL     ? 0
                               : codes->zero_step == 0 ? codes->zero[0]
                                                       : codes->zero[i];
     }

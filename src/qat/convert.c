@@ -14,7 +14,7 @@ typedef struct dt__conversion {
     struct {
         dt_tensor *weight;
         dt__packed *packed;
-    } *item;
+    } * item;
     int64_t n, room;
 } conversion;
 

@@ -109,8 +109,15 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
 }
 
 const dt__kind dt__fake_quant_kind = {
-    .name = "fake_quant", .value = value, .codes = codes, .inner = inner, .pullback = pullback,
-    .keeps_codes = keeps_codes, .written = written, .clone = clone, .print = print,
+    .name = "fake_quant",
+    .value = value,
+    .codes = codes,
+    .inner = inner,
+    .pullback = pullback,
+    .keeps_codes = keeps_codes,
+    .written = written,
+    .clone = clone,
+    .print = print,
 };
 
 dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated)
@@ -136,8 +143,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
 {
     if (x->dropped) return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: the tensor was dropped");
     if (x->kind != NULL) {
-        return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: x is a %s tensor already",
-                       x->kind->name);
+        return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: x is a %s tensor already", x->kind->name);
     }
     if (x->dtype != DT_F32) {
         return dt_fail(t->ctx, DT_ERR_DTYPE, "fake_quant: schemes take f32, not %s",
@@ -166,9 +172,8 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like)
 
 dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled)
 {
-    const dt__fq fq = {
-        .quant = quant != NULL ? *quant : dt_activation_quant_defaults(), .enabled = enabled
-    };
+    const dt__fq fq = { .quant = quant != NULL ? *quant : dt_activation_quant_defaults(),
+                        .enabled = enabled };
     return dt__fake_quant_as(t, x, &fq);
 }
 

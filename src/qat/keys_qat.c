@@ -7,8 +7,8 @@ static const char *const rule_names[DT__SCHEMES + 1] = {
 #include "qat/schemes.inc"
 #undef DT__SCHEME
 };
-static const char *const granularity_names[] = { "tensor", "channel", "group", "token", "sample",
-                                                 NULL };
+static const char *const granularity_names[] = { "tensor", "channel", "group",
+                                                 "token",  "sample",  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
 static const char *const preset_names[] = { "int8-dynamic-int4-weight", "int4-weight",
@@ -116,14 +116,16 @@ const dt_key dt_qat_keys[] = {
 
 dt_quant dt_weight_quant_defaults(void)
 {
-    return (dt_quant){ .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP,
-                       .group_size = 32 };
+    return (dt_quant){
+        .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+    };
 }
 
 dt_quant dt_activation_quant_defaults(void)
 {
-    return (dt_quant){ .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN,
-                       .activation = true };
+    return (dt_quant){
+        .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true
+    };
 }
 
 dt_qat_options dt_qat_defaults(void)

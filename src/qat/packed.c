@@ -67,7 +67,11 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
 }
 
 const dt__kind dt__packed_kind = {
-    .name = "packed", .value = value, .codes = codes, .pullback = pullback, .clone = clone,
+    .name = "packed",
+    .value = value,
+    .codes = codes,
+    .pullback = pullback,
+    .clone = clone,
     .print = print,
 };
 

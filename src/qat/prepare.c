@@ -83,8 +83,8 @@ static dt_status add_line(void *user, const char *path, dt_module *m)
     if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
     if (p->n == p->room) {
         const int64_t room = p->room == 0 ? 16 : 2 * p->room;
-        plan_line *grown = dt__grow(p->ctx, p->line, (size_t)p->n * sizeof *grown,
-                                    (size_t)room * sizeof *grown);
+        plan_line *grown =
+            dt__grow(p->ctx, p->line, (size_t)p->n * sizeof *grown, (size_t)room * sizeof *grown);
         if (grown == NULL) return DT_ERR_NOMEM;
         p->line = grown;
         p->room = room;
@@ -158,8 +158,9 @@ static dt_status check_line(plan *p, const plan_line *l)
     DT__TRY(check_group(p, l));
     DT__TRY(blame(p, l, dt__quant_check(p->ctx, &l->weight_quant)));
     dt__panel_layout layout;
-    return blame(p, l, dt__weight_layout(p->ctx, &l->weight_quant, l->weight->rank,
-                                         l->weight->dims, &layout));
+    return blame(
+        p, l,
+        dt__weight_layout(p->ctx, &l->weight_quant, l->weight->rank, l->weight->dims, &layout));
 }
 
 /* Tied weights: one handle, one scheme; `skip` on one path only is no decision. */
@@ -205,7 +206,8 @@ static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor
 {
     (void)m;
     const dt__input_hook *hook = user;
-    const dt__fq fq = { .quant = hook->quant, .enabled = hook->enabled,
+    const dt__fq fq = { .quant = hook->quant,
+                        .enabled = hook->enabled,
                         .simulated = hook->simulated };
     return dt__fake_quant_as(t, x, &fq);
 }
@@ -238,7 +240,8 @@ static dt_status make_hook(plan *p, plan_line *l)
     if (!l->selected || !l->quantize_input) return DT_OK;
     l->hook = dt__alloc(p->ctx, sizeof *l->hook);
     if (l->hook == NULL) return DT_ERR_NOMEM;
-    *l->hook = (dt__input_hook){ .quant = l->input_quant, .enabled = true,
+    *l->hook = (dt__input_hook){ .quant = l->input_quant,
+                                 .enabled = true,
                                  .simulated = p->options->forward == DT_FORWARD_SIMULATED };
     return DT_OK;
 }

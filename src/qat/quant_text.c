@@ -17,9 +17,9 @@ char *dt__quant_text(const dt_quant *quant, char *text, size_t size)
     static const char *const granularity[] = { "per tensor", "per channel", "group", "per token",
                                                "per sample" };
     static const char *const scale[] = { "", ", f16 scales", ", bf16 scales" };
-    const int used = snprintf(text, size, "%sint%d %s %s", quant->is_unsigned ? "u" : "",
-                              (int)quant->bits, dt__scheme_of(quant->rule)->name,
-                              granularity[quant->granularity]);
+    const int used =
+        snprintf(text, size, "%sint%d %s %s", quant->is_unsigned ? "u" : "", (int)quant->bits,
+                 dt__scheme_of(quant->rule)->name, granularity[quant->granularity]);
     if (used < 0 || (size_t)used >= size) return text;
     if (quant->granularity == DT_PER_GROUP) {
         snprintf(text + used, size - (size_t)used, " %lld%s", (long long)quant->group_size,
