@@ -10,7 +10,7 @@ FNR == 1 { inside = 0; first = 0 }
 inside { if (/^}/) { print FNR - first + 1, FILENAME ":" first, name; inside = first = 0 } next }
 /^[A-Za-z_].*\(/ && !first { first = FNR; head = $0; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); name = head }
 /^\{[ \t]*$/ { if (!first) first = FNR; inside = 1; next }
-/^[A-Za-z_ ].*\).*\{.*\}$/ && !/=.*\{/ { print 1 + FNR - first, FILENAME ":" first, name; first = 0; next }
+first && /^[A-Za-z_ ].*\).*\{.*\}$/ && !/=.*\{/ { print 1 + FNR - first, FILENAME ":" first, name; first = 0; next }
 /;[ \t]*(\/\*.*)?$/ || /^[ \t]*$/ || /^#/ || /^}/ { first = 0 }
 ' | sort -rn > "$lengths"
 
