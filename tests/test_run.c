@@ -650,7 +650,7 @@ static const mistake mistakes[] = {
       "begins with 400, but the images have 28 x 28 pixels; 784 would fit" },
     { { "model.sizes=[784, 5]" },
       DT_ERR_CONFIG,
-      "ends with 5, but the labels have 10 classes; at least 10" },
+      "ends with 5, but the labels have 10 classes, 0 to 9; at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },

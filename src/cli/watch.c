@@ -104,8 +104,8 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
         printf("%lld of %lld updates were skipped: values were not finite\n", (long long)s->skipped,
                (long long)s->steps);
     }
-    printf("%.1f s, at most %.0f MB; files in %s\n", s->seconds, (double)s->peak_memory / 1e6,
-           o->run.dir);
+    printf("%.1f s, at most %.0f MB of tensors; files in %s\n", s->seconds,
+           (double)s->peak_memory / 1e6, o->run.dir);
 }
 
 static void print_model_json(const dt_run_summary *s)

@@ -30,10 +30,13 @@ static dt_status check_sizes(dt__run *r, const dt_ints *sizes)
     }
     if (last >= classes) return DT_OK;
     const char *path = dt__recipe_format(r->recipe, "model.sizes.%d", sizes->n - 1);
+    const dt_strings *files = &r->o->data.train;
     return dt_recipe_refuse(r->recipe, path,
-                            "'model.sizes' ends with %lld, but the labels have %lld classes; at "
-                            "least %lld outputs are wanted",
-                            (long long)last, (long long)classes, (long long)classes);
+                            "'model.sizes' ends with %lld, but the labels%s%s have %lld classes, 0 "
+                            "to %lld; at least %lld outputs are wanted, or other labels",
+                            (long long)last, files->n > 1 ? " of " : "",
+                            files->n > 1 ? files->v[1] : "", (long long)classes,
+                            (long long)classes - 1, (long long)classes);
 }
 
 static dt_status check_family(dt__run *r)
