@@ -73,11 +73,16 @@ typedef struct dt_allocator {
 /* Called with one line of text, without a newline: warnings and notes. NULL: nothing is said. */
 typedef void (*dt_logger)(void *user, const char *line);
 
+/* Instruction sets, as bits of cpu_mask. Those that the processor lacks are never used. */
+#define DT_CPU_AVX2 ((uint64_t)1)        /* with FMA and F16C */
+#define DT_CPU_AVX_VNNI ((uint64_t)2)    /* 256-bit VNNI */
+#define DT_CPU_AVX512_VNNI ((uint64_t)4) /* with AVX-512 F, BW, DQ and VL */
+
 typedef struct dt_ctx_options {
     dt_allocator allocator;  /* all zero: the C library's */
     uint64_t seed;           /* of every random stream; default 0 */
     int threads;             /* 0: as many as OpenMP would use */
-    uint64_t cpu_mask;       /* instruction sets that kernels may use; default all */
+    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C */
     bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
     dt_logger log;
     void *log_user;

@@ -1,20 +1,8 @@
-/* What the kernels of all dtypes share: the table of a context, the grid of a product, the strided
- * copy. */
+/* What the kernels of all dtypes share: the grid of a product, the strided copy. */
 #include "kernels/kernels.h"
 
-#include <cblas.h>
 #include <limits.h>
 #include <string.h>
-
-dt_status dt__kernels_open(dt_ctx *ctx)
-{
-    if (ctx->kernels[DT_F32] != NULL) return DT_OK;
-    DT__TRY(dt__blas_room(ctx));
-    ctx->kernels[DT_F32] = &dt__kernels_ref_f32;
-    ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
-    if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
-    return DT_OK;
-}
 
 /* ---- the grid of a product ------------------------------------------------------------------ */
 

@@ -6,8 +6,11 @@
  * of the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64; dt__<name>__ref where there is
  * only f32), and the two plain tables. The
  * plain bodies are written once for both dtypes in plain_<family>.inc, which plain_f32.c and
- * plain_f64.c include with their own REAL. A faster kernel is one function in the file of its
- * instruction set and one assignment in dt__kernels_open. */
+ * plain_f64.c include with their own REAL.
+ *
+ * An instruction set has a table of its own for f32 (sets.h). Its file compiles the plain bodies
+ * again with the set's instructions: the same operations in the same order, so the same bits. What
+ * the compiler cannot do well stands in <family>_<set>.c and is named after them in the table. */
 #ifndef DT__KERNELS_KERNELS_H
 #define DT__KERNELS_KERNELS_H
 

@@ -1,0 +1,59 @@
+/* Instruction sets of the processor that the system saves and restores (cpuid leaves 1 and 7, XCR0).
+ * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapters 14, 15. */
+#include "kernels/sets.h"
+
+#if defined DETENT_EMULATE
+uint64_t dt__cpu_offers(void) { return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI; }
+#elif defined __x86_64__
+#include <cpuid.h>
+
+enum { EAX, EBX, ECX, EDX };
+
+typedef struct need {
+    unsigned leaf, subleaf;
+    int word;
+    unsigned bits;
+} need;
+
+/* osxsave, avx, fma, f16c */
+static const need avx2_needs[] = { { 1, 0, ECX, 1U << 27 | 1U << 28 | 1U << 12 | 1U << 29 },
+                                   { 7, 0, EBX, 1U << 5 } };
+static const need avx_vnni_needs[] = { { 7, 1, EAX, 1U << 4 } };
+/* f, dq, bw, vl; vnni */
+static const need avx512_needs[] = { { 7, 0, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
+                                     { 7, 0, ECX, 1U << 11 } };
+
+static bool has(const need *needs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        unsigned word[4] = { 0 };
+        if (__get_cpuid_count(needs[i].leaf, needs[i].subleaf, &word[EAX], &word[EBX], &word[ECX],
+                              &word[EDX]) == 0)
+            return false;
+        if ((word[needs[i].word] & needs[i].bits) != needs[i].bits) return false;
+    }
+    return true;
+}
+
+/* XCR0: which registers the system keeps for a thread. */
+static unsigned kept(void)
+{
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+uint64_t dt__cpu_offers(void)
+{
+    const unsigned ymm = 0x6, zmm = 0xe6;
+    if (!has(avx2_needs, DT__COUNT_OF(avx2_needs)) || (kept() & ymm) != ymm) return 0;
+    uint64_t offers = DT_CPU_AVX2;
+    if (has(avx_vnni_needs, DT__COUNT_OF(avx_vnni_needs))) offers |= DT_CPU_AVX_VNNI;
+    if (has(avx512_needs, DT__COUNT_OF(avx512_needs)) && (kept() & zmm) == zmm) {
+        offers |= DT_CPU_AVX512_VNNI;
+    }
+    return offers;
+}
+#else
+uint64_t dt__cpu_offers(void) { return 0; }
+#endif

@@ -1,0 +1,16 @@
+/* Vector intrinsics of x86: the compiler's own, or in an emulating build (DETENT_EMULATE) those of
+ * SIMDe, which run on any processor. For files named <family>_avx2.c, _avx_vnni.c and _avx512.c. */
+#ifndef DT__KERNELS_INTRINSICS_H
+#define DT__KERNELS_INTRINSICS_H
+
+#if defined DETENT_EMULATE
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+#else
+#include <immintrin.h>
+#endif
+
+#endif

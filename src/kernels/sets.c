@@ -1,0 +1,67 @@
+/* Which kernels a context uses: the best set that the processor has, the context's mask allows and
+ * the environment's DETENT_CPU names or lies above. */
+#include "kernels/sets.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const dt__kernel_set sets[] = {
+    { "plain", 0, &dt__kernels_ref_f32 },
+#if defined DETENT_SIMD && defined __x86_64__
+    { "avx2", DT_CPU_AVX2, &dt__kernels_avx2 },
+    { "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI, &dt__kernels_avx_vnni },
+    { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI, &dt__kernels_avx512 },
+#endif
+};
+
+const dt__kernel_set *dt__kernel_set_at(int index)
+{
+    return index >= 0 && index < DT__COUNT_OF(sets) ? &sets[index] : NULL;
+}
+
+bool dt__kernel_set_runs(const dt__kernel_set *set)
+{
+    return (set->needs & ~dt__cpu_offers()) == 0;
+}
+
+const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx)
+{
+    for (int i = 0; i < DT__COUNT_OF(sets); i++) {
+        if (sets[i].f32 == ctx->kernels[DT_F32]) return &sets[i];
+    }
+    return NULL;
+}
+
+/* The names that DETENT_CPU may have: of all builds, so that a script suits every one. */
+static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni" };
+
+/* How many of the sets the environment allows. */
+static dt_status allowed(dt_ctx *ctx, int *count)
+{
+    *count = DT__COUNT_OF(sets);
+    const char *name = getenv("DETENT_CPU");
+    if (name == NULL || *name == 0) return DT_OK;
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        if (i + 1 < *count) *count = i + 1;
+        return DT_OK;
+    }
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni or avx512-vnni", name);
+}
+
+dt_status dt__kernels_open(dt_ctx *ctx)
+{
+    if (ctx->kernels[DT_F32] != NULL) return DT_OK;
+    int count;
+    DT__TRY(allowed(ctx, &count));
+    DT__TRY(dt__blas_room(ctx));
+    for (int i = 0; i < count; i++) {
+        if ((sets[i].needs & ~ctx->cpu_mask) != 0 || !dt__kernel_set_runs(&sets[i])) continue;
+        ctx->kernels[DT_F32] = sets[i].f32;
+    }
+    ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
+    if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+    return DT_OK;
+}

@@ -1,0 +1,26 @@
+/* Tables of kernels for instruction sets, best last. All give the bits of plain C. */
+#ifndef DT__KERNELS_SETS_H
+#define DT__KERNELS_SETS_H
+
+#include "kernels/kernels.h"
+
+typedef struct dt__kernel_set {
+    const char *name;       /* as DETENT_CPU has it */
+    uint64_t needs;         /* bits of DT_CPU_... */
+    const dt__kernels *f32; /* every entry is filled */
+} dt__kernel_set;
+
+#define DT__MOST_SETS 4
+
+/* The set at `index`, from "plain" on; NULL past the last. */
+const dt__kernel_set *dt__kernel_set_at(int index);
+/* The bits that the processor and the system offer. */
+uint64_t dt__cpu_offers(void);
+/* Whether the processor can run the set's kernels. */
+bool dt__kernel_set_runs(const dt__kernel_set *set);
+/* The set of a context whose kernels are open. */
+const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx);
+
+extern const dt__kernels dt__kernels_avx2, dt__kernels_avx_vnni, dt__kernels_avx512;
+
+#endif
