@@ -224,6 +224,56 @@ START_TEST(a_write_drops_codes_at_once)
 }
 END_TEST
 
+/* The same bytes as codes made anew, masks and counts too; only where nobody else holds them. */
+static void check_renewed(dt_tensor *w, const dt_quant *q, bool fails)
+{
+    dt__codes *codes, *fresh;
+    ck_assert_int_eq(dt__fq_codes(w, &codes), DT_OK);
+    dt__renewal r;
+    ck_assert(!dt__renew_begin(w, &r)); /* we hold them */
+    dt__codes_release(codes);
+    ck_assert_int_eq(dt_fill_normal(dt_inner(w), 0, 2), DT_OK);
+    float *x = dt_data_mut(dt_inner(w));
+    if (fails) x[33 * w->dims[1] + 1] = INFINITY;
+    const bool begins = dt__renew_begin(w, &r);
+    ck_assert_int_eq(begins, q->granularity != DT_PER_TENSOR && q->rule != DT_RULE_ASYMMETRIC);
+    if (!begins) return;
+    for (int64_t p = r.codes->layout.panels - 1; p >= 0; p--) dt__renew_panel(&r, p);
+    dt__renew_end(&r);
+    if (fails) {
+        TEST_FAILS(ctx, DT_ERR_NUMERIC, "is infinite", dt__fq_codes(w, &codes));
+        return;
+    }
+    ck_assert_int_eq(dt__fq_codes(w, &codes), DT_OK);
+    ck_assert_ptr_eq(codes, r.codes);
+    ck_assert_int_eq(dt__codes_make(dt_inner(w), q, false, "fresh", &fresh), DT_OK);
+    ck_assert_mem_eq(codes->panels, fresh->panels, codes->layout.bytes);
+    ck_assert_int_eq(codes->clipped, fresh->clipped);
+    ck_assert((codes->mask == NULL) == (fresh->mask == NULL));
+    if (codes->mask != NULL) ck_assert_mem_eq(codes->mask, fresh->mask, 45 * 9);
+    dt__codes_release(codes);
+    dt__codes_release(fresh);
+}
+
+START_TEST(codes_are_renewed_in_place)
+{
+    for (int i = 0; i < 2 * 4 * 3; i++) {
+        dt_quant q = dt_weight_quant_defaults();
+        q.ste = i % 2 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
+        q.rule = i / 2 % 4;
+        q.granularity = i / 8;
+        if (q.rule == DT_RULE_Q4_0 && q.granularity != DT_PER_GROUP) continue;
+        dt_tensor *w = wrapped(45, 70, &q);
+        dt__renewal r;
+        ck_assert(!dt__renew_begin(w, &r)); /* there are none yet */
+        check_renewed(w, &q, false);
+        check_renewed(w, &q, false);
+        check_renewed(w, &q, true);
+        dt_tensor_free(w);
+    }
+}
+END_TEST
+
 START_TEST(views_of_an_image_refuse_writes)
 {
     const dt_quant q = dt_weight_quant_defaults();
@@ -261,6 +311,7 @@ Suite *test_fake_quant_suite(void)
     tcase_add_test(c, an_op_meets_the_image);
     tcase_add_test(c, codes_of_one_tensor_are_told_apart);
     tcase_add_test(c, a_write_drops_codes_at_once);
+    tcase_add_test(c, codes_are_renewed_in_place);
     tcase_add_test(c, views_of_an_image_refuse_writes);
     tcase_add_test(c, gradient_lands_on_the_wrapper);
     tcase_add_test(c, gradient_lands_while_disabled);

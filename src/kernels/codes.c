@@ -57,26 +57,48 @@ int64_t dt__range__ref(int64_t n, int64_t group, const float *x, float *lo, floa
     return -1;
 }
 
+/* Where lo and hi are equally far from 0 and a rule wants one of them, the one that comes first. */
+static void keep_first(int64_t n, const float *x, float *lo, float *hi)
+{
+    if (-*lo != *hi) return;
+    for (int64_t k = 0; k < n; k++) {
+        if (x[k] == *hi) *lo = 0;
+        if (x[k] == *lo) *hi = 0;
+        if (*lo == 0 || *hi == 0) return;
+    }
+}
+
+void dt__keep_extremum(int64_t n, int64_t group, const float *x, float *lo, float *hi)
+{
+    for (int64_t k = 0, g = 0; k < n; k += group, g++) {
+        keep_first(dt__min_i64(group, n - k), x + k, lo + g, hi + g);
+    }
+}
+
 typedef struct block {
     float inverse, low, high; /* low and high are qmin - zp and qmax - zp */
     int to_code;              /* zp and the bias */
+    float offset;             /* 0: rne */
 } block;
 
 static block block_of(const dt__code_row *r, int64_t group)
 {
     const int zero = r->zero == NULL ? 0 : r->zero[group];
     const float s = r->scale[group];
-    return (block){ s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero),
-                    zero + r->bias };
+    block b = { s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero),
+                zero + r->bias, 0 };
+    if (r->inverse != NULL) b.inverse = r->inverse[group];
+    if (r->half_up) b.offset = 0.5f - (float)r->qmin;
+    return b;
 }
 
-/* rne(v), for v clamped to one step beyond the code range: enough to see that it is outside. */
+/* v rounded, clamped to one step beyond the code range: enough to see that it is outside. */
 static inline float rounded(const block *b, float x)
 {
     float v = x * b->inverse;
     v = v < b->low - 1 ? b->low - 1 : v;
     v = v > b->high + 1 ? b->high + 1 : v;
-    return (v + ROUNDER) - ROUNDER;
+    return b->offset == 0 ? (v + ROUNDER) - ROUNDER : (float)(int)(v + b->offset) + b->low;
 }
 
 static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *codes)

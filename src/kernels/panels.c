@@ -40,17 +40,15 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
 
 /* ---- scales in their dtype ------------------------------------------------------------------ */
 
-static void write_scales(int scale_dtype, const float scale[DT__LANES], uint8_t *to)
+void dt__panel_write_scale(int scale_dtype, float scale, int lane, uint8_t *scales)
 {
-    for (int j = 0; j < DT__LANES; j++) {
-        if (scale_dtype == DT__SCALE_F32) {
-            memcpy(to + 4 * j, &scale[j], 4);
-            continue;
-        }
-        const uint16_t half =
-            scale_dtype == DT__SCALE_F16 ? dt__f32_to_f16(scale[j]) : dt__f32_to_bf16(scale[j]);
-        memcpy(to + 2 * j, &half, 2);
+    if (scale_dtype == DT__SCALE_F32) {
+        memcpy(scales + 4 * lane, &scale, 4);
+        return;
     }
+    const uint16_t half =
+        scale_dtype == DT__SCALE_F16 ? dt__f32_to_f16(scale) : dt__f32_to_bf16(scale);
+    memcpy(scales + 2 * lane, &half, 2);
 }
 
 void dt__panel_scales(int scale_dtype, const uint8_t *from, float scale[DT__LANES])
@@ -82,14 +80,14 @@ static void store_word(void *to, uint32_t word) { memcpy(to, &word, sizeof word)
 /* Four nibbles, each low in its byte, as four signed bytes: bit 3 is copied to the bits above. */
 static uint32_t extend(uint32_t nibbles) { return nibbles | (nibbles & 0x08080808u) * 0x1e; }
 
-/* Where lane j begins within a step. */
-static size_t lane_offset(const dt__panel_layout *l, int j)
+static int32_t sum_of(int64_t n, const int8_t *codes)
 {
-    return (size_t)(j / 16) * (l->step_bytes / 2) + (size_t)(j % 16) * 4;
+    int32_t sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += codes[k];
+    return sum;
 }
 
-/* n codes of one lane, from consecutive steps. A last step that is not full is padded with zeros. */
-static void write_lane(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to)
+int32_t dt__panel_write(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to)
 {
     for (int64_t k = 0; k < n; k += DT__STEP, to += l->step_bytes) {
         int8_t last[DT__STEP] = { 0 };
@@ -106,6 +104,7 @@ static void write_lane(const dt__panel_layout *l, int64_t n, const int8_t *codes
             store_word(to + 64, high);
         }
     }
+    return sum_of(n, codes);
 }
 
 /* The codes of `steps` steps of one lane. */
@@ -120,27 +119,20 @@ static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *f
 
 /* ---- pack and unpack ------------------------------------------------------------------------ */
 
-static int32_t sum_of(int64_t n, const int8_t *codes)
-{
-    int32_t sum = 0;
-    for (int64_t k = 0; k < n; k++) sum += codes[k];
-    return sum;
-}
-
 static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, int64_t n0,
                        const dt__piece *p, uint8_t *panel)
 {
     const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
-    float scale[DT__LANES] = { 0 };
     float *ksum = (float *)(void *)panel;
-    if (lanes < DT__LANES) memset(panel + p->codes, 0, p->scales - p->codes);
+    if (lanes < DT__LANES) memset(panel + p->codes, 0, p->scales + l->scale_bytes - p->codes);
     for (int j = 0; j < lanes; j++) {
         const int8_t *codes = from->codes + (n0 + j) * from->ld + p->start;
-        write_lane(l, p->length, codes, panel + p->codes + lane_offset(l, j));
-        scale[j] = from->scales[from->scale_step == 0 ? 0 : (n0 + j) * from->scale_step + p->group];
-        ksum[j] = fmaf(scale[j], (float)sum_of(p->length, codes), ksum[j]);
+        const int32_t sum =
+            dt__panel_write(l, p->length, codes, panel + p->codes + dt__panel_lane(l, j));
+        const int64_t at = from->scale_step == 0 ? 0 : (n0 + j) * from->scale_step + p->group;
+        dt__panel_write_scale(l->scale_dtype, from->scales[at], j, panel + p->scales);
+        ksum[j] = fmaf(from->scales[at], (float)sum, ksum[j]);
     }
-    write_scales(l->scale_dtype, scale, panel + p->scales);
 }
 
 void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void *panels)
@@ -164,7 +156,7 @@ static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, i
     float scale[DT__LANES];
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
     for (int j = 0; j < lanes; j++) {
-        const uint8_t *from = panel + p->codes + lane_offset(l, j);
+        const uint8_t *from = panel + p->codes + dt__panel_lane(l, j);
         int8_t *codes = to->codes + (n0 + j) * to->ld + p->start, last[DT__STEP];
         read_lane(l, whole, from, codes);
         if (rest > 0) {
@@ -220,7 +212,7 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
         if (t->zero != NULL) {
             by[1] = t->zero[t->zero_step == 0 ? 0 : (n0 + j) * t->zero_step + p->group];
         }
-        expand_lane(l, panel + p->codes + lane_offset(l, j), k0 - p->start, k1 - p->start, by,
+        expand_lane(l, panel + p->codes + dt__panel_lane(l, j), k0 - p->start, k1 - p->start, by,
                     t->y + (n0 + j - t->n0) * t->ldy + (k0 - t->k0));
     }
 }

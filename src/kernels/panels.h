@@ -20,9 +20,9 @@
 #ifndef DT__KERNELS_PANELS_H
 #define DT__KERNELS_PANELS_H
 
-#include <stdbool.h>
+#include "kernels/codes.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 #define DT__LANES 32
 #define DT__STEP 8
@@ -89,6 +89,34 @@ void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__c
 
 /* The 32 scales of a piece as floats. */
 void dt__panel_scales(int scale_dtype, const uint8_t *from, float scale[DT__LANES]);
+
+/* Where lane j begins within a step. */
+static inline size_t dt__panel_lane(const dt__panel_layout *l, int j)
+{
+    return (size_t)(j / 16) * (l->step_bytes / 2) + (size_t)(j % 16) * 4;
+}
+
+/* Writes n codes of one lane from the step at `to` on, and 0 into what the last step lacks; returns
+ * their sum. */
+int32_t dt__panel_write(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to);
+/* One of the 32 scales of a piece. */
+void dt__panel_write_scale(int scale_dtype, float scale, int lane, uint8_t *scales);
+
+/* A weight on its way from values to panels. */
+typedef struct dt__panel_source {
+    const dt__panel_layout *layout;
+    const float *x; /* [rows][columns] */
+    const dt__coding *coding;
+    void *panels;
+    uint8_t *mask; /* [rows][ceil(columns / 8)] as dt__encode has it; NULL: not wanted */
+} dt__panel_source;
+
+/* quantize_panel by given kernels for ranges and codes. */
+int64_t dt__quantize_panel_by(const dt__panel_source *s, int64_t panel,
+                              int64_t (*range)(int64_t n, int64_t group, const float *x, float *lo,
+                                               float *hi),
+                              int64_t (*encode)(const dt__code_row *r, const float *x,
+                                                int8_t *codes, uint8_t *mask));
 
 /* y[n - n0][k - k0] = (q - zero) * scale for n0 <= n < n1 and k0 <= k < k1. */
 typedef struct dt__panel_tile {

@@ -4,6 +4,7 @@
  * quantized once. */
 #include "autograd/codes.h"
 #include "autograd/tape.h"
+#include "kernels/kernels.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
@@ -26,21 +27,22 @@ static dt_status quantize(making *m, const dt_tensor *x)
     return dt__quantize(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
 }
 
-/* Buffers for scales, zero points and, where gradients are masked, the mask. */
-static dt_status make_buffers(making *m)
+/* Buffers for scales and zero points, and the mask where gradients want one. */
+static dt_status make_scales(making *m)
 {
     const int64_t blocks = dt__cut_blocks(&m->cut);
     m->q.scale = dt__alloc_array(m->ctx, blocks, sizeof(float));
     if (m->q.scale == NULL) return DT_ERR_NOMEM;
-    if (dt__scheme_of(m->quant->rule)->has_zero) {
-        m->q.zero = dt__alloc_array(m->ctx, blocks, 1);
-        if (m->q.zero == NULL) return DT_ERR_NOMEM;
-    }
-    if (dt__ste_clipped(m->quant, true)) {
-        m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
-        if (m->q.mask == NULL) return DT_ERR_NOMEM;
-    }
-    return DT_OK;
+    if (!dt__scheme_of(m->quant->rule)->has_zero) return DT_OK;
+    m->q.zero = dt__alloc_array(m->ctx, blocks, 1);
+    return m->q.zero == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status make_mask(making *m)
+{
+    if (!dt__ste_clipped(m->quant, true) || !dt__can_clip(m->quant)) return DT_OK;
+    m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
+    return m->q.mask == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 static void free_buffers(making *m)
@@ -90,31 +92,52 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     m->q.codes = (int8_t *)codes->u;
     m->q.ld = token ? codes->stride : m->cut.columns;
     m->q.biased = true;
-    dt_status s = quantize(m, x);
+    dt_status s = make_scales(m);
+    if (s == DT_OK) s = quantize(m, x);
     m->q.codes = NULL; /* the codes own it */
     if (s == DT_OK) s = spread(m, codes);
     return s;
 }
 
-static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
+/* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero points. */
+static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes *codes)
 {
     m->q.ld = m->cut.columns;
     m->q.codes = dt__alloc_array(m->ctx, x->count, 1);
-    codes->panels = dt__alloc(m->ctx, codes->layout.bytes);
-    if (m->q.codes == NULL || codes->panels == NULL) return DT_ERR_NOMEM;
+    if (m->q.codes == NULL) return DT_ERR_NOMEM;
+    DT__TRY(make_scales(m));
     DT__TRY(quantize(m, x));
     const dt__code_matrix from = { m->q.codes, m->q.ld, m->q.scale,
                                    m->cut.whole ? 0 : m->cut.groups };
     dt__panel_pack(&codes->layout, &from, codes->panels);
-    codes->rows = codes->layout.rows;
-    codes->columns = codes->layout.columns;
-    codes->group = codes->layout.group;
-    codes->groups = codes->layout.groups;
     codes->zero = m->q.zero;
     codes->zero_step = m->cut.whole ? 0 : m->cut.groups;
     codes->integer = codes->integer && codes->zero == NULL;
     m->q.zero = NULL;
     return DT_OK;
+}
+
+static dt_status make_panels_at_once(making *m, const dt_tensor *x, dt__codes *codes)
+{
+    const dt__coding coding = dt__coding_of(m->quant);
+    const dt__panel_source source = { &codes->layout, dt__data(x), &coding, codes->panels,
+                                      m->q.mask };
+    m->q.clipped = dt__quantize_panels(m->ctx, &source);
+    if (m->q.clipped >= 0) return DT_OK;
+    DT__TRY(make_scales(m)); /* the slow way finds what is wrong, and where */
+    return quantize(m, x);
+}
+
+static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
+{
+    codes->panels = dt__alloc(m->ctx, codes->layout.bytes);
+    if (codes->panels == NULL) return DT_ERR_NOMEM;
+    codes->rows = codes->layout.rows;
+    codes->columns = codes->layout.columns;
+    codes->group = codes->layout.group;
+    codes->groups = codes->layout.groups;
+    return dt__one_pass(m->quant) ? make_panels_at_once(m, x, codes)
+                                  : make_panels_by_matrix(m, x, codes);
 }
 
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
@@ -138,7 +161,7 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const 
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
     DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
-    DT__TRY(make_buffers(m));
+    DT__TRY(make_mask(m));
     const bool panels =
         !m->quant->activation && x->rank >= 2 &&
         dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) == DT_OK;
@@ -249,6 +272,64 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
     *out = c->codes;
     dt__codes_retain(*out);
     return DT_OK;
+}
+
+/* ---- renewing --------------------------------------------------------------------------------- */
+
+#define RENEWING UINT64_MAX /* the version of codes between begin and end */
+
+/* What may be renewed in place: panels that one pass makes and that nobody else holds. */
+static bool is_renewable(const cached *c)
+{
+    return c->codes->panels != NULL && dt__one_pass(&c->quant) && atomic_load(&c->codes->refs) == 1;
+}
+
+bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
+{
+    const dt__fq *fq = x->ext;
+    dt_tensor *master = fq->inner;
+    if (!fq->enabled || master->storage == NULL || !dt_is_contiguous(master)) return false;
+    cached *c = find(master, fq);
+    if (c == NULL || !is_renewable(c)) return false;
+    dt__codes *codes = c->codes;
+    const bool masked = dt__ste_clipped(&c->quant, true) && dt__can_clip(&c->quant);
+    if (masked && codes->mask == NULL) {
+        codes->mask = dt__alloc_array(x->ctx, codes->rows, (size_t)dt__ceil_div(codes->columns, 8));
+        if (codes->mask == NULL) return false;
+    }
+    r->master = master;
+    r->codes = codes;
+    r->cached = c;
+    r->coding = dt__coding_of(&c->quant);
+    r->source = (dt__panel_source){ &codes->layout, dt__data(master), &r->coding, codes->panels,
+                                    codes->mask };
+    atomic_init(&r->clipped, 0);
+    atomic_init(&r->renewed, 0);
+    c->version = RENEWING;
+    return true;
+}
+
+void dt__renew_panel(dt__renewal *r, int64_t panel)
+{
+    const dt__kernels *kernels = dt__kernels_of(r->master->ctx, DT_F32);
+    const int64_t clipped = kernels->quantize_panel(&r->source, panel);
+    if (clipped < 0) return;
+    atomic_fetch_add(&r->clipped, clipped);
+    atomic_fetch_add(&r->renewed, 1);
+}
+
+void dt__renew_end(dt__renewal *r)
+{
+    cached *c = r->cached;
+    if (atomic_load(&r->renewed) == r->codes->layout.panels) {
+        c->version = r->master->storage->version;
+        r->codes->clipped = atomic_load(&r->clipped);
+        if (r->codes->clipped == 0) { /* all pass */
+            dt__release(r->master->ctx, r->codes->mask);
+            r->codes->mask = NULL;
+        }
+    }
+    dt__codes_drop_stale(r->master);
 }
 
 /* ---- rows of a file or a rounder ---------------------------------------------------------------- */

@@ -11,11 +11,10 @@
 
 typedef struct job {
     const dt__kernels *kernels;
-    const dt_quant *q;
-    const dt__scheme *scheme;
+    dt__coding coding;
     const dt__cut *cut;
     const float *x;
-    dt__quantized *out;
+    dt__quantized *out; /* without codes: only the scales are chosen, and faults found */
 } job;
 
 /* Whether threads are worth their start. */
@@ -33,7 +32,7 @@ typedef struct part {
     const float *x;
     int8_t *codes;
     uint8_t *mask;
-    const float *lo, *hi; /* of each group */
+    const float *inverse; /* of each group; NULL: 1 / scale */
 } part;
 
 static part part_of(const job *j, int64_t row, int64_t group)
@@ -43,106 +42,95 @@ static part part_of(const job *j, int64_t row, int64_t group)
     part p = { .row = row, .group = group, .start = start };
     p.n = dt__min_i64(GROUPS * c->group, c->columns - start);
     p.x = j->x + row * c->columns + start;
-    p.codes = j->out->codes + row * j->out->ld + start;
+    if (j->out->codes != NULL) p.codes = j->out->codes + row * j->out->ld + start;
     if (j->out->mask != NULL) p.mask = j->out->mask + row * dt__mask_bytes(c) + start / 8;
     return p;
 }
 
-static dt__code_row code_row(const dt_quant *q, const dt__cut *c, const dt__quantized *out,
-                             const part *p)
+static dt__code_row code_row(const dt__cut *c, const dt__quantized *out, const part *p)
 {
     const int64_t at = c->whole ? 0 : p->row * c->groups + p->group;
     return (dt__code_row){ .n = p->n,
                            .group = c->group,
                            .scale = out->scale + at,
                            .zero = out->zero == NULL ? NULL : out->zero + at,
-                           .qmin = q == NULL ? 0 : dt__qmin(q),
-                           .qmax = q == NULL ? 0 : dt__qmax(q),
+                           .inverse = p->inverse,
                            .bias = out->biased ? 128 : 0 };
 }
 
-static bool set_scale(const job *j, int64_t block, float lo, float hi)
+static int64_t encode(const job *j, const part *p)
 {
-    int zero = 0;
-    const bool ok = dt__choose_scale(j->q, lo, hi, &j->out->scale[block], &zero);
-    if (j->out->zero != NULL) j->out->zero[block] = (int8_t)zero;
-    return ok;
+    dt__code_row r = code_row(j->cut, j->out, p);
+    r.qmin = j->coding.qmin;
+    r.qmax = j->coding.qmax;
+    r.half_up = p->inverse != NULL && j->coding.half_up;
+    return j->kernels->encode(&r, p->x, p->codes, p->mask);
 }
 
 /* Codes by scales that stand. */
-static void given_part(const job *j, const part *p, outcome *o)
+static outcome given_row(const job *j, int64_t row)
 {
-    const dt__code_row r = code_row(j->q, j->cut, j->out, p);
-    o->clipped += j->kernels->encode(&r, p->x, p->codes, p->mask);
-}
-
-/* Scales by a rule that has a formula over lo and hi; then codes by the common one. */
-static void common_part(const job *j, const part *p, outcome *o)
-{
-    const int64_t groups = dt__ceil_div(p->n, j->cut->group);
-    const int64_t first = p->row * j->cut->groups + p->group;
-    for (int64_t g = 0; g < groups; g++) {
-        if (set_scale(j, first + g, p->lo[g], p->hi[g])) continue;
-        o->bad_block = dt__min_i64(o->bad_block, first + g);
+    outcome o = { NONE, NONE, 0 };
+    for (int64_t group = 0; group < j->cut->groups; group += GROUPS) {
+        const part p = part_of(j, row, group);
+        o.clipped += encode(j, &p);
     }
-    if (o->bad_block == NONE) given_part(j, p, o);
+    return o;
 }
 
-static int count_bits(uint32_t bits)
+/* The first of some blocks that the rule refuses, NONE if it takes them. */
+static int64_t refused(const job *j, const dt__blocks *b)
 {
-    int n = 0;
-    for (; bits != 0; bits &= bits - 1) n++;
-    return n;
-}
-
-/* Scales and codes by a rule with a function of its own. */
-static void block_part(const job *j, const part *p, outcome *o)
-{
-    const dt__cut *c = j->cut;
-    if (p->mask != NULL) memset(p->mask, 0xff, (size_t)dt__ceil_div(p->n, 8));
-    int64_t block = p->row * c->groups + p->group;
-    for (int64_t k = 0; k < p->n; k += c->group, block++) {
-        const int n = (int)dt__min_i64(c->group, p->n - k);
-        const uint32_t clipped = j->scheme->block(n, p->x + k, j->out->scale + block, p->codes + k);
-        if (!isfinite(j->out->scale[block])) o->bad_block = dt__min_i64(o->bad_block, block);
-        o->clipped += count_bits(clipped);
-        for (int i = 0; p->mask != NULL && i < n; i++) {
-            uint8_t *byte = &p->mask[(k + i) / 8];
-            if ((clipped >> i & 1) != 0) *byte = (uint8_t)(*byte & ~(1u << ((k + i) % 8)));
-        }
-        if (j->out->zero != NULL) j->out->zero[block] = 0;
+    if (j->coding.choose(j->coding.settings, b)) return NONE;
+    for (int64_t i = 0; i < b->n; i++) {
+        const dt__blocks one = { 1,
+                                 b->lo + i,
+                                 b->hi + i,
+                                 b->scale + i,
+                                 b->inverse + i,
+                                 b->zero == NULL ? NULL : b->zero + i };
+        if (!j->coding.choose(j->coding.settings, &one)) return i;
     }
+    return NONE;
 }
 
-typedef void each_part(const job *j, const part *p, outcome *o);
-
-static outcome over_row(const job *j, int64_t row, each_part *each)
+/* Scales by the rule, then codes. */
+static outcome own_row(const job *j, int64_t row)
 {
-    float lo[GROUPS], hi[GROUPS];
+    float lo[GROUPS], hi[GROUPS], inverse[GROUPS];
     const dt__cut *c = j->cut;
     outcome o = { NONE, NONE, 0 };
     for (int64_t group = 0; group < c->groups; group += GROUPS) {
         part p = part_of(j, row, group);
-        p.lo = lo;
-        p.hi = hi;
         const int64_t bad = j->kernels->range(p.n, c->group, p.x, lo, hi);
         if (bad >= 0) {
             o.bad_element = row * c->columns + p.start + bad;
             break;
         }
-        each(j, &p, &o);
+        if (j->coding.extremum) dt__keep_extremum(p.n, c->group, p.x, lo, hi);
+        const int64_t first = row * c->groups + group;
+        const dt__blocks b = {
+            dt__ceil_div(p.n, c->group), lo,      hi,
+            j->out->scale + first,       inverse, j->out->zero == NULL ? NULL : j->out->zero + first
+        };
+        const int64_t block = refused(j, &b);
+        if (block != NONE) o.bad_block = dt__min_i64(o.bad_block, first + block);
+        p.inverse = inverse;
+        if (o.bad_block == NONE && p.codes != NULL) o.clipped += encode(j, &p);
     }
     return o;
 }
 
-static outcome over_rows(const job *j, each_part *each)
+typedef outcome each_row(const job *j, int64_t row);
+
+static outcome over_rows(const job *j, each_row *each)
 {
     const int64_t rows = j->cut->rows;
     const bool shared = is_shared(j->cut);
     int64_t bad_element = NONE, bad_block = NONE, clipped = 0;
 #pragma omp parallel for reduction(min : bad_element, bad_block) reduction(+ : clipped) if (shared)
     for (int64_t row = 0; row < rows; row++) {
-        const outcome o = over_row(j, row, each);
+        const outcome o = each(j, row);
         bad_element = dt__min_i64(bad_element, o.bad_element);
         bad_block = dt__min_i64(bad_block, o.bad_block);
         clipped += o.clipped;
@@ -207,21 +195,22 @@ static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const f
 static job job_of(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
                   dt__quantized *out)
 {
-    return (job){ dt__kernels_of(ctx, DT_F32), q, dt__scheme_of(q->rule), cut, x, out };
+    return (job){ dt__kernels_of(ctx, DT_F32), dt__coding_of(q), cut, x, out };
 }
 
 /* One scale for everything: the range of all rows first. */
 static outcome quantize_whole(const job *j)
 {
-    float lo, hi;
+    float lo, hi, inverse;
     outcome o = { NONE, NONE, 0 };
     o.bad_element = whole_range(j->kernels, j->cut, j->x, &lo, &hi);
     if (o.bad_element != NONE) return o;
-    if (!set_scale(j, 0, lo, hi)) {
+    const dt__blocks b = { 1, &lo, &hi, j->out->scale, &inverse, j->out->zero };
+    if (refused(j, &b) != NONE) {
         o.bad_block = 0;
         return o;
     }
-    return over_rows(j, given_part);
+    return over_rows(j, given_row);
 }
 
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
@@ -229,9 +218,7 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const
 {
     const job j = job_of(ctx, q, cut, x, out);
     const int threads = dt__threads_enter(ctx);
-    const outcome o = cut->whole
-                          ? quantize_whole(&j)
-                          : over_rows(&j, j.scheme->block != NULL ? block_part : common_part);
+    const outcome o = cut->whole ? quantize_whole(&j) : over_rows(&j, own_row);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
 }
@@ -241,9 +228,31 @@ dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut,
 {
     const job j = job_of(ctx, q, cut, x, out);
     const int threads = dt__threads_enter(ctx);
-    const outcome o = over_rows(&j, given_part);
+    const outcome o = over_rows(&j, given_row);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
+}
+
+bool dt__one_pass(const dt_quant *q)
+{
+    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->rule)->has_zero;
+}
+
+int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
+{
+    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
+    const dt__panel_layout *l = s->layout;
+    const int threads = dt__threads_enter(ctx);
+    const bool shared = l->panels > 1 && l->rows * l->columns > DT__CHUNK;
+    int64_t clipped = 0, bad = 0;
+#pragma omp parallel for schedule(static) reduction(+ : clipped, bad) if (shared)
+    for (int64_t panel = 0; panel < l->panels; panel++) {
+        const int64_t outside = kernels->quantize_panel(s, panel);
+        clipped += outside;
+        bad += outside < 0;
+    }
+    dt__threads_leave(threads);
+    return bad > 0 ? -1 : clipped;
 }
 
 void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, float *y)
@@ -254,7 +263,7 @@ void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, floa
 #pragma omp parallel for if (shared)
     for (int64_t row = 0; row < c->rows; row++) {
         const part p = { .row = row, .n = c->columns };
-        const dt__code_row r = code_row(NULL, c, in, &p);
+        const dt__code_row r = code_row(c, in, &p);
         kernels->decode(&r, in->codes + row * in->ld, y + row * c->columns);
     }
     dt__threads_leave(threads);

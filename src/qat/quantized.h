@@ -37,6 +37,38 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
 /* Drops codes that hang on x and are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 
+/* Renewing the codes of a weight in place, while an optimizer goes over its master and the rows are
+ * in cache. `x` is the wrapper (dt_is_fake_quant), and its master's version is already that of the
+ * write:
+ *
+ *     dt__renewal r;
+ *     const bool renews = dt__renew_begin(x, &r);      one thread
+ *     for each panel p, threads sharing them:
+ *         write rows 32 p ... 32 p + 31 of the master (the last panel may have fewer)
+ *         if (renews) dt__renew_panel(&r, p);          any thread, each panel once, in any order
+ *     if (renews) dt__renew_end(&r);                   one thread
+ *
+ * Begin is false where nothing can be renewed: no codes were made yet, a tape or somebody else still
+ * holds them (they are immutable then), the wrapper is disabled, or a scale needs more than its row
+ * (granularity tensor, zero points); then the codes go as `written` has it, and are made anew when
+ * next asked for. End gives the codes the master's present version. Where a value, a scale or an
+ * image was not finite, or a panel was left out, it drops them instead: whoever next asks for codes
+ * makes them anew and gets the error, with the tensor's name. Nothing here fails.
+ * Between begin and end neither `written` nor anything else may be called on x; a dt__renewal does not
+ * move. The number of panels is r.codes->layout.panels. */
+typedef struct dt__renewal {
+    dt_tensor *master;
+    dt__codes *codes;
+    dt__coding coding;
+    dt__panel_source source;
+    _Atomic int64_t clipped, renewed;
+    struct dt__cached *cached;
+} dt__renewal;
+
+bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
+void dt__renew_panel(dt__renewal *r, int64_t panel);
+void dt__renew_end(dt__renewal *r);
+
 /* Row-major codes of a weight, as a rounder or a file gives them. */
 typedef struct dt__code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */

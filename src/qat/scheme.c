@@ -2,10 +2,11 @@
  * and rounding of scales. */
 #include "qat/scheme.h"
 
-#include "core/half.h"
 #include "kernels/panels.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 _Static_assert((int)DT_SCALE_F32 == DT__SCALE_F32 && (int)DT_SCALE_F16 == DT__SCALE_F16 &&
                    (int)DT_SCALE_BF16 == DT__SCALE_BF16,
@@ -125,24 +126,83 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *di
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
-static float round_scale(int dtype, float s)
+/* The nearest float whose fraction is `bits` shorter, ties to even; for normal numbers and infinity.
+ */
+static inline float shortened(float x, int bits)
 {
-    if (dtype == DT_SCALE_BF16) return dt__round_bf16(s);
-    if (dtype != DT_SCALE_F16) return s;
-    return dt__round_f16(s < 0x1p-14f ? 0x1p-14f : s > 65504 ? 65504 : s);
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    u += (1u << (bits - 1)) - 1 + (u >> bits & 1);
+    u &= ~0u << bits;
+    memcpy(&x, &u, sizeof x);
+    return x;
 }
 
-bool dt__choose_scale(const dt_quant *q, float lo, float hi, float *scale, int *zero)
+/* Every loop is one that compilers vectorize: a group of 32 values costs two divisions. */
+static void settle(const dt_quant *q, const dt__blocks *b)
+{
+    const int dtype = dt__scale_dtype(q);
+    const bool f16 = dtype == DT_SCALE_F16;
+    const float eps = q->activation ? 0x1p-23f : 0x1p-126f;
+    const float least = f16 ? 0x1p-14f : eps;
+    for (int64_t i = 0; i < b->n; i++) {
+        b->scale[i] = b->scale[i] < least ? least : b->scale[i];
+    }
+    for (int64_t i = 0; f16 && i < b->n; i++) {
+        b->scale[i] = shortened(b->scale[i] > 65504 ? 65504 : b->scale[i], 13);
+    }
+    for (int64_t i = 0; dtype == DT_SCALE_BF16 && i < b->n; i++) {
+        b->scale[i] = shortened(b->scale[i], 16);
+    }
+    for (int64_t i = 0; i < b->n; i++) b->inverse[i] = 1.0f / b->scale[i];
+}
+
+/* Whether every scale, times the integer furthest from 0 that it may meet, is finite. */
+static bool images_are_finite(int qmin, int qmax, const dt__blocks *b)
+{
+    int bad = 0;
+    if (b->zero == NULL) {
+        for (int64_t i = 0; i < b->n; i++) bad |= !(fabsf((float)qmin * b->scale[i]) <= FLT_MAX);
+        return bad == 0;
+    }
+    for (int64_t i = 0; i < b->n; i++) {
+        const int above = qmax - b->zero[i], below = b->zero[i] - qmin;
+        const int most = above > below ? above : below;
+        bad |= !(fabsf((float)(most > -qmin ? most : -qmin) * b->scale[i]) <= FLT_MAX);
+    }
+    return bad == 0;
+}
+
+bool dt__choose_scales(const void *settings, const dt__blocks *b)
+{
+    const dt_quant *q = settings;
+    const dt__scheme *scheme = dt__scheme_of(q->rule);
+    const int qmin = dt__qmin(q), qmax = dt__qmax(q);
+    scheme->scale(qmin, qmax, b);
+    int bad = 0;
+    for (int64_t i = 0; i < b->n; i++) bad |= !(fabsf(b->scale[i]) <= FLT_MAX);
+    if (bad != 0) return false;
+    if (scheme->settle != NULL) scheme->settle(b);
+    else settle(q, b);
+    if (b->zero != NULL) {
+        if (scheme->zero == NULL) memset(b->zero, 0, (size_t)b->n);
+        else scheme->zero(qmin, qmax, b);
+    }
+    return images_are_finite(qmin, qmax, b);
+}
+
+dt__coding dt__coding_of(const dt_quant *q)
 {
     const dt__scheme *scheme = dt__scheme_of(q->rule);
-    const int qmin = dt__qmin(q), qmax = dt__qmax(q), dtype = dt__scale_dtype(q);
-    const float eps = q->activation ? 0x1p-23f : dtype == DT_SCALE_F16 ? 0x1p-14f : 0x1p-126f;
-    const float s = scheme->scale(qmin, qmax, lo, hi);
-    if (!isfinite(s)) return false;
-    *scale = round_scale(dtype, s < eps ? eps : s);
-    if (!isfinite(*scale)) return false;
-    *zero = scheme->zero == NULL ? 0 : scheme->zero(qmin, qmax, lo, *scale);
-    const int above = qmax - *zero, below = *zero - qmin;
-    const int furthest = (int)dt__max_i64(-qmin, dt__max_i64(above, below));
-    return isfinite((float)furthest * *scale);
+    return (dt__coding){ .choose = dt__choose_scales,
+                         .settings = q,
+                         .qmin = dt__qmin(q),
+                         .qmax = dt__qmax(q),
+                         .half_up = scheme->half_up,
+                         .extremum = scheme->extremum };
+}
+
+bool dt__can_clip(const dt_quant *q)
+{
+    return !dt__scheme_of(q->rule)->never_clips || dt__scale_dtype(q) == DT_SCALE_F16;
 }

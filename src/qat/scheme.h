@@ -10,6 +10,7 @@
 #include <detent/qat.h>
 
 #include "core/core.h"
+#include "kernels/panels.h"
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
@@ -29,14 +30,15 @@ typedef struct dt__scheme {
     const char *text; /* one line for people */
     bool has_zero;    /* a zero point: codes are not `integer` for a weight's panels */
     bool fp16_blocks; /* q4_0: 4 bits, groups of 32, scales always fp16, weights only */
-    /* The scale of a block with lo <= 0 <= hi, before limits and rounding. NULL: see `block`. */
-    float (*scale)(int qmin, int qmax, float lo, float hi);
-    /* The zero point that goes with a scale. NULL: 0. */
-    int (*zero)(int qmin, int qmax, float lo, float scale);
-    /* A rule that needs more than lo and hi: scale and codes of one block of at most 32 finite
-     * values. Returns a bit for each element that was clipped. NULL: codes by the common formula.
-     */
-    uint32_t (*block)(int n, const float *x, float *scale, int8_t *codes);
+    bool never_clips; /* unless a scale met its upper limit */
+    bool half_up;     /* of dt__coding */
+    bool extremum;    /* likewise */
+    /* The scale of every block, before limits and rounding. */
+    void (*scale)(int qmin, int qmax, const dt__blocks *b);
+    /* The zero points that go with the scales. NULL: 0. */
+    void (*zero)(int qmin, int qmax, const dt__blocks *b);
+    /* Limits and rounding of scales, and the inverses. NULL: the common ones. */
+    void (*settle)(const dt__blocks *b);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
@@ -97,7 +99,7 @@ static inline int64_t dt__mask_bytes(const dt__cut *c) { return dt__ceil_div(c->
 
 /* Where codes go; the caller's memory. */
 typedef struct dt__quantized {
-    int8_t *codes;   /* [rows][ld], stored signed form */
+    int8_t *codes;   /* [rows][ld], stored signed form; NULL: scales only */
     int64_t ld;      /* at least columns */
     bool biased;     /* codes are in memory as u8, plus 128 */
     float *scale;    /* [rows][groups], or one */
@@ -107,9 +109,13 @@ typedef struct dt__quantized {
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
 } dt__quantized;
 
-/* Scale and zero point of a block with lo <= 0 <= hi, by the rule, rounded and limited. False where
- * the scale or an image would not be finite. For rules that need no more than lo and hi. */
-bool dt__choose_scale(const dt_quant *q, float lo, float hi, float *scale, int *zero);
+/* Scales, inverses and zero points by the rule, limited and rounded. False where a scale or an image
+ * would not be finite. `settings` is a dt_quant. */
+bool dt__choose_scales(const void *settings, const dt__blocks *b);
+/* The rule as kernels meet it; refers to *q. */
+dt__coding dt__coding_of(const dt_quant *q);
+/* Whether a code can be clipped where ranges are those of the values. */
+bool dt__can_clip(const dt_quant *q);
 
 /* Chooses scales and zero points from x and quantizes it. `name` is the tensor's, for messages.
  * Errors: NUMERIC (an element that is not finite, with its index; a block whose scale or image is
@@ -117,7 +123,14 @@ bool dt__choose_scale(const dt_quant *q, float lo, float hi, float *scale, int *
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name);
 
-/* The same with the scales and zero points that stand in `out`: static, learned or frozen. */
+/* Whether panels can be made in one pass: no scale of the whole tensor, no zero points. */
+bool dt__one_pass(const dt_quant *q);
+
+/* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask, all in
+ * one pass over x. The number of clipped codes; -1 where dt__quantize would fail. */
+int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s);
+
+/* The same as dt__quantize with the scales and zero points that stand in `out`: static, learned or frozen. */
 dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
                              dt__quantized *out, const char *name);
 

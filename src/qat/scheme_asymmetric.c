@@ -5,17 +5,20 @@
  * by true division, with the scale as it was rounded. Both ends on ties make it clip one value. */
 #include "qat/scheme.h"
 
-#include <math.h>
-
-static float scale(int qmin, int qmax, float lo, float hi)
+static void scale(int qmin, int qmax, const dt__blocks *b)
 {
-    return (hi - lo) / (float)(qmax - qmin);
+    for (int64_t i = 0; i < b->n; i++) b->scale[i] = (b->hi[i] - b->lo[i]) / (float)(qmax - qmin);
 }
 
-static int zero(int qmin, int qmax, float lo, float scale)
+/* Adding 1.5 * 2^23 and subtracting it rounds to even, as rintf does, in any vector. */
+static void zero(int qmin, int qmax, const dt__blocks *b)
 {
-    const float z = (float)qmin - rintf(lo / scale);
-    return z < (float)qmin ? qmin : z > (float)qmax ? qmax : (int)z;
+    const float low = (float)qmin, high = (float)qmax;
+    for (int64_t i = 0; i < b->n; i++) {
+        const float steps = b->lo[i] / b->scale[i];
+        const float z = low - (((steps < -512 ? -512 : steps) + 0x1.8p23f) - 0x1.8p23f);
+        b->zero[i] = (int8_t)(int)(z > high ? high : z);
+    }
 }
 
 static const dt__scheme_case cases[] = {

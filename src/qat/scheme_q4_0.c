@@ -9,27 +9,23 @@
 
 #include "core/half.h"
 
-#include <math.h>
-
-static uint32_t block(int n, const float *x, float *scale, int8_t *codes)
+/* Of lo and hi one is e; where both are equally far, the other one is given as 0. */
+static void scale(int qmin, int qmax, const dt__blocks *b)
 {
-    float e = 0;
-    for (int k = 0; k < n; k++) e = fabsf(x[k]) > fabsf(e) ? x[k] : e;
-    const float d = e * -0.125f;
-    *scale = dt__round_f16(d);
-    if (*scale == 0) {
-        *scale = -0.0f;
-        for (int k = 0; k < n; k++) codes[k] = 0;
-        return 0;
+    (void)qmin;
+    (void)qmax;
+    for (int64_t i = 0; i < b->n; i++) {
+        b->scale[i] = (-b->lo[i] > b->hi[i] ? b->lo[i] : b->hi[i]) * -0.125f;
     }
-    const float inverse = 1 / d;
-    uint32_t clipped = 0;
-    for (int k = 0; k < n; k++) {
-        const int code = (int)(x[k] * inverse + 8.5f);
-        clipped |= (uint32_t)(code > 15) << k;
-        codes[k] = (int8_t)((code > 15 ? 15 : code) - 8);
+}
+
+static void settle(const dt__blocks *b)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const float d = b->scale[i], stored = dt__round_f16(d);
+        b->scale[i] = stored == 0 ? -0.0f : stored;
+        b->inverse[i] = stored == 0 ? 0 : 1 / d;
     }
-    return clipped;
 }
 
 static const dt__scheme_case cases[] = {
@@ -44,6 +40,9 @@ const dt__scheme dt__scheme_q4_0 = {
     .name = "q4_0",
     .text = "GGUF's Q4_0 blocks: 4 bits, groups of 32, fp16 scales of either sign",
     .fp16_blocks = true,
-    .block = block,
+    .half_up = true,
+    .extremum = true,
+    .scale = scale,
+    .settle = settle,
     .cases = cases,
 };

@@ -5,10 +5,13 @@
  * so /7.5 for 4 bits. The largest value may round to qmax + 1 and is then clipped. */
 #include "qat/scheme.h"
 
-static float scale(int qmin, int qmax, float lo, float hi)
+static void scale(int qmin, int qmax, const dt__blocks *b)
 {
-    const float largest = -lo > hi ? -lo : hi;
-    return largest / ((float)(qmax - qmin) / 2);
+    const float half = (float)(qmax - qmin) / 2;
+    for (int64_t i = 0; i < b->n; i++) {
+        const float largest = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
+        b->scale[i] = largest / half;
+    }
 }
 
 static const dt__scheme_case cases[] = {

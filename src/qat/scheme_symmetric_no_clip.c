@@ -3,10 +3,12 @@
  *     scale = max(lo / qmin, hi / qmax)       zero = 0 */
 #include "qat/scheme.h"
 
-static float scale(int qmin, int qmax, float lo, float hi)
+static void scale(int qmin, int qmax, const dt__blocks *b)
 {
-    const float below = lo / (float)qmin, above = hi / (float)qmax;
-    return below > above ? below : above;
+    for (int64_t i = 0; i < b->n; i++) {
+        const float below = b->lo[i] / (float)qmin, above = b->hi[i] / (float)qmax;
+        b->scale[i] = below > above ? below : above;
+    }
 }
 
 static const dt__scheme_case cases[] = {
@@ -19,6 +21,7 @@ static const dt__scheme_case cases[] = {
 const dt__scheme dt__scheme_symmetric_no_clip = {
     .name = "symmetric_no_clip",
     .text = "max(lo / qmin, hi / qmax); the largest value is never clipped",
+    .never_clips = true,
     .scale = scale,
     .cases = cases,
 };
