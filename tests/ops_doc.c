@@ -39,6 +39,7 @@ static void say_op(text *t, const dt_op *op)
     const bool many = op->in_name[5] != NULL; /* concat: x0 ... x15 */
     for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
         say(t, "%s%s %s", i == 0 ? "" : ", ", op->in_name[i], role_of(op, i));
+        if (op->optional[i]) say(t, " (optional)");
         if (op->undifferentiable[i] && op->backward != NULL) say(t, " (no gradient)");
     }
     const char *result = op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0];

@@ -12,7 +12,8 @@
 int ops_count(const dt__case *k)
 {
     int n = 0;
-    while (n < DT__CASE_IN && (k->in[n].r != 0 || k->in[n].dims[0] != 0 || k->in[n].dims[1] != 0)) {
+    while (n < DT__CASE_IN &&
+           (k->in[n].absent || k->in[n].r != 0 || k->in[n].dims[0] != 0 || k->in[n].dims[1] != 0)) {
         n++;
     }
     return n;
@@ -38,8 +39,8 @@ bool ops_is_empty(const dt__case *k)
 
 bool ops_differentiable(const dt_op *op, const dt__case *k, int i)
 {
-    return op->backward != NULL && !op->undifferentiable[i] && k->in[i].dtype == DT_F32 &&
-           (op->role[i] == DT_READ || op->role[i] == DT_CODES);
+    return op->backward != NULL && !op->undifferentiable[i] && !k->in[i].absent &&
+           k->in[i].dtype == DT_F32 && (op->role[i] == DT_READ || op->role[i] == DT_CODES);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -89,6 +90,7 @@ dt_tensor *ops_operand(dt_ctx *ctx, const dt__case *k, int i, dt_dtype real)
     const bool integer = x->dtype != DT_F32;
     const dt_dtype dtype = integer ? x->dtype : x->other ? other : real;
     dt_tensor *out = NULL;
+    if (x->absent) return NULL;
     if (dt_tensor_create(ctx, dtype, rank_of(x), x->dims, &out) != DT_OK) return NULL;
     const bool bounded = x->low != 0 || x->high != 0;
     const double low = bounded ? x->low : -1, high = bounded ? x->high : 1;
@@ -258,7 +260,8 @@ void ops_run(const ops_setup *s, ops_outcome *out)
     for (int p = 0; out->status == DT_OK && (p == 0 || p < s->passes); p++) pass(s, &o, out);
     for (int i = 0; i < o.n && out->status == DT_OK; i++) {
         if (s->op->role[i] == DT_WRITE) out->written[i] = ops_read(dt_inner(o.in[i]));
-        if (dt_grad(o.in[i]) != NULL) out->grad[i] = ops_read(dt_grad(o.in[i]));
+        const dt_tensor *grad = o.in[i] == NULL ? NULL : dt_grad(o.in[i]);
+        if (grad != NULL) out->grad[i] = ops_read(grad);
     }
     if (s->wrap == OPS_PARAMETER && out->status == DT_OK) {
         dt_tensor *image = NULL;

@@ -61,6 +61,7 @@ typedef struct dt_call {
     bool wants[DT_MAX_IN]; /* who wants a gradient; the same in forward and backward */
     bool recording;        /* some operand wants one, and the tape records */
     bool coded;            /* forward_codes was used */
+    bool owns_dy;          /* in backward: nobody else holds dy, which may be written over */
     int64_t state[4];      /* numbers that shape or forward leave for backward */
     size_t scratch_bytes;  /* set by shape: workspace for forward; op->scratch for backward */
     void *scratch;
@@ -75,8 +76,11 @@ struct dt_op {
     bool random;                      /* draws from the tape's streams */
     bool strided;                     /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
-    dt_saves saves;                   /* after forward */
-    dt_saves saves_coded;             /* after forward_codes */
+    bool optional[DT_MAX_IN]; /* may be NULL among the operands; then in[i] and arg[i] are NULL */
+    bool over_dy[DT_MAX_IN];  /* backward may find dx[i] on dy's own block: it reads each element of
+                                 dy before it writes that of dx[i], and not again */
+    dt_saves saves;           /* after forward */
+    dt_saves saves_coded;     /* after forward_codes */
     size_t options_size;
     const void *defaults; /* options used where the caller gives NULL */
     const dt_key *keys;   /* describes the options */
@@ -156,6 +160,21 @@ DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
 
 /* y = x W^T + bias: x [..., in], weight [out, in], bias [out] or NULL; y [..., out]. */
 DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
+
+/* The functions of dt_relu, dt_gelu in both forms, dt_tanh and dt_sigmoid. */
+enum { DT_ACT_NONE, DT_ACT_RELU, DT_ACT_GELU, DT_ACT_GELU_TANH, DT_ACT_TANH, DT_ACT_SIGMOID };
+
+typedef struct dt_linear_after {
+    int activation;      /* DT_ACT_... */
+    dt_tensor *residual; /* like y, or NULL */
+} dt_linear_after;
+
+/* y = activation(x W^T + bias + residual), in that order: the same bits as dt_linear, dt_add and the
+ * activation one after the other, forward and backward, in fewer passes over memory. Backward keeps
+ * what the activation alone would: one bit an element for relu, its operand for gelu, y for tanh
+ * and sigmoid. after NULL: dt_linear. */
+DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                const dt_linear_after *after);
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@ static dt_status check_versions(const dt_call *c)
 {
     for (int i = 0; i < c->n_in + c->n_out; i++) {
         const dt_tensor *x = i < c->n_in ? c->arg[i] : c->out[i - c->n_in];
-        if (x->storage == NULL || x->storage->version == x->seen_version) continue;
+        if (x == NULL || x->storage == NULL || x->storage->version == x->seen_version) continue;
         const char *name = i < c->n_in ? c->op->in_name[i] : "its result";
         return dt_refuse(c, DT_ERR_STATE,
                          "%s%s%s was written since it was recorded (version %llu, now %llu)",
@@ -25,11 +25,26 @@ static void free_all(dt_tensor **dx, int n)
     for (int i = 0; i < n; i++) dt_tensor_free(dx[i]);
 }
 
-static dt_status make_gradients(const dt_call *c, dt_tensor **dx)
+/* Whether nobody but the result that is being differentiated holds dy. */
+static bool is_own(const dt_tensor *dy)
 {
+    return atomic_load(&dy->refs) == 1 && atomic_load(&dy->storage->refs) == 1 &&
+           dt_is_contiguous(dy);
+}
+
+/* The first gradient that may lie on dy does, where nobody needs dy otherwise. */
+static dt_status make_gradients(const dt_call *c, dt_tensor *dy, dt_tensor **dx)
+{
+    bool free_dy = c->owns_dy;
     for (int i = 0; i < c->n_in; i++) {
         if (!c->wants[i]) continue;
         const dt_tensor *x = c->arg[i];
+        if (free_dy && c->op->over_dy[i] && dt__same_dims(x, dy)) {
+            dt__retain(dy);
+            dx[i] = dy;
+            free_dy = false;
+            continue;
+        }
         DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, &dx[i]));
     }
     return DT_OK;
@@ -62,12 +77,13 @@ static dt_status pull_back(dt__record *r, dt_tensor **dx)
     return DT_OK;
 }
 
-static dt_status differentiate(dt__record *r, const dt_tensor *dy)
+static dt_status differentiate(dt__record *r, dt_tensor *dy)
 {
     dt_call *c = &r->call;
     dt_tensor *dx[DT_MAX_IN] = { NULL };
+    c->owns_dy = is_own(dy);
     dt_status s = check_versions(c);
-    if (s == DT_OK) s = make_gradients(c, dx);
+    if (s == DT_OK) s = make_gradients(c, dy, dx);
     if (s == DT_OK && c->op->scratch != NULL) {
         c->scratch = dt__alloc(c->ctx, c->op->scratch(c));
         if (c->scratch == NULL) s = DT_ERR_NOMEM;

@@ -22,6 +22,7 @@ dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
     for (int i = 0; i < c->n_in && used < sizeof text; i++) {
         char dims[160];
         const dt_tensor *x = c->in[i];
+        if (x == NULL) continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s", i == 0 ? " (" : ", ",
                                  in_name(c, i), dt_dtype_name(x->dtype),
                                  dt__dims_text(x->rank, x->dims, dims, sizeof dims));
@@ -46,6 +47,7 @@ dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *
 static dt_status check_operand(const dt_call *c, int i)
 {
     const dt_tensor *x = c->in[i];
+    if (x == NULL) return DT_OK;
     if (x->dropped) {
         return dt_refuse(c, DT_ERR_STATE, "%s was dropped; dt_keep keeps what a module made",
                          in_name(c, i));
@@ -112,9 +114,10 @@ static dt_status ask_for_codes(dt_call *c, int i)
 static dt_status resolve_all(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in && c->op->forward_codes != NULL; i++) {
-        DT__TRY(ask_for_codes(c, i));
+        if (c->in[i] != NULL) DT__TRY(ask_for_codes(c, i));
     }
     for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] == NULL) continue;
         if (c->codes[i] == NULL) {
             DT__TRY(resolve(c, i, &pull[i]));
         } else { /* a shape is all there is to see */
@@ -132,6 +135,7 @@ static dt_status pick_kernels(dt_call *c)
     dt_dtype real = DT_F32;
     bool found = false;
     for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] == NULL) continue;
         const dt_dtype d = c->in[i]->dtype;
         if (!dt__is_float(d)) continue;
         if (found && d != real) {
@@ -227,6 +231,7 @@ static dt_status save_all(dt_call *c, dt__record *r)
 {
     const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
     for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] == NULL) continue;
         const bool value =
             saves->arg[i] == DT_VALUE || (saves->arg[i] == DT_SAVE_CODES && c->codes[i] == NULL);
         DT__TRY(save(c, &c->arg[i], value && c->arg[i]->storage != NULL));
@@ -247,7 +252,7 @@ static dt_status save_all(dt_call *c, dt__record *r)
 
 static dt_status copy_options(dt_call *c)
 {
-    if (c->op->options_size == 0) return DT_OK;
+    if (c->op->options_size == 0 || c->options == c->op->defaults) return DT_OK;
     void *copy = dt__alloc(c->ctx, c->op->options_size);
     if (copy == NULL) return DT_ERR_NOMEM;
     memcpy(copy, c->options, c->op->options_size);
@@ -281,7 +286,9 @@ static dt_status record(dt_call *c, dt__codes **pull)
     memcpy(r->pull, pull, sizeof r->pull);
     r->where = dt__text_retain(c->tape->where);
     memcpy(r->result, c->out, sizeof r->result);
-    for (int i = 0; i < c->n_in; i++) dt__retain(c->in[i]);
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] != NULL) dt__retain(c->in[i]);
+    }
     for (int i = 0; i < c->n_out; i++) dt__retain(c->out[i]); /* the tape keeps r->result */
     c->scratch = NULL;
     const dt_status saved = save_all(c, r);
@@ -352,7 +359,7 @@ static void free_results(dt_call *c)
 static void decide_recording(dt_call *c)
 {
     for (int i = 0; i < c->n_in && !c->tape->no_grad && c->op->backward != NULL; i++) {
-        c->wants[i] = c->in[i]->requires_grad && !c->op->undifferentiable[i];
+        c->wants[i] = c->in[i] != NULL && c->in[i]->requires_grad && !c->op->undifferentiable[i];
         c->recording = c->recording || c->wants[i];
     }
 }
@@ -382,7 +389,7 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
                        DT_MAX_IN);
     }
     for (int i = 0; i < n_in; i++) {
-        if (in[i] == NULL) {
+        if (in[i] == NULL && !op->optional[i]) {
             return dt_fail(t->ctx, DT_ERR_ARG, "%s: %s (operand %d) is NULL", op->name,
                            op->in_name[i] != NULL ? op->in_name[i] : "x", i);
         }

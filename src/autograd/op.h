@@ -77,6 +77,7 @@ typedef struct dt__case_tensor {
     double values[DT__CASE_VALUES];
     double low, high; /* both 0: [-1, 1) */
     dt_dtype dtype;   /* integers: indices in [low, high) */
+    bool absent;      /* NULL, where the op allows it */
     bool other;       /* f64 where the call is in f32, and the other way round */
 } dt__case_tensor;
 

@@ -129,7 +129,9 @@ void dt__record_free(dt_ctx *ctx, dt__record *r)
         dt__codes_release(r->pull[i]);
     }
     for (int i = 0; i < c->n_out; i++) release_saved(c->out[i]);
-    if (c->op->options_size > 0) dt__release(ctx, (void *)(uintptr_t)c->options);
+    if (c->op->options_size > 0 && c->options != c->op->defaults) {
+        dt__release(ctx, (void *)(uintptr_t)c->options);
+    }
     dt__text_release(r->where);
     dt__release(ctx, r);
 }

@@ -34,6 +34,31 @@ typedef struct dt__gemm {
     int64_t ldc;
 } dt__gemm;
 
+/* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or function(x). */
+typedef struct dt__after {
+    int64_t rows, n;
+    void *x;              /* [rows][n]: the product */
+    const void *bias;     /* [n], or NULL */
+    const void *residual; /* [rows][n], or NULL */
+    bool relu;
+    uint8_t *bits; /* [rows][dt__bit_row(n)]: where relu passed, as the kernel `relu` has it; NULL:
+                      not wanted */
+    void (*function)(int64_t n, const void *x, void *y); /* of the same table; NULL: none */
+    void *y; /* is x, unless x shall keep the function's operand */
+} dt__after;
+
+/* Bytes of a row of n bits. */
+static inline int64_t dt__bit_row(int64_t n) { return dt__ceil_div(n, 8); }
+
+/* d = dy where the bit is set, else 0; sum[j], unless NULL, is the sum of d's column j, rows
+ * ascending. d may be dy. */
+typedef struct dt__mask_rows {
+    int64_t rows, n;
+    const uint8_t *bits; /* [rows][dt__bit_row(n)] */
+    const void *dy;
+    void *d, *sum;
+} dt__mask_rows;
+
 /* y[i...] = x[i...] for every index below dims. Strides in elements, any sign, and 0 in x (which
  * broadcasts); no two indices of y may meet. */
 typedef struct dt__copy {

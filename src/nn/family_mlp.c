@@ -20,6 +20,19 @@ static dt_tensor *step(dt_tape *t, dt_module *part, dt_tensor *x, const dt_tenso
     return y;
 }
 
+static dt_tensor *hidden(dt_tape *t, const mlp *s, int64_t i, dt_tensor *x, const dt_tensor *input)
+{
+    dt_module *layer = s->layers->children[i];
+    if (s->norms == NULL && dt__is_fused(layer, s->activation)) {
+        dt_tensor *y = dt__forward_fused(t, layer, s->activation, x);
+        if (x != input) dt__drop_step(t, x, y);
+        return y;
+    }
+    x = step(t, layer, x, input);
+    if (s->norms != NULL) x = step(t, s->norms->children[i], x, input);
+    return step(t, s->activation, x, input);
+}
+
 static dt_tensor *flatten(dt_tape *t, const mlp *s, dt_tensor *x)
 {
     if (x->rank <= 2) return x;
@@ -34,9 +47,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     (void)n_out;
     dt_tensor *x = flatten(t, s, in[0]);
     for (int64_t i = 0; i < s->layers->n_children; i++) {
-        x = step(t, s->layers->children[i], x, in[0]);
-        if (s->norms != NULL) x = step(t, s->norms->children[i], x, in[0]);
-        x = step(t, s->activation, x, in[0]);
+        x = hidden(t, s, i, x, in[0]);
         if (s->dropout != NULL) x = step(t, s->dropout, x, in[0]);
     }
     out[0] = step(t, s->head, x, in[0]);

@@ -36,6 +36,23 @@ static void run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_ten
     }
 }
 
+dt_status dt__module_enter(dt_tape *t, dt_module *m, const char **before)
+{
+    DT__TRY(dt__scope_enter(t));
+    *before = t->where;
+    if (m->path[0] != '\0') t->where = m->path;
+    atomic_fetch_add(&m->running, 1); /* a frozen module may run in several threads */
+    return DT_OK;
+}
+
+void dt__module_leave(dt_tape *t, dt_module *m, const char *before, dt_tensor **out, int n_out)
+{
+    atomic_fetch_sub(&m->running, 1);
+    t->where = before;
+    for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
+    dt__scope_leave(t, out, n_out);
+}
+
 dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {
@@ -43,15 +60,12 @@ dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t->status != DT_OK) return t->status;
     if (m == NULL) return dt_tape_fail(t, DT_ERR_ARG, "forward: the module is NULL");
-    if (check(t, m, in, n_in, n_out) != DT_OK || dt__scope_enter(t) != DT_OK) return t->status;
-    const char *before = t->where;
-    if (m->path[0] != '\0') t->where = m->path;
-    atomic_fetch_add(&m->running, 1); /* a frozen module may run in several threads */
+    const char *before;
+    if (check(t, m, in, n_in, n_out) != DT_OK || dt__module_enter(t, m, &before) != DT_OK) {
+        return t->status;
+    }
     run(t, m, in, n_in, out, n_out);
-    atomic_fetch_sub(&m->running, 1);
-    t->where = before;
-    for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
-    dt__scope_leave(t, out, n_out);
+    dt__module_leave(t, m, before, out, n_out);
     return t->status;
 }
 

@@ -73,6 +73,18 @@ void dt__hooks_free(dt_module *m);
  * gradients. All or nothing. STATE where a tensor is a wrapper or needed by a tape. */
 dt_status dt__module_to(dt_module *m, dt_dtype dtype);
 
+/* What dt_forward does around a module's forward: a scope of the tape, the module's path in messages.
+ * *before is for leaving, which keeps the outputs; on an error none is there. */
+dt_status dt__module_enter(dt_tape *t, dt_module *m, const char **before);
+void dt__module_leave(dt_tape *t, dt_module *m, const char *before, dt_tensor **out, int n_out);
+
+/* dt_forward of a linear layer with what follows it, DT_ACT_..., in the same op. */
+dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activation);
+/* Whether `then`, which takes what `first` gives, can run within it: a linear layer and an activation
+ * that nobody has hooked. And both as one op, with the bits of one after the other. */
+bool dt__is_fused(const dt_module *first, const dt_module *then);
+dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x);
+
 /* In a forward made of steps: x is not needed any more, unless it is an input, the next value `y`
  * itself, or was kept for somebody further out. */
 void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y);

@@ -15,25 +15,27 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
-/* Every activation: its name in recipes, and the function. A new one goes last: options hold indices. */
+/* Every activation: its name in recipes, the function, and the one that a linear layer's op has for
+ * it. A new one goes last: options hold indices. */
 #define ACTIVATIONS(A)                                                                             \
-    A(relu, dt_relu)                                                                               \
-    A(gelu, gelu)                                                                                  \
-    A(gelu_tanh, gelu_tanh)                                                                        \
-    A(tanh, dt_tanh)                                                                               \
-    A(sigmoid, dt_sigmoid)                                                                         \
-    A(identity, identity)
-
-#define NAME(name, apply) #name,
-#define FUNCTION(name, apply) apply,
-#define SHOWN(name, apply) " " #name
-
-const char *const dt_activation_names[] = { ACTIVATIONS(NAME) NULL };
-static const function functions[] = { ACTIVATIONS(FUNCTION) };
+    A(relu, dt_relu, DT_ACT_RELU)                                                                  \
+    A(gelu, gelu, DT_ACT_GELU)                                                                     \
+    A(gelu_tanh, gelu_tanh, DT_ACT_GELU_TANH)                                                      \
+    A(tanh, dt_tanh, DT_ACT_TANH)                                                                  \
+    A(sigmoid, dt_sigmoid, DT_ACT_SIGMOID)                                                         \
+    A(identity, identity, DT_ACT_NONE)
 
 typedef struct activation {
     function apply;
+    int after_linear; /* DT_ACT_... */
 } activation;
+
+#define NAME(name, apply, after) #name,
+#define FUNCTION(name, apply, after) { apply, after },
+#define SHOWN(name, apply, after) " " #name
+
+const char *const dt_activation_names[] = { ACTIVATIONS(NAME) NULL };
+static const activation activations[] = { ACTIVATIONS(FUNCTION) };
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
@@ -59,6 +61,16 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
                        name == NULL ? "(NULL)" : name);
     }
     DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));
-    ((activation *)dt_module_state(*out))->apply = functions[i];
+    *(activation *)dt_module_state(*out) = activations[i];
     return DT_OK;
+}
+
+bool dt__is_fused(const dt_module *first, const dt_module *then)
+{
+    return first->type == &dt__nn_linear && then->type == &dt__nn_activation && then->hooks == NULL;
+}
+
+dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x)
+{
+    return dt__linear_forward(t, first, x, ((activation *)dt_module_state(then))->after_linear);
 }

@@ -4,13 +4,28 @@
 
 #include <math.h>
 
+static dt_tensor *product(dt_tape *t, dt_module *m, dt_tensor *x, int activation)
+{
+    const dt__member *bias = dt__member_find(m, "bias");
+    return dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
+                         &(dt_linear_after){ .activation = activation });
+}
+
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
-    const dt__member *bias = dt__member_find(m, "bias");
     (void)n_in;
     (void)n_out;
-    out[0] = dt_linear(t, in[0], dt_module_weight(t, m), bias == NULL ? NULL : bias->x);
+    out[0] = product(t, m, in[0], DT_ACT_NONE);
+}
+
+dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activation)
+{
+    const char *before;
+    if (t->status != DT_OK || x == NULL || dt__module_enter(t, m, &before) != DT_OK) return NULL;
+    dt_tensor *y = product(t, m, dt__run_hooks(t, m, DT_SITE_INPUT, x), activation);
+    dt__module_leave(t, m, before, &y, 1);
+    return y;
 }
 
 const dt_module_type dt__nn_linear = {

@@ -83,17 +83,13 @@ static void forward_expanded(const dt_call *c, const sides *s, float *y)
     }
 }
 
-void dt__linear_forward_codes(const dt_call *c)
+bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
 {
     const sides s = sides_of(c);
-    const float *bias = c->n_in > 2 ? dt__data(c->arg[2]) : NULL;
-    float *y = dt__data_mut(c->y);
-    if (dt__codes_multiply(s.x, s.w)) {
-        dt__codes_product(s.x, s.w, bias, y);
-        return;
-    }
-    forward_expanded(c, &s, y);
-    if (bias != NULL) c->kernels->add_rows(s.m, s.n, bias, y);
+    const bool integer = dt__codes_multiply(s.x, s.w);
+    if (integer) dt__codes_product(s.x, s.w, bias, y);
+    else forward_expanded(c, &s, y);
+    return integer;
 }
 
 /* ---- backward: tiles of columns, along k ----------------------------------------------------- */

@@ -1,29 +1,108 @@
-/* A linear layer's product.      y = x W^T + b      dx = dy W, dW = dy^T x, db = sum of dy
- * x [..., in] is a matrix of rows; W is [out, in]. Operands that offer integer codes are multiplied
- * as codes: linear_codes.c. */
+/* A linear layer's product and what follows it.
+ *     s = x W^T + b + r      y = f(s)
+ *     ds = dy f'(s)          dx = ds W, dW = ds^T x, db = sum of ds, dr = ds
+ * x [..., in] is a matrix of rows; W is [out, in]; f is nothing or an activation. Operands that offer
+ * integer codes are multiplied as codes: linear_codes.c. Every sum is rounded where the ops one after
+ * the other would round it, so the bits are theirs. For backward, f keeps in a result of its own what
+ * it would keep alone: a bit an element (relu), s (gelu), or y. */
 #include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 
 #include <string.h>
 
+enum { X, WEIGHT, BIAS, RESIDUAL };
+
+typedef struct options {
+    int activation;
+} options;
+
+static const options defaults = { DT_ACT_NONE };
+static const char *const activations[] = { "none", "relu",    "gelu", "gelu_tanh",
+                                           "tanh", "sigmoid", NULL };
+
+static const dt_key keys[] = {
+    { "activation", DT_KEY_CHOICE, .offset = offsetof(options, activation), .choices = activations,
+      .fallback = "none", .text = "a function of each element of the sum" },
+    { 0 },
+};
+
+static int activation_of(const dt_call *c) { return ((const options *)c->options)->activation; }
+
+typedef void unary(int64_t n, const void *x, void *y);
+typedef void unary_backward(int64_t n, const void *kept, const void *dy, void *dx);
+
+/* The activation by its kernels; NULL where there is none, and for relu. */
+static unary *function_of(const dt_call *c)
+{
+    const dt__kernels *k = c->kernels;
+    unary *const functions[] = { NULL, NULL, k->gelu_erf, k->gelu_tanh, k->tanh, k->sigmoid };
+    return functions[activation_of(c)];
+}
+
+static unary_backward *slope_of(const dt_call *c)
+{
+    const dt__kernels *k = c->kernels;
+    unary_backward *const slopes[] = { NULL,
+                                       NULL,
+                                       k->gelu_erf_backward,
+                                       k->gelu_tanh_backward,
+                                       k->tanh_backward,
+                                       k->sigmoid_backward };
+    return slopes[activation_of(c)];
+}
+
+static bool keeps_sum(const dt_call *c)
+{
+    return activation_of(c) == DT_ACT_GELU || activation_of(c) == DT_ACT_GELU_TANH;
+}
+
+/* Result 1: what the activation keeps for backward. */
+static dt_status make_kept(dt_call *c)
+{
+    const int activation = activation_of(c);
+    if (!c->recording || activation == DT_ACT_NONE) return DT_OK;
+    const dt_tensor *y = c->y;
+    if (activation == DT_ACT_RELU) {
+        const int64_t bits[2] = { dt__rows(y), dt__bit_row(dt__columns(y)) };
+        return dt_result(c, 1, DT_U8, 2, bits);
+    }
+    if (keeps_sum(c)) return dt_result(c, 1, y->dtype, y->rank, y->dims);
+    c->n_out = 2;
+    return dt__view(c->ctx, y, &c->out[1]);
+}
+
+static dt_status check_operands(const dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, 2, 4));
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] != NULL) DT__TRY(dt__want_float(c, i));
+    }
+    DT__TRY(dt__want_rank(c, X, 1, DT_MAX_RANK));
+    DT__TRY(dt__want_rank(c, WEIGHT, 2, 2));
+    const int activation = activation_of(c);
+    if (activation < DT_ACT_NONE || activation > DT_ACT_SIGMOID) {
+        return dt_refuse(c, DT_ERR_ARG, "activation %d does not exist", activation);
+    }
+    return DT_OK;
+}
+
 static dt_status shape(dt_call *c)
 {
-    DT__TRY(dt__want_operands(c, 2, 3));
-    for (int i = 0; i < c->n_in; i++) DT__TRY(dt__want_float(c, i));
-    DT__TRY(dt__want_rank(c, 0, 1, DT_MAX_RANK));
-    DT__TRY(dt__want_rank(c, 1, 2, 2));
-    const dt_tensor *x = c->in[0], *w = c->in[1];
+    DT__TRY(check_operands(c));
+    const dt_tensor *x = c->in[X], *w = c->in[WEIGHT];
     if (dt__columns(x) != w->dims[1]) {
         return dt_refuse(c, DT_ERR_SHAPE, "x has %lld features, weight takes %lld",
                          (long long)dt__columns(x), (long long)w->dims[1]);
     }
-    if (c->n_in == 3) DT__TRY(dt__want_dims(c, 2, 1, w->dims));
     int64_t dims[DT_MAX_RANK];
     memcpy(dims, x->dims, sizeof dims);
     dims[x->rank - 1] = w->dims[0];
+    if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, w->dims));
+    if (c->in[RESIDUAL] != NULL) DT__TRY(dt__want_dims(c, RESIDUAL, x->rank, dims));
     c->scratch_bytes = dt__linear_forward_scratch(c);
-    return dt_result(c, 0, x->dtype, x->rank, dims);
+    DT__TRY(dt_result(c, 0, x->dtype, x->rank, dims));
+    return make_kept(c);
 }
 
 /* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. */
@@ -32,59 +111,168 @@ static bool takes_codes(const dt_call *c, int i)
     return c->codes[i]->columns == dt__columns(c->in[i]);
 }
 
+/* ---- forward --------------------------------------------------------------------------------- */
+
+static const void *data_of(const dt_call *c, int i)
+{
+    return c->arg[i] == NULL ? NULL : dt__data(c->arg[i]);
+}
+
+static dt__after after_of(const dt_call *c)
+{
+    dt_tensor *kept = c->recording ? c->out[1] : NULL;
+    const bool relu = activation_of(c) == DT_ACT_RELU;
+    return (dt__after){ .rows = dt__rows(c->y),
+                        .n = dt__columns(c->y),
+                        .x = dt__data_mut(kept != NULL && keeps_sum(c) ? kept : c->y),
+                        .bias = data_of(c, BIAS),
+                        .residual = data_of(c, RESIDUAL),
+                        .relu = relu,
+                        .bits = relu && kept != NULL ? dt__data_mut(kept) : NULL,
+                        .function = function_of(c),
+                        .y = dt__data_mut(c->y) };
+}
+
+static void finish(const dt_call *c, const dt__after *a)
+{
+    if (a->bias == NULL && a->residual == NULL && !a->relu && a->function == NULL) return;
+    c->kernels->after(a);
+}
+
 static void forward(const dt_call *c)
 {
-    const dt_tensor *x = c->arg[0], *w = c->arg[1];
-    const int64_t rows = dt__rows(x), in = w->dims[1], out = w->dims[0];
+    const dt_tensor *x = c->arg[X], *w = c->arg[WEIGHT];
+    const dt__after a = after_of(c);
+    const int64_t in = w->dims[1];
     c->kernels->gemm(&(dt__gemm){ .trans_b = true,
-                                  .m = rows,
-                                  .n = out,
+                                  .m = a.rows,
+                                  .n = a.n,
                                   .k = in,
                                   .a = dt__data(x),
                                   .lda = in,
                                   .b = dt__data(w),
                                   .ldb = in,
-                                  .c = dt__data_mut(c->y),
-                                  .ldc = out });
-    if (c->n_in == 3) c->kernels->add_rows(rows, out, dt__data(c->arg[2]), dt__data_mut(c->y));
+                                  .c = a.x,
+                                  .ldc = a.n });
+    finish(c, &a);
+}
+
+static void forward_codes(const dt_call *c)
+{
+    dt__after a = after_of(c);
+    if (dt__linear_product_codes(c, a.bias, a.x)) a.bias = NULL;
+    finish(c, &a);
+}
+
+/* ---- backward -------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const dt_tensor *x) { return (size_t)x->count * dt_dtype_size(x->dtype); }
+
+/* Whether ds needs a block of its own: behind that of the products in scratch. */
+static bool makes_sum(const dt_call *c)
+{
+    return activation_of(c) != DT_ACT_NONE && !c->owns_dy && !c->wants[RESIDUAL];
+}
+
+static size_t scratch_of_products(const dt_call *c)
+{
+    return (size_t)dt__round_up((int64_t)dt__linear_backward_scratch(c), DT__ALIGNMENT);
+}
+
+static size_t scratch(const dt_call *c)
+{
+    return scratch_of_products(c) + (makes_sum(c) ? bytes_of(c->y) : 0);
+}
+
+static void sum_rows(const dt_call *c, const void *ds, void *db)
+{
+    c->kernels->sum(&(dt__reduce){ .rank = 2,
+                                   .dims = { dt__rows(c->y), dt__columns(c->y) },
+                                   .over = { true },
+                                   .divisor = 1,
+                                   .x = ds,
+                                   .y = db });
+}
+
+/* ds, and the bias's gradient unless db is NULL. */
+static void through_activation(const dt_call *c, const void *dy, void *ds, void *db)
+{
+    const int64_t n = dt__columns(c->y);
+    const dt_tensor *kept = c->out[1];
+    if (activation_of(c) == DT_ACT_RELU) {
+        /* `sum` adds a single column in another order */
+        const dt__mask_rows m = { .rows = dt__rows(c->y),
+                                  .n = n,
+                                  .bits = dt__data(kept),
+                                  .dy = dy,
+                                  .d = ds,
+                                  .sum = n > 1 ? db : NULL };
+        c->kernels->mask_rows(&m);
+        if (n > 1) return;
+    } else {
+        slope_of(c)(c->y->count, dt__data(kept), dy, ds);
+    }
+    if (db != NULL) sum_rows(c, ds, db);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const int64_t rows = dt__rows(dy), out = dt__columns(dy);
-    if (dx[0] != NULL) dt__linear_backward_x(c, dt__data(dy), dt__data_mut(dx[0]));
-    if (dx[1] != NULL) dt__linear_backward_w(c, dt__data(dy), dt__data_mut(dx[1]));
-    if (c->n_in == 3 && dx[2] != NULL) {
-        c->kernels->sum(&(dt__reduce){ .rank = 2,
-                                       .dims = { rows, out },
-                                       .over = { true },
-                                       .divisor = 1,
-                                       .x = dt__data(dy),
-                                       .y = dt__data_mut(dx[2]) });
+    void *db = dx[BIAS] != NULL ? dt__data_mut(dx[BIAS]) : NULL;
+    const void *ds = dt__data(dy);
+    if (activation_of(c) != DT_ACT_NONE) {
+        void *to = dx[RESIDUAL] != NULL ? dt__data_mut(dx[RESIDUAL])
+                   : c->owns_dy         ? dt__data_mut((dt_tensor *)(uintptr_t)dy)
+                                        : (char *)c->scratch + scratch_of_products(c);
+        through_activation(c, ds, to, db);
+        ds = to;
+    } else {
+        if (dx[RESIDUAL] != NULL && dx[RESIDUAL] != dy) dt__copy_tensor(dy, dx[RESIDUAL]);
+        if (db != NULL) sum_rows(c, ds, db);
     }
+    if (dx[X] != NULL) dt__linear_backward_x(c, ds, dt__data_mut(dx[X]));
+    if (dx[WEIGHT] != NULL) dt__linear_backward_w(c, ds, dt__data_mut(dx[WEIGHT]));
 }
+
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 const dt_op dt__op_linear = {
     .name = "linear",
-    .text = "y = x W^T + bias",
-    .in_name = { "x", "weight", "bias" },
-    .out_name = { "y" },
-    .role = { DT_CODES, DT_CODES, DT_READ },
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
+    .text = "y = activation(x W^T + bias + residual)",
+    .in_name = { "x", "weight", "bias", "residual" },
+    .out_name = { "y", "kept" },
+    .role = { DT_CODES, DT_CODES, DT_READ, DT_READ },
+    .optional = { [BIAS] = true, [RESIDUAL] = true },
+    .over_dy = { [RESIDUAL] = true },
+    .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
+    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
     .shape = shape,
     .forward = forward,
-    .forward_codes = dt__linear_forward_codes,
+    .forward_codes = forward_codes,
     .takes_codes = takes_codes,
     .backward = backward,
-    .scratch = dt__linear_backward_scratch,
+    .scratch = scratch,
 };
+
+dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                         const dt_linear_after *after)
+{
+    const dt_linear_after a = after != NULL ? *after : (dt_linear_after){ DT_ACT_NONE, NULL };
+    dt_tensor *in[] = { x, weight, bias, a.residual };
+    const int n = a.residual != NULL ? 4 : bias != NULL ? 3 : 2;
+    const options with = { a.activation };
+    return dt_apply(t, &dt__op_linear, in, n, a.activation == DT_ACT_NONE ? NULL : &with);
+}
 
 dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias)
 {
-    return dt_apply(t, &dt__op_linear, (dt_tensor *[]){ x, weight, bias }, bias != NULL ? 3 : 2,
-                    NULL);
+    return dt_linear_act(t, x, weight, bias, NULL);
 }
+
+#define THEN(activation)                                                                           \
+    &(const options) { activation }
 
 static const dt__case cases[] = {
     { "values",
@@ -104,5 +292,38 @@ static const dt__case cases[] = {
       .says = "bias must be [5]" },
     { "weight's rank", .in = { { { 2, 3 } }, { { 3 } } }, .fails = DT_ERR_SHAPE, .says = "rank" },
     { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 }, { { 5, 3 } } }, .fails = DT_ERR_DTYPE },
+    { "relu",
+      .in = { { { 1, 2 }, .given = true, .values = { 2, 3 } },
+              { { 2, 2 }, .given = true, .values = { 1, 0, -1, -4 } },
+              { { 2 }, .given = true, .values = { 0.5, 1 } } },
+      .options = THEN(DT_ACT_RELU), .n_y = 2, .y = { 2.5, 0 } },
+    { "residual and relu",
+      .in = { { { 1, 2 }, .given = true, .values = { 2, 3 } },
+              { { 2, 2 }, .given = true, .values = { 1, 0, -1, -4 } },
+              { { 2 }, .given = true, .values = { 0.5, 1 } },
+              { { 1, 2 }, .given = true, .values = { -4, 14 } } },
+      .options = THEN(DT_ACT_RELU), .n_y = 2, .y = { 0, 1 } },
+    { "residual", .in = { { { 3, 4 } }, { { 5, 4 } }, { { 5 } }, { { 3, 5 } } } },
+    { "residual alone", .in = { { { 3, 4 } }, { { 5, 4 } }, { .absent = true }, { { 3, 5 } } },
+      .options = THEN(DT_ACT_GELU) },
+    { "relu alone", .in = { { { 5, 7 } }, { { 13, 7 } } }, .options = THEN(DT_ACT_RELU) },
+    { "one output", .in = { { { 9, 7 } }, { { 1, 7 } }, { { 1 } } }, .options = THEN(DT_ACT_RELU) },
+    { "gelu", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_GELU) },
+    { "gelu by tanh", .in = { { { 2, 3, 6 } }, { { 5, 6 } }, { { 5 } }, { { 2, 3, 5 } } },
+      .options = THEN(DT_ACT_GELU_TANH) },
+    { "tanh", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_TANH) },
+    { "sigmoid", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } }, { { 5, 4 } } },
+      .options = THEN(DT_ACT_SIGMOID) },
+    { "many rows and relu",
+      .in = { { { 150, 60 } }, { { 140, 60 } }, { { 140 } }, { { 150, 140 } } },
+      .options = THEN(DT_ACT_RELU), .rough = true },
+    { "no rows and relu", .in = { { { 0, 6 } }, { { 5, 6 } }, { { 5 } } },
+      .options = THEN(DT_ACT_RELU) },
+    { "no features and gelu", .in = { { { 3, 0 }, 2 }, { { 2, 0 }, 2 }, { { 2 } } },
+      .options = THEN(DT_ACT_GELU) },
+    { "residual's shape", .in = { { { 2, 3 } }, { { 5, 3 } }, { .absent = true }, { { 2, 3 } } },
+      .fails = DT_ERR_SHAPE, .says = "residual must be [2,5]" },
+    { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(6), .fails = DT_ERR_ARG,
+      .says = "activation 6" },
 };
 DT__CASES(linear, cases)
