@@ -1,0 +1,504 @@
+/* Cases of the kernels of floats: one maker a signature, or a family of them. */
+#include "kernels_run.h"
+
+#include <math.h>
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+typedef void unary_kernel(int64_t n, const void *x, void *y);
+typedef void backward_kernel(int64_t n, const void *s, const void *dy, void *dx);
+typedef void factor_kernel(int64_t n, double factor, const void *x, void *y);
+
+static void fill(kernel_run *r, void (*f)(int64_t, double, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double value = (double)kernel_float(r);
+    float *y = kernel_result(r, n);
+    KERNEL_CALL(r, f(n, value, y));
+}
+
+static void shift(kernel_run *r, void (*f)(int64_t, double, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double value = (double)kernel_float(r);
+    float *x = kernel_floats(r, n);
+    KERNEL_CALL(r, f(n, value, x));
+}
+
+static void unary(kernel_run *r, unary_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, x, y));
+}
+
+static void into(kernel_run *r, unary_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    float *x = kernel_floats(r, n), *y = kernel_floats(r, n);
+    KERNEL_CALL(r, f(n, x, y));
+}
+
+static void unary_backward(kernel_run *r, backward_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    float *s = kernel_floats(r, n), *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    KERNEL_CALL(r, f(n, s, dy, dx));
+}
+
+static void factor(kernel_run *r, factor_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    const double by = (double)kernel_float(r);
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, by, x, y));
+}
+
+static void lerp(kernel_run *r, factor_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    const double by = (double)kernel_float(r);
+    float *to = kernel_floats(r, n), *x = kernel_floats(r, n);
+    KERNEL_CALL(r, f(n, by, to, x));
+}
+
+static void clamp(kernel_run *r, void (*f)(int64_t, double, double, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double least = (double)kernel_ordinary(r);
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, least, least + 1, x, y));
+}
+
+static void clamp_backward(kernel_run *r,
+                           void (*f)(int64_t, double, double, const void *, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double least = (double)kernel_ordinary(r);
+    float *x = kernel_floats(r, n), *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    if (n > 0) x[n / 2] = (float)least;
+    KERNEL_CALL(r, f(n, least, least + 1, x, dy, dx));
+}
+
+static void first_nonfinite(kernel_run *r, void (*f)(int64_t, const void *, int64_t *))
+{
+    const int64_t n = kernel_size(r);
+    float *x = kernel_finite(r, n);
+    const int bad = n == 0 ? 0 : kernel_pick(r, 4);
+    for (int i = 0; i < bad; i++) x[kernel_below(r, n)] = i % 2 == 0 ? -INFINITY : NAN;
+    int64_t index = -2;
+    KERNEL_CALL(r, f(n, x, &index));
+    kernel_returned(r, index);
+}
+
+/* Gaps of rows, transposed, reversed, broadcast. */
+static void copy(kernel_run *r, void (*f)(const dt__copy *))
+{
+    const int64_t n = kernel_size(r), rows = kernel_extent(r, n), ld = n + 3;
+    dt__copy c = { .rank = 2, .dims = { rows, n }, .y_strides = { ld, 1 } };
+    const float *x = kernel_floats(r, rows * (n + 1));
+    const int64_t strides[][2] = { { n, 1 }, { 1, rows }, { 0, 1 }, { n, 0 }, { n, -1 } };
+    const int i = kernel_pick(r, DT__COUNT_OF(strides));
+    memcpy(c.x_strides, strides[i], sizeof strides[i]);
+    c.x = i == 4 && n > 0 ? x + n - 1 : x;
+    c.y = kernel_result_rows(r, rows, n, ld);
+    KERNEL_CALL(r, f(&c));
+}
+
+static void relu(kernel_run *r, void (*f)(int64_t, const void *, void *, uint8_t *))
+{
+    const int64_t n = kernel_size(r);
+    uint8_t *bits = kernel_chance(r) ? NULL : kernel_result_bytes(r, dt__ceil_div(n, 8));
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, x, y, bits));
+}
+
+static void mask(kernel_run *r, void (*f)(int64_t, const uint8_t *, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const uint8_t *bits = kernel_bytes(r, dt__ceil_div(n, 8));
+    float *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    KERNEL_CALL(r, f(n, bits, dy, dx));
+}
+
+static void drop(kernel_run *r, void (*f)(int64_t, const dt__drop *, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const dt__drop d = { .key = (uint64_t)kernel_below(r, 1000),
+                         .counter = UINT64_MAX - 5, /* it wraps */
+                         .threshold = (uint64_t)kernel_below(r, INT64_C(1) << 32),
+                         .scale = 1.25 };
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, &d, x, y));
+}
+
+/* ---- two operands, sums, lines --------------------------------------------------------------- */
+
+/* y is [rows][n]; each operand is whole, one row, one column, one element, transposed, or a row
+ * read backwards. */
+static const float *zip_operand(kernel_run *r, const int64_t *dims, int64_t *strides)
+{
+    const int64_t rows = dims[0], n = dims[1];
+    const int64_t forms[][2] = { { n, 1 }, { n, 1 },    { 0, 1 }, { 1, 0 },
+                                 { 0, 0 }, { 1, rows }, { n, -1 } };
+    const int i = kernel_pick(r, DT__COUNT_OF(forms));
+    memcpy(strides, forms[i], sizeof forms[i]);
+    const float *x = kernel_floats(r, rows * n + 1);
+    return i == 6 && n > 0 ? x + n - 1 : x;
+}
+
+static dt__zip zip_of(kernel_run *r)
+{
+    const int64_t n = kernel_size(r);
+    dt__zip z = { .rank = 2, .dims = { kernel_extent(r, n), n } };
+    z.a = zip_operand(r, z.dims, z.a_strides);
+    z.b = zip_operand(r, z.dims, z.b_strides);
+    z.y = kernel_result(r, z.dims[0] * n);
+    return z;
+}
+
+static void zip(kernel_run *r, void (*f)(const dt__zip *))
+{
+    const dt__zip z = zip_of(r);
+    KERNEL_CALL(r, f(&z));
+}
+
+static void zip_scaled(kernel_run *r, void (*f)(const dt__zip *, double))
+{
+    const double by = (double)kernel_float(r);
+    const dt__zip z = zip_of(r);
+    KERNEL_CALL(r, f(&z, by));
+}
+
+static void sum(kernel_run *r, void (*f)(const dt__reduce *))
+{
+    const int64_t n = kernel_size(r), outer = kernel_extent(r, n);
+    const int64_t inner = kernel_extent(r, outer * n);
+    dt__reduce s = { .rank = 3, .dims = { outer, n, inner }, .divisor = 3 };
+    int64_t kept = 1, count = 1;
+    for (int d = 0; d < 3; d++) {
+        s.over[d] = kernel_chance(r);
+        count *= s.dims[d];
+        kept *= s.over[d] ? 1 : s.dims[d];
+    }
+    s.x = kernel_floats(r, count);
+    s.y = kernel_result(r, kept);
+    KERNEL_CALL(r, f(&s));
+}
+
+static dt__lines lines_of(kernel_run *r)
+{
+    const int64_t n = r->round == KERNELS_TIMED ? 1000 : dt__max_i64(kernel_size(r), 1);
+    const int64_t outer = kernel_extent(r, n);
+    return (dt__lines){ outer, n, kernel_pick(r, 2) == 0 ? 1 : kernel_extent(r, outer * n) };
+}
+
+static int64_t count_of(const dt__lines *l) { return l->outer * l->n * l->inner; }
+
+static void lines(kernel_run *r, void (*f)(const dt__lines *, const void *, void *))
+{
+    const dt__lines l = lines_of(r);
+    float *x = kernel_floats(r, count_of(&l)), *y = kernel_result_or(r, count_of(&l), x);
+    for (int64_t i = 0; i < l.n && kernel_values(r) == KERNELS_SPECIAL; i++) {
+        x[i * l.inner] = -INFINITY;
+    }
+    KERNEL_CALL(r, f(&l, x, y));
+}
+
+static void lines_backward(kernel_run *r,
+                           void (*f)(const dt__lines *, const void *, const void *, void *))
+{
+    const dt__lines l = lines_of(r);
+    float *y = kernel_floats(r, count_of(&l)), *dy = kernel_floats(r, count_of(&l));
+    float *dx = kernel_result(r, count_of(&l));
+    KERNEL_CALL(r, f(&l, y, dy, dx));
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+static dt__cross_entropy entropy_of(kernel_run *r)
+{
+    dt__cross_entropy c = { .lines = lines_of(r), .wide = kernel_chance(r), .ignore = -100 };
+    const int64_t rows = c.lines.outer * c.lines.inner;
+    c.smoothing = kernel_chance(r) ? 0 : 0.1;
+    if (kernel_chance(r)) c.ignore = kernel_below(r, c.lines.n);
+    c.x = kernel_floats(r, count_of(&c.lines));
+    c.labels = kernel_indices(r, rows, c.lines.n, c.wide);
+    return c;
+}
+
+static void cross_entropy(kernel_run *r, void (*f)(const dt__cross_entropy *))
+{
+    dt__cross_entropy c = entropy_of(r);
+    const int64_t rows = c.lines.outer * c.lines.inner;
+    c.row = kernel_result(r, 2 * rows);
+    c.loss = kernel_result_doubles(r, rows);
+    KERNEL_CALL(r, f(&c));
+}
+
+static void cross_entropy_backward(kernel_run *r,
+                                   void (*f)(const dt__cross_entropy *, double, void *))
+{
+    dt__cross_entropy c = entropy_of(r);
+    float *row = kernel_floats(r, 2 * c.lines.outer * c.lines.inner);
+    c.row = row;
+    float *dx = kernel_result(r, count_of(&c.lines));
+    KERNEL_CALL(r, f(&c, 0.125, dx));
+}
+
+static void mse(kernel_run *r, void (*f)(int64_t, const void *, const void *, double, void *))
+{
+    const int64_t n = kernel_size(r);
+    const float *x = kernel_floats(r, n), *target = kernel_floats(r, n);
+    float *y = kernel_result(r, 1);
+    KERNEL_CALL(r, f(n, x, target, 3, y));
+}
+
+static void mse_backward(kernel_run *r,
+                         void (*f)(int64_t, const void *, const void *, double, void *))
+{
+    const int64_t n = kernel_size(r);
+    const float *x = kernel_floats(r, n), *target = kernel_floats(r, n);
+    float *d = kernel_result(r, n);
+    KERNEL_CALL(r, f(n, x, target, 0.37, d));
+}
+
+/* ---- rows of a table ------------------------------------------------------------------------- */
+
+enum { TABLE = 11 };
+
+static dt__gather gather_of(kernel_run *r)
+{
+    const int64_t n = dt__min_i64(kernel_size(r), 4100);
+    dt__gather g = { .count = kernel_extent(r, n), .n = n, .wide = kernel_chance(r) };
+    g.index = kernel_indices(r, g.count, TABLE, g.wide);
+    return g;
+}
+
+static void gather(kernel_run *r, void (*f)(const dt__gather *, const void *, void *))
+{
+    const dt__gather g = gather_of(r);
+    const float *table = kernel_floats(r, TABLE * g.n);
+    float *y = kernel_result(r, g.count * g.n);
+    KERNEL_CALL(r, f(&g, table, y));
+}
+
+static void scatter_add(kernel_run *r, void (*f)(const dt__gather *, const void *, void *))
+{
+    const dt__gather g = gather_of(r);
+    const float *y = kernel_floats(r, g.count * g.n);
+    float *table = kernel_floats(r, TABLE * g.n);
+    KERNEL_CALL(r, f(&g, y, table));
+}
+
+static void add_rows(kernel_run *r, void (*f)(int64_t, int64_t, const void *, void *))
+{
+    const int64_t n = dt__min_i64(kernel_size(r), 4100), rows = kernel_extent(r, n);
+    float *x = kernel_floats(r, n), *y = kernel_floats(r, rows * n);
+    KERNEL_CALL(r, f(rows, n, x, y));
+}
+
+/* ---- normalization --------------------------------------------------------------------------- */
+
+static dt__layer_norm layer_of(kernel_run *r)
+{
+    const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 4100);
+    dt__layer_norm l = { .rows = kernel_extent(r, n), .n = n, .eps = 1e-5 };
+    l.x = kernel_floats(r, l.rows * n);
+    if (kernel_chance(r)) l.weight = kernel_floats(r, n);
+    return l;
+}
+
+static void layer_norm(kernel_run *r, void (*f)(const dt__layer_norm *))
+{
+    dt__layer_norm l = layer_of(r);
+    if (kernel_chance(r)) l.bias = kernel_floats(r, l.n);
+    l.y = kernel_result(r, l.rows * l.n);
+    l.stats = kernel_result_doubles(r, 2 * l.rows);
+    KERNEL_CALL(r, f(&l));
+}
+
+static void layer_norm_backward(kernel_run *r,
+                                void (*f)(const dt__layer_norm *, const void *, void *const *))
+{
+    dt__layer_norm l = layer_of(r);
+    l.stats = kernel_doubles(r, 2 * l.rows);
+    const float *dy = kernel_floats(r, l.rows * l.n);
+    void *d[3] = { NULL };
+    for (int i = 0; i < 3; i++) {
+        if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, i == 0 ? l.rows * l.n : l.n);
+    }
+    KERNEL_CALL(r, f(&l, dy, d));
+}
+
+static dt__batch_norm batch_of(kernel_run *r)
+{
+    const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 513);
+    dt__batch_norm b = { .eps = 1e-5, .training = kernel_chance(r) };
+    const int64_t outer = kernel_extent(r, n);
+    b.lines = (dt__lines){ outer, n, kernel_pick(r, 2) == 0 ? 1 : kernel_extent(r, outer * n) };
+    b.x = kernel_floats(r, count_of(&b.lines));
+    b.weight = kernel_floats(r, n);
+    b.bias = kernel_floats(r, n);
+    return b;
+}
+
+static void batch_stats(kernel_run *r, void (*f)(const dt__batch_norm *))
+{
+    dt__batch_norm b = batch_of(r);
+    b.stats = kernel_result_doubles(r, 3 * b.lines.n);
+    KERNEL_CALL(r, f(&b));
+}
+
+static void batch_standing(kernel_run *r,
+                           void (*f)(const dt__batch_norm *, const void *, const void *))
+{
+    dt__batch_norm b = batch_of(r);
+    const float *mean = kernel_floats(r, b.lines.n), *var = kernel_floats(r, b.lines.n);
+    b.stats = kernel_result_doubles(r, 3 * b.lines.n);
+    KERNEL_CALL(r, f(&b, mean, var));
+}
+
+static void batch_norm(kernel_run *r, void (*f)(const dt__batch_norm *))
+{
+    dt__batch_norm b = batch_of(r);
+    b.stats = kernel_doubles(r, 3 * b.lines.n);
+    b.y = kernel_result(r, count_of(&b.lines));
+    KERNEL_CALL(r, f(&b));
+}
+
+static void batch_backward(kernel_run *r,
+                           void (*f)(const dt__batch_norm *, const void *, void *const *))
+{
+    dt__batch_norm b = batch_of(r);
+    b.stats = kernel_doubles(r, 3 * b.lines.n);
+    const float *dy = kernel_floats(r, count_of(&b.lines));
+    void *d[3] = { NULL };
+    for (int i = 0; i < 3; i++) {
+        if (kernel_below(r, 4) > 0)
+            d[i] = kernel_result(r, i == 0 ? count_of(&b.lines) : b.lines.n);
+    }
+    KERNEL_CALL(r, f(&b, dy, d));
+}
+
+static void batch_running(kernel_run *r, void (*f)(const dt__batch_norm *, double, void *, void *))
+{
+    dt__batch_norm b = batch_of(r);
+    b.stats = kernel_doubles(r, 3 * b.lines.n);
+    float *mean = kernel_floats(r, b.lines.n), *var = kernel_floats(r, b.lines.n);
+    KERNEL_CALL(r, f(&b, 0.1, mean, var));
+}
+
+/* ---- optimizers, products -------------------------------------------------------------------- */
+
+static void sum_squares(kernel_run *r, void (*f)(int64_t, const void *, double *))
+{
+    const int64_t n = kernel_size(r);
+    const float *x = kernel_floats(r, n);
+    double *partial = kernel_result_doubles(r, dt__ceil_div(n, DT__CHUNK));
+    KERNEL_CALL(r, f(n, x, partial));
+}
+
+static void sgd(kernel_run *r, void (*f)(const dt__sgd *))
+{
+    dt__sgd s = { .n = kernel_size(r), .lr = 0.03, .dampening = 0.25, .decay = 0.01 };
+    s.momentum = 0.9;
+    s.nesterov = kernel_chance(r);
+    s.first = kernel_chance(r);
+    s.g = kernel_floats(r, s.n);
+    s.p = kernel_floats(r, s.n);
+    if (kernel_pick(r, 3) < 2) s.buffer = kernel_floats(r, s.n);
+    KERNEL_CALL(r, f(&s));
+}
+
+static void adam(kernel_run *r, void (*f)(const dt__adam *))
+{
+    dt__adam a = { .n = kernel_size(r), .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .root = 0.3 };
+    a.decay = kernel_chance(r) ? 0 : 0.01;
+    a.shrink = kernel_chance(r) ? 1 : 0.999;
+    a.rate = 0.003;
+    a.g = kernel_floats(r, a.n);
+    a.p = kernel_floats(r, a.n);
+    a.m = kernel_floats(r, a.n);
+    float *v = kernel_floats(r, a.n);
+    for (int64_t i = 0; i < a.n; i++) v[i] = fabsf(v[i]);
+    a.v = v;
+    KERNEL_CALL(r, f(&a));
+}
+
+static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
+{
+    dt__gemm g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
+    g.n = dt__min_i64(kernel_size(r), 513);
+    g.m = kernel_extent(r, g.n);
+    g.k = kernel_pick(r, 5) == 4 ? 0 : 4 * kernel_extent(r, g.n);
+    g.lda = (g.trans_a ? g.m : g.k) + kernel_pick(r, 3);
+    g.ldb = (g.trans_b ? g.k : g.n) + kernel_pick(r, 3);
+    g.ldc = g.n + kernel_pick(r, 3);
+    g.a = kernel_floats(r, (g.trans_a ? g.k : g.m) * g.lda);
+    g.b = kernel_floats(r, (g.trans_b ? g.n : g.k) * g.ldb);
+    g.accumulate = kernel_chance(r);
+    g.c = g.accumulate ? kernel_floats(r, g.m * g.ldc) : kernel_result_rows(r, g.m, g.n, g.ldc);
+    KERNEL_CALL(r, f(&g));
+}
+
+#define FLOAT_CASES(CASE)                                                                          \
+    CASE(fill, fill, 0)                                                                            \
+    CASE(copy, copy, 0)                                                                            \
+    CASE(add_into, into, 0)                                                                        \
+    CASE(first_nonfinite, first_nonfinite, 0)                                                      \
+    CASE(neg, unary, 0)                                                                            \
+    CASE(exp, unary, 0)                                                                            \
+    CASE(log, unary, 0)                                                                            \
+    CASE(sqrt, unary, 0)                                                                           \
+    CASE(square, unary, 0)                                                                         \
+    CASE(tanh, unary, 0)                                                                           \
+    CASE(sigmoid, unary, 0)                                                                        \
+    CASE(gelu_erf, unary, 0)                                                                       \
+    CASE(gelu_tanh, unary, 0)                                                                      \
+    CASE(sqrt_backward, unary_backward, 0)                                                         \
+    CASE(square_backward, unary_backward, 0)                                                       \
+    CASE(tanh_backward, unary_backward, 0)                                                         \
+    CASE(sigmoid_backward, unary_backward, 0)                                                      \
+    CASE(gelu_erf_backward, unary_backward, 0)                                                     \
+    CASE(gelu_tanh_backward, unary_backward, 0)                                                    \
+    CASE(scale, factor, 0)                                                                         \
+    CASE(shift, shift, 0)                                                                          \
+    CASE(clamp, clamp, 0)                                                                          \
+    CASE(clamp_backward, clamp_backward, 0)                                                        \
+    CASE(relu, relu, 0)                                                                            \
+    CASE(mask, mask, 0)                                                                            \
+    CASE(drop, drop, 0)                                                                            \
+    CASE(add, zip, 0)                                                                              \
+    CASE(sub, zip, 0)                                                                              \
+    CASE(mul, zip, 0)                                                                              \
+    CASE(div, zip, 0)                                                                              \
+    CASE(add_scaled, zip_scaled, 0)                                                                \
+    CASE(sum, sum, 0)                                                                              \
+    CASE(softmax, lines, 0)                                                                        \
+    CASE(softmax_backward, lines_backward, 0)                                                      \
+    CASE(log_softmax, lines, 0)                                                                    \
+    CASE(log_softmax_backward, lines_backward, 0)                                                  \
+    CASE(cross_entropy, cross_entropy, 0)                                                          \
+    CASE(cross_entropy_backward, cross_entropy_backward, 0)                                        \
+    CASE(mse, mse, 0)                                                                              \
+    CASE(mse_backward, mse_backward, 0)                                                            \
+    CASE(gather, gather, 0)                                                                        \
+    CASE(scatter_add, scatter_add, 0)                                                              \
+    CASE(add_rows, add_rows, 0)                                                                    \
+    CASE(layer_norm, layer_norm, 0)                                                                \
+    CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
+    CASE(batch_norm_stats, batch_stats, 0)                                                         \
+    CASE(batch_norm_standing, batch_standing, 0)                                                   \
+    CASE(batch_norm, batch_norm, 0)                                                                \
+    CASE(batch_norm_backward, batch_backward, 0)                                                   \
+    CASE(batch_norm_running, batch_running, 0)                                                     \
+    CASE(lerp, lerp, 0)                                                                            \
+    CASE(sum_squares, sum_squares, 0)                                                              \
+    CASE(sgd, sgd, 0)                                                                              \
+    CASE(adam, adam, 0)                                                                            \
+    CASE(gemm, gemm, 0)
+
+FLOAT_CASES(KERNEL_CASE_FUNCTION)
+
+const kernel_case kernel_cases_float[] = { FLOAT_CASES(KERNEL_CASE_ENTRY){ NULL } };

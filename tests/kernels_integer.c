@@ -1,0 +1,215 @@
+/* Cases of the kernels of codes and panels. */
+#include "kernels_run.h"
+
+#include <math.h>
+
+/* ---- codes of a row -------------------------------------------------------------------------- */
+
+static int64_t group_of(kernel_run *r, int64_t n)
+{
+    static const int64_t groups[] = { 32, 8, 64, 128, 3, 20, 5000, INT64_MAX };
+    const int64_t group = groups[kernel_pick(r, DT__COUNT_OF(groups))];
+    return group == INT64_MAX ? dt__max_i64(n, 1) : group;
+}
+
+/* With one element that is not finite in some rounds; of such a row lo and hi are not compared. */
+static void range(kernel_run *r, int64_t (*f)(int64_t, int64_t, const float *, float *, float *))
+{
+    const int64_t n = kernel_size(r), group = group_of(r, n), groups = dt__ceil_div(n, group);
+    float *x = kernel_finite(r, n);
+    if (kernel_pick(r, 3) == 2 && n > 0) x[kernel_below(r, n)] = kernel_chance(r) ? NAN : -INFINITY;
+    float *lo = kernel_result(r, groups), *hi = kernel_result(r, groups);
+    int64_t first = -2;
+    KERNEL_CALL(r, first = f(n, group, x, lo, hi));
+    for (int64_t g = 0; g < groups && first >= 0; g++) lo[g] = hi[g] = 0;
+    kernel_returned(r, first);
+}
+
+/* Scales that suit the values, and zeros, negative ones and the smallest. */
+static float *scales_of(kernel_run *r, int64_t n)
+{
+    static const float list[] = { 0, 0x1p-126f, -0x1p-126f, 1, -0.5f, 0x1p-23f, 65504, 0x1p100f };
+    float *scale = kernel_result(r, n);
+    for (int64_t i = 0; i < n; i++) {
+        const int pick = kernel_pick(r, 3 * DT__COUNT_OF(list));
+        const bool given = pick > 0 && pick <= DT__COUNT_OF(list);
+        scale[i] = given ? list[pick - 1] : 0.01f + 0.1f * fabsf(kernel_ordinary(r));
+    }
+    return scale;
+}
+
+static dt__code_row row_of(kernel_run *r)
+{
+    dt__code_row row = { .n = kernel_size(r) };
+    row.group = group_of(r, row.n);
+    const int64_t groups = dt__ceil_div(row.n, row.group);
+    const int bits = 8 - kernel_pick(r, 7);
+    row.qmin = -(1 << (bits - 1));
+    row.qmax = -row.qmin - 1;
+    row.bias = kernel_chance(r) ? 128 : 0;
+    row.scale = scales_of(r, groups);
+    if (kernel_chance(r)) {
+        int8_t *zero = (int8_t *)kernel_bytes(r, groups);
+        for (int64_t g = 0; g < groups; g++) {
+            zero[g] = (int8_t)(row.qmin + kernel_below(r, row.qmax - row.qmin + 1));
+        }
+        row.zero = zero;
+    }
+    return row;
+}
+
+/* Every fourth element lies midway between two codes. */
+static void encode(kernel_run *r,
+                   int64_t (*f)(const dt__code_row *, const float *, int8_t *, uint8_t *))
+{
+    const dt__code_row row = row_of(r);
+    float *x = kernel_finite(r, row.n);
+    for (int64_t i = 0; i < row.n; i += 4) {
+        const float midway = (float)(kernel_below(r, 300) - 150) + 0.5f;
+        x[i] = midway * row.scale[i / row.group];
+        if (!isfinite(x[i])) x[i] = midway;
+    }
+    int8_t *codes = (int8_t *)kernel_result_bytes(r, row.n);
+    uint8_t *bits = kernel_chance(r) ? kernel_result_bytes(r, dt__ceil_div(row.n, 8)) : NULL;
+    int64_t clipped = -2;
+    KERNEL_CALL(r, clipped = f(&row, x, codes, bits));
+    kernel_returned(r, clipped);
+}
+
+static void decode(kernel_run *r, void (*f)(const dt__code_row *, const int8_t *, float *))
+{
+    const dt__code_row row = row_of(r);
+    int8_t *codes = (int8_t *)kernel_bytes(r, row.n);
+    for (int64_t i = 0; i < row.n; i++) {
+        codes[i] = (int8_t)(row.qmin + kernel_below(r, row.qmax - row.qmin + 1) + row.bias);
+    }
+    float *y = kernel_result(r, row.n);
+    KERNEL_CALL(r, f(&row, codes, y));
+}
+
+static void pass(kernel_run *r, void (*f)(int64_t, const uint8_t *, const float *, float *))
+{
+    const int64_t n = kernel_size(r);
+    const uint8_t *bits = kernel_bytes(r, dt__ceil_div(n, 8));
+    float *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    KERNEL_CALL(r, f(n, bits, dy, dx));
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+enum {
+    RANDOM,
+    SATURATING, /* every code qmin or qmax, against activations of 0 or 255 */
+    POWERS,     /* scales are powers of two of many sizes: sums midway between floats */
+    TINY,       /* the smallest normal scales: denormal sums */
+    HOWS
+};
+
+static dt__panel_shape shape_of(kernel_run *r, int most_bits)
+{
+    static const int64_t rows[] = { 1, 5, 16, 31, 32, 33, 64, 70, 97, 130 };
+    static const int64_t groups[] = { 8, 16, 32, 40, 64, 128, 256, INT64_MAX };
+    const int bits = most_bits - kernel_pick(r, most_bits == 4 ? 3 : 4);
+    if (r->round == KERNELS_TIMED) return (dt__panel_shape){ 256, 512, 32, bits, DT__SCALE_F32 };
+    const int64_t columns = r->round % 4 == 0 ? kernel_below(r, 1500) : kernel_below(r, 300);
+    return (dt__panel_shape){ rows[kernel_pick(r, DT__COUNT_OF(rows))], columns,
+                              groups[kernel_pick(r, DT__COUNT_OF(groups))], bits,
+                              kernel_pick(r, 3) };
+}
+
+static float scale_of(kernel_run *r, int dtype, int how)
+{
+    float scale = 0.001f + 0.02f * fabsf(kernel_ordinary(r));
+    if (how == POWERS) scale = ldexpf(1, (int)kernel_below(r, 24) - 12);
+    if (how == TINY) scale = ldexpf(1 + scale, dtype == DT__SCALE_F16 ? -14 : -126);
+    if (kernel_below(r, 4) == 0) scale = -scale;
+    uint32_t bits; /* representable in every dtype: few bits of fraction */
+    memcpy(&bits, &scale, sizeof bits);
+    if (dtype != DT__SCALE_F32) bits &= 0xffff0000u;
+    memcpy(&scale, &bits, sizeof scale);
+    return scale;
+}
+
+/* Panels of random codes, packed. */
+static const void *panels_of(kernel_run *r, const dt__panel_layout *l, int how)
+{
+    const int64_t rows = l->rows, qmin = -(1 << (l->bits - 1));
+    int8_t *codes = (int8_t *)kernel_bytes(r, rows * l->columns);
+    float *scales = kernel_result(r, rows * l->groups);
+    const int64_t extreme = kernel_chance(r) ? qmin : -qmin - 1;
+    for (int64_t i = 0; i < rows * l->columns; i++) {
+        codes[i] = (int8_t)(how == SATURATING ? extreme : qmin + kernel_below(r, -2 * qmin));
+    }
+    for (int64_t i = 0; i < rows * l->groups; i++) scales[i] = scale_of(r, l->scale_dtype, how);
+    void *panels = kernel_block_of(r, KERNEL_BYTES, l->bytes, 64);
+    dt__panel_pack(l, &(dt__code_matrix){ codes, l->columns, scales, l->groups }, panels);
+    return panels;
+}
+
+static void activations_of(kernel_run *r, dt__qgemm *g, int how)
+{
+    const int64_t depth = g->layout->depth;
+    g->ldu = depth + kernel_pick(r, 9);
+    uint8_t *u = kernel_bytes(r, g->m == 0 ? 0 : (g->m - 1) * g->ldu + depth);
+    for (int64_t i = 0; i < g->m * g->ldu - (g->ldu - depth) && how == SATURATING; i++) {
+        u[i] = i / g->ldu % 2 == 0 ? 255 : 0;
+    }
+    float *sx = kernel_result(r, g->m), *bias = kernel_ordinaries(r, g->layout->rows);
+    int32_t *zu = kernel_indices(r, g->m, 256, false);
+    for (int64_t i = 0; i < g->m; i++) sx[i] = 0.001f + fabsf(kernel_ordinary(r));
+    g->u = u;
+    g->sx = sx;
+    g->zu = zu;
+    if (!kernel_chance(r)) g->bias = bias;
+}
+
+static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
+{
+    static const int64_t rows[] = { 32, 0,  1,  1,  2,  3,  4,  5,  7,  8, 9,
+                                    12, 13, 16, 17, 24, 31, 33, 64, 65, 97 };
+    dt__panel_layout layout;
+    const dt__panel_shape shape = shape_of(r, most_bits);
+    TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
+    const int how = r->round == KERNELS_TIMED ? RANDOM : r->round % HOWS;
+    dt__qgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
+    g.panels = panels_of(r, &layout, how);
+    activations_of(r, &g, how);
+    g.ldy = layout.rows + kernel_pick(r, 3);
+    g.y = kernel_result_rows(r, g.m, layout.rows, g.ldy);
+    KERNEL_CALL(r, f(&g));
+}
+
+static void nibble_product(kernel_run *r, void (*f)(const dt__qgemm *)) { product(r, f, 4); }
+static void byte_product(kernel_run *r, void (*f)(const dt__qgemm *)) { product(r, f, 8); }
+
+static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
+{
+    dt__panel_layout layout;
+    const dt__panel_shape shape = shape_of(r, kernel_chance(r) ? 8 : 4);
+    TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
+    const int64_t rows = layout.rows, columns = layout.columns;
+    dt__panel_tile t = { .layout = &layout, .panels = panels_of(r, &layout, RANDOM) };
+    t.zero_step = kernel_chance(r) ? layout.groups : 0;
+    const int8_t *zero = (const int8_t *)kernel_bytes(r, rows * layout.groups + 1);
+    if (kernel_chance(r)) t.zero = zero;
+    t.n0 = kernel_pick(r, (int)rows);
+    t.k0 = kernel_pick(r, (int)columns + 1);
+    t.n1 = rows - kernel_pick(r, (int)(rows - t.n0) + 1);
+    t.k1 = columns - kernel_pick(r, (int)(columns - t.k0) + 1);
+    t.ldy = t.k1 - t.k0 + kernel_pick(r, 3);
+    t.y = kernel_result_rows(r, t.n1 - t.n0, t.k1 - t.k0, t.ldy);
+    KERNEL_CALL(r, f(&t));
+}
+
+#define INTEGER_CASES(CASE)                                                                        \
+    CASE(range, range, 0)                                                                          \
+    CASE(encode, encode, 0)                                                                        \
+    CASE(decode, decode, 0)                                                                        \
+    CASE(pass, pass, 0)                                                                            \
+    CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
+    CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
+    CASE(expand, expand, 0)
+
+INTEGER_CASES(KERNEL_CASE_FUNCTION)
+
+const kernel_case kernel_cases_integer[] = { INTEGER_CASES(KERNEL_CASE_ENTRY){ NULL } };

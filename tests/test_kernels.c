@@ -1,0 +1,202 @@
+/* Every kernel of every set that runs here against plain C: the same bits on the same operands, on
+ * several numbers of threads, with nothing written or read outside. The kernels are those of
+ * kernels.inc; one without a case fails. It also times each: the printed rows are
+ *     kernel, set, ns of plain C, ns of the set, how many times as fast. */
+#include "kernels_run.h"
+
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+#define DT__KERNEL(name, arguments) #name,
+#define DT__KERNEL_F32(name, result, arguments) #name,
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+#undef DT__KERNEL_F32
+};
+
+static const kernel_case *find(const kernel_case *list, const char *name)
+{
+    while (list->name != NULL && strcmp(list->name, name) != 0) list++;
+    return list->name == NULL ? NULL : list;
+}
+
+static const kernel_case *case_of(const char *name)
+{
+    const kernel_case *k = find(kernel_cases_float, name);
+    return k != NULL ? k : find(kernel_cases_integer, name);
+}
+
+/* What runs now, for a crash: a kernel that touches what it may not. */
+static char doing[160];
+
+static void say_and_die(int number)
+{
+    if (write(STDERR_FILENO, doing, strlen(doing)) < 0) _exit(2);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+typedef struct pair {
+    kernel_run plain, other;
+} pair;
+
+static void compare(pair *p, const kernel_case *k, const dt__kernel_set *set, int round)
+{
+    static const int threads[] = { 1, 2, 3 };
+    for (int t = 0; t < DT__COUNT_OF(threads); t++) {
+        snprintf(doing, sizeof doing,
+                 "kernel %s, set %s, round %d, %d threads touched what is "
+                 "none of its operands\n",
+                 k->name, set->name, round, threads[t]);
+        omp_set_num_threads(threads[t]);
+        kernel_begin(&p->other, set->f32, round, 0xc3);
+        k->run(&p->other);
+        char message[200];
+        TEST_EACH(kernel_same(&p->plain, &p->other, k->within, message),
+                  "kernel %s, set %s, round %d, %d threads: %s", k->name, set->name, round,
+                  threads[t], message);
+    }
+}
+
+static void show_time(pair *p, const kernel_case *k)
+{
+    omp_set_num_threads(1);
+    kernel_begin(&p->plain, &dt__kernels_ref_f32, KERNELS_TIMED, 0x3c);
+    k->run(&p->plain);
+    const dt__kernel_set *set;
+    for (int i = 1; (set = dt__kernel_set_at(i)) != NULL; i++) {
+        if (!dt__kernel_set_runs(set)) continue;
+        kernel_begin(&p->other, set->f32, KERNELS_TIMED, 0x3c);
+        k->run(&p->other);
+        printf("%-24s %-12s %9.0f %9.0f %7.2f\n", k->name, set->name, p->plain.ns, p->other.ns,
+               p->plain.ns / p->other.ns);
+    }
+}
+
+START_TEST(every_set_equals_plain_c)
+{
+    const kernel_case *k = case_of(names[_i]);
+    ck_assert_msg(k != NULL, "kernel %s of kernels.inc has no case in tests/kernels_*.c",
+                  names[_i]);
+    pair p;
+    kernel_open(&p.plain);
+    kernel_open(&p.other);
+    signal(SIGSEGV, say_and_die);
+    for (int round = 0; round < KERNELS_ROUNDS; round++) {
+        omp_set_num_threads(1);
+        kernel_begin(&p.plain, &dt__kernels_ref_f32, round, 0x3c);
+        k->run(&p.plain);
+        const dt__kernel_set *set;
+        for (int i = 0; (set = dt__kernel_set_at(i)) != NULL; i++) {
+            if (dt__kernel_set_runs(set)) compare(&p, k, set, round);
+        }
+    }
+    show_time(&p, k);
+    kernel_close(&p.plain);
+    kernel_close(&p.other);
+}
+END_TEST
+
+START_TEST(every_case_has_a_kernel)
+{
+    const kernel_case *const lists[] = { kernel_cases_float, kernel_cases_integer };
+    for (int l = 0; l < DT__COUNT_OF(lists); l++) {
+        for (const kernel_case *k = lists[l]; k->name != NULL; k++) {
+            int found = 0;
+            for (int i = 0; i < DT__COUNT_OF(names); i++) found += strcmp(names[i], k->name) == 0;
+            TEST_EACH(found == 1 && case_of(k->name) == k, "%s", k->name);
+        }
+    }
+}
+END_TEST
+
+/* ---- the comparison notices ------------------------------------------------------------------ */
+
+static void neg_but_the_last(int64_t n, const void *x, void *y)
+{
+    dt__kernels_ref_f32.neg(n > 0 ? n - 1 : 0, x, y);
+}
+
+static void neg_and_before(int64_t n, const void *x, void *y)
+{
+    dt__kernels_ref_f32.neg(n, x, y);
+    ((float *)y)[-1] = 0;
+}
+
+static void neg_of_zero_is_zero(int64_t n, const void *x, void *y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = ((const float *)x)[i];
+        ((float *)y)[i] = v == 0 ? 0 : -v;
+    }
+}
+
+static void neg_and_behind(int64_t n, const void *x, void *y)
+{
+    dt__kernels_ref_f32.neg(n, x, y);
+    ((volatile float *)y)[n] = 0;
+}
+
+static void neg_by_eights(int64_t n, const void *x, void *y)
+{
+    const volatile float *in = x;
+    float sum = 0;
+    for (int64_t i = 0; i < dt__round_up(n, 8); i++) sum += in[i];
+    dt__kernels_ref_f32.neg(n, x, y);
+    (void)sum;
+}
+
+/* Whether a round tells `bad` from plain C. */
+static bool is_noticed(void (*bad)(int64_t, const void *, void *))
+{
+    const kernel_case *k = case_of("neg");
+    dt__kernels table = dt__kernels_ref_f32;
+    table.neg = bad;
+    pair p;
+    char message[200];
+    bool same = true;
+    kernel_open(&p.plain);
+    kernel_open(&p.other);
+    for (int round = 0; round < KERNELS_ROUNDS && same; round++) {
+        kernel_begin(&p.plain, &dt__kernels_ref_f32, round, 0x3c);
+        k->run(&p.plain);
+        kernel_begin(&p.other, &table, round, 0xc3);
+        k->run(&p.other);
+        same = kernel_same(&p.plain, &p.other, 0, message);
+    }
+    kernel_close(&p.plain);
+    kernel_close(&p.other);
+    return !same;
+}
+
+START_TEST(wrong_kernels_are_noticed)
+{
+    ck_assert(!is_noticed(dt__kernels_ref_f32.neg));
+    ck_assert(is_noticed(neg_but_the_last));
+    ck_assert(is_noticed(neg_and_before));
+    ck_assert(is_noticed(neg_of_zero_is_zero));
+}
+END_TEST
+
+/* These die of a signal. */
+START_TEST(reaching_behind_an_operand_is_fatal)
+{
+    signal(SIGSEGV, say_and_die); /* a sanitizer's own handler would exit */
+    is_noticed(_i == 0 ? neg_and_behind : neg_by_eights);
+}
+END_TEST
+
+Suite *test_kernels_suite(void)
+{
+    Suite *s = suite_create("kernels");
+    TCase *c = tcase_create("equivalence");
+    tcase_add_loop_test(c, every_set_equals_plain_c, 0, DT__COUNT_OF(names));
+    tcase_add_test(c, every_case_has_a_kernel);
+    tcase_add_test(c, wrong_kernels_are_noticed);
+    tcase_add_loop_test_raise_signal(c, reaching_behind_an_operand_is_fatal, SIGSEGV, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}
