@@ -328,8 +328,10 @@ static bool is_read(const dt_op *op, const dt__case *k, place at)
     TEST_OK(ctx, operands_of(ctx, &w, in));
     dt_tensor *y = dt_apply(t, op, in, ops_count(k), k->options);
     ck_assert_msg(y != NULL, "%s", dt_error(ctx));
-    const dt_call *c = t->n_records > 0 ? &t->records[0]->call : NULL;
-    if (c != NULL && at.i < (at.result ? c->n_out : c->n_in)) {
+    dt__replay replay;
+    const dt_call *c = &replay.call;
+    if (t->n_records > 0) dt__record_replay(t, t->records[0], &replay);
+    if (t->n_records > 0 && at.i < (at.result ? c->n_out : c->n_in)) {
         dt_tensor *up = ops_upstream(y), *slot = at.result ? c->out[at.i] : c->arg[at.i];
         if (slot->storage != NULL) spoil(slot);
         TEST_OK(ctx, dt_backward(t, y, up));

@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static dt_status check_versions(const dt_call *c)
+static dt_status check_versions(const dt_call *c, const dt__record *r)
 {
-    for (int i = 0; i < c->n_in + c->n_out; i++) {
-        const dt_tensor *x = i < c->n_in ? c->arg[i] : c->out[i - c->n_in];
-        if (x == NULL || x->storage == NULL || x->storage->version == x->seen_version) continue;
-        const char *name = i < c->n_in ? c->op->in_name[i] : "its result";
+    for (int i = 0; i < r->n_in + r->n_out; i++) {
+        const dt__saved *k = &r->kept[i];
+        if (k->storage == NULL || k->storage->version == k->version) continue;
+        const char *name = i < r->n_in ? r->op->in_name[i] : "its result";
         return dt_refuse(c, DT_ERR_STATE,
                          "%s%s%s was written since it was recorded (version %llu, now %llu)",
-                         name != NULL ? name : "an operand", x->name != NULL ? " " : "",
-                         x->name != NULL ? x->name : "", (unsigned long long)x->seen_version,
-                         (unsigned long long)x->storage->version);
+                         name != NULL ? name : "an operand", k->x->name != NULL ? " " : "",
+                         k->x->name != NULL ? k->x->name : "", (unsigned long long)k->version,
+                         (unsigned long long)k->storage->version);
     }
     return DT_OK;
 }
@@ -65,24 +65,25 @@ static dt_status watch(const dt_call *c, dt_tensor *const *dx)
     return DT_OK;
 }
 
-static dt_status pull_back(dt__record *r, dt_tensor **dx)
+static dt_status pull_back(const dt__record *r, dt_tape *t, dt_tensor **dx)
 {
-    dt_call *c = &r->call;
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = 0; i < r->n_in; i++) {
         if (dx[i] == NULL) continue;
-        dt_tensor *d = dx[i];
+        dt_tensor *d = dx[i], *x = r->kept[i].x;
         dx[i] = NULL;
-        DT__TRY(dt__kind_of(c->in[i])->pullback(c->tape, c->in[i], d, r->pull[i]));
+        DT__TRY(dt__kind_of(x)->pullback(t, x, d, r->kept[i].pull));
     }
     return DT_OK;
 }
 
-static dt_status differentiate(dt__record *r, dt_tensor *dy)
+static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
 {
-    dt_call *c = &r->call;
+    dt__replay replay;
+    dt__record_replay(t, r, &replay);
+    dt_call *c = &replay.call;
     dt_tensor *dx[DT_MAX_IN] = { NULL };
     c->owns_dy = is_own(dy);
-    dt_status s = check_versions(c);
+    dt_status s = check_versions(c, r);
     if (s == DT_OK) s = make_gradients(c, dy, dx);
     if (s == DT_OK && c->op->scratch != NULL) {
         c->scratch = dt__alloc(c->ctx, c->op->scratch(c));
@@ -92,11 +93,10 @@ static dt_status differentiate(dt__record *r, dt_tensor *dy)
         const int threads = dt__threads_enter(c->ctx);
         c->op->backward(c, dy, dx);
         s = watch(c, dx);
-        if (s == DT_OK) s = pull_back(r, dx);
+        if (s == DT_OK) s = pull_back(r, t, dx);
         dt__threads_leave(threads);
     }
     dt__release(c->ctx, c->scratch);
-    c->scratch = NULL;
     free_all(dx, c->n_in);
     return s;
 }
@@ -112,9 +112,9 @@ static dt_status run(dt_tape *t)
     dt_status s = DT_OK;
     while (t->n_records > 0) {
         dt__record *r = t->records[--t->n_records];
-        dt_tensor *y = r->result[0];
+        dt_tensor *y = r->kept[r->n_in].x;
         t->where = r->where;
-        if (y->grad != NULL && s == DT_OK) s = differentiate(r, y->grad);
+        if (y->grad != NULL && s == DT_OK) s = differentiate(t, r, y->grad);
         t->where = NULL;
         drop_gradient(y);
         dt__record_free(t->ctx, r);

@@ -153,12 +153,9 @@ static dt_status pick_kernels(dt_call *c)
 static const char *who_needs(const dt_tape *t, const dt__storage *s)
 {
     for (int64_t r = 0; r < t->n_records; r++) {
-        const dt_call *c = &t->records[r]->call;
-        for (int i = 0; i < c->n_in; i++) {
-            if (c->arg[i] != NULL && c->arg[i]->storage == s) return c->op->name;
-        }
-        for (int i = 0; i < c->n_out; i++) {
-            if (c->out[i] != NULL && c->out[i]->storage == s) return c->op->name;
+        const dt__record *record = t->records[r];
+        for (int i = 0; i < record->n_in + record->n_out; i++) {
+            if (record->kept[i].storage == s) return record->op->name;
         }
     }
     return "an op of another tape";
@@ -211,55 +208,6 @@ static void end_writes(dt_call *c)
 
 /* ---- recording ----------------------------------------------------------------------------- */
 
-/* Replaces *slot by what backward may see of it: an alias of its value, or its shape. */
-static dt_status save(dt_call *c, dt_tensor **slot, bool value)
-{
-    dt_tensor *kept;
-    if (value) DT__TRY(dt__view(c->ctx, *slot, &kept));
-    else DT__TRY(dt__handle_create(c->ctx, (*slot)->dtype, (*slot)->rank, (*slot)->dims, &kept));
-    if (kept->storage != NULL) {
-        kept->seen_version = kept->storage->version;
-        kept->counted = true;
-        atomic_fetch_add(&kept->storage->needed, 1);
-    }
-    dt_tensor_free(*slot);
-    *slot = kept;
-    return DT_OK;
-}
-
-static dt_status save_all(dt_call *c, dt__record *r)
-{
-    const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
-    for (int i = 0; i < c->n_in; i++) {
-        if (c->in[i] == NULL) continue;
-        const bool value =
-            saves->arg[i] == DT_VALUE || (saves->arg[i] == DT_SAVE_CODES && c->codes[i] == NULL);
-        DT__TRY(save(c, &c->arg[i], value && c->arg[i]->storage != NULL));
-        if (saves->arg[i] != DT_SAVE_CODES) {
-            dt__codes_release(c->codes[i]);
-            c->codes[i] = NULL;
-        }
-        const dt__kind *kind = dt__kind_of(c->in[i]);
-        if (!c->wants[i] || r->pull[i] == NULL || kind->keeps_codes == NULL ||
-            !kind->keeps_codes(c->in[i], r->pull[i])) {
-            dt__codes_release(r->pull[i]);
-            r->pull[i] = NULL;
-        }
-    }
-    for (int i = 0; i < c->n_out; i++) DT__TRY(save(c, &c->out[i], saves->out[i] == DT_VALUE));
-    return DT_OK;
-}
-
-static dt_status copy_options(dt_call *c)
-{
-    if (c->op->options_size == 0 || c->options == c->op->defaults) return DT_OK;
-    void *copy = dt__alloc(c->ctx, c->op->options_size);
-    if (copy == NULL) return DT_ERR_NOMEM;
-    memcpy(copy, c->options, c->op->options_size);
-    c->options = copy;
-    return DT_OK;
-}
-
 /* Frees what a call holds that is not recorded. */
 static void let_go(dt_call *c, dt__codes **pull)
 {
@@ -270,32 +218,87 @@ static void let_go(dt_call *c, dt__codes **pull)
     }
 }
 
-/* Moves the call to the tape. On an error everything it held is freed, results excepted. */
+/* What backward may see of x: its value, unless that is NULL, or its shape. */
+static void keep(dt__saved *k, dt_tensor *x, const dt_tensor *value)
+{
+    dt__retain(x);
+    k->x = x;
+    if (value == NULL || value->storage == NULL) return;
+    dt__storage_retain(value->storage);
+    atomic_fetch_add(&value->storage->needed, 1);
+    k->storage = value->storage;
+    k->version = value->storage->version;
+    k->offset = value->offset;
+    const size_t bytes = (size_t)x->rank * sizeof x->strides[0];
+    k->contiguous = memcmp(value->strides, x->strides, bytes) != 0;
+}
+
+static dt__codes *take(dt__codes **from)
+{
+    dt__codes *codes = *from;
+    *from = NULL;
+    return codes;
+}
+
+static void keep_operand(dt_call *c, int i, dt__codes **pull, dt__saved *k)
+{
+    const dt_save save = c->coded ? c->op->saves_coded.arg[i] : c->op->saves.arg[i];
+    const bool value = save == DT_VALUE || (save == DT_SAVE_CODES && c->codes[i] == NULL);
+    keep(k, c->in[i], value ? c->arg[i] : NULL);
+    k->wants = c->wants[i];
+    if (save == DT_SAVE_CODES) k->codes = take(&c->codes[i]);
+    const dt__kind *kind = dt__kind_of(c->in[i]);
+    if (k->wants && *pull != NULL && kind->keeps_codes != NULL &&
+        kind->keeps_codes(c->in[i], *pull)) {
+        k->pull = take(pull);
+    }
+}
+
+static const void *copy_options(const dt_call *c)
+{
+    const size_t bytes = c->op->options_size;
+    if (bytes == 0 || c->options == c->op->defaults) return c->options;
+    void *copy = dt__alloc(c->ctx, bytes);
+    if (copy != NULL) memcpy(copy, c->options, bytes);
+    return copy;
+}
+
+static dt__record *new_record(const dt_call *c)
+{
+    const size_t slots = (size_t)(c->n_in + c->n_out) * sizeof(dt__saved);
+    dt__record *r = dt__alloc_zero(c->ctx, sizeof *r + slots);
+    if (r == NULL) return NULL;
+    r->options = copy_options(c);
+    if (r->options == NULL && c->op->options_size > 0) {
+        dt__release(c->ctx, r);
+        return NULL;
+    }
+    r->op = c->op;
+    r->kernels = c->kernels;
+    r->where = dt__text_retain(c->tape->where);
+    r->coded = c->coded;
+    memcpy(r->state, c->state, sizeof r->state);
+    return r;
+}
+
+/* Puts the call on the tape. */
 static dt_status record(dt_call *c, dt__codes **pull)
 {
     if (c->tape->spent) {
-        let_go(c, pull);
         return dt_refuse(c, DT_ERR_STATE, "backward has run on this tape; dt_tape_reset it first");
     }
-    dt__record *r = dt__alloc_zero(c->ctx, sizeof *r);
-    if (r == NULL || copy_options(c) != DT_OK) {
-        dt__release(c->ctx, r);
-        let_go(c, pull);
-        return DT_ERR_NOMEM;
-    }
-    memcpy(r->pull, pull, sizeof r->pull);
-    r->where = dt__text_retain(c->tape->where);
-    memcpy(r->result, c->out, sizeof r->result);
+    const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
+    dt__record *r = new_record(c);
+    if (r == NULL) return DT_ERR_NOMEM;
+    r->n_in = c->n_in;
+    r->n_out = c->n_out;
     for (int i = 0; i < c->n_in; i++) {
-        if (c->in[i] != NULL) dt__retain(c->in[i]);
+        if (c->in[i] != NULL) keep_operand(c, i, &pull[i], &r->kept[i]);
     }
-    for (int i = 0; i < c->n_out; i++) dt__retain(c->out[i]); /* the tape keeps r->result */
-    c->scratch = NULL;
-    const dt_status saved = save_all(c, r);
-    r->call = *c;
-    memcpy(c->out, r->result, sizeof c->out);
-    dt_status s = saved;
-    if (s == DT_OK) s = dt__tape_record(c->tape, r);
+    for (int i = 0; i < c->n_out; i++) {
+        keep(&r->kept[c->n_in + i], c->out[i], saves->out[i] == DT_VALUE ? c->out[i] : NULL);
+    }
+    const dt_status s = dt__tape_record(c->tape, r);
     if (s != DT_OK) dt__record_free(c->ctx, r);
     return s;
 }
@@ -372,11 +375,8 @@ static dt_status run(dt_call *c)
     decide_recording(c);
     dt_status s = resolve_all(c, pull);
     if (s == DT_OK) s = compute(c);
-    if (s == DT_OK && c->recording) {
-        s = record(c, pull);
-    } else {
-        let_go(c, pull);
-    }
+    if (s == DT_OK && c->recording) s = record(c, pull);
+    let_go(c, pull);
     if (s == DT_OK) return lend_results(c);
     free_results(c);
     return s;

@@ -32,6 +32,9 @@ typedef struct dt__kind {
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
     /* Rows row0 ... row0+rows-1 of the inner tensor were written. NULL: nothing to do. */
     void (*written)(dt_tensor *x, int64_t row0, int64_t rows);
+    /* The tape dropped x: nobody will read it again, but a gradient may still pass through it.
+     * NULL: nothing to let go. */
+    void (*dropped)(dt_tensor *x);
     /* Makes `copy`, a dense handle with the same shape and storage, the same kind as x. */
     dt_status (*clone)(dt_tensor *x, dt_tensor *copy);
     size_t (*print)(const dt_tensor *x, char *text, size_t size);

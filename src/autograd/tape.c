@@ -111,29 +111,64 @@ dt_status dt__tape_record(dt_tape *t, dt__record *r)
     return DT_OK;
 }
 
-/* A saved alias counts on its storage, so that in-place ops know that a tape needs it. */
-static void release_saved(dt_tensor *x)
-{
-    if (x == NULL) return;
-    if (x->counted) atomic_fetch_sub(&x->storage->needed, 1);
-    dt_tensor_free(x);
-}
+/* ---- records -------------------------------------------------------------------------------- */
 
+/* A saved value counts on its storage, so that in-place ops know that a tape needs it. */
 void dt__record_free(dt_ctx *ctx, dt__record *r)
 {
-    dt_call *c = &r->call;
-    for (int i = 0; i < c->n_in; i++) {
-        release_saved(c->arg[i]);
-        dt_tensor_free(c->in[i]);
-        dt__codes_release(c->codes[i]);
-        dt__codes_release(r->pull[i]);
+    for (int i = 0; i < r->n_in + r->n_out; i++) {
+        const dt__saved *k = &r->kept[i];
+        if (k->storage != NULL) atomic_fetch_sub(&k->storage->needed, 1);
+        dt__storage_release(k->storage);
+        dt__codes_release(k->codes);
+        dt__codes_release(k->pull);
+        dt_tensor_free(k->x);
     }
-    for (int i = 0; i < c->n_out; i++) release_saved(c->out[i]);
-    if (c->op->options_size > 0 && c->options != c->op->defaults) {
-        dt__release(ctx, (void *)(uintptr_t)c->options);
+    if (r->op->options_size > 0 && r->options != r->op->defaults) {
+        dt__release(ctx, (void *)(uintptr_t)r->options);
     }
     dt__text_release(r->where);
     dt__release(ctx, r);
+}
+
+static dt_tensor *restore(const dt__saved *k, dt_tensor *x)
+{
+    *x = (dt_tensor){ .ctx = k->x->ctx,
+                      .dtype = k->x->dtype,
+                      .rank = k->x->rank,
+                      .count = k->x->count,
+                      .offset = k->offset,
+                      .storage = k->storage,
+                      .name = k->x->name };
+    atomic_init(&x->refs, 1);
+    memcpy(x->dims, k->x->dims, sizeof x->dims);
+    if (k->contiguous) dt__contiguous_strides(x->rank, x->dims, x->strides);
+    else memcpy(x->strides, k->x->strides, sizeof x->strides);
+    return x;
+}
+
+void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out)
+{
+    dt_call *c = &out->call;
+    *c = (dt_call){ .ctx = t->ctx,
+                    .tape = t,
+                    .op = r->op,
+                    .kernels = r->kernels,
+                    .options = r->options,
+                    .n_in = r->n_in,
+                    .n_out = r->n_out,
+                    .recording = true,
+                    .coded = r->coded };
+    memcpy(c->state, r->state, sizeof c->state);
+    for (int i = 0; i < r->n_in; i++) {
+        const dt__saved *k = &r->kept[i];
+        if (k->x == NULL) continue;
+        c->in[i] = k->x;
+        c->arg[i] = restore(k, &out->arg[i]);
+        c->codes[i] = k->codes;
+        c->wants[i] = k->wants;
+    }
+    for (int i = 0; i < r->n_out; i++) c->out[i] = restore(&r->kept[r->n_in + i], &out->out[i]);
 }
 
 /* ---- scopes ------------------------------------------------------------------------------- */
@@ -141,6 +176,7 @@ void dt__record_free(dt_ctx *ctx, dt__record *r)
 static void drop(dt_tensor *x)
 {
     dt__drop_storage(x);
+    if (x->kind != NULL && x->kind->dropped != NULL) x->kind->dropped(x);
     x->dropped = true;
 }
 

@@ -6,14 +6,36 @@
 
 #include <detent/ops.h>
 
-/* A call that backward will replay. In call.arg and call.out stand only what op->saves says; the
- * others are shapes without storage, so an op that reads what it did not save is noticed at once. */
+/* What a record keeps of an operand or of a result. */
+typedef struct dt__saved {
+    dt_tensor *x;            /* the handle as given or lent: its shape outlives its storage */
+    dt__storage *storage;    /* of the value, where the op saves it; NULL: the shape is all */
+    uint64_t version;        /* of the storage when it was saved */
+    int64_t offset;          /* of the value in it */
+    dt__codes *codes, *pull; /* of an operand: for the op's backward, for its kind's pullback */
+    bool contiguous;         /* the value is, though x is not */
+    bool wants;              /* of an operand: a gradient */
+} dt__saved;
+
+/* A call that backward will replay: as little as will do, for there is one per op. */
 typedef struct dt__record {
-    dt_call call;
-    dt_tensor *result[DT_MAX_OUT]; /* lent handles, for their gradients */
-    dt__codes *pull[DT_MAX_IN];    /* for the kinds' pullback */
-    const char *where;             /* the module that made the call, a dt__text or NULL */
+    const dt_op *op;
+    const struct dt__kernels *kernels;
+    const void *options; /* the op's defaults, or a copy */
+    const char *where;   /* the module that made the call, a dt__text or NULL */
+    int64_t state[4];
+    int n_in, n_out;
+    bool coded;
+    dt__saved kept[]; /* operands, then results */
 } dt__record;
+
+/* The call of a record as backward sees it. In call.arg and call.out stand what op->saves says; the
+ * others are shapes without storage, so an op that reads what it did not save is noticed at once.
+ * These tensors live no longer than this struct, and nobody may retain them. */
+typedef struct dt__replay {
+    dt_call call;
+    dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
+} dt__replay;
 
 struct dt_tape {
     dt_ctx *ctx;
@@ -38,6 +60,7 @@ dt_status dt__tape_adopt(dt_tape *t, dt_status status);
 /* The tape keeps *r. */
 dt_status dt__tape_record(dt_tape *t, dt__record *r);
 void dt__record_free(dt_ctx *ctx, dt__record *r);
+void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out);
 
 /* Opens a scope; leaving it drops every handle made inside but the n kept, which move one out. */
 dt_status dt__scope_enter(dt_tape *t);

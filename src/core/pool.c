@@ -1,7 +1,9 @@
 /* Block pool. Freed blocks wait in lists, one a size class (four classes per doubling), so a step
  * that repeats the sizes of the step before finds every block in its list: it never reaches the
- * allocator. Invariant: a block's class never changes. Under AddressSanitizer the bytes of a waiting
- * block are poisoned, so that use after free is caught although the pool holds the memory. */
+ * allocator. Invariant: a block's class never changes. Extents are often powers of two, so a class
+ * is one of 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i with room beside it for the heads of the block and of a
+ * storage, and a little slack. Under AddressSanitizer the bytes of a waiting block are poisoned, so
+ * that use after free is caught although the pool holds the memory. */
 #include "core/core.h"
 
 #include <stdio.h>
@@ -28,20 +30,27 @@
 
 _Static_assert(sizeof(dt__block) <= DT__ALIGNMENT, "a block's header fits before its payload");
 
-/* Rounds `bytes` up to its class's size and names the class. */
+#define BESIDE (3 * HEADER)
+
+/* Rounds the `bytes` of a block up to its class's size and names the class. */
 static int class_of(size_t bytes, size_t *rounded)
 {
     if (bytes <= 2 * HEADER) {
         *rounded = 2 * HEADER;
         return 0;
     }
-    int high = 0;
-    while ((bytes - 1) >> (high + 1) != 0) high++;
-    size_t step = (size_t)1 << (high - 2);
-    const int quarter = (int)(((bytes - 1) >> (high - 2)) & 3);
-    if (step < HEADER) step = HEADER;
-    *rounded = (bytes + step - 1) / step * step;
-    return high * 4 + quarter;
+    const size_t core = bytes > BESIDE ? bytes - BESIDE : 0;
+    int high = 0, klass = 1;
+    size_t step = HEADER;
+    if (core > 4 * HEADER) {
+        while ((core - 1) >> (high + 1) != 0) high++;
+        step = (size_t)1 << (high - 2);
+        klass = high * 4 + (int)(((core - 1) >> (high - 2)) & 3);
+    } else {
+        klass += (int)((core + HEADER - 1) / HEADER);
+    }
+    *rounded = BESIDE + (core + step - 1) / step * step;
+    return klass;
 }
 
 static void *payload(dt__block *b) { return (char *)b + HEADER; }

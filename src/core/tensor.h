@@ -40,10 +40,8 @@ struct dt_tensor {
     bool dropped;
     bool requires_grad;
     dt_tensor *grad;
-    uint64_t seen_version; /* of a tape's saved alias: the version when it was saved */
-    bool counted;          /* of a tape's saved alias: it stands in its storage's `needed` */
-    const char *name;      /* for messages, a dt__text: a parameter's path; NULL where unknown */
-    bool no_decay;         /* no optimizer shrinks it: learned scales and their like */
+    const char *name; /* for messages, a dt__text: a parameter's path; NULL where unknown */
+    bool no_decay;    /* no optimizer shrinks it: learned scales and their like */
     void (*project)(dt_tensor *); /* called after an optimizer wrote it; NULL: nothing to mend */
 };
 

@@ -69,6 +69,14 @@ static void written(dt_tensor *x, int64_t row0, int64_t rows)
     dt__codes_drop_stale(fq_of(x)->inner);
 }
 
+/* A batch that its owner gave away lives no longer than what is read of it. */
+static void dropped(dt_tensor *x)
+{
+    if (x->requires_grad) return;
+    dt_tensor_free(fq_of(x)->inner);
+    fq_of(x)->inner = NULL;
+}
+
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
     const dt__fq *fq = fq_of(x);
@@ -116,6 +124,7 @@ const dt__kind dt__fake_quant_kind = {
     .pullback = pullback,
     .keeps_codes = keeps_codes,
     .written = written,
+    .dropped = dropped,
     .clone = clone,
     .print = print,
 };
