@@ -1,5 +1,6 @@
 /* The fp32 and fp64 product: against a plain triple loop in double, over transposes, leading
- * dimensions, accumulation and zero extents; its tile grid; equal bits on any number of threads. */
+ * dimensions, accumulation, zero extents, and operands that are filled block by block; its tile
+ * grid; equal bits on any number of threads. */
 #include "testing.h"
 
 #include "kernels/kernels.h"
@@ -58,9 +59,58 @@ static product make(dt_dtype dtype, shape s, int form, dt__stream *stream)
     const size_t bytes = dt_dtype_size(dtype) * (size_t)p.c_count;
     p.c0 = malloc(bytes + 1);
     memcpy(p.c0, p.c, bytes);
-    p.g = (dt__gemm){ p.trans_a, p.trans_b, s.m, s.n,          s.k, p.a,
-                      lda,       p.b,       ldb, p.accumulate, p.c, ldc };
+    p.g = (dt__gemm){ .trans_a = p.trans_a,
+                      .trans_b = p.trans_b,
+                      .m = s.m,
+                      .n = s.n,
+                      .k = s.k,
+                      .a = p.a,
+                      .lda = lda,
+                      .b = p.b,
+                      .ldb = ldb,
+                      .accumulate = p.accumulate,
+                      .c = p.c,
+                      .ldc = ldc };
     return p;
+}
+
+/* A matrix of a product as a source; ld and dtype as the product has them. */
+typedef struct store {
+    dt_dtype dtype;
+    const void *x;
+    int64_t ld;
+} store;
+
+static void fill_from_store(const void *from, const dt__patch *b)
+{
+    const store *s = from;
+    const size_t size = dt_dtype_size(s->dtype);
+    for (int64_t r = b->r0; r < b->r1; r++) {
+        memcpy((char *)b->y + (size_t)((r - b->r0) * b->ldy) * size,
+               (const char *)s->x + (size_t)(r * s->ld + b->c0) * size,
+               (size_t)(b->c1 - b->c0) * size);
+    }
+}
+
+/* The same product with its operands given as sources; exactly the scratch that it asks for. */
+typedef struct filled {
+    store a, b;
+    dt__source a_source, b_source;
+    dt__gemm g;
+} filled;
+
+static void fill(const product *p, int which, int threads, filled *f)
+{
+    f->a = (store){ p->dtype, p->a, p->g.lda };
+    f->b = (store){ p->dtype, p->b, p->g.ldb };
+    f->a_source = (dt__source){ fill_from_store, &f->a };
+    f->b_source = (dt__source){ fill_from_store, &f->b };
+    f->g = p->g;
+    if (which & 1) f->g.a_source = &f->a_source;
+    if (which & 1) f->g.a = NULL;
+    if (which & 2) f->g.b_source = &f->b_source;
+    if (which & 2) f->g.b = NULL;
+    f->g.scratch = malloc(dt__gemm_scratch(&f->g, dt_dtype_size(p->dtype), threads) + 1);
 }
 
 static void discard(product *p)
@@ -104,10 +154,10 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-static void run(dt_ctx *ctx, const product *p)
+static void run(dt_ctx *ctx, dt_dtype dtype, const dt__gemm *g)
 {
     const int before = dt__threads_enter(ctx);
-    dt__kernels_of(ctx, p->dtype)->gemm(&p->g);
+    dt__kernels_of(ctx, dtype)->gemm(g);
     dt__threads_leave(before);
 }
 
@@ -124,7 +174,7 @@ START_TEST(equals_a_triple_loop)
     const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
     for (int s = 0; s < DT__COUNT_OF(shapes); s++) {
         product p = make(dtype, shapes[s], _i / 2, &stream);
-        run(ctx, &p);
+        run(ctx, dtype, &p.g);
         check(&p);
         discard(&p);
     }
@@ -132,13 +182,39 @@ START_TEST(equals_a_triple_loop)
 }
 END_TEST
 
+/* Operands that are filled block by block, where there is one tile, many, and many steps. */
+START_TEST(takes_sources)
+{
+    static const shape more[] = { { 70, 600, 300, 3 }, { 600, 70, 300, 0 }, { 3, 5, 70000, 1 } };
+    dt_ctx *ctx = context(2);
+    dt__stream stream = dt__stream_of(17, DT__FOR_USER);
+    const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
+    for (int s = 0; s < DT__COUNT_OF(shapes) + DT__COUNT_OF(more); s++) {
+        const bool usual = s < DT__COUNT_OF(shapes);
+        for (int which = 1; which < 4; which++) {
+            product p =
+                make(dtype, usual ? shapes[s] : more[s - DT__COUNT_OF(shapes)], _i / 2, &stream);
+            filled f;
+            fill(&p, which, 2, &f);
+            run(ctx, dtype, &f.g);
+            check(&p);
+            free(f.g.scratch);
+            discard(&p);
+        }
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static const shape large[] = {
+    { 256, 256, 64, 0 }, { 64, 1024, 100, 0 }, { 1000, 70, 65, 1 },
+    { 333, 333, 77, 0 }, { 1, 3000, 900, 0 },  { 600, 10, 130, 0 },
+    { 10, 130, 600, 0 }, { 64, 700, 700, 0 },  { 700, 1100, 64, 0 },
+};
+static const int threads[] = { 2, 3, 4, 8 };
+
 START_TEST(same_bits_on_any_number_of_threads)
 {
-    static const shape large[] = {
-        { 256, 256, 64, 0 }, { 64, 1024, 100, 0 }, { 1000, 70, 65, 1 },
-        { 333, 333, 77, 0 }, { 1, 3000, 900, 0 },
-    };
-    static const int threads[] = { 2, 3, 4, 8 };
     const dt_dtype dtype = _i == 0 ? DT_F32 : DT_F64;
     dt__stream stream = dt__stream_of(11, DT__FOR_USER);
     for (int s = 0; s < DT__COUNT_OF(large); s++) {
@@ -146,13 +222,13 @@ START_TEST(same_bits_on_any_number_of_threads)
         const size_t bytes = dt_dtype_size(dtype) * (size_t)p.c_count;
         void *one = malloc(bytes);
         dt_ctx *ctx = context(1);
-        run(ctx, &p);
+        run(ctx, dtype, &p.g);
         dt_ctx_free(ctx);
         memcpy(one, p.c, bytes);
         for (int t = 0; t < DT__COUNT_OF(threads); t++) {
             memcpy(p.c, p.c0, bytes);
             ctx = context(threads[t]);
-            run(ctx, &p);
+            run(ctx, dtype, &p.g);
             dt_ctx_free(ctx);
             ck_assert_mem_eq(one, p.c, bytes);
         }
@@ -163,14 +239,47 @@ START_TEST(same_bits_on_any_number_of_threads)
 END_TEST
 
 /* Rows that overlap (a broadcast) are nothing for BLAS, and are computed all the same. */
+START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
+{
+    dt__stream stream = dt__stream_of(19, DT__FOR_USER);
+    for (int s = 0; s < DT__COUNT_OF(large); s++) {
+        product p = make(DT_F32, large[s], s % 8, &stream);
+        const size_t bytes = sizeof(float) * (size_t)p.c_count;
+        void *one = malloc(bytes);
+        for (int t = -1; t < DT__COUNT_OF(threads); t++) {
+            const int count = t < 0 ? 1 : threads[t];
+            dt_ctx *ctx = context(count);
+            filled f;
+            fill(&p, _i, count, &f);
+            memcpy(p.c, p.c0, bytes);
+            run(ctx, DT_F32, &f.g);
+            if (t < 0) memcpy(one, p.c, bytes);
+            ck_assert_mem_eq(one, p.c, bytes);
+            free(f.g.scratch);
+            dt_ctx_free(ctx);
+        }
+        free(one);
+        discard(&p);
+    }
+}
+END_TEST
+
 START_TEST(takes_what_blas_does_not)
 {
     dt_ctx *ctx = context(2);
     const float a[3] = { 1, 2, 3 }, b[6] = { 1, 0, 0, 1, 1, 1 };
     float c[4] = { 9, 9, 9, 9 };
-    dt__gemm g = { false, false, 2, 2, 3, a, 0, b, 2, false, c, 2 };
+    dt__gemm g = { .m = 2, .n = 2, .k = 3, .a = a, .lda = 0, .b = b, .ldb = 2, .c = c, .ldc = 2 };
     dt__kernels_of(ctx, DT_F32)->gemm(&g);
     const float want[4] = { 4, 5, 4, 5 };
+    ck_assert_mem_eq(c, want, sizeof c);
+    filled f;
+    fill(
+        &(product){ .dtype = DT_F32, .a = (void *)(uintptr_t)a, .b = (void *)(uintptr_t)b, .g = g },
+        2, 2, &f);
+    f.g.scratch = NULL; /* which only BLAS reads */
+    memset(c, 0, sizeof c);
+    dt__kernels_of(ctx, DT_F32)->gemm(&f.g);
     ck_assert_mem_eq(c, want, sizeof c);
     g.m = 1; /* one row: its leading dimension does not matter */
     c[0] = c[1] = 9;
@@ -183,20 +292,40 @@ START_TEST(takes_what_blas_does_not)
 }
 END_TEST
 
+/* Tiles cover c once, and what is filled for a step is about 512 KiB of floats at most. */
+static void check_grid(const dt__gemm *g, const dt__gemm_grid *grid)
+{
+    const int64_t down = dt__ceil_div(g->m, grid->rows);
+    const bool sources = g->a_source != NULL || g->b_source != NULL;
+    const int64_t depth = grid->depth, most = 2 * g->m * g->n * g->k < 1000000 ? 1 : 8;
+    const int64_t elements = dt__gemm_filled(g, grid);
+    TEST_EACH(
+        grid->tiles == down * grid->across && grid->across == dt__ceil_div(g->n, grid->columns) &&
+            grid->tiles >= 1 &&
+            (sources || (grid->tiles <= most && depth == g->k && elements == 0)) &&
+            (down == 1 || grid->rows % 64 == 0) && (grid->across == 1 || grid->columns % 64 == 0) &&
+            (depth == g->k || (depth % 64 == 0 && depth < g->k)) &&
+            (!sources || (elements > 0 && elements <= 150000)),
+        "%lld x %lld x %lld: %lld tiles of %lld x %lld, steps of %lld, %lld elements",
+        (long long)g->m, (long long)g->n, (long long)g->k, (long long)grid->tiles,
+        (long long)grid->rows, (long long)grid->columns, (long long)depth, (long long)elements);
+}
+
 START_TEST(the_grid_covers_the_product)
 {
+    const dt__source source = { fill_from_store, NULL };
     for (int64_t m = 1; m < 3000; m = m * 5 / 3 + 1) {
         for (int64_t n = 1; n < 3000; n = n * 5 / 3 + 1) {
-            for (int64_t k = 1; k < 3000; k *= 7) {
-                const dt__gemm_grid g = dt__gemm_grid_of(m, n, k);
-                const int64_t down = dt__ceil_div(m, g.rows);
-                const bool one = 2 * m * n * k < 4000000;
-                TEST_EACH(
-                    g.tiles == down * g.across && g.across == dt__ceil_div(n, g.columns) &&
-                        g.tiles >= 1 && g.tiles <= (one ? 1 : 8) &&
-                        (down == 1 || g.rows % 64 == 0) && (g.across == 1 || g.columns % 64 == 0),
-                    "%lld x %lld x %lld: %lld tiles of %lld x %lld", (long long)m, (long long)n,
-                    (long long)k, (long long)g.tiles, (long long)g.rows, (long long)g.columns);
+            for (int64_t k = 1; k < 3000; k = k * 3 + 1) {
+                for (int which = 0; which < 4; which++) {
+                    const dt__gemm g = { .m = m,
+                                         .n = n,
+                                         .k = k,
+                                         .a_source = which & 1 ? &source : NULL,
+                                         .b_source = which & 2 ? &source : NULL };
+                    const dt__gemm_grid grid = dt__gemm_grid_of(&g);
+                    check_grid(&g, &grid);
+                }
             }
         }
     }
@@ -278,7 +407,9 @@ Suite *test_gemm_suite(void)
     Suite *suite = suite_create("gemm");
     TCase *c = tcase_create("gemm");
     tcase_add_loop_test(c, equals_a_triple_loop, 0, 16);
+    tcase_add_loop_test(c, takes_sources, 0, 16);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);
+    tcase_add_loop_test(c, sources_give_the_same_bits_on_any_number_of_threads, 1, 4);
     tcase_add_test(c, takes_what_blas_does_not);
     tcase_add_test(c, the_grid_covers_the_product);
     tcase_add_test(c, copies_any_strides);

@@ -1,6 +1,5 @@
 /* Codes: life, images of tiles, the integer product. */
 #include "autograd/codes.h"
-#include "kernels/kernels.h"
 
 void dt__codes_retain(dt__codes *codes) { atomic_fetch_add(&codes->refs, 1); }
 
@@ -32,32 +31,31 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
 }
 
 /* Row r, columns c0 ... c1-1 of u, group by group. */
-static void expand_row(const dt__codes *codes, int64_t r, const dt__image_tile *tile)
+static void expand_row(const dt__codes *codes, int64_t r, const dt__patch *block)
 {
     const dt__kernels *kernels = codes->ctx->kernels[DT_F32];
-    for (int64_t c = tile->c0; c < tile->c1;) {
+    float *y = (float *)block->y + (r - block->r0) * block->ldy;
+    for (int64_t c = block->c0; c < block->c1;) {
         const int64_t g = c / codes->group;
-        const int64_t end = dt__min_i64(tile->c1, (g + 1) * codes->group);
-        const int64_t block = r * codes->groups + g;
+        const int64_t end = dt__min_i64(block->c1, (g + 1) * codes->group);
+        const int64_t at = r * codes->groups + g;
         const dt__code_row row = {
             .n = end - c,
             .group = end - c,
-            .scale = codes->scale + block,
-            .zero = codes->zero == NULL ? NULL : codes->zero + block,
+            .scale = codes->scale + at,
+            .zero = codes->zero == NULL ? NULL : codes->zero + at,
             .bias = 128,
         };
         kernels->decode(&row, (const int8_t *)codes->u + r * codes->stride + c,
-                        tile->y + (r - tile->r0) * tile->ldy + (c - tile->c0));
+                        y + (c - block->c0));
         c = end;
     }
 }
 
-void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
+void dt__codes_expand(const dt__codes *codes, const dt__patch *block)
 {
     if (codes->panels == NULL) {
-        const int64_t count = (tile->r1 - tile->r0) * (tile->c1 - tile->c0);
-#pragma omp parallel for schedule(static) if (count > DT__CHUNK)
-        for (int64_t r = tile->r0; r < tile->r1; r++) expand_row(codes, r, tile);
+        for (int64_t r = block->r0; r < block->r1; r++) expand_row(codes, r, block);
         return;
     }
     const dt__panel_tile t = {
@@ -65,14 +63,25 @@ void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile)
         .panels = codes->panels,
         .zero = codes->zero,
         .zero_step = codes->zero_step,
-        .n0 = tile->r0,
-        .n1 = tile->r1,
-        .k0 = tile->c0,
-        .k1 = tile->c1,
-        .y = tile->y,
-        .ldy = tile->ldy,
+        .n0 = block->r0,
+        .n1 = block->r1,
+        .k0 = block->c0,
+        .k1 = block->c1,
+        .y = block->y,
+        .ldy = block->ldy,
     };
     codes->ctx->kernels[DT_F32]->expand(&t);
+}
+
+/* The whole image, threads sharing the panels. */
+static void expand_all(const dt__codes *codes, float *y)
+{
+    const int64_t n = codes->columns, blocks = dt__ceil_div(codes->rows, DT__LANES);
+#pragma omp parallel for schedule(static) if (codes->rows * n > DT__CHUNK)
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t r0 = i * DT__LANES, r1 = dt__min_i64(r0 + DT__LANES, codes->rows);
+        dt__codes_expand(codes, &(dt__patch){ r0, r1, 0, n, y + r0 * n, n });
+    }
 }
 
 dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
@@ -80,11 +89,8 @@ dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_
     DT__TRY(dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out));
     (*out)->storage->image = true;
     (*out)->name = dt__text_retain(x->name);
-    const dt__image_tile all = {
-        0, codes->rows, 0, codes->columns, dt__data_mut(*out), codes->columns
-    };
     const int threads = dt__threads_enter(ctx);
-    dt__codes_expand(codes, &all);
+    expand_all(codes, dt__data_mut(*out));
     dt__threads_leave(threads);
     return DT_OK;
 }

@@ -3,7 +3,7 @@
 #define DT__AUTOGRAD_CODES_H
 
 #include "autograd/kind.h"
-#include "kernels/panels.h"
+#include "kernels/kernels.h"
 
 /* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The image of element
  * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels` holds
@@ -27,22 +27,8 @@ struct dt__codes {
     int64_t clipped; /* elements whose code was clipped */
 };
 
-/* A block of an image: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
-typedef struct dt__image_tile {
-    int64_t r0, r1, c0, c1;
-    float *y;
-    int64_t ldy;
-} dt__image_tile;
-
-/* y[r - r0][c - c0] = (q - z) * s */
-void dt__codes_expand(const dt__codes *codes, const dt__image_tile *tile);
-
-/* Rows (columns) of an image that fit into the scratch of an expanded tile, at least 1. */
-#define DT__TILE_BYTES ((int64_t)512 * 1024)
-static inline int64_t dt__tile_extent(int64_t other)
-{
-    return dt__max_i64(1, DT__TILE_BYTES / 4 / dt__max_i64(1, other));
-}
+/* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
+void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
 
 /* Whether an integer product of these may run: rows of activations against a weight's panels. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);

@@ -19,9 +19,24 @@
 #include "kernels/loops.h"
 #include "kernels/panels.h"
 
+/* A part of a matrix: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
+typedef struct dt__patch {
+    int64_t r0, r1, c0, c1;
+    void *y;
+    int64_t ldy;
+} dt__patch;
+
+/* A matrix that is not in memory: `fill` writes a patch of it, on the calling thread; several
+ * threads may call it at once. */
+typedef struct dt__source {
+    void (*fill)(const void *from, const dt__patch *patch);
+    const void *from;
+} dt__source;
+
 /* c = [accumulate: c +] op(a) * op(b), row-major: op(a) is [m, k], op(b) is [k, n]. A transposed
  * operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions are in
- * elements; c must not overlap a or b. */
+ * elements; c must not overlap a or b. An operand may be a source, which then stands for the
+ * pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. */
 typedef struct dt__gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -32,6 +47,8 @@ typedef struct dt__gemm {
     bool accumulate;
     void *c;
     int64_t ldc;
+    const dt__source *a_source, *b_source; /* NULL: in memory */
+    void *scratch;
 } dt__gemm;
 
 /* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or function(x). */
@@ -167,14 +184,21 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
 
-/* How a product is cut into tiles that threads share; a function of the extents alone. Tiles are
- * counted row by row, `across` in each. */
+/* How a product is cut into tiles that threads share; a function of its extents, and of which
+ * operands are sources, alone. Tiles are counted row by row, `across` in each. */
 typedef struct dt__gemm_grid {
     int64_t rows, columns; /* of a tile; the last ones may be smaller */
+    int64_t depth;         /* of a step along k: all of it where nothing is filled */
     int64_t across, tiles;
 } dt__gemm_grid;
 
-dt__gemm_grid dt__gemm_grid_of(int64_t m, int64_t n, int64_t k);
+dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g);
+/* Elements of a filled block's row, from one to the next. */
+int64_t dt__gemm_stride(int64_t columns);
+/* Elements that the blocks of one thread take, and bytes that those of `threads` do: 0 without
+ * sources. */
+int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid);
+size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
 /* Whether BLAS may be handed these extents and leading dimensions; if not, a plain loop runs. */
 bool dt__gemm_fits_blas(const dt__gemm *g);
 

@@ -85,7 +85,7 @@ static void products(const dt_call *c, const job *j)
 {
     const batch *all = j->all;
     const dt__gemm *g = &j->g;
-    bool alone = dt__gemm_grid_of(g->m, g->n, g->k).tiles == 1;
+    bool alone = dt__gemm_grid_of(g).tiles == 1;
     for (int d = 0; d < all->rank; d++) {
         alone = alone && (all->step[j->which[2]][d] > 0 || all->dims[d] == 1);
     }

@@ -1,54 +1,7 @@
-/* What the kernels of all dtypes share: the grid of a product, the strided copy. */
+/* The strided copy, of elements of any size. */
 #include "kernels/kernels.h"
 
-#include <limits.h>
 #include <string.h>
-
-/* ---- the grid of a product ------------------------------------------------------------------ */
-
-bool dt__gemm_fits_blas(const dt__gemm *g)
-{
-    const int64_t a_rows = g->trans_a ? g->k : g->m, a_columns = g->trans_a ? g->m : g->k;
-    const int64_t b_rows = g->trans_b ? g->n : g->k, b_columns = g->trans_b ? g->k : g->n;
-    if (g->k == 0) return false;
-    if (dt__max_i64(dt__max_i64(g->m, g->n), g->k) > INT_MAX) return false;
-    if (dt__max_i64(dt__max_i64(g->lda, g->ldb), g->ldc) > INT_MAX) return false;
-    return (a_rows == 1 || g->lda >= a_columns) && (b_rows == 1 || g->ldb >= b_columns) &&
-           (g->m == 1 || g->ldc >= g->n);
-}
-
-/* The tile of `down` by `8 / down` tiles, or fewer: sides are multiples of 64, or the whole. */
-static dt__gemm_grid cut(int64_t m, int64_t n, int64_t down)
-{
-    dt__gemm_grid g;
-    g.rows = dt__min_i64(m, dt__round_up(dt__ceil_div(m, down), 64));
-    g.columns = dt__min_i64(n, dt__round_up(dt__ceil_div(n, 8 / down), 64));
-    g.across = dt__ceil_div(n, g.columns);
-    g.tiles = g.across * dt__ceil_div(m, g.rows);
-    return g;
-}
-
-/* Below 4 MFLOP one tile; else about eight: of the cuts whose tile is at most a quarter larger than
- * the smallest one's, the squarest, which reads its operands least often. */
-dt__gemm_grid dt__gemm_grid_of(int64_t m, int64_t n, int64_t k)
-{
-    dt__gemm_grid best = { m, n, 1, 1 };
-    if (2.0 * (double)m * (double)n * (double)k < 4e6) return best;
-    int64_t least = INT64_MAX, side = INT64_MAX;
-    for (int64_t down = 1; down <= 8; down *= 2) {
-        const dt__gemm_grid g = cut(m, n, down);
-        least = dt__min_i64(least, g.rows * g.columns);
-    }
-    for (int64_t down = 1; down <= 8; down *= 2) {
-        const dt__gemm_grid g = cut(m, n, down);
-        if (g.rows * g.columns > least + least / 4 || g.rows + g.columns >= side) continue;
-        side = g.rows + g.columns;
-        best = g;
-    }
-    return best;
-}
-
-/* ---- the strided copy ----------------------------------------------------------------------- */
 
 /* Drops extents of 1 and merges neighbours that are contiguous in both, so that the inner loop is
  * as long as it can be. */
