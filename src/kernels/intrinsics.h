@@ -13,4 +13,8 @@
 #include <immintrin.h>
 #endif
 
+/* A function whose arguments are constants where it is called, and a loop over them. */
+#define DT__INLINE static inline __attribute__((always_inline))
+#define DT__UNROLL _Pragma("GCC unroll 16")
+
 #endif

@@ -21,6 +21,16 @@ bool dt__kernel_set_runs(const dt__kernel_set *set);
 /* The set of a context whose kernels are open. */
 const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx);
 
+/* What is written by hand, where it is: dt__<name>__<set>. */
+#define DT__KERNEL_F32(name, result, arguments)                                                    \
+    result dt__##name##__avx2 arguments;                                                           \
+    result dt__##name##__avx_vnni arguments;                                                       \
+    result dt__##name##__avx512 arguments;
+#define DT__KERNEL(name, arguments) DT__KERNEL_F32(name, void, arguments)
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+#undef DT__KERNEL_F32
+
 extern const dt__kernels dt__kernels_avx2, dt__kernels_avx_vnni, dt__kernels_avx512;
 
 #endif
