@@ -11,7 +11,7 @@
  *  5. No function aborts, prints or exits.
  *  6. A context and all that was made with it is used by one thread at a time.
  *
- * Larger groups have headers of their own: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h.
+ * Larger groups have headers of their own: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h, bench.h.
  */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
@@ -128,6 +128,11 @@ DT_API void dt_memory_trim(dt_ctx *ctx);
 
 /* Threads that the context's loops use, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
+
+/* The kernels that the context computes with: "plain", "avx2", "avx-vnni" or "avx512-vnni", the best
+ * that the processor has, cpu_mask allows and $DETENT_CPU does not lie below. NULL with an error on
+ * the context: ARG ($DETENT_CPU is none of these), NOMEM. */
+DT_API const char *dt_kernels_name(dt_ctx *ctx);
 
 /* Restarts every random stream of the context from `seed`. */
 DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);

@@ -37,6 +37,14 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" } } },
     { "check", "FILE", "verifies a file's structure, hash and values", cli_check, .least_words = 1,
       .most_words = 1 },
+    { "bench", "",
+      "kernels and a training step against the machine's limits, which are measured beside them",
+      cli_bench,
+      .options = { { "--json", NULL, "results as JSON" },
+                   { "--only", "PART[,PART]", "limits, products, quantize, optimizer, step" },
+                   { "--threads", "N", "beside one thread; default: one for each core" },
+                   { "--repeat", "N", "repetitions; default: as many as a second holds" },
+                   { "--quick", NULL, "small shapes, a few seconds: whether it works" } } },
     { "ls", "", "the recipes that come with detent", cli_ls,
       .options = { { "--json", NULL, "results as JSON" } } },
     { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
@@ -157,10 +165,26 @@ static int run(const cli_command *c, int argc, char **argv)
 /* Threads that wait for the next parallel region spin by default: good on an idle machine, but beside
  * other work they take the cores from the threads that compute. OpenMP reads the policy once, before
  * main, so the program starts itself again unless the user chose one. */
-static void wait_without_spinning(char **argv)
+static bool choose_waiting(void)
 {
-    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
-    if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv("/proc/self/exe", argv);
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return false;
+    return setenv("OMP_WAIT_POLICY", "passive", 1) == 0;
+}
+
+/* A core that OpenBLAS is told to believe in can halve its speed, and with it what is compared. It too
+ * looks before main. */
+static bool choose_core(int argc, char **argv)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return false;
+    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
+    return unsetenv("OPENBLAS_CORETYPE") == 0;
+}
+
+static void prepare_environment(int argc, char **argv)
+{
+    const bool waiting = choose_waiting(), core = choose_core(argc, argv);
+    if (waiting || core) execv("/proc/self/exe", argv);
 }
 
 static int run_named(int argc, char **argv)
@@ -180,7 +204,7 @@ static int run_named(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    wait_without_spinning(argv);
+    prepare_environment(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails */
     int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {

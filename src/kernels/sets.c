@@ -65,3 +65,8 @@ dt_status dt__kernels_open(dt_ctx *ctx)
     if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
     return DT_OK;
 }
+
+const char *dt_kernels_name(dt_ctx *ctx)
+{
+    return dt__kernels_open(ctx) == DT_OK ? dt__kernel_set_of(ctx)->name : NULL;
+}

@@ -4,7 +4,7 @@
  * The outputs are the model's; the metrics are made from them in double, row by row, so that they do
  * not depend on how rows are batched. */
 #include "core/tensor.h"
-#include "train/clock.h"
+#include "core/clock.h"
 
 #include <detent/train.h>
 #include <math.h>

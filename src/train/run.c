@@ -1,6 +1,6 @@
 /* A run from its recipe to its table: the float baseline where it is wanted; then float training,
  * prepare at qat.start_step, training on the grid, convert, proof. */
-#include "train/clock.h"
+#include "core/clock.h"
 #include "train/run.h"
 
 #include <stdio.h>

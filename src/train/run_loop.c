@@ -1,7 +1,7 @@
 /* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, the validation
  * images at the end of each epoch, progress, and the wish to stop. */
 #include "io/json.h"
-#include "train/clock.h"
+#include "core/clock.h"
 #include "train/run.h"
 
 /* ---- lines --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* Time that only goes forward, for speeds; it never reaches anything that must be repeatable. */
-#ifndef DT__TRAIN_CLOCK_H
-#define DT__TRAIN_CLOCK_H
+#ifndef DT__CORE_CLOCK_H
+#define DT__CORE_CLOCK_H
 
 #include <time.h>
 

@@ -1,0 +1,164 @@
+/* Trials in turn. A trial's runs are repeated until a sample is long enough for the clock; then every
+ * trial gives one sample a turn. The value is the median of the samples, its spread the quartiles. */
+#define _POSIX_C_SOURCE 200809L
+#include "bench/measure.h"
+
+#include "core/clock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEWEST_TURNS 5
+#define MOST_TURNS_UNASKED 101
+
+/* ---- spread ----------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+dt__spread dt__spread_of(int n, double *values)
+{
+    qsort(values, (size_t)n, sizeof values[0], by_value);
+    const int quarter = n / 4, half = n / 2;
+    const double median = n % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+    return (dt__spread){ median, values[quarter], values[n - 1 - quarter] };
+}
+
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+static dt_status sample(dt__trial *t, double *seconds)
+{
+    const double start = dt__seconds();
+    for (int64_t i = 0; i < t->runs; i++) DT__TRY(t->run(t->subject));
+    *seconds = (dt__seconds() - start) / (double)t->runs;
+    if (t->rest > 0) {
+        const struct timespec rest = { 0, (long)(1e9 * t->rest) };
+        nanosleep(&rest, NULL);
+    }
+    return DT_OK;
+}
+
+/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. */
+static dt_status calibrate(const dt__bench *b, dt__trial *t)
+{
+    const double enough = b->options.quick ? 1e-4 : 2e-3;
+    double seconds;
+    t->runs = 1;
+    for (;;) {
+        DT__TRY(sample(t, &seconds));
+        if (seconds * (double)t->runs >= enough || t->runs >= 1 << 24) return DT_OK;
+        t->runs *= 2;
+    }
+}
+
+static bool is_enough(const dt__bench *b, int turns, double elapsed)
+{
+    if (b->options.repeat > 0) return turns >= b->options.repeat;
+    if (b->options.quick) return turns >= 3;
+    return turns >= MOST_TURNS_UNASKED || (turns >= FEWEST_TURNS && elapsed > 1);
+}
+
+static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
+{
+    for (int i = 0; i < n; i++) DT__TRY(calibrate(b, &trials[i]));
+    const double start = dt__seconds();
+    for (int turn = 0; !is_enough(b, turn, dt__seconds() - start); turn++) {
+        for (int i = 0; i < n; i++) {
+            DT__TRY(sample(&trials[i], &trials[i].seconds[turn]));
+            trials[i].turns = turn + 1;
+        }
+    }
+    return DT_OK;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+/* The value that a time stands for. */
+static double value_of(const dt__trial *t, double seconds)
+{
+    return strcmp(t->unit, "ms") == 0 ? 1e3 * seconds : 1e-9 * t->work / seconds;
+}
+
+static dt_status hand_on(dt__bench *b, const dt__trial *trials, const dt__spread *spread, int i)
+{
+    const dt__trial *t = &trials[i];
+    const double low = value_of(t, spread[i].low), high = value_of(t, spread[i].high);
+    dt_bench_row row = { .name = t->name,
+                         .unit = t->unit,
+                         .value = value_of(t, spread[i].median),
+                         .low = fmin(low, high),
+                         .high = fmax(low, high),
+                         .repetitions = t->turns,
+                         .share_of_limit = NAN };
+    if (t->limit != DT__NO_TRIAL) {
+        const double work = t->limit_work > 0 ? t->limit_work : t->work;
+        row.limit = trials[t->limit].name;
+        row.share_of_limit =
+            work / spread[i].median / (trials[t->limit].work / spread[t->limit].median);
+    }
+    for (; row.n_ratios < DT_BENCH_RATIOS && t->ratio[row.n_ratios].name != NULL; row.n_ratios++) {
+        const int other = t->ratio[row.n_ratios].trial;
+        row.ratio_to[row.n_ratios] =
+            (dt_bench_ratio){ t->ratio[row.n_ratios].name,
+                              row.value / value_of(&trials[other], spread[other].median) };
+    }
+    return b->row(b->row_user, &row);
+}
+
+dt_status dt__report(dt__bench *b, const char *name, const char *unit, double value)
+{
+    const dt_bench_row row = { .name = name,
+                               .unit = unit,
+                               .value = value,
+                               .low = value,
+                               .high = value,
+                               .repetitions = 1,
+                               .share_of_limit = NAN };
+    return b->row(b->row_user, &row);
+}
+
+dt_status dt__measure(dt__bench *b, int n, dt__trial *trials)
+{
+    double *seconds = dt__alloc_array(b->ctx, n * DT__MOST_TURNS, sizeof *seconds);
+    if (seconds == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < n; i++) trials[i].seconds = seconds + i * DT__MOST_TURNS;
+    const int threads = dt__threads_enter(b->ctx);
+    dt_status s = take_turns(b, n, trials);
+    dt__threads_leave(threads);
+    dt__spread spread[DT__MOST_TRIALS];
+    for (int i = 0; s == DT_OK && i < n; i++) {
+        spread[i] = dt__spread_of(trials[i].turns, trials[i].seconds);
+    }
+    for (int i = 0; s == DT_OK && i < n; i++) {
+        if (!trials[i].silent) s = hand_on(b, trials, spread, i);
+    }
+    dt__release(b->ctx, seconds);
+    return s;
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+
+void *dt__random_bytes(dt__bench *b, size_t bytes)
+{
+    uint32_t *x = dt__alloc(b->ctx, bytes + 16);
+    if (x == NULL) return NULL;
+    for (size_t i = 0; i < bytes; i += 16) dt__philox(1, i, x + i / 4);
+    return x;
+}
+
+float *dt__random_floats(dt__bench *b, int64_t count)
+{
+    float *x = dt__random_bytes(b, (size_t)count * sizeof *x);
+    if (x == NULL) return NULL;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, &x[i], sizeof word);
+        x[i] = 2 * dt__unit_f32(word) - 1;
+    }
+    return x;
+}

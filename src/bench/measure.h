@@ -1,0 +1,100 @@
+/* How things are timed: trials that are compared run in turn, again and again, so that whatever the
+ * machine does in between happens to all of them; medians and quartiles come out. */
+#ifndef DT__BENCH_MEASURE_H
+#define DT__BENCH_MEASURE_H
+
+#include <detent/bench.h>
+
+#include "core/core.h"
+#include "kernels/limits.h"
+
+#define DT__MOST_TRIALS 12
+#define DT__MOST_TURNS 1000
+#define DT__BENCH_NAME 128
+#define DT__NO_TRIAL (-1)
+
+/* The run of a benchmark. */
+typedef struct dt__bench {
+    dt_ctx *user; /* where errors are left, and whose allocator, mask and threads are used */
+    dt_ctx *ctx;  /* of as many threads as are measured now; its kernels are open */
+    dt_bench_options options;
+    dt_bench_sink row;
+    void *row_user;
+    const dt__limits *limits; /* of the kernels in use */
+    size_t cache[3];          /* bytes of the first, second and last level */
+    size_t memory;            /* bytes that no cache holds */
+    volatile double consumed; /* what loops gave: nobody reads it, but it was written */
+} dt__bench;
+
+/* One of the things that are compared. */
+typedef struct dt__trial {
+    char name[DT__BENCH_NAME]; /* of its row */
+    bool silent;               /* measured for the others' sake: no row */
+    const char *unit;          /* "ms": the value is the time, else work / time / 10^9 */
+    double work;               /* of one run */
+    dt_status (*run)(void *subject);
+    void *subject;
+    double rest;       /* seconds to wait afterwards, for threads that spin to fall asleep */
+    int limit;         /* index of the trial that bounds it, or DT__NO_TRIAL */
+    double limit_work; /* of one run, in the limit's measure; 0: the same as `work` */
+    struct {
+        int trial;
+        const char *name;
+    } ratio[DT_BENCH_RATIOS]; /* ended by a NULL name */
+    /* measured: */
+    int64_t runs;    /* in a sample */
+    double *seconds; /* of one run, for each turn */
+    int turns;
+} dt__trial;
+
+/* Runs the trials in turn and hands on the rows of those that have a name. */
+dt_status dt__measure(dt__bench *b, int n, dt__trial *trials);
+
+/* A row of its own: median and quartiles of values (which are sorted), or a single one. */
+typedef struct dt__spread {
+    double median, low, high;
+} dt__spread;
+
+dt__spread dt__spread_of(int n, double *values);
+dt_status dt__report(dt__bench *b, const char *name, const char *unit, double value);
+
+/* A context like the user's, with so many threads; on an error nothing. */
+dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out);
+/* Sets cache and memory. */
+void dt__bench_caches(dt__bench *b);
+
+/* The name of a row: the text, and how many threads. */
+void dt__bench_name(const dt__bench *b, char name[DT__BENCH_NAME], const char *format, ...)
+    DT_PRINTF(3, 4);
+
+/* Aligned memory of the current context filled with random bits; of floats in [-1, 1). */
+void *dt__random_bytes(dt__bench *b, size_t bytes);
+float *dt__random_floats(dt__bench *b, int64_t count);
+
+/* ---- limits as trials of others (limits.c) ---- */
+
+/* What a limit's trial runs on: dt__limit_trial fills both. `x` and `y` are its memory. */
+typedef struct dt__limit_subject {
+    dt__bench *b;
+    const dt__limits *limits;
+    int64_t amount; /* rounds, or bytes of a pass */
+    int64_t passes;
+    char *x, *y;
+} dt__limit_subject;
+
+enum { DT__LIMIT_INT8, DT__LIMIT_F32, DT__LIMIT_READ, DT__LIMIT_COPY };
+
+/* A silent trial of the limit of the kernels in use, called as in part `limits`. Memory is taken where
+ * it needs any; dt__limit_free also after an error. */
+dt_status dt__limit_trial(dt__bench *b, int which, dt__limit_subject *subject, dt__trial *out);
+void dt__limit_free(dt__limit_subject *subject);
+
+/* ---- parts ---- */
+
+dt_status dt__bench_limits(dt__bench *b);
+dt_status dt__bench_products(dt__bench *b);
+dt_status dt__bench_quantize(dt__bench *b);
+dt_status dt__bench_optimizer(dt__bench *b);
+dt_status dt__bench_step(dt__bench *b);
+
+#endif

@@ -1,0 +1,43 @@
+/* Kernels that do nothing. A training step that is run with them takes the time that detent spends
+ * beside its kernels: dispatch, tape, memory, hooks, the optimizer's walk over the parameters. What
+ * they do not compute is never read as a number that matters; ranges alone are given, because a scale
+ * is made from them. */
+#include "bench/nothing.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define RETURN_void
+#define RETURN_int64_t return -1; /* nothing found */
+
+#define DT__KERNEL(name, arguments)                                                                \
+    static void name##_nothing arguments {}
+#define DT__KERNEL_F32(name, result, arguments)                                                    \
+    static result name##_nothing arguments { RETURN_##result }
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+#undef DT__KERNEL_F32
+
+static int64_t some_range(int64_t n, int64_t group, const float *x, float *lo, float *hi)
+{
+    for (int64_t g = 0; g * group < n; g++) {
+        lo[g] = -1;
+        hi[g] = 1;
+    }
+    return -1;
+}
+
+/* What comes later replaces what came before. */
+#if defined __clang__
+#pragma clang diagnostic ignored "-Winitializer-overrides"
+#else
+#pragma GCC diagnostic ignored "-Woverride-init"
+#endif
+
+const dt__kernels dt__kernels_nothing = {
+#define DT__KERNEL(name, arguments) .name = name##_nothing,
+#define DT__KERNEL_F32(name, result, arguments) .name = name##_nothing,
+#include "kernels/kernels.inc"
+#undef DT__KERNEL
+#undef DT__KERNEL_F32
+    .range = some_range,
+};

@@ -1,0 +1,9 @@
+/* Kernels that do nothing, to see what a step costs beside them. */
+#ifndef DT__BENCH_NOTHING_H
+#define DT__BENCH_NOTHING_H
+
+#include "kernels/kernels.h"
+
+extern const dt__kernels dt__kernels_nothing;
+
+#endif

@@ -1,0 +1,89 @@
+/* From fp32 to codes: weights into packed panels, activations into rows of u8, in cache and from
+ * memory. The bytes that count are the fp32 values read and the codes and scales written. */
+#include "bench/measure.h"
+#include "core/tensor.h"
+#include "qat/quantized.h"
+
+typedef struct work {
+    const char *name;
+    dt_quant quant;
+} work;
+
+#define GROUP(n)                                                                                   \
+    {                                                                                              \
+        .bits = 4, .granularity = DT_PER_GROUP, .group_size = n                                    \
+    }
+
+static const work tasks[] = {
+    { "weight-int4-group32", GROUP(32) },
+    { "weight-int4-group128", GROUP(128) },
+    { "weight-int8-channel", { .bits = 8, .granularity = DT_PER_CHANNEL } },
+    { "activation-int8-token",
+      { .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true } },
+};
+#define TASKS DT__COUNT_OF(tasks)
+
+typedef struct subject {
+    const work *task;
+    const dt_tensor *x;
+} subject;
+
+static dt_status make_codes(const subject *s, dt__codes **out)
+{
+    return dt__codes_make(s->x, &s->task->quant, false, s->task->name, out);
+}
+
+static dt_status run(void *user)
+{
+    dt__codes *codes;
+    DT__TRY(make_codes(user, &codes));
+    dt__codes_release(codes);
+    return DT_OK;
+}
+
+static dt_status bytes_of(const subject *s, double *bytes)
+{
+    dt__codes *codes;
+    DT__TRY(make_codes(s, &codes));
+    const double written = codes->panels != NULL
+                               ? (double)codes->layout.bytes
+                               : (double)(codes->rows * (codes->stride + codes->groups * 9));
+    *bytes = 4 * (double)dt_count(s->x) + written;
+    dt__codes_release(codes);
+    return DT_OK;
+}
+
+static dt_status compare(dt__bench *b, const dt_tensor *x, const char *where)
+{
+    subject s[TASKS];
+    dt__trial t[TASKS + 1];
+    dt__limit_subject limit;
+    dt_status status = dt__limit_trial(b, DT__LIMIT_COPY, &limit, &t[TASKS]);
+    for (int i = 0; status == DT_OK && i < TASKS; i++) {
+        s[i] = (subject){ &tasks[i], x };
+        t[i] = (dt__trial){ .unit = "GB/s", .run = run, .subject = &s[i], .limit = TASKS };
+        dt__bench_name(b, t[i].name, "quantize/%s/%s", tasks[i].name, where);
+        status = bytes_of(&s[i], &t[i].work);
+    }
+    if (status == DT_OK) status = dt__measure(b, TASKS + 1, t);
+    dt__limit_free(&limit);
+    return status;
+}
+
+static dt_status with_values(dt__bench *b, int64_t rows, int64_t columns, const char *where)
+{
+    dt_tensor *x;
+    DT__TRY(dt_tensor_create(b->ctx, DT_F32, 2, (int64_t[]){ rows, columns }, &x));
+    dt_status s = dt_fill_normal(x, 0, 1);
+    if (s == DT_OK) s = compare(b, x, where);
+    dt_tensor_free(x);
+    dt_memory_trim(b->ctx);
+    return s;
+}
+
+dt_status dt__bench_quantize(dt__bench *b)
+{
+    const int64_t columns = 1024;
+    DT__TRY(with_values(b, b->options.quick ? 32 : 128, columns, "cache"));
+    return with_values(b, (int64_t)(b->memory / 4) / columns, columns, "memory");
+}

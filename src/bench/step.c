@@ -1,0 +1,239 @@
+/* Training steps: forward, cross entropy, backward, AdamW; in float, and quantization-aware by the
+ * default preset (int8 activations, int4 weights in groups of 32).
+ *
+ * A product of forward or backward counts 2 m n k operations, two or three of them for each layer (the
+ * first one's input needs no gradient); the float step's share of the limit is of those. Held for
+ * backward is what memory in use grows by during forward. `beside-kernels` is the same step with
+ * kernels that do nothing, compared with the step itself. */
+#include "bench/measure.h"
+#include "bench/nothing.h"
+#include "core/clock.h"
+
+#include <detent/ops.h>
+#include <detent/optim.h>
+#include <detent/qat.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FORWARD, BACKWARD, UPDATE, PHASES };
+#define MOST_STEPS 4096
+
+static const char *const phase_names[PHASES] = { "forward", "backward", "update" };
+
+typedef struct work {
+    const char *name;
+    dt_ints sizes;
+    int64_t batch;
+    bool beside; /* what the step costs beside its kernels */
+} work;
+
+static const work tasks[] = {
+    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 64, true },
+    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 512, true },
+    { "1024-4096-4096-1024", { 4, { 1024, 4096, 4096, 1024 } }, 256, false },
+};
+static const work quick_task = { "64-32-10", { 3, { 64, 32, 10 } }, 16, true };
+
+/* A model with all that a step needs. */
+typedef struct subject {
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_module *m;
+    dt_optimizer *o;
+    dt_tensor *x, *labels;
+    size_t held, peak;
+    double *seconds[PHASES]; /* of the latest MOST_STEPS steps */
+    int64_t steps;
+} subject;
+
+static void note(subject *s, int phase, double seconds)
+{
+    s->seconds[phase][s->steps % MOST_STEPS] = seconds;
+}
+
+static dt_status step(void *user)
+{
+    subject *s = user;
+    const double start = dt__seconds();
+    dt_tape_reset(s->t);
+    dt_zero_grad(s->m);
+    const size_t before = dt_memory_of(s->ctx).used;
+    dt_tensor *loss = dt_cross_entropy(s->t, dt_forward(s->t, s->m, s->x), s->labels, NULL);
+    const double forward = dt__seconds();
+    s->held = dt_memory_of(s->ctx).used - before;
+    DT__TRY(dt_backward(s->t, loss, NULL));
+    const double backward = dt__seconds();
+    DT__TRY(dt_optimizer_step(s->o, s->t, 1e-3));
+    note(s, FORWARD, forward - start);
+    note(s, BACKWARD, backward - forward);
+    note(s, UPDATE, dt__seconds() - backward);
+    s->steps++;
+    return DT_OK;
+}
+
+/* ---- subjects --------------------------------------------------------------------------------- */
+
+static dt_status make_batch(const work *task, subject *s)
+{
+    const int64_t classes = task->sizes.v[task->sizes.n - 1];
+    DT__TRY(
+        dt_tensor_create(s->ctx, DT_F32, 2, (int64_t[]){ task->batch, task->sizes.v[0] }, &s->x));
+    DT__TRY(dt_fill_uniform(s->x, 0, 1));
+    DT__TRY(dt_tensor_create(s->ctx, DT_I32, 1, &task->batch, &s->labels));
+    int32_t *label = dt_data_mut(s->labels);
+    for (int64_t i = 0; i < task->batch; i++) label[i] = (int32_t)(i * 7 % classes);
+    return DT_OK;
+}
+
+static dt_status make_model(const work *task, bool qat, subject *s)
+{
+    const dt_mlp_options mlp = { .sizes = task->sizes, .bias = true };
+    DT__TRY(dt_tape_create(s->ctx, &s->t));
+    DT__TRY(dt_mlp_create(s->ctx, &mlp, &s->m));
+    DT__TRY(dt_optimizer_create(s->m, NULL, &s->o));
+    if (qat) DT__TRY(dt_prepare(s->m, NULL));
+    dt_train(s->m, true);
+    return make_batch(task, s);
+}
+
+/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its peak
+ * is known. */
+static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
+{
+    for (int i = 0; i < PHASES; i++) {
+        s->seconds[i] = dt__alloc_array(b->ctx, MOST_STEPS, sizeof(double));
+        if (s->seconds[i] == NULL) return DT_ERR_NOMEM;
+    }
+    DT__TRY(dt__bench_ctx(b, dt_threads(b->ctx), &s->ctx));
+    dt_status status = make_model(task, qat, s);
+    for (int i = 0; status == DT_OK && i < 3; i++) {
+        dt_memory_reset_peak(s->ctx);
+        status = step(s);
+    }
+    s->peak = dt_memory_of(s->ctx).peak;
+    s->steps = 0;
+    if (status != DT_OK) dt_fail(b->ctx, status, "%s", dt_error(s->ctx));
+    return status;
+}
+
+static void free_subject(dt__bench *b, subject *s)
+{
+    for (int i = 0; i < PHASES; i++) dt__release(b->ctx, s->seconds[i]);
+    dt_tensor_free(s->x);
+    dt_tensor_free(s->labels);
+    dt_optimizer_free(s->o);
+    dt_module_free(s->m);
+    dt_tape_free(s->t);
+    dt_ctx_free(s->ctx);
+}
+
+/* Of all products of a step. */
+static double operations(const work *task)
+{
+    double sum = 0;
+    for (int i = 0; i + 1 < task->sizes.n; i++) {
+        sum += (i == 0 ? 4.0 : 6.0) * (double)task->batch * (double)task->sizes.v[i] *
+               (double)task->sizes.v[i + 1];
+    }
+    return sum;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+enum { FLOAT, QAT, LIMIT, FLOAT_BESIDE, QAT_BESIDE, TRIALS };
+static const char *const kinds[TRIALS] = { [FLOAT] = "float",
+                                           [QAT] = "qat",
+                                           [FLOAT_BESIDE] = "float-beside-kernels",
+                                           [QAT_BESIDE] = "qat-beside-kernels" };
+
+static void name_of(dt__bench *b, const work *task, const char *what, char name[DT__BENCH_NAME])
+{
+    dt__bench_name(b, name, "step/%s/b%lld/%s", task->name, (long long)task->batch, what);
+}
+
+static dt_status report_phases(dt__bench *b, const work *task, const char *kind, subject *s)
+{
+    const int n = (int)dt__min_i64(s->steps, MOST_STEPS);
+    for (int i = 0; i < PHASES; i++) {
+        char name[DT__BENCH_NAME], what[64];
+        snprintf(what, sizeof what, "%s-%s", kind, phase_names[i]);
+        name_of(b, task, what, name);
+        const dt__spread spread = dt__spread_of(n, s->seconds[i]);
+        DT__TRY(dt__report(b, name, "ms", 1e3 * spread.median));
+    }
+    return DT_OK;
+}
+
+/* Memory: bytes do not vary, so that a ratio is all that there is beside them. */
+static dt_status report_bytes(dt__bench *b, const work *task, const char *what,
+                              const size_t bytes[2])
+{
+    for (int i = FLOAT; i <= QAT; i++) {
+        char name[DT__BENCH_NAME], both[64];
+        snprintf(both, sizeof both, "%s-%s", kinds[i], what);
+        name_of(b, task, both, name);
+        dt_bench_row row = { .name = name, .unit = "MiB", .repetitions = 1, .share_of_limit = NAN };
+        row.value = row.low = row.high = (double)bytes[i] / 1048576;
+        if (i == QAT) {
+            row.n_ratios = 1;
+            row.ratio_to[0] =
+                (dt_bench_ratio){ "float", (double)bytes[QAT] / (double)bytes[FLOAT] };
+        }
+        DT__TRY(b->row(b->row_user, &row));
+    }
+    return DT_OK;
+}
+
+static void fill_trials(dt__bench *b, const work *task, subject *s, dt__trial *t)
+{
+    for (int i = 0; i < TRIALS; i++) {
+        if (i == LIMIT) continue;
+        t[i] = (dt__trial){ .unit = "ms",
+                            .work = operations(task),
+                            .run = step,
+                            .subject = &s[i],
+                            .limit = DT__NO_TRIAL };
+        name_of(b, task, kinds[i], t[i].name);
+    }
+    t[FLOAT].limit = LIMIT;
+    t[QAT].ratio[0].trial = FLOAT;
+    t[QAT].ratio[0].name = "float";
+    t[FLOAT_BESIDE].ratio[0].trial = FLOAT;
+    t[FLOAT_BESIDE].ratio[0].name = "step";
+    t[QAT_BESIDE].ratio[0].trial = QAT;
+    t[QAT_BESIDE].ratio[0].name = "step";
+}
+
+static dt_status compare(dt__bench *b, const work *task)
+{
+    subject s[TRIALS] = { { 0 } };
+    dt__trial t[TRIALS];
+    dt__limit_subject limit;
+    const int n = task->beside ? TRIALS : FLOAT_BESIDE;
+    dt_status status = DT_OK;
+    for (int i = 0; status == DT_OK && i < n; i++) {
+        if (i == LIMIT) continue;
+        status = make(b, task, i == QAT || i == QAT_BESIDE, &s[i]);
+        if (i >= FLOAT_BESIDE && status == DT_OK) s[i].ctx->kernels[DT_F32] = &dt__kernels_nothing;
+    }
+    fill_trials(b, task, s, t);
+    if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_F32, &limit, &t[LIMIT]);
+    if (status == DT_OK) status = dt__measure(b, n, t);
+    for (int i = FLOAT; status == DT_OK && i <= QAT; i++) {
+        status = report_phases(b, task, kinds[i], &s[i]);
+    }
+    const size_t peak[] = { s[FLOAT].peak, s[QAT].peak }, held[] = { s[FLOAT].held, s[QAT].held };
+    if (status == DT_OK) status = report_bytes(b, task, "peak", peak);
+    if (status == DT_OK) status = report_bytes(b, task, "held", held);
+    for (int i = 0; i < n; i++) free_subject(b, &s[i]);
+    return status;
+}
+
+dt_status dt__bench_step(dt__bench *b)
+{
+    if (b->options.quick) return compare(b, &quick_task);
+    for (int i = 0; i < DT__COUNT_OF(tasks); i++) DT__TRY(compare(b, &tasks[i]));
+    return DT_OK;
+}

@@ -1,0 +1,108 @@
+/* detent bench: what the machine can do, and how near the kernels and a training step come to it. */
+#include "cli.h"
+
+#include <detent/bench.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON, ONLY, THREADS, REPEAT, QUICK }; /* options, as in main.c */
+
+#define MOST_TEXT 2048
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* Adds the part called text[0...length-1]. */
+static int add_part(const cli_args *args, const char *text, size_t length, unsigned *parts)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
+    for (int i = 0; dt_bench_parts[i] != NULL; i++) {
+        if (strcmp(dt_bench_parts[i], name) != 0) continue;
+        *parts |= 1U << i;
+        return CLI_DONE;
+    }
+    const char *meant = dt_nearest(dt_bench_parts, name);
+    if (meant == NULL) return cli_fail(args, CLI_USAGE, "--only: there is no part '%s'", name);
+    return cli_fail(args, CLI_USAGE, "--only: there is no part '%s' (did you mean '%s'?)", name,
+                    meant);
+}
+
+static int read_parts(const cli_args *args, unsigned *parts)
+{
+    const char *text = args->option[ONLY];
+    if (text == NULL) return CLI_DONE;
+    for (*parts = 0;; text++) {
+        const size_t length = strcspn(text, ",");
+        const int status = add_part(args, text, length, parts);
+        if (status != CLI_DONE) return status;
+        text += length;
+        if (*text == 0) return CLI_DONE;
+    }
+}
+
+static int read_count(const cli_args *args, int option, int most, int *out)
+{
+    const char *text = args->option[option];
+    if (text == NULL) return CLI_DONE;
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (strspn(text, "0123456789") == strlen(text) && *text != 0 && value >= 1 && value <= most) {
+        *out = (int)value;
+        return CLI_DONE;
+    }
+    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be 1 to %d",
+                    args->command->options[option].name, text, most);
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+typedef struct output {
+    bool json;
+    int rows;
+} output;
+
+static dt_status print_row(void *user, const dt_bench_row *row)
+{
+    output *o = user;
+    char text[MOST_TEXT];
+    dt_bench_row_text(row, o->json, text, sizeof text);
+    if (o->json) {
+        printf("%s\n  %s", o->rows++ > 0 ? "," : "", text);
+    } else {
+        puts(text);
+    }
+    return fflush(stdout) == 0 ? DT_OK : DT_ERR_IO;
+}
+
+static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *options)
+{
+    output o = { .json = args->option[JSON] != NULL };
+    char text[MOST_TEXT];
+    if (dt_bench_machine(ctx, o.json, text, sizeof text) == 0) {
+        const bool usage = dt_error_status(ctx) == DT_ERR_ARG; /* $DETENT_CPU */
+        return cli_fail(args, usage ? CLI_USAGE : CLI_FAILED, "%s", dt_error(ctx));
+    }
+    printf(o.json ? "{\"machine\": %s,\n\"rows\": [" : "%s\n\n", text);
+    const dt_status s = dt_bench(ctx, options, print_row, &o);
+    if (o.json) puts("\n]}");
+    if (s == DT_ERR_IO) return CLI_FAILED; /* main says that stdout failed */
+    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
+}
+
+int cli_bench(const cli_args *args)
+{
+    dt_bench_options options = dt_bench_defaults();
+    int threads = 0;
+    options.quick = args->option[QUICK] != NULL;
+    int status = read_parts(args, &options.parts);
+    if (status == CLI_DONE) status = read_count(args, THREADS, 1024, &threads);
+    if (status == CLI_DONE) status = read_count(args, REPEAT, 1000, &options.repeat);
+    if (status != CLI_DONE) return status;
+    dt_ctx *ctx = cli_ctx(args, threads);
+    if (ctx == NULL) return CLI_FAILED;
+    status = run(args, ctx, &options);
+    dt_ctx_free(ctx);
+    return status;
+}

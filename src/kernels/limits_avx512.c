@@ -1,0 +1,20 @@
+/* The limits of AVX-512: products of bytes summed in 32 bits by vpdpbusd on zmm registers. */
+#if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
+#include "kernels/intrinsics.h"
+#include "kernels/limits.h"
+
+#include <detent/detent.h>
+
+#define VECTOR __m512i
+#define VECTOR_F32 __m512
+#define CONSTRAINT "v"
+#define ZERO() _mm512_setzero_si512()
+#define SPLAT8(i) _mm512_set1_epi8(i)
+#define SPLAT_F32(f) _mm512_set1_ps(f)
+#define MULTIPLY(acc, u, w) __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(w))
+#include "kernels/limits.inc"
+
+const dt__limits dt__limits_avx512 = {
+    "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI, INT8_ROUND, F32_ROUND, int8, f32, read, copy
+};
+#endif

@@ -1,0 +1,21 @@
+/* The limits of AVX-VNNI: products of bytes summed in 32 bits by vpdpbusd on ymm registers. */
+#if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
+#include "kernels/intrinsics.h"
+#include "kernels/limits.h"
+
+#include <detent/detent.h>
+
+#define VECTOR __m256i
+#define VECTOR_F32 __m256
+#define CONSTRAINT "x"
+#define ZERO() _mm256_setzero_si256()
+#define SPLAT8(i) _mm256_set1_epi8(i)
+#define SPLAT_F32(f) _mm256_set1_ps(f)
+#define MULTIPLY(acc, u, w)                                                                        \
+    __asm__ volatile("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(w))
+#include "kernels/limits.inc"
+
+const dt__limits dt__limits_avx_vnni = {
+    "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI, INT8_ROUND, F32_ROUND, int8, f32, read, copy
+};
+#endif

@@ -1,0 +1,286 @@
+/* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a time. */
+#include "testing.h"
+
+#include <detent/bench.h>
+
+#include <jansson.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#define DETENT "'" DETENT_BINARY_DIR "/detent' bench "
+
+/* ---- the program ------------------------------------------------------------------------------ */
+
+typedef struct usage_case {
+    const char *arguments;
+    int status;
+    const char *words; /* among what both streams show */
+} usage_case;
+
+static const usage_case usage_cases[] = {
+    { "--help", 0, "usage: detent bench [OPTIONS]" },
+    { "limits", 2, "usage: detent bench" },
+    { "--only limit", 2, "there is no part 'limit' (did you mean 'limits'?)" },
+    { "--only limits,,step", 2, "there is no part ''" },
+    { "--only zebra", 2, "there is no part 'zebra'" },
+    { "--threads 0", 2, "--threads is '0', and should be 1 to 1024" },
+    { "--threads 1025", 2, "1 to 1024" },
+    { "--threads 99999999999999999999", 2, "1 to 1024" },
+    { "--threads 1x", 2, "1 to 1024" },
+    { "--repeat -1", 2, "--repeat is '-1', and should be 1 to 1000" },
+    { "--repeat ''", 2, "1 to 1000" },
+    { "--quik", 2, "did you mean '--quick'?" },
+    { "--quick --only limits > /dev/full #", 1, "" },
+};
+
+START_TEST(usage)
+{
+    const usage_case *c = &usage_cases[_i];
+    char *output = NULL;
+    const int status = test_shell(&output, DETENT "%s 2>&1", c->arguments);
+    ck_assert_msg(status == c->status, "detent bench %s: %d: %s", c->arguments, status, output);
+    ck_assert_msg(strstr(output, c->words) != NULL, "detent bench %s: %s", c->arguments, output);
+    free(output);
+}
+END_TEST
+
+static bool is_number_or_null(const json_t *v) { return json_is_number(v) || json_is_null(v); }
+
+/* Every field is there; a limit's name and share come together. */
+static void check_row(const json_t *row)
+{
+    const char *name = json_string_value(json_object_get(row, "name"));
+    ck_assert_ptr_nonnull(name);
+    ck_assert_msg(json_is_string(json_object_get(row, "unit")), "%s", name);
+    ck_assert_msg(json_is_integer(json_object_get(row, "repetitions")), "%s", name);
+    static const char *const numbers[] = { "value", "low", "high" };
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(json_is_number(json_object_get(row, numbers[i])), "%s: %s", name, numbers[i]);
+    }
+    const double value = json_number_value(json_object_get(row, "value"));
+    ck_assert_msg(value > 0, "%s is %g", name, value);
+    ck_assert_msg(json_number_value(json_object_get(row, "low")) <= value, "%s", name);
+    ck_assert_msg(json_number_value(json_object_get(row, "high")) >= value, "%s", name);
+    const json_t *share = json_object_get(row, "share_of_limit");
+    ck_assert_msg(is_number_or_null(share), "%s", name);
+    ck_assert_msg(json_is_null(share) == json_is_null(json_object_get(row, "limit")), "%s", name);
+    json_t *ratios = json_object_get(row, "ratio_to"), *ratio;
+    const char *to;
+    ck_assert_msg(json_is_object(ratios) || json_is_null(ratios), "%s", name);
+    json_object_foreach(ratios, to, ratio) ck_assert_msg(json_is_number(ratio), "%s: %s", name, to);
+}
+
+/* How many names of the rows begin so. */
+static int count_rows(const json_t *rows, const char *begin)
+{
+    int n = 0;
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        n += strncmp(name, begin, strlen(begin)) == 0;
+    }
+    return n;
+}
+
+static json_t *json_of(const char *before, const char *arguments)
+{
+    char *output = NULL;
+    const int status = test_shell(&output, "%s " DETENT "%s 2>/dev/null", before, arguments);
+    ck_assert_msg(status == 0, "detent bench %s: %d", arguments, status);
+    json_error_t error;
+    json_t *root = json_loads(output, 0, &error);
+    ck_assert_msg(root != NULL, "%s: %s", error.text, output);
+    free(output);
+    return root;
+}
+
+START_TEST(json_has_every_row_and_field)
+{
+    json_t *root = json_of("", "--quick --threads 2 --json");
+    const json_t *machine = json_object_get(root, "machine"), *rows = json_object_get(root, "rows");
+    static const char *const facts[] = { "processor",     "kernels", "openblas",
+                                         "openblas_core", "detent",  "compiler" };
+    for (int i = 0; i < 6; i++) {
+        ck_assert_msg(json_is_string(json_object_get(machine, facts[i])), "%s", facts[i]);
+    }
+    ck_assert_int_eq(json_integer_value(json_object_get(machine, "threads")), 2);
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) check_row(row);
+    static const char *const parts[] = { "limits/", "products/", "quantize/", "optimizer/",
+                                         "step/" };
+    for (int k = 0; k < 5; k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
+    ck_assert_int_eq(count_rows(rows, "limits/int8-plain/t"), 2);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(parts_repetitions_and_kernels_are_chosen)
+{
+    json_t *root = json_of("DETENT_CPU=plain", "--quick --threads 1 --repeat 4 --json "
+                                               "--only step,quantize");
+    const json_t *rows = json_object_get(root, "rows"), *machine = json_object_get(root, "machine");
+    ck_assert_str_eq(json_string_value(json_object_get(machine, "kernels")), "plain");
+    const size_t n = json_array_size(rows);
+    ck_assert_int_eq((int)n, count_rows(rows, "step/") + count_rows(rows, "quantize/"));
+    const json_t *first = json_array_get(rows, 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(first, "repetitions")), 4);
+    ck_assert_int_eq(test_shell(NULL, "DETENT_CPU=zebra " DETENT "--quick 2>/dev/null"), 2);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(the_core_of_the_environment_is_ignored)
+{
+    char *output = NULL;
+    json_t *plain = json_of("unset OPENBLAS_CORETYPE;", "--quick --threads 1 --json --only limits");
+    json_t *named =
+        json_of("OPENBLAS_CORETYPE=Prescott", "--quick --threads 1 --json --only limits");
+    const json_t *a = json_object_get(plain, "machine"), *b = json_object_get(named, "machine");
+    ck_assert_str_eq(json_string_value(json_object_get(a, "openblas_core")),
+                     json_string_value(json_object_get(b, "openblas_core")));
+    json_decref(plain);
+    json_decref(named);
+    ck_assert_int_eq(test_shell(&output, "OPENBLAS_CORETYPE=Prescott " DETENT
+                                         "--quick --only limits 2>&1 >/dev/null"),
+                     0);
+    ck_assert_str_eq(output, "detent bench: OPENBLAS_CORETYPE is 'Prescott', which is ignored\n");
+    free(output);
+}
+END_TEST
+
+/* ---- the library ------------------------------------------------------------------------------ */
+
+/* Stops at the row that it is told. */
+typedef struct counter {
+    int rows, stop;
+} counter;
+
+static dt_status count(void *user, const dt_bench_row *row)
+{
+    counter *c = user;
+    char line[512], object[1024];
+    ck_assert_uint_lt(dt_bench_row_text(row, false, line, sizeof line), sizeof line);
+    ck_assert_uint_lt(dt_bench_row_text(row, true, object, sizeof object), sizeof object);
+    ck_assert_int_eq(strncmp(line, row->name, strlen(row->name)), 0);
+    return ++c->rows == c->stop ? DT_ERR_IO : DT_OK;
+}
+
+static dt_ctx *context(int threads)
+{
+    dt_ctx *ctx;
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &o));
+    return ctx;
+}
+
+START_TEST(a_sink_may_stop)
+{
+    dt_ctx *ctx = context(1);
+    dt_bench_options o = dt_bench_defaults();
+    o.quick = true;
+    for (unsigned part = 1; part < DT_BENCH_ALL; part *= 2) {
+        o.parts = part;
+        counter c = { .stop = 2 };
+        ck_assert_int_eq(dt_bench(ctx, &o, count, &c), DT_ERR_IO);
+        ck_assert_int_eq(c.rows, 2);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(bad_options_are_refused)
+{
+    dt_ctx *ctx = context(1);
+    counter c = { 0 };
+    const dt_bench_options bad[] = {
+        { .parts = 0 },
+        { .parts = 32 },
+        { .parts = DT_BENCH_STEP, .repeat = -1 },
+        { .parts = DT_BENCH_STEP, .repeat = 1001 },
+    };
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(dt_bench(ctx, &bad[i], count, &c), DT_ERR_ARG);
+        ck_assert_int_eq(strncmp(dt_error(ctx), "bench: ", 7), 0);
+    }
+    ck_assert_int_eq(dt_bench(ctx, NULL, NULL, NULL), DT_ERR_ARG);
+    ck_assert_int_eq(c.rows, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A rival that knows one shape. */
+static void *open_rival(void *user, int64_t m, int64_t n, int64_t k)
+{
+    (void)n;
+    (void)k;
+    return m == 16 ? user : NULL;
+}
+static void run_rival(void *product) { ++*(int *)product; }
+static void close_rival(void *product) { *(int *)product = -*(int *)product; }
+
+static dt_status find_rival(void *user, const dt_bench_row *row)
+{
+    int *found = user;
+    for (int i = 0; i < row->n_ratios; i++) *found += strcmp(row->ratio_to[i].to, "rival") == 0;
+    *found += 100 * (strstr(row->name, "/m16/n256/k256/rival/t1") != NULL);
+    return DT_OK;
+}
+
+START_TEST(a_rival_is_measured)
+{
+    dt_ctx *ctx = context(1);
+    int runs = 0, found = 0;
+    dt_bench_options o = dt_bench_defaults();
+    o.parts = DT_BENCH_PRODUCTS;
+    o.quick = true;
+    o.rival = (dt_bench_rival){ "rival", open_rival, run_rival, close_rival, &runs };
+    TEST_OK(ctx, dt_bench(ctx, &o, find_rival, &found));
+    ck_assert_int_lt(runs, 0);    /* run, and closed */
+    ck_assert_int_eq(found, 104); /* its own row, and a ratio of each form */
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static dt_status no_row(void *user, const dt_bench_row *row)
+{
+    (void)user;
+    return row->value > 0 ? DT_OK : DT_ERR_NUMERIC;
+}
+
+static dt_status scenario(dt_ctx *ctx, void *user)
+{
+    dt_bench_options o = dt_bench_defaults();
+    o.quick = true;
+    o.repeat = 1;
+    o.parts = *(unsigned *)user;
+    return dt_bench(ctx, &o, no_row, NULL);
+}
+
+START_TEST(memory_may_fail)
+{
+    unsigned part = 1U << _i;
+    ck_assert_int_gt(test_every_allocation(scenario, &part), 3);
+}
+END_TEST
+
+Suite *test_bench_suite(void)
+{
+    Suite *suite = suite_create("bench");
+    TCase *all = tcase_create("bench");
+    tcase_set_timeout(all, 300);
+    tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
+    tcase_add_test(all, json_has_every_row_and_field);
+    tcase_add_test(all, parts_repetitions_and_kernels_are_chosen);
+    tcase_add_test(all, the_core_of_the_environment_is_ignored);
+    tcase_add_test(all, a_sink_may_stop);
+    tcase_add_test(all, bad_options_are_refused);
+    tcase_add_test(all, a_rival_is_measured);
+    tcase_add_loop_test(all, memory_may_fail, 0, 5);
+    suite_add_tcase(suite, all);
+    return suite;
+}
