@@ -442,6 +442,36 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     KERNEL_CALL(r, f(&g));
 }
 
+/* ---- what follows a product ------------------------------------------------------------------- */
+
+static void after(kernel_run *r, void (*f)(const dt__after *))
+{
+    const int64_t n = kernel_size(r), rows = kernel_extent(r, n), bytes = rows * dt__bit_row(n);
+    float *x = kernel_floats(r, rows * n);
+    dt__after a = { .rows = rows, .n = n, .x = x, .bias = kernel_floats(r, n), .y = x };
+    if (kernel_chance(r)) a.residual = kernel_floats(r, rows * n);
+    if (a.residual != NULL && kernel_chance(r)) a.bias = NULL;
+    switch (kernel_pick(r, 4)) {
+    case 0: a.bits = kernel_result_bytes(r, bytes); /* fall through */
+    case 1: a.relu = true; break;
+    case 2: a.function = r->kernels->square; a.y = kernel_result(r, rows * n);
+    }
+    KERNEL_CALL(r, f(&a));
+}
+
+static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
+{
+    const int64_t n = kernel_size(r), rows = kernel_extent(r, n);
+    float *dy = kernel_floats(r, rows * n);
+    const dt__mask_rows m = { .rows = rows,
+                              .n = n,
+                              .bits = kernel_bytes(r, rows * dt__bit_row(n)),
+                              .dy = dy,
+                              .d = kernel_result_or(r, rows * n, dy),
+                              .sum = kernel_chance(r) ? NULL : kernel_result(r, n) };
+    KERNEL_CALL(r, f(&m));
+}
+
 #define FLOAT_CASES(CASE)                                                                          \
     CASE(fill, fill, 0)                                                                            \
     CASE(copy, copy, 0)                                                                            \
@@ -497,6 +527,8 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \
     CASE(adam, adam, 0)                                                                            \
+    CASE(after, after, 0)                                                                          \
+    CASE(mask_rows, mask_rows, 0)                                                                  \
     CASE(gemm, gemm, 0)
 
 FLOAT_CASES(KERNEL_CASE_FUNCTION)
