@@ -442,33 +442,36 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     KERNEL_CALL(r, f(&g));
 }
 
-/* ---- what follows a product ------------------------------------------------------------------- */
+/* ---- what follows a product ------------------------------------------------------------------ */
 
+/* With a function y may be another place than x, else it is x. */
 static void after(kernel_run *r, void (*f)(const dt__after *))
 {
-    const int64_t n = kernel_size(r), rows = kernel_extent(r, n), bytes = rows * dt__bit_row(n);
-    float *x = kernel_floats(r, rows * n);
-    dt__after a = { .rows = rows, .n = n, .x = x, .bias = kernel_floats(r, n), .y = x };
-    if (kernel_chance(r)) a.residual = kernel_floats(r, rows * n);
-    if (a.residual != NULL && kernel_chance(r)) a.bias = NULL;
-    switch (kernel_pick(r, 4)) {
-    case 0: a.bits = kernel_result_bytes(r, bytes); /* fall through */
-    case 1: a.relu = true; break;
-    case 2: a.function = r->kernels->square; a.y = kernel_result(r, rows * n);
+    dt__after a = { .n = kernel_size(r) };
+    a.rows = kernel_extent(r, a.n);
+    const int kind = kernel_pick(r, 4);
+    float *x = kernel_floats(r, a.rows * a.n);
+    a.x = a.y = x;
+    if (kernel_pick(r, 3) < 2) a.bias = kernel_floats(r, a.n);
+    if (kernel_chance(r)) a.residual = kernel_floats(r, a.rows * a.n);
+    a.relu = kind < 2;
+    if (kind == 0) a.bits = kernel_result_bytes(r, a.rows * dt__bit_row(a.n));
+    if (kind == 2) {
+        a.function = r->kernels->gelu_tanh;
+        a.y = kernel_result_or(r, a.rows * a.n, x);
     }
     KERNEL_CALL(r, f(&a));
 }
 
 static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
 {
-    const int64_t n = kernel_size(r), rows = kernel_extent(r, n);
-    float *dy = kernel_floats(r, rows * n);
-    const dt__mask_rows m = { .rows = rows,
-                              .n = n,
-                              .bits = kernel_bytes(r, rows * dt__bit_row(n)),
-                              .dy = dy,
-                              .d = kernel_result_or(r, rows * n, dy),
-                              .sum = kernel_chance(r) ? NULL : kernel_result(r, n) };
+    dt__mask_rows m = { .n = kernel_size(r) };
+    m.rows = kernel_extent(r, m.n);
+    m.bits = kernel_bytes(r, m.rows * dt__bit_row(m.n));
+    float *dy = kernel_floats(r, m.rows * m.n);
+    m.dy = dy;
+    m.d = kernel_result_or(r, m.rows * m.n, dy);
+    if (!kernel_chance(r)) m.sum = kernel_result(r, m.n);
     KERNEL_CALL(r, f(&m));
 }
 

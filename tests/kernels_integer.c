@@ -1,6 +1,8 @@
 /* Cases of the kernels of codes and panels. */
 #include "kernels_run.h"
 
+#include "qat/scheme.h"
+
 #include <math.h>
 
 /* ---- codes of a row -------------------------------------------------------------------------- */
@@ -48,7 +50,12 @@ static dt__code_row row_of(kernel_run *r)
     row.qmax = -row.qmin - 1;
     row.bias = kernel_chance(r) ? 128 : 0;
     row.scale = scales_of(r, groups);
-    if (kernel_chance(r)) {
+    row.half_up = kernel_pick(r, 4) == 1;
+    if (row.half_up) {
+        float *inverse = kernel_result(r, groups);
+        for (int64_t g = 0; g < groups; g++) inverse[g] = 4 * kernel_ordinary(r);
+        row.inverse = inverse;
+    } else if (kernel_chance(r)) {
         int8_t *zero = (int8_t *)kernel_bytes(r, groups);
         for (int64_t g = 0; g < groups; g++) {
             zero[g] = (int8_t)(row.qmin + kernel_below(r, row.qmax - row.qmin + 1));
@@ -201,6 +208,41 @@ static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
     KERNEL_CALL(r, f(&t));
 }
 
+/* Rules without a zero point; q4_0 is for 4 bits. */
+static dt_quant quant_of(kernel_run *r, const dt__panel_layout *l)
+{
+    static const int rules[] = { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_Q4_0 };
+    dt_quant q = { .bits = l->bits, .granularity = DT_PER_GROUP, .group_size = l->group };
+    q.rule = rules[kernel_pick(r, l->bits == 4 && l->scale_dtype == DT__SCALE_F16 ? 3 : 2)];
+    q.scale_dtype = l->scale_dtype;
+    return q;
+}
+
+/* One panel; the others stay as they are. Of one that is refused nothing is compared. */
+static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *, int64_t))
+{
+    dt__panel_layout l;
+    const dt__panel_shape shape = shape_of(r, kernel_chance(r) ? 8 : 4);
+    TEST_EACH(dt__panel_layout_of(&shape, &l), "a bad shape");
+    const dt_quant quant = quant_of(r, &l);
+    const dt__coding coding = dt__coding_of(&quant);
+    const int64_t n = l.rows * l.columns, panel = kernel_pick(r, (int)l.panels);
+    float *x = r->round % 5 == 0 ? kernel_floats(r, n) : kernel_ordinaries(r, n);
+    uint8_t *panels = kernel_block_of(r, KERNEL_BYTES, l.bytes, 64);
+    const int64_t row = dt__ceil_div(l.columns, 8), first = panel * DT__LANES;
+    const int64_t rows = dt__min_i64(DT__LANES, l.rows - first);
+    uint8_t *bits = kernel_bytes(r, l.rows * row), *own = bits + first * row;
+    const dt__panel_source s = { &l, x, &coding, panels, kernel_chance(r) ? bits : NULL };
+    memset(panels, 0x77, l.bytes);
+    memset(panels + (size_t)panel * l.panel_bytes, r->poison, l.panel_bytes);
+    if (s.mask != NULL) memset(own, r->poison, (size_t)(rows * row));
+    int64_t clipped = -2;
+    KERNEL_CALL(r, clipped = f(&s, panel));
+    if (clipped < 0) memset(panels + (size_t)panel * l.panel_bytes, 0, l.panel_bytes);
+    if (clipped < 0 && s.mask != NULL) memset(own, 0, (size_t)(rows * row));
+    kernel_returned(r, clipped);
+}
+
 #define INTEGER_CASES(CASE)                                                                        \
     CASE(range, range, 0)                                                                          \
     CASE(encode, encode, 0)                                                                        \
@@ -208,6 +250,7 @@ static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
     CASE(pass, pass, 0)                                                                            \
     CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
     CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
+    CASE(quantize_panel, quantize_panel, 0)                                                        \
     CASE(expand, expand, 0)
 
 INTEGER_CASES(KERNEL_CASE_FUNCTION)
