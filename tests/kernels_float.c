@@ -402,6 +402,7 @@ static void sum_squares(kernel_run *r, void (*f)(int64_t, const void *, double *
 static void sgd(kernel_run *r, void (*f)(const dt__sgd *))
 {
     dt__sgd s = { .n = kernel_size(r), .lr = 0.03, .dampening = 0.25, .decay = 0.01 };
+    s.factor = kernel_chance(r) ? 1 : 0.7;
     s.momentum = 0.9;
     s.nesterov = kernel_chance(r);
     s.first = kernel_chance(r);
@@ -413,7 +414,8 @@ static void sgd(kernel_run *r, void (*f)(const dt__sgd *))
 
 static void adam(kernel_run *r, void (*f)(const dt__adam *))
 {
-    dt__adam a = { .n = kernel_size(r), .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .root = 0.3 };
+    dt__adam a = { .n = kernel_size(r), .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
+    a.factor = kernel_chance(r) ? 1 : 0.7;
     a.decay = kernel_chance(r) ? 0 : 0.01;
     a.shrink = kernel_chance(r) ? 1 : 0.999;
     a.rate = 0.003;

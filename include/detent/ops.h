@@ -295,10 +295,11 @@ DT_API dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weigh
 typedef struct dt_sgd_step_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;
-    int64_t step; /* 1 for the first update: then buffer = g */
+    int64_t step;       /* 1 for the first update: then buffer = g */
+    double grad_factor; /* g is multiplied by it; 0 counts as 1 */
 } dt_sgd_step_options;
 
-/* g += weight_decay p;  buffer = momentum buffer + (1-dampening) g, or g at step 1;
+/* g = grad_factor g + weight_decay p;  buffer = momentum buffer + (1-dampening) g, or g at step 1;
  * p -= lr (nesterov ? g + momentum buffer : buffer).  All of one shape; `buffer` may be NULL where
  * momentum is 0: then p -= lr g. g itself stays as it is. */
 DT_API dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffer,
@@ -306,10 +307,11 @@ DT_API dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor
 
 typedef struct dt_adam_step_options {
     double lr, beta1, beta2, eps, weight_decay;
-    int64_t step; /* n, 1 for the first update */
+    int64_t step;       /* n, 1 for the first update */
+    double grad_factor; /* g is multiplied by it; 0 counts as 1 */
 } dt_adam_step_options;
 
-/* g += weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
+/* g = grad_factor g + weight_decay p;  m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g^2;
  * p -= lr (m / (1-beta1^n)) / (sqrt(v / (1-beta2^n)) + eps).  All of one shape. */
 DT_API dt_tensor *dt_adam_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
                                 const dt_adam_step_options *options);

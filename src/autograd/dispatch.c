@@ -188,21 +188,29 @@ static dt_status begin_writes(dt_call *c)
     return DT_OK;
 }
 
-void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows)
+/* Nothing can follow a stand-in for a strided target. */
+int64_t dt__write_begin(const dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
-    if (kind->written != NULL) kind->written(c->in[i], row0, rows);
+    const bool direct = kind->inner(c->in[i]) == c->arg[i];
+    return kind->write_begin != NULL && direct ? kind->write_begin(c->in[i]) : 0;
+}
+
+void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows)
+{
+    dt__kind_of(c->in[i])->written(c->in[i], row0, rows);
 }
 
 static void end_writes(dt_call *c)
 {
     for (int i = 0; i < c->n_in; i++) {
         if (!writes(c, i)) continue;
-        dt_tensor *target = dt__kind_of(c->in[i])->inner(c->in[i]);
+        const dt__kind *kind = dt__kind_of(c->in[i]);
+        dt_tensor *target = kind->inner(c->in[i]);
         if (target != c->arg[i]) { /* a strided target got a contiguous stand-in */
             dt__copy_tensor(c->arg[i], target);
         }
-        dt__written(c, i, 0, target->rank == 0 ? 1 : target->dims[0]);
+        if (kind->write_end != NULL) kind->write_end(c->in[i]);
     }
 }
 

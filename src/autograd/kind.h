@@ -30,8 +30,15 @@ typedef struct dt__kind {
     dt_status (*pullback)(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes);
     /* Whether pullback needs the codes that forward used. NULL: never. */
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
-    /* Rows row0 ... row0+rows-1 of the inner tensor were written. NULL: nothing to do. */
+    /* What is made from the inner tensor follows when that is written. An op that writes it block by
+     * block may begin, tell of each block and so have the rest done while the block is in cache; the
+     * version is that of the write already. Begin: how many rows a block must have (or a multiple;
+     * the last may have fewer), 0 where there is nothing to tell. Written: rows that now hold what
+     * they will; each row once, from any thread. End closes every write, also those that were not
+     * begun. All three NULL: nothing follows. */
+    int64_t (*write_begin)(dt_tensor *x);
     void (*written)(dt_tensor *x, int64_t row0, int64_t rows);
+    void (*write_end)(dt_tensor *x);
     /* The tape dropped x: nobody will read it again, but a gradient may still pass through it.
      * NULL: nothing to let go. */
     void (*dropped)(dt_tensor *x);

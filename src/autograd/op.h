@@ -37,7 +37,9 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
  * first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
-/* In an in-place op's forward, that goes block by block: rows row0 ... of operand i are written. */
+/* In the forward of an in-place op that writes operand i block by block: how many rows (or a multiple)
+ * its kind wants a block to have, and, unless that is 0, that a block is written: from any thread. */
+int64_t dt__write_begin(const dt_call *c, int i);
 void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows);
 
 /* Element k of a contiguous i32 or i64 tensor. */

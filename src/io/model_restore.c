@@ -341,7 +341,7 @@ static void write_value(dt_tensor *x, const dt_tensor *from)
     dt_tensor *inner = kind->inner(x);
     inner->storage->version++;
     dt__copy_tensor(from, inner);
-    if (kind->written != NULL) kind->written(x, 0, x->rank == 0 ? 1 : x->dims[0]);
+    if (kind->write_end != NULL) kind->write_end(x);
 }
 
 static dt_status act(work *w)

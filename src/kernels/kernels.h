@@ -138,18 +138,21 @@ typedef struct dt__sgd {
     int64_t n;
     void *p;
     const void *g;
-    void *buffer; /* NULL without momentum */
+    void *buffer;  /* NULL without momentum */
+    double factor; /* g is multiplied by it */
     double lr, momentum, dampening, decay;
     bool nesterov, first; /* first: buffer is set, not read */
 } dt__sgd;
 
-/* p = p * shrink; g' = g + decay p; m, v follow g'; p -= rate m / (sqrt(v) / root + eps) */
+/* p = p * shrink; g' = factor g + decay p; m, v follow g'; p -= rate m / (sqrt(v) + eps). With
+ * b = sqrt(1 - beta2^n) that is Adam's formula for eps b and the rate b lr / (1 - beta1^n): one
+ * division an element instead of two. */
 typedef struct dt__adam {
     int64_t n;
     void *p;
     const void *g;
     void *m, *v;
-    double beta1, beta2, eps, decay, shrink, rate, root;
+    double factor, beta1, beta2, eps, decay, shrink, rate;
 } dt__adam;
 
 typedef struct dt__kernels {

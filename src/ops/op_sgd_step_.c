@@ -20,10 +20,12 @@ static const dt_key keys[] = {
       .text = "look ahead along the momentum" },
     { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "number of this update, from 1" },
+    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "g is multiplied by it; 0 counts as 1" },
     { 0 },
 };
 
-static const dt_sgd_step_options defaults = { .lr = 1e-3, .step = 1 };
+static const dt_sgd_step_options defaults = { .lr = 1e-3, .step = 1, .grad_factor = 1 };
 
 static dt_status shape(dt_call *c)
 {
@@ -36,19 +38,27 @@ static dt_status shape(dt_call *c)
     return DT_OK;
 }
 
+static void part(const dt_call *c, const void *step, const dt__part *part)
+{
+    dt__sgd s = *(const dt__sgd *)step;
+    s.n = part->n;
+    s.p = dt__part_of(c, 0, part);
+    s.g = dt__part_of(c, 1, part);
+    s.buffer = c->n_in == 3 ? dt__part_of(c, 2, part) : NULL;
+    c->kernels->sgd(&s);
+}
+
 static void forward(const dt_call *c)
 {
     const dt_sgd_step_options *o = c->options;
-    c->kernels->sgd(&(dt__sgd){ .n = dt__count(c->arg[0]),
-                                .p = dt__data_mut(c->arg[0]),
-                                .g = dt__data(c->arg[1]),
-                                .buffer = c->n_in == 3 ? dt__data_mut(c->arg[2]) : NULL,
-                                .lr = o->lr,
-                                .momentum = o->momentum,
-                                .dampening = o->dampening,
-                                .decay = o->weight_decay,
-                                .nesterov = o->nesterov,
-                                .first = o->step == 1 });
+    const dt__sgd step = { .factor = dt__step_factor(o->grad_factor),
+                           .lr = o->lr,
+                           .momentum = o->momentum,
+                           .dampening = o->dampening,
+                           .decay = o->weight_decay,
+                           .nesterov = o->nesterov,
+                           .first = o->step == 1 };
+    dt__step_run(c, part, &step);
 }
 
 const dt_op dt__op_sgd_step_ = {

@@ -1,5 +1,5 @@
 /* Adam's step, whose two forms differ in where the decay goes (Kingma and Ba 2015; Loshchilov and
- * Hutter 2019), and the checks of all steps. */
+ * Hutter 2019); the checks of all steps, and the pass that they make over a parameter. */
 #include "ops/step.h"
 
 #include <math.h>
@@ -31,11 +31,13 @@ const dt_key dt__adam_keys[] = {
               "by lr times this first" },
     { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "number of this update, from 1" },
+    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "g is multiplied by it; 0 counts as 1" },
     { 0 },
 };
 
 const dt_adam_step_options dt__adam_defaults = {
-    .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 1
+    .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 1, .grad_factor = 1
 };
 
 dt_status dt__adam_shape(dt_call *c)
@@ -50,20 +52,52 @@ dt_status dt__adam_shape(dt_call *c)
     return DT_OK;
 }
 
+static void adam_part(const dt_call *c, const void *step, const dt__part *part)
+{
+    dt__adam a = *(const dt__adam *)step;
+    a.n = part->n;
+    a.p = dt__part_of(c, 0, part);
+    a.g = dt__part_of(c, 1, part);
+    a.m = dt__part_of(c, 2, part);
+    a.v = dt__part_of(c, 3, part);
+    c->kernels->adam(&a);
+}
+
 void dt__adam_run(const dt_call *c, bool decoupled)
 {
     const dt_adam_step_options *o = c->options;
-    const double n = (double)o->step;
-    c->kernels->adam(&(dt__adam){ .n = dt__count(c->arg[0]),
-                                  .p = dt__data_mut(c->arg[0]),
-                                  .g = dt__data(c->arg[1]),
-                                  .m = dt__data_mut(c->arg[2]),
-                                  .v = dt__data_mut(c->arg[3]),
-                                  .beta1 = o->beta1,
-                                  .beta2 = o->beta2,
-                                  .eps = o->eps,
-                                  .decay = decoupled ? 0 : o->weight_decay,
-                                  .shrink = decoupled ? 1 - o->lr * o->weight_decay : 1,
-                                  .rate = o->lr / (1 - pow(o->beta1, n)),
-                                  .root = sqrt(1 - pow(o->beta2, n)) });
+    const double n = (double)o->step, root = sqrt(1 - pow(o->beta2, n));
+    const dt__adam step = { .factor = dt__step_factor(o->grad_factor),
+                            .beta1 = o->beta1,
+                            .beta2 = o->beta2,
+                            .eps = o->eps * root,
+                            .decay = decoupled ? 0 : o->weight_decay,
+                            .shrink = decoupled ? 1 - o->lr * o->weight_decay : 1,
+                            .rate = o->lr * root / (1 - pow(o->beta1, n)) };
+    dt__step_run(c, adam_part, &step);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+void *dt__part_of(const dt_call *c, int i, const dt__part *part)
+{
+    const size_t size = dt_dtype_size(c->arg[i]->dtype);
+    return (char *)dt__data_mut(c->arg[i]) + (size_t)part->first * size;
+}
+
+/* A part is a chunk, or, where the parameter's kind wants to hear of rows, so many of them. */
+void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
+{
+    const int64_t count = c->arg[0]->count;
+    const int64_t rows = count == 0 ? 0 : dt__write_begin(c, 0);
+    const int64_t row = rows == 0 ? 1 : count / c->arg[0]->dims[0];
+    const int64_t least = dt__max_i64(rows, 1) * row;
+    const int64_t size = least * dt__max_i64(1, DT__CHUNK / least);
+    const int64_t parts = dt__ceil_div(count, size);
+#pragma omp parallel for schedule(static) if (parts > 1)
+    for (int64_t i = 0; i < parts; i++) {
+        const dt__part part = { i * size, dt__min_i64(size, count - i * size) };
+        run(c, step, &part);
+        if (rows > 0) dt__written(c, 0, part.first / row, part.n / row);
+    }
 }

@@ -13,4 +13,18 @@ extern const dt_key dt__adam_keys[];
 dt_status dt__adam_shape(dt_call *c);
 void dt__adam_run(const dt_call *c, bool decoupled);
 
+/* Elements first ... first+n-1 of every operand. */
+typedef struct dt__part {
+    int64_t first, n;
+} dt__part;
+
+void *dt__part_of(const dt_call *c, int i, const dt__part *part); /* where it begins in operand i */
+
+/* Runs a step on all parts, which threads share, and tells the kind of operand 0 of each one. */
+typedef void dt__step_part(const dt_call *c, const void *step, const dt__part *part);
+void dt__step_run(const dt_call *c, dt__step_part *run, const void *step);
+
+/* Options that were not filled in say 0. */
+static inline double dt__step_factor(double given) { return given == 0 ? 1 : given; }
+
 #endif

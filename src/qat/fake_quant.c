@@ -60,13 +60,38 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
-/* Codes of the version before are of no more use. Their blocks go back now rather than when new codes
- * are made, so that every step begins with the same memory. */
+/* Where codes can be renewed in place, that happens panel by panel. */
+static int64_t write_begin(dt_tensor *x)
+{
+    dt__fq *fq = fq_of(x);
+    dt__renewal *r = fq->enabled ? dt__alloc(x->ctx, sizeof *r) : NULL;
+    if (r == NULL) return 0;
+    if (dt__renew_begin(x, r)) {
+        fq->renewal = r;
+        return DT__LANES;
+    }
+    dt__release(x->ctx, r);
+    return 0;
+}
+
 static void written(dt_tensor *x, int64_t row0, int64_t rows)
 {
-    (void)row0;
-    (void)rows;
-    dt__codes_drop_stale(fq_of(x)->inner);
+    for (int64_t row = row0; row < row0 + rows; row += DT__LANES) {
+        dt__renew_panel(fq_of(x)->renewal, row / DT__LANES);
+    }
+}
+
+/* Other codes of the version before are of no more use. Their blocks go back now rather than when new
+ * codes are made, so that every step begins with the same memory. */
+static void write_end(dt_tensor *x)
+{
+    dt__fq *fq = fq_of(x);
+    if (fq->renewal != NULL) {
+        dt__renew_end(fq->renewal);
+        dt__release(x->ctx, fq->renewal);
+        fq->renewal = NULL;
+    }
+    dt__codes_drop_stale(fq->inner);
 }
 
 /* A batch that its owner gave away lives no longer than what is read of it. */
@@ -123,7 +148,9 @@ const dt__kind dt__fake_quant_kind = {
     .inner = inner,
     .pullback = pullback,
     .keeps_codes = keeps_codes,
+    .write_begin = write_begin,
     .written = written,
+    .write_end = write_end,
     .dropped = dropped,
     .clone = clone,
     .print = print,

@@ -14,6 +14,7 @@ typedef struct dt__fq {
     dt_quant quant;
     bool enabled;
     bool simulated; /* codes that no integer product uses: images are multiplied in fp32 */
+    struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 
 /* A converted parameter: codes and nothing else. */
