@@ -440,7 +440,7 @@ START_TEST(sums_are_rounded_once)
     int8_t codes[16] = { [0] = 1, [8] = 7, [9] = 7, [10] = 2, [11] = 1 };
     const uint8_t u[16] = { [0] = 1, [8] = 255, [9] = 255, [10] = 255, [11] = 17 };
     float scale[2] = { 1, 16773121 * 0x1p-60f }, y;
-    void *panels = malloc(layout.bytes);
+    void *panels = aligned_alloc(64, layout.bytes);
     ck_assert_ptr_nonnull(panels);
     dt__panel_pack(&layout, &(dt__code_matrix){ codes, 16, scale, 2 }, panels);
     const dt__qgemm g = { .layout = &layout,

@@ -4,7 +4,7 @@
  * Lanes are outputs, so the inner loops run over 32 of them with no dependence, which a compiler
  * vectorizes. A block of a panel is unpacked once to int16 and all rows of a chunk pass over it.
  * Panels and chunks of rows are shared among threads; each output is computed by one. */
-#include "kernels/kernels.h"
+#include "kernels/qgemm.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,12 +101,8 @@ static void add_scaled(const int32_t *sum, const float *scale, float *acc)
     }
 }
 
-/* A chunk of rows against a panel. */
 typedef struct tile {
-    const dt__qgemm *g;
-    const uint8_t *panel;
-    int64_t m0, n0;
-    int rows, lanes;
+    const dt__qgemm_part *part;
     multiply *multiply;
     unpack *unpack;
     float (*acc)[DT__LANES];
@@ -114,58 +110,49 @@ typedef struct tile {
 
 static void add_piece(tile *t, const dt__piece *p)
 {
-    const dt__qgemm *g = t->g;
+    const dt__qgemm *g = t->part->g;
+    const int rows = t->part->rows;
     lanes16 w[DEPTH];
     lanes32 sum[ROWS];
     float scale[DT__LANES];
-    memset(sum, 0, (size_t)t->rows * sizeof sum[0]);
-    const uint8_t *from = t->panel + p->codes;
+    memset(sum, 0, (size_t)rows * sizeof sum[0]);
+    const uint8_t *from = t->part->panel + p->codes;
     for (int64_t start = 0; start < p->length; start += DEPTH) {
         const int64_t depth = dt__round_up(dt__min_i64(DEPTH, p->length - start), DT__STEP);
         for (int64_t k = 0; k < depth; k += DT__STEP, from += g->layout->step_bytes) {
             t->unpack(from, w + k);
         }
-        const uint8_t *u = g->u + t->m0 * g->ldu + p->start + start;
-        for (int m = 0; m < t->rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
+        const uint8_t *u = g->u + t->part->m0 * g->ldu + p->start + start;
+        for (int m = 0; m < rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
     }
-    dt__panel_scales(g->layout->scale_dtype, t->panel + p->scales, scale);
-    for (int m = 0; m < t->rows; m++) add_scaled(sum[m], scale, t->acc[m]);
+    dt__panel_scales(g->layout->scale_dtype, t->part->panel + p->scales, scale);
+    for (int m = 0; m < rows; m++) add_scaled(sum[m], scale, t->acc[m]);
 }
 
-static void run_tile(tile *t)
+static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
 {
-    const dt__qgemm *g = t->g;
-    const float *ksum = (const float *)(const void *)t->panel;
-    for (int m = 0; m < t->rows; m++) {
-        const float zu = (float)g->zu[t->m0 + m];
-        for (int j = 0; j < DT__LANES; j++) t->acc[m][j] = -(zu * ksum[j]);
+    const dt__qgemm *g = p->g;
+    const float *ksum = (const float *)(const void *)p->panel;
+    float acc[ROWS][DT__LANES];
+    tile t = { .part = p, .multiply = by, .unpack = from, .acc = acc };
+    for (int m = 0; m < p->rows; m++) {
+        const float zu = (float)g->zu[p->m0 + m];
+        for (int j = 0; j < DT__LANES; j++) acc[m][j] = -(zu * ksum[j]);
     }
     for (int64_t i = 0; i < g->layout->pieces; i++) {
         const dt__piece piece = dt__piece_of(g->layout, i);
-        add_piece(t, &piece);
+        add_piece(&t, &piece);
     }
-    for (int m = 0; m < t->rows; m++) {
-        float *y = g->y + (t->m0 + m) * g->ldy + t->n0;
-        const float sx = g->sx[t->m0 + m];
-        for (int j = 0; j < t->lanes; j++) y[j] = sx * t->acc[m][j];
-        for (int j = 0; g->bias != NULL && j < t->lanes; j++) y[j] += g->bias[t->n0 + j];
-    }
-}
-
-static void run(const dt__qgemm *g, multiply *by, unpack *from)
-{
-    const int64_t chunks = dt__ceil_div(g->m, ROWS), tiles = chunks * g->layout->panels;
-#pragma omp parallel for schedule(dynamic) if (tiles > 1)
-    for (int64_t i = 0; i < tiles; i++) {
-        const int64_t panel = i / chunks, m0 = i % chunks * ROWS, n0 = panel * DT__LANES;
-        float acc[ROWS][DT__LANES];
-        tile t = { .g = g, .m0 = m0, .n0 = n0, .multiply = by, .unpack = from, .acc = acc };
-        t.panel = (const uint8_t *)g->panels + (size_t)panel * g->layout->panel_bytes;
-        t.rows = (int)dt__min_i64(ROWS, g->m - m0);
-        t.lanes = (int)dt__min_i64(DT__LANES, g->layout->rows - n0);
-        run_tile(&t);
+    for (int m = 0; m < p->rows; m++) {
+        float *y = g->y + (p->m0 + m) * g->ldy + p->n0;
+        const float sx = g->sx[p->m0 + m];
+        for (int j = 0; j < p->lanes; j++) y[j] = sx * acc[m][j];
+        for (int j = 0; g->bias != NULL && j < p->lanes; j++) y[j] += g->bias[p->n0 + j];
     }
 }
 
-void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { run(g, multiply_nibbles, unpack_nibbles); }
-void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { run(g, multiply_bytes, unpack_bytes); }
+static void run_nibbles(const dt__qgemm_part *p) { run(p, multiply_nibbles, unpack_nibbles); }
+static void run_bytes(const dt__qgemm_part *p) { run(p, multiply_bytes, unpack_bytes); }
+
+void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_nibbles); }
+void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_bytes); }
