@@ -77,17 +77,13 @@ DT_API dt_bench_options dt_bench_defaults(void);
 DT_API dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row,
                           void *user);
 
-/* ---- as text -------------------------------------------------------------------------------- */
-
-/* Writes what `dt_bench` measures on: processor, cores, threads, caches, kernels, OpenBLAS's core,
- * versions; as lines for people, or as one object of JSON. Cut to `size` bytes; returns the length
- * that it wanted; 0 with an error on the context (as dt_kernels_name). */
-DT_API size_t dt_bench_machine(dt_ctx *ctx, bool json, char *text, size_t size);
-
-/* Writes a row likewise, as a line or as an object with `name`, `value`, `unit`, `low`, `high`,
- * `repetitions`, `limit`, `share_of_limit`, `ratio_to` (an object with a number for each, or null);
- * null where there is none. */
-DT_API size_t dt_bench_row_text(const dt_bench_row *row, bool json, char *text, size_t size);
+/* The same as text: first what it is measured on (processor, cores, threads, caches, kernels, OpenBLAS's
+ * core, versions), then the rows, each as soon as it stands. For people a line each; or one object of
+ * JSON, {"machine": {...}, "rows": [...]}, a row being an object with `name`, `value`, `unit`, `low`,
+ * `high`, `repetitions`, `limit`, `share_of_limit` and `ratio_to` (an object with a number for each),
+ * null where there is none. Errors: those of dt_bench; of JSON what was written is not complete then. */
+DT_API dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json,
+                                dt_sink sink, void *user);
 
 #ifdef __cplusplus
 }

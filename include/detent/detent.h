@@ -56,6 +56,9 @@ DT_API const char *dt_status_name(dt_status status);
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 
+/* Takes `bytes` bytes of text; a status other than DT_OK ends the output and is returned. */
+typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
+
 /* ---- context ------------------------------------------------------------------------------ */
 
 typedef struct dt_ctx dt_ctx;

@@ -122,9 +122,6 @@ DT_API const char *dt_nearest(const char *const *choices, const char *word);
 
 /* ---- showing ------------------------------------------------------------------------------ */
 
-/* Takes `bytes` bytes of text; a status other than DT_OK ends the output and is returned. */
-typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
-
 /* The recipe with every default filled in, as YAML with each value's origin in a comment (file and
  * line, command line, default). Read again it gives the same values. STATE if it has errors. */
 DT_API dt_status dt_recipe_show(const dt_recipe *r, dt_sink sink, void *user);

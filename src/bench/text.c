@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PAGE 2048
+
 /* Text that grows; what does not fit is counted. */
 typedef struct page {
     char *text;
@@ -27,10 +29,21 @@ static void put(page *p, const char *format, ...)
     if (n > 0) p->length += (size_t)n;
 }
 
-/* ,"key": "text" with what JSON wants escaped */
+/* "key": behind the field before it, if any */
+static void put_key(page *p, const char *key)
+{
+    const bool first = p->length < p->size && p->text[p->length - 1] == '{';
+    put(p, "%s\"%s\": ", first ? "" : ", ", key);
+}
+
 static void put_string(page *p, const char *key, const char *text)
 {
-    put(p, "%s\"%s\": \"", p->length > 1 ? ", " : "", key);
+    put_key(p, key);
+    if (text == NULL) {
+        put(p, "null");
+        return;
+    }
+    put(p, "\"");
     for (; *text != 0; text++) {
         const unsigned char c = (unsigned char)*text;
         if (c < 0x20 || c == 0x7f) {
@@ -46,7 +59,8 @@ static void put_number(page *p, const char *key, double value)
 {
     char text[32] = "null";
     if (isfinite(value)) dt__print_real(value, text);
-    put(p, "%s\"%s\": %s", p->length > 1 ? ", " : "", key, text);
+    put_key(p, key);
+    put(p, "%s", text);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
@@ -60,17 +74,12 @@ static void put_row_json(page *p, const dt_bench_row *row)
     put_number(p, "low", row->low);
     put_number(p, "high", row->high);
     put_number(p, "repetitions", row->repetitions);
-    if (row->limit != NULL) {
-        put_string(p, "limit", row->limit);
-    } else {
-        put(p, ", \"limit\": null");
-    }
+    put_string(p, "limit", row->limit);
     put_number(p, "share_of_limit", row->share_of_limit);
-    put(p, ", \"ratio_to\": %s", row->n_ratios > 0 ? "{" : "null");
+    put_key(p, "ratio_to");
+    put(p, row->n_ratios > 0 ? "{" : "null");
     for (int i = 0; i < row->n_ratios; i++) {
-        char number[32] = "null";
-        if (isfinite(row->ratio_to[i].value)) dt__print_real(row->ratio_to[i].value, number);
-        put(p, "%s\"%s\": %s", i == 0 ? "" : ", ", row->ratio_to[i].to, number);
+        put_number(p, row->ratio_to[i].to, row->ratio_to[i].value);
     }
     put(p, row->n_ratios > 0 ? "}}" : "}");
 }
@@ -97,17 +106,6 @@ static void put_row(page *p, const dt_bench_row *row)
     for (int i = 0; i < row->n_ratios; i++) {
         put(p, "%s %.2f x %s", i == 0 ? " " : ",", row->ratio_to[i].value, row->ratio_to[i].to);
     }
-}
-
-size_t dt_bench_row_text(const dt_bench_row *row, bool json, char *text, size_t size)
-{
-    page p = { text, size, 0 };
-    if (json) {
-        put_row_json(&p, row);
-    } else {
-        put_row(&p, row);
-    }
-    return p.length;
 }
 
 /* ---- the machine ------------------------------------------------------------------------------ */
@@ -146,23 +144,67 @@ static void put_machine(page *p, const machine *m)
         m->blas, dt__blas_core());
 }
 
-size_t dt_bench_machine(dt_ctx *ctx, bool json, char *text, size_t size)
+static dt_status find_machine(dt_ctx *ctx, machine *m)
 {
-    machine m = { .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
-    m.kernels = dt_kernels_name(ctx);
-    if (m.kernels == NULL) return 0;
-    dt__processor(m.processor);
-    dt__bench_caches(&m.caches);
+    *m = (machine){ .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
+    m->kernels = dt_kernels_name(ctx);
+    if (m->kernels == NULL) return dt_error_status(ctx);
+    dt__processor(m->processor);
+    dt__bench_caches(&m->caches);
     /* "OpenBLAS 0.3.21 and how it was built" */
     const char *config = openblas_get_config();
     const size_t name = strcspn(config, " ");
     const size_t both = name + strspn(config + name, " ");
-    snprintf(m.blas, sizeof m.blas, "%.*s", (int)(both + strcspn(config + both, " ")), config);
-    page p = { text, size, 0 };
+    snprintf(m->blas, sizeof m->blas, "%.*s", (int)(both + strcspn(config + both, " ")), config);
+    return DT_OK;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+typedef struct output {
+    bool json;
+    int rows;
+    dt_sink sink;
+    void *user;
+} output;
+
+static dt_status write_page(const output *o, const page *p)
+{
+    return o->sink(o->user, p->text, p->length < p->size ? p->length : p->size - 1);
+}
+
+static dt_status write_row(void *user, const dt_bench_row *row)
+{
+    output *o = user;
+    char text[PAGE];
+    page p = { text, sizeof text, 0 };
+    if (o->json) {
+        put(&p, "%s\n  ", o->rows++ > 0 ? "," : "");
+        put_row_json(&p, row);
+    } else {
+        put_row(&p, row);
+        put(&p, "\n");
+    }
+    return write_page(o, &p);
+}
+
+dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json, dt_sink sink,
+                         void *user)
+{
+    output o = { json, 0, sink, user };
+    machine m;
+    char text[PAGE];
+    page p = { text, sizeof text, 0 };
+    DT__TRY(find_machine(ctx, &m));
     if (json) {
+        put(&p, "{\"machine\": ");
         put_machine_json(&p, &m);
+        put(&p, ",\n\"rows\": [");
     } else {
         put_machine(&p, &m);
+        put(&p, "\n\n");
     }
-    return p.length;
+    DT__TRY(write_page(&o, &p));
+    DT__TRY(dt_bench(ctx, options, write_row, &o));
+    return json ? sink(user, "\n]}\n", 4) : DT_OK;
 }

@@ -9,8 +9,6 @@
 
 enum { JSON, ONLY, THREADS, REPEAT, QUICK }; /* options, as in main.c */
 
-#define MOST_TEXT 2048
-
 /* ---- options -------------------------------------------------------------------------------- */
 
 /* Adds the part called text[0...length-1]. */
@@ -56,38 +54,18 @@ static int read_count(const cli_args *args, int option, int most, int *out)
                     args->command->options[option].name, text, most);
 }
 
-/* ---- output --------------------------------------------------------------------------------- */
-
-typedef struct output {
-    bool json;
-    int rows;
-} output;
-
-static dt_status print_row(void *user, const dt_bench_row *row)
+/* Rows are shown as they come: the next one may take a while. */
+static dt_status print(void *user, const char *text, size_t bytes)
 {
-    output *o = user;
-    char text[MOST_TEXT];
-    dt_bench_row_text(row, o->json, text, sizeof text);
-    if (o->json) {
-        printf("%s\n  %s", o->rows++ > 0 ? "," : "", text);
-    } else {
-        puts(text);
-    }
-    return fflush(stdout) == 0 ? DT_OK : DT_ERR_IO;
+    const dt_status s = cli_stdout(user, text, bytes);
+    return s == DT_OK && fflush(stdout) != 0 ? DT_ERR_IO : s;
 }
 
 static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *options)
 {
-    output o = { .json = args->option[JSON] != NULL };
-    char text[MOST_TEXT];
-    if (dt_bench_machine(ctx, o.json, text, sizeof text) == 0) {
-        const bool usage = dt_error_status(ctx) == DT_ERR_ARG; /* $DETENT_CPU */
-        return cli_fail(args, usage ? CLI_USAGE : CLI_FAILED, "%s", dt_error(ctx));
-    }
-    printf(o.json ? "{\"machine\": %s,\n\"rows\": [" : "%s\n\n", text);
-    const dt_status s = dt_bench(ctx, options, print_row, &o);
-    if (o.json) puts("\n]}");
+    const dt_status s = dt_bench_write(ctx, options, args->option[JSON] != NULL, print, NULL);
     if (s == DT_ERR_IO) return CLI_FAILED; /* main says that stdout failed */
+    if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 

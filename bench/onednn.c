@@ -1,0 +1,159 @@
+/* detent's integer products beside oneDNN's plain int8: its inner product of u8 [m, k] and s8 [n, k]
+ * into s32 (at one row twice as fast as its matmul, elsewhere the same), the weights in whatever
+ * layout it likes best, as detent's are packed. One primitive for each shape, with a scratchpad of
+ * ours, made for as many threads as run it.
+ *
+ *     bench/onednn [--json] [--quick]        the rows of `detent bench --only products`
+ */
+#include <detent/bench.h>
+
+#include <dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SOURCE, WEIGHTS, RESULT, SCRATCH, OPERANDS };
+
+typedef struct product {
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t arguments[OPERANDS];
+} product;
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void need(dnnl_status_t status, const char *what)
+{
+    if (status == dnnl_success) return;
+    fprintf(stderr, "bench/onednn: %s: status %d\n", what, (int)status);
+    exit(1);
+}
+
+static dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, dnnl_data_type_t type,
+                                 dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t d;
+    const dnnl_dims_t dims = { rows, columns };
+    need(dnnl_memory_desc_init_by_tag(&d, 2, dims, type, tag), "a matrix");
+    return d;
+}
+
+/* Memory of oneDNN's own, filled with bytes that are neither constant nor zero. */
+static dnnl_memory_t allocate(const dnnl_memory_desc_t *d, dnnl_engine_t engine)
+{
+    dnnl_memory_t memory;
+    void *data;
+    need(dnnl_memory_create(&memory, d, engine, DNNL_MEMORY_ALLOCATE), "memory");
+    need(dnnl_memory_get_data_handle(memory, &data), "memory");
+    unsigned char *bytes = data;
+    const size_t n = bytes == NULL ? 0 : dnnl_memory_desc_get_size(d);
+    for (size_t i = 0; i < n; i++) bytes[i] = (unsigned char)(i * 37 % 251);
+    return memory;
+}
+
+/* ---- a product -------------------------------------------------------------------------------- */
+
+static dnnl_primitive_desc_t describe(dnnl_engine_t engine, const dnnl_memory_desc_t *u,
+                                      const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y)
+{
+    dnnl_inner_product_desc_t what;
+    dnnl_primitive_attr_t attributes;
+    dnnl_primitive_desc_t how;
+    need(dnnl_inner_product_forward_desc_init(&what, dnnl_forward_inference, u, w, NULL, y),
+         "a product");
+    need(dnnl_primitive_attr_create(&attributes), "attributes");
+    need(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "scratch");
+    need(dnnl_primitive_desc_create(&how, &what, attributes, engine, NULL), "a product");
+    dnnl_primitive_attr_destroy(attributes);
+    return how;
+}
+
+static void *open_product(void *user, int64_t m, int64_t n, int64_t k)
+{
+    dnnl_engine_t engine = *(dnnl_engine_t *)user;
+    const dnnl_memory_desc_t u = matrix(m, k, dnnl_u8, dnnl_ab);
+    const dnnl_memory_desc_t w = matrix(n, k, dnnl_s8, dnnl_format_tag_any);
+    const dnnl_memory_desc_t y = matrix(m, n, dnnl_s32, dnnl_ab);
+    product *p = calloc(1, sizeof *p);
+    if (p == NULL) return NULL;
+    dnnl_primitive_desc_t how = describe(engine, &u, &w, &y);
+    need(dnnl_primitive_create(&p->primitive, how), "a primitive");
+    need(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream");
+    const dnnl_memory_desc_t *packed = dnnl_primitive_desc_query_md(how, dnnl_query_weights_md, 0);
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(how, dnnl_query_scratchpad_md, 0);
+    p->arguments[SOURCE] = (dnnl_exec_arg_t){ DNNL_ARG_SRC, allocate(&u, engine) };
+    p->arguments[WEIGHTS] = (dnnl_exec_arg_t){ DNNL_ARG_WEIGHTS, allocate(packed, engine) };
+    p->arguments[RESULT] = (dnnl_exec_arg_t){ DNNL_ARG_DST, allocate(&y, engine) };
+    p->arguments[SCRATCH] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, allocate(scratch, engine) };
+    dnnl_primitive_desc_destroy(how);
+    return p;
+}
+
+static void run_product(void *user)
+{
+    const product *p = user;
+    need(dnnl_primitive_execute(p->primitive, p->stream, OPERANDS, p->arguments), "a run");
+    need(dnnl_stream_wait(p->stream), "a run");
+}
+
+static void close_product(void *user)
+{
+    product *p = user;
+    for (int i = 0; i < OPERANDS; i++) dnnl_memory_destroy(p->arguments[i].memory);
+    dnnl_primitive_destroy(p->primitive);
+    dnnl_stream_destroy(p->stream);
+    free(p);
+}
+
+/* ---- the program ------------------------------------------------------------------------------ */
+
+/* As `detent bench` does, and for its reasons (src/cli/main.c). */
+static void prepare_environment(char **argv)
+{
+    if (getenv("OPENBLAS_CORETYPE") == NULL && getenv("OMP_WAIT_POLICY") != NULL) return;
+    unsetenv("OPENBLAS_CORETYPE");
+    if (setenv("OMP_WAIT_POLICY", "passive", 0) == 0) execv("/proc/self/exe", argv);
+}
+
+static dt_status print(void *user, const char *text, size_t bytes)
+{
+    (void)user;
+    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0 ? DT_OK : DT_ERR_IO;
+}
+
+static int measure(bool json, const dt_bench_options *options)
+{
+    dt_ctx *ctx;
+    if (dt_ctx_create(&ctx, NULL) != DT_OK) return 1;
+    const dt_status s = dt_bench_write(ctx, options, json, print, NULL);
+    if (s != DT_OK) fprintf(stderr, "bench/onednn: %s\n", dt_error(ctx));
+    dt_ctx_free(ctx);
+    return s == DT_OK ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    prepare_environment(argv);
+    dt_bench_options options = dt_bench_defaults();
+    options.parts = DT_BENCH_PRODUCTS;
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            json = true;
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            options.quick = true;
+        } else {
+            fprintf(stderr, "usage: bench/onednn [--json] [--quick]\n");
+            return 2;
+        }
+    }
+    dnnl_engine_t engine;
+    need(dnnl_engine_create(&engine, dnnl_cpu, 0), "the processor");
+    options.rival =
+        (dt_bench_rival){ "onednn-int8", open_product, run_product, close_product, &engine };
+    const int status = measure(json, &options);
+    dnnl_engine_destroy(engine);
+    return status;
+}
