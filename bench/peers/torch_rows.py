@@ -1,0 +1,212 @@
+"""Rows of PyTorch, and of torchao's training steps, which are its own float step's neighbours."""
+
+import functools
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import measure
+import work
+
+try:
+    import torchao_rows
+except ImportError:  # peers.py says so
+    torchao_rows = None
+
+SOURCE = "PyTorch " + torch.__version__.split("+")[0]
+RATE = 1e-3
+
+
+def machine():
+    return {
+        "pytorch": torch.__version__,
+        "pytorch_cpu": torch.backends.cpu.get_cpu_capability(),
+        "pytorch_blas": "MKL" if torch.backends.mkl.is_available() else "other",
+    }
+
+
+# ---- training steps ------------------------------------------------------------------------------
+
+
+class Step:
+    """Forward, cross entropy, backward, AdamW. The fused AdamW is PyTorch's fastest on a CPU:
+    with foreach or the plain loop a step takes 1.1 to 1.4 times as long."""
+
+    def __init__(self, model, qat=False, compiled=False):
+        layers = []
+        for inputs, outputs in zip(model.sizes, model.sizes[1:]):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        self.module = nn.Sequential(*layers[:-1])
+        if qat:
+            torchao_rows.prepare(self.module)
+        matrices = [p for p in self.module.parameters() if p.dim() > 1]
+        vectors = [p for p in self.module.parameters() if p.dim() == 1]
+        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.01, fused=True)
+        self.x = torch.rand(model.batch, model.sizes[0])
+        self.labels = torch.arange(model.batch) * 7 % model.sizes[-1]
+        self.loss = torch.compile(self.forward) if compiled else self.forward
+
+    def forward(self):
+        return functional.cross_entropy(self.module(self.x), self.labels)
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss().backward()
+        self.optimizer.step()
+
+    def held(self):
+        """Bytes that forward keeps for backward, besides parameters and the batch."""
+        known = {p.untyped_storage().data_ptr() for p in self.module.parameters()}
+        known.add(self.x.untyped_storage().data_ptr())
+        storages = {}
+
+        def pack(saved):
+            storage = saved.untyped_storage()
+            if storage.data_ptr() not in known:
+                storages[storage.data_ptr()] = storage.nbytes()
+            return saved
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved):
+            loss = self.forward()
+        held = sum(storages.values())
+        loss.backward()
+        return held
+
+
+def pair_of_steps(model, threads, compiled):
+    """The float step and, where torchao is there, the quantization-aware one."""
+    how = " compiled" if compiled else ""
+    name = model.name("float", threads)
+    step = Step(model, compiled=compiled)
+    trials = [measure.Trial(name, SOURCE + how, "ms", step.run)]
+    if torchao_rows is not None:
+        name = model.name("qat", threads)
+        step = Step(model, qat=True, compiled=compiled)
+        source = torchao_rows.SOURCE + how
+        trials.append(measure.Trial(name, source, "ms", step.run, 0, trials[0], "float"))
+    return trials
+
+
+def print_held(printer, model, threads):
+    held = Step(model).held()
+    measure.print_bytes(printer, model.name("float-held", threads), SOURCE, held)
+    if torchao_rows is not None:
+        name, qat = model.name("qat-held", threads), Step(model, qat=True).held()
+        measure.print_bytes(printer, name, torchao_rows.SOURCE, qat, {"float": qat / held})
+
+
+def steps(options, printer, threads):
+    for model in work.models(options.quick):
+        trials = pair_of_steps(model, threads, False)
+        if options.compiled:
+            trials += pair_of_steps(model, threads, True)
+        measure.measure(options, printer, trials)
+        print_held(printer, model, threads)
+
+
+# ---- updates -------------------------------------------------------------------------------------
+
+
+def update(rows, columns, make):
+    weight = nn.Parameter(torch.randn(rows, columns))
+    weight.grad = torch.randn(rows, columns)
+    return make([weight]).step
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=RATE, weight_decay=0.01, fused=True)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=RATE, momentum=0.9, fused=True)
+
+
+def optimizer(options, printer, threads):
+    for where, rows, columns in work.matrices(options.quick, 64):
+        trials = []
+        for name, make, floats in (("adamw", adamw, 7), ("sgd-momentum", sgd, 5)):
+            name = "optimizer/%s/%s/t%d" % (name, where, threads)
+            size = 4 * floats * rows * columns
+            trials.append(measure.Trial(name, SOURCE, "GB/s", update(rows, columns, make), size))
+        measure.measure(options, printer, trials)
+
+
+# ---- fake quantization ---------------------------------------------------------------------------
+
+
+def fake_quantize(x, codes):
+    """PyTorch's own operators: ranges, then the one that quantizes and dequantizes by groups."""
+    rows, limit = x.reshape(-1, codes.group or x.shape[1]), 2 ** (codes.bits - 1) - 1
+    scale = rows.abs().amax(1).clamp_(min=1e-12).div_(limit)
+    zero = torch.zeros(rows.shape[0], dtype=torch.int32)
+    return torch.fake_quantize_per_channel_affine(rows, scale, zero, 0, -limit - 1, limit)
+
+
+def quantize(options, printer, threads):
+    for where, rows, columns in work.matrices(options.quick, 128):
+        x = torch.randn(rows, columns)
+        trials = []
+        for codes in work.CODES:
+            name = "quantize/%s/%s/t%d" % (codes.name, where, threads)
+            size = codes.bytes(rows, columns)
+            if not codes.activation:
+                run = functools.partial(fake_quantize, x, codes)
+                trials.append(measure.Trial(name, SOURCE, "GB/s", run, size))
+            if torchao_rows is not None:
+                run = torchao_rows.fake_quantize(x, codes)
+                trials.append(measure.Trial(name, torchao_rows.SOURCE, "GB/s", run, size))
+        measure.measure(options, printer, trials)
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def float_linear(n):
+    return nn.Linear(n, n, bias=False)
+
+
+def int8_linear(n):
+    """Activations quantized in the call, weights int8: FBGEMM's kernels on x86."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.ao.nn.quantized.dynamic.Linear(n, n, bias_=False)
+
+
+def int4_linear(n):
+    """Activations quantized in the call, weights int4 in groups; vectorized on ARM only."""
+    codes = torch.randint(0, 256, (n, n // 2), dtype=torch.uint8)
+    shape = (work.GROUP, n, n)
+    scales = torch.rand(n, n // work.GROUP)
+    weight = torch.ops.aten._dyn_quant_pack_4bit_weight(codes, scales, None, *shape)
+    return lambda x: torch.ops.aten._dyn_quant_matmul_4bit(x, weight, *shape)
+
+
+LINEARS = {"f32-pytorch": float_linear, "int8-row": int8_linear, "int4-group32": int4_linear}
+MOST_OF_INT4 = 1 << 27  # multiply-adds: more take too long where they are not vectorized
+
+
+def products(options, printer, threads):
+    for n, all_rows in work.products(options.quick):
+        linears = {form: make(n) for form, make in LINEARS.items()}
+        for m in all_rows:
+            x, trials = torch.randn(m, n), []
+            for form, linear in linears.items():
+                if form.startswith("int4") and m * n * n > MOST_OF_INT4:
+                    continue
+                name = work.product_name(m, n, form, threads)
+                run = functools.partial(linear, x)
+                trials.append(measure.Trial(name, SOURCE, "GMAC/s", run, m * n * n))
+            with torch.no_grad():
+                measure.measure(options, printer, trials)
+
+
+PARTS = {"products": products, "quantize": quantize, "optimizer": optimizer, "step": steps}
+
+
+def rows(options, printer, part, threads):
+    if part in PARTS:
+        torch.set_num_threads(threads)
+        PARTS[part](options, printer, threads)
