@@ -26,7 +26,7 @@ dt__spread dt__spread_of(int n, double *values)
     qsort(values, (size_t)n, sizeof values[0], by_value);
     const int quarter = n / 4, half = n / 2;
     const double median = n % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-    return (dt__spread){ median, values[quarter], values[n - 1 - quarter] };
+    return (dt__spread){ median, values[quarter], values[n - 1 - quarter], n };
 }
 
 /* ---- samples ---------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static dt_status hand_on(dt__bench *b, const dt__trial *trials, const dt__spread
                          .value = value_of(t, spread[i].median),
                          .low = fmin(low, high),
                          .high = fmax(low, high),
-                         .repetitions = t->turns,
+                         .repetitions = spread[i].n,
                          .share_of_limit = NAN };
     if (t->limit != DT__NO_TRIAL) {
         const double work = t->limit_work > 0 ? t->limit_work : t->work;
@@ -107,18 +107,6 @@ static dt_status hand_on(dt__bench *b, const dt__trial *trials, const dt__spread
             (dt_bench_ratio){ t->ratio[row.n_ratios].name,
                               row.value / value_of(&trials[other], spread[other].median) };
     }
-    return b->row(b->row_user, &row);
-}
-
-dt_status dt__report(dt__bench *b, const char *name, const char *unit, double value)
-{
-    const dt_bench_row row = { .name = name,
-                               .unit = unit,
-                               .value = value,
-                               .low = value,
-                               .high = value,
-                               .repetitions = 1,
-                               .share_of_limit = NAN };
     return b->row(b->row_user, &row);
 }
 

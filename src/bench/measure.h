@@ -50,13 +50,13 @@ typedef struct dt__trial {
 /* Runs the trials in turn and hands on the rows of those that have a name. */
 dt_status dt__measure(dt__bench *b, int n, dt__trial *trials);
 
-/* A row of its own: median and quartiles of values (which are sorted), or a single one. */
+/* Median and quartiles of values, which are sorted on the way. */
 typedef struct dt__spread {
     double median, low, high;
+    int n;
 } dt__spread;
 
 dt__spread dt__spread_of(int n, double *values);
-dt_status dt__report(dt__bench *b, const char *name, const char *unit, double value);
 
 /* A context like the user's, with so many threads; on an error nothing. */
 dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out);

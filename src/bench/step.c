@@ -153,35 +153,48 @@ static void name_of(dt__bench *b, const work *task, const char *what, char name[
     dt__bench_name(b, name, "step/%s/b%lld/%s", task->name, (long long)task->batch, what);
 }
 
-static dt_status report_phases(dt__bench *b, const work *task, const char *kind, subject *s)
-{
-    const int n = (int)dt__min_i64(s->steps, MOST_STEPS);
-    for (int i = 0; i < PHASES; i++) {
-        char name[DT__BENCH_NAME], what[64];
-        snprintf(what, sizeof what, "%s-%s", kind, phase_names[i]);
-        name_of(b, task, what, name);
-        const dt__spread spread = dt__spread_of(n, s->seconds[i]);
-        DT__TRY(dt__report(b, name, "ms", 1e3 * spread.median));
-    }
-    return DT_OK;
-}
-
-/* Memory: bytes do not vary, so that a ratio is all that there is beside them. */
-static dt_status report_bytes(dt__bench *b, const work *task, const char *what,
-                              const size_t bytes[2])
+/* Rows of the float and of the QAT step, the latter with its ratio to the former. */
+static dt_status report(dt__bench *b, const work *task, const char *what, const char *unit,
+                        const dt__spread spread[2])
 {
     for (int i = FLOAT; i <= QAT; i++) {
         char name[DT__BENCH_NAME], both[64];
         snprintf(both, sizeof both, "%s-%s", kinds[i], what);
         name_of(b, task, both, name);
-        dt_bench_row row = { .name = name, .unit = "MiB", .repetitions = 1, .share_of_limit = NAN };
-        row.value = row.low = row.high = (double)bytes[i] / 1048576;
+        dt_bench_row row = { .name = name,
+                             .unit = unit,
+                             .value = spread[i].median,
+                             .low = spread[i].low,
+                             .high = spread[i].high,
+                             .repetitions = spread[i].n,
+                             .share_of_limit = NAN };
         if (i == QAT) {
             row.n_ratios = 1;
             row.ratio_to[0] =
-                (dt_bench_ratio){ "float", (double)bytes[QAT] / (double)bytes[FLOAT] };
+                (dt_bench_ratio){ "float", spread[QAT].median / spread[FLOAT].median };
         }
         DT__TRY(b->row(b->row_user, &row));
+    }
+    return DT_OK;
+}
+
+static dt_status report_all(dt__bench *b, const work *task, subject s[2])
+{
+    dt__spread spread[2];
+    for (int phase = 0; phase < PHASES; phase++) {
+        for (int i = FLOAT; i <= QAT; i++) {
+            const int n = (int)dt__min_i64(s[i].steps, MOST_STEPS);
+            for (int k = 0; k < n; k++) s[i].seconds[phase][k] *= 1e3;
+            spread[i] = dt__spread_of(n, s[i].seconds[phase]);
+        }
+        DT__TRY(report(b, task, phase_names[phase], "ms", spread));
+    }
+    for (int held = 0; held < 2; held++) { /* bytes do not vary */
+        for (int i = FLOAT; i <= QAT; i++) {
+            const double bytes = (double)(held ? s[i].held : s[i].peak) / 1048576;
+            spread[i] = (dt__spread){ bytes, bytes, bytes, 1 };
+        }
+        DT__TRY(report(b, task, held ? "held" : "peak", "MiB", spread));
     }
     return DT_OK;
 }
@@ -221,12 +234,7 @@ static dt_status compare(dt__bench *b, const work *task)
     fill_trials(b, task, s, t);
     if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_F32, &limit, &t[LIMIT]);
     if (status == DT_OK) status = dt__measure(b, n, t);
-    for (int i = FLOAT; status == DT_OK && i <= QAT; i++) {
-        status = report_phases(b, task, kinds[i], &s[i]);
-    }
-    const size_t peak[] = { s[FLOAT].peak, s[QAT].peak }, held[] = { s[FLOAT].held, s[QAT].held };
-    if (status == DT_OK) status = report_bytes(b, task, "peak", peak);
-    if (status == DT_OK) status = report_bytes(b, task, "held", held);
+    if (status == DT_OK) status = report_all(b, task, s);
     for (int i = 0; i < n; i++) free_subject(b, &s[i]);
     return status;
 }

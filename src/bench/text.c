@@ -93,7 +93,7 @@ static int decimals(double value)
 
 static void put_row(page *p, const dt_bench_row *row)
 {
-    put(p, "%-46s %8.*f %-8s", row->name, decimals(row->value), row->value, row->unit);
+    put(p, "%-48s %8.*f %-8s", row->name, decimals(row->value), row->value, row->unit);
     if (row->repetitions > 1) {
         char spread[48];
         snprintf(spread, sizeof spread, "(%.*f to %.*f)", decimals(row->low), row->low,
@@ -104,7 +104,8 @@ static void put_row(page *p, const dt_bench_row *row)
         put(p, "  %3.0f %% of %s", 100 * row->share_of_limit, row->limit);
     }
     for (int i = 0; i < row->n_ratios; i++) {
-        put(p, "%s %.2f x %s", i == 0 ? " " : ",", row->ratio_to[i].value, row->ratio_to[i].to);
+        const double value = row->ratio_to[i].value;
+        put(p, "%s %.*f x %s", i == 0 ? " " : ",", decimals(value), value, row->ratio_to[i].to);
     }
 }
 
