@@ -9,6 +9,7 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
+#include "kernels/emulated.h"
 #else
 #include <immintrin.h>
 #endif
