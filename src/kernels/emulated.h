@@ -1,83 +1,93 @@
-/* What SIMDe 0.7.4 lacks, by halves, and fused operations that it rounds twice. For intrinsics.h
- * alone. */
+/* The intrinsics of an emulating build: SIMDe's, and plain C for what Debian's SIMDe 0.7.4 lacks of
+ * those that kernels use. A kernel that needs another one adds a line here.
+ * Source of the semantics: Intel's Intrinsics Guide. */
 #ifndef DT__KERNELS_EMULATED_H
 #define DT__KERNELS_EMULATED_H
+
+#include "core/half.h"
 
 #include <math.h>
 #include <string.h>
 
-static inline __m512i dt__joined(const __m256i half[2])
-{
-    __m512i whole;
-    memcpy(&whole, half, sizeof whole);
-    return whole;
-}
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
 
-static inline __m512 dt__cvtepi32_ps(__m512i x)
-{
-    __m256i half[2];
-    memcpy(half, &x, sizeof half);
-    const __m256 y[2] = { _mm256_cvtepi32_ps(half[0]), _mm256_cvtepi32_ps(half[1]) };
-    __m512 whole;
-    memcpy(&whole, y, sizeof whole);
-    return whole;
-}
+#define _MM_FROUND_NO_EXC SIMDE_MM_FROUND_NO_EXC
 
-static inline __m512 dt__cvtph_ps(__m256i x)
-{
-    __m128i half[2];
-    memcpy(half, &x, sizeof half);
-    const __m256 y[2] = { _mm256_cvtph_ps(half[0]), _mm256_cvtph_ps(half[1]) };
-    __m512 whole;
-    memcpy(&whole, y, sizeof whole);
-    return whole;
-}
+#define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
 
-static inline __m512i dt__cvtepu16_epi32(__m256i x)
-{
-    __m128i half[2];
-    memcpy(half, &x, sizeof half);
-    return dt__joined(
-        (const __m256i[2]){ _mm256_cvtepu16_epi32(half[0]), _mm256_cvtepu16_epi32(half[1]) });
-}
-
-static inline __m512i dt__srai_epi32(__m512i x, unsigned by)
-{
-    __m256i half[2];
-    memcpy(half, &x, sizeof half);
-    for (int i = 0; i < 2; i++) half[i] = _mm256_sra_epi32(half[i], _mm_cvtsi32_si128((int)by));
-    return dt__joined(half);
-}
-
-#define DT__FUSED(name, vector, sign)                                                              \
-    static inline vector name(vector a, vector b, vector c)                                        \
+/* SIMDe's round twice. */
+#define DT__FUSED(name, vector)                                                                    \
+    static inline vector dt__emulated_##name(vector a, vector b, vector c)                         \
     {                                                                                              \
         float x[sizeof a / 4], y[sizeof a / 4], z[sizeof a / 4];                                   \
         memcpy(x, &a, sizeof a);                                                                   \
         memcpy(y, &b, sizeof a);                                                                   \
         memcpy(z, &c, sizeof a);                                                                   \
-        for (size_t i = 0; i < sizeof a / 4; i++) z[i] = fmaf(sign x[i], y[i], z[i]);              \
+        for (size_t i = 0; i < sizeof a / 4; i++) z[i] = fmaf(x[i], y[i], z[i]);                   \
         memcpy(&c, z, sizeof a);                                                                   \
         return c;                                                                                  \
     }
-DT__FUSED(dt__fmadd8, __m256, +)
-DT__FUSED(dt__fnmadd8, __m256, -)
-DT__FUSED(dt__fmadd16, __m512, +)
-DT__FUSED(dt__fnmadd16, __m512, -)
-#undef DT__FUSED
 
+DT__FUSED(fmadd8, __m256)
+DT__FUSED(fmadd16, __m512)
 #undef _mm256_fmadd_ps
-#undef _mm256_fnmadd_ps
 #undef _mm512_fmadd_ps
-#undef _mm512_fnmadd_ps
-#define _mm256_fmadd_ps dt__fmadd8
-#define _mm256_fnmadd_ps dt__fnmadd8
-#define _mm512_fmadd_ps dt__fmadd16
-#define _mm512_fnmadd_ps dt__fnmadd16
-#define _MM_FROUND_NO_EXC SIMDE_MM_FROUND_NO_EXC
-#define _mm512_cvtepi32_ps dt__cvtepi32_ps
-#define _mm512_cvtph_ps dt__cvtph_ps
-#define _mm512_cvtepu16_epi32 dt__cvtepu16_epi32
-#define _mm512_srai_epi32 dt__srai_epi32
+#define _mm256_fmadd_ps dt__emulated_fmadd8
+#define _mm512_fmadd_ps dt__emulated_fmadd16
+
+/* SIMDe's read what the mask excludes. */
+#define DT__MASKLOAD(name, vector, type)                                                           \
+    static inline vector dt__emulated_##name(const void *from, __m256i mask)                       \
+    {                                                                                              \
+        int32_t wanted[8];                                                                         \
+        type to[8] = { 0 };                                                                        \
+        vector y;                                                                                  \
+        memcpy(wanted, &mask, sizeof wanted);                                                      \
+        for (int i = 0; i < 8; i++) {                                                              \
+            if (wanted[i] < 0) memcpy(to + i, (const char *)from + 4 * i, 4);                      \
+        }                                                                                          \
+        memcpy(&y, to, sizeof y);                                                                  \
+        return y;                                                                                  \
+    }
+
+DT__MASKLOAD(maskload_ps, __m256, float)
+DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
+#undef _mm256_maskload_ps
+#undef _mm256_maskload_epi32
+#define _mm256_maskload_ps dt__emulated_maskload_ps
+#define _mm256_maskload_epi32 dt__emulated_maskload_epi32
+
+/* Lane by lane: `value` of v, the lane of x. */
+#define DT__LANEWISE(name, result, to_type, argument, from_type, lanes, value)                     \
+    static inline result name(argument x)                                                          \
+    {                                                                                              \
+        from_type from[lanes];                                                                     \
+        to_type to[lanes];                                                                         \
+        memcpy(from, &x, sizeof from);                                                             \
+        for (int i = 0; i < (lanes); i++) {                                                        \
+            const from_type v = from[i];                                                           \
+            to[i] = (to_type)(value);                                                              \
+        }                                                                                          \
+        result y;                                                                                  \
+        memcpy(&y, to, sizeof y);                                                                  \
+        return y;                                                                                  \
+    }
+
+DT__LANEWISE(_mm512_cvtepi32_ps, __m512, float, __m512i, int32_t, 16, v)
+DT__LANEWISE(_mm512_cvtepu16_epi32, __m512i, int32_t, __m256i, uint16_t, 16, v)
+DT__LANEWISE(_mm512_cvtph_ps, __m512, float, __m256i, uint16_t, 16, dt__f16_to_f32(v))
+
+static inline __m512i _mm512_srai_epi32(__m512i x, unsigned bits)
+{
+    int32_t lane[16];
+    memcpy(lane, &x, sizeof lane);
+    for (int i = 0; i < 16; i++) lane[i] = lane[i] >> (bits < 31 ? bits : 31);
+    memcpy(&x, lane, sizeof x);
+    return x;
+}
 
 #endif

@@ -4,11 +4,6 @@
 #define DT__KERNELS_INTRINSICS_H
 
 #if defined DETENT_EMULATE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/x86/avx2.h>
-#include <simde/x86/avx512.h>
-#include <simde/x86/f16c.h>
-#include <simde/x86/fma.h>
 #include "kernels/emulated.h"
 #else
 #include <immintrin.h>
