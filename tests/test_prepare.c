@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "autograd/codes.h"
+#include "autograd/tape.h"
 #include "core/tensor.h"
 #include "qat/prepare.h"
 
@@ -365,6 +366,49 @@ START_TEST(accumulation_quantizes_once)
 }
 END_TEST
 
+/* q, k and v of an attention layer, gate and up of a feed-forward one, are such modules. */
+static void three_on_one(dt_tape *tape, dt_module *net, dt_tensor *const *in, int n_in,
+                         dt_tensor **out, int n_out)
+{
+    static const char *const names[] = { "q", "k", "v" };
+    dt_tensor *x = dt_tanh(tape, in[0]), *y[3];
+    (void)n_in;
+    (void)n_out;
+    for (int i = 0; i < 3; i++) y[i] = dt_forward(tape, dt_module_at(net, names[i]), x);
+    out[0] = dt_mul(tape, dt_add(tape, y[0], y[1]), y[2]);
+}
+
+START_TEST(layers_on_one_input_quantize_it_once)
+{
+    static const dt_module_type type = { .name = "three", .forward = three_on_one };
+    static const char *const names[] = { "q", "k", "v" };
+    dt_module *net, *part;
+    dt_tensor *x;
+    ck_assert_int_eq(dt_module_create(ctx, &type, 0, &net), DT_OK);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(dt_linear_create(ctx, 40, 16, true, &part), DT_OK);
+        ck_assert_int_eq(dt_module_add(net, names[i], part), DT_OK);
+    }
+    ck_assert_int_eq(dt_prepare(net, NULL), DT_OK);
+    ck_assert_int_eq(dt_tensor_create(ctx, DT_F32, 2, (int64_t[]){ 9, 40 }, &x), DT_OK);
+    ck_assert_int_eq(dt_fill_normal(x, 0, 1), DT_OK);
+    dt_tensor *y = dt_forward(t, net, x);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    const dt__codes *codes = NULL;
+    int linears = 0;
+    for (int64_t i = 0; i < t->n_records; i++) {
+        const dt__record *r = t->records[i];
+        if (strcmp(r->op->name, "linear") != 0) continue;
+        ck_assert_ptr_nonnull(r->kept[0].codes);
+        if (linears++ > 0) ck_assert_ptr_eq(r->kept[0].codes, codes);
+        codes = r->kept[0].codes;
+    }
+    ck_assert_int_eq(linears, 3);
+    dt_tensor_free(x);
+    dt_module_free(net);
+}
+END_TEST
+
 /* Wide enough for products of several tiles, in steps along the sum too. */
 enum { WIDE = 40 * 400 + 400 + 400 * 600 + 600 + 600 * 10 + 10 };
 
@@ -579,6 +623,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, every_optimizer_trains_the_master);
     tcase_add_test(c, a_prepared_step_allocates_nothing);
     tcase_add_test(c, accumulation_quantizes_once);
+    tcase_add_test(c, layers_on_one_input_quantize_it_once);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 3);
     tcase_add_test(c, convert_enables_and_says_so);
     tcase_add_test(c, convert_frees_the_master);

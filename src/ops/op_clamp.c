@@ -51,6 +51,7 @@ const dt_op dt__op_clamp = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most)

@@ -63,6 +63,7 @@ const dt_op dt__op_dropout = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)

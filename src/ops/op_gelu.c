@@ -57,6 +57,7 @@ const dt_op dt__op_gelu = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)

@@ -22,6 +22,7 @@ const dt_op dt__op_neg = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_neg(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_neg, DT__CALL(x)); }

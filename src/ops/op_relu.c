@@ -31,6 +31,7 @@ const dt_op dt__op_relu = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_relu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_relu, DT__CALL(x)); }

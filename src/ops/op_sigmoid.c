@@ -24,6 +24,7 @@ const dt_op dt__op_sigmoid = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)

@@ -24,6 +24,7 @@ const dt_op dt__op_sqrt = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_sqrt, DT__CALL(x)); }

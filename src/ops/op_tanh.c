@@ -24,6 +24,7 @@ const dt_op dt__op_tanh = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .over_dy = { true },
 };
 
 dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_tanh, DT__CALL(x)); }
