@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define REAL float
+#define PART (DT__CHUNK / 8)
 #define KERNEL(name) dt__##name##__avx2
 
 /* Where x <= 0, y is +0; NaN passes. */

@@ -1,9 +1,12 @@
 /* The plain C kernels for float, and their table. The bodies are in plain_<family>.inc. */
+#include "kernels/exp.h"
 #include "kernels/kernels.h"
 
 #define REAL float
 #define KERNEL(name) dt__##name##__ref_f32
 #define LIBM(name) name##f
+#define EXP dt__exp_f32
+#define TANH dt__tanh_f32
 #define BLAS(name) cblas_s##name
 #include "kernels/plain.inc"
 

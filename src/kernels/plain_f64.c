@@ -4,6 +4,8 @@
 #define REAL double
 #define KERNEL(name) dt__##name##__ref_f64
 #define LIBM(name) name
+#define EXP exp
+#define TANH tanh
 #define BLAS(name) cblas_d##name
 #include "kernels/plain.inc"
 

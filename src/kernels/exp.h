@@ -1,0 +1,53 @@
+/* e^x and tanh x of floats, by operations that every compiler turns into vectors: no table, no branch,
+ * no call. In double, so that rounding to float is nearly all of the error:
+ *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + r + r^2/2! + ... + r^8/8!)
+ * |r| <= 0.347 leaves 2e-10 of the series; the results lie within 6e-8 of the exact ones, and within
+ * half a unit where they are denormal. */
+#ifndef DT__KERNELS_EXP_H
+#define DT__KERNELS_EXP_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from where it moves to the exponent. */
+static inline double dt__exp_series(double x)
+{
+    const double magic = 0x1.8p52;
+    const double shifted = x * 1.4426950408889634074 + magic;
+    const double r = x - (shifted - magic) * 0.69314718055994530942;
+    double p = 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r + 1;
+    p = p * r + 1;
+    uint64_t n, bits;
+    memcpy(&n, &shifted, sizeof n);
+    memcpy(&bits, &p, sizeof bits);
+    bits += n << 52;
+    memcpy(&p, &bits, sizeof p);
+    return p;
+}
+
+/* Beyond the bounds the conversion to float gives 0 and infinity. NaN passes. */
+static inline float dt__exp_f32(float x)
+{
+    const float above = x < -110.0F ? -110.0F : x;
+    return (float)dt__exp_series((double)(above > 100.0F ? 100.0F : above));
+}
+
+/* (1 - e) / (1 + e) with e = e^-2|x|; near 0, where that cancels, x - x^3/3 + 2 x^5/15. */
+static inline float dt__tanh_f32(float x)
+{
+    const double v = (double)x, a = fabs(v);
+    const double e = dt__exp_series(-2 * (a > 20 ? 20 : a));
+    const double square = a * a;
+    const double near = a * (1 - square * (1.0 / 3 - square * (2.0 / 15)));
+    return (float)copysign(a < 0.02 ? near : (1 - e) / (1 + e), v);
+}
+
+#endif
