@@ -204,6 +204,7 @@ static dt_status open_scene(const ops_setup *s, scene *o)
     dt_status status = DT_OK;
     dt_ctx_options options = dt_ctx_defaults();
     options.threads = s->threads > 0 ? s->threads : 2;
+    if (s->plain) options.cpu_mask = 0;
     TEST_OK(NULL, dt_ctx_create(&o->ctx, &options));
     TEST_OK(o->ctx, dt_tape_create(o->ctx, &o->t));
     o->n = ops_count(s->k);

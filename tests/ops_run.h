@@ -29,6 +29,7 @@ typedef struct ops_setup {
     const dt__case *k;
     dt_dtype real;
     int threads; /* 0: 2 */
+    bool plain;  /* the kernels of plain C alone */
     int laid;    /* operand that lies as `layout` says; the others are plain */
     ops_layout layout;
     int wrapped; /* operand that is what `wrap` says */

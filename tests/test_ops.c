@@ -226,6 +226,29 @@ static mark precision(const dt_op *op, const dt__case *k)
     return near ? GOOD : BAD;
 }
 
+/* The kernels of every set that runs here give the bits of plain C, so an op does: as it is, and on
+ * codes. */
+static mark sets(const dt_op *op, const dt__case *k)
+{
+    mark m = GOOD;
+    for (int i = -1; i < ops_count(k); i++) {
+        if (i >= 0 && (op->role[i] != DT_CODES || k->in[i].dtype != DT_F32)) continue;
+        ops_setup s = { .op = op, .k = k, .wrapped = i < 0 ? 0 : i };
+        s.wrap = i < 0 ? OPS_BARE : OPS_PARAMETER;
+        ops_outcome fast, plain;
+        ops_run(&s, &fast);
+        s.plain = true;
+        ops_run(&s, &plain);
+        if (!ops_same(&fast, &plain)) {
+            complain(op, k, "the best kernels give other bits than plain C %s", fast.message);
+            m = BAD;
+        }
+        ops_free(&fast);
+        ops_free(&plain);
+    }
+    return m;
+}
+
 static mark threads(const dt_op *op, const dt__case *k)
 {
     static const int counts[] = { 2, 3, 4, 8 };
@@ -425,7 +448,7 @@ static mark wrapped(const dt_op *op, const dt__case *k)
 static const check checks[] = {
     { "values", values },   { "gradient", gradient }, { "adds up", adds_up },
     { "layouts", layouts }, { "f32~f64", precision }, { "threads", threads },
-    { "memory", memory },   { "wrapped", wrapped },
+    { "memory", memory },   { "wrapped", wrapped },   { "sets", sets },
 };
 
 #define CHECKS DT__COUNT_OF(checks)
