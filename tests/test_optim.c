@@ -456,6 +456,45 @@ START_TEST(clipping_of_small_gradients_is_guarded)
 }
 END_TEST
 
+/* Clipped gradients, or the factor on the way: the same bits. */
+START_TEST(a_factor_on_the_way_is_a_clipped_gradient)
+{
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = _i;
+    options.momentum = 0.5;
+    dt_module *m[2] = { three_params(), three_params() };
+    double norm[2], factor;
+    for (int k = 0; k < 2; k++) {
+        dt_optimizer *o;
+        TEST_OK(ctx, dt_optimizer_create(m[k], &options, &o));
+        for (int i = 1; i <= 3; i++) {
+            give_gradient(dt_param(m[k], "a"), 0.3 * i);
+            give_gradient(dt_param(m[k], "b"), -0.7 * i);
+            if (k == 0) {
+                TEST_OK(ctx, dt_clip_grad_norm(m[k], t, 0.9, &norm[k]));
+                TEST_OK(ctx, dt_optimizer_step(o, t, 0.1));
+                continue;
+            }
+            TEST_OK(ctx, dt_clip_factor(m[k], t, 0.9, &norm[k], &factor));
+            TEST_OK(ctx, dt_optimizer_step_scaled(o, t, 0.1, factor));
+        }
+        dt_optimizer_free(o);
+    }
+    ck_assert_double_eq(norm[0], norm[1]);
+    ck_assert(factor < 0.3);
+    ck_assert_mem_eq(dt_data(dt_param(m[0], "a")), dt_data(dt_param(m[1], "a")), 2 * 4);
+    ck_assert_mem_eq(dt_data(dt_param(m[0], "b")), dt_data(dt_param(m[1], "b")), 4 * 4);
+    TEST_OK(ctx, dt_clip_factor(m[0], t, 1e-320, NULL, &factor));
+    ck_assert(factor > 0.0);
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m[0], &options, &o));
+    TEST_FAILS(ctx, DT_ERR_ARG, "the factor 0", dt_optimizer_step_scaled(o, t, 0.1, 0.0));
+    dt_optimizer_free(o);
+    dt_module_free(m[0]);
+    dt_module_free(m[1]);
+}
+END_TEST
+
 START_TEST(state_written_from_outside_counts)
 {
     dt_module *m = three_params();
@@ -610,6 +649,7 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, later_parameters_join);
     tcase_add_test(c, a_tied_parameter_has_one_state);
     tcase_add_test(c, clipping_of_small_gradients_is_guarded);
+    tcase_add_loop_test(c, a_factor_on_the_way_is_a_clipped_gradient, DT_SGD, DT_ADAMW + 1);
     tcase_add_test(c, state_written_from_outside_counts);
     tcase_add_test(c, nothing_is_written_before_all_is_checked);
     tcase_add_test(c, a_recorded_pass_refuses_the_step);

@@ -48,6 +48,8 @@ DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr
  * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
  * converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
+/* The same with every gradient multiplied by `factor` on the way. ARG unless it is above 0. */
+DT_API dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, double factor);
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
@@ -61,6 +63,12 @@ DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *
  * g *= min(1, limit/(norm + 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be
  * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM. */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
+
+/* The same without touching a gradient: *factor = min(1, limit/(norm + 1e-6)), or 1 where nothing is
+ * to be scaled. For dt_optimizer_step_scaled, which spares a pass over the gradients; the bits are
+ * those of dt_clip_grad_norm and dt_optimizer_step. */
+DT_API dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm,
+                                double *factor);
 
 /* ---- schedules ------------------------------------------------------------------------------- */
 

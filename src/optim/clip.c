@@ -7,6 +7,7 @@
 #include "nn/module.h"
 
 #include <detent/optim.h>
+#include <float.h>
 #include <math.h>
 
 static double add_up(const double *partial, int64_t n)
@@ -40,8 +41,9 @@ static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double
     return DT_OK;
 }
 
-dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm)
+dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm, double *factor)
 {
+    *factor = 1.0;
     if (t->status != DT_OK) return t->status;
     if (isnan(limit)) return dt_tape_fail(t, DT_ERR_ARG, "clip_grad_norm: the limit is NaN");
     const dt__param *params;
@@ -51,8 +53,21 @@ dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm
     if (s == DT_OK) s = norm_of(t->ctx, params, n, &found);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     if (norm != NULL) *norm = found;
-    const double factor = limit / (found + 1e-6);
-    if (!(limit > 0.0) || !isfinite(found) || factor >= 1.0) return DT_OK;
+    if (limit > 0.0 && isfinite(found)) {
+        *factor = fmax(fmin(1.0, limit / (found + 1e-6)), DBL_MIN); /* never 0 */
+    }
+    return DT_OK;
+}
+
+dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm)
+{
+    double factor;
+    const dt__param *params;
+    int64_t n;
+    DT__TRY(dt_clip_factor(m, t, limit, norm, &factor));
+    if (factor == 1.0) return DT_OK;
+    const dt_status s = dt__module_params(m, &params, &n);
+    if (s != DT_OK) return dt__tape_adopt(t, s);
     for (int64_t i = 0; i < n; i++) {
         if (params[i].x->grad != NULL) dt_mul_(t, params[i].x->grad, NULL, factor);
     }

@@ -268,13 +268,14 @@ static dt_status prepare(dt_optimizer *o)
     return DT_OK;
 }
 
-static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr)
+static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr, double factor)
 {
     int64_t *step = dt_data_mut(s->step);
     const dt__update u = { .p = s->p,
                            .g = s->p->grad,
                            .state = s->state,
                            .lr = lr * s->lr_factor,
+                           .factor = factor,
                            .weight_decay = s->weight_decay,
                            .step = *step + 1 };
     o->rule->apply(t, &o->options, &u);
@@ -285,14 +286,23 @@ static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr)
 
 dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr)
 {
+    return dt_optimizer_step_scaled(o, t, lr, 1.0);
+}
+
+dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, double factor)
+{
     if (t->status != DT_OK) return t->status;
     if (!(lr >= 0.0) || !isfinite(lr)) {
         return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->rule->name, lr);
     }
+    if (!(factor > 0.0) || !isfinite(factor)) {
+        return dt_tape_fail(t, DT_ERR_ARG, "%s: the factor %g of gradients must be above 0",
+                            o->rule->name, factor);
+    }
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
-        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr);
+        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr, factor);
     }
     if (t->status == DT_OK) o->updates++;
     return t->status;

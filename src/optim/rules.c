@@ -34,6 +34,7 @@ static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt__updat
         .weight_decay = u->weight_decay,
         .nesterov = o->nesterov,
         .step = u->step,
+        .grad_factor = u->factor,
     };
     dt_sgd_step_(t, u->p, u->g, u->state[0], &step);
 }
@@ -63,7 +64,8 @@ static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__u
                                    .beta2 = o->beta2,
                                    .eps = o->eps,
                                    .weight_decay = u->weight_decay,
-                                   .step = u->step };
+                                   .step = u->step,
+                                   .grad_factor = u->factor };
 }
 
 static void adam_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)

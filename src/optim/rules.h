@@ -13,8 +13,8 @@
 typedef struct dt__update {
     dt_tensor *p, *g;
     dt_tensor *const *state;
-    double lr, weight_decay;
-    int64_t step; /* 1 for the parameter's first update */
+    double lr, factor, weight_decay; /* factor: of the gradient */
+    int64_t step;                    /* 1 for the parameter's first update */
 } dt__update;
 
 typedef struct dt__rule {

@@ -142,6 +142,7 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 
 typedef struct dt__update {
     double loss, norm, lr;
+    double factor; /* what clipping multiplies the gradients by */
     int64_t samples;
     bool skipped; /* something was not finite: nothing was written */
 } dt__update;

@@ -53,7 +53,7 @@ static dt_status gradients(dt__run *r, const place *p, dt__update *u)
     dt_zero_grad(r->model);
     for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= (double)p->labels;
-    return dt_clip_grad_norm(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm);
+    return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
 }
 
 /* The same again, watched: the message says what was the first. */
@@ -93,5 +93,5 @@ dt_status dt__run_update(dt__run *r, dt__update *u)
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
     if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return give_up(r, &p, u);
-    return dt_optimizer_step(r->optimizer, r->tape, u->lr);
+    return dt_optimizer_step_scaled(r->optimizer, r->tape, u->lr, u->factor);
 }
