@@ -47,7 +47,7 @@ class Step:
         self.optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.01, fused=True)
         self.x = torch.rand(model.batch, model.sizes[0])
         self.labels = torch.arange(model.batch) * 7 % model.sizes[-1]
-        self.loss = torch.compile(self.forward) if compiled else self.forward
+        self.loss = torch.compile(self.forward, dynamic=False) if compiled else self.forward
 
     def forward(self):
         return functional.cross_entropy(self.module(self.x), self.labels)
@@ -102,6 +102,7 @@ def steps(options, printer, threads):
     for model in work.models(options.quick):
         trials = pair_of_steps(model, threads, False)
         if options.compiled:
+            torch.compiler.reset()  # after some models it would give up, and run them as they are
             trials += pair_of_steps(model, threads, True)
         measure.measure(options, printer, trials)
         print_held(printer, model, threads)
