@@ -5,6 +5,7 @@
 
 #include "kernels/kernels.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -379,6 +380,23 @@ START_TEST(fills_and_adds)
 }
 END_TEST
 
+/* One pool: OpenBLAS has no threads beside ours, unless the caller wants to look after that. */
+START_TEST(openblas_has_one_thread)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.leave_blas_threads = true;
+    dt_ctx *ctx;
+    openblas_set_num_threads(2);
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    TEST_OK(ctx, dt__kernels_open(ctx));
+    ck_assert_int_eq(openblas_get_num_threads(), 2);
+    dt_ctx_free(ctx);
+    ctx = context(2);
+    ck_assert_int_eq(openblas_get_num_threads(), 1);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Where OpenBLAS would look for memory for ever, a context says so at once. */
 START_TEST(no_room_for_blas)
 {
@@ -412,6 +430,7 @@ Suite *test_gemm_suite(void)
     tcase_add_loop_test(c, sources_give_the_same_bits_on_any_number_of_threads, 1, 4);
     tcase_add_test(c, takes_what_blas_does_not);
     tcase_add_test(c, the_grid_covers_the_product);
+    tcase_add_test(c, openblas_has_one_thread);
     tcase_add_test(c, copies_any_strides);
     tcase_add_test(c, fills_and_adds);
     if (test_malloc_can_fail()) tcase_add_test(c, no_room_for_blas); /* sanitizers map terabytes */
