@@ -189,6 +189,24 @@ static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
 static void nibble_product(kernel_run *r, void (*f)(const dt__qgemm *)) { product(r, f, 4); }
 static void byte_product(kernel_run *r, void (*f)(const dt__qgemm *)) { product(r, f, 8); }
 
+static void float_product(kernel_run *r, void (*f)(const dt__fgemm *), int most_bits)
+{
+    static const int64_t rows[] = { 1, 0, 2, 3, 4, 5, 6, 7, 8, 9 };
+    dt__panel_layout layout;
+    const dt__panel_shape shape = shape_of(r, most_bits);
+    TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
+    dt__fgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
+    g.panels = panels_of(r, &layout, RANDOM);
+    g.ldx = layout.columns + kernel_pick(r, 3);
+    g.x = kernel_ordinaries(r, g.m * g.ldx);
+    g.ldy = layout.rows + kernel_pick(r, 3);
+    g.y = kernel_result_rows(r, g.m, layout.rows, g.ldy);
+    KERNEL_CALL(r, f(&g));
+}
+
+static void nibble_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 4); }
+static void byte_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 8); }
+
 static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
 {
     dt__panel_layout layout;
@@ -250,6 +268,8 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     CASE(pass, pass, 0)                                                                            \
     CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
     CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
+    CASE(f32_qb4_gemm, nibble_floats, 0)                                                           \
+    CASE(f32_qb8_gemm, byte_floats, 0)                                                             \
     CASE(quantize_panel, quantize_panel, 0)                                                        \
     CASE(expand, expand, 0)
 

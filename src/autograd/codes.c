@@ -118,3 +118,22 @@ void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias
     if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
     else kernels->qd8_qb8_gemm(&g);
 }
+
+bool dt__codes_multiply_floats(int64_t m, const dt__codes *w)
+{
+    return m <= DT__FGEMM_ROWS && w != NULL && w->panels != NULL && w->zero == NULL;
+}
+
+void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, float *y)
+{
+    const dt__kernels *kernels = w->ctx->kernels[DT_F32];
+    const dt__fgemm g = { .layout = &w->layout,
+                          .panels = w->panels,
+                          .m = m,
+                          .x = x,
+                          .ldx = w->columns,
+                          .y = y,
+                          .ldy = w->rows };
+    if (w->layout.nibbles) kernels->f32_qb4_gemm(&g);
+    else kernels->f32_qb8_gemm(&g);
+}

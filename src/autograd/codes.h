@@ -32,6 +32,10 @@ void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
 
 /* Whether an integer product of these may run: rows of activations against a weight's panels. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
+/* Whether m rows of floats are multiplied by the weight's codes as they are, not by their image. */
+bool dt__codes_multiply_floats(int64_t m, const dt__codes *w);
+/* y[m][n] = x w^T by numerics §2, x and y without gaps. */
+void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, float *y);
 /* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. */
 void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias, float *y);
 

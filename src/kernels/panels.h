@@ -145,4 +145,21 @@ typedef struct dt__qgemm {
     int64_t ldy;
 } dt__qgemm;
 
+/* Few rows of floats against a weight without zero points (numerics §2): for each row m and output n,
+ * over the columns k of a piece ascending, q_w as a float,
+ *     part[k / 4 % 2] = fmaf(x[k], q_w, part[k / 4 % 2])          from 0; k from the piece's start
+ *     acc = fmaf(part[0] + part[1], s_w, acc)                     from 0, per piece;  y = acc */
+typedef struct dt__fgemm {
+    const dt__panel_layout *layout;
+    const void *panels;
+    int64_t m;
+    const float *x; /* [m][ldx] */
+    int64_t ldx;
+    float *y; /* [m][ldy] */
+    int64_t ldy;
+} dt__fgemm;
+
+/* Up to so many rows this form is used, from there on expanded codes are multiplied by BLAS. */
+#define DT__FGEMM_ROWS 16
+
 #endif

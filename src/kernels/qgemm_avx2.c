@@ -14,6 +14,7 @@
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #define SEGMENT 4
 #define UNPACK_FROM 5
+#define AHEAD 0
 #define NIBBLE_SHIFT 0
 #include "kernels/qgemm_ymm.inc"
 

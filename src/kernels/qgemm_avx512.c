@@ -14,6 +14,7 @@
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 16
+#define AHEAD 1024
 #define NIBBLE_SHIFT 4
 
 typedef __m512i ints;

@@ -1,6 +1,7 @@
 /* linear on codes.
  *
  *     both operands offer codes that an integer product takes    y by numerics §2
+ *     few rows of values, and codes of W without zero points     the same
  *     else                                                       y = x^ W^^T + b, fp32
  *     backward                                                   dx = dy W^      dw = dy^T x^
  *
@@ -76,9 +77,15 @@ static size_t scratch_of(const dt_call *c, const codes_gemm *p)
     return dt__gemm_scratch(&p->g, sizeof(float), dt_threads(c->ctx));
 }
 
+/* Whether few rows of values meet codes. */
+static bool is_few(const dt_call *c)
+{
+    return c->codes[0] == NULL && dt__codes_multiply_floats(dt__rows(c->arg[0]), c->codes[1]);
+}
+
 size_t dt__linear_forward_scratch(const dt_call *c)
 {
-    if (!c->coded || dt__codes_multiply(c->codes[0], c->codes[1])) return 0;
+    if (!c->coded || is_few(c) || dt__codes_multiply(c->codes[0], c->codes[1])) return 0;
     codes_gemm p;
     make_forward(c, &p);
     return scratch_of(c, &p);
@@ -89,6 +96,10 @@ bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
     if (dt__codes_multiply(c->codes[0], c->codes[1])) {
         dt__codes_product(c->codes[0], c->codes[1], bias, y);
         return true;
+    }
+    if (is_few(c)) {
+        dt__codes_product_floats(dt__rows(c->arg[0]), dt__data(c->arg[0]), c->codes[1], y);
+        return false;
     }
     codes_gemm p;
     make_forward(c, &p);
