@@ -47,43 +47,59 @@ int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, flo
 typedef struct target {
     __m256i to_byte; /* zero point + 128, as 16 bits */
     __m256i flip;    /* the sign bit of every byte, where codes are signed in memory */
-    int64_t clipped;
 } target;
 
-/* 32 codes, in order. Each bit of *pass is a code that was not clipped. */
-DT__INLINE __m256i codes_of(const rounding *r, const target *t, const float *x, uint32_t *pass)
+/* 32 codes, in order; `inside` is -1 where one was not clipped. */
+DT__INLINE __m256i codes_of(const rounding *r, const target *t, const float *x, __m256i *inside)
 {
     __m256i low, high, inside_low, inside_high;
     low = clamped(r, rounded16(r, x), &inside_low);
     high = clamped(r, rounded16(r, x + 16), &inside_high);
-    const __m256i inside = in_order(_mm256_packs_epi16(inside_low, inside_high));
-    *pass = (uint32_t)_mm256_movemask_epi8(inside);
+    *inside = _mm256_packs_epi16(inside_low, inside_high);
     const __m256i bytes =
         _mm256_packus_epi16(_mm256_add_epi16(low, t->to_byte), _mm256_add_epi16(high, t->to_byte));
     return _mm256_xor_si256(in_order(bytes), t->flip);
 }
 
-DT__INLINE int count(uint32_t bits) { return __builtin_popcount(bits); }
-
-/* One group; its columns begin at a byte of the mask. */
-static void encode_group(const rounding *r, target *t, int64_t n, const float *x, int8_t *codes,
-                         uint8_t *mask)
+DT__INLINE uint32_t bits_of(__m256i inside)
 {
+    return (uint32_t)_mm256_movemask_epi8(in_order(inside));
+}
+
+DT__INLINE __m256i count(__m256i before, __m256i inside)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    return _mm256_add_epi64(before, _mm256_sad_epu8(_mm256_sub_epi8(zero, inside), zero));
+}
+
+/* One group, whose columns begin at a byte of the mask; returns how many codes were clipped. */
+static int64_t encode_group(const rounding *like, const target *to, int64_t n, const float *x,
+                            int8_t *codes, uint8_t *mask)
+{
+    const rounding r = *like;
+    const target t = *to;
+    __m256i inside, unclipped = _mm256_setzero_si256();
     int64_t k = 0;
-    uint32_t pass;
     for (; k + 32 <= n; k += 32) {
-        _mm256_storeu_si256((__m256i *)(void *)(codes + k), codes_of(r, t, x + k, &pass));
-        t->clipped += count(~pass);
-        if (mask != NULL) memcpy(mask + k / 8, &pass, sizeof pass);
+        _mm256_storeu_si256((__m256i *)(void *)(codes + k), codes_of(&r, &t, x + k, &inside));
+        unclipped = count(unclipped, inside);
+        if (mask == NULL) continue;
+        const uint32_t bits = bits_of(inside);
+        memcpy(mask + k / 8, &bits, sizeof bits);
     }
-    if (k == n) return;
-    float rest[32] = { 0 };
-    int8_t bytes[32];
-    memcpy(rest, x + k, (size_t)(n - k) * sizeof *x);
-    _mm256_storeu_si256((__m256i *)(void *)bytes, codes_of(r, t, rest, &pass));
-    memcpy(codes + k, bytes, (size_t)(n - k));
-    t->clipped += count(~pass);
-    if (mask != NULL) memcpy(mask + k / 8, &pass, (size_t)dt__ceil_div(n - k, 8));
+    if (k < n) {
+        float rest[32] = { 0 };
+        int8_t bytes[32];
+        memcpy(rest, x + k, (size_t)(n - k) * sizeof *x);
+        _mm256_storeu_si256((__m256i *)(void *)bytes, codes_of(&r, &t, rest, &inside));
+        memcpy(codes + k, bytes, (size_t)(n - k));
+        unclipped = count(unclipped, inside);
+        const uint32_t bits = bits_of(inside);
+        if (mask != NULL) memcpy(mask + k / 8, &bits, (size_t)dt__ceil_div(n - k, 8));
+    }
+    int64_t part[4];
+    _mm256_storeu_si256((__m256i *)(void *)part, unclipped);
+    return dt__round_up(n, 32) - (part[0] + part[1] + part[2] + part[3]);
 }
 
 int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes, uint8_t *mask)
@@ -91,6 +107,7 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
     if (mask != NULL && row->group < row->n && row->group % 8 != 0) {
         return dt__encode__ref(row, x, codes, mask);
     }
+    int64_t clipped = 0;
     target t = { .flip = _mm256_set1_epi8(row->bias == 0 ? INT8_MIN : 0) };
     for (int64_t start = 0, g = 0; start < row->n; start += row->group, g++) {
         const int64_t n = dt__min_i64(row->group, row->n - start);
@@ -101,9 +118,10 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
                                    : scale == 0         ? 0
                                                         : 1.0f / scale);
         t.to_byte = _mm256_set1_epi16((short)(zero + 128));
-        encode_group(&r, &t, n, x + start, codes + start, mask == NULL ? NULL : mask + start / 8);
+        clipped += encode_group(&r, &t, n, x + start, codes + start,
+                                mask == NULL ? NULL : mask + start / 8);
     }
-    return t.clipped;
+    return clipped;
 }
 
 /* ---- decode, pass ----------------------------------------------------------------------------- */
