@@ -25,14 +25,67 @@ DT__INLINE void reduce(extent e, uint32_t *low, uint32_t *high)
     *low = (uint32_t)_mm_extract_epi32(both, 2) ^ UINT32_C(0x80000000);
 }
 
+/* Lane by lane of a and b: the maximum of two neighbours of a, then that of b's. */
+DT__INLINE __m256i pairs(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+DT__INLINE __m256i fours(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+/* Four groups: the maxima of each half of them in lanes 0...3 and 4...7. What was unsigned has its
+ * sign flipped first, so that it is signed. */
+DT__INLINE extent four_groups(const float *x, int64_t n)
+{
+    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
+    __m256i most[2], least[2];
+    for (int i = 0; i < 2; i++) {
+        const extent a = extent_of(n, x + 2 * i * n), b = extent_of(n, x + (2 * i + 1) * n);
+        most[i] = pairs(a.most, b.most);
+        least[i] = pairs(_mm256_xor_si256(a.least, sign), _mm256_xor_si256(b.least, sign));
+    }
+    return (extent){ fours(most[0], most[1]), fours(least[0], least[1]) };
+}
+
+DT__INLINE __m256i eights(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                            _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* lo and hi of eight groups of n values each; false where one is not finite. */
+DT__INLINE bool eight_groups(const float *x, int64_t n, float *lo, float *hi)
+{
+    const __m256i sign = _mm256_set1_epi32(INT32_MIN), limit = _mm256_set1_epi32(0x7f7fffff);
+    const extent a = four_groups(x, n), b = four_groups(x + 4 * n, n);
+    const __m256i high = eights(a.most, b.most), flipped = eights(a.least, b.least);
+    const __m256i bad =
+        _mm256_or_si256(_mm256_cmpgt_epi32(high, limit), _mm256_cmpgt_epi32(flipped, limit));
+    /* flipped, what is negative was positive: no value of the group was below 0 */
+    const __m256i low =
+        _mm256_andnot_si256(_mm256_srai_epi32(flipped, 31), _mm256_xor_si256(flipped, sign));
+    _mm256_storeu_ps(lo, _mm256_add_ps(_mm256_castsi256_ps(low), _mm256_setzero_ps())); /* -0 */
+    _mm256_storeu_ps(hi, _mm256_castsi256_ps(high));
+    return _mm256_testz_si256(bad, bad) != 0;
+}
+
 int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, float *hi)
 {
-    for (int64_t start = 0, g = 0; start < n; start += group, g++) {
+    int64_t start = 0, g = 0;
+    for (; group <= 64 && start + 8 * group <= n; start += 8 * group, g += 8) {
+        const bool finite = group == 32 ? eight_groups(x + start, 32, lo + g, hi + g)
+                                        : eight_groups(x + start, group, lo + g, hi + g);
+        if (!finite) return start + dt__range__ref(8 * group, group, x + start, lo + g, hi + g);
+    }
+    for (; start < n; start += group, g++) {
         const int64_t length = dt__min_i64(group, n - start);
         uint32_t low, high;
         reduce(extent_of(length, x + start), &low, &high);
         if (high >= 0x7f800000 || low >= 0xff800000) {
-            return start + dt__range__ref(length, length, x + start, lo, hi);
+            return start + dt__range__ref(length, length, x + start, lo + g, hi + g);
         }
         if (low < 0x80000000) low = 0;
         memcpy(lo + g, &low, sizeof low);
@@ -72,34 +125,56 @@ DT__INLINE __m256i count(__m256i before, __m256i inside)
     return _mm256_add_epi64(before, _mm256_sad_epu8(_mm256_sub_epi8(zero, inside), zero));
 }
 
-/* One group, whose columns begin at a byte of the mask; returns how many codes were clipped. */
-static int64_t encode_group(const rounding *like, const target *to, int64_t n, const float *x,
-                            int8_t *codes, uint8_t *mask)
+/* Codes of fewer bits than a byte has, without a zero point. */
+DT__INLINE __m256i short_codes_of(const rounding *r, const float *x, __m256i *inside)
 {
-    const rounding r = *like;
-    const target t = *to;
-    __m256i inside, unclipped = _mm256_setzero_si256();
-    int64_t k = 0;
-    for (; k + 32 <= n; k += 32) {
-        _mm256_storeu_si256((__m256i *)(void *)(codes + k), codes_of(&r, &t, x + k, &inside));
-        unclipped = count(unclipped, inside);
-        if (mask == NULL) continue;
-        const uint32_t bits = bits_of(inside);
-        memcpy(mask + k / 8, &bits, sizeof bits);
-    }
-    if (k < n) {
-        float rest[32] = { 0 };
-        int8_t bytes[32];
-        memcpy(rest, x + k, (size_t)(n - k) * sizeof *x);
-        _mm256_storeu_si256((__m256i *)(void *)bytes, codes_of(&r, &t, rest, &inside));
-        memcpy(codes + k, bytes, (size_t)(n - k));
-        unclipped = count(unclipped, inside);
-        const uint32_t bits = bits_of(inside);
-        if (mask != NULL) memcpy(mask + k / 8, &bits, (size_t)dt__ceil_div(n - k, 8));
-    }
-    int64_t part[4];
-    _mm256_storeu_si256((__m256i *)(void *)part, unclipped);
-    return dt__round_up(n, 32) - (part[0] + part[1] + part[2] + part[3]);
+    const __m256i q = _mm256_packs_epi16(rounded16(r, x), rounded16(r, x + 16));
+    return in_order(clamped8(r, q, inside));
+}
+
+typedef struct encoding {
+    rounding rounding;
+    target target;
+    bool is_short;
+    __m256i unclipped; /* codes, in four parts */
+} encoding;
+
+/* 32 columns of a group. */
+DT__INLINE void encode_block(encoding *e, const float *x, int8_t *codes, uint8_t *mask)
+{
+    __m256i inside, q;
+    if (e->is_short) q = short_codes_of(&e->rounding, x, &inside);
+    else q = codes_of(&e->rounding, &e->target, x, &inside);
+    _mm256_storeu_si256((__m256i *)(void *)codes, q);
+    e->unclipped = count(e->unclipped, inside);
+    if (mask == NULL) return;
+    const uint32_t bits = bits_of(inside);
+    memcpy(mask, &bits, sizeof bits);
+}
+
+/* Fewer than 32 columns. */
+static void encode_rest(encoding *e, int64_t n, const float *x, int8_t *codes, uint8_t *mask)
+{
+    float rest[32] = { 0 };
+    int8_t bytes[32];
+    uint8_t bits[4];
+    memcpy(rest, x, (size_t)n * sizeof *x);
+    encode_block(e, rest, bytes, bits);
+    memcpy(codes, bytes, (size_t)n);
+    if (mask != NULL) memcpy(mask, bits, (size_t)dt__ceil_div(n, 8));
+}
+
+static void begin_group(const dt__code_row *row, int64_t g, encoding *e)
+{
+    const float scale = row->scale[g];
+    e->rounding.inverse = _mm256_set1_ps(row->inverse != NULL ? row->inverse[g]
+                                         : scale == 0         ? 0
+                                                              : 1.0f / scale);
+    if (row->zero == NULL) return;
+    const __m256 inverse = e->rounding.inverse;
+    e->rounding = rounding_of(row->qmin - row->zero[g], row->qmax - row->zero[g], row->half_up);
+    e->rounding.inverse = inverse;
+    e->target.to_byte = _mm256_set1_epi16((short)(row->zero[g] + 128));
 }
 
 int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes, uint8_t *mask)
@@ -107,21 +182,24 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
     if (mask != NULL && row->group < row->n && row->group % 8 != 0) {
         return dt__encode__ref(row, x, codes, mask);
     }
-    int64_t clipped = 0;
-    target t = { .flip = _mm256_set1_epi8(row->bias == 0 ? INT8_MIN : 0) };
+    encoding e = { .unclipped = _mm256_setzero_si256() };
+    e.rounding = rounding_of(row->qmin, row->qmax, row->half_up);
+    e.target = (target){ _mm256_set1_epi16(128), _mm256_set1_epi8(row->bias == 0 ? INT8_MIN : 0) };
+    e.is_short = row->zero == NULL && row->bias == 0 && row->qmin > INT8_MIN;
+    int64_t filled = 0;
     for (int64_t start = 0, g = 0; start < row->n; start += row->group, g++) {
-        const int64_t n = dt__min_i64(row->group, row->n - start);
-        const int zero = row->zero == NULL ? 0 : row->zero[g];
-        const float scale = row->scale[g];
-        rounding r = rounding_of(row->qmin - zero, row->qmax - zero, row->half_up);
-        r.inverse = _mm256_set1_ps(row->inverse != NULL ? row->inverse[g]
-                                   : scale == 0         ? 0
-                                                        : 1.0f / scale);
-        t.to_byte = _mm256_set1_epi16((short)(zero + 128));
-        clipped += encode_group(&r, &t, n, x + start, codes + start,
-                                mask == NULL ? NULL : mask + start / 8);
+        const int64_t end = dt__min_i64(start + row->group, row->n);
+        begin_group(row, g, &e);
+        int64_t k = start;
+        for (; k + 32 <= end; k += 32) {
+            encode_block(&e, x + k, codes + k, mask == NULL ? NULL : mask + k / 8);
+        }
+        if (k < end) encode_rest(&e, end - k, x + k, codes + k, mask == NULL ? NULL : mask + k / 8);
+        filled += dt__round_up(end - start, 32);
     }
-    return clipped;
+    int64_t part[4];
+    _mm256_storeu_si256((__m256i *)(void *)part, e.unclipped);
+    return filled - (part[0] + part[1] + part[2] + part[3]);
 }
 
 /* ---- decode, pass ----------------------------------------------------------------------------- */
