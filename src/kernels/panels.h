@@ -111,6 +111,13 @@ typedef struct dt__panel_source {
     uint8_t *mask; /* [rows][ceil(columns / 8)] as dt__encode has it; NULL: not wanted */
 } dt__panel_source;
 
+/* quantize_panel by given kernels for ranges and codes. */
+int64_t dt__quantize_panel_by(const dt__panel_source *s, int64_t panel,
+                              int64_t (*range)(int64_t n, int64_t group, const float *x, float *lo,
+                                               float *hi),
+                              int64_t (*encode)(const dt__code_row *r, const float *x,
+                                                int8_t *codes, uint8_t *mask));
+
 /* y[n - n0][k - k0] = (q - zero) * scale for n0 <= n < n1 and k0 <= k < k1. */
 typedef struct dt__panel_tile {
     const dt__panel_layout *layout;

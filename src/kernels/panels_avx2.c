@@ -1,18 +1,160 @@
-/* Panels with AVX2: codes of eight lanes interleaved, and lanes expanded to values; the bits are those
- * of panels_quantize.c and panels.c.
+/* Panels with AVX2: made from values in one pass, and expanded to values; the bits are those of
+ * panels_quantize.c and panels.c.
  *
- * 32 codes of eight rows are an 8 x 8 matrix of dwords; transposed, a vector is four columns of
- * eight lanes, as a step holds them. */
+ * A panel is made of eights: eight rows, which are eight neighbouring lanes, in units of at most 256
+ * columns or one group. Of each unit
+ *
+ *     ranges    of a row in one vector, those of eight rows transposed into one while the maximum is
+ *               taken, so that lane j is row j
+ *     scales    by the rule, for all groups of the unit and all eight rows at once
+ *     codes     32 columns of a row in one vector of bytes, eight of these transposed as an 8 x 8
+ *               matrix of four codes each: a vector is then four columns of eight lanes, as a step
+ *               holds them */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/codes_ymm.inc"
-#include "kernels/panels_quantize.h"
 
-#include <math.h>
 #include <string.h>
 
-/* ---- interleaving ----------------------------------------------------------------------------- */
+#define EIGHT 8
+#define UNIT 256 /* columns */
+#define BLOCK 32 /* columns whose codes are one vector */
+#define GROUPS (UNIT / BLOCK)
+#define WRITE_AHEAD 2048 /* bytes from where a block is written to where one will be */
 
-/* out[d]: dword d of every row. */
+typedef struct eight {
+    const dt__panel_source *source;
+    const float *x[EIGHT]; /* of lanes that are missing: of one that is there */
+    uint8_t *mask[EIGHT];  /* NULL: not wanted */
+    uint8_t *panel;
+    int first, lanes; /* of the panel; how many are there */
+} eight;
+
+/* ---- ranges ----------------------------------------------------------------------------------- */
+
+/* Lane by lane of a and b: the maximum of two neighbours of a, then that of b's. */
+DT__INLINE __m256i pairs(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+DT__INLINE __m256i fours(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+/* Four rows: the maxima of each half of them in lanes 0...3 and 4...7. What was unsigned has its sign
+ * flipped first, so that it is signed. */
+DT__INLINE extent four_rows(const float *const x[4], int64_t n)
+{
+    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
+    __m256i most[2], least[2];
+    for (int i = 0; i < 2; i++) {
+        const extent a = extent_of(n, x[2 * i]), b = extent_of(n, x[2 * i + 1]);
+        most[i] = pairs(a.most, b.most);
+        least[i] = pairs(_mm256_xor_si256(a.least, sign), _mm256_xor_si256(b.least, sign));
+    }
+    return (extent){ fours(most[0], most[1]), fours(least[0], least[1]) };
+}
+
+DT__INLINE __m256i eights(__m256i a, __m256i b)
+{
+    return _mm256_max_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                            _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* lo and hi of columns k ... k + n-1 of each row; false where one is not finite. */
+DT__INLINE bool ranges(const eight *e, int64_t k, int64_t n, float lo[EIGHT], float hi[EIGHT])
+{
+    const __m256i sign = _mm256_set1_epi32(INT32_MIN), limit = _mm256_set1_epi32(0x7f7fffff);
+    const float *x[EIGHT];
+    for (int j = 0; j < EIGHT; j++) x[j] = e->x[j] + k;
+    const extent a = four_rows(x, n), b = four_rows(x + 4, n);
+    const __m256i high = eights(a.most, b.most), flipped = eights(a.least, b.least);
+    const __m256i bad =
+        _mm256_or_si256(_mm256_cmpgt_epi32(high, limit), _mm256_cmpgt_epi32(flipped, limit));
+    /* flipped, what is negative was positive: no value of the row was below 0 */
+    const __m256i low =
+        _mm256_andnot_si256(_mm256_srai_epi32(flipped, 31), _mm256_xor_si256(flipped, sign));
+    _mm256_storeu_ps(lo, _mm256_add_ps(_mm256_castsi256_ps(low), _mm256_setzero_ps())); /* -0 */
+    _mm256_storeu_ps(hi, _mm256_castsi256_ps(high));
+    return _mm256_testz_si256(bad, bad) != 0;
+}
+
+/* ---- scales ----------------------------------------------------------------------------------- */
+
+typedef struct unit {
+    int64_t group, groups; /* the first, how many */
+    float scale[GROUPS][EIGHT], inverse[GROUPS][EIGHT];
+} unit;
+
+static int64_t end_of(const dt__panel_layout *l, int64_t group)
+{
+    return dt__min_i64((group + 1) * l->group, l->columns);
+}
+
+static bool choose(const eight *e, unit *u)
+{
+    const dt__panel_layout *l = e->source->layout;
+    const dt__coding *coding = e->source->coding;
+    float lo[GROUPS][EIGHT], hi[GROUPS][EIGHT];
+    for (int64_t g = 0; g < u->groups; g++) {
+        const int64_t k = (u->group + g) * l->group, n = end_of(l, u->group + g) - k;
+        const bool finite =
+            n == BLOCK ? ranges(e, k, BLOCK, lo[g], hi[g]) : ranges(e, k, n, lo[g], hi[g]);
+        if (!finite) return false;
+        for (int j = 0; coding->extremum && j < e->lanes; j++) {
+            dt__keep_extremum(n, n, e->x[j] + k, &lo[g][j], &hi[g][j]);
+        }
+    }
+    const dt__blocks blocks = { u->groups * EIGHT, lo[0], hi[0], u->scale[0], u->inverse[0], NULL };
+    if (!coding->choose(coding->settings, &blocks)) return false;
+    for (int64_t g = 0; g < u->groups; g++) {
+        for (int j = e->lanes; j < EIGHT; j++) u->scale[g][j] = u->inverse[g][j] = 0;
+    }
+    return true;
+}
+
+static void write_scales(const eight *e, const float scale[EIGHT], uint8_t *scales)
+{
+    const int dtype = e->source->layout->scale_dtype;
+    const __m256 s = _mm256_loadu_ps(scale);
+    if (dtype == DT__SCALE_F32) {
+        _mm256_storeu_ps((float *)(void *)scales + e->first, s);
+        return;
+    }
+    const __m256i upper = _mm256_srli_epi32(_mm256_castps_si256(s), 16);
+    const __m128i half =
+        dtype == DT__SCALE_F16
+            ? _mm256_cvtps_ph(s, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+            : _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+    _mm_storeu_si128((__m128i *)(void *)(scales + 2 * e->first), half);
+}
+
+/* ---- codes ------------------------------------------------------------------------------------ */
+
+/* What is constant where a loop over blocks is compiled. */
+typedef struct form {
+    bool nibbles, half_up, masked;
+} form;
+
+/* The codes of a block of a row, 4 to a dword: dwords 0, 2, 4, 6 in the lower half. `inside` has the
+ * same order and is -1 where a code was not clipped. */
+DT__INLINE __m256i row_codes(const rounding *r, form f, const float *x, __m256i *inside)
+{
+    __m256i q[4];
+    for (int i = 0; i < 4; i++) {
+        const __m256 v = _mm256_loadu_ps(x + 8 * i);
+        q[i] = f.half_up ? rounded_up(r, v) : rounded(r, v);
+    }
+    const __m256i a = _mm256_packs_epi32(q[0], q[1]), b = _mm256_packs_epi32(q[2], q[3]);
+    if (f.nibbles) return clamped8(r, _mm256_packs_epi16(a, b), inside);
+    __m256i a_inside, b_inside;
+    const __m256i low = clamped(r, a, &a_inside), high = clamped(r, b, &b_inside);
+    *inside = _mm256_packs_epi16(a_inside, b_inside);
+    return _mm256_packs_epi16(low, high);
+}
+
+/* out[d]: dword d of every row, d in the order of columns. */
 DT__INLINE void transpose(const __m256i row[EIGHT], __m256i out[EIGHT])
 {
     __m256i q[2][4];
@@ -26,65 +168,219 @@ DT__INLINE void transpose(const __m256i row[EIGHT], __m256i out[EIGHT])
         q[half][3] = _mm256_unpackhi_epi64(c, d);
     }
     for (int i = 0; i < 4; i++) {
-        out[i] = _mm256_permute2x128_si256(q[0][i], q[1][i], 0x20);
-        out[4 + i] = _mm256_permute2x128_si256(q[0][i], q[1][i], 0x31);
+        out[2 * i] = _mm256_permute2x128_si256(q[0][i], q[1][i], 0x20);
+        out[2 * i + 1] = _mm256_permute2x128_si256(q[0][i], q[1][i], 0x31);
     }
+}
+
+/* The sum of each lane's codes. Eight nibbles fit a byte. */
+DT__INLINE __m256i sums(form f, const __m256i column[EIGHT])
+{
+    const __m256i one = _mm256_set1_epi8(1);
+    __m256i sum = f.nibbles ? column[0] : _mm256_maddubs_epi16(one, column[0]);
+    for (int i = 1; i < EIGHT; i++) {
+        sum = f.nibbles ? _mm256_add_epi8(sum, column[i])
+                        : _mm256_add_epi16(sum, _mm256_maddubs_epi16(one, column[i]));
+    }
+    if (f.nibbles) sum = _mm256_maddubs_epi16(one, sum);
+    return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
 DT__INLINE void store(uint8_t *to, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)to, v); }
 
-/* The low nibbles of a, and those of b above them. */
-DT__INLINE __m256i nibbles(__m256i a, __m256i b)
+/* `steps` steps of eight lanes, from `to` on. */
+DT__INLINE void write_steps(form f, const __m256i column[EIGHT], int steps, uint8_t *to)
 {
     const __m256i low = _mm256_set1_epi8(15);
-    return _mm256_or_si256(_mm256_and_si256(a, low),
-                           _mm256_andnot_si256(low, _mm256_slli_epi16(b, 4)));
-}
-
-/* At most 32 columns: up to four steps. */
-DT__INLINE __m256i write_block(const dt__panel_layout *l, int steps, const int8_t *codes,
-                               uint8_t *to)
-{
-    const __m256i one = _mm256_set1_epi8(1);
-    __m256i row[EIGHT], column[EIGHT], sum = _mm256_setzero_si256();
-    for (int j = 0; j < EIGHT; j++) {
-        row[j] = _mm256_loadu_si256((const __m256i *)(const void *)(codes + j * CODES));
-    }
-    transpose(row, column);
-    for (int i = 0; i < steps; i++, to += l->step_bytes) {
+    for (int i = 0; i < steps; i++) {
         const __m256i a = column[2 * i], b = column[2 * i + 1];
-        sum = _mm256_add_epi16(
-            sum, _mm256_add_epi16(_mm256_maddubs_epi16(one, a), _mm256_maddubs_epi16(one, b)));
-        if (l->nibbles) {
-            store(to, nibbles(a, b));
+        if (f.nibbles) {
+            store(to + 128 * i, _mm256_or_si256(_mm256_and_si256(a, low),
+                                                _mm256_andnot_si256(low, _mm256_slli_epi16(b, 4))));
         } else {
-            store(to, a);
-            store(to + 64, b);
+            store(to + 256 * i, a);
+            store(to + 256 * i + 64, b);
         }
     }
-    return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-static void write_eight(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to,
-                        int32_t sum[EIGHT])
+/* A group of eight rows: n columns from `start` on. */
+typedef struct run {
+    const eight *e;
+    const float *inverse;
+    uint8_t *to;
+    int64_t start, n;
+    int64_t ahead; /* bytes to the values of the next unit, or of the next eight rows */
+    __m256i sum;   /* of each lane's codes */
+    int64_t clipped;
+} run;
+
+/* n columns from `start` on, at most a block, whose rows are at x; adds to the sums and to the codes
+ * that were not clipped. */
+DT__INLINE void encode_block(const run *u, const rounding *like, form f,
+                             const float *const x[EIGHT], int64_t k, __m256i total[2])
 {
-    __m256i *total = (__m256i *)(void *)sum;
-    __m256i s = _mm256_loadu_si256(total);
-    int64_t k = 0;
-    for (; k + 32 <= n; k += 32, to += 4 * l->step_bytes) {
-        s = _mm256_add_epi32(s, write_block(l, 4, codes + k, to));
+    rounding r = *like;
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i row[EIGHT], column[EIGHT], inside = zero;
+    const int64_t n = dt__min_i64(BLOCK, u->n - k);
+    DT__UNROLL
+    for (int j = 0; j < EIGHT; j++) {
+        __m256i pass;
+        r.inverse = _mm256_broadcast_ss(u->inverse + j);
+        row[j] = row_codes(&r, f, x[j], &pass);
+        inside = _mm256_sub_epi8(inside, pass);
+        if (!f.masked || u->e->mask[j] == NULL) continue;
+        const uint32_t bits = (uint32_t)_mm256_movemask_epi8(in_order(pass));
+        uint8_t *mask = u->e->mask[j] + (u->start + k) / 8;
+        if (n == BLOCK) memcpy(mask, &bits, sizeof bits);
+        else memcpy(mask, &bits, (size_t)dt__ceil_div(n, 8));
     }
-    if (k < n) {
-        const int steps = (int)dt__ceil_div(n - k, DT__STEP);
-        s = _mm256_add_epi32(s, write_block(l, steps, codes + k, to));
-    }
-    _mm256_storeu_si256(total, s);
+    total[0] = _mm256_add_epi64(total[0], _mm256_sad_epu8(inside, zero));
+    transpose(row, column);
+    total[1] = _mm256_add_epi32(total[1], sums(f, column));
+    uint8_t *to = u->to + (f.nibbles ? 16 : 32) * k;
+    if (n == BLOCK) write_steps(f, column, 4, to);
+    else write_steps(f, column, (int)dt__ceil_div(n, DT__STEP), to);
 }
 
-#define RANGE dt__range__avx2
-#define ENCODE dt__encode__avx2
-#define QUANTIZE_PANEL dt__quantize_panel__avx2
-#include "kernels/panels_quantize.inc"
+/* The block of a row that lies `ahead` bytes further, into the second cache, so that memory is not idle
+ * while codes are computed. */
+DT__INLINE void fetch(const float *x, int64_t ahead)
+{
+    const char *at = (const char *)((uintptr_t)x + (uintptr_t)ahead);
+    _mm_prefetch(at, _MM_HINT_T1);
+    _mm_prefetch(at + 64, _MM_HINT_T1);
+}
+
+/* The steps that will be written some blocks after those at `to`. */
+DT__INLINE void fetch_steps(form f, const uint8_t *to)
+{
+    const char *at = (const char *)((uintptr_t)to + WRITE_AHEAD);
+    for (int i = 0; i < (f.nibbles ? 4 : 8); i++) {
+        _mm_prefetch(at + (f.nibbles ? 128 : 64) * i, _MM_HINT_T0);
+    }
+}
+
+DT__INLINE void encode_run(run *u, const rounding *r, form f)
+{
+    __m256i total[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
+    const float *x[EIGHT];
+    int64_t k = 0;
+    for (; k + BLOCK <= u->n; k += BLOCK) {
+        for (int j = 0; j < EIGHT; j++) {
+            x[j] = u->e->x[j] + u->start + k;
+            fetch(x[j], u->ahead);
+        }
+        fetch_steps(f, u->to + (f.nibbles ? 16 : 32) * k);
+        encode_block(u, r, f, x, k, total);
+    }
+    if (k < u->n) {
+        float rest[EIGHT][BLOCK] = { { 0 } };
+        for (int j = 0; j < EIGHT; j++) {
+            memcpy(rest[j], u->e->x[j] + u->start + k, (size_t)(u->n - k) * sizeof(float));
+            x[j] = rest[j];
+        }
+        encode_block(u, r, f, x, k, total);
+    }
+    int64_t unclipped[4];
+    _mm256_storeu_si256((__m256i *)(void *)unclipped, total[0]);
+    u->clipped = EIGHT * dt__round_up(u->n, BLOCK);
+    for (int i = 0; i < 4; i++) u->clipped -= unclipped[i];
+    u->sum = total[1];
+}
+
+#define ENCODE(name, nibbles, half_up, masked)                                                     \
+    static void name(run *u, const rounding *r)                                                    \
+    {                                                                                              \
+        encode_run(u, r, (form){ nibbles, half_up, masked });                                      \
+    }
+ENCODE(encode_bytes, false, false, false)
+ENCODE(encode_bytes_masked, false, false, true)
+ENCODE(encode_bytes_up, false, true, true)
+ENCODE(encode_nibbles, true, false, false)
+ENCODE(encode_nibbles_masked, true, false, true)
+ENCODE(encode_nibbles_up, true, true, true)
+
+typedef void encode_function(run *u, const rounding *r);
+
+static encode_function *encode_of(const dt__panel_source *s)
+{
+    static encode_function *const by[2][2][2] = {
+        { { encode_bytes, encode_bytes_masked }, { encode_bytes_up, encode_bytes_up } },
+        { { encode_nibbles, encode_nibbles_masked }, { encode_nibbles_up, encode_nibbles_up } }
+    };
+    return by[s->layout->nibbles][s->coding->half_up][s->mask != NULL];
+}
+
+/* Codes, scales and ksum of a unit; how many codes were clipped. */
+static int64_t encode(const eight *e, const unit *u, const rounding *r, encode_function *by)
+{
+    const dt__panel_layout *l = e->source->layout;
+    float *ksum = (float *)(void *)e->panel + e->first;
+    __m256 chain = _mm256_loadu_ps(ksum);
+    int64_t clipped = 0;
+    const int64_t end = end_of(l, u->group + u->groups - 1);
+    const int64_t begin = u->group * l->group;
+    const int64_t next = end < l->columns ? end - begin : EIGHT * l->columns - begin;
+    for (int64_t g = 0; g < u->groups; g++) {
+        run of = { .e = e, .inverse = u->inverse[g], .ahead = next * (int64_t)sizeof(float) };
+        of.start = (u->group + g) * l->group;
+        of.n = end_of(l, u->group + g) - of.start;
+        uint8_t *to = e->panel + DT__LANES * sizeof(float) +
+                      (size_t)(u->group + g) * l->scale_bytes +
+                      (size_t)(of.start / DT__STEP) * l->step_bytes;
+        of.to = to + dt__panel_lane(l, e->first);
+        by(&of, r);
+        clipped += of.clipped;
+        write_scales(e, u->scale[g], to + (size_t)dt__ceil_div(of.n, DT__STEP) * l->step_bytes);
+        chain = _mm256_fmadd_ps(_mm256_loadu_ps(u->scale[g]), _mm256_cvtepi32_ps(of.sum), chain);
+    }
+    _mm256_storeu_ps(ksum, chain);
+    return clipped;
+}
+
+/* ---- a panel ---------------------------------------------------------------------------------- */
+
+static eight eight_of(const dt__panel_source *s, int64_t panel, int first)
+{
+    const dt__panel_layout *l = s->layout;
+    const int64_t row = panel * DT__LANES + first, bytes = dt__ceil_div(l->columns, 8);
+    eight e = { .source = s, .first = first };
+    e.panel = (uint8_t *)s->panels + (size_t)panel * l->panel_bytes;
+    e.lanes = (int)dt__min_i64(EIGHT, l->rows - row);
+    for (int j = 0; j < EIGHT; j++) {
+        e.x[j] = s->x + (j < e.lanes ? row + j : row) * l->columns;
+        e.mask[j] = s->mask == NULL || j >= e.lanes ? NULL : s->mask + (row + j) * bytes;
+    }
+    return e;
+}
+
+int64_t dt__quantize_panel__avx2(const dt__panel_source *s, int64_t panel)
+{
+    const dt__panel_layout *l = s->layout;
+    if ((l->group % BLOCK != 0 && l->groups > 1) || l->pieces_per_group > 1) {
+        return dt__quantize_panel_by(s, panel, dt__range__avx2, dt__encode__avx2);
+    }
+    uint8_t *to = (uint8_t *)s->panels + (size_t)panel * l->panel_bytes;
+    const int64_t lanes = dt__min_i64(DT__LANES, l->rows - panel * DT__LANES);
+    memset(to, 0, lanes < DT__LANES ? l->panel_bytes : DT__LANES * sizeof(float));
+    const rounding r = rounding_of(s->coding->qmin, s->coding->qmax, s->coding->half_up);
+    encode_function *by = encode_of(s);
+    const int64_t groups = dt__max_i64(1, UNIT / l->group);
+    int64_t clipped = 0;
+    for (int first = 0; first < lanes; first += EIGHT) {
+        eight e = eight_of(s, panel, first);
+        for (int64_t g = 0; g < l->groups; g += groups) {
+            unit u;
+            u.group = g;
+            u.groups = dt__min_i64(groups, l->groups - g);
+            if (!choose(&e, &u)) return -1;
+            clipped += encode(&e, &u, &r, by);
+        }
+    }
+    return clipped;
+}
 
 /* ---- expand ----------------------------------------------------------------------------------- */
 

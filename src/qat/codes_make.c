@@ -53,23 +53,37 @@ static void free_buffers(making *m)
     dt__release(m->ctx, m->q.mask);
 }
 
-/* Scale and zero point of each row of u: a block may span several rows, or a row several blocks. */
+/* Scale and zero point of each row of u, where a block spans several rows. */
 static dt_status spread(making *m, dt__codes *codes)
 {
-    const int64_t n = codes->rows * codes->groups;
-    codes->scale = dt__alloc_array(m->ctx, n, sizeof(float));
-    codes->zero = dt__alloc_array(m->ctx, n, 1);
-    codes->zero_u = dt__alloc_array(m->ctx, codes->rows, sizeof(int32_t));
-    if (codes->scale == NULL || codes->zero == NULL || codes->zero_u == NULL) return DT_ERR_NOMEM;
-    const int64_t rows_per_block =
-        codes->groups > 1 || m->cut.rows == 0 ? 1 : codes->rows / (m->cut.whole ? 1 : m->cut.rows);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t block = codes->groups > 1 ? i : i / dt__max_i64(1, rows_per_block);
-        codes->scale[i] = m->q.scale[block];
-        codes->zero[i] = m->q.zero == NULL ? 0 : m->q.zero[block];
+    codes->scale = dt__alloc_array(m->ctx, codes->rows, sizeof(float));
+    codes->zero = dt__alloc_array(m->ctx, codes->rows, 1);
+    if (codes->scale == NULL || codes->zero == NULL) return DT_ERR_NOMEM;
+    const int64_t blocks = dt__cut_blocks(&m->cut);
+    const int64_t rows_per_block = dt__max_i64(1, codes->rows / dt__max_i64(1, blocks));
+    for (int64_t r = 0; r < codes->rows; r++) {
+        codes->scale[r] = m->q.scale[r / rows_per_block];
+        codes->zero[r] = m->q.zero == NULL ? 0 : m->q.zero[r / rows_per_block];
     }
-    for (int64_t r = 0; r < codes->rows; r++)
-        codes->zero_u[r] = codes->zero[r * codes->groups] + 128;
+    return DT_OK;
+}
+
+/* Those of the rows' own blocks. */
+static void take_scales(making *m, dt__codes *codes)
+{
+    codes->scale = m->q.scale;
+    codes->zero = m->q.zero;
+    m->q.scale = NULL;
+    m->q.zero = NULL;
+}
+
+static dt_status set_zero_u(making *m, dt__codes *codes)
+{
+    codes->zero_u = dt__alloc_array(m->ctx, codes->rows, sizeof(int32_t));
+    if (codes->zero_u == NULL) return DT_ERR_NOMEM;
+    for (int64_t r = 0; r < codes->rows; r++) {
+        codes->zero_u[r] = (codes->zero == NULL ? 0 : codes->zero[r * codes->groups]) + 128;
+    }
     return DT_OK;
 }
 
@@ -95,8 +109,10 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     dt_status s = make_scales(m);
     if (s == DT_OK) s = quantize(m, x);
     m->q.codes = NULL; /* the codes own it */
-    if (s == DT_OK) s = spread(m, codes);
-    return s;
+    DT__TRY(s);
+    if (dt__cut_blocks(&m->cut) == codes->rows * codes->groups) take_scales(m, codes);
+    else DT__TRY(spread(m, codes));
+    return set_zero_u(m, codes);
 }
 
 /* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero points. */

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#define GROUPS 64 /* of a row at a time: a multiple of 8, so that masks begin at a byte */
+#define GROUPS 64     /* of a row at a time: a multiple of 8, so that masks begin at a byte */
+#define TOGETHER 4096 /* elements of rows that are taken together */
 
 typedef struct job {
     const dt__kernels *kernels;
@@ -17,8 +18,10 @@ typedef struct job {
     dt__quantized *out; /* without codes: only the scales are chosen, and faults found */
 } job;
 
-/* Whether threads are worth their start. */
-static bool is_shared(const dt__cut *c) { return c->rows > 1 && c->rows * c->columns > DT__CHUNK; }
+/* Elements that are worth a region of threads. */
+#define SHARED (4 * DT__CHUNK)
+
+static bool is_shared(const dt__cut *c) { return c->rows > 1 && c->rows * c->columns > SHARED; }
 
 /* What went wrong first, as an index of an element or of a block; NONE. */
 #define NONE INT64_MAX
@@ -67,13 +70,20 @@ static int64_t encode(const job *j, const part *p)
     return j->kernels->encode(&r, p->x, p->codes, p->mask);
 }
 
+/* What a chunk is: some rows, from `row` on. */
+typedef struct rows {
+    int64_t row, count;
+} rows;
+
 /* Codes by scales that stand. */
-static outcome given_row(const job *j, int64_t row)
+static outcome given_rows(const job *j, const rows *r)
 {
     outcome o = { NONE, NONE, 0 };
-    for (int64_t group = 0; group < j->cut->groups; group += GROUPS) {
-        const part p = part_of(j, row, group);
-        o.clipped += encode(j, &p);
+    for (int64_t row = r->row; row < r->row + r->count; row++) {
+        for (int64_t group = 0; group < j->cut->groups; group += GROUPS) {
+            const part p = part_of(j, row, group);
+            o.clipped += encode(j, &p);
+        }
     }
     return o;
 }
@@ -94,43 +104,84 @@ static int64_t refused(const job *j, const dt__blocks *b)
     return NONE;
 }
 
-/* Scales by the rule, then codes. */
-static outcome own_row(const job *j, int64_t row)
+/* The scales of some blocks, from block `first` on, from their ranges. */
+static void choose(const job *j, int64_t first, int64_t n, const float *range, float *inverse,
+                   outcome *o)
 {
-    float lo[GROUPS], hi[GROUPS], inverse[GROUPS];
+    const dt__blocks b = { n,
+                           range,
+                           range + GROUPS,
+                           j->out->scale + first,
+                           inverse,
+                           j->out->zero == NULL ? NULL : j->out->zero + first };
+    const int64_t block = refused(j, &b);
+    if (block != NONE) o->bad_block = dt__min_i64(o->bad_block, first + block);
+}
+
+/* lo, and GROUPS behind it hi, of each group of a part; false where an element is not finite. */
+static bool find_range(const job *j, const part *p, float *range, outcome *o)
+{
+    const dt__cut *c = j->cut;
+    const int64_t bad = j->kernels->range(p->n, c->group, p->x, range, range + GROUPS);
+    if (bad >= 0) {
+        o->bad_element = p->row * c->columns + p->start + bad;
+        return false;
+    }
+    if (j->coding.extremum) dt__keep_extremum(p->n, c->group, p->x, range, range + GROUPS);
+    return true;
+}
+
+static void encode_own(const job *j, part *p, const float *inverse, outcome *o)
+{
+    p->inverse = inverse;
+    if (o->bad_block == NONE && p->codes != NULL) o->clipped += encode(j, p);
+}
+
+/* Scales by the rule, then codes: the groups of one row. */
+static outcome own_groups(const job *j, const rows *r)
+{
+    float range[2 * GROUPS], inverse[GROUPS];
     const dt__cut *c = j->cut;
     outcome o = { NONE, NONE, 0 };
     for (int64_t group = 0; group < c->groups; group += GROUPS) {
-        part p = part_of(j, row, group);
-        const int64_t bad = j->kernels->range(p.n, c->group, p.x, lo, hi);
-        if (bad >= 0) {
-            o.bad_element = row * c->columns + p.start + bad;
-            break;
-        }
-        if (j->coding.extremum) dt__keep_extremum(p.n, c->group, p.x, lo, hi);
-        const int64_t first = row * c->groups + group;
-        const dt__blocks b = {
-            dt__ceil_div(p.n, c->group), lo,      hi,
-            j->out->scale + first,       inverse, j->out->zero == NULL ? NULL : j->out->zero + first
-        };
-        const int64_t block = refused(j, &b);
-        if (block != NONE) o.bad_block = dt__min_i64(o.bad_block, first + block);
-        p.inverse = inverse;
-        if (o.bad_block == NONE && p.codes != NULL) o.clipped += encode(j, &p);
+        part p = part_of(j, r->row, group);
+        if (!find_range(j, &p, range, &o)) break;
+        choose(j, r->row * c->groups + group, dt__ceil_div(p.n, c->group), range, inverse, &o);
+        encode_own(j, &p, inverse, &o);
     }
     return o;
 }
 
-typedef outcome each_row(const job *j, int64_t row);
-
-static outcome over_rows(const job *j, each_row *each)
+/* The same for rows of one group, at most GROUPS of them, which lie in cache together. */
+static outcome own_rows(const job *j, const rows *r)
 {
-    const int64_t rows = j->cut->rows;
+    float range[2 * GROUPS], inverse[GROUPS];
+    outcome o = { NONE, NONE, 0 };
+    for (int64_t i = 0; i < r->count; i++) {
+        const part p = part_of(j, r->row + i, 0);
+        if (!find_range(j, &p, range + i, &o)) return o;
+    }
+    choose(j, r->row, r->count, range, inverse, &o);
+    for (int64_t i = 0; i < r->count; i++) {
+        part p = part_of(j, r->row + i, 0);
+        encode_own(j, &p, inverse + i, &o);
+    }
+    return o;
+}
+
+typedef outcome each_rows(const job *j, const rows *r);
+
+static outcome over_rows(const job *j, each_rows *each)
+{
+    const int64_t n = j->cut->rows, most = each == own_groups ? 1 : GROUPS;
+    const int64_t fit = TOGETHER / dt__max_i64(j->cut->columns, 1);
+    const int64_t step = dt__max_i64(1, dt__min_i64(fit, most));
     const bool shared = is_shared(j->cut);
     int64_t bad_element = NONE, bad_block = NONE, clipped = 0;
 #pragma omp parallel for reduction(min : bad_element, bad_block) reduction(+ : clipped) if (shared)
-    for (int64_t row = 0; row < rows; row++) {
-        const outcome o = each(j, row);
+    for (int64_t row = 0; row < n; row += step) {
+        const rows r = { row, dt__min_i64(step, n - row) };
+        const outcome o = each(j, &r);
         bad_element = dt__min_i64(bad_element, o.bad_element);
         bad_block = dt__min_i64(bad_block, o.bad_block);
         clipped += o.clipped;
@@ -210,7 +261,7 @@ static outcome quantize_whole(const job *j)
         o.bad_block = 0;
         return o;
     }
-    return over_rows(j, given_row);
+    return over_rows(j, given_rows);
 }
 
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
@@ -218,7 +269,8 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const
 {
     const job j = job_of(ctx, q, cut, x, out);
     const int threads = dt__threads_enter(ctx);
-    const outcome o = cut->whole ? quantize_whole(&j) : over_rows(&j, own_row);
+    const outcome o =
+        cut->whole ? quantize_whole(&j) : over_rows(&j, cut->groups == 1 ? own_rows : own_groups);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
 }
@@ -228,7 +280,7 @@ dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut,
 {
     const job j = job_of(ctx, q, cut, x, out);
     const int threads = dt__threads_enter(ctx);
-    const outcome o = over_rows(&j, given_row);
+    const outcome o = over_rows(&j, given_rows);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
 }
@@ -243,7 +295,7 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     const dt__panel_layout *l = s->layout;
     const int threads = dt__threads_enter(ctx);
-    const bool shared = l->panels > 1 && l->rows * l->columns > DT__CHUNK;
+    const bool shared = l->panels > 1 && l->rows * l->columns > SHARED;
     int64_t clipped = 0, bad = 0;
 #pragma omp parallel for schedule(static) reduction(+ : clipped, bad) if (shared)
     for (int64_t panel = 0; panel < l->panels; panel++) {
