@@ -114,6 +114,8 @@ static void prepare_environment(char **argv)
 {
     if (getenv("OPENBLAS_CORETYPE") == NULL && getenv("OMP_WAIT_POLICY") != NULL) return;
     unsetenv("OPENBLAS_CORETYPE");
+    const bool chosen = getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL;
+    if (!chosen) setenv("GOMP_SPINCOUNT", "2000", 1);
     if (setenv("OMP_WAIT_POLICY", "passive", 0) == 0) execv("/proc/self/exe", argv);
 }
 
