@@ -31,7 +31,18 @@ dt__spread dt__spread_of(int n, double *values)
 
 /* ---- samples ---------------------------------------------------------------------------------- */
 
-static dt_status sample(dt__trial *t, double *seconds)
+/* Threads that sleep between short regions may be woken on one core, again and again, and stay there:
+ * the system moves them apart when all are busy for a while. */
+static void spread_threads(const dt__bench *b, double seconds)
+{
+    if (b->options.quick || dt_threads(b->ctx) == 1) return;
+    const double end = dt__seconds() + seconds;
+#pragma omp parallel
+    while (dt__seconds() < end) {
+    }
+}
+
+static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
 {
     const double start = dt__seconds();
     for (int64_t i = 0; i < t->runs; i++) DT__TRY(t->run(t->subject));
@@ -39,6 +50,7 @@ static dt_status sample(dt__trial *t, double *seconds)
     if (t->rest > 0) {
         const struct timespec rest = { 0, (long)(1e9 * t->rest) };
         nanosleep(&rest, NULL);
+        spread_threads(b, 0.015);
     }
     return DT_OK;
 }
@@ -50,7 +62,7 @@ static dt_status calibrate(const dt__bench *b, dt__trial *t)
     double seconds;
     t->runs = 1;
     for (;;) {
-        DT__TRY(sample(t, &seconds));
+        DT__TRY(sample(b, t, &seconds));
         if (seconds * (double)t->runs >= enough || t->runs >= 1 << 24) return DT_OK;
         t->runs *= 2;
     }
@@ -63,26 +75,15 @@ static bool is_enough(const dt__bench *b, int turns, double elapsed)
     return turns >= MOST_TURNS_UNASKED || (turns >= FEWEST_TURNS && elapsed > 1);
 }
 
-/* Threads that sleep between short regions may be woken on one core, again and again, and stay there:
- * the system moves them apart when all are busy for a while. */
-static void spread_threads(const dt__bench *b)
-{
-    if (b->options.quick || dt_threads(b->ctx) == 1) return;
-    const double end = dt__seconds() + 0.05;
-#pragma omp parallel
-    while (dt__seconds() < end) {
-    }
-}
-
 static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
 {
-    spread_threads(b);
+    spread_threads(b, 0.05);
     for (int i = 0; i < n; i++) DT__TRY(calibrate(b, &trials[i]));
-    spread_threads(b);
+    spread_threads(b, 0.05);
     const double start = dt__seconds();
     for (int turn = 0; !is_enough(b, turn, dt__seconds() - start); turn++) {
         for (int i = 0; i < n; i++) {
-            DT__TRY(sample(&trials[i], &trials[i].seconds[turn]));
+            DT__TRY(sample(b, &trials[i], &trials[i].seconds[turn]));
             trials[i].turns = turn + 1;
         }
     }
