@@ -63,8 +63,10 @@ typedef struct dt__piece {
 
 static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
 {
-    const int64_t group = piece / l->pieces_per_group;
-    const int64_t start = group * l->group + piece % l->pieces_per_group * DT__PIECE;
+    const bool whole = l->pieces_per_group == 1; /* a division costs as much as a step of one row */
+    const int64_t group = whole ? piece : piece / l->pieces_per_group;
+    const int64_t part = whole ? 0 : piece % l->pieces_per_group;
+    const int64_t start = group * l->group + part * DT__PIECE;
     int64_t end = (group + 1) * l->group;
     if (end > l->columns) end = l->columns;
     if (end > start + DT__PIECE) end = start + DT__PIECE;
