@@ -61,6 +61,18 @@ DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
 #define _mm256_maskload_ps dt__emulated_maskload_ps
 #define _mm256_maskload_epi32 dt__emulated_maskload_epi32
 
+/* SIMDe's says yes when some lanes have no common bit. */
+static inline int dt__emulated_testz(__m256i a, __m256i b)
+{
+    uint64_t x[4], y[4], common = 0;
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    for (int i = 0; i < 4; i++) common |= x[i] & y[i];
+    return common == 0;
+}
+#undef _mm256_testz_si256
+#define _mm256_testz_si256 dt__emulated_testz
+
 /* Lane by lane: `value` of v, the lane of x. */
 #define DT__LANEWISE(name, result, to_type, argument, from_type, lanes, value)                     \
     static inline result name(argument x)                                                          \
