@@ -63,7 +63,7 @@ typedef struct dt__piece {
 
 static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
 {
-    const bool whole = l->pieces_per_group == 1; /* a division costs as much as a step of one row */
+    const bool whole = l->pieces_per_group == 1; /* then nothing is divided */
     const int64_t group = whole ? piece : piece / l->pieces_per_group;
     const int64_t part = whole ? 0 : piece % l->pieces_per_group;
     const int64_t start = group * l->group + part * DT__PIECE;
