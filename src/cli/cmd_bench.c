@@ -22,7 +22,8 @@ static int add_part(const cli_args *args, const char *text, size_t length, unsig
         return CLI_DONE;
     }
     const char *meant = dt_nearest(dt_bench_parts, name);
-    if (meant == NULL) return cli_fail(args, CLI_USAGE, "--only: there is no part '%s'", name);
+    if (meant == NULL)
+        return cli_fail(args, CLI_USAGE, "--only: there is no part '%s'; --help lists them", name);
     return cli_fail(args, CLI_USAGE, "--only: there is no part '%s' (did you mean '%s'?)", name,
                     meant);
 }
