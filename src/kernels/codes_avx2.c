@@ -25,51 +25,12 @@ DT__INLINE void reduce(extent e, uint32_t *low, uint32_t *high)
     *low = (uint32_t)_mm_extract_epi32(both, 2) ^ UINT32_C(0x80000000);
 }
 
-/* Lane by lane of a and b: the maximum of two neighbours of a, then that of b's. */
-DT__INLINE __m256i pairs(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-}
-
-DT__INLINE __m256i fours(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-}
-
-/* Four groups: the maxima of each half of them in lanes 0...3 and 4...7. What was unsigned has its
- * sign flipped first, so that it is signed. */
-DT__INLINE extent four_groups(const float *x, int64_t n)
-{
-    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
-    __m256i most[2], least[2];
-    for (int i = 0; i < 2; i++) {
-        const extent a = extent_of(n, x + 2 * i * n), b = extent_of(n, x + (2 * i + 1) * n);
-        most[i] = pairs(a.most, b.most);
-        least[i] = pairs(_mm256_xor_si256(a.least, sign), _mm256_xor_si256(b.least, sign));
-    }
-    return (extent){ fours(most[0], most[1]), fours(least[0], least[1]) };
-}
-
-DT__INLINE __m256i eights(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_permute2x128_si256(a, b, 0x20),
-                            _mm256_permute2x128_si256(a, b, 0x31));
-}
-
 /* lo and hi of eight groups of n values each; false where one is not finite. */
 DT__INLINE bool eight_groups(const float *x, int64_t n, float *lo, float *hi)
 {
-    const __m256i sign = _mm256_set1_epi32(INT32_MIN), limit = _mm256_set1_epi32(0x7f7fffff);
-    const extent a = four_groups(x, n), b = four_groups(x + 4 * n, n);
-    const __m256i high = eights(a.most, b.most), flipped = eights(a.least, b.least);
-    const __m256i bad =
-        _mm256_or_si256(_mm256_cmpgt_epi32(high, limit), _mm256_cmpgt_epi32(flipped, limit));
-    /* flipped, what is negative was positive: no value of the group was below 0 */
-    const __m256i low =
-        _mm256_andnot_si256(_mm256_srai_epi32(flipped, 31), _mm256_xor_si256(flipped, sign));
-    _mm256_storeu_ps(lo, _mm256_add_ps(_mm256_castsi256_ps(low), _mm256_setzero_ps())); /* -0 */
-    _mm256_storeu_ps(hi, _mm256_castsi256_ps(high));
-    return _mm256_testz_si256(bad, bad) != 0;
+    const float *group[8];
+    for (int j = 0; j < 8; j++) group[j] = x + j * n;
+    return eight_ranges(group, n, lo, hi);
 }
 
 int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, float *hi)

@@ -217,7 +217,7 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
     }
 }
 
-void dt__expand__ref(const dt__panel_tile *t)
+void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
 {
     const dt__panel_layout *l = t->layout;
     if (t->n0 >= t->n1 || t->k0 >= t->k1) return;
@@ -226,9 +226,11 @@ void dt__expand__ref(const dt__panel_tile *t)
     for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {
         const uint8_t *from = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes;
         for (int64_t i = first; i < l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(l, i);
-            if (piece.start >= t->k1) break;
-            expand_piece(t, panel * DT__LANES, &piece, from);
+            const dt__piece p = dt__piece_of(l, i);
+            if (p.start >= t->k1) break;
+            piece(t, panel * DT__LANES, &p, from);
         }
     }
 }
+
+void dt__expand__ref(const dt__panel_tile *t) { dt__panel_expand(t, expand_piece); }

@@ -131,6 +131,12 @@ typedef struct dt__panel_tile {
     int64_t ldy;
 } dt__panel_tile;
 
+/* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the tile.
+ * `panel` begins with row n0. */
+typedef void dt__expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
+                              const uint8_t *panel);
+void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece);
+
 /* The integer product (numerics §2): for each row m and output n
  *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)
  *     y = sx * acc;  y = y + bias[n] */

@@ -29,55 +29,12 @@ typedef struct eight {
     int first, lanes; /* of the panel; how many are there */
 } eight;
 
-/* ---- ranges ----------------------------------------------------------------------------------- */
-
-/* Lane by lane of a and b: the maximum of two neighbours of a, then that of b's. */
-DT__INLINE __m256i pairs(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-}
-
-DT__INLINE __m256i fours(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-}
-
-/* Four rows: the maxima of each half of them in lanes 0...3 and 4...7. What was unsigned has its sign
- * flipped first, so that it is signed. */
-DT__INLINE extent four_rows(const float *const x[4], int64_t n)
-{
-    const __m256i sign = _mm256_set1_epi32(INT32_MIN);
-    __m256i most[2], least[2];
-    for (int i = 0; i < 2; i++) {
-        const extent a = extent_of(n, x[2 * i]), b = extent_of(n, x[2 * i + 1]);
-        most[i] = pairs(a.most, b.most);
-        least[i] = pairs(_mm256_xor_si256(a.least, sign), _mm256_xor_si256(b.least, sign));
-    }
-    return (extent){ fours(most[0], most[1]), fours(least[0], least[1]) };
-}
-
-DT__INLINE __m256i eights(__m256i a, __m256i b)
-{
-    return _mm256_max_epi32(_mm256_permute2x128_si256(a, b, 0x20),
-                            _mm256_permute2x128_si256(a, b, 0x31));
-}
-
 /* lo and hi of columns k ... k + n-1 of each row; false where one is not finite. */
 DT__INLINE bool ranges(const eight *e, int64_t k, int64_t n, float lo[EIGHT], float hi[EIGHT])
 {
-    const __m256i sign = _mm256_set1_epi32(INT32_MIN), limit = _mm256_set1_epi32(0x7f7fffff);
     const float *x[EIGHT];
     for (int j = 0; j < EIGHT; j++) x[j] = e->x[j] + k;
-    const extent a = four_rows(x, n), b = four_rows(x + 4, n);
-    const __m256i high = eights(a.most, b.most), flipped = eights(a.least, b.least);
-    const __m256i bad =
-        _mm256_or_si256(_mm256_cmpgt_epi32(high, limit), _mm256_cmpgt_epi32(flipped, limit));
-    /* flipped, what is negative was positive: no value of the row was below 0 */
-    const __m256i low =
-        _mm256_andnot_si256(_mm256_srai_epi32(flipped, 31), _mm256_xor_si256(flipped, sign));
-    _mm256_storeu_ps(lo, _mm256_add_ps(_mm256_castsi256_ps(low), _mm256_setzero_ps())); /* -0 */
-    _mm256_storeu_ps(hi, _mm256_castsi256_ps(high));
-    return _mm256_testz_si256(bad, bad) != 0;
+    return eight_ranges(x, n, lo, hi);
 }
 
 /* ---- scales ----------------------------------------------------------------------------------- */
@@ -457,19 +414,5 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
     }
 }
 
-void dt__expand__avx2(const dt__panel_tile *t)
-{
-    const dt__panel_layout *l = t->layout;
-    if (t->n0 >= t->n1 || t->k0 >= t->k1) return;
-    const int64_t group = t->k0 / l->group;
-    const int64_t first = group * l->pieces_per_group + (t->k0 - group * l->group) / DT__PIECE;
-    for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {
-        const uint8_t *from = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes;
-        for (int64_t i = first; i < l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(l, i);
-            if (piece.start >= t->k1) break;
-            expand_piece(t, panel * DT__LANES, &piece, from);
-        }
-    }
-}
+void dt__expand__avx2(const dt__panel_tile *t) { dt__panel_expand(t, expand_piece); }
 #endif
