@@ -57,8 +57,9 @@ static const char *type_of(const dt_key *k)
     static const char *const names[] = { [DT_KEY_BOOL] = "true or false",
                                          [DT_KEY_INT] = "integer",
                                          [DT_KEY_REAL] = "number",
-                                         [DT_KEY_INTS] = "integers" };
-    return k->type <= DT_KEY_INTS && names[k->type] != NULL ? names[k->type] : "text";
+                                         [DT_KEY_INTS] = "integers",
+                                         [DT_KEY_PAIR] = "two integers" };
+    return k->type < DT__COUNT_OF(names) && names[k->type] != NULL ? names[k->type] : "text";
 }
 
 static void say_options(text *t, const dt_op *op)

@@ -49,6 +49,14 @@ static void read_ints(const char *text, dt_ints *out)
     }
 }
 
+/* One number for an op of one dimension. */
+static void read_pair(const char *text, int64_t *out)
+{
+    dt_ints list;
+    read_ints(text, &list);
+    for (int i = 0; i < list.n && i < 2; i++) out[i] = list.v[i];
+}
+
 static bool fill(const dt_key *key, const char *text, char *options)
 {
     void *field = options + key->offset;
@@ -58,6 +66,7 @@ static bool fill(const dt_key *key, const char *text, char *options)
     case DT_KEY_INT: *(int64_t *)field = strtoll(text, NULL, 10); return true;
     case DT_KEY_REAL: *(double *)field = strtod(text, NULL); return true;
     case DT_KEY_INTS: read_ints(text, field); return true;
+    case DT_KEY_PAIR: read_pair(text, field); return true;
     case DT_KEY_CHOICE:
         while (key->choices[choice] != NULL && strcmp(key->choices[choice], text) != 0) choice++;
         *(int *)field = choice;
