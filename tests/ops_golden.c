@@ -157,9 +157,9 @@ static void load_operands(golden *g)
     g->n = 0;
     for (int i = 0; i < DT_MAX_IN && g->op->in_name[i] != NULL; i++) {
         dt_tensor *x = load(g, "in", g->op->in_name[i], -1);
-        if (x == NULL) break;
-        if (dt__is_float(x->dtype) && g->op->role[i] != DT_WRITE && g->op->backward != NULL &&
-            !g->op->undifferentiable[i]) {
+        if (x == NULL && !g->op->optional[i]) break;
+        if (x != NULL && dt__is_float(x->dtype) && g->op->role[i] != DT_WRITE &&
+            g->op->backward != NULL && !g->op->undifferentiable[i]) {
             TEST_OK(g->ctx, dt_set_requires_grad(x, true));
         }
         g->in[g->n++] = x;

@@ -144,6 +144,9 @@ DT_API dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt
 /* Over all but dimension 1; weight, bias, running_mean, running_var of [channels]. */
 DT_API dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                         dt_module **out);
+/* The same of [N, C, H, W]. */
+DT_API dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
+                                        dt_module **out);
 /* In training each element is 0 with probability p, else x / (1 - p). */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity"; CONFIG for another name. */

@@ -264,12 +264,17 @@ typedef struct dt_batch_norm_options {
 /* training, momentum 0.1, eps 1e-5 */
 DT_API dt_batch_norm_options dt_batch_norm_defaults(void);
 
-/* The same per channel of x [N, C] or [N, C, L]; the four others are [C]. Training takes the
+/* The same per channel of x [N, C] or [N, C, L]; the four others are [C], weight and bias may be NULL.
+ * Training takes the
  * batch's mean and biased variance, and moves running_mean and running_var (by the unbiased
  * variance) in place: running = (1-momentum) running + momentum batch; one value a channel is then
  * SHAPE.
  * Evaluation takes the running values and writes nothing. */
 DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                  dt_tensor *running_mean, dt_tensor *running_var,
+                                  const dt_batch_norm_options *options);
+/* The same of x [N, C, H, W]. */
+DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                   dt_tensor *running_mean, dt_tensor *running_var,
                                   const dt_batch_norm_options *options);
 

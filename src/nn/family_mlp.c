@@ -2,7 +2,7 @@
  *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
  * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module
  * lists. */
-#include "nn/module.h"
+#include "nn/unit.h"
 
 #include <stdio.h>
 
@@ -22,15 +22,12 @@ static dt_tensor *step(dt_tape *t, dt_module *part, dt_tensor *x, const dt_tenso
 
 static dt_tensor *hidden(dt_tape *t, const mlp *s, int64_t i, dt_tensor *x, const dt_tensor *input)
 {
-    dt_module *layer = s->layers->children[i];
-    if (s->norms == NULL && dt__is_fused(layer, s->activation)) {
-        dt_tensor *y = dt__forward_fused(t, layer, s->activation, x);
-        if (x != input) dt__drop_step(t, x, y);
-        return y;
-    }
-    x = step(t, layer, x, input);
-    if (s->norms != NULL) x = step(t, s->norms->children[i], x, input);
-    return step(t, s->activation, x, input);
+    const dt__unit u = { .layer = s->layers->children[i],
+                         .norm = s->norms == NULL ? NULL : s->norms->children[i],
+                         .activation = s->activation };
+    dt_tensor *y = dt__unit_forward(t, &u, x);
+    if (x != input) dt__drop_step(t, x, y);
+    return y;
 }
 
 static dt_tensor *flatten(dt_tape *t, const mlp *s, dt_tensor *x)

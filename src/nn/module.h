@@ -38,6 +38,7 @@ struct dt_module {
     int64_t n_members, room_members;
     dt_module **children;
     int64_t n_children, room_children;
+    dt_module *norm; /* what takes this layer's result, by dt__unit_pair; NULL: none */
     dt__hook *hooks;
     uint64_t last_hook;
     atomic_int running; /* forward passes on their way, of any context: hooks stay meanwhile */

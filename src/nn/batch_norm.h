@@ -1,0 +1,24 @@
+/* What the layers batch_norm1d and batch_norm2d share: all but the op. */
+#ifndef DT__NN_BATCH_NORM_H
+#define DT__NN_BATCH_NORM_H
+
+#include "nn/module.h"
+
+#include <detent/ops.h>
+
+typedef dt_tensor *dt__batch_norm_op(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                     dt_tensor *running_mean, dt_tensor *running_var,
+                                     const dt_batch_norm_options *options);
+
+typedef struct dt__batch_norm_layer {
+    dt__batch_norm_op *op;
+    double momentum, eps;
+} dt__batch_norm_layer;
+
+/* The forward of their types. */
+void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                        int n_out);
+dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t channels,
+                                const dt__batch_norm_layer *layer, dt_module **out);
+
+#endif

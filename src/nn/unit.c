@@ -1,0 +1,26 @@
+/* Layer, norm and activation, one after the other or as fewer ops with the same bits. */
+#include "nn/unit.h"
+
+#include <detent/ops.h>
+
+void dt__unit_pair(dt_module *layer, dt_module *norm) { layer->norm = norm; }
+
+/* y takes the place of x, which only this unit has seen. */
+static dt_tensor *then(dt_tape *t, dt_tensor *x, dt_tensor *y)
+{
+    dt__drop_step(t, x, y);
+    return y;
+}
+
+dt_tensor *dt__unit_forward(dt_tape *t, const dt__unit *u, dt_tensor *x)
+{
+    const bool plain = u->norm == NULL && u->residual == NULL && u->activation != NULL;
+    if (plain && dt__is_fused(u->layer, u->activation)) {
+        return dt__forward_fused(t, u->layer, u->activation, x);
+    }
+    dt_tensor *y = dt_forward(t, u->layer, x);
+    if (u->norm != NULL) y = then(t, y, dt_forward(t, u->norm, y));
+    if (u->residual != NULL) y = then(t, y, dt_add(t, y, u->residual));
+    if (u->activation != NULL) y = then(t, y, dt_forward(t, u->activation, y));
+    return y;
+}

@@ -1,0 +1,36 @@
+/* What batch_norm1d and batch_norm2d share: all but the rank of x. */
+#ifndef DT__OPS_BATCH_NORM_H
+#define DT__OPS_BATCH_NORM_H
+
+#include "autograd/op.h"
+
+extern const dt_batch_norm_options dt__batch_norm_defaults;
+extern const dt_key dt__batch_norm_keys[];
+
+bool dt__batch_norm_writes(const void *options);
+/* After the rank of x was checked. */
+dt_status dt__batch_norm_shape(dt_call *c);
+void dt__batch_norm_forward(const dt_call *c);
+void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
+
+/* The op of a name, whose file has a `shape`. */
+#define DT__BATCH_NORM(op_name)                                                                    \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per channel",                    \
+        .in_name = { "x", "weight", "bias", "running_mean", "running_var" },                       \
+        .out_name = { "y", "stats" },                                                              \
+        .role = { DT_READ, DT_READ, DT_READ, DT_WRITE, DT_WRITE },                                 \
+        .writes = dt__batch_norm_writes,                                                           \
+        .undifferentiable = { false, false, false, true, true },                                   \
+        .optional = { false, true, true },                                                         \
+        .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },               \
+        .options_size = sizeof(dt_batch_norm_options),                                             \
+        .defaults = &dt__batch_norm_defaults,                                                      \
+        .keys = dt__batch_norm_keys,                                                               \
+        .shape = shape,                                                                            \
+        .forward = dt__batch_norm_forward,                                                         \
+        .backward = dt__batch_norm_backward,                                                       \
+    };
+
+#endif
