@@ -121,6 +121,25 @@ static void mask(kernel_run *r, void (*f)(int64_t, const uint8_t *, const void *
     KERNEL_CALL(r, f(n, bits, dy, dx));
 }
 
+static void leaky_relu(kernel_run *r, void (*f)(int64_t, double, const void *, void *, uint8_t *))
+{
+    const int64_t n = kernel_size(r);
+    const double slope = (double)kernel_float(r);
+    uint8_t *bits = kernel_chance(r) ? NULL : kernel_result_bytes(r, dt__ceil_div(n, 8));
+    float *x = kernel_floats(r, n), *y = kernel_result_or(r, n, x);
+    KERNEL_CALL(r, f(n, slope, x, y, bits));
+}
+
+static void leaky_mask(kernel_run *r,
+                       void (*f)(int64_t, double, const uint8_t *, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double slope = (double)kernel_float(r);
+    const uint8_t *bits = kernel_bytes(r, dt__ceil_div(n, 8));
+    float *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    KERNEL_CALL(r, f(n, slope, bits, dy, dx));
+}
+
 static void drop(kernel_run *r, void (*f)(int64_t, const dt__drop *, const void *, void *))
 {
     const int64_t n = kernel_size(r);
@@ -489,12 +508,14 @@ static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
     CASE(square, unary, 0)                                                                         \
     CASE(tanh, unary, 0)                                                                           \
     CASE(sigmoid, unary, 0)                                                                        \
+    CASE(silu, unary, 0)                                                                           \
     CASE(gelu_erf, unary, 0)                                                                       \
     CASE(gelu_tanh, unary, 0)                                                                      \
     CASE(sqrt_backward, unary_backward, 0)                                                         \
     CASE(square_backward, unary_backward, 0)                                                       \
     CASE(tanh_backward, unary_backward, 0)                                                         \
     CASE(sigmoid_backward, unary_backward, 0)                                                      \
+    CASE(silu_backward, unary_backward, 0)                                                         \
     CASE(gelu_erf_backward, unary_backward, 0)                                                     \
     CASE(gelu_tanh_backward, unary_backward, 0)                                                    \
     CASE(scale, factor, 0)                                                                         \
@@ -503,6 +524,8 @@ static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
     CASE(clamp_backward, clamp_backward, 0)                                                        \
     CASE(relu, relu, 0)                                                                            \
     CASE(mask, mask, 0)                                                                            \
+    CASE(leaky_relu, leaky_relu, 0)                                                                \
+    CASE(leaky_mask, leaky_mask, 0)                                                                \
     CASE(drop, drop, 0)                                                                            \
     CASE(add, zip, 0)                                                                              \
     CASE(sub, zip, 0)                                                                              \

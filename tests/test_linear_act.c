@@ -38,6 +38,7 @@ static dt_tensor *apply(dt_tape *t, int activation, dt_tensor *x)
     case DT_ACT_GELU_TANH: return dt_gelu(t, x, DT_GELU_TANH);
     case DT_ACT_TANH: return dt_tanh(t, x);
     case DT_ACT_SIGMOID: return dt_sigmoid(t, x);
+    case DT_ACT_SILU: return dt_silu(t, x);
     default: return x;
     }
 }
@@ -145,7 +146,7 @@ static void check_shape(int64_t m, int64_t n, int64_t k)
     static const int threads[] = { 1, 2, 3, 8 };
     int turn = 0;
     for (road r = 0; r < ROADS; r++) {
-        for (int activation = DT_ACT_NONE; activation <= DT_ACT_SIGMOID; activation++) {
+        for (int activation = DT_ACT_NONE; activation <= DT_ACT_SILU; activation++) {
             for (int with = 0; with < 4; with++, turn++) {
                 check(&(setup){ .m = m,
                                 .n = n,
@@ -176,7 +177,7 @@ START_TEST(special_values)
 {
     const int64_t dims[2] = { 1, 11 }, square[2] = { 11, 11 };
     const setup s = { .road = FLOATS };
-    for (int activation = DT_ACT_NONE; activation <= DT_ACT_SIGMOID; activation++) {
+    for (int activation = DT_ACT_NONE; activation <= DT_ACT_SILU; activation++) {
         outcome a, b;
         outcome *const both[2] = { &a, &b };
         for (int i = 0; i < 2; i++) {

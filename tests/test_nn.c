@@ -704,7 +704,9 @@ START_TEST(every_activation_runs)
             v * 0.5 * (1 + tanh(sqrt(2 / 3.141592653589793) * (v + 0.044715 * v * v * v))),
             tanh(v),
             1 / (1 + exp(-v)),
-            v
+            v,
+            v / (1 + exp(-v)),
+            v > 0 ? v : 0.01 * v,
         };
         TEST_NEAR(got, want[i], 1e-6, 0.0);
         dt_module_free(m);
@@ -787,8 +789,8 @@ START_TEST(an_mlp_checks_its_options)
     o.sizes.v[1] = 0;
     TEST_FAILS(ctx, DT_ERR_ARG, "size", dt_mlp_create(ctx, &o, &m));
     o = full_mlp;
-    o.activation = 6;
-    TEST_FAILS(ctx, DT_ERR_ARG, "activation 6", dt_mlp_create(ctx, &o, &m));
+    o.activation = 99;
+    TEST_FAILS(ctx, DT_ERR_ARG, "activation 99", dt_mlp_create(ctx, &o, &m));
     o = full_mlp;
     o.norm = 3;
     TEST_FAILS(ctx, DT_ERR_ARG, "norm 3", dt_mlp_create(ctx, &o, &m));

@@ -149,7 +149,8 @@ DT_API dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double mo
                                         dt_module **out);
 /* In training each element is 0 with probability p, else x / (1 - p). */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
-/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity"; CONFIG for another name. */
+/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01); CONFIG
+ * for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
 /* Children in order of dt_module_add, each fed with the one before. */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);

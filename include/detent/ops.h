@@ -135,8 +135,13 @@ DT_API dt_tensor *dt_square(dt_tape *t, dt_tensor *x);  /* y = x^2 */
 DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);    /* y = tanh(x) */
 DT_API dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x); /* y = 1 / (1 + e^-x) */
 
+DT_API dt_tensor *dt_silu(dt_tape *t, dt_tensor *x); /* y = x / (1 + e^-x) */
+
 /* y = max(x, 0); the derivative at 0 is 0. Keeps one bit an element for backward. */
 DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
+
+/* y = x where x > 0, else slope x; the derivative at 0 is the slope. Keeps one bit an element. */
+DT_API dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope);
 
 enum { DT_GELU_ERF, DT_GELU_TANH };
 
@@ -161,8 +166,16 @@ DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
 /* y = x W^T + bias: x [..., in], weight [out, in], bias [out] or NULL; y [..., out]. */
 DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
 
-/* The functions of dt_relu, dt_gelu in both forms, dt_tanh and dt_sigmoid. */
-enum { DT_ACT_NONE, DT_ACT_RELU, DT_ACT_GELU, DT_ACT_GELU_TANH, DT_ACT_TANH, DT_ACT_SIGMOID };
+/* The functions of dt_relu, dt_gelu in both forms, dt_tanh, dt_sigmoid and dt_silu. */
+enum {
+    DT_ACT_NONE,
+    DT_ACT_RELU,
+    DT_ACT_GELU,
+    DT_ACT_GELU_TANH,
+    DT_ACT_TANH,
+    DT_ACT_SIGMOID,
+    DT_ACT_SILU
+};
 
 typedef struct dt_linear_after {
     int activation;      /* DT_ACT_... */
@@ -171,8 +184,8 @@ typedef struct dt_linear_after {
 
 /* y = activation(x W^T + bias + residual), in that order: the same bits as dt_linear, dt_add and the
  * activation one after the other, forward and backward, in fewer passes over memory. Backward keeps
- * what the activation alone would: one bit an element for relu, its operand for gelu, y for tanh
- * and sigmoid. after NULL: dt_linear. */
+ * what the activation alone would: one bit an element for relu, its operand for gelu and silu, y for
+ * tanh and sigmoid. after NULL: dt_linear. */
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
@@ -222,6 +235,10 @@ DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduct
 
 /* The same elements, row-major, in another shape; one extent may be -1, which is inferred. */
 DT_API dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
+
+/* Dimensions start ... end, negative from the end, become one: a view where x is contiguous. A
+ * scalar becomes [1]. */
+DT_API dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end);
 
 /* Dimensions dim0 and dim1 change places: a view. */
 DT_API dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1);

@@ -7,6 +7,8 @@ static dt_tensor *gelu(dt_tape *t, dt_tensor *x) { return dt_gelu(t, x, DT_GELU_
 
 static dt_tensor *gelu_tanh(dt_tape *t, dt_tensor *x) { return dt_gelu(t, x, DT_GELU_TANH); }
 
+static dt_tensor *leaky_relu(dt_tape *t, dt_tensor *x) { return dt_leaky_relu(t, x, 0.01); }
+
 static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 {
     (void)t;
@@ -14,6 +16,9 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 }
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
+
+/* A linear layer's op has no such function. */
+#define ALONE (-1)
 
 /* Every activation: its name in recipes, the function, and the one that a linear layer's op has for
  * it. A new one goes last: options hold indices. */
@@ -23,11 +28,13 @@ typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
     A(gelu_tanh, gelu_tanh, DT_ACT_GELU_TANH)                                                      \
     A(tanh, dt_tanh, DT_ACT_TANH)                                                                  \
     A(sigmoid, dt_sigmoid, DT_ACT_SIGMOID)                                                         \
-    A(identity, identity, DT_ACT_NONE)
+    A(identity, identity, DT_ACT_NONE)                                                             \
+    A(silu, dt_silu, DT_ACT_SILU)                                                                  \
+    A(leaky_relu, leaky_relu, ALONE)
 
 typedef struct activation {
     function apply;
-    int after_linear; /* DT_ACT_... */
+    int after_linear; /* DT_ACT_..., or ALONE */
 } activation;
 
 #define NAME(name, apply, after) #name,
@@ -67,7 +74,8 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
 
 bool dt__is_fused(const dt_module *first, const dt_module *then)
 {
-    return first->type == &dt__nn_linear && then->type == &dt__nn_activation && then->hooks == NULL;
+    return first->type == &dt__nn_linear && then->type == &dt__nn_activation &&
+           then->hooks == NULL && ((activation *)then->state)->after_linear != ALONE;
 }
 
 dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x)

@@ -4,7 +4,7 @@
  * x [..., in] is a matrix of rows; W is [out, in]; f is nothing or an activation. Operands that offer
  * integer codes are multiplied as codes: linear_codes.c. Every sum is rounded where the ops one after
  * the other would round it, so the bits are theirs. For backward, f keeps in a result of its own what
- * it would keep alone: a bit an element (relu), s (gelu), or y. */
+ * it would keep alone: a bit an element (relu), s (gelu, silu), or y. */
 #include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
@@ -19,7 +19,7 @@ typedef struct options {
 
 static const options defaults = { DT_ACT_NONE };
 static const char *const activations[] = { "none", "relu",    "gelu", "gelu_tanh",
-                                           "tanh", "sigmoid", NULL };
+                                           "tanh", "sigmoid", "silu", NULL };
 
 static const dt_key keys[] = {
     { "activation", DT_KEY_CHOICE, .offset = offsetof(options, activation), .choices = activations,
@@ -36,7 +36,9 @@ typedef void unary_backward(int64_t n, const void *kept, const void *dy, void *d
 static unary *function_of(const dt_call *c)
 {
     const dt__kernels *k = c->kernels;
-    unary *const functions[] = { NULL, NULL, k->gelu_erf, k->gelu_tanh, k->tanh, k->sigmoid };
+    unary *const functions[] = {
+        NULL, NULL, k->gelu_erf, k->gelu_tanh, k->tanh, k->sigmoid, k->silu
+    };
     return functions[activation_of(c)];
 }
 
@@ -48,13 +50,15 @@ static unary_backward *slope_of(const dt_call *c)
                                        k->gelu_erf_backward,
                                        k->gelu_tanh_backward,
                                        k->tanh_backward,
-                                       k->sigmoid_backward };
+                                       k->sigmoid_backward,
+                                       k->silu_backward };
     return slopes[activation_of(c)];
 }
 
 static bool keeps_sum(const dt_call *c)
 {
-    return activation_of(c) == DT_ACT_GELU || activation_of(c) == DT_ACT_GELU_TANH;
+    const int activation = activation_of(c);
+    return activation == DT_ACT_GELU || activation == DT_ACT_GELU_TANH || activation == DT_ACT_SILU;
 }
 
 /* Result 1: what the activation keeps for backward. */
@@ -81,7 +85,7 @@ static dt_status check_operands(const dt_call *c)
     DT__TRY(dt__want_rank(c, X, 1, DT_MAX_RANK));
     DT__TRY(dt__want_rank(c, WEIGHT, 2, 2));
     const int activation = activation_of(c);
-    if (activation < DT_ACT_NONE || activation > DT_ACT_SIGMOID) {
+    if (activation < DT_ACT_NONE || activation > DT_ACT_SILU) {
         return dt_refuse(c, DT_ERR_ARG, "activation %d does not exist", activation);
     }
     return DT_OK;
@@ -314,6 +318,7 @@ static const dt__case cases[] = {
     { "tanh", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_TANH) },
     { "sigmoid", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } }, { { 5, 4 } } },
       .options = THEN(DT_ACT_SIGMOID) },
+    { "silu", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_SILU) },
     { "many rows and relu",
       .in = { { { 150, 60 } }, { { 140, 60 } }, { { 140 } }, { { 150, 140 } } },
       .options = THEN(DT_ACT_RELU), .rough = true },
@@ -323,7 +328,7 @@ static const dt__case cases[] = {
       .options = THEN(DT_ACT_GELU) },
     { "residual's shape", .in = { { { 2, 3 } }, { { 5, 3 } }, { .absent = true }, { { 2, 3 } } },
       .fails = DT_ERR_SHAPE, .says = "residual must be [2,5]" },
-    { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(6), .fails = DT_ERR_ARG,
-      .says = "activation 6" },
+    { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(7), .fails = DT_ERR_ARG,
+      .says = "activation 7" },
 };
 DT__CASES(linear, cases)

@@ -1,7 +1,7 @@
 /* The same elements in another shape: a view where x is contiguous, else a copy.
  *     y[k] = x[k] in row-major order      dx = dy in the shape of x */
-#include "autograd/op.h"
 #include "ops/ops_list.h"
+#include "ops/view.h"
 
 #include <string.h>
 
@@ -45,29 +45,9 @@ static dt_status resolve(const dt_call *c, const dt_ints *o, int64_t *dims)
 static dt_status shape(dt_call *c)
 {
     const options *o = c->options;
-    int64_t dims[DT_MAX_RANK] = { 0 }, strides[DT_MAX_RANK];
+    int64_t dims[DT_MAX_RANK] = { 0 };
     DT__TRY(resolve(c, &o->shape, dims));
-    const dt_tensor *x = c->arg[0];
-    if (!dt_is_contiguous(x)) return dt_result(c, 0, x->dtype, o->shape.n, dims);
-    dt__contiguous_strides(o->shape.n, dims, strides);
-    return dt__result_view(c, 0, o->shape.n, dims, strides, x->offset);
-}
-
-static void forward(const dt_call *c)
-{
-    const dt_tensor *x = c->arg[0];
-    if (c->y->storage == x->storage) return;
-    dt__copy copy = { .rank = x->rank, .x = dt__data(x), .y = dt__data_mut(c->y) };
-    memcpy(copy.dims, x->dims, sizeof copy.dims);
-    memcpy(copy.x_strides, x->strides, sizeof copy.x_strides);
-    dt__contiguous_strides(x->rank, x->dims, copy.y_strides);
-    dt__copy_bytes(&copy, dt_dtype_size(x->dtype));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    (void)c;
-    memcpy(dt__data_mut(dx[0]), dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
+    return dt__reshaped(c, o->shape.n, dims);
 }
 
 const dt_op dt__op_reshape = {
@@ -80,8 +60,8 @@ const dt_op dt__op_reshape = {
     .defaults = &defaults,
     .keys = keys,
     .shape = shape,
-    .forward = forward,
-    .backward = backward,
+    .forward = dt__reshaped_forward,
+    .backward = dt__reshaped_backward,
 };
 
 dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)

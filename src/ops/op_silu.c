@@ -1,0 +1,43 @@
+/* The sigmoid linear unit, element by element (Elfwing et al. 2017).
+ *     y = x s      dx = dy s (1 + x (1 - s))      s = 1 / (1 + e^-x) */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
+
+static void forward(const dt_call *c)
+{
+    c->kernels->silu(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    c->kernels->silu_backward(dt__count(dy), dt__data(c->arg[0]), dt__data(dy),
+                              dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_silu = {
+    .name = "silu",
+    .text = "y = x / (1 + e^-x)",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .arg = { DT_VALUE } },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .over_dy = { true },
+};
+
+dt_tensor *dt_silu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_silu, DT__CALL(x)); }
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 4 }, .given = true, .values = { -2, 0, 1, 3 } } }, .n_y = 4,
+      .y = { -0.23840584404423515, 0, 0.7310585786300049, 2.8577223804672998 } },
+    { "far out", .in = { { { 4 }, .given = true, .values = { -800, -40, 40, 800 } } }, .n_y = 4,
+      .y = { 0, -1.6993417021166355e-16, 40, 800 } },
+    { "random", .in = { { { 2, 3, 4 }, .low = -4, .high = 4 } } },
+    { "long", .in = { { { 40003 } } }, .rough = true },
+    { "empty", .in = { { { 0, 3 } } } },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(silu, cases)
