@@ -400,6 +400,61 @@ static void batch_backward(kernel_run *r,
     KERNEL_CALL(r, f(&b, dy, d));
 }
 
+/* A problem with all options, of about n elements of y. */
+static dt__conv conv_of(kernel_run *r)
+{
+    dt__conv c = { .batch = 1 + kernel_below(r, 3), .groups = 1 + kernel_below(r, 3) };
+    c.in = c.groups * (1 + kernel_below(r, 4));
+    c.out = c.groups * (1 + kernel_below(r, 4));
+    const int64_t n = kernel_size(r);
+    for (int i = 0; i < 2; i++) {
+        c.kernel[i] = 1 + kernel_below(r, 4);
+        c.stride[i] = 1 + kernel_below(r, 2);
+        c.padding[i] = kernel_below(r, 4);
+        c.dilation[i] = 1 + kernel_below(r, 3);
+        const int64_t reach = c.dilation[i] * (c.kernel[i] - 1) + 1;
+        c.y_size[i] = i == 0 ? 1 + kernel_below(r, 4) : dt__min_i64(n, 400) + 1;
+        c.x_size[i] = (c.y_size[i] - 1) * c.stride[i] + reach - 2 * c.padding[i];
+        if (c.x_size[i] >= 0) continue;
+        c.padding[i] = 0;
+        c.x_size[i] = (c.y_size[i] - 1) * c.stride[i] + reach;
+    }
+    return c;
+}
+
+static int64_t conv_x(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
+static int64_t conv_y(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
+static int64_t conv_w(const dt__conv *c) { return c->out * c->in / c->groups * dt__conv_taps(c); }
+
+typedef void conv_kernel(const dt__conv *, const void *, const void *, const void *, void *);
+
+static void conv(kernel_run *r, conv_kernel *f)
+{
+    const dt__conv c = conv_of(r);
+    const float *x = kernel_floats(r, conv_x(&c)), *w = kernel_floats(r, conv_w(&c));
+    const float *bias = kernel_chance(r) ? NULL : kernel_floats(r, c.out);
+    float *y = kernel_result(r, conv_y(&c));
+    KERNEL_CALL(r, f(&c, x, w, bias, y));
+}
+
+static void conv_backward_x(kernel_run *r, conv_kernel *f)
+{
+    const dt__conv c = conv_of(r);
+    const float *dy = kernel_floats(r, conv_y(&c)), *w = kernel_floats(r, conv_w(&c));
+    const float *bias = kernel_chance(r) ? NULL : kernel_floats(r, c.in);
+    float *dx = kernel_result(r, conv_x(&c));
+    KERNEL_CALL(r, f(&c, dy, w, bias, dx));
+}
+
+static void conv_backward_w(kernel_run *r,
+                            void (*f)(const dt__conv *, const void *, const void *, void *))
+{
+    const dt__conv c = conv_of(r);
+    const float *x = kernel_floats(r, conv_x(&c)), *dy = kernel_floats(r, conv_y(&c));
+    float *dw = kernel_result(r, conv_w(&c));
+    KERNEL_CALL(r, f(&c, x, dy, dw));
+}
+
 static void batch_running(kernel_run *r, void (*f)(const dt__batch_norm *, double, void *, void *))
 {
     dt__batch_norm b = batch_of(r);
@@ -551,6 +606,9 @@ static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
     CASE(batch_norm_running, batch_running, 0)                                                     \
+    CASE(conv, conv, 0)                                                                            \
+    CASE(conv_backward_x, conv_backward_x, 0)                                                      \
+    CASE(conv_backward_w, conv_backward_w, 0)                                                      \
     CASE(lerp, lerp, 0)                                                                            \
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \

@@ -189,6 +189,39 @@ typedef struct dt_linear_after {
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
+/* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked at. */
+typedef struct dt_conv_options {
+    int64_t stride[2], padding[2], dilation[2]; /* default 1, 0, 1; padding on both sides */
+    int64_t output_padding[2]; /* default 0; of transposed convolutions: y is larger at its end */
+    int64_t groups;            /* default 1; of channels; each sees its own part of x alone */
+} dt_conv_options;
+
+/* stride 1, no padding, dilation 1, groups 1 */
+DT_API dt_conv_options dt_conv_defaults(void);
+
+/* y[n,o,i,j] = bias[o] + sum over c, k, l of
+ *     x[n, c, i stride - padding + k dilation, j stride - padding + l dilation] weight[o,c,k,l]
+ * with x 0 outside; x [N, in, H, W], weight [out, in/groups, kh, kw], bias [out] or NULL; y [N, out,
+ * H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1 rounded down. SHAPE where that is
+ * below 1; groups divide in and out; ARG for options outside their ranges. */
+DT_API dt_tensor *dt_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                            const dt_conv_options *options);
+
+/* The adjoint: y[n, o, i stride - padding + k dilation, ...] += x[n,c,i,j] weight[c,o,k,l], and the
+ * bias; x [N, in, H, W], weight [in, out/groups, kh, kw]; y [N, out, H', W'],
+ * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding lies below
+ * the greater of stride and dilation. */
+DT_API dt_tensor *dt_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                      const dt_conv_options *options);
+
+/* dt_conv2d of signals: x [N, in, L], weight [out, in/groups, k]. */
+DT_API dt_tensor *dt_conv1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                            const dt_conv_options *options);
+
+/* dt_conv_transpose2d of signals: x [N, in, L], weight [in, out/groups, k]. */
+DT_API dt_tensor *dt_conv_transpose1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                      const dt_conv_options *options);
+
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 typedef struct dt_reduce_options {

@@ -16,6 +16,7 @@
 
 #include "core/core.h"
 #include "kernels/codes.h"
+#include "kernels/conv.h"
 #include "kernels/loops.h"
 #include "kernels/panels.h"
 
