@@ -186,7 +186,7 @@ static const dt_quant int8_tensor = { .rule = DT_RULE_SYMMETRIC,
 static dt_status wrap(const ops_setup *s, dt_tensor **x)
 {
     if (s->wrap == OPS_BARE || s->wrap == OPS_ON_TAPE) return DT_OK;
-    DT__TRY(dt__fq_wrap(*x, &int8_tensor, false));
+    DT__TRY(dt__fq_wrap(*x, &(dt__fq){ .quant = int8_tensor }));
     if (s->wrap == OPS_DISABLED) return dt_fake_quant_enable(*x, false);
     dt_tensor *image;
     DT__TRY(dt_dequantize(*x, &image));

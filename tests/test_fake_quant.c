@@ -45,7 +45,7 @@ static dt_tensor *leaf(int64_t rows, int64_t columns)
 static dt_tensor *wrapped(int64_t rows, int64_t columns, const dt_quant *quant)
 {
     dt_tensor *w = leaf(rows, columns);
-    ck_assert_int_eq(dt__fq_wrap(w, quant, false), DT_OK);
+    ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = *quant }), DT_OK);
     return w;
 }
 
@@ -246,7 +246,7 @@ static void check_renewed(dt_tensor *w, const dt_quant *q, bool fails)
     }
     ck_assert_int_eq(dt__fq_codes(w, &codes), DT_OK);
     ck_assert_ptr_eq(codes, r.codes);
-    ck_assert_int_eq(dt__codes_make(dt_inner(w), q, false, "fresh", &fresh), DT_OK);
+    ck_assert_int_eq(dt__codes_make(dt_inner(w), &(dt__fq){ .quant = *q }, "fresh", &fresh), DT_OK);
     ck_assert_mem_eq(codes->panels, fresh->panels, codes->layout.bytes);
     ck_assert_int_eq(codes->clipped, fresh->clipped);
     ck_assert((codes->mask == NULL) == (fresh->mask == NULL));

@@ -89,7 +89,8 @@ static void open(const setup *s, outcome *o)
     o->up = operand(o->ctx, s, 2, (int64_t[]){ s->m, s->n });
     const dt_quant quant = dt_weight_quant_defaults();
     if (s->road >= INTEGER && s->road != INPUTS_ONLY) {
-        TEST_OK(o->ctx, dt__fq_wrap(o->in[1], &quant, s->road == SIMULATED));
+        TEST_OK(o->ctx, dt__fq_wrap(o->in[1], &(dt__fq){ .quant = quant,
+                                                         .simulated = s->road == SIMULATED }));
     }
 }
 

@@ -106,7 +106,7 @@ static void check_case(const dt_file *f, const char *name, const char *settings,
     qw.ste = qx.ste = DT_STE_CLIPPED;
     ck_assert_int_eq(dt_set_requires_grad(x, true), DT_OK);
     ck_assert_int_eq(dt_set_requires_grad(w, true), DT_OK);
-    ck_assert_int_eq(dt__fq_wrap(w, &qw, simulated), DT_OK);
+    ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw, .simulated = simulated }), DT_OK);
     const dt__fq fq = { .quant = qx, .enabled = true, .simulated = simulated };
     dt_tensor *y = dt_linear(t, dt__fake_quant_as(t, x, &fq), w, bias);
     ck_assert_msg(y != NULL, "%s", dt_error(ctx));
@@ -170,7 +170,7 @@ static void check_road(int64_t m, int64_t n, int64_t k, bool quantize_x, bool si
 {
     dt_tensor *x = random_tensor(m, k), *w = random_tensor(n, k), *dy = random_tensor(m, n);
     const dt_quant qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
-    ck_assert_int_eq(dt__fq_wrap(w, &qw, simulated), DT_OK);
+    ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw, .simulated = simulated }), DT_OK);
     const dt__fq fq = { .quant = qx, .enabled = quantize_x, .simulated = simulated };
     dt_tensor *xq = dt__fake_quant_as(t, x, &fq), *xi, *wi;
     dt_tensor *y = dt_linear(t, xq, w, NULL);
@@ -223,7 +223,7 @@ START_TEST(backward_keeps_codes)
 {
     dt_tensor *x = random_tensor(256, 1024), *w = random_tensor(64, 1024);
     const dt_quant qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
-    ck_assert_int_eq(dt__fq_wrap(w, &qw, false), DT_OK);
+    ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw }), DT_OK);
     const size_t before = dt_memory_of(ctx).used;
     dt_tensor *h = dt_add(t, x, x); /* an activation of a megabyte */
     dt_tensor *y = dt_linear(t, dt_fake_quant(t, h, &qx, true), w, NULL);
@@ -253,7 +253,7 @@ START_TEST(any_rank_and_granularity)
         qx.granularity = granularity[i];
         qx.group_size = 8;
         const dt_quant qw = dt_weight_quant_defaults();
-        ck_assert_int_eq(dt__fq_wrap(w, &qw, false), DT_OK);
+        ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw }), DT_OK);
         dt_tensor *wi, *xq = dt_fake_quant(t, x, &qx, true);
         ck_assert_int_eq(dt_dequantize(w, &wi), DT_OK);
         ck_assert_int_eq(dt_dequantize(xq, &xi), DT_OK);

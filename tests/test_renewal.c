@@ -56,7 +56,7 @@ static subject begin(const setting *s)
     fill(b.w, 1);
     TEST_OK(b.ctx, dt_module_add_param(b.m, "w", b.w));
     TEST_OK(b.ctx, dt_optimizer_create(b.m, &options, &b.o));
-    TEST_OK(b.ctx, dt__fq_wrap(b.w, &s->quant, s->simulated));
+    TEST_OK(b.ctx, dt__fq_wrap(b.w, &(dt__fq){ .quant = s->quant, .simulated = s->simulated }));
     return b;
 }
 

@@ -31,6 +31,10 @@ typedef struct dt_module_type {
     /* Frees what `state` holds beyond its own block; NULL: nothing. */
     void (*free_state)(dt_module *m);
     dt_quantizable quantizable;
+    bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
+    /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of groups;
+     * NULL, or 0: the rows of `weight` are outputs. */
+    int64_t (*transposed_groups)(const dt_module *m);
 } dt_module_type;
 
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */

@@ -117,7 +117,9 @@ DT_API dt_status dt_enable(dt_module *m, bool on);
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
-/* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. NULL: nearest. */
+/* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. `master` is the weight,
+ * its rows outputs, its columns all other dimensions; that of a transposed convolution is gathered as
+ * such a matrix. NULL: nearest. */
 typedef struct dt_rounder {
     const char *name;
     dt_status (*round)(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,

@@ -86,13 +86,23 @@ static void expand_all(const dt__codes *codes, float *y)
 
 dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
 {
-    DT__TRY(dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out));
-    (*out)->storage->image = true;
-    (*out)->name = dt__text_retain(x->name);
-    const int threads = dt__threads_enter(ctx);
-    expand_all(codes, dt__data_mut(*out));
-    dt__threads_leave(threads);
-    return DT_OK;
+    float *rows = NULL;
+    *out = NULL;
+    if (dt__is_mapped(&codes->map)) {
+        rows = dt__alloc_array(ctx, codes->rows * codes->columns, sizeof *rows);
+        if (rows == NULL) return DT_ERR_NOMEM;
+    }
+    const dt_status s = dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out);
+    if (s == DT_OK) {
+        (*out)->storage->image = true;
+        (*out)->name = dt__text_retain(x->name);
+        const int threads = dt__threads_enter(ctx);
+        expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
+        if (rows != NULL) dt__rows_scatter(&codes->map, rows, dt__data_mut(*out));
+        dt__threads_leave(threads);
+    }
+    dt__release(ctx, rows);
+    return s;
 }
 
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)

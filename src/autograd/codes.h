@@ -4,6 +4,7 @@
 
 #include "autograd/kind.h"
 #include "kernels/kernels.h"
+#include "kernels/row_map.h"
 
 /* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The image of element
  * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels` holds
@@ -23,6 +24,7 @@ struct dt__codes {
     int64_t zero_step;
     void *panels;
     dt__panel_layout layout; /* of `panels` */
+    dt__row_map map;         /* of a weight whose rows are not its first dimension */
     uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
     int64_t clipped; /* elements whose code was clipped */
 };

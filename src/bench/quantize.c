@@ -30,7 +30,8 @@ typedef struct subject {
 
 static dt_status make_codes(const subject *s, dt__codes **out)
 {
-    return dt__codes_make(s->x, &s->task->quant, false, s->task->name, out);
+    const dt__fq fq = { .quant = s->task->quant };
+    return dt__codes_make(s->x, &fq, s->task->name, out);
 }
 
 static dt_status run(void *user)

@@ -33,6 +33,8 @@ typedef struct dt__module_quant {
         dt_quant scheme;
         int state;
         dt_ints shape;
+        int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
+        bool is_transposed;
     } weight;
     struct {
         dt_quant scheme;
@@ -55,6 +57,8 @@ typedef struct dt__model_meta {
 
 dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out);
 void dt__model_meta_free(dt__model_meta *meta);
+/* The row map of a weight as it is described; SHAPE was checked with the metadata. */
+dt__row_map dt__described_map(const dt__module_quant *quant);
 /* The name of a module's weight, to be released; NULL: NOMEM. */
 char *dt__weight_name(dt_ctx *ctx, const char *module);
 /* The name that a tied parameter is saved under; `name` itself where it is not tied. */

@@ -24,6 +24,10 @@ static const dt_key weight_keys[] = {
     { "scheme", DT_KEY_MAP, IN(weight, scheme), .keys = dt__quant_keys },
     { "state", DT_KEY_CHOICE, IN(weight, state), .choices = state_names },
     { "shape", DT_KEY_INTS, IN(weight, shape), .most = DT_NO_LIMIT, .fewest = 2 },
+    { "transposed_groups", DT_KEY_INT, IN(weight, transposed_groups), .least = 1,
+      .most = DT_NO_LIMIT,
+      .given =
+          offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
     { 0 },
 };
 
@@ -132,11 +136,22 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
     if (!q->has_weight) return DT_OK;
     DT__TRY(check_side(j, q->path, &q->weight.scheme));
     int64_t count;
-    if (q->weight.shape.n <= DT_MAX_RANK &&
-        dt__product(q->weight.shape.n, q->weight.shape.v, &count))
-        return DT_OK;
-    return dt__json_fail(j, "module '%s': a shape of %d extents, or too large",
-                         dt__shown(q->path, shown), q->weight.shape.n);
+    const dt_ints *shape = &q->weight.shape;
+    if (shape->n > DT_MAX_RANK || !dt__product(shape->n, shape->v, &count)) {
+        return dt__json_fail(j, "module '%s': a shape of %d extents, or too large",
+                             dt__shown(q->path, shown), shape->n);
+    }
+    dt__row_map map;
+    if (dt__row_map_of(q->weight.transposed_groups, shape->n, shape->v, &map)) return DT_OK;
+    return dt__json_fail(j, "module '%s': transposed_groups %lld do not divide its weight",
+                         dt__shown(q->path, shown), (long long)q->weight.transposed_groups);
+}
+
+dt__row_map dt__described_map(const dt__module_quant *q)
+{
+    dt__row_map map;
+    dt__row_map_of(q->weight.transposed_groups, q->weight.shape.n, q->weight.shape.v, &map);
+    return map;
 }
 
 static dt_status read_quant(dt__json *j, dt__model_meta *meta)

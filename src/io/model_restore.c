@@ -104,7 +104,8 @@ static item *item_of(const work *w, const dt_tensor *x)
 static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
 {
     return dt__same_quant(&a->weight.scheme, &b->weight.scheme) && a->simulated == b->simulated &&
-           a->weight.state == b->weight.state;
+           a->weight.state == b->weight.state &&
+           a->weight.transposed_groups == b->weight.transposed_groups;
 }
 
 static dt_status match_weight(work *w, const dt__module_quant *q, const dt_module *m)
@@ -116,6 +117,10 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
     bool same = shape->n == x->rank && x->dtype == DT_F32;
     for (int i = 0; same && i < shape->n; i++) same = shape->v[i] == x->dims[i];
     if (!same) return refuse(w, q->path, "its shape is not that of the model's weight");
+    dt__row_map map;
+    if (dt__weight_map(m, x, &map) != DT_OK || map.groups != q->weight.transposed_groups) {
+        return refuse(w, q->path, "its transposed_groups are not those of the model's weight");
+    }
     item *to = item_of(w, x);
     if (to->quant != NULL && !same_weight(to->quant, q)) {
         return refuse(w, q->path, "its weight is tied to one with other settings");
@@ -126,6 +131,11 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
 
 static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
 {
+    if (dt__check_input_quant(m, &q->input.scheme) != DT_OK) {
+        char text[DT__MESSAGE_SIZE / 2];
+        snprintf(text, sizeof text, "%s", dt_error(w->ctx));
+        return refuse(w, q->path, text);
+    }
     dt__input_hook *hook = dt__alloc(w->ctx, sizeof *hook);
     if (hook == NULL) return DT_ERR_NOMEM;
     *hook = (dt__input_hook){ .quant = q->input.scheme,
@@ -311,7 +321,10 @@ static dt_status wrap(work *w)
     for (int64_t k = 0; k < w->n_items; k++) {
         const item *i = &w->item[k];
         if (i->quant == NULL || i->packed != NULL) continue;
-        DT__TRY(dt__fq_wrap(i->x, &i->quant->weight.scheme, i->quant->simulated));
+        const dt__fq fq = { .quant = i->quant->weight.scheme,
+                            .simulated = i->quant->simulated,
+                            .map = dt__described_map(i->quant) };
+        DT__TRY(dt__fq_wrap(i->x, &fq));
         DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));
     }
     for (int64_t k = 0; k < w->n_hooks; k++) {

@@ -81,6 +81,8 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.state = packed                              ? DT__PACKED
                       : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED
                                                           : DT__DISABLED;
+    q->weight.transposed_groups = dt__row_map_of_weight(w)->groups;
+    q->weight.is_transposed = q->weight.transposed_groups > 0;
     q->weight.shape.n = w->rank;
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
 }

@@ -1,4 +1,5 @@
-/* The canonical form of an integer weight W, [rows, columns] with groups of consecutive columns:
+/* The canonical form of an integer weight W, [rows, columns] by its row map, with groups of
+ * consecutive columns:
  *
  *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for 2, 3...4, 5...8 bits: two's
  *                   complement, the first code in the lowest bits, a row padded with zeros
@@ -285,7 +286,9 @@ static dt_status read_rows(reading *r, dt__packed *packed)
     DT__TRY(read_zero(r));
     DT__TRY(read_scales(r));
     DT__TRY(check_zeros(r));
-    return dt__codes_from_rows(ctx, &r->layout, packed->simulated, &r->rows, &packed->codes);
+    DT__TRY(dt__codes_from_rows(ctx, &r->layout, packed->simulated, &r->rows, &packed->codes));
+    packed->codes->map = dt__described_map(r->place->quant);
+    return DT_OK;
 }
 
 /* The shape comes from the metadata: before memory is asked for, the file must hold its codes. */
@@ -293,8 +296,11 @@ static dt_status measure(reading *r)
 {
     dt_ctx *ctx = r->place->file->ctx;
     const dt_ints *shape = &r->place->quant->weight.shape;
+    const dt__row_map map = dt__described_map(r->place->quant);
     const dt_file_entry *e;
-    const dt_status s = dt__weight_layout(ctx, r->quant, shape->n, shape->v, &r->layout);
+    int64_t dims[DT_MAX_RANK];
+    const int rank = dt__matrix_dims(&map, shape->n, shape->v, dims);
+    const dt_status s = dt__weight_layout(ctx, r->quant, rank, dims, &r->layout);
     if (s == DT_ERR_UNSUPPORTED || s == DT_ERR_SHAPE) {
         char text[256];
         snprintf(text, sizeof text, "%s", dt_error(ctx));

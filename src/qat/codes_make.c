@@ -17,6 +17,7 @@
 typedef struct dt__making {
     dt_ctx *ctx;
     const dt_quant *quant;
+    bool samples;
     dt__cut cut;
     dt__quantized q;
     const char *name;
@@ -87,11 +88,11 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-/* Rows of u8. Their columns are the tensor's last dimension, as products see it; where a block is
- * longer than that (tensor, sample) rows follow each other without a gap. */
+/* Rows of u8. Their columns are the tensor's last dimension, as products see it, or a sample, as
+ * convolutions do; where a block is longer than a row, rows follow each other without a gap. */
 static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
 {
-    const int64_t last = x->rank == 0 ? 1 : x->dims[x->rank - 1];
+    const int64_t last = x->rank == 0 ? 1 : m->samples ? m->cut.columns : x->dims[x->rank - 1];
     const bool token = m->cut.columns == last;
     codes->columns = last;
     codes->rows = last == 0 ? 0 : x->count / last;
@@ -174,6 +175,17 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const 
                    (long long)cut.group, (long long)cut.columns);
 }
 
+int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out)
+{
+    if (!dt__is_mapped(map)) {
+        memcpy(out, dims, (size_t)rank * sizeof *dims);
+        return rank;
+    }
+    out[0] = dt__mapped_rows(map);
+    out[1] = dt__mapped_columns(map);
+    return 2;
+}
+
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
     DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
@@ -191,25 +203,40 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
     return DT_OK;
 }
 
-dt_status dt__codes_make(const dt_tensor *x, const dt_quant *quant, bool simulated,
-                         const char *name, dt__codes **out)
+dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made)
 {
     dt_tensor *copy = NULL;
-    dt__codes *codes = NULL;
-    making m = { .ctx = x->ctx, .quant = quant, .name = name };
-    dt_status s = dt__codes_create(x->ctx, &codes);
-    if (s == DT_OK && !dt_is_contiguous(x)) {
-        s = dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &copy);
-        if (s == DT_OK) dt__copy_tensor(x, copy);
+    *made = NULL;
+    if (!dt_is_contiguous(x)) {
+        DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &copy));
+        dt__copy_tensor(x, copy);
+        *made = copy;
     }
+    if (!dt__is_mapped(map)) return DT_OK;
+    int64_t dims[DT_MAX_RANK];
+    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
+    const dt_status s = dt__tensor_create_raw(x->ctx, x->dtype, rank, dims, made);
+    if (s == DT_OK) dt__rows_gather(map, dt__data(copy != NULL ? copy : x), dt__data_mut(*made));
+    dt_tensor_free(copy);
+    return s;
+}
+
+dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out)
+{
+    dt_tensor *matrix = NULL;
+    dt__codes *codes = NULL;
+    making m = { .ctx = x->ctx, .quant = &like->quant, .samples = like->samples, .name = name };
+    dt_status s = dt__codes_create(x->ctx, &codes);
+    if (s == DT_OK) s = dt__matrix_of(x, &like->map, &matrix);
     if (s == DT_OK) {
-        codes->integer = !simulated;
+        codes->integer = !like->simulated;
+        codes->map = like->map;
         const int threads = dt__threads_enter(x->ctx);
-        s = fill(&m, copy != NULL ? copy : x, codes);
+        s = fill(&m, matrix != NULL ? matrix : x, codes);
         dt__threads_leave(threads);
     }
     free_buffers(&m);
-    dt_tensor_free(copy);
+    dt_tensor_free(matrix);
     if (s != DT_OK) {
         dt__codes_release(codes);
         codes = NULL;
@@ -224,7 +251,7 @@ typedef struct dt__cached {
     dt__attachment head;
     dt_ctx *ctx;
     dt_quant quant;
-    bool simulated;
+    bool simulated, samples;
     uint64_t version;
     dt__codes *codes;
 } cached;
@@ -254,8 +281,8 @@ static cached *find(const dt_tensor *x, const dt__fq *fq)
 {
     for (dt__attachment *a = x->attached; a != NULL; a = a->next) {
         cached *c = (cached *)(void *)a;
-        if (a->drop == drop_cached && c->simulated == fq->simulated &&
-            dt__same_quant(&c->quant, &fq->quant)) {
+        if (a->drop == drop_cached && c->simulated == fq->simulated && c->samples == fq->samples &&
+            c->codes->map.groups == fq->map.groups && dt__same_quant(&c->quant, &fq->quant)) {
             return c;
         }
     }
@@ -276,9 +303,10 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
                        .ctx = x->ctx,
                        .quant = fq->quant,
                        .simulated = fq->simulated,
+                       .samples = fq->samples,
                        .version = home->storage->version };
         const char *name = x->name != NULL ? x->name : "an activation";
-        const dt_status s = dt__codes_make(home, &fq->quant, fq->simulated, name, &c->codes);
+        const dt_status s = dt__codes_make(home, fq, name, &c->codes);
         if (s != DT_OK) {
             dt__release(x->ctx, c);
             return s;
@@ -294,10 +322,12 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
 
 #define RENEWING UINT64_MAX /* the version of codes between begin and end */
 
-/* What may be renewed in place: panels that one pass makes and that nobody else holds. */
+/* What may be renewed in place: panels that one pass makes of rows as they lie and that nobody else
+ * holds. */
 static bool is_renewable(const cached *c)
 {
-    return c->codes->panels != NULL && dt__one_pass(&c->quant) && atomic_load(&c->codes->refs) == 1;
+    return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && dt__one_pass(&c->quant) &&
+           atomic_load(&c->codes->refs) == 1;
 }
 
 bool dt__renew_begin(dt_tensor *x, dt__renewal *r)

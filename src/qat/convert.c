@@ -26,25 +26,37 @@ static bool seen(const conversion *c, const dt_tensor *w)
     return false;
 }
 
-/* Codes chosen by the rounder, packed. */
-static dt_status round_with(conversion *c, const char *path, dt_tensor *w, dt__codes **out)
+/* The rounder's answer for `master`, a weight that is the matrix of `layout`. */
+static dt_status round_rows(conversion *c, const char *path, const dt__fq *fq,
+                            const dt_tensor *master, dt__codes **out)
 {
-    const dt__fq *fq = w->ext;
     dt__panel_layout layout;
-    DT__TRY(dt__weight_layout(c->ctx, &fq->quant, w->rank, w->dims, &layout));
+    DT__TRY(dt__weight_layout(c->ctx, &fq->quant, master->rank, master->dims, &layout));
     const int64_t blocks = layout.rows * layout.groups;
     const bool has_zero = dt__scheme_of(fq->quant.rule)->has_zero;
-    dt__code_rows rows = { dt__alloc_array(c->ctx, w->count, 1),
+    dt__code_rows rows = { dt__alloc_array(c->ctx, master->count, 1),
                            dt__alloc_array(c->ctx, blocks, sizeof(float)),
                            has_zero ? dt__alloc_array(c->ctx, blocks, 1) : NULL };
     dt_status s = rows.codes == NULL || rows.scale == NULL || (has_zero && rows.zero_point == NULL)
                       ? DT_ERR_NOMEM
-                      : c->rounder->round(c->rounder->user, path, fq->inner, &fq->quant, rows.codes,
+                      : c->rounder->round(c->rounder->user, path, master, &fq->quant, rows.codes,
                                           rows.scale, rows.zero_point);
     if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, fq->simulated, &rows, out);
     dt__release(c->ctx, rows.codes);
     dt__release(c->ctx, rows.scale);
     dt__release(c->ctx, rows.zero_point);
+    return s;
+}
+
+/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie so. */
+static dt_status round_with(conversion *c, const char *path, dt_tensor *w, dt__codes **out)
+{
+    const dt__fq *fq = w->ext;
+    dt_tensor *rows = NULL;
+    if (dt__is_mapped(&fq->map)) DT__TRY(dt__matrix_of(fq->inner, &fq->map, &rows));
+    const dt_status s = round_rows(c, path, fq, rows != NULL ? rows : fq->inner, out);
+    dt_tensor_free(rows);
+    if (s == DT_OK) (*out)->map = fq->map;
     return s;
 }
 

@@ -39,12 +39,24 @@ static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
     return is_clipped(x) && used->mask != NULL;
 }
 
-/* dx = dy where the code was inside its range, in place. */
+/* dx = dy where the code was inside its range, in place. The mask has rows as codes do. */
 static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used)
 {
+    const dt__row_map *map = &used->map;
+    int64_t dims[DT_MAX_RANK];
     dt__cut cut;
-    DT__TRY(dt__cut_of(t->ctx, &fq_of(x)->quant, x->rank, x->dims, &cut));
-    dt__pass_gradient(t->ctx, &cut, used->mask, dt__data(d), dt__data_mut(d));
+    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
+    DT__TRY(dt__cut_of(t->ctx, &fq_of(x)->quant, rank, dims, &cut));
+    if (!dt__is_mapped(map)) {
+        dt__pass_gradient(t->ctx, &cut, used->mask, dt__data(d), dt__data_mut(d));
+        return DT_OK;
+    }
+    float *rows = dt__alloc_array(t->ctx, x->count, sizeof *rows);
+    if (rows == NULL) return DT_ERR_NOMEM;
+    dt__rows_gather(map, dt__data(d), rows);
+    dt__pass_gradient(t->ctx, &cut, used->mask, rows, rows);
+    dt__rows_scatter(map, rows, dt__data_mut(d));
+    dt__release(t->ctx, rows);
     return DT_OK;
 }
 
@@ -156,11 +168,12 @@ const dt__kind dt__fake_quant_kind = {
     .print = print,
 };
 
-dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated)
+dt_status dt__fq_wrap(dt_tensor *w, const dt__fq *like)
 {
     dt_tensor *master;
     DT__TRY(dt__view(w->ctx, w, &master));
-    const dt__fq fq = { .quant = *quant, .enabled = true, .simulated = simulated };
+    dt__fq fq = *like;
+    fq.enabled = true;
     const dt_status s = wrap(w, master, &fq);
     dt_tensor_free(master); /* the wrapper holds it */
     return s;

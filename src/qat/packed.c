@@ -94,6 +94,12 @@ const dt_quant *dt__quant_of(const dt_tensor *x)
     return dt_is_packed(x) ? &packed_of(x)->quant : NULL;
 }
 
+const dt__row_map *dt__row_map_of_weight(const dt_tensor *x)
+{
+    if (dt_is_fake_quant(x)) return &((const dt__fq *)x->ext)->map;
+    return dt_is_packed(x) ? &packed_of(x)->codes->map : NULL;
+}
+
 bool dt__is_simulated(const dt_tensor *x)
 {
     if (dt_is_fake_quant(x)) return ((const dt__fq *)x->ext)->simulated;

@@ -19,6 +19,7 @@ typedef struct dt__plan_line {
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
     dt_quant weight_quant, input_quant;
+    dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
 } plan_line;
 
@@ -58,9 +59,13 @@ static void decide(plan *p, plan_line *l)
     const dt_qat_options *o = p->options;
     l->quantize_weight = true;
     l->quantize_input = dt_qat_preset(o->preset, &l->weight_quant, &l->input_quant);
+    const dt_module_type *type = dt_module_type_of(l->module);
+    if (type->samples && l->input_quant.granularity == DT_PER_TOKEN) {
+        l->input_quant.granularity = DT_PER_SAMPLE;
+    }
     apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight);
     apply_patch(&o->activation, &l->input_quant, &l->quantize_input);
-    const dt_quantizable how = dt_module_type_of(l->module)->quantizable;
+    const dt_quantizable how = type->quantizable;
     l->selected = how == DT_QUANTIZED_BY_PRESET;
     for (int64_t r = 0; r < o->n_rules; r++) {
         const dt_qat_rule *rule = &o->rules[r];
@@ -133,6 +138,25 @@ static dt_status check_group(plan *p, const plan_line *l)
     return DT_OK;
 }
 
+dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant)
+{
+    DT__TRY(dt__quant_check(m->ctx, quant));
+    const bool fits = quant->granularity == DT_PER_SAMPLE || quant->granularity == DT_PER_TENSOR;
+    if (!m->type->samples || fits) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_CONFIG,
+                   "the input of a %s is quantized per sample or per tensor, not per %s",
+                   m->type->name, quant->granularity == DT_PER_TOKEN ? "token" : "group");
+}
+
+dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out)
+{
+    const dt_module_type *type = m->type;
+    const int64_t groups = type->transposed_groups == NULL ? 0 : type->transposed_groups(m);
+    if (dt__row_map_of(groups, w->rank, w->dims, out)) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_SHAPE, "the weight of a %s does not have %lld groups", type->name,
+                   (long long)groups);
+}
+
 /* The message of a scheme's own check, with the module's path in front. */
 static dt_status blame(plan *p, const plan_line *l, dt_status s)
 {
@@ -142,7 +166,17 @@ static dt_status blame(plan *p, const plan_line *l, dt_status s)
     return dt_fail(p->ctx, s, "prepare: %s: %s", l->path, text);
 }
 
-static dt_status check_line(plan *p, const plan_line *l)
+static dt_status check_weight(plan *p, plan_line *l)
+{
+    dt__panel_layout layout;
+    int64_t dims[DT_MAX_RANK];
+    DT__TRY(dt__quant_check(p->ctx, &l->weight_quant));
+    DT__TRY(dt__weight_map(l->module, l->weight, &l->map));
+    const int rank = dt__matrix_dims(&l->map, l->weight->rank, l->weight->dims, dims);
+    return dt__weight_layout(p->ctx, &l->weight_quant, rank, dims, &layout);
+}
+
+static dt_status check_line(plan *p, plan_line *l)
 {
     if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL) {
         return dt_fail(p->ctx, DT_ERR_STATE, "prepare: %s is %s already", l->path,
@@ -153,14 +187,12 @@ static dt_status check_line(plan *p, const plan_line *l)
         return dt_fail(p->ctx, DT_ERR_DTYPE, "prepare: %s: schemes take f32 weights, not %s",
                        l->path, dt_dtype_name(l->weight->dtype));
     }
-    if (l->quantize_input) DT__TRY(blame(p, l, dt__quant_check(p->ctx, &l->input_quant)));
+    if (l->quantize_input) {
+        DT__TRY(blame(p, l, dt__check_input_quant(l->module, &l->input_quant)));
+    }
     if (!l->quantize_weight) return DT_OK;
     DT__TRY(check_group(p, l));
-    DT__TRY(blame(p, l, dt__quant_check(p->ctx, &l->weight_quant)));
-    dt__panel_layout layout;
-    return blame(
-        p, l,
-        dt__weight_layout(p->ctx, &l->weight_quant, l->weight->rank, l->weight->dims, &layout));
+    return blame(p, l, check_weight(p, l));
 }
 
 /* Tied weights: one handle, one scheme; `skip` on one path only is no decision. */
@@ -173,7 +205,7 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
                        b->path, a->skipped ? a->path : b->path);
     }
     const bool both = a->selected && b->selected;
-    if (both && (a->quantize_weight != b->quantize_weight ||
+    if (both && (a->quantize_weight != b->quantize_weight || a->map.groups != b->map.groups ||
                  !dt__same_quant(&a->weight_quant, &b->weight_quant))) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
                        "prepare: %s and %s share a weight, but are given two schemes", a->path,
@@ -204,11 +236,11 @@ static dt_status check_plan(plan *p)
 
 static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
-    (void)m;
     const dt__input_hook *hook = user;
     const dt__fq fq = { .quant = hook->quant,
                         .enabled = hook->enabled,
-                        .simulated = hook->simulated };
+                        .simulated = hook->simulated,
+                        .samples = m->type->samples };
     return dt__fake_quant_as(t, x, &fq);
 }
 
@@ -250,8 +282,10 @@ static dt_status change(plan *p, plan_line *l)
 {
     if (!l->selected) return DT_OK;
     if (l->quantize_weight && l->weight->kind == NULL) {
-        const bool simulated = p->options->forward == DT_FORWARD_SIMULATED;
-        DT__TRY(dt__fq_wrap(l->weight, &l->weight_quant, simulated));
+        const dt__fq fq = { .quant = l->weight_quant,
+                            .simulated = p->options->forward == DT_FORWARD_SIMULATED,
+                            .map = l->map };
+        DT__TRY(dt__fq_wrap(l->weight, &fq));
     }
     if (l->hook == NULL) return DT_OK;
     DT__TRY(dt__hook_input(l->module, l->hook));

@@ -17,4 +17,9 @@ dt_status dt__hook_input(dt_module *m, dt__input_hook *hook);
 /* The module's, NULL where its input stays float. Lent. */
 dt__input_hook *dt__input_hook_of(const dt_module *m);
 
+/* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
+dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant);
+/* The row map of its weight w. SHAPE where there is none. */
+dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out);
+
 #endif

@@ -13,7 +13,9 @@ typedef struct dt__fq {
     dt_tensor *inner;
     dt_quant quant;
     bool enabled;
-    bool simulated; /* codes that no integer product uses: images are multiplied in fp32 */
+    bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
+    bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
+    dt__row_map map; /* of a weight whose rows are not its first dimension */
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 
@@ -26,13 +28,13 @@ typedef struct dt__packed {
 
 extern const dt__kind dt__fake_quant_kind, dt__packed_kind;
 
-/* What a parameter is quantized by; NULL for a plain one. */
+/* What a parameter is quantized by; NULL for a plain one, as for its map. */
 const dt_quant *dt__quant_of(const dt_tensor *x);
+const dt__row_map *dt__row_map_of_weight(const dt_tensor *x);
 bool dt__is_simulated(const dt_tensor *x);
 
-/* Makes the codes of a dense f32 tensor. `name` is for messages. */
-dt_status dt__codes_make(const dt_tensor *x, const dt_quant *quant, bool simulated,
-                         const char *name, dt__codes **out);
+/* Makes the codes of a dense f32 tensor by the settings of a wrapper. `name` is for messages. */
+dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out);
 /* The codes of a wrapper, from the cache if its master was not written since; retained. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
 /* Drops codes that hang on x and are not of its present version. */
@@ -50,8 +52,8 @@ void dt__codes_drop_stale(dt_tensor *x);
  *     if (renews) dt__renew_end(&r);                   one thread
  *
  * Begin is false where nothing can be renewed: no codes were made yet, a tape or somebody else still
- * holds them (they are immutable then), the wrapper is disabled, or a scale needs more than its row
- * (granularity tensor, zero points); then the codes go as `written` has it, and are made anew when
+ * holds them (they are immutable then), the wrapper is disabled, a scale needs more than its row
+ * (granularity tensor, zero points), or rows do not lie as panels have them (a row map); then the codes go as `written` has it, and are made anew when
  * next asked for. End gives the codes the master's present version. Where a value, a scale or an
  * image was not finite, or a panel was left out, it drops them instead: whoever next asks for codes
  * makes them anew and gets the error, with the tensor's name. Nothing here fails.
@@ -77,16 +79,22 @@ typedef struct dt__code_rows {
     int8_t *zero_point; /* [rows][groups], or NULL */
 } dt__code_rows;
 
-/* How a weight is cut into rows and groups, as its panels and its file have it. */
+/* How a weight is cut into rows and groups, as its panels and its file have it. Where it has a row
+ * map, dims are those of dt__matrix_dims. */
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
                             dt__panel_layout *out);
+/* The rank and extents that a scheme cuts: [rows, columns] of a map, else those of the weight. */
+int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out);
+/* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
+dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
 /* Packed codes from rows; rows from packed codes (into buffers of the layout's extents). */
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
                               const dt__code_rows *rows, dt__codes **out);
 void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows);
 
-/* Turns a plain parameter into a FakeQuantTensor, on the same handle, and back. */
-dt_status dt__fq_wrap(dt_tensor *w, const dt_quant *quant, bool simulated);
+/* Turns a plain parameter into an enabled FakeQuantTensor by the settings of `like`, on the same
+ * handle, and back. */
+dt_status dt__fq_wrap(dt_tensor *w, const dt__fq *like);
 void dt__fq_unwrap(dt_tensor *w);
 /* Turns a parameter into a packed one, on the same handle; its storage and gradient go. Takes over
  * `packed` (from dt__alloc) and the reference on its codes. */

@@ -20,7 +20,9 @@ typedef struct sizes {
 static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant)
 {
     dt__cut cut;
-    if (dt__cut_of(x->ctx, quant, x->rank, x->dims, &cut) != DT_OK) return 0;
+    int64_t dims[DT_MAX_RANK];
+    const int rank = dt__matrix_dims(dt__row_map_of_weight(x), x->rank, x->dims, dims);
+    if (dt__cut_of(x->ctx, quant, rank, dims, &cut) != DT_OK) return 0;
     const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
     const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
     const int64_t zero = dt__scheme_of(quant->rule)->has_zero ? 1 : 0;
