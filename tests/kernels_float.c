@@ -551,6 +551,59 @@ static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
     KERNEL_CALL(r, f(&m));
 }
 
+/* ---- learned scales -------------------------------------------------------------------------- */
+
+static dt__learn learned(kernel_run *r)
+{
+    const int bits = 2 + (int)kernel_below(r, 7), top = kernel_chance(r) ? 0 : 1 << (bits - 1);
+    float *scale = kernel_floats(r, 1);
+    *scale = 0.01f + fabsf(kernel_ordinary(r));
+    dt__learn l = { .n = kernel_size(r), .scale = scale };
+    l.qmin = -top;
+    l.qmax = (1 << bits) - 1 - top;
+    l.x = kernel_finite(r, l.n);
+    return l;
+}
+
+static void draw_gradient(kernel_run *r, dt__learn *l)
+{
+    float *dy = kernel_floats(r, l->n);
+    l->dy = dy;
+    l->dx = kernel_result_or(r, l->n, dy);
+    l->sum = kernel_result_doubles(r, 1);
+    l->all = kernel_chance(r);
+}
+
+static void learn(kernel_run *r, void (*f)(const dt__learn *))
+{
+    dt__learn l = learned(r);
+    draw_gradient(r, &l);
+    KERNEL_CALL(r, f(&l));
+}
+
+static void residual(kernel_run *r, void (*f)(const dt__learn *, int8_t *))
+{
+    const dt__learn l = learned(r);
+    int8_t *to = (int8_t *)kernel_result_bytes(r, l.n);
+    KERNEL_CALL(r, f(&l, to));
+}
+
+static void learn_from(kernel_run *r, void (*f)(const dt__learn *, const int8_t *))
+{
+    dt__learn l = learned(r);
+    draw_gradient(r, &l);
+    const int8_t *from = (const int8_t *)kernel_bytes(r, l.n);
+    KERNEL_CALL(r, f(&l, from));
+}
+
+static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double *))
+{
+    const int64_t n = kernel_size(r);
+    const float *x = kernel_floats(r, n);
+    double *sum = kernel_result_doubles(r, 1);
+    KERNEL_CALL(r, f(n, x, sum));
+}
+
 #define FLOAT_CASES(CASE)                                                                          \
     CASE(fill, fill, 0)                                                                            \
     CASE(copy, copy, 0)                                                                            \
@@ -613,6 +666,10 @@ static void mask_rows(kernel_run *r, void (*f)(const dt__mask_rows *))
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \
     CASE(adam, adam, 0)                                                                            \
+    CASE(learn, learn, 0)                                                                          \
+    CASE(residual, residual, 0)                                                                    \
+    CASE(learn_from, learn_from, 0)                                                                \
+    CASE(sum_absolute, sum_absolute, 0)                                                            \
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
     CASE(gemm, gemm, 0)

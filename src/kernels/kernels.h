@@ -156,6 +156,19 @@ typedef struct dt__adam {
     double factor, beta1, beta2, eps, decay, shrink, rate;
 } dt__adam;
 
+/* Elements that share a learned scale. */
+typedef struct dt__learn {
+    int64_t n;
+    const void *scale; /* one element */
+    int qmin, qmax;    /* of codes without an offset: 0 ... of unsigned ones */
+    bool all;          /* dx = dy, also where a code was clipped */
+    const void *x, *dy;
+    void *dx; /* may be dy */
+    double *sum;
+} dt__learn;
+
+enum { DT__BELOW = -128, DT__ABOVE = 127 }; /* residuals of clipped elements */
+
 typedef struct dt__kernels {
 #define DT__KERNEL(name, arguments) void(*name) arguments;
 #define DT__KERNEL_F32(name, result, arguments) result(*name) arguments; /* NULL for f64 */
