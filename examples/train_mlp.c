@@ -63,8 +63,8 @@ static const float *predict(example *e, dt_module *m, const char *what)
 
 static dt_status make(example *e)
 {
-    const dt_loader_options shuffled = { .batch_size = BATCH, .shuffle = true, .deviation = 1 };
-    const dt_loader_options in_order = { .batch_size = TESTED, .deviation = 1 };
+    const dt_loader_options shuffled = { .batch_size = BATCH, .shuffle = true };
+    const dt_loader_options in_order = { .batch_size = TESTED };
     dt_status s = dt_tape_create(e->ctx, &e->t);
     if (s == DT_OK) s = dt_mlp_create(e->ctx, &network, &e->m);
     if (s == DT_OK) s = dt_optimizer_create(e->m, NULL, &e->optimizer); /* AdamW */

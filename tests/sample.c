@@ -18,7 +18,7 @@ dt_dataset *sample_counted(dt_ctx *ctx, int64_t count, int64_t height, int64_t w
     uint8_t *labels = malloc((size_t)count + 1);
     for (int64_t i = 0; i < count * height * width; i++) pixels[i] = (uint8_t)(i * 7 + i / 251);
     for (int64_t i = 0; i < count; i++) labels[i] = (uint8_t)(i % classes);
-    const dt_images images = { count, height, width, classes, pixels, labels };
+    const dt_images images = { count, 1, height, width, DT_TARGET_CLASS, classes, pixels, labels };
     dt_dataset *d = NULL;
     TEST_OK(ctx, dt_dataset_create(ctx, &images, &d));
     free(pixels);
@@ -29,6 +29,7 @@ dt_dataset *sample_counted(dt_ctx *ctx, int64_t count, int64_t height, int64_t w
 void sample_assert_same(const dt_dataset *a, const dt_dataset *b)
 {
     ck_assert_int_eq(dt_dataset_count(a), dt_dataset_count(b));
+    ck_assert_int_eq(dt_dataset_channels(a), dt_dataset_channels(b));
     ck_assert_int_eq(dt_dataset_height(a), dt_dataset_height(b));
     ck_assert_int_eq(dt_dataset_width(a), dt_dataset_width(b));
     const size_t size = (size_t)(dt_dataset_height(a) * dt_dataset_width(a));

@@ -37,10 +37,17 @@ START_TEST(bad_datasets)
 {
     static const uint8_t pixels[6] = { 0 }, labels[3] = { 0, 1, 2 };
     static const dt_images cases[] = {
-        { -1, 1, 2, 3, pixels, labels },        { 3, 0, 2, 3, pixels, labels },
-        { 3, 1, -2, 3, pixels, labels },        { 3, 1, 2, 0, pixels, labels },
-        { 3, 1, 2, 257, pixels, labels },       { 3, 1, 2, 2, pixels, labels },
-        { INT64_MAX, 2, 2, 3, pixels, labels },
+        { -1, 1, 1, 2, DT_TARGET_CLASS, 3, pixels, labels },
+        { 3, 0, 1, 2, DT_TARGET_CLASS, 3, pixels, labels },
+        { 3, 1, 0, 2, DT_TARGET_CLASS, 3, pixels, labels },
+        { 3, 1, 1, -2, DT_TARGET_CLASS, 3, pixels, labels },
+        { 3, 1, 1, 2, DT_TARGET_CLASS, 0, pixels, labels },
+        { 3, 1, 1, 2, DT_TARGET_CLASS, 257, pixels, labels },
+        { 3, 1, 1, 2, DT_TARGET_CLASS, 2, pixels, labels },
+        { 3, 1, 1, 1, DT_TARGET_MASK, 2, pixels, labels },
+        { 3, 1, 1, 1, (dt_target)3, 3, pixels, labels },
+        { INT64_MAX, 1, 2, 2, DT_TARGET_CLASS, 3, pixels, labels },
+        { 1 << 30, 1 << 30, 2, 4, DT_TARGET_IMAGE, 3, pixels, pixels },
     };
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
@@ -174,7 +181,7 @@ static dt_dataset *numbered(dt_ctx *ctx)
         pixels[i * 6] = (uint8_t)i;
         labels[i] = (uint8_t)(i % 7);
     }
-    const dt_images images = { 103, 2, 3, 7, pixels, labels };
+    const dt_images images = { 103, 1, 2, 3, DT_TARGET_CLASS, 7, pixels, labels };
     dt_dataset *d = NULL;
     TEST_OK(ctx, dt_dataset_create(ctx, &images, &d));
     return d;
@@ -188,7 +195,7 @@ static int read_epoch(dt_ctx *ctx, dt_loader *l, int numbers[103])
         dt_tensor *x, *labels;
         ck_assert_int_eq(dt_loader_position(l).batch, b);
         TEST_OK(ctx, dt_loader_next(l, &x, &labels));
-        ck_assert_int_eq(dt_rank(x), 3);
+        ck_assert_int_eq(dt_rank(x), 4);
         ck_assert_int_eq(dt_rank(labels), 1);
         ck_assert_int_eq(dt_dtype_of(x), DT_F32);
         ck_assert_int_eq(dt_dtype_of(labels), DT_I32);
@@ -288,8 +295,8 @@ START_TEST(shifts)
     dt_loader_options o = dt_loader_defaults();
     o.batch_size = 50;
     o.shuffle = false;
-    o.mean = 0.1307;
-    o.deviation = 0.3081;
+    TEST_OK(ctx,
+            dt_dataset_normalize(d, &(dt_reals){ 1, { 0.1307 } }, &(dt_reals){ 1, { 0.3081 } }));
     o.augment.shift = 2;
     dt_loader *l = loader(d, ctx, &o);
     dt_tensor *x = NULL;
@@ -351,17 +358,16 @@ START_TEST(bad_loaders)
     dt_ctx *ctx = sample_context(1);
     dt_dataset *d = sample_counted(ctx, 10, 4, 5, 2), *none = sample_counted(ctx, 0, 4, 5, 2);
     const dt_loader_options good = dt_loader_defaults();
-    dt_loader_options o[9];
+    dt_loader_options o[8];
     for (int i = 0; i < DT__COUNT_OF(o); i++) o[i] = good;
     o[0].batch_size = 0;
     o[1].batch_size = -3;
     o[2].drop_last = true;
-    o[3].deviation = 0;
-    o[4].deviation = NAN;
-    o[5].mean = INFINITY;
-    o[6].augment.shift = -1;
-    o[7].augment.shift = 4;
-    o[8].mean = 1e300;
+    o[3].augment.shift = -1;
+    o[4].augment.shift = 4;
+    o[5].augment.crop = -1;
+    o[6].augment.crop = 4;
+    o[7].augment.crop = o[7].augment.shift = 1;
     dt_loader *l = NULL;
     for (int i = 0; i < DT__COUNT_OF(o); i++) {
         TEST_FAILS(ctx, DT_ERR_ARG, "loader: ", dt_loader_create(d, &o[i], &l));

@@ -270,7 +270,8 @@ START_TEST(values_arrive)
     ck_assert_str_eq(o->data.test.v[0], "it's");
     ck_assert_str_eq(o->data.test.v[1], "a\nb\xE2\x80\xA8"
                                         "c");
-    ck_assert(o->data.mean == -0.5 && o->data.deviation == 1 && o->data.augment.shift == 2);
+    ck_assert(o->data.mean.v[0] == -0.5 && o->data.deviation.v[0] == 1 &&
+              o->data.augment.shift == 2);
     ck_assert(o->train.epochs == 3 && o->train.batch_size == 64 && o->train.accumulate == 1);
     ck_assert_int_eq(o->train.optimizer.name, DT_SGD);
     ck_assert_int_eq(o->train.optimizer.decay, DT_DECAY_ALL);
@@ -305,7 +306,7 @@ START_TEST(the_shortest_recipe)
     ck_assert(got->dampening == want.dampening && got->nesterov == want.nesterov);
     ck_assert(got->beta1 == want.beta1 && got->beta2 == want.beta2 && got->eps == want.eps);
     const dt_data_options data = dt_data_defaults();
-    ck_assert(o->data.mean == data.mean && o->data.deviation == data.deviation);
+    ck_assert(o->data.mean.v[0] == data.mean.v[0] && o->data.deviation.v[0] == data.deviation.v[0]);
     ck_assert(o->data.validation == data.validation && o->data.seed == data.seed);
     ck_assert(o->data.train_count == data.train_count && o->data.test_count == data.test_count);
     dt_recipe_free(r);

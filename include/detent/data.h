@@ -1,4 +1,4 @@
-/* data.h: datasets of labelled images, batches, shuffling, augmentation.
+/* data.h: datasets of images with their targets, batches, shuffling, augmentation.
  */
 #ifndef DETENT_DATA_H
 #define DETENT_DATA_H
@@ -10,33 +10,63 @@
 extern "C" {
 #endif
 
-/* Grey images in memory: pixels u8 [count, height, width], labels in [0, classes). */
+/* Images in memory, pixels u8 [count, channels, height, width], and a target for each of them. */
 typedef struct dt_dataset dt_dataset;
+
+/* What a model is to make of an image. */
+typedef enum dt_target {
+    DT_TARGET_CLASS, /* its label, in [0, classes) */
+    DT_TARGET_IMAGE, /* another image of its size */
+    DT_TARGET_MASK   /* a class in [0, classes) for each pixel: [height, width] */
+} dt_target;
 
 /* Gives a dataset up; no loader may use it any more. NULL is allowed. */
 DT_API void dt_dataset_free(dt_dataset *d);
 
-DT_API int64_t dt_dataset_count(const dt_dataset *d);   /* images */
-DT_API int64_t dt_dataset_height(const dt_dataset *d);  /* rows of pixels */
-DT_API int64_t dt_dataset_width(const dt_dataset *d);   /* pixels in a row */
-DT_API int64_t dt_dataset_classes(const dt_dataset *d); /* as declared, or the largest label + 1 */
+DT_API int64_t dt_dataset_count(const dt_dataset *d);    /* images */
+DT_API int64_t dt_dataset_channels(const dt_dataset *d); /* bytes of a pixel */
+DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of pixels */
+DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* pixels in a row */
+DT_API dt_target dt_dataset_target(const dt_dataset *d); /* what its targets are */
+/* As declared, or the largest label + 1; 0 where targets are images. */
+DT_API int64_t dt_dataset_classes(const dt_dataset *d);
 
-/* Image i, lent: height * width bytes. NULL with ARG where there is none. */
+/* Image i, lent: channels * height * width bytes. NULL with ARG where there is none. */
 DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
 
-/* Its label; -1 with ARG where there is none. */
+/* Its label; -1 with ARG where there is none, or targets are no labels. */
 DT_API int dt_dataset_label(const dt_dataset *d, int64_t i);
 
-/* Images in the caller's memory. */
+/* The image or mask that is its target, lent: channels * height * width or height * width bytes.
+ * NULL with ARG where there is none, or targets are labels. */
+DT_API const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i);
+
+/* Images and targets in the caller's memory. */
 typedef struct dt_images {
-    int64_t count, height, width;
-    int64_t classes;       /* 1 to 256 */
-    const uint8_t *pixels; /* [count, height, width] */
-    const uint8_t *labels; /* [count], each below classes */
+    int64_t count, channels, height, width;
+    dt_target target;
+    int64_t classes;        /* 1 to 256; not read where targets are images */
+    const uint8_t *pixels;  /* [count, channels, height, width] */
+    const uint8_t *targets; /* [count] labels, [count, channels, height, width] images, or [count,
+                               height, width] masks */
 } dt_images;
 
-/* A dataset that holds a copy of `images`. Errors: ARG (extents, a label out of range), NOMEM. */
+/* A dataset that holds a copy of `images`. Errors: ARG (extents, a class out of range), NOMEM. */
 DT_API dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *images, dt_dataset **out);
+
+/* What a loader makes of a byte p of channel c:
+ *     x = (p/255 - mean[c]) / deviation[c]
+ * Either list holds one number for all channels or one for each; before the call they are 0 and 1.
+ * Errors: ARG (other lengths; numbers that are not finite, deviations that are not above 0). */
+DT_API dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean,
+                                      const dt_reals *deviation);
+
+/* Makes the task of denoising: each image becomes its own target, the old targets are given up, and
+ * a loader adds noise of deviation `noise`, in units of white, to every byte of x:
+ *     x = (p/255 - mean) / deviation + noise / deviation z
+ * z is the sum of eight uniform numbers, scaled to deviation 1: nearly normal, within +-4.9, from +
+ * and * alone. It is drawn anew in each epoch. Errors: ARG (noise negative or not finite). */
+DT_API dt_status dt_dataset_denoise(dt_dataset *d, double noise);
 
 /* Reads IDX files, plain or gzip (known by content, not by name): images u8 of rank 3, labels u8 of
  * rank 1; no images is allowed, images without pixels are not. `classes` 0: found from the labels;
@@ -46,9 +76,9 @@ DT_API dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *images, dt_data
 DT_API dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64_t classes,
                              dt_dataset **out);
 
-/* Writes a dataset as two IDX files, gzip where the name ends in .gz. Equal datasets give equal
+/* Writes grey images and their labels as two IDX files, gzip where the name ends in .gz. Equal datasets give equal
  * bytes. Both are written whole under other names, synced, then renamed: a file that stood there
- * before is kept where anything fails. Errors: ARG (the same name twice), IO, NOMEM. */
+ * before is kept where anything fails. Errors: ARG (other images, the same name twice), IO, NOMEM. */
 DT_API dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels);
 
 /* `count` grey digits of 28 x 28 drawn from strokes with random slant, thickness, shift, scale and
@@ -64,6 +94,9 @@ DT_API dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out
 
 typedef struct dt_augment_options {
     int64_t shift; /* each image moves by up to so many pixels each way, zeros come in */
+    int64_t
+        crop;  /* so many zeros around each image, then its size is cut out at random: the same */
+    bool flip; /* every second image, at random, is mirrored left to right */
 } dt_augment_options;
 
 typedef enum dt_data_format { DT_DATA_IDX, DT_DATA_DIGITS } dt_data_format;
@@ -71,12 +104,12 @@ typedef enum dt_data_format { DT_DATA_IDX, DT_DATA_DIGITS } dt_data_format;
 typedef struct dt_data_options {
     int format; /* dt_data_format */
     const char *dir;
-    dt_strings train, test; /* idx: images, labels; no test: none */
-    double validation;      /* share of the training images split off at the end */
-    int64_t train_count;    /* images; 0: idx all, digits 10,000. idx: the first so many */
-    int64_t test_count;     /* the same; 0: idx all, digits 2,000 */
-    int64_t seed;           /* digits */
-    double mean, deviation; /* a pixel becomes (p/255 - mean) / deviation */
+    dt_strings train, test;   /* idx: images, labels; no test: none */
+    double validation;        /* share of the training images split off at the end */
+    int64_t train_count;      /* images; 0: idx all, digits 10,000. idx: the first so many */
+    int64_t test_count;       /* the same; 0: idx all, digits 2,000 */
+    int64_t seed;             /* digits */
+    dt_reals mean, deviation; /* of dt_dataset_normalize; none: 0 and 1 */
     dt_augment_options augment;
 } dt_data_options;
 
@@ -95,8 +128,8 @@ DT_API dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_da
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, and an
- * image's augmentation on (seed, e, its place in that order), so a position in the data is two
- * integers. */
+ * image's augmentation and noise on (seed, e, its place in that order), so a position in the data is
+ * two integers. What moves an image moves a target image or mask with it; class 0 comes in. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
@@ -104,7 +137,6 @@ typedef struct dt_loader_options {
     bool shuffle;               /* default true; false: the dataset's order */
     bool drop_last;             /* default false; true: leave a short last batch out */
     uint64_t seed;              /* default 0 */
-    double mean, deviation;     /* default 0, 1 */
     dt_augment_options augment; /* default none */
 } dt_loader_options;
 
@@ -130,10 +162,13 @@ DT_API dt_position dt_loader_position(const dt_loader *l); /* of the next batch 
 /* Goes to a batch; nothing is read before. Errors: ARG where no such batch exists. */
 DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
 
-/* The next batch: *x f32 [batch, height, width], *labels i32 [batch], both lent by the loader and
- * overwritten by the next call. After the last batch of an epoch the next epoch begins. Nothing is
- * allocated. Errors: STATE (somebody froze the tensors). */
-DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **labels);
+/* The next batch: *x f32 [batch, channels, height, width]; *target, by what the dataset's targets are,
+ *     labels  i32 [batch]
+ *     images  f32 [batch, channels, height, width], p/255
+ *     masks   i32 [batch, height, width]
+ * both lent by the loader and overwritten by the next call. After the last batch of an epoch the next
+ * epoch begins. Nothing is allocated. Errors: STATE (somebody froze the tensors). */
+DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,11 @@ typedef struct dt_ints {
     int64_t v[DT_MAX_LIST];
 } dt_ints;
 
+typedef struct dt_reals {
+    int n;
+    double v[DT_MAX_LIST];
+} dt_reals;
+
 typedef struct dt_strings {
     int n;
     const char *v[DT_MAX_LIST]; /* lent by whoever filled the options */
@@ -35,6 +40,7 @@ typedef enum dt_key_type {
     DT_KEY_PATH,    /* const char *: a file or folder that the user names */
     DT_KEY_CHOICE,  /* int: index into `choices` */
     DT_KEY_INTS,    /* dt_ints */
+    DT_KEY_REALS,   /* dt_reals: a list, or one number for a list of one */
     DT_KEY_STRINGS, /* dt_strings */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width of an op; no recipe has such a key */

@@ -135,8 +135,7 @@ DT_API dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user);
 /* ---- evaluating --------------------------------------------------------------------------- */
 
 typedef struct dt_evaluation {
-    int64_t batch_size;     /* default 256; results do not depend on it */
-    double mean, deviation; /* of pixels, as in dt_data_options; default 0, 1 */
+    int64_t batch_size; /* default 256; results do not depend on it */
 } dt_evaluation;
 
 /* The defaults of dt_evaluate. */
@@ -152,7 +151,7 @@ typedef struct dt_metrics {
 
 /* Runs a classifier over a dataset in evaluation mode, in order, without gradients; the mode that
  * was set comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new
- * f32 tensor [examples, classes]. Errors: ARG (an empty dataset), SHAPE (no [batch, classes] outputs,
+ * f32 tensor [examples, classes]. Errors: ARG (an empty dataset, no labels), SHAPE (no [batch, classes] outputs,
  * fewer classes than labels), those of the model, NOMEM. */
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);

@@ -257,7 +257,7 @@ static void draw_digit(uint64_t key, uint64_t image, uint8_t *pixels, uint8_t *l
 static void draw_all(dt_dataset *d, uint64_t seed)
 {
     const uint64_t key = dt__stream_of(seed, DT__FOR_DIGITS).key;
-    uint8_t *pixels = d->pixels->data, *labels = d->labels->data;
+    uint8_t *pixels = d->pixels->data, *labels = d->targets->data;
     const int64_t count = d->count;
     const int before = dt__threads_enter(d->ctx);
 #pragma omp parallel for schedule(static)
@@ -273,14 +273,10 @@ dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_dataset
     if (count < 0 || count > INT64_MAX / PIXELS) {
         return dt_fail(ctx, DT_ERR_ARG, "digits: %lld images: at least 0 wanted", (long long)count);
     }
-    dt_dataset d = { .ctx = ctx, .count = count, .height = SIDE, .width = SIDE, .classes = DIGITS };
-    d.pixels = dt__storage_create(ctx, (size_t)(count * PIXELS));
-    if (d.pixels == NULL) return DT_ERR_NOMEM;
-    d.labels = dt__storage_create(ctx, (size_t)count);
-    if (d.labels == NULL) {
-        dt__storage_release(d.pixels);
-        return DT_ERR_NOMEM;
-    }
+    dt_dataset d = {
+        .ctx = ctx, .count = count, .channels = 1, .height = SIDE, .width = SIDE, .classes = DIGITS
+    };
+    DT__TRY(dt__dataset_allocate(ctx, &d));
     draw_all(&d, seed);
     return dt__dataset_wrap(ctx, &d, out);
 }

@@ -303,10 +303,11 @@ static dt_status load_both(dt_ctx *ctx, array *images, array *labels, dt_dataset
     DT__TRY(check_labels(ctx, labels, d->classes, &largest));
     if (d->classes == 0) d->classes = largest + 1;
     d->count = images->dims[0];
+    d->channels = 1;
     d->height = images->dims[1];
     d->width = images->dims[2];
     d->pixels = images->bytes;
-    d->labels = labels->bytes;
+    d->targets = labels->bytes;
     return DT_OK;
 }
 

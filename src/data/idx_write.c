@@ -93,9 +93,12 @@ static dt_status fill_header(dt_ctx *ctx, content *c, int rank, const int64_t *d
 dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels)
 {
     const int64_t dims[] = { d->count, d->height, d->width };
-    content pixels = { .elements = dt__dataset_pixels(d),
+    content pixels = { .elements = dt__dataset_image(d, 0),
                        .bytes = (size_t)(d->count * d->height * d->width) };
-    content marks = { .elements = dt__dataset_labels(d), .bytes = (size_t)d->count };
+    content marks = { .elements = dt__dataset_target(d, 0), .bytes = (size_t)d->count };
+    if (d->channels != 1 || d->target != DT_TARGET_CLASS) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "IDX files hold grey images and their labels alone");
+    }
     DT__TRY(fill_header(d->ctx, &pixels, 3, dims));
     DT__TRY(fill_header(d->ctx, &marks, 1, dims));
     if (strcmp(images, labels) == 0) {

@@ -1,10 +1,14 @@
 /* Batches of a dataset. Epoch e takes the images in an order of its own: Fisher and Yates's shuffle
- * with the numbers of block e of the seed's stream for shuffling. The image at place k of an epoch
- * is moved by block k of the epoch's stream for augmentation. So nothing depends on what was drawn
- * before, and any batch can be made first.
+ * with the numbers of block e of the seed's stream for shuffling. Block e of the stream for
+ * augmentation holds two more keys of the epoch:
+ *   - block k of the first moves the image at place k, and its target likewise,
+ *   - the second gives the noise of that image, one block a byte.
+ * So nothing depends on what was drawn before, and any batch can be made first.
  *     x = ((float)p / 255 - mean) / deviation      in fp32, in this order
- * comes from a table of 256. One pair of tensors, and a second pair of views for the short last
- * batch, serve for ever: batches allocate nothing. */
+ * comes from a table of 256 for each channel. Noise adds (noise / deviation) z to it; z is the sum
+ * of a block's eight 16-bit halves, centred and scaled [Irwin, Hall: near to normal].
+ * One pair of tensors, and a second pair of views for the short last batch, serve for ever: batches
+ * allocate nothing. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -16,24 +20,32 @@ struct dt_loader {
     dt_loader_options options;
     int64_t batches, last; /* in an epoch; images in the last */
     dt_position next;
-    int64_t ordered; /* the epoch that `order` is of; -1: none */
-    int64_t *order;  /* NULL where the order is the dataset's */
-    float value[256];
-    dt_tensor *x[2], *labels[2]; /* whole batches, the last batch where it is shorter */
+    int64_t ordered;             /* the epoch that `order` is of; -1: none */
+    int64_t *order;              /* NULL where the order is the dataset's */
+    float *value;                /* [channels][256]: x of a byte */
+    float *noise;                /* [channels]: what z is multiplied with */
+    float white[256];            /* p/255: target images */
+    uint8_t *plane;              /* a channel or mask that was moved */
+    dt_tensor *x[2], *target[2]; /* whole batches, the last batch where it is shorter */
 };
 
-static uint64_t epoch_key(uint64_t seed, dt__purpose purpose, int64_t epoch)
+typedef struct keys {
+    uint64_t first, second;
+} keys;
+
+/* Those that block `epoch` of the stream holds. */
+static keys epoch_keys(uint64_t seed, dt__purpose purpose, int64_t epoch)
 {
     uint32_t word[4];
     dt__philox(dt__stream_of(seed, purpose).key, (uint64_t)epoch, word);
-    return (uint64_t)word[0] << 32 | word[1];
+    return (keys){ (uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3] };
 }
 
 static void order_epoch(dt_loader *l)
 {
     if (l->order == NULL || l->ordered == l->next.epoch) return;
     const int64_t n = l->data->count;
-    dt__stream s = { .key = epoch_key(l->options.seed, DT__FOR_SHUFFLE, l->next.epoch) };
+    dt__stream s = { .key = epoch_keys(l->options.seed, DT__FOR_SHUFFLE, l->next.epoch).first };
     for (int64_t i = 0; i < n; i++) l->order[i] = i;
     for (int64_t i = n - 1; i > 0; i--) {
         const int64_t j = (int64_t)dt__random_below(&s, (uint64_t)i + 1);
@@ -48,7 +60,16 @@ static void order_epoch(dt_loader *l)
 
 dt_loader_options dt_loader_defaults(void)
 {
-    return (dt_loader_options){ .batch_size = 64, .shuffle = true, .deviation = 1 };
+    return (dt_loader_options){ .batch_size = 64, .shuffle = true };
+}
+
+static dt_status check_movement(const dt_dataset *d, const char *key, int64_t most)
+{
+    const int64_t side = dt__min_i64(d->height, d->width);
+    if (most >= 0 && (most == 0 || most < side)) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_ARG,
+                   "loader: %s %lld of images of %lld x %lld pixels: 0 to %lld wanted", key,
+                   (long long)most, (long long)d->height, (long long)d->width, (long long)side - 1);
 }
 
 static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
@@ -62,32 +83,60 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
                        (long long)d->count, (long long)o->batch_size,
                        o->drop_last ? ", and a shorter one is left out" : "");
     }
-    const float mean = (float)o->mean, deviation = (float)o->deviation;
-    if (!isfinite(mean) || !isfinite(deviation) || !(deviation > 0)) {
-        return dt_fail(
-            d->ctx, DT_ERR_ARG,
-            "loader: mean %g and deviation %g: finite numbers, the latter above 0, wanted", o->mean,
-            o->deviation);
-    }
-    const int64_t side = dt__min_i64(d->height, d->width);
-    if (o->augment.shift < 0 || (o->augment.shift > 0 && o->augment.shift >= side)) {
+    DT__TRY(check_movement(d, "shift", o->augment.shift));
+    DT__TRY(check_movement(d, "crop", o->augment.crop));
+    if (o->augment.shift > 0 && o->augment.crop > 0) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "loader: shift %lld of images of %lld x %lld pixels: 0 to %lld wanted",
-                       (long long)o->augment.shift, (long long)d->height, (long long)d->width,
-                       (long long)side - 1);
+                       "loader: shift and crop are the same movement: one of them wanted");
     }
     return DT_OK;
+}
+
+/* Fills dims by what the targets are; returns their number. */
+static int target_dims(const dt_dataset *d, int64_t batch, int64_t dims[4])
+{
+    const bool mask = d->target == DT_TARGET_MASK;
+    dims[0] = batch;
+    dims[1] = mask ? d->height : d->channels;
+    dims[2] = mask ? d->width : d->height;
+    dims[3] = d->width;
+    return d->target == DT_TARGET_CLASS ? 1 : mask ? 3 : 4;
 }
 
 static dt_status create_tensors(dt_loader *l)
 {
     const dt_dataset *d = l->data;
-    const int64_t dims[] = { dt__min_i64(l->options.batch_size, d->count), d->height, d->width };
-    DT__TRY(dt_tensor_create(l->ctx, DT_F32, 3, dims, &l->x[0]));
-    DT__TRY(dt_tensor_create(l->ctx, DT_I32, 1, dims, &l->labels[0]));
+    const dt_dtype dtype = d->target == DT_TARGET_IMAGE ? DT_F32 : DT_I32;
+    int64_t dims[] = { dt__min_i64(l->options.batch_size, d->count), d->channels, d->height,
+                       d->width };
+    DT__TRY(dt_tensor_create(l->ctx, DT_F32, 4, dims, &l->x[0]));
+    const int rank = target_dims(d, dims[0], dims);
+    DT__TRY(dt_tensor_create(l->ctx, dtype, rank, dims, &l->target[0]));
     if (l->last == dims[0]) return DT_OK;
     DT__TRY(dt_tensor_narrow(l->x[0], 0, 0, l->last, &l->x[1]));
-    return dt_tensor_narrow(l->labels[0], 0, 0, l->last, &l->labels[1]);
+    return dt_tensor_narrow(l->target[0], 0, 0, l->last, &l->target[1]);
+}
+
+static float number_of(const dt_reals *list, int64_t channel, float none)
+{
+    return list->n == 0 ? none : (float)list->v[list->n == 1 ? 0 : channel];
+}
+
+/* The tables of x and of noise, and room to move a plane. */
+static dt_status create_tables(dt_loader *l)
+{
+    const dt_dataset *d = l->data;
+    l->value = dt__alloc_array(l->ctx, d->channels, 256 * sizeof *l->value);
+    l->noise = dt__alloc_array(l->ctx, d->channels, sizeof *l->noise);
+    l->plane = dt__alloc_array(l->ctx, d->height, (size_t)d->width);
+    if (l->value == NULL || l->noise == NULL || l->plane == NULL) return DT_ERR_NOMEM;
+    for (int p = 0; p < 256; p++) l->white[p] = (float)p / 255.0f;
+    for (int64_t c = 0; c < d->channels; c++) {
+        const float mean = number_of(&d->mean, c, 0), deviation = number_of(&d->deviation, c, 1);
+        l->noise[c] = (float)d->noise / deviation;
+        for (int p = 0; p < 256; p++) l->value[256 * c + p] = (l->white[p] - mean) / deviation;
+    }
+    return DT_OK;
 }
 
 static dt_status fill_loader(dt_loader *l)
@@ -98,12 +147,11 @@ static dt_status fill_loader(dt_loader *l)
     l->batches = count / size + (rest > 0 && !o->drop_last);
     l->last = rest > 0 && !o->drop_last ? rest : size;
     l->ordered = -1;
-    const float mean = (float)o->mean, deviation = (float)o->deviation;
-    for (int p = 0; p < 256; p++) l->value[p] = ((float)p / 255.0f - mean) / deviation;
     if (o->shuffle) {
         l->order = dt__alloc_array(l->ctx, count, sizeof *l->order);
         if (l->order == NULL) return DT_ERR_NOMEM;
     }
+    DT__TRY(create_tables(l));
     return create_tensors(l);
 }
 
@@ -129,10 +177,13 @@ void dt_loader_free(dt_loader *l)
     if (l == NULL) return;
     for (int i = 0; i < 2; i++) {
         dt_tensor_free(l->x[i]);
-        dt_tensor_free(l->labels[i]);
+        dt_tensor_free(l->target[i]);
     }
     dt_ctx *ctx = l->ctx;
     dt__release(ctx, l->order);
+    dt__release(ctx, l->value);
+    dt__release(ctx, l->noise);
+    dt__release(ctx, l->plane);
     dt__release(ctx, l);
     dt__ctx_release(ctx);
 }
@@ -155,59 +206,119 @@ dt_status dt_loader_seek(dt_loader *l, dt_position position)
     return DT_OK;
 }
 
-typedef struct shift {
+/* What an image and its target go through: a mirror, then a shift. */
+typedef struct move {
     int64_t down, right;
-} shift;
+    bool flip;
+} move;
 
-/* Uniform in -most ... most each way, but for a bias below 2^-32 of the range. */
-static shift shift_of(uint64_t key, int64_t place, int64_t most)
+/* Uniform in -most ... most, but for a bias below 2^-32 of the range. */
+static int64_t offset_of(uint32_t word, int64_t most)
 {
-    if (most == 0) return (shift){ 0, 0 };
-    uint32_t word[4];
-    dt__philox(key, (uint64_t)place, word);
     const uint64_t range = 2 * (uint64_t)most + 1;
-    return (shift){ (int64_t)((word[0] * range) >> 32) - most,
-                    (int64_t)((word[1] * range) >> 32) - most };
+    return (int64_t)((word * range) >> 32) - most;
 }
 
-/* x[r][c] = value[image[r - down][c - right]]; pixels from outside are 0. */
-static void convert(const dt_loader *l, const uint8_t *image, shift by, float *x)
+static move move_of(const dt_augment_options *o, uint64_t key, int64_t place)
 {
+    const int64_t most = o->shift + o->crop; /* one of them is 0 */
+    if (most == 0 && !o->flip) return (move){ 0, 0, false };
+    uint32_t word[4];
+    dt__philox(key, (uint64_t)place, word);
+    return (move){ offset_of(word[0], most), offset_of(word[1], most), o->flip && word[2] >> 31 };
+}
+
+/* to[r][c] = from[r - down][c - right], of the mirrored plane where it flips; 0 from outside. */
+static const uint8_t *moved(const dt_loader *l, const uint8_t *from, move by)
+{
+    if (by.down == 0 && by.right == 0 && !by.flip) return from;
     const int64_t height = l->data->height, width = l->data->width;
     const int64_t first = dt__max_i64(by.right, 0), end = width + dt__min_i64(by.right, 0);
-    for (int64_t r = 0; r < height; r++, x += width) {
-        const int64_t from = r - by.down;
-        if (from < 0 || from >= height) {
-            for (int64_t c = 0; c < width; c++) x[c] = l->value[0];
+    memset(l->plane, 0, (size_t)(height * width));
+    for (int64_t r = dt__max_i64(by.down, 0); r < height + dt__min_i64(by.down, 0); r++) {
+        const uint8_t *row = from + (r - by.down) * width;
+        uint8_t *to = l->plane + r * width;
+        if (!by.flip) {
+            memcpy(to + first, row + first - by.right, (size_t)(end - first));
             continue;
         }
-        const uint8_t *row = image + from * width - by.right;
-        for (int64_t c = 0; c < first; c++) x[c] = l->value[0];
-        for (int64_t c = first; c < end; c++) x[c] = l->value[row[c]];
-        for (int64_t c = end; c < width; c++) x[c] = l->value[0];
+        const uint8_t *last = row + width - 1 + by.right;
+        for (int64_t c = first; c < end; c++) to[c] = last[-c];
+    }
+    return l->plane;
+}
+
+/* Nearly normal: deviation 1, within +-4.9. */
+static float draw_noise(uint64_t key, uint64_t block)
+{
+    uint32_t word[4];
+    dt__philox(key, block, word);
+    int32_t sum = -4 * 65535;
+    for (int i = 0; i < 4; i++) sum += (int32_t)((word[i] & 65535) + (word[i] >> 16));
+    return (float)sum / 53509.92f; /* the deviation of the sum: sqrt(8 (2^32 - 1) / 12) */
+}
+
+static void put_image(const dt_loader *l, const uint8_t *image, move by, float *x)
+{
+    const int64_t size = l->data->height * l->data->width;
+    for (int64_t c = 0; c < l->data->channels; c++, image += size, x += size) {
+        const uint8_t *plane = moved(l, image, by);
+        const float *value = l->value + 256 * c;
+        for (int64_t k = 0; k < size; k++) x[k] = value[plane[k]];
     }
 }
 
-dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **labels)
+static void add_noise(const dt_loader *l, uint64_t key, int64_t place, float *x)
+{
+    const int64_t size = l->data->height * l->data->width;
+    uint64_t block = (uint64_t)place * (uint64_t)dt__dataset_image_bytes(l->data);
+    for (int64_t c = 0; c < l->data->channels; c++, x += size) {
+        const float scale = l->noise[c];
+        for (int64_t k = 0; k < size; k++) x[k] += scale * draw_noise(key, block++);
+    }
+}
+
+/* The target of the batch's image i. */
+static void put_target(const dt_loader *l, const uint8_t *from, move by, void *target, int64_t i)
+{
+    const dt_dataset *d = l->data;
+    const int64_t size = d->height * d->width;
+    if (d->target == DT_TARGET_CLASS) {
+        ((int32_t *)target)[i] = *from;
+    } else if (d->target == DT_TARGET_MASK) {
+        const uint8_t *plane = moved(l, from, by);
+        int32_t *to = (int32_t *)target + i * size;
+        for (int64_t k = 0; k < size; k++) to[k] = plane[k];
+    } else {
+        float *to = (float *)target + i * dt__dataset_image_bytes(d);
+        for (int64_t c = 0; c < d->channels; c++, from += size, to += size) {
+            const uint8_t *plane = moved(l, from, by);
+            for (int64_t k = 0; k < size; k++) to[k] = l->white[plane[k]];
+        }
+    }
+}
+
+dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
     const dt_dataset *d = l->data;
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
     float *value = dt_data_mut(l->x[k]);
-    int32_t *label = dt_data_mut(l->labels[k]);
-    if (value == NULL || label == NULL) return dt_error_status(l->ctx);
+    void *wanted = dt_data_mut(l->target[k]);
+    if (value == NULL || wanted == NULL) return dt_error_status(l->ctx);
     order_epoch(l);
-    const uint64_t key = epoch_key(l->options.seed, DT__FOR_AUGMENT, l->next.epoch);
-    const int64_t pixels = d->height * d->width, n = dt_dim(l->x[k], 0);
+    const keys key = epoch_keys(l->options.seed, DT__FOR_AUGMENT, l->next.epoch);
+    const int64_t bytes = dt__dataset_image_bytes(d), n = dt_dim(l->x[k], 0);
     const int64_t first = l->next.batch * dt_dim(l->x[0], 0);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++, value += bytes) {
         const int64_t image = l->order == NULL ? first + i : l->order[first + i];
-        convert(l, dt__dataset_pixels(d) + image * pixels,
-                shift_of(key, first + i, l->options.augment.shift), value + i * pixels);
-        label[i] = dt__dataset_labels(d)[image];
+        const move by = move_of(&l->options.augment, key.first, first + i);
+        put_image(l, dt__dataset_image(d, image), by, value);
+        put_target(l, dt__dataset_target(d, image), by, wanted, i);
+        if (d->noise > 0) add_noise(l, key.second, first + i, value);
     }
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
     *x = l->x[k];
-    *labels = l->labels[k];
+    *target = l->target[k];
     return DT_OK;
 }

@@ -16,6 +16,11 @@ static const char *const formats[] = { [DT_DATA_IDX] = "idx", [DT_DATA_DIGITS] =
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
       .text = "training images move by up to so many pixels each way, zeros come in" },
+    { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
+      .text =
+          "the same by its other name: so many zeros around, then a window of the image's size" },
+    { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
+      .text = "half of the training images, drawn anew each time, are mirrored left to right" },
     { 0 },
 };
 
@@ -38,16 +43,20 @@ const dt_key dt_data_keys[] = {
       .text = "test images; 0: digits 2000, idx all of the file" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "digits: which ones are drawn; the test images are always others" },
-    { "mean", DT_KEY_REAL, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0",
-      .text = "a pixel p of 0 to 255 becomes (p/255 - mean) / deviation" },
-    { "deviation", DT_KEY_REAL, AT(deviation), .least = 1e-6, .most = 1e6, .fallback = "1",
-      .text = "see mean" },
+    { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,
+      .text =
+          "a byte p of 0 to 255 becomes (p/255 - mean) / deviation; a list: one for each channel" },
+    { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-6, .most = 1e6, .fallback = "1",
+      .fewest = 1, .text = "see mean" },
     { "augment", DT_KEY_MAP, AT(augment), .keys = augment_keys,
       .text = "random changes of the training images" },
     { 0 },
 };
 
-dt_data_options dt_data_defaults(void) { return (dt_data_options){ .deviation = 1 }; }
+dt_data_options dt_data_defaults(void)
+{
+    return (dt_data_options){ .mean = { 1, { 0 } }, .deviation = { 1, { 1 } } };
+}
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
@@ -92,7 +101,9 @@ static dt_status read_files(dt_ctx *ctx, const dt_data_options *o, const source 
 
 static dt_status same_size(dt_ctx *ctx, const dt_dataset *train, const dt_dataset *test)
 {
-    if (train->height == test->height && train->width == test->width) return DT_OK;
+    if (train->channels == test->channels && train->height == test->height &&
+        train->width == test->width)
+        return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
                    "data.test holds images of %lld x %lld pixels, data.train of %lld x %lld; the "
                    "same size is wanted",
@@ -118,6 +129,15 @@ static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, dt_dataset *
     const int64_t test_count = o->test_count > 0 ? o->test_count : DIGITS_TEST;
     DT__TRY(dt_digits_create(ctx, train_count, (uint64_t)o->seed, train));
     return dt_digits_create(ctx, test_count, ~(uint64_t)o->seed, test);
+}
+
+static dt_status normalize(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
+{
+    if (d == NULL) return DT_OK;
+    if (dt_dataset_normalize(d, &o->mean, &o->deviation) == DT_OK) return DT_OK;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(ctx));
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.%s", words);
 }
 
 static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *train,
@@ -153,6 +173,8 @@ dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset *
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
     dt_status status = (o.format == DT_DATA_IDX ? open_files : open_digits)(ctx, &o, train, test);
+    if (status == DT_OK) status = normalize(ctx, &o, *train);
+    if (status == DT_OK) status = normalize(ctx, &o, *test);
     if (status == DT_OK) status = hold_back(ctx, &o, *train, validation);
     if (status == DT_OK) return DT_OK;
     dt_dataset_free(*train);

@@ -75,7 +75,8 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_STRINGS: put_strings(t, field); break;
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
     case DT_KEY_LIST: put_list(t, key, field, count); break;
-    case DT_KEY_PAIR: break; /* of ops alone */
+    case DT_KEY_REALS: break; /* of recipes alone */
+    case DT_KEY_PAIR: break;  /* of ops alone */
     }
 }
 
@@ -204,7 +205,8 @@ static dt_status read_value(dt__json *j, const dt_key *key, char *options)
     case DT_KEY_STRINGS: return read_strings(j, key, field);
     case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
     case DT_KEY_LIST: return read_list(j, key, options);
-    case DT_KEY_PAIR: break; /* of ops alone */
+    case DT_KEY_REALS: break; /* of recipes alone */
+    case DT_KEY_PAIR: break;  /* of ops alone */
     }
     return dt__json_fail(j, "'%s' is of no known type", key->name);
 }

@@ -41,6 +41,7 @@ static bool same_strings(const dt_strings *a, const dt_strings *b)
 static bool same_value(dt_key_type type, const void *a, const void *b)
 {
     const dt_ints *ints = a;
+    const dt_reals *reals = a;
     switch (type) {
     case DT_KEY_BOOL: return *(const bool *)a == *(const bool *)b;
     case DT_KEY_INT: return *(const int64_t *)a == *(const int64_t *)b;
@@ -50,6 +51,9 @@ static bool same_value(dt_key_type type, const void *a, const void *b)
     case DT_KEY_INTS:
         return ints->n == ((const dt_ints *)b)->n &&
                memcmp(ints->v, ((const dt_ints *)b)->v, (size_t)ints->n * sizeof ints->v[0]) == 0;
+    case DT_KEY_REALS:
+        return reals->n == ((const dt_reals *)b)->n &&
+               memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0;
     default: return same_text(*(const char *const *)a, *(const char *const *)b);
     }
 }

@@ -10,10 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-dt_evaluation dt_evaluation_defaults(void)
-{
-    return (dt_evaluation){ .batch_size = 256, .deviation = 1 };
-}
+dt_evaluation dt_evaluation_defaults(void) { return (dt_evaluation){ .batch_size = 256 }; }
 
 typedef struct evaluation {
     dt_ctx *ctx;
@@ -93,14 +90,15 @@ dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *op
                       dt_metrics *metrics, dt_tensor **outputs)
 {
     const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
-    const dt_loader_options batches = { .batch_size = o.batch_size,
-                                        .mean = o.mean,
-                                        .deviation = o.deviation };
+    const dt_loader_options batches = { .batch_size = o.batch_size };
     evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d };
     if (outputs != NULL) *outputs = NULL;
     *metrics = (dt_metrics){ 0 };
     if (dt_dataset_count(d) == 0) {
         return dt_fail(e.ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
+    }
+    if (dt_dataset_target(d) != DT_TARGET_CLASS) {
+        return dt_fail(e.ctx, DT_ERR_ARG, "evaluate: a dataset with labels wanted");
     }
     const bool was_training = dt_is_training(m);
     dt_status status = dt_loader_create(d, &batches, &e.loader);

@@ -152,6 +152,7 @@ static bool is_list(dt_recipe *r, const dt_key *key, place at, int most)
     if (at.node->kind != DT__SEQUENCE) {
         dt__complain(r, at.node, "'%s' wants a list such as %s, not %s", at.path,
                      key->type == DT_KEY_INTS      ? "[784, 10]"
+                     : key->type == DT_KEY_REALS   ? "[0.5, 0.5, 0.4]"
                      : key->type == DT_KEY_STRINGS ? "[one, two]"
                                                    : "[{match: head}]",
                      dt__recipe_quote(r, at.node));
@@ -176,6 +177,22 @@ static void fill_ints(dt_recipe *r, const dt_key *key, place at, void *field)
     if (!is_list(r, key, at, DT_MAX_LIST)) return;
     for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
         fill_int(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
+        at.node->bad |= item->bad;
+    }
+}
+
+/* A number alone is a list of one. */
+static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    dt_reals *list = field;
+    if (at.node->kind == DT__SCALAR) {
+        list->n = 1;
+        fill_real(r, key, at, list->v);
+        return;
+    }
+    if (!is_list(r, key, at, DT_MAX_LIST)) return;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
+        fill_real(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
         at.node->bad |= item->bad;
     }
 }
@@ -232,6 +249,7 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
         [DT_KEY_REAL] = fill_real,   [DT_KEY_STRING] = fill_string,
         [DT_KEY_PATH] = fill_string, [DT_KEY_CHOICE] = fill_choice,
         [DT_KEY_INTS] = fill_ints,   [DT_KEY_STRINGS] = fill_strings,
+        [DT_KEY_REALS] = fill_reals,
     };
     if (at.node->bad) return;
     if (key->type == DT_KEY_LIST) {

@@ -20,13 +20,17 @@ static dt_status check_sizes(dt__run *r, const dt_ints *sizes)
 {
     const dt_dataset *d = r->train;
     const int64_t height = dt_dataset_height(d), width = dt_dataset_width(d);
+    const int64_t channels = dt_dataset_channels(d), bytes = channels * height * width;
     const int64_t classes = dt_dataset_classes(d), last = sizes->v[sizes->n - 1];
-    if (sizes->v[0] != height * width) {
+    if (sizes->v[0] != bytes) {
+        const char *of =
+            channels == 1 ? ""
+                          : dt__recipe_format(r->recipe, "%lld channels of ", (long long)channels);
         return dt_recipe_refuse(r->recipe, "model.sizes.0",
-                                "'model.sizes' begins with %lld, but the images have %lld x %lld "
+                                "'model.sizes' begins with %lld, but the images have %s%lld x %lld "
                                 "pixels; %lld would fit",
-                                (long long)sizes->v[0], (long long)height, (long long)width,
-                                (long long)(height * width));
+                                (long long)sizes->v[0], of, (long long)height, (long long)width,
+                                (long long)bytes);
     }
     if (last >= classes) return DT_OK;
     const char *path = dt__recipe_format(r->recipe, "model.sizes.%d", sizes->n - 1);

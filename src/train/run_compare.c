@@ -8,8 +8,7 @@
 
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **outputs)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->data.mean,
-                                    r->o->data.deviation };
+    const dt_evaluation options = { r->o->train.eval_batch_size };
     return dt_evaluate(m, r->judged, &options, metrics, outputs);
 }
 

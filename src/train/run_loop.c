@@ -59,8 +59,7 @@ static dt_status write_line(dt__run *r, const dt__update *u)
 
 static dt_status validate(dt__run *r)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->data.mean,
-                                    r->o->data.deviation };
+    const dt_evaluation options = { r->o->train.eval_batch_size };
     const double before = dt__seconds();
     dt_metrics m;
     dt__chars t;

@@ -62,13 +62,10 @@ dt_status dt__run_open(dt__run *r)
 
 dt_status dt__run_loader(dt__run *r)
 {
-    const dt_data_options *d = &r->o->data;
     const dt_loader_options options = { .batch_size = r->o->train.batch_size,
                                         .shuffle = true,
                                         .seed = (uint64_t)r->o->run.seed,
-                                        .mean = d->mean,
-                                        .deviation = d->deviation,
-                                        .augment = d->augment };
+                                        .augment = r->o->data.augment };
     return dt__run_blame(r, "data", DT_ERR_ARG, dt_loader_create(r->train, &options, &r->loader));
 }
 

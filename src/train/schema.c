@@ -111,12 +111,25 @@ static void write_array(dt__out *o, const dt_key *key)
     dt__out_open(o, "items", '{');
     if (key->type == DT_KEY_LIST) {
         write_object(o, key->keys, "additionalProperties");
-    } else if (key->type == DT_KEY_INTS) {
+    } else if (key->type == DT_KEY_INTS || key->type == DT_KEY_REALS) {
         write_number(o, key);
     } else {
         dt__out_member(o, "type", "string");
     }
     dt__out_close(o, '}');
+}
+
+/* One number for all, or one for each. */
+static void write_reals(dt__out *o, const dt_key *key)
+{
+    dt__out_open(o, "anyOf", '[');
+    dt__out_open(o, NULL, '{');
+    write_number(o, key);
+    dt__out_close(o, '}');
+    dt__out_open(o, NULL, '{');
+    write_array(o, key);
+    dt__out_close(o, '}');
+    dt__out_close(o, ']');
 }
 
 static void write_type(dt__out *o, const dt_key *key)
@@ -128,6 +141,7 @@ static void write_type(dt__out *o, const dt_key *key)
     case DT_KEY_STRING:
     case DT_KEY_PATH: dt__out_member(o, "type", "string"); break;
     case DT_KEY_CHOICE: write_choices(o, key); break;
+    case DT_KEY_REALS: write_reals(o, key); break;
     case DT_KEY_MAP:
         if (key->keys != dt_model_keys) {
             write_object(o, key->keys, "additionalProperties");
@@ -209,10 +223,15 @@ static void write_range(dt__out *o, const dt_key *key)
 static void write_words(dt__out *o, const dt_key *key)
 {
     static const char *const words[] = {
-        [DT_KEY_BOOL] = "bool",         [DT_KEY_INT] = "integer",
-        [DT_KEY_REAL] = "number",       [DT_KEY_STRING] = "string",
-        [DT_KEY_PATH] = "path",         [DT_KEY_CHOICE] = "",
-        [DT_KEY_INTS] = "integers",     [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_BOOL] = "bool",
+        [DT_KEY_INT] = "integer",
+        [DT_KEY_REAL] = "number",
+        [DT_KEY_STRING] = "string",
+        [DT_KEY_PATH] = "path",
+        [DT_KEY_CHOICE] = "",
+        [DT_KEY_INTS] = "integers",
+        [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_REALS] = "number or list of numbers",
         [DT_KEY_LIST] = "list of maps",
     };
     dt__out_text(o, words[key->type]);

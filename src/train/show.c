@@ -70,6 +70,17 @@ static void show_list(shower *s, const dt_key *key, const char *field)
     dt__out_text(&s->out, "]");
 }
 
+/* A list of one is a number. */
+static void show_reals(shower *s, const dt_reals *list)
+{
+    if (list->n != 1) dt__out_text(&s->out, "[");
+    for (int i = 0; i < list->n; i++) {
+        if (i > 0) dt__out_text(&s->out, ", ");
+        dt__out_real(&s->out, list->v[i]);
+    }
+    if (list->n != 1) dt__out_text(&s->out, "]");
+}
+
 static void show_value(shower *s, const dt_key *key, const char *field)
 {
     const void *value = field;
@@ -77,6 +88,7 @@ static void show_value(shower *s, const dt_key *key, const char *field)
     case DT_KEY_BOOL: dt__out_text(&s->out, *(const bool *)value ? "true" : "false"); break;
     case DT_KEY_INT: dt__out_int(&s->out, *(const int64_t *)value); break;
     case DT_KEY_REAL: dt__out_real(&s->out, *(const double *)value); break;
+    case DT_KEY_REALS: show_reals(s, value); break;
     case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
     case DT_KEY_STRING:
     case DT_KEY_PATH: show_string(s, *(const char *const *)value); break;
