@@ -3,6 +3,7 @@
  * up. */
 #include "testing.h"
 
+#include "nn/conv.h"
 #include "nn/module.h"
 
 #include <detent/nn.h>
@@ -689,6 +690,89 @@ START_TEST(layers_refuse_bad_extents)
 }
 END_TEST
 
+static const dt_conv_layer doubling = {
+    .in = 4,
+    .out = 6,
+    .kernel = { 4, 2 },
+    .bias = true,
+    .conv = { .stride = { 2, 3 },
+              .padding = { 1, 0 },
+              .dilation = { 1, 1 },
+              .output_padding = { 0, 2 },
+              .groups = 2 },
+};
+
+typedef dt_status conv_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out);
+
+/* The layer's result is the op's, and its weight lies within the bound. */
+static void check_conv(conv_create *create, dt__conv_op *op, const dt_conv_layer *l, bool image)
+{
+    dt_module *m;
+    TEST_OK(ctx, create(ctx, l, &m));
+    dt_tensor *x = image ? normal(DIMS(2, 4, 6, 5)) : normal(DIMS(2, 4, 6));
+    dt_tensor *w = dt_param(m, "weight"), *b = l->bias ? dt_param(m, "bias") : NULL;
+    const dt_tensor *y = dt_forward(t, m, x);
+    const dt_tensor *want = op(t, x, w, b, &l->conv);
+    ck_assert_msg(y != NULL && want != NULL, "%s", dt_error(ctx));
+    ck_assert(same_bits(y, want));
+    const double bound = 1 / sqrt((double)(w->count / w->dims[0]));
+    double low, high;
+    range_of(w, &low, &high);
+    ck_assert(low >= -bound && low < -0.5 * bound && high <= bound && high > 0.5 * bound);
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+
+START_TEST(convolutions_run_as_their_ops)
+{
+    dt_conv_layer l = doubling;
+    check_conv(dt_conv_transpose2d_create, dt_conv_transpose2d, &l, true);
+    check_conv(dt_conv_transpose1d_create, dt_conv_transpose1d, &l, false);
+    l.conv.output_padding[1] = 0;
+    check_conv(dt_conv2d_create, dt_conv2d, &l, true);
+    l.bias = false;
+    check_conv(dt_conv1d_create, dt_conv1d, &l, false);
+}
+END_TEST
+
+START_TEST(convolutions_refuse_bad_options)
+{
+    dt_module *m = (void *)&ctx;
+    dt_conv_layer l = doubling;
+    TEST_FAILS(ctx, DT_ERR_ARG, "conv2d: output_padding is 2, 0...0",
+               dt_conv2d_create(ctx, &l, &m));
+    ck_assert_ptr_null(m);
+    l.conv.output_padding[1] = 3;
+    TEST_FAILS(ctx, DT_ERR_ARG, "output_padding is 3, 0...2",
+               dt_conv_transpose2d_create(ctx, &l, &m));
+    l = doubling;
+    l.conv.groups = 4;
+    TEST_FAILS(ctx, DT_ERR_ARG, "4 groups do not divide 4 and 6",
+               dt_conv_transpose2d_create(ctx, &l, &m));
+    l.conv.groups = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "groups is 0", dt_conv_transpose2d_create(ctx, &l, &m));
+    l = doubling;
+    l.kernel[1] = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "kernel's extent is 0", dt_conv_transpose2d_create(ctx, &l, &m));
+    l.kernel[0] = -1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "conv1d: the kernel's extent", dt_conv1d_create(ctx, &l, &m));
+    l = doubling;
+    l.conv.padding[0] = -1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "padding is -1", dt_conv_transpose1d_create(ctx, &l, &m));
+    l.conv.dilation[0] = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "dilation is 0", dt_conv_transpose1d_create(ctx, &l, &m));
+    l.conv.stride[0] = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "stride is 0", dt_conv_transpose1d_create(ctx, &l, &m));
+    l.in = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "input channels is 0", dt_conv1d_create(ctx, &l, &m));
+    l.in = 2;
+    l.out = INT64_MAX / 2 * 2;
+    l.conv = dt_conv_defaults();
+    l.kernel[0] = l.kernel[1] = 3;
+    TEST_FAILS(ctx, DT_ERR_ARG, "large", dt_conv2d_create(ctx, &l, &m));
+}
+END_TEST
+
 START_TEST(every_activation_runs)
 {
     dt_tensor *x = normal(DIMS(5));
@@ -1113,7 +1197,7 @@ Suite *test_nn_suite(void)
         a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
     ADD("layers", weights_begin_as_they_should, a_seed_decides_the_weights,
         layers_refuse_bad_extents, every_activation_runs, an_embedding_reads_rows,
-        a_layer_norm_normalizes);
+        a_layer_norm_normalizes, convolutions_run_as_their_ops, convolutions_refuse_bad_options);
     ADD("families", an_mlp_has_the_names_it_promises, an_mlp_checks_its_options);
     ADD("steps", a_step_allocates_nothing, threads_change_no_bit, micro_batches_add_up,
         a_tied_weight_gets_one_gradient, every_allocation_of_a_tree_may_fail);

@@ -8,6 +8,7 @@
 
 #include <detent/detent.h>
 #include <detent/keys.h>
+#include <detent/ops.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -141,6 +142,25 @@ DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 /* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                                   dt_module **out);
+typedef struct dt_conv_layer {
+    int64_t in, out, kernel[2]; /* channels; rows and columns, of signals kernel[0] alone */
+    bool bias;
+    dt_conv_options conv; /* start from dt_conv_defaults() */
+} dt_conv_layer;
+
+/* dt_conv2d with weight [out, in/groups, kernel], bias [out]; both drawn uniform in +-1/sqrt(n), n =
+ * in/groups * kernel[0] * kernel[1]. Errors of all four: ARG (an extent below 1, groups that do not
+ * divide in and out, an option outside its range), NOMEM. */
+DT_API dt_status dt_conv2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out);
+/* dt_conv_transpose2d with weight [in, out/groups, kernel], drawn with n = out/groups * kernel[0] *
+ * kernel[1]. */
+DT_API dt_status dt_conv_transpose2d_create(dt_ctx *ctx, const dt_conv_layer *layer,
+                                            dt_module **out);
+/* dt_conv1d with weight [out, in/groups, kernel[0]]. */
+DT_API dt_status dt_conv1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out);
+/* dt_conv_transpose1d with weight [in, out/groups, kernel[0]]. */
+DT_API dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer,
+                                            dt_module **out);
 /* y = table[index]; weight [count, width] drawn normal(0, 1). */
 DT_API dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out);
 /* Over the last dimension; weight 1 and bias 0 of [width]. */

@@ -1,0 +1,11 @@
+/* Convolution of images: src/nn/conv.c. */
+#include "nn/conv.h"
+
+const dt_module_type dt__nn_conv2d = { .name = "conv2d", .forward = dt__conv_run };
+
+static const dt__conv_kind kind = { &dt__nn_conv2d, dt_conv2d, 2, false };
+
+dt_status dt_conv2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
+{
+    return dt__conv_create(ctx, &kind, layer, out);
+}

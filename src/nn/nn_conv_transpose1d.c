@@ -1,0 +1,12 @@
+/* Transposed convolution of signals: src/nn/conv.c. */
+#include "nn/conv.h"
+
+const dt_module_type dt__nn_conv_transpose1d = { .name = "conv_transpose1d",
+                                                 .forward = dt__conv_run };
+
+static const dt__conv_kind kind = { &dt__nn_conv_transpose1d, dt_conv_transpose1d, 1, true };
+
+dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
+{
+    return dt__conv_create(ctx, &kind, layer, out);
+}
