@@ -1,0 +1,165 @@
+/* Learned scales.   [Esser et al. 2020, Learned Step Size Quantization]
+ *
+ *     first     s = 2 mean|x| / sqrt(qmax)
+ *     gradient  ds = g * sum dy * (in ? rne(v) - v : v < qmin ? qmin : qmax)      g = 1 / sqrt(n qmax)
+ *     after an optimizer's step    s = max(|s|, eps)
+ *
+ * Sums are made in double, chunk by chunk of a block, and the chunks' sums in a tree: both depend on
+ * shapes alone. */
+#include "qat/learned.h"
+
+#include "kernels/kernels.h"
+#include "kernels/loops.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+
+#define LEAST_WEIGHT 0x1p-126f
+#define LEAST_ACTIVATION 0x1p-23f
+
+int dt__learned_qmin(const dt_quant *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
+int dt__learned_qmax(const dt_quant *q)
+{
+    return q->is_unsigned ? dt__qmax(q) - dt__qmin(q) : dt__qmax(q);
+}
+
+/* ---- chunks of blocks ------------------------------------------------------------------------- */
+
+static int64_t chunks_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__CHUNK)); }
+
+/* Chunk i of all blocks': where it begins, and how long it is. */
+static int64_t chunk_of(int64_t n, int64_t i, int64_t *count)
+{
+    const int64_t chunks = chunks_of(n), first = i % chunks * DT__CHUNK;
+    *count = dt__min_i64(DT__CHUNK, n - first);
+    return i / chunks * n + first;
+}
+
+/* The sum of a block from those of its chunks, which it uses up. */
+static double sum_of(int64_t n, double *partial, int64_t block)
+{
+    const int64_t chunks = chunks_of(n);
+    return dt__tree_sum((int)chunks, partial + block * chunks);
+}
+
+/* ---- the gradient ------------------------------------------------------------------------------- */
+
+static dt__learn learn_of(const dt__learning *l)
+{
+    return (dt__learn){ .qmin = dt__learned_qmin(l->quant),
+                        .qmax = dt__learned_qmax(l->quant),
+                        .all = l->quant->ste == DT_STE_IDENTITY };
+}
+
+static void learn_chunk(const dt__kernels *kernels, const dt__learning *l, int64_t i, double *sum)
+{
+    dt__learn c = learn_of(l);
+    const int64_t at = chunk_of(l->n, i, &c.n);
+    c.scale = l->scale + i / chunks_of(l->n);
+    c.dy = c.dx = l->d + at;
+    c.sum = sum;
+    if (l->x != NULL) {
+        c.x = l->x + at;
+        kernels->learn(&c);
+    } else {
+        kernels->learn_from(&c, l->residual + at);
+    }
+}
+
+dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
+{
+    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
+    const int64_t count = l->blocks * chunks_of(l->n);
+    double *partial = dt__alloc_array(ctx, count, sizeof *partial);
+    if (partial == NULL) return DT_ERR_NOMEM;
+    const int threads = dt__threads_enter(ctx);
+#pragma omp parallel for schedule(static) if (l->blocks * l->n > DT__CHUNK)
+    for (int64_t i = 0; i < count; i++) learn_chunk(kernels, l, i, partial + i);
+    dt__threads_leave(threads);
+    const double qmax = dt__learned_qmax(l->quant);
+    const double g = 1.0 / sqrt((double)dt__max_i64(1, l->n) * qmax);
+    for (int64_t b = 0; b < l->blocks; b++) l->ds[b] = (float)(g * sum_of(l->n, partial, b));
+    dt__release(ctx, partial);
+    return DT_OK;
+}
+
+void dt__learned_residual(dt_ctx *ctx, const dt_quant *q, const dt_tensor *x, float scale,
+                          int8_t *residual)
+{
+    const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
+    const dt__learning l = { .quant = q };
+    const float *values = dt__data(x);
+    const int threads = dt__threads_enter(ctx);
+#pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
+    for (int64_t i = 0; i < chunks_of(x->count); i++) {
+        dt__learn c = learn_of(&l);
+        const int64_t at = chunk_of(x->count, i, &c.n);
+        c.scale = &scale;
+        c.x = values + at;
+        kernels->residual(&c, residual + at);
+    }
+    dt__threads_leave(threads);
+}
+
+/* ---- the first scale ------------------------------------------------------------------------------ */
+
+static float least_of(const dt_quant *q) { return q->activation ? LEAST_ACTIVATION : LEAST_WEIGHT; }
+
+static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, const char *name)
+{
+    int64_t bad;
+    kernels->first_nonfinite(x->count, dt__data(x), &bad);
+    if (bad < 0) return DT_OK;
+    return dt_fail(x->ctx, DT_ERR_NUMERIC,
+                   "quantize %s: element %lld is not finite; only finite values can be quantized",
+                   name, (long long)bad);
+}
+
+dt_status dt__learned_begin(const dt_tensor *x, const dt_quant *q, dt_tensor *scale,
+                            const char *name)
+{
+    DT__TRY(dt__kernels_open(x->ctx));
+    const dt__kernels *kernels = dt__kernels_of(x->ctx, DT_F32);
+    DT__TRY(check_finite(kernels, x, name));
+    const int64_t n = scale->count == 0 ? 0 : x->count / scale->count;
+    const int64_t count = scale->count * chunks_of(n);
+    double *partial = dt__alloc_array(x->ctx, count, sizeof *partial);
+    if (partial == NULL) return DT_ERR_NOMEM;
+    const float *values = dt__data(x);
+    const int threads = dt__threads_enter(x->ctx);
+#pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
+    for (int64_t i = 0; i < count; i++) {
+        int64_t elements;
+        const int64_t at = chunk_of(n, i, &elements);
+        kernels->sum_absolute(elements, values + at, partial + i);
+    }
+    dt__threads_leave(threads);
+    const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)dt__max_i64(1, n);
+    float *s = dt__data_mut(scale);
+    for (int64_t b = 0; b < scale->count; b++) {
+        s[b] = fmaxf((float)(factor * sum_of(n, partial, b)), least_of(q));
+    }
+    dt__release(x->ctx, partial);
+    return DT_OK;
+}
+
+/* ---- after a step ----------------------------------------------------------------------------- */
+
+/* NaN stays: the next codes are NUMERIC. */
+static void keep_above(dt_tensor *scale, float least)
+{
+    float *s = dt_data_mut(scale);
+    for (int64_t i = 0; i < scale->count; i++) {
+        s[i] = fabsf(s[i]);
+        if (s[i] < least) s[i] = least;
+    }
+}
+
+static void project_weight(dt_tensor *scale) { keep_above(scale, LEAST_WEIGHT); }
+static void project_activation(dt_tensor *scale) { keep_above(scale, LEAST_ACTIVATION); }
+
+void dt__learned_guard(dt_tensor *scale, const dt_quant *q)
+{
+    scale->project = q->activation ? project_activation : project_weight;
+    scale->no_decay = true;
+}

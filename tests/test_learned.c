@@ -1,0 +1,283 @@
+/* Learned scales: the reference values of ../shared/golden/quant, bounds and ties among them; compact
+ * residuals against their stated bound; equal bits on any number of threads. */
+#include "testing.h"
+
+#include <detent/io.h>
+
+#include "kernels/kernels.h"
+#include "qat/learned.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static dt_ctx *context(int threads)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    TEST_OK(ctx, dt__kernels_open(ctx));
+    return ctx;
+}
+
+/* ---- reference values ------------------------------------------------------------------------- */
+
+static dt_tensor *load(dt_file *file, const char *name, const char *what, dt_dtype dtype)
+{
+    char full[256];
+    dt_tensor *x;
+    snprintf(full, sizeof full, "%s/%s", name, what);
+    if (dt_file_find(file, full) == NULL) return NULL;
+    ck_assert_int_eq(dt_file_load(file, full, dtype, &x), DT_OK);
+    return x;
+}
+
+/* One case of the file: operands, and what must come of them. */
+typedef struct golden {
+    dt_quant quant;
+    dt_tensor *x, *s, *dy, *ds, *dx, *begin, *mask;
+} golden;
+
+static golden golden_of(dt_file *file, const char *name, const char *settings)
+{
+    golden g = { .quant = dt_weight_quant_defaults() };
+    const char *bits = strstr(settings, "bits=");
+    g.quant.bits = atoi(bits + 5);
+    g.quant.granularity =
+        strstr(settings, "granularity=channel") != NULL ? DT_PER_CHANNEL : DT_PER_TENSOR;
+    g.x = load(file, name, "x", DT_F32);
+    g.s = load(file, name, "s", DT_F32);
+    g.dy = load(file, name, "dy", DT_F32);
+    g.ds = load(file, name, "ds_recip", DT_F64);
+    g.dx = load(file, name, "dx", DT_F64);
+    g.begin = load(file, name, "s_init", DT_F64);
+    g.mask = load(file, name, "mask_recip", DT_U8);
+    return g;
+}
+
+static void discard(golden *g)
+{
+    dt_tensor *all[] = { g->x, g->s, g->dy, g->ds, g->dx, g->begin, g->mask };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) dt_tensor_free(all[i]);
+}
+
+static dt__learning learning_of(const golden *g, float *d, float *ds)
+{
+    const int64_t blocks = dt_count(g->s);
+    return (dt__learning){ .quant = &g->quant,
+                           .blocks = blocks,
+                           .n = dt_count(g->x) / blocks,
+                           .scale = dt_data(g->s),
+                           .x = dt_data(g->x),
+                           .d = d,
+                           .ds = ds };
+}
+
+/* The sum of absolute terms of a block, in double, and with it the sum of |dy|. */
+static double magnitude(const golden *g, int64_t block, double *gradient)
+{
+    const float *x = dt_data(g->x), *dy = dt_data(g->dy), *s = dt_data(g->s);
+    const uint8_t *mask = dt_data(g->mask);
+    const int64_t n = dt_count(g->x) / dt_count(g->s);
+    const double low = dt__qmin(&g->quant), high = dt__qmax(&g->quant);
+    const double factor = 1 / sqrt((double)n * high);
+    double sum = 0;
+    *gradient = 0;
+    for (int64_t i = block * n; i < (block + 1) * n; i++) {
+        const double v = (double)(x[i] * (1.0f / s[block])), near = rint(v) - v;
+        sum += fabs((double)dy[i] * (mask[i] ? near : v < low ? low : high));
+        *gradient += fabs((double)dy[i]) * factor;
+    }
+    return sum * factor;
+}
+
+/* From values within 1e-5 of the sum of absolute terms; from residuals within 1/254 of the sum of |dy|
+ * besides. The straight-through gradient is exact in both. */
+static void check_gradient(dt_ctx *ctx, const char *name, const golden *g, bool compact)
+{
+    const int64_t count = dt_count(g->x), blocks = dt_count(g->s), n = count / blocks;
+    float *d = malloc((size_t)count * sizeof *d), *ds = malloc((size_t)blocks * sizeof *ds);
+    int8_t *residual = malloc((size_t)count);
+    memcpy(d, dt_data(g->dy), (size_t)count * sizeof *d);
+    dt__learning l = learning_of(g, d, ds);
+    for (int64_t b = 0; compact && b < blocks; b++) {
+        dt_tensor *row;
+        TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 1, &n, l.x + b * n, &row));
+        dt__learned_residual(ctx, l.quant, row, l.scale[b], residual + b * n);
+        dt_tensor_free(row);
+    }
+    if (compact) {
+        l.x = NULL;
+        l.residual = residual;
+    }
+    TEST_OK(ctx, dt__learn_scales(ctx, &l));
+    const double *want = dt_data(g->ds);
+    const uint8_t *mask = dt_data(g->mask);
+    const float *dy = dt_data(g->dy);
+    for (int64_t b = 0; b < blocks; b++) {
+        double gradient;
+        const double bound = 1e-5 * magnitude(g, b, &gradient);
+        const double far = fabs((double)ds[b] - want[b]);
+        TEST_EACH(far <= bound + (compact ? gradient / 254 : 0), "%s: ds[%lld] = %g, not %g", name,
+                  (long long)b, (double)ds[b], want[b]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const float pass = mask[i] ? dy[i] : 0;
+        TEST_EACH(memcmp(&d[i], &pass, sizeof pass) == 0 || (d[i] == 0 && pass == 0),
+                  "%s: dx[%lld] = %g, not %g", name, (long long)i, (double)d[i], (double)pass);
+    }
+    free(d);
+    free(ds);
+    free(residual);
+}
+
+static void check_begin(dt_ctx *ctx, const char *name, const golden *g)
+{
+    dt_tensor *s;
+    const double *want = dt_data(g->begin);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, g->s->rank, g->s->dims, &s));
+    TEST_OK(ctx, dt__learned_begin(g->x, &g->quant, s, "x"));
+    for (int64_t i = 0; i < dt_count(s); i++) {
+        const double got = (double)((const float *)dt_data(s))[i];
+        TEST_EACH(test_near(got, want[i], 0, 1.2e-7), "%s: begins with %g, not %g", name, got,
+                  want[i]);
+    }
+    dt_tensor_free(s);
+}
+
+START_TEST(reference_values)
+{
+    char path[TEST_PATH];
+    if (!test_golden(path, "quant/lsq.safetensors")) return;
+    dt_ctx *ctx = context(2);
+    dt_file *file;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    int cases = 0;
+    for (int64_t i = 0; i < dt_file_meta_count(file); i++) {
+        const char *name, *settings;
+        dt_file_meta_at(file, i, &name, &settings);
+        if (strchr(name, '/') == NULL) continue;
+        golden g = golden_of(file, name, settings);
+        check_gradient(ctx, name, &g, false);
+        check_gradient(ctx, name, &g, true);
+        check_begin(ctx, name, &g);
+        discard(&g);
+        cases++;
+    }
+    ck_assert_int_ge(cases, 23);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* The same sums by Brevitas, whose division agrees with the reciprocal away from ties. */
+START_TEST(reference_values_of_brevitas)
+{
+    char path[TEST_PATH], other[TEST_PATH];
+    if (!test_golden(path, "quant/lsq.safetensors")) return;
+    if (!test_golden(other, "quant/lsq_brevitas.safetensors")) return;
+    dt_ctx *ctx = context(1);
+    dt_file *file, *peer;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_OK(ctx, dt_file_open(ctx, other, &peer));
+    for (int64_t i = 0; i < dt_file_meta_count(peer); i++) {
+        const char *name, *settings;
+        dt_file_meta_at(peer, i, &name, &settings);
+        if (strchr(name, '/') == NULL || strncmp(name, "ties", 4) == 0) continue;
+        golden g = golden_of(file, name, dt_file_meta(file, name));
+        dt_tensor_free(g.ds);
+        g.ds = load(peer, name, "ds_times_g", DT_F64);
+        check_gradient(ctx, name, &g, false);
+        discard(&g);
+    }
+    dt_file_close(file);
+    dt_file_close(peer);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- properties --------------------------------------------------------------------------------- */
+
+/* Unsigned codes are clipped at 0, with a slope of 0 there, and at 2^bits - 1. */
+START_TEST(unsigned_codes_begin_at_zero)
+{
+    const float x[6] = { -3, 0.4f, 1.4f, 2.6f, 3.4f, 9 }, s = 1;
+    float d[6] = { 1, 1, 1, 1, 1, 1 }, ds;
+    const dt_quant q = { .bits = 2, .is_unsigned = true, .activation = true };
+    dt_ctx *ctx = context(1);
+    const dt__learning l = { &q, 1, 6, &s, x, NULL, d, &ds };
+    TEST_OK(ctx, dt__learn_scales(ctx, &l));
+    const float pass[6] = { 0, 1, 1, 1, 1, 0 };
+    ck_assert_mem_eq(d, pass, sizeof pass);
+    TEST_NEAR(ds, (0 - 0.4 - 0.4 + 0.4 - 0.4 + 3) / sqrt(18), 1e-6, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A clipped element pulls the scale up by its bound, whatever its own size and its mask. */
+START_TEST(clipped_elements_count)
+{
+    const float x[2] = { 100, -100 }, s = 0.5f;
+    const dt_quant q = { .bits = 4 };
+    dt_ctx *ctx = context(1);
+    for (int i = 0; i < 2; i++) {
+        float d[1] = { -0.25f }, ds;
+        const dt__learning l = { &q, 1, 1, &s, x + i, NULL, d, &ds };
+        TEST_OK(ctx, dt__learn_scales(ctx, &l));
+        ck_assert_float_eq(d[0], 0);
+        TEST_NEAR(ds, (i == 0 ? -1.75 : 2) / sqrt(7), 1e-6, 0);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Gradients and first scales of 3 blocks that end within a chunk. */
+static void fill_result(int threads, float *ds, float *begin)
+{
+    enum { N = 40000 };
+    dt_ctx *ctx = context(threads);
+    const int64_t dims[2] = { 3, N }, one = 3;
+    dt_tensor *x, *d, *s;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &d));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &one, &s));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    TEST_OK(ctx, dt_fill_normal(d, 0, 1));
+    const dt_quant q = { .bits = 4, .granularity = DT_PER_CHANNEL };
+    TEST_OK(ctx, dt__learned_begin(x, &q, s, "x"));
+    memcpy(begin, dt_data(s), 3 * sizeof *begin);
+    const dt__learning l = { &q, 3, N, dt_data(s), dt_data(x), NULL, dt_data_mut(d), ds };
+    TEST_OK(ctx, dt__learn_scales(ctx, &l));
+    dt_tensor_free(x);
+    dt_tensor_free(d);
+    dt_tensor_free(s);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(same_bits_on_any_threads)
+{
+    float ds[3], begin[3];
+    fill_result(1, ds, begin);
+    for (int threads = 2; threads <= 16; threads *= 2) {
+        float other[3], first[3];
+        fill_result(threads, other, first);
+        ck_assert_mem_eq(other, ds, sizeof ds);
+        ck_assert_mem_eq(first, begin, sizeof begin);
+    }
+}
+END_TEST
+
+Suite *test_learned_suite(void)
+{
+    Suite *s = suite_create("learned");
+    TCase *c = tcase_create("learned");
+    tcase_add_test(c, reference_values);
+    tcase_add_test(c, reference_values_of_brevitas);
+    tcase_add_test(c, unsigned_codes_begin_at_zero);
+    tcase_add_test(c, clipped_elements_count);
+    tcase_add_test(c, same_bits_on_any_threads);
+    suite_add_tcase(s, c);
+    return s;
+}
