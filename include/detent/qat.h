@@ -18,6 +18,8 @@ enum { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_ASYMMETRIC, DT_RULE
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
+enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
+enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
 
 /* How a tensor becomes integers. The formulas are in docs/numerics.md. */
 typedef struct dt_quant {
@@ -29,6 +31,11 @@ typedef struct dt_quant {
     int ste;            /* DT_STE_...: the straight-through gradient */
     bool is_unsigned;   /* codes 0...2^bits-1; asymmetric only */
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
+    int range;          /* DT_RANGE_...: the tensor's own each time, observed, or learned */
+    int observer;       /* DT_OBSERVER_...: how a static range follows from batches */
+    double percentile;  /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
+    int64_t samples;    /* likewise: values it keeps; with more seen, a sample of them */
+    double averaging;   /* share of a new batch in the observers that average; above 0, at most 1 */
 } dt_quant;
 
 DT_API dt_quant dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -66,7 +73,7 @@ enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 typedef struct dt_quant_patch {
     dt_quant quant;
     bool has_rule, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
-        has_unsigned;
+        has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging;
     bool quantize, has_quantize; /* false: this operand stays float */
 } dt_quant_patch;
 
@@ -114,6 +121,12 @@ DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *optio
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
+/* Static ranges follow the batches that pass while the model trains with fake quantization enabled.
+ * With `on` every forward pass is observed, in evaluation mode and disabled too: to calibrate, run
+ * batches so, best disabled, and turn both back. STATE unless some range is observed. */
+DT_API dt_status dt_observe(dt_module *m, bool on);
+/* Frozen observers see nothing more: static ranges stay as they are. STATE as above. */
+DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
@@ -136,7 +149,8 @@ typedef struct dt_convert_report {
 
 /* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. With
  * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
- * STATE (nothing prepared, or a master still needed by a tape), NUMERIC (NaN in a weight). */
+ * STATE (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
+ * batch), NUMERIC (NaN in a weight). */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
 /* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run

@@ -63,7 +63,8 @@ static dt_status check_operand(const dt_call *c, int i)
 
 static bool writes(const dt_call *c, int i)
 {
-    return c->op->role[i] == DT_WRITE && (c->op->writes == NULL || c->op->writes(c->options));
+    return c->in[i] != NULL && c->op->role[i] == DT_WRITE &&
+           (c->op->writes == NULL || c->op->writes(c->options));
 }
 
 static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)

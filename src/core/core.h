@@ -75,6 +75,7 @@ typedef enum dt__purpose {
     DT__FOR_SHUFFLE,
     DT__FOR_AUGMENT,
     DT__FOR_DIGITS,
+    DT__FOR_OBSERVERS,
     DT__PURPOSES
 } dt__purpose;
 

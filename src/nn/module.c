@@ -48,6 +48,16 @@ static void free_member(dt__member *e)
     dt__text_release(e->path);
 }
 
+void dt__module_remove(dt_module *m, const char *name)
+{
+    dt__member *e = dt__member_find(m, name);
+    if (e == NULL) return;
+    free_member(e);
+    const int64_t behind = m->members + --m->n_members - e;
+    memmove(e, e + 1, (size_t)behind * sizeof *e);
+    dt__module_changed(m);
+}
+
 void dt_module_free(dt_module *m)
 {
     if (m == NULL) return;

@@ -65,6 +65,11 @@ dt__member *dt__member_find(const dt_module *m, const char *name);
 dt_module *dt__holder(dt_module *m, const char *path, const char **name);
 /* Takes one reference of x, also on an error. */
 dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member);
+/* Takes a tensor of m itself out of it, and m's reference; nothing where there is none. */
+void dt__module_remove(dt_module *m, const char *name);
+/* dt_module_add of a child that may have the name of a tensor of m: `a.weight` is then a parameter and
+ * a module, `a.weight.scale` a tensor of the latter. On an error the child stays the caller's. */
+dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child);
 
 /* x after the hooks of a site, in their order; NULL after an error, which is on the tape. */
 dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x);

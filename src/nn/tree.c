@@ -33,13 +33,19 @@ static bool has_child(const dt_module *m, const char *name)
 
 static const char *shown(const dt_module *m) { return m->path[0] != '\0' ? m->path : "the root"; }
 
-static dt_status check_name(const dt_module *m, const char *name)
+static dt_status check_text(const dt_module *m, const char *name)
 {
     if (name == NULL || name[0] == '\0' || strchr(name, '.') != NULL) {
         return dt_fail(m->ctx, DT_ERR_ARG,
                        "module %s: '%s' is no name; one that is not empty and has no dot is wanted",
                        shown(m), name == NULL ? "(NULL)" : name);
     }
+    return DT_OK;
+}
+
+static dt_status check_name(const dt_module *m, const char *name)
+{
+    DT__TRY(check_text(m, name));
     if (dt__member_find(m, name) != NULL || has_child(m, name)) {
         return dt_fail(m->ctx, DT_ERR_ARG, "module %s (%s): the name '%s' is taken", shown(m),
                        m->type->name, name);
@@ -143,6 +149,23 @@ static const dt_module *root_of(const dt_module *m)
     return m;
 }
 
+static dt_status add_child(dt_module *m, const char *name, dt_module *child)
+{
+    DT__TRY(place_child(m, name, child));
+    m->children[m->n_children++] = child;
+    child->parent = m;
+    dt__module_changed(m);
+    return DT_OK;
+}
+
+dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child)
+{
+    DT__TRY(check_text(m, name));
+    if (!has_child(m, name)) return add_child(m, name, child);
+    return dt_fail(m->ctx, DT_ERR_ARG, "module %s (%s): it has a child '%s' already", shown(m),
+                   m->type->name, name);
+}
+
 dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
 {
     if (child == NULL) return given_nothing(m, "child");
@@ -152,15 +175,9 @@ dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
                        child->parent != NULL ? "a tree" : "this one");
     }
     dt_status s = check_child(m, name, child);
-    if (s == DT_OK) s = place_child(m, name, child);
-    if (s != DT_OK) {
-        dt_module_free(child);
-        return s;
-    }
-    m->children[m->n_children++] = child;
-    child->parent = m;
-    dt__module_changed(m);
-    return DT_OK;
+    if (s == DT_OK) s = add_child(m, name, child);
+    if (s != DT_OK) dt_module_free(child);
+    return s;
 }
 
 static dt_status check_tensor(const dt_module *m, const char *name, const dt_tensor *x)

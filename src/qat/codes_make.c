@@ -16,15 +16,35 @@
 /* Scratch that quantizing needs beside what the codes keep. */
 typedef struct dt__making {
     dt_ctx *ctx;
-    const dt_quant *quant;
-    bool samples;
+    const dt__fq *like;
+    const dt_quant *quant; /* of `like` */
     dt__cut cut;
     dt__quantized q;
     const char *name;
 } making;
 
+/* Copies the range that stands to where the codes will hold it. */
+static dt_status take_range(making *m)
+{
+    const int64_t blocks = dt__cut_blocks(&m->cut);
+    const dt_tensor *scale = m->like->scale, *zero = m->like->zero_point;
+    if (scale->count != blocks || (zero != NULL && zero->count != blocks)) {
+        return dt_fail(m->ctx, DT_ERR_SHAPE, "quantize %s: %lld scales stand for %lld blocks",
+                       m->name, (long long)scale->count, (long long)blocks);
+    }
+    memcpy(m->q.scale, dt__data(scale), (size_t)blocks * sizeof(float));
+    if (m->q.zero == NULL) return DT_OK;
+    if (zero == NULL) memset(m->q.zero, 0, (size_t)blocks);
+    else memcpy(m->q.zero, dt__data(zero), (size_t)blocks);
+    return DT_OK;
+}
+
 static dt_status quantize(making *m, const dt_tensor *x)
 {
+    if (m->like->scale != NULL) {
+        DT__TRY(take_range(m));
+        return dt__quantize_given(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
+    }
     return dt__quantize(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
 }
 
@@ -41,7 +61,7 @@ static dt_status make_scales(making *m)
 
 static dt_status make_mask(making *m)
 {
-    if (!dt__ste_clipped(m->quant, true) || !dt__can_clip(m->quant)) return DT_OK;
+    if (!dt__ste_clipped(m->quant) || !dt__can_clip(m->quant)) return DT_OK;
     m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
     return m->q.mask == NULL ? DT_ERR_NOMEM : DT_OK;
 }
@@ -92,7 +112,9 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
  * convolutions do; where a block is longer than a row, rows follow each other without a gap. */
 static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
 {
-    const int64_t last = x->rank == 0 ? 1 : m->samples ? m->cut.columns : x->dims[x->rank - 1];
+    const int64_t last = x->rank == 0       ? 1
+                         : m->like->samples ? m->cut.columns
+                                            : x->dims[x->rank - 1];
     const bool token = m->cut.columns == last;
     codes->columns = last;
     codes->rows = last == 0 ? 0 : x->count / last;
@@ -153,8 +175,8 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     codes->columns = codes->layout.columns;
     codes->group = codes->layout.group;
     codes->groups = codes->layout.groups;
-    return dt__one_pass(m->quant) ? make_panels_at_once(m, x, codes)
-                                  : make_panels_by_matrix(m, x, codes);
+    const bool one_pass = m->like->scale == NULL && dt__one_pass(m->quant);
+    return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
@@ -225,7 +247,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
 {
     dt_tensor *matrix = NULL;
     dt__codes *codes = NULL;
-    making m = { .ctx = x->ctx, .quant = &like->quant, .samples = like->samples, .name = name };
+    making m = { .ctx = x->ctx, .like = like, .quant = &like->quant, .name = name };
     dt_status s = dt__codes_create(x->ctx, &codes);
     if (s == DT_OK) s = dt__matrix_of(x, &like->map, &matrix);
     if (s == DT_OK) {
@@ -250,17 +272,27 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
 typedef struct dt__cached {
     dt__attachment head;
     dt_ctx *ctx;
-    dt_quant quant;
-    bool simulated, samples;
-    uint64_t version;
+    dt__fq how;                      /* its settings; a reference on the range that stood */
+    uint64_t version,                /* of the tensor, */
+        scale_version, zero_version; /* and of that range */
     dt__codes *codes;
 } cached;
+
+static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
 
 static void drop_cached(dt__attachment *a)
 {
     cached *c = (cached *)(void *)a;
     dt__codes_release(c->codes);
+    dt_tensor_free(c->how.scale);
+    dt_tensor_free(c->how.zero_point);
     dt__release(c->ctx, c);
+}
+
+static bool is_stale(const cached *c, const dt_tensor *x)
+{
+    return c->version != x->storage->version || c->scale_version != version_of(c->how.scale) ||
+           c->zero_version != version_of(c->how.zero_point);
 }
 
 void dt__codes_drop_stale(dt_tensor *x)
@@ -268,7 +300,7 @@ void dt__codes_drop_stale(dt_tensor *x)
     dt__attachment **link = &x->attached;
     while (*link != NULL) {
         cached *c = (cached *)(void *)*link;
-        if (c->head.drop == drop_cached && c->version != x->storage->version) {
+        if (c->head.drop == drop_cached && is_stale(c, x)) {
             *link = c->head.next;
             drop_cached(&c->head);
         } else {
@@ -277,16 +309,41 @@ void dt__codes_drop_stale(dt_tensor *x)
     }
 }
 
+static bool same_settings(const dt__fq *a, const dt__fq *b)
+{
+    return a->simulated == b->simulated && a->samples == b->samples &&
+           a->map.groups == b->map.groups && a->scale == b->scale &&
+           a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
+}
+
 static cached *find(const dt_tensor *x, const dt__fq *fq)
 {
     for (dt__attachment *a = x->attached; a != NULL; a = a->next) {
         cached *c = (cached *)(void *)a;
-        if (a->drop == drop_cached && c->simulated == fq->simulated && c->samples == fq->samples &&
-            c->codes->map.groups == fq->map.groups && dt__same_quant(&c->quant, &fq->quant)) {
+        if (a->drop == drop_cached && same_settings(&c->how, fq)) {
             return c;
         }
     }
     return NULL;
+}
+
+static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name, cached **out)
+{
+    cached *c = *out = dt__alloc(home->ctx, sizeof *c);
+    if (c == NULL) return DT_ERR_NOMEM;
+    *c = (cached){ .head.drop = drop_cached,
+                   .ctx = home->ctx,
+                   .how = *fq,
+                   .version = home->storage->version,
+                   .scale_version = version_of(fq->scale),
+                   .zero_version = version_of(fq->zero_point) };
+    c->how.inner = NULL; /* its settings alone */
+    c->how.renewal = NULL;
+    if (fq->scale != NULL) dt__retain(fq->scale);
+    if (fq->zero_point != NULL) dt__retain(fq->zero_point);
+    const dt_status s = dt__codes_make(home, &c->how, name, &c->codes);
+    if (s != DT_OK) drop_cached(&c->head);
+    return s;
 }
 
 /* `home` is where codes hang: what the wrapper wraps, or the wrapper itself once that was dropped. */
@@ -297,20 +354,8 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
     dt__codes_drop_stale(home);
     cached *c = find(home, fq);
     if (c == NULL) {
-        c = dt__alloc(x->ctx, sizeof *c);
-        if (c == NULL) return DT_ERR_NOMEM;
-        *c = (cached){ .head.drop = drop_cached,
-                       .ctx = x->ctx,
-                       .quant = fq->quant,
-                       .simulated = fq->simulated,
-                       .samples = fq->samples,
-                       .version = home->storage->version };
         const char *name = x->name != NULL ? x->name : "an activation";
-        const dt_status s = dt__codes_make(home, fq, name, &c->codes);
-        if (s != DT_OK) {
-            dt__release(x->ctx, c);
-            return s;
-        }
+        DT__TRY(make_cached(home, fq, name, &c));
         dt__attach(home, &c->head);
     }
     *out = c->codes;
@@ -326,8 +371,8 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
  * holds. */
 static bool is_renewable(const cached *c)
 {
-    return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && dt__one_pass(&c->quant) &&
-           atomic_load(&c->codes->refs) == 1;
+    return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&
+           dt__one_pass(&c->how.quant) && atomic_load(&c->codes->refs) == 1;
 }
 
 bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
@@ -338,7 +383,7 @@ bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
     cached *c = find(master, fq);
     if (c == NULL || !is_renewable(c)) return false;
     dt__codes *codes = c->codes;
-    const bool masked = dt__ste_clipped(&c->quant, true) && dt__can_clip(&c->quant);
+    const bool masked = dt__ste_clipped(&c->how.quant) && dt__can_clip(&c->how.quant);
     if (masked && codes->mask == NULL) {
         codes->mask = dt__alloc_array(x->ctx, codes->rows, (size_t)dt__ceil_div(codes->columns, 8));
         if (codes->mask == NULL) return false;
@@ -346,7 +391,7 @@ bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
     r->master = master;
     r->codes = codes;
     r->cached = c;
-    r->coding = dt__coding_of(&c->quant);
+    r->coding = dt__coding_of(&c->how.quant);
     r->source = (dt__panel_source){ &codes->layout, dt__data(master), &r->coding, codes->panels,
                                     codes->mask };
     atomic_init(&r->clipped, 0);

@@ -91,12 +91,26 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_membe
     return DT_OK;
 }
 
-static dt_status enable_input(void *user, const char *path, dt_module *m)
+static dt_status check_range(void *user, const char *path, dt_module *m)
+{
+    const conversion *c = user;
+    const dt__input_hook *hook = dt__input_hook_of(m);
+    if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
+    return dt_fail(c->ctx, DT_ERR_STATE,
+                   "convert: %s: the range of its input has seen no batch; train, or run batches "
+                   "under dt_observe",
+                   path);
+}
+
+static dt_status settle_input(void *user, const char *path, dt_module *m)
 {
     (void)user;
     (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
-    if (hook != NULL) hook->enabled = true;
+    if (hook == NULL) return DT_OK;
+    hook->enabled = true;
+    hook->observing = false;
+    if (hook->range != NULL) dt__quantizer_fix(dt__quantizer_at(m, "input"));
     return DT_OK;
 }
 
@@ -107,7 +121,8 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: the model is %s",
                        dt_is_converted(m) ? "converted already" : "not prepared");
     }
-    const dt_status s = dt_module_visit(m, make_codes, &c);
+    dt_status s = dt_module_visit_modules(m, check_range, &c);
+    if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
     for (int64_t i = 0; i < c.n; i++) {
         if (s == DT_OK) {
             dt__packed_take(c.item[i].weight, c.item[i].packed);
@@ -118,7 +133,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     }
     dt__release(c.ctx, c.item);
     if (s != DT_OK) return s;
-    dt_module_visit_modules(m, enable_input, NULL);
+    dt_module_visit_modules(m, settle_input, NULL);
     if (report != NULL) *report = c.report;
     return DT_OK;
 }

@@ -32,7 +32,7 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
 
 static dt_tensor *inner(dt_tensor *x) { return fq_of(x)->inner; }
 
-static bool is_clipped(const dt_tensor *x) { return dt__ste_clipped(&fq_of(x)->quant, true); }
+static bool is_clipped(const dt_tensor *x) { return dt__ste_clipped(&fq_of(x)->quant); }
 
 static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
 {
@@ -131,6 +131,8 @@ static void drop(dt_tensor *x)
     dt__fq *fq = fq_of(x);
     x->ext = NULL;
     dt_tensor_free(fq->inner);
+    dt_tensor_free(fq->scale);
+    dt_tensor_free(fq->zero_point);
     dt__release(x->ctx, fq);
 }
 
@@ -142,6 +144,8 @@ static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
     *fq = *like;
     fq->inner = to;
     dt__retain(to);
+    if (fq->scale != NULL) dt__retain(fq->scale);
+    if (fq->zero_point != NULL) dt__retain(fq->zero_point);
     x->kind = &dt__fake_quant_kind;
     x->ext = fq;
     x->drop_ext = drop;

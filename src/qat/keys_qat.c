@@ -13,6 +13,9 @@ static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
 static const char *const preset_names[] = { "int8-dynamic-int4-weight", "int4-weight",
                                             "int8-dynamic-int8-weight", NULL };
+static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
+static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
+                                              NULL };
 static const char *const forward_names[] = { "integer", "simulated", NULL };
 
 #define PATCH(field, flag)                                                                         \
@@ -65,6 +68,17 @@ const dt_key dt_activation_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
+    { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names,
+      .text = "a scale for each tensor as it comes, one from observed batches, or a learned one; "
+              "static and learned begin with granularity tensor" },
+    { "observer", DT_KEY_CHOICE, PATCH(quant.observer, has_observer), .choices = observer_names,
+      .text = "how a static range follows from the batches seen" },
+    { "percentile", DT_KEY_REAL, PATCH(quant.percentile, has_percentile), .least = 50, .most = 100,
+      .text = "share of all values, in percent, that observer percentile keeps in the range" },
+    { "samples", DT_KEY_INT, PATCH(quant.samples, has_samples), .least = 1024, .most = 1 << 26,
+      .text = "values that observer percentile keeps; with more seen, a random sample of all" },
+    { "averaging", DT_KEY_REAL, PATCH(quant.averaging, has_averaging), .least = 1e-6, .most = 1,
+      .text = "weight of a new batch in observers moving_average and mse" },
     { 0 },
 };
 
@@ -79,6 +93,16 @@ const dt_key dt__quant_keys[] = {
     { "scale_dtype", DT_KEY_CHOICE, OF_QUANT(scale_dtype), .choices = scale_names },
     { "ste", DT_KEY_CHOICE, OF_QUANT(ste), .choices = ste_names },
     { "unsigned", DT_KEY_BOOL, OF_QUANT(is_unsigned) },
+    { 0 },
+};
+
+/* Of a scheme whose range is not dynamic, besides those. */
+const dt_key dt__range_keys[] = {
+    { "range", DT_KEY_CHOICE, OF_QUANT(range), .choices = range_names },
+    { "observer", DT_KEY_CHOICE, OF_QUANT(observer), .choices = observer_names },
+    { "percentile", DT_KEY_REAL, OF_QUANT(percentile), .most = 100 },
+    { "samples", DT_KEY_INT, OF_QUANT(samples), .most = 1 << 26 },
+    { "averaging", DT_KEY_REAL, OF_QUANT(averaging), .most = 1 },
     { 0 },
 };
 
@@ -123,9 +147,13 @@ dt_quant dt_weight_quant_defaults(void)
 
 dt_quant dt_activation_quant_defaults(void)
 {
-    return (dt_quant){
-        .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true
-    };
+    return (dt_quant){ .rule = DT_RULE_ASYMMETRIC,
+                       .bits = 8,
+                       .granularity = DT_PER_TOKEN,
+                       .activation = true,
+                       .percentile = 99.9,
+                       .samples = 1 << 18,
+                       .averaging = 0.01 };
 }
 
 dt_qat_options dt_qat_defaults(void)
@@ -144,9 +172,24 @@ bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
     return preset != DT_INT4_WEIGHT;
 }
 
+/* A range that stands is one of the whole activation, unless the patch says otherwise. */
+static void apply_range(dt_quant *base, const dt_quant_patch *patch)
+{
+    const dt_quant *q = &patch->quant;
+    if (patch->has_range) {
+        base->range = q->range;
+        if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
+    }
+    if (patch->has_observer) base->observer = q->observer;
+    if (patch->has_percentile) base->percentile = q->percentile;
+    if (patch->has_samples) base->samples = q->samples;
+    if (patch->has_averaging) base->averaging = q->averaging;
+}
+
 void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch)
 {
     const dt_quant *q = &patch->quant;
+    apply_range(base, patch);
     if (patch->has_rule) base->rule = q->rule;
     if (patch->has_bits) base->bits = q->bits;
     if (patch->has_granularity) base->granularity = q->granularity;

@@ -3,6 +3,7 @@
  * that can fail is made, before the first module changes. */
 #include "core/glob.h"
 #include "nn/module.h"
+#include "qat/observe.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
@@ -21,6 +22,8 @@ typedef struct dt__plan_line {
     dt_quant weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
+    dt_module *input;     /* the quantizer of a range that is not dynamic */
+    bool attached;        /* and the module owns it */
 } plan_line;
 
 typedef struct dt__plan {
@@ -109,6 +112,7 @@ static void free_plan(plan *p)
     for (int64_t i = 0; i < p->n; i++) {
         dt__release(p->ctx, (void *)(uintptr_t)p->line[i].path);
         dt__release(p->ctx, p->line[i].hook);
+        if (!p->line[i].attached) dt_module_free(p->line[i].input);
     }
     dt__release(p->ctx, p->line);
 }
@@ -234,13 +238,33 @@ static dt_status check_plan(plan *p)
 
 /* ---- hooks on inputs ------------------------------------------------------------------------------ */
 
+/* A range that stands, brought up to date with x where that is to be observed. */
+static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *m, dt_tensor *x)
+{
+    const bool trains = dt_is_training(m) && hook->enabled;
+    if (hook->range->lo != NULL && !hook->frozen && (trains || hook->observing)) {
+        DT__TRY(dt__observe(t, x, hook->range));
+    }
+    if (!hook->enabled || dt__quantizer_has_seen(hook->range)) return DT_OK;
+    return dt_tape_fail(
+        t, DT_ERR_STATE,
+        "module %s: the range of its input has seen no batch; train, or run batches "
+        "under dt_observe",
+        m->path);
+}
+
 static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     const dt__input_hook *hook = user;
-    const dt__fq fq = { .quant = hook->quant,
-                        .enabled = hook->enabled,
-                        .simulated = hook->simulated,
-                        .samples = m->type->samples };
+    dt__fq fq = { .quant = hook->quant,
+                  .enabled = hook->enabled,
+                  .simulated = hook->simulated,
+                  .samples = m->type->samples };
+    if (hook->range != NULL) {
+        if (stand(hook, t, m, x) != DT_OK) return NULL;
+        fq.scale = hook->range->scale;
+        fq.zero_point = hook->range->zero_point;
+    }
     return dt__fake_quant_as(t, x, &fq);
 }
 
@@ -275,6 +299,17 @@ static dt_status make_hook(plan *p, plan_line *l)
     *l->hook = (dt__input_hook){ .quant = l->input_quant,
                                  .enabled = true,
                                  .simulated = p->options->forward == DT_FORWARD_SIMULATED };
+    if (l->input_quant.range == DT_RANGE_DYNAMIC) return DT_OK;
+    DT__TRY(dt__quantizer_create(p->ctx, &l->input_quant, 1, false, &l->input));
+    l->hook->range = dt__quantizer_of(l->input);
+    return DT_OK;
+}
+
+static dt_status attach(plan_line *l)
+{
+    if (l->input == NULL) return DT_OK;
+    DT__TRY(dt__module_attach(l->module, "input", l->input));
+    l->attached = true;
     return DT_OK;
 }
 
@@ -288,6 +323,7 @@ static dt_status change(plan *p, plan_line *l)
         DT__TRY(dt__fq_wrap(l->weight, &fq));
     }
     if (l->hook == NULL) return DT_OK;
+    DT__TRY(attach(l));
     DT__TRY(dt__hook_input(l->module, l->hook));
     l->hook = NULL; /* the module owns it */
     return DT_OK;
@@ -298,6 +334,8 @@ static void change_back(plan_line *l)
     if (dt_is_fake_quant(l->weight)) dt__fq_unwrap(l->weight);
     const dt__hook *h = find_hook(l->module);
     if (h != NULL) dt_unhook(l->module, h->id);
+    if (l->attached) dt_module_free(l->input);
+    if (l->attached) l->input = NULL;
 }
 
 static dt_status act(plan *p)
@@ -366,6 +404,36 @@ dt_status dt_enable(dt_module *m, bool on)
         return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "enable: the model is not prepared");
     }
     return dt_module_visit_modules(m, enable_one, &on);
+}
+
+typedef struct watching {
+    bool on, freezes, found;
+} watching;
+
+static dt_status watch_one(void *user, const char *path, dt_module *m)
+{
+    watching *w = user;
+    (void)path;
+    dt__input_hook *hook = dt__input_hook_of(m);
+    if (hook == NULL || hook->range == NULL || hook->range->lo == NULL) return DT_OK;
+    w->found = true;
+    if (w->freezes) hook->frozen = w->on;
+    else hook->observing = w->on;
+    return DT_OK;
+}
+
+static dt_status watch(dt_module *m, watching w)
+{
+    DT__TRY(dt_module_visit_modules(m, watch_one, &w));
+    if (w.found) return DT_OK;
+    return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "observe: the model has no range to observe");
+}
+
+dt_status dt_observe(dt_module *m, bool on) { return watch(m, (watching){ .on = on }); }
+
+dt_status dt_observers_freeze(dt_module *m, bool on)
+{
+    return watch(m, (watching){ .on = on, .freezes = true });
 }
 
 static dt_status find_prepared(void *user, const char *path, dt_tensor *x, dt_member member)

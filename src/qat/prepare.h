@@ -4,12 +4,16 @@
 
 #include "kernels/panels.h"
 #include "qat/quantized.h"
+#include "qat/quantizer.h"
 
 /* The state of the hook that quantizes a module's input. */
 typedef struct dt__input_hook {
     dt_quant quant;
     bool enabled;
     bool simulated;
+    dt__quantizer *range; /* of the module's child `input`, lent; NULL: dynamic */
+    bool observing;       /* every pass is observed, not only those that train */
+    bool frozen;          /* none is */
 } dt__input_hook;
 
 /* Adds the hook, which then owns `hook` (from dt__alloc); on an error the caller still does. */

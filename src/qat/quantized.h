@@ -16,6 +16,9 @@ typedef struct dt__fq {
     bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
     dt__row_map map; /* of a weight whose rows are not its first dimension */
+    /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper holds
+     * a reference on both. zero_point NULL: all 0. */
+    dt_tensor *scale, *zero_point;
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 
@@ -102,8 +105,8 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed);
 /* Wraps a tape's tensor for this pass with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
-/* Keys of every field of a dt_quant but `activation`, for files. */
-extern const dt_key dt__quant_keys[];
+/* Keys of the fields of a dt_quant but `activation`, for files; those of its range are apart. */
+extern const dt_key dt__quant_keys[], dt__range_keys[];
 
 bool dt__same_quant(const dt_quant *a, const dt_quant *b);
 /* "int4 symmetric group 32" into text; returns text. */

@@ -67,6 +67,47 @@ static dt_status check_granularity(dt_ctx *ctx, const dt_quant *q)
     return DT_OK;
 }
 
+static dt_status check_observer(dt_ctx *ctx, const dt_quant *q)
+{
+    if (q->observer < DT_OBSERVER_MINMAX || q->observer > DT_OBSERVER_MSE) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no observer", q->observer);
+    }
+    if (q->observer == DT_OBSERVER_PERCENTILE &&
+        !(q->percentile >= 50 && q->percentile <= 100 && q->samples >= 1)) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "observer percentile: %g %% of %lld samples; 50 to 100 of at least 1 wanted",
+                       q->percentile, (long long)q->samples);
+    }
+    const bool averages =
+        q->observer == DT_OBSERVER_MOVING_AVERAGE || q->observer == DT_OBSERVER_MSE;
+    if (!averages || (q->averaging > 0 && q->averaging <= 1)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "averaging is %g; above 0 and at most 1 is wanted",
+                   q->averaging);
+}
+
+static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
+{
+    const bool per_tensor = q->granularity == DT_PER_TENSOR;
+    if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no range", q->range);
+    }
+    if (q->range == DT_RANGE_STATIC && !q->activation) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "a static range is for activations; weights are there "
+                       "to be seen whenever they are quantized");
+    }
+    if (q->range != DT_RANGE_DYNAMIC && q->activation && !per_tensor) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "a %s range of activations wants granularity tensor",
+                       q->range == DT_RANGE_STATIC ? "static" : "learned");
+    }
+    if (q->range == DT_RANGE_LEARNED && !q->activation && !per_tensor &&
+        q->granularity != DT_PER_CHANNEL) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "a learned range of weights wants granularity tensor or channel");
+    }
+    return q->range == DT_RANGE_STATIC ? check_observer(ctx, q) : DT_OK;
+}
+
 dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
 {
     const dt__scheme *scheme = dt__scheme_of(q->rule);
@@ -88,6 +129,7 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
                        scheme->name);
     }
     DT__TRY(check_granularity(ctx, q));
+    DT__TRY(check_range(ctx, q));
     return scheme->fp16_blocks ? check_q4_0(ctx, q) : DT_OK;
 }
 
@@ -96,9 +138,9 @@ int dt__scale_dtype(const dt_quant *q)
     return dt__scheme_of(q->rule)->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
 }
 
-bool dt__ste_clipped(const dt_quant *q, bool recomputed)
+bool dt__ste_clipped(const dt_quant *q)
 {
-    return q->ste == DT_STE_DEFAULT ? !recomputed : q->ste == DT_STE_CLIPPED;
+    return q->ste == DT_STE_DEFAULT ? q->range != DT_RANGE_DYNAMIC : q->ste == DT_STE_CLIPPED;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -204,5 +246,6 @@ dt__coding dt__coding_of(const dt_quant *q)
 
 bool dt__can_clip(const dt_quant *q)
 {
-    return !dt__scheme_of(q->rule)->never_clips || dt__scale_dtype(q) == DT_SCALE_F16;
+    return q->range != DT_RANGE_DYNAMIC || !dt__scheme_of(q->rule)->never_clips ||
+           dt__scale_dtype(q) == DT_SCALE_F16;
 }

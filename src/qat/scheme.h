@@ -70,7 +70,7 @@ static inline int dt__qmax(const dt_quant *q) { return (1 << (q->bits - 1)) - 1;
 
 /* Whether the straight-through gradient is masked: as q->ste says; by default where the range is
  * static or learned, not where it is recomputed each step. */
-bool dt__ste_clipped(const dt_quant *q, bool recomputed);
+bool dt__ste_clipped(const dt_quant *q);
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -114,7 +114,7 @@ typedef struct dt__quantized {
 bool dt__choose_scales(const void *settings, const dt__blocks *b);
 /* The rule as kernels meet it; refers to *q. */
 dt__coding dt__coding_of(const dt_quant *q);
-/* Whether a code can be clipped where ranges are those of the values. */
+/* Whether a code can be clipped. */
 bool dt__can_clip(const dt_quant *q);
 
 /* Chooses scales and zero points from x and quantizes it. `name` is the tensor's, for messages.
@@ -130,7 +130,10 @@ bool dt__one_pass(const dt_quant *q);
  * one pass over x. The number of clipped codes; -1 where dt__quantize would fail. */
 int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s);
 
-/* The same as dt__quantize with the scales and zero points that stand in `out`: static, learned or frozen. */
+/* The range of all of x, 0 included. The index of the first element that is not finite; -1: none. */
+int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi);
+
+/* The same as dt__quantize with the scales and zero points that stand in `out`: static or learned. */
 dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
                              dt__quantized *out, const char *name);
 

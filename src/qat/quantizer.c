@@ -1,0 +1,123 @@
+/* The module "quantizer": scale and zero point of a range that stands, and what an observer has seen.
+ *
+ *     <layer>.input.scale  .zero_point                 in every model
+ *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
+#include "qat/quantizer.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+#include <string.h>
+
+static const dt_module_type type = { .name = "quantizer" };
+
+static dt_status add(dt_module *m, const char *name, dt_dtype dtype, int64_t n, dt_tensor **x)
+{
+    const dt__quantizer *q = dt_module_state(m);
+    const bool learned = q->quant.range == DT_RANGE_LEARNED && dtype == DT_F32;
+    DT__TRY(dt_tensor_create(m->ctx, dtype, 1, &n, x));
+    const dt_status s =
+        dt__module_add_tensor(m, name, *x, learned ? DT_PARAM : DT_BUFFER); /* owns it anyhow */
+    if (s != DT_OK) *x = NULL;
+    else (*x)->no_decay = true;
+    return s;
+}
+
+static dt_status add_observed(dt_module *m, dt__quantizer *q)
+{
+    DT__TRY(add(m, "lo", DT_F32, 1, &q->lo));
+    DT__TRY(add(m, "hi", DT_F32, 1, &q->hi));
+    if (q->quant.observer != DT_OBSERVER_PERCENTILE) return DT_OK;
+    return add(m, "values", DT_F32, q->quant.samples, &q->values);
+}
+
+static dt_status build(dt_module *m, int64_t scales, bool fixed)
+{
+    dt__quantizer *q = dt_module_state(m);
+    DT__TRY(add(m, "scale", DT_F32, scales, &q->scale));
+    DT__TRY(dt_fill(q->scale, 1.0));
+    if (dt__scheme_of(q->quant.rule)->has_zero) {
+        DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
+    }
+    if (fixed) return DT_OK;
+    if (q->quant.range == DT_RANGE_STATIC) DT__TRY(add_observed(m, q));
+    return add(m, "count", DT_I64, 1, &q->count);
+}
+
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, int64_t scales, bool fixed,
+                               dt_module **out)
+{
+    dt_module *m;
+    *out = NULL;
+    DT__TRY(dt_module_create(ctx, &type, sizeof(dt__quantizer), &m));
+    *(dt__quantizer *)dt_module_state(m) = (dt__quantizer){ .quant = *quant };
+    return dt__layer_done(build(m, scales, fixed), m, out);
+}
+
+dt__quantizer *dt__quantizer_of(dt_module *m)
+{
+    return m != NULL && m->type == &type ? dt_module_state(m) : NULL;
+}
+
+dt_module *dt__quantizer_at(const dt_module *layer, const char *name)
+{
+    for (int64_t i = 0; i < layer->n_children; i++) {
+        dt_module *child = layer->children[i];
+        if (child->type == &type && strcmp(child->name, name) == 0) return child;
+    }
+    return NULL;
+}
+
+static int64_t count_of(const dt__quantizer *q) { return *(const int64_t *)dt__data(q->count); }
+
+bool dt__quantizer_has_seen(const dt__quantizer *q) { return q->count == NULL || count_of(q) > 0; }
+
+void dt__quantizer_fix(dt_module *m)
+{
+    static const char *const observed[] = { "lo", "hi", "values", "count" };
+    dt__quantizer *q = dt_module_state(m);
+    for (int i = 0; i < DT__COUNT_OF(observed); i++) dt__module_remove(m, observed[i]);
+    q->lo = q->hi = q->values = q->count = NULL;
+}
+
+/* ---- what a file may say ------------------------------------------------------------------------- */
+
+static const float *floats(const dt_tensor *x) { return dt__data(x); }
+
+static bool scales_are_sound(const dt__quantizer *q)
+{
+    const float most = 0x1p127f / (float)(1 << (q->quant.bits - 1));
+    for (int64_t i = 0; i < q->scale->count; i++) {
+        const float s = floats(q->scale)[i];
+        if (!(s >= 0x1p-126f && s <= most)) return false;
+    }
+    return true;
+}
+
+static bool zeros_are_sound(const dt__quantizer *q)
+{
+    const int8_t *zero = q->zero_point == NULL ? NULL : dt__data(q->zero_point);
+    for (int64_t i = 0; zero != NULL && i < q->zero_point->count; i++) {
+        if (zero[i] < dt__qmin(&q->quant) || zero[i] > dt__qmax(&q->quant)) return false;
+    }
+    return true;
+}
+
+static bool values_are_sound(const dt__quantizer *q)
+{
+    for (int64_t i = 0; q->values != NULL && i < q->values->count; i++) {
+        if (!isfinite(floats(q->values)[i])) return false;
+    }
+    if (q->lo == NULL) return true;
+    const float lo = *floats(q->lo), hi = *floats(q->hi);
+    return isfinite(lo) && isfinite(hi) && lo <= 0 && hi >= 0;
+}
+
+bool dt__quantizer_is_sound(const dt__quantizer *q, const char **why)
+{
+    *why = !scales_are_sound(q)                       ? "a scale is not a positive normal number"
+           : !zeros_are_sound(q)                      ? "a zero point is outside the codes' range"
+           : q->count != NULL && count_of(q) < 0      ? "a negative number of values was seen"
+           : q->count != NULL && !values_are_sound(q) ? "what was observed is no range of numbers"
+                                                      : NULL;
+    return *why == NULL;
+}

@@ -1,0 +1,36 @@
+/* Quantizers: ranges that stand, as modules. */
+#ifndef DT__QAT_QUANTIZER_H
+#define DT__QAT_QUANTIZER_H
+
+#include "nn/module.h"
+
+#include <detent/qat.h>
+
+/* The range of a layer's input (its child `input`) or weight (`weight`), where that is static or
+ * learned. Being a module, it is saved, resumed and followed by optimizers as all others are. It has
+ * no forward: the layer's hook and wrapper refer to it. Lent tensors, members of the module: */
+typedef struct dt__quantizer {
+    dt_quant quant;
+    dt_tensor *scale;      /* f32 [scales]; a parameter where the range is learned */
+    dt_tensor *zero_point; /* i8 [scales]; NULL: the rule has none */
+    dt_tensor *lo, *hi;    /* f32 [1]: what was observed; NULL: learned, or converted */
+    dt_tensor *values;     /* f32 [samples], of observer percentile; else NULL */
+    dt_tensor *count;      /* i64 [1]: values seen; NULL: converted */
+} dt__quantizer;
+
+/* A quantizer of so many scales, all 1, that has seen nothing; `fixed`: one of a converted model.
+ * Errors: NOMEM. */
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, int64_t scales, bool fixed,
+                               dt_module **out);
+/* Its state; NULL for a module of another type, and for NULL. */
+dt__quantizer *dt__quantizer_of(dt_module *m);
+/* The child of a layer that is a quantizer of this name; NULL where there is none. */
+dt_module *dt__quantizer_at(const dt_module *layer, const char *name);
+/* Whether scale and zero point follow from values, not from nothing. */
+bool dt__quantizer_has_seen(const dt__quantizer *q);
+/* What only an observer needs goes: from now on the range is what it is. */
+void dt__quantizer_fix(dt_module *m);
+/* Whether the tensors hold what a quantizer can have come to; *why says what not. For files. */
+bool dt__quantizer_is_sound(const dt__quantizer *q, const char **why);
+
+#endif
