@@ -68,8 +68,8 @@ static dt_status make(example *e)
     dt_status s = dt_tape_create(e->ctx, &e->t);
     if (s == DT_OK) s = dt_mlp_create(e->ctx, &network, &e->m);
     if (s == DT_OK) s = dt_optimizer_create(e->m, NULL, &e->optimizer); /* AdamW */
-    if (s == DT_OK) s = dt_digits_create(e->ctx, IMAGES, 1, &e->images[0]);
-    if (s == DT_OK) s = dt_digits_create(e->ctx, TESTED, 2, &e->images[1]);
+    if (s == DT_OK) s = dt_digits_create(e->ctx, IMAGES, 1, DT_TARGET_CLASS, &e->images[0]);
+    if (s == DT_OK) s = dt_digits_create(e->ctx, TESTED, 2, DT_TARGET_CLASS, &e->images[1]);
     if (s == DT_OK) s = dt_loader_create(e->images[0], &shuffled, &e->train);
     return s == DT_OK ? dt_loader_create(e->images[1], &in_order, &e->test) : s;
 }

@@ -42,7 +42,7 @@ void sample_assert_same(const dt_dataset *a, const dt_dataset *b)
 dt_dataset *sample_digits(dt_ctx *ctx, int64_t count, uint64_t seed)
 {
     dt_dataset *d = NULL;
-    TEST_OK(ctx, dt_digits_create(ctx, count, seed, &d));
+    TEST_OK(ctx, dt_digits_create(ctx, count, seed, DT_TARGET_CLASS, &d));
     return d;
 }
 

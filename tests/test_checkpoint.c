@@ -63,7 +63,7 @@ static dt_status create(run *r, const plan *p)
     l.augment.shift = 1;
     r->model = small_options(sizes, 1, 0.2);
     DT__TRY(dt_mlp_create(r->ctx, &r->model, &r->m));
-    DT__TRY(dt_digits_create(r->ctx, 100, 3, &r->data));
+    DT__TRY(dt_digits_create(r->ctx, 100, 3, DT_TARGET_CLASS, &r->data));
     DT__TRY(dt_loader_create(r->data, &l, &r->loader));
     DT__TRY(dt_optimizer_create(r->m, &o, &r->optimizer));
     DT__TRY(dt_tape_create(r->ctx, &r->t));

@@ -89,12 +89,52 @@ START_TEST(digits_are_fixed)
     dt_dataset *none = sample_digits(one, 0, 2);
     ck_assert_int_eq(dt_dataset_count(none), 0);
     dt_dataset *bad = NULL;
-    TEST_FAILS(one, DT_ERR_ARG, "-1 images", dt_digits_create(one, -1, 0, &bad));
+    TEST_FAILS(one, DT_ERR_ARG, "-1 images", dt_digits_create(one, -1, 0, DT_TARGET_CLASS, &bad));
     dt_dataset_free(a);
     dt_dataset_free(b);
     dt_dataset_free(c);
     dt_dataset_free(other);
     dt_dataset_free(none);
+    dt_ctx_free(one);
+    dt_ctx_free(four);
+}
+END_TEST
+
+/* The three tasks draw the same digits: masks hold digit + 1 where there is much ink, clean images
+ * differ from the others by the noise alone. */
+START_TEST(digits_for_tasks)
+{
+    dt_ctx *one = sample_context(1), *four = sample_context(4);
+    dt_dataset *d = sample_digits(one, 200, 1), *clean = NULL, *masks = NULL, *bad = NULL;
+    TEST_OK(one, dt_digits_create(one, 200, 1, DT_TARGET_IMAGE, &clean));
+    TEST_OK(four, dt_digits_create(four, 200, 1, DT_TARGET_MASK, &masks));
+    TEST_FAILS(one, DT_ERR_ARG, "kind 3", dt_digits_create(one, 1, 1, (dt_target)3, &bad));
+    ck_assert_int_eq(dt_dataset_target(masks), DT_TARGET_MASK);
+    ck_assert_int_eq(dt_dataset_classes(masks), 11);
+    ck_assert_int_eq(dt_dataset_target(clean), DT_TARGET_IMAGE);
+    ck_assert_int_eq(dt_dataset_classes(clean), 0);
+    int wrong = 0, white = 0;
+    for (int64_t i = 0; i < 200; i++) {
+        const uint8_t *image = dt_dataset_image(d, i), *mask = dt_dataset_target_image(masks, i);
+        const uint8_t *without = dt_dataset_image(clean, i);
+        ck_assert_mem_eq(image, dt_dataset_image(masks, i), 784);
+        ck_assert_ptr_eq(without, dt_dataset_target_image(clean, i));
+        for (int k = 0; k < 784; k++) {
+            wrong += abs(image[k] - without[k]) > 20;
+            wrong += mask[k] != 0 && (mask[k] != dt_dataset_label(d, i) + 1 || without[k] < 80);
+            wrong += mask[k] == 0 && without[k] > 128;
+            white += mask[k] != 0;
+        }
+    }
+    ck_assert_int_eq(wrong, 0);
+    ck_assert_int_gt(white, 200 * 50);
+    ck_assert_int_lt(white, 200 * 250);
+    ck_assert_int_eq(dt_dataset_label(masks, 0), -1);
+    ck_assert_ptr_null(dt_dataset_target_image(d, 0));
+    ck_assert_ptr_null(dt_dataset_target_image(masks, 200));
+    dt_dataset_free(d);
+    dt_dataset_free(clean);
+    dt_dataset_free(masks);
     dt_ctx_free(one);
     dt_ctx_free(four);
 }
@@ -247,6 +287,8 @@ START_TEST(seek)
     dt_loader_options o = dt_loader_defaults();
     o.batch_size = 10;
     o.augment.shift = 2;
+    o.augment.flip = _i == 1;
+    if (_i == 1) TEST_OK(ctx, dt_dataset_denoise(d, 0.1));
     dt_loader *straight = loader(d, ctx, &o), *jumping = loader(d, ctx, &o);
     for (int i = 0; i < 40; i++) {
         const dt_position at = dt_loader_position(straight);
@@ -319,6 +361,199 @@ START_TEST(shifts)
     for (int s = 0; s < 25; s++) ck_assert_int_gt(seen[s], 15);
     ck_assert_int_lt(same, 60); /* 20 by chance */
     dt_loader_free(l);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what moves, and noise ------------------------------------------------------------------ */
+
+/* 40 images of 2 channels and 6 x 5 pixels with random bytes, and targets of a kind. */
+static dt_dataset *random_images(dt_ctx *ctx, dt_target target)
+{
+    static uint8_t bytes[2][40 * 60];
+    for (int i = 0; i < 40 * 60; i++) {
+        bytes[0][i] = (uint8_t)(i * 37 + i * i / 11);
+        bytes[1][i] = (uint8_t)(i * 91 + i * i / 7);
+        if (target != DT_TARGET_IMAGE) bytes[1][i] %= 9;
+    }
+    const dt_images images = { 40, 2, 6, 5, target, 9, bytes[0], bytes[1] };
+    dt_dataset *d = NULL;
+    TEST_OK(ctx, dt_dataset_create(ctx, &images, &d));
+    return d;
+}
+
+/* The byte that comes to (r, c) of a plane of 6 x 5; 0 from outside. */
+static uint8_t carried(const uint8_t *plane, int down, int right, bool flip, int k)
+{
+    const int r = k / 5 - down, c = k % 5 - right;
+    return r < 0 || r > 5 || c < 0 || c > 4 ? 0 : plane[5 * r + (flip ? 4 - c : c)];
+}
+
+typedef struct sample {
+    const uint8_t *image, *target;
+    const float *x;
+    const void *to;
+    dt_target kind;
+} sample;
+
+/* Whether image and target both went through this move. */
+static bool is_moved(const sample *s, int down, int right, bool flip)
+{
+    bool same = true;
+    for (int k = 0; same && k < 60; k++) {
+        const uint8_t p = carried(s->image + k / 30 * 30, down, right, flip, k % 30);
+        const float mean = k < 30 ? 0.25f : 0.5f, deviation = k < 30 ? 0.5f : 2.0f;
+        same = s->x[k] == ((float)p / 255.0f - mean) / deviation;
+        const uint8_t q = s->kind == DT_TARGET_CLASS ? 0
+                          : s->kind == DT_TARGET_MASK
+                              ? carried(s->target, down, right, flip, k % 30)
+                              : carried(s->target + k / 30 * 30, down, right, flip, k % 30);
+        if (s->kind == DT_TARGET_CLASS) same = same && *(const int32_t *)s->to == *s->target;
+        if (s->kind == DT_TARGET_MASK) same = same && ((const int32_t *)s->to)[k % 30] == q;
+        if (s->kind == DT_TARGET_IMAGE) {
+            same = same && ((const float *)s->to)[k] == (float)q / 255.0f;
+        }
+    }
+    return same;
+}
+
+/* The move that a sample went through, counted 0 to 17; there must be exactly one. */
+static int move_of(const sample *s)
+{
+    int found = -1, n = 0;
+    for (int m = 0; m < 18; m++) {
+        if (!is_moved(s, m / 6 - 1, m / 2 % 3 - 1, m % 2 == 1)) continue;
+        found = m;
+        n++;
+    }
+    ck_assert_int_eq(n, 1);
+    return found;
+}
+
+/* Images and targets go the same way; all ways occur; how batches are cut does not matter. */
+START_TEST(targets_move_along)
+{
+    dt_ctx *ctx = sample_context(1);
+    const dt_target kind = (dt_target)_i;
+    dt_dataset *d = random_images(ctx, kind);
+    TEST_OK(ctx,
+            dt_dataset_normalize(d, &(dt_reals){ 2, { 0.25, 0.5 } }, &(dt_reals){ 2, { 0.5, 2 } }));
+    dt_loader_options o = dt_loader_defaults();
+    o.shuffle = false;
+    o.augment = (dt_augment_options){ .crop = 1, .flip = true };
+    int seen[18] = { 0 }, moves[2][200];
+    for (int run = 0; run < 2; run++) {
+        o.batch_size = run == 0 ? 40 : 8;
+        dt_loader *l = loader(d, ctx, &o);
+        for (int k = 0; k < 200; k += (int)o.batch_size) {
+            dt_tensor *x, *to;
+            TEST_OK(ctx, dt_loader_next(l, &x, &to));
+            ck_assert_int_eq(dt_dim(x, 1), 2);
+            ck_assert_int_eq(dt_rank(to), kind == DT_TARGET_CLASS  ? 1
+                                          : kind == DT_TARGET_MASK ? 3
+                                                                   : 4);
+            ck_assert_int_eq(dt_dtype_of(to), kind == DT_TARGET_IMAGE ? DT_F32 : DT_I32);
+            for (int i = 0; i < o.batch_size; i++) {
+                const int64_t image = (k + i) % 40, bytes = dt_count(to) / o.batch_size;
+                const uint8_t label =
+                    (uint8_t)(kind == DT_TARGET_CLASS ? dt_dataset_label(d, image) : 0);
+                const sample s = { dt_dataset_image(d, image),
+                                   kind == DT_TARGET_CLASS ? &label
+                                                           : dt_dataset_target_image(d, image),
+                                   (const float *)dt_data(x) + 60 * i,
+                                   (const char *)dt_data(to) + 4 * bytes * i, kind };
+                moves[run][k + i] = move_of(&s);
+                seen[moves[run][k + i]]++;
+            }
+        }
+        dt_loader_free(l);
+    }
+    ck_assert_mem_eq(moves[0], moves[1], sizeof moves[0]);
+    for (int m = 0; m < 18; m++) ck_assert_int_gt(seen[m], 0);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* z of 3 epochs of clean digits, by image and epoch. */
+static void read_noise(dt_ctx *ctx, const dt_dataset *d, int64_t batch_size, bool shuffle, float *z)
+{
+    dt_loader_options o = dt_loader_defaults();
+    o.batch_size = batch_size;
+    o.shuffle = shuffle;
+    o.augment.shift = 3;
+    dt_loader *l = loader(d, ctx, &o);
+    for (int64_t done = 0; done < 3 * dt_dataset_count(d);) {
+        dt_tensor *x, *clean;
+        TEST_OK(ctx, dt_loader_next(l, &x, &clean));
+        const float *a = dt_data(x), *b = dt_data(clean);
+        for (int64_t k = 0; k < dt_count(x); k++) *z++ = (a[k] - (b[k] - 0.5f) / 0.5f) / 0.4f;
+        done += dt_dim(x, 0);
+    }
+    dt_loader_free(l);
+}
+
+/* The noise has the moments that it should, differs everywhere, and does not depend on batches. */
+START_TEST(noise)
+{
+    enum { COUNT = 3 * 100 * 784 };
+    dt_ctx *one = sample_context(1), *four = sample_context(4);
+    dt_dataset *d[2] = { NULL, NULL };
+    for (int i = 0; i < 2; i++) {
+        dt_ctx *ctx = i == 0 ? one : four;
+        TEST_OK(ctx, dt_digits_create(ctx, 100, 1, DT_TARGET_IMAGE, &d[i]));
+        TEST_FAILS(ctx, DT_ERR_ARG, "noise", dt_dataset_denoise(d[i], -0.1));
+        TEST_FAILS(ctx, DT_ERR_ARG, "noise", dt_dataset_denoise(d[i], NAN));
+        TEST_OK(ctx,
+                dt_dataset_normalize(d[i], &(dt_reals){ 1, { 0.5 } }, &(dt_reals){ 1, { 0.5 } }));
+        TEST_OK(ctx, dt_dataset_denoise(d[i], 0.2));
+    }
+    float *z = malloc(COUNT * sizeof *z), *other = malloc(COUNT * sizeof *z);
+    read_noise(one, d[0], 64, false, z);
+    read_noise(four, d[1], 7, false, other);
+    ck_assert_mem_eq(z, other, COUNT * sizeof *z);
+    double moment[5] = { 0 };
+    for (int64_t k = 0; k < COUNT; k++) {
+        double power = 1;
+        for (int m = 0; m < 5; m++, power *= (double)z[k]) moment[m] += power / COUNT;
+        ck_assert(fabsf(z[k]) < 4.9f);
+    }
+    ck_assert_double_eq_tol(moment[1], 0, 0.01);
+    ck_assert_double_eq_tol(moment[2], 1, 0.015);
+    ck_assert_double_eq_tol(moment[3], 0, 0.03);
+    ck_assert_double_eq_tol(moment[4], 2.85, 0.06);
+    for (int lag = 1; lag < 4; lag++) { /* the next pixel, the next image, the next epoch */
+        double sum = 0;
+        const int64_t step = lag == 1 ? 1 : lag == 2 ? 784 : 78400;
+        for (int64_t k = step; k < COUNT; k++) sum += (double)z[k] * (double)z[k - step];
+        ck_assert_double_eq_tol(sum / COUNT, 0, 0.01);
+    }
+    free(z);
+    free(other);
+    for (int i = 0; i < 2; i++) dt_dataset_free(d[i]);
+    dt_ctx_free(one);
+    dt_ctx_free(four);
+}
+END_TEST
+
+START_TEST(bad_normalization)
+{
+    static const struct {
+        dt_reals mean, deviation;
+    } bad[] = {
+        { { 0, { 0 } }, { 1, { 1 } } },        { { 3, { 0 } }, { 1, { 1 } } },
+        { { 1, { INFINITY } }, { 1, { 1 } } }, { { 1, { 1e300 } }, { 1, { 1 } } },
+        { { 2, { 0, NAN } }, { 1, { 1 } } },   { { 1, { 0 } }, { 0, { 1 } } },
+        { { 1, { 0 } }, { 2, { 1, 0 } } },     { { 1, { 0 } }, { 1, { NAN } } },
+        { { 1, { 0 } }, { 1, { -1 } } },       { { 1, { 0 } }, { 1, { 1e-300 } } },
+    };
+    dt_ctx *ctx = sample_context(1);
+    dt_dataset *d = random_images(ctx, DT_TARGET_CLASS);
+    for (int i = 0; i < DT__COUNT_OF(bad); i++) {
+        TEST_FAILS(ctx, DT_ERR_ARG, "wanted",
+                   dt_dataset_normalize(d, &bad[i].mean, &bad[i].deviation));
+    }
     dt_dataset_free(d);
     dt_ctx_free(ctx);
 }
@@ -556,7 +791,7 @@ static dt_status scenario(dt_ctx *ctx, void *user)
     dt_loader_options options = dt_loader_defaults();
     options.batch_size = 3;
     dt_tensor *x, *labels;
-    dt_status status = dt_digits_create(ctx, 20, 1, &d.train);
+    dt_status status = dt_digits_create(ctx, 20, 1, DT_TARGET_CLASS, &d.train);
     if (status == DT_OK) status = dt_idx_write(d.train, path[1], path[2]);
     opened_free(&d);
     d = (opened){ NULL, NULL, NULL };
@@ -588,12 +823,16 @@ Suite *test_data_suite(void)
     tcase_add_test(images, datasets);
     tcase_add_test(images, bad_datasets);
     tcase_add_test(images, digits_are_fixed);
+    tcase_add_test(images, digits_for_tasks);
     tcase_add_test(images, digits_are_not_linear);
+    tcase_add_test(images, bad_normalization);
     suite_add_tcase(s, images);
     TCase *batches = tcase_create("batches");
     tcase_add_loop_test(batches, every_image_once, 0, 4);
-    tcase_add_test(batches, seek);
+    tcase_add_loop_test(batches, seek, 0, 2);
     tcase_add_test(batches, shifts);
+    tcase_add_loop_test(batches, targets_move_along, DT_TARGET_CLASS, DT_TARGET_MASK + 1);
+    tcase_add_test(batches, noise);
     tcase_add_test(batches, batches_allocate_nothing);
     tcase_add_test(batches, bad_loaders);
     suite_add_tcase(s, batches);

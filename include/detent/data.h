@@ -82,9 +82,13 @@ DT_API dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels
 DT_API dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels);
 
 /* `count` grey digits of 28 x 28 drawn from strokes with random slant, thickness, shift, scale and
- * noise; image i and its label depend on (seed, i) alone and are the same on every machine. Errors:
- * ARG (count), NOMEM. */
-DT_API dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_dataset **out);
+ * noise; image i and its target depend on (seed, i) alone and are the same on every machine. Targets:
+ *     labels  the digit, 0 to 9
+ *     masks   digit + 1 where its pen covers at least half of the pixel, else 0: 11 classes
+ *     images  the image itself, drawn without noise, for dt_dataset_denoise to add some
+ * Errors: ARG (count, no such target), NOMEM. */
+DT_API dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_target target,
+                                  dt_dataset **out);
 
 /* Splits off the last `count` images: *out gets them, `d` keeps the others. Both share the bytes;
  * either may be freed first. Errors: ARG (count outside 0...the dataset's), NOMEM. */
@@ -101,6 +105,12 @@ typedef struct dt_augment_options {
 
 typedef enum dt_data_format { DT_DATA_IDX, DT_DATA_DIGITS } dt_data_format;
 
+typedef enum dt_data_task {
+    DT_DATA_CLASSIFICATION,
+    DT_DATA_DENOISING,   /* dt_dataset_denoise: of any format */
+    DT_DATA_SEGMENTATION /* of digits */
+} dt_data_task;
+
 typedef struct dt_data_options {
     int format; /* dt_data_format */
     const char *dir;
@@ -109,6 +119,8 @@ typedef struct dt_data_options {
     int64_t train_count;      /* images; 0: idx all, digits 10,000. idx: the first so many */
     int64_t test_count;       /* the same; 0: idx all, digits 2,000 */
     int64_t seed;             /* digits */
+    int task;                 /* dt_data_task */
+    double noise;             /* denoising: its deviation, white being 1 */
     dt_reals mean, deviation; /* of dt_dataset_normalize; none: 0 and 1 */
     dt_augment_options augment;
 } dt_data_options;

@@ -4,7 +4,7 @@
  *   - warps it by a field interpolated between 3 x 3 random offsets, so that strokes stay joined,
  *   - scales, slants, turns and shifts it,
  *   - inks each pixel by its distance d to the nearest stroke: clamp(radius + 1/2 - d, 0, 1),
- *   - adds noise to every pixel.
+ *   - adds noise to every pixel, unless the image is to be clean.
  * Only + - * / and sqrt are used, which IEEE 754 rounds in one way: the bytes are the same on every
  * machine. Image i takes its numbers from the Philox key that block i of the seed's stream holds.
  */
@@ -233,7 +233,14 @@ static void draw_stroke(const pen *p, const stroke *s)
     }
 }
 
-static void draw_digit(uint64_t key, uint64_t image, uint8_t *pixels, uint8_t *label)
+/* What an image is drawn for. */
+typedef struct sheet {
+    dt_target target;
+    uint8_t *pixels;
+    uint8_t *to; /* a label, or the class of each pixel; not written where targets are images */
+} sheet;
+
+static void draw_digit(uint64_t key, uint64_t image, const sheet *s)
 {
     uint32_t word[4];
     dt__philox(key, image, word);
@@ -248,35 +255,59 @@ static void draw_digit(uint64_t key, uint64_t image, uint8_t *pixels, uint8_t *l
     }
     for (int i = 0; i < PIXELS; i++) {
         const float cover = lesser(greater(p.radius + 0.5f - sqrtf(near[i]), 0), 1);
-        const float grey = cover * p.ink + draw(&d, noise);
-        pixels[i] = (uint8_t)(lesser(greater(grey, 0), 255) + 0.5f);
+        const float grey = cover * p.ink + (s->target == DT_TARGET_IMAGE ? 0 : draw(&d, noise));
+        s->pixels[i] = (uint8_t)(lesser(greater(grey, 0), 255) + 0.5f);
+        if (s->target == DT_TARGET_MASK) s->to[i] = cover < 0.5f ? 0 : (uint8_t)(digit + 1);
     }
-    *label = (uint8_t)digit;
+    if (s->target == DT_TARGET_CLASS) *s->to = (uint8_t)digit;
 }
 
 static void draw_all(dt_dataset *d, uint64_t seed)
 {
     const uint64_t key = dt__stream_of(seed, DT__FOR_DIGITS).key;
-    uint8_t *pixels = d->pixels->data, *labels = d->targets->data;
-    const int64_t count = d->count;
+    const int64_t count = d->count, target_bytes = dt__dataset_target_bytes(d);
+    uint8_t *pixels = d->pixels->data, *targets = d->targets->data;
+    const dt_target target = d->target;
     const int before = dt__threads_enter(d->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++) {
-        draw_digit(key, (uint64_t)i, pixels + i * PIXELS, labels + i);
+        const sheet s = { target, pixels + i * PIXELS, targets + i * target_bytes };
+        draw_digit(key, (uint64_t)i, &s);
     }
     dt__threads_leave(before);
 }
 
-dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_dataset **out)
+/* Clean images are their own targets. */
+static dt_status allocate(dt_ctx *ctx, dt_dataset *d)
 {
+    if (d->target != DT_TARGET_IMAGE) return dt__dataset_allocate(ctx, d);
+    d->pixels = dt__storage_create(ctx, (size_t)(d->count * PIXELS));
+    if (d->pixels == NULL) return DT_ERR_NOMEM;
+    dt__storage_retain(d->pixels);
+    d->targets = d->pixels;
+    return DT_OK;
+}
+
+dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_target target,
+                           dt_dataset **out)
+{
+    static const int64_t classes[] = { [DT_TARGET_CLASS] = DIGITS, [DT_TARGET_MASK] = DIGITS + 1 };
     *out = NULL;
     if (count < 0 || count > INT64_MAX / PIXELS) {
         return dt_fail(ctx, DT_ERR_ARG, "digits: %lld images: at least 0 wanted", (long long)count);
     }
-    dt_dataset d = {
-        .ctx = ctx, .count = count, .channels = 1, .height = SIDE, .width = SIDE, .classes = DIGITS
-    };
-    DT__TRY(dt__dataset_allocate(ctx, &d));
+    if ((unsigned)target > DT_TARGET_MASK) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "digits: targets of kind %d: labels, images or masks wanted", (int)target);
+    }
+    dt_dataset d = { .ctx = ctx,
+                     .count = count,
+                     .channels = 1,
+                     .height = SIDE,
+                     .width = SIDE,
+                     .target = target,
+                     .classes = classes[target] };
+    DT__TRY(allocate(ctx, &d));
     draw_all(&d, seed);
     return dt__dataset_wrap(ctx, &d, out);
 }

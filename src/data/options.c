@@ -7,9 +7,14 @@
 #define DIGITS_TEST 2000
 #define MOST_VALIDATION 0.9
 #define MOST_SHIFT 1024
+#define MOST_NOISE 10.0
 #define MOST_IMAGES 4294967295.0 /* an IDX header's */
 
 static const char *const formats[] = { [DT_DATA_IDX] = "idx", [DT_DATA_DIGITS] = "digits", NULL };
+static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
+                                     [DT_DATA_DENOISING] = "denoising",
+                                     [DT_DATA_SEGMENTATION] = "segmentation",
+                                     NULL };
 
 #define AT(field) .offset = offsetof(dt_augment_options, field)
 
@@ -43,6 +48,12 @@ const dt_key dt_data_keys[] = {
       .text = "test images; 0: digits 2000, idx all of the file" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "digits: which ones are drawn; the test images are always others" },
+    { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
+      .text =
+          "what a model makes of an image: its class, the image without the noise that is added "
+          "to it, or (digits) the class of each pixel" },
+    { "noise", DT_KEY_REAL, AT(noise), .most = MOST_NOISE, .fallback = "0.25",
+      .text = "denoising: deviation of the noise that is added to every byte, white being 1" },
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,
       .text =
           "a byte p of 0 to 255 becomes (p/255 - mean) / deviation; a list: one for each channel" },
@@ -55,7 +66,7 @@ const dt_key dt_data_keys[] = {
 
 dt_data_options dt_data_defaults(void)
 {
-    return (dt_data_options){ .mean = { 1, { 0 } }, .deviation = { 1, { 1 } } };
+    return (dt_data_options){ .noise = 0.25, .mean = { 1, { 0 } }, .deviation = { 1, { 1 } } };
 }
 
 /* ---- opening ------------------------------------------------------------------------------ */
@@ -127,13 +138,19 @@ static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, dt_dataset *
 {
     const int64_t train_count = o->train_count > 0 ? o->train_count : DIGITS_TRAIN;
     const int64_t test_count = o->test_count > 0 ? o->test_count : DIGITS_TEST;
-    DT__TRY(dt_digits_create(ctx, train_count, (uint64_t)o->seed, train));
-    return dt_digits_create(ctx, test_count, ~(uint64_t)o->seed, test);
+    static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
+                                         [DT_DATA_DENOISING] = DT_TARGET_IMAGE,
+                                         [DT_DATA_SEGMENTATION] = DT_TARGET_MASK };
+    const dt_target target = targets[o->task];
+    DT__TRY(dt_digits_create(ctx, train_count, (uint64_t)o->seed, target, train));
+    return dt_digits_create(ctx, test_count, ~(uint64_t)o->seed, target, test);
 }
 
-static dt_status normalize(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
+/* What is to be made of the images. */
+static dt_status finish(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
 {
     if (d == NULL) return DT_OK;
+    if (o->task == DT_DATA_DENOISING) DT__TRY(dt_dataset_denoise(d, o->noise));
     if (dt_dataset_normalize(d, &o->mean, &o->deviation) == DT_OK) return DT_OK;
     char words[DT__MESSAGE_SIZE];
     strcpy(words, dt_error(ctx));
@@ -155,15 +172,24 @@ static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *tr
 /* A recipe's values are in range by the keys; those of a program may not be. */
 static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
 {
-    const char *wrong = o->format != DT_DATA_IDX && o->format != DT_DATA_DIGITS     ? "format"
-                        : !(o->validation >= 0 && o->validation <= MOST_VALIDATION) ? "validation"
-                        : o->train_count < 0 || o->train_count > (int64_t)MOST_IMAGES
-                            ? "train_count"
-                        : o->test_count < 0 || o->test_count > (int64_t)MOST_IMAGES ? "test_count"
-                        : o->seed < 0                                               ? "seed"
-                                                                                    : NULL;
-    if (wrong == NULL) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", wrong);
+    const struct {
+        const char *key;
+        bool good;
+    } checks[] = {
+        { "format", o->format >= 0 && o->format <= DT_DATA_DIGITS },
+        { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
+        { "validation", o->validation >= 0 && o->validation <= MOST_VALIDATION },
+        { "train_count", o->train_count >= 0 && o->train_count <= (int64_t)MOST_IMAGES },
+        { "test_count", o->test_count >= 0 && o->test_count <= (int64_t)MOST_IMAGES },
+        { "seed", o->seed >= 0 },
+        { "noise", o->noise >= 0 && o->noise <= MOST_NOISE },
+    };
+    for (int i = 0; i < DT__COUNT_OF(checks); i++) {
+        if (checks[i].good) continue;
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
+    }
+    if (o->task != DT_DATA_SEGMENTATION || o->format == DT_DATA_DIGITS) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");
 }
 
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
@@ -173,8 +199,8 @@ dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset *
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
     dt_status status = (o.format == DT_DATA_IDX ? open_files : open_digits)(ctx, &o, train, test);
-    if (status == DT_OK) status = normalize(ctx, &o, *train);
-    if (status == DT_OK) status = normalize(ctx, &o, *test);
+    if (status == DT_OK) status = finish(ctx, &o, *train);
+    if (status == DT_OK) status = finish(ctx, &o, *test);
     if (status == DT_OK) status = hold_back(ctx, &o, *train, validation);
     if (status == DT_OK) return DT_OK;
     dt_dataset_free(*train);

@@ -24,13 +24,13 @@ static bool is_bad(const dt_recipe *r, const char *path)
 
 /* ---- keys that only some choices read ----------------------------------------------------- */
 
-typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT } chooser;
+typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
 
 #define BIT(choice) (1U << (choice))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
-                                            "data.format" };
+                                            "data.format", "data.task" };
 
 static const struct {
     const char *path;
@@ -51,12 +51,13 @@ static const struct {
     { "data.train", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
     { "data.test", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
     { "data.seed", BY_FORMAT, BIT(DT_DATA_DIGITS), "digits" },
+    { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
 {
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
-                           r->options.data.format };
+                           r->options.data.format, r->options.data.task };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
 }
 
@@ -216,6 +217,16 @@ static void check_qat(dt_recipe *r)
 
 /* ---- data and files ----------------------------------------------------------------------- */
 
+static void check_task(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    dt__node *node = given(r, "data.task");
+    if (node == NULL || d->task != DT_DATA_SEGMENTATION || d->format == DT_DATA_DIGITS) return;
+    if (is_bad(r, "data.format")) return;
+    dt__complain(r, node,
+                 "'data.task' segmentation needs 'data.format' digits: no other has masks");
+}
+
 static void check_data(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -283,7 +294,7 @@ void dt__recipe_check(dt_recipe *r)
 {
     static void (*const checks[])(dt_recipe *) = {
         check_limited, check_optimizer, check_steps, check_baseline,
-        check_qat,     check_data,      check_files,
+        check_qat,     check_task,      check_data,  check_files,
     };
     if (r->root->kind != DT__MAP) return;
     for (int i = 0; i < DT__COUNT_OF(checks) && !r->out_of_memory; i++) checks[i](r);

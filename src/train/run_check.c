@@ -47,6 +47,9 @@ static dt_status check_family(dt__run *r)
 {
     const dt_model_options *m = &r->o->model;
     if (strcmp(m->family->name, "mlp") != 0) return DT_OK;
+    if (dt_dataset_target(r->train) != DT_TARGET_CLASS) {
+        return dt_recipe_refuse(r->recipe, "data.task", "family mlp classifies, and nothing else");
+    }
     return check_sizes(r, &((const dt_mlp_options *)m->options)->sizes);
 }
 
