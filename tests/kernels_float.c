@@ -463,6 +463,76 @@ static void batch_running(kernel_run *r, void (*f)(const dt__batch_norm *, doubl
     KERNEL_CALL(r, f(&b, 0.1, mean, var));
 }
 
+/* ---- planes of images ------------------------------------------------------------------------ */
+
+/* Windows of any geometry, or the quarters that most pools have. */
+static dt__windows pool_of(kernel_run *r)
+{
+    dt__windows p = { .planes = kernel_extent(r, 400), .count_padding = kernel_chance(r) };
+    const bool quarters = !kernel_chance(r);
+    for (int d = 0; d < 2; d++) {
+        p.kernel[d] = quarters ? 2 : 1 + kernel_below(r, 4);
+        p.stride[d] = quarters ? 2 : 1 + kernel_below(r, 4);
+        p.padding[d] = quarters ? 0 : kernel_below(r, p.kernel[d] / 2 + 1);
+        p.dilation[d] = 1;
+        p.in[d] = 4 + kernel_below(r, d == 0 ? 9 : 160);
+        if (r->round == KERNELS_TIMED) p.in[d] = 32;
+        p.out[d] = (p.in[d] + 2 * p.padding[d] - p.kernel[d]) / p.stride[d] + 1;
+    }
+    return p;
+}
+
+static int64_t pool_pixels(const dt__windows *p) { return p->planes * p->in[0] * p->in[1]; }
+static int64_t pool_windows(const dt__windows *p) { return p->planes * p->out[0] * p->out[1]; }
+
+static void max_pool(kernel_run *r, void (*f)(const dt__windows *))
+{
+    dt__windows p = pool_of(r);
+    for (int d = 0; d < 2 && !kernel_chance(r); d++) {
+        if (p.in[d] < 4 * p.kernel[d] || p.padding[d] > 0) continue;
+        p.dilation[d] = 2;
+        p.out[d] = (p.in[d] - 2 * p.kernel[d] + 1) / p.stride[d] + 1;
+    }
+    p.x = kernel_floats(r, pool_pixels(&p));
+    p.y = kernel_result(r, pool_windows(&p));
+    p.wide = kernel_chance(r);
+    if (p.wide) p.at = kernel_result(r, pool_windows(&p)); /* of four bytes too */
+    else if (kernel_pick(r, 3) < 2) p.at = kernel_result_bytes(r, pool_windows(&p));
+    KERNEL_CALL(r, f(&p));
+}
+
+/* Only pixels that lie in the plane can have won. */
+static void max_pool_backward(kernel_run *r, void (*f)(const dt__windows *, const void *, void *))
+{
+    dt__windows p = pool_of(r);
+    p.padding[0] = p.padding[1] = 0;
+    for (int d = 0; d < 2; d++) p.out[d] = (p.in[d] - p.kernel[d]) / p.stride[d] + 1;
+    uint8_t *at = kernel_bytes(r, pool_windows(&p));
+    for (int64_t k = 0; k < pool_windows(&p); k++) {
+        at[k] = (uint8_t)(at[k] % (p.kernel[0] * p.kernel[1]));
+    }
+    p.at = at;
+    const float *dy = kernel_floats(r, pool_windows(&p));
+    float *dx = kernel_result(r, pool_pixels(&p));
+    KERNEL_CALL(r, f(&p, dy, dx));
+}
+
+static void avg_pool(kernel_run *r, void (*f)(const dt__windows *))
+{
+    dt__windows p = pool_of(r);
+    p.x = kernel_floats(r, pool_pixels(&p));
+    p.y = kernel_result(r, pool_windows(&p));
+    KERNEL_CALL(r, f(&p));
+}
+
+static void avg_pool_backward(kernel_run *r, void (*f)(const dt__windows *, const void *, void *))
+{
+    const dt__windows p = pool_of(r);
+    const float *dy = kernel_floats(r, pool_windows(&p));
+    float *dx = kernel_result(r, pool_pixels(&p));
+    KERNEL_CALL(r, f(&p, dy, dx));
+}
+
 /* ---- optimizers, products -------------------------------------------------------------------- */
 
 static void sum_squares(kernel_run *r, void (*f)(int64_t, const void *, double *))
@@ -662,6 +732,10 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     CASE(conv, conv, 0)                                                                            \
     CASE(conv_backward_x, conv_backward_x, 0)                                                      \
     CASE(conv_backward_w, conv_backward_w, 0)                                                      \
+    CASE(max_pool, max_pool, 0)                                                                    \
+    CASE(max_pool_backward, max_pool_backward, 0)                                                  \
+    CASE(avg_pool, avg_pool, 0)                                                                    \
+    CASE(avg_pool_backward, avg_pool_backward, 0)                                                  \
     CASE(lerp, lerp, 0)                                                                            \
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \

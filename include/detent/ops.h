@@ -331,6 +331,36 @@ DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, d
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 
+/* ---- planes of images: x is [N, C, H, W] ----------------------------------------------------------- */
+
+/* Pairs: height, width. */
+typedef struct dt_pool_options {
+    int64_t kernel[2];   /* of a window; default 2, 2 */
+    int64_t stride[2];   /* from window to window; 0: the window's extent, the default */
+    int64_t padding[2];  /* at each side; at most half a window; default 0 */
+    int64_t dilation[2]; /* from pixel to pixel of a window; 0: 1, the default */
+    bool ceil_mode;      /* a last window may reach past the image, if it begins in it or left of
+                               it; default false */
+    bool
+        count_include_pad; /* averages: padding counts in the divisor, what ceil_mode adds beyond it
+                               never does; default true */
+} dt_pool_options;
+
+/* 2 x 2, side by side, no padding, count_include_pad */
+DT_API dt_pool_options dt_pool_defaults(void);
+
+/* The largest pixel of each window, [N, C, windows down, windows across]; padding never wins. The first
+ * of equals, in row order, takes the gradient. Backward keeps a byte for each result (four where a
+ * window has more than 255 pixels). *index, unless index is NULL, is where in its plane each result
+ * lay, row W + column: i32, like y. SHAPE where a window is larger than the padded image or holds no
+ * pixel. */
+DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options,
+                                dt_tensor **index);
+/* The mean of each window's pixels; no dilation. */
+DT_API dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
+/* The mean of each plane, [N, C, 1, 1]. */
+DT_API dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x);
+
 /* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 
 /* STATE where a recorded op still needs what x holds. x keeps its dtype and shape; on a

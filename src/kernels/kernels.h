@@ -19,6 +19,7 @@
 #include "kernels/conv.h"
 #include "kernels/loops.h"
 #include "kernels/panels.h"
+#include "kernels/planes.h"
 
 /* A part of a matrix: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
 typedef struct dt__patch {

@@ -1,0 +1,50 @@
+/* Kernels that look at planes of images: windows of pools, resizing, borders. Extents and steps of an
+ * image are pairs, height first. */
+#ifndef DT__KERNELS_PLANES_H
+#define DT__KERNELS_PLANES_H
+
+#include "core/core.h"
+
+/* Window (i, j) of a plane holds the pixels (i stride[0] - padding[0] + a dilation[0], and so on for
+ * j and b) with 0 <= a < kernel[0], 0 <= b < kernel[1]; at least one of them lies in the plane. */
+typedef struct dt__windows {
+    int64_t planes, in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+    bool count_padding; /* averages: padding, but not what lies beyond it, counts in the divisor */
+    bool wide;          /* `at` holds int32, else bytes */
+    const void *x;      /* [planes][in] */
+    void *y;            /* [planes][out] */
+    void *at;           /* maxima: which of a window's pixels it was, a kernel[1] + b; NULL: not
+                           wanted */
+} dt__windows;
+
+/* Pixel (i, j) of the result is pixel (floor(i in[0] / out[0]), floor(j in[1] / out[1])). */
+typedef struct dt__resize {
+    int64_t planes, in[2], out[2];
+} dt__resize;
+
+/* Borders of an outer product of `planes` tensors of `rank` dimensions: element i of dimension d is
+ * element i - before[d], or what the mode says where there is no such element. */
+typedef enum dt__border { DT__CONSTANT, DT__REFLECT, DT__REPLICATE, DT__CIRCULAR } dt__border;
+
+typedef struct dt__pad {
+    int64_t planes;
+    int rank; /* at least 1 */
+    int64_t in[DT_MAX_RANK], out[DT_MAX_RANK], before[DT_MAX_RANK];
+    dt__border mode;
+    double value; /* DT__CONSTANT */
+} dt__pad;
+
+/* Where element `i` of a padded dimension comes from; -1: from nowhere. */
+static inline int64_t dt__pad_source(const dt__pad *p, int d, int64_t i)
+{
+    const int64_t n = p->in[d], k = i - p->before[d];
+    if (k >= 0 && k < n) return k;
+    switch (p->mode) {
+    case DT__REFLECT: return k < 0 ? -k : 2 * (n - 1) - k;
+    case DT__REPLICATE: return k < 0 ? 0 : n - 1;
+    case DT__CIRCULAR: return k < 0 ? k + n : k - n;
+    default: return -1;
+    }
+}
+
+#endif
