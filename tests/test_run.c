@@ -647,10 +647,10 @@ typedef struct mistake {
 static const mistake mistakes[] = {
     { { "model.sizes=[400, 10]" },
       DT_ERR_CONFIG,
-      "begins with 400, but the images have 28 x 28 pixels; 784 would fit" },
+      "is 400, but the images are [1,28,28]; 784 would fit" },
     { { "model.sizes=[784, 5]" },
       DT_ERR_CONFIG,
-      "ends with 5, but the labels have 10 classes, 0 to 9; at least 10" },
+      "is 5, but the labels have 10 classes, 0 to 9; at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },

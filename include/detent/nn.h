@@ -198,6 +198,14 @@ extern DT_API const dt_key dt_mlp_keys[];
  * rank above 1 are flattened to [batch, sizes[0]]. Paths: layers.i, norms.i, head. */
 DT_API dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out);
 
+/* The shape of one example, and the option that sets it. */
+typedef struct dt_example {
+    const char *key; /* "sizes" */
+    int item;        /* of a list; below 0: the whole */
+    int rank;        /* 1: so many values of whatever shape; 3: channels, height, width */
+    int64_t dims[3];
+} dt_example;
+
 /* A family in the recipe: `model: {family: NAME, ...}`. */
 typedef struct dt_family {
     const char *name;
@@ -205,6 +213,8 @@ typedef struct dt_family {
     const dt_key *keys; /* of its options */
     size_t options_size;
     dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
+    /* What goes in and what comes out, of options with which create succeeds. */
+    void (*shapes)(const void *options, dt_example *in, dt_example *out);
 } dt_family;
 
 /* The i-th family; NULL past the last. */

@@ -141,18 +141,42 @@ typedef struct dt_evaluation {
 /* The defaults of dt_evaluate. */
 DT_API dt_evaluation dt_evaluation_defaults(void);
 
+/* What a metric is called, and how people read it. */
+typedef struct dt_metric {
+    const char *name;  /* "accuracy": in files, and of dt_metric_value */
+    const char *title; /* the head of a column */
+    const char *unit;  /* "%", "dB" or NULL */
+    double scale;      /* what the value is multiplied by for people */
+    int decimals;      /* shown to people */
+    bool larger_is_better;
+} dt_metric;
+
+#define DT_MAX_METRICS 4
+
+/* How well a model does. The targets of the data say by what:
+ *     classes  accuracy, top5 (with more than 5 classes), loss: cross entropy
+ *     images   psnr_mean_of_images, psnr_of_mean_error, mse: the loss
+ *     masks    dice, pixel_accuracy, loss: cross entropy of the pixels
+ * docs/run.md has the formulas. */
 typedef struct dt_metrics {
     int64_t examples;
-    double accuracy;      /* share whose largest output, the first of equals, is the label */
-    double loss;          /* mean cross entropy, natural logarithm */
+    int n; /* of the values: the best known first, the loss last */
+    const dt_metric *metric[DT_MAX_METRICS]; /* lent for ever */
+    double value[DT_MAX_METRICS];
+    double loss;          /* the last value: the mean over labels, or over values of images */
     double seconds;       /* in the model's forward passes */
     double samples_per_s; /* examples / seconds */
 } dt_metrics;
 
-/* Runs a classifier over a dataset in evaluation mode, in order, without gradients; the mode that
- * was set comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new
- * f32 tensor [examples, classes]. Errors: ARG (an empty dataset, no labels), SHAPE (no [batch, classes] outputs,
- * fewer classes than labels), those of the model, NOMEM. */
+/* The value of this name; NaN where there is none. */
+DT_API double dt_metric_value(const dt_metrics *m, const char *name);
+
+/* Runs a model over a dataset in evaluation mode, in order, without gradients; the mode that was set
+ * comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new f32
+ * tensor [examples, ...] of the model's outputs. Errors: ARG (an empty dataset), SHAPE (outputs that
+ * do not fit the targets: [batch, classes] for classes, [batch, channels, height, width] for images,
+ * [batch, classes, height, width] for masks; fewer classes than labels), those of the model,
+ * NOMEM. */
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);
 

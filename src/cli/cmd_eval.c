@@ -1,4 +1,4 @@
-/* detent eval: accuracy and loss of a saved model on a recipe's test data. */
+/* detent eval: how well a saved model does on a recipe's test data. */
 #include "cli.h"
 
 #include <limits.h>
@@ -63,15 +63,20 @@ static int open_data(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe,
 
 static void print_metrics(const cli_args *args, const dt_metrics *m)
 {
-    if (args->option[JSON] == NULL) {
-        printf("accuracy %.4f  loss %.5f  examples %lld  samples/s %.0f\n", m->accuracy, m->loss,
-               (long long)m->examples, m->samples_per_s);
+    const bool json = args->option[JSON] != NULL;
+    for (int i = 0; i < m->n; i++) {
+        const dt_metric *metric = m->metric[i];
+        if (json) {
+            printf("%s\"%s\": ", i == 0 ? "{" : ", ", metric->name);
+            cli_json_number(m->value[i]);
+        } else {
+            printf("%s %.5f  ", metric->name, m->value[i]);
+        }
+    }
+    if (!json) {
+        printf("examples %lld  samples/s %.0f\n", (long long)m->examples, m->samples_per_s);
         return;
     }
-    fputs("{\"accuracy\": ", stdout);
-    cli_json_number(m->accuracy);
-    fputs(", \"loss\": ", stdout);
-    cli_json_number(m->loss);
     printf(", \"examples\": %lld, \"samples_per_s\": ", (long long)m->examples);
     cli_json_number(m->samples_per_s);
     puts("}");

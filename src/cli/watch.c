@@ -72,25 +72,48 @@ static const char *grouped(int64_t n, char text[32])
     return text;
 }
 
-static void print_result(const char *name, const dt_run_result *r)
+/* In a column of 12. */
+static void print_metric(const dt_metric *metric, double value)
+{
+    const char *unit = metric->unit != NULL ? metric->unit : "";
+    const int width = 11 - (*unit != 0 ? 1 + (int)strlen(unit) : 0);
+    printf(" %*.*f%s%s", width, metric->decimals, metric->scale * value, *unit != 0 ? " " : "",
+           unit);
+}
+
+static void print_result(const char *name, const dt_run_result *r, int n)
 {
     char bytes[32], speed[32];
+    printf("%-14s", name);
+    for (int i = 0; i < n; i++) {
+        if (r->given) print_metric(r->metrics.metric[i], r->metrics.value[i]);
+        else printf(" %11s", "-");
+    }
     if (!r->given) {
-        printf("%-14s %10s %9s %12s %12s %12s\n", name, "-", "-", "-", "-", "-");
+        printf(" %12s %12s %12s\n", "-", "-", "-");
         return;
     }
-    printf("%-14s %8.2f %% %9.4f %12s %12.2f %12s\n", name, 100 * r->metrics.accuracy,
-           r->metrics.loss, grouped(r->bytes, bytes), r->bits_per_weight,
+    printf(" %12s %12.2f %12s\n", grouped(r->bytes, bytes), r->bits_per_weight,
            grouped((int64_t)r->metrics.samples_per_s, speed));
+}
+
+/* Any result that is given: all have the same metrics. */
+static const dt_metrics *metrics_of(const dt_run_summary *s)
+{
+    int i = 0;
+    while (i + 1 < DT_CONTENDERS && !s->result[i].given) i++;
+    return &s->result[i].metrics;
 }
 
 void print_table(const dt_recipe_options *o, const dt_run_summary *s)
 {
     static const char *const names[DT_CONTENDERS] = { "float", "ptq (nearest)", "qat",
                                                       "converted" };
-    printf("%-14s %10s %9s %12s %12s %12s\n", s->evaluated_on, "accuracy", "loss", "bytes",
-           "bits/weight", "samples/s");
-    for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i]);
+    const dt_metrics *m = metrics_of(s);
+    printf("%-14s", s->evaluated_on);
+    for (int i = 0; i < m->n; i++) printf(" %11s", m->metric[i]->title);
+    printf(" %12s %12s %12s\n", "bytes", "bits/weight", "samples/s");
+    for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i], m->n);
     if (s->result[DT_RUN_CONVERTED].given) {
         printf("same_bits_as_qat: %s (every output of %lld images, in memory and from the file)\n",
                s->same_bits_as_qat ? "true" : "false",

@@ -2,11 +2,34 @@
  *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
  * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module
  * lists. */
+#include "nn/family.h"
 #include "nn/unit.h"
 
 #include <stdio.h>
 
 enum { NORM_NONE, NORM_BATCH, NORM_LAYER };
+
+static const char *const norm_names[] = { "none", "batch", "layer", NULL };
+
+#define AT(field) .offset = offsetof(dt_mlp_options, field)
+
+const dt_key dt_mlp_keys[] = {
+    { "sizes", DT_KEY_INTS, AT(sizes), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 2,
+      .text = "width of the input, of each hidden layer, and of the output" },
+    { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
+      .fallback = "relu", .text = "what follows each hidden layer" },
+    { "norm", DT_KEY_CHOICE, AT(norm), .choices = norm_names, .fallback = "none",
+      .text = "normalization between a hidden layer and its activation" },
+    { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
+      .text = "share of hidden values that training drops" },
+    { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
+      .text = "whether hidden layers have a bias; the head always has one" },
+    { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1",
+      .text = "batch norm: weight of a batch in the running statistics" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
+      .text = "norms: added to the variance" },
+    { 0 },
+};
 
 typedef struct mlp {
     dt_module *layers, *norms, *activation, *dropout, *head; /* children; norms, dropout or NULL */
@@ -54,16 +77,6 @@ static const dt_module_type mlp_type = { .name = "mlp", .forward = forward };
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Adds what a create function made, or passes its error on; *lent may stay to be used. */
-static dt_status add(dt_module *m, const char *name, dt_status made, dt_module *child,
-                     dt_module **lent)
-{
-    DT__TRY(made);
-    DT__TRY(dt_module_add(m, name, child));
-    if (lent != NULL) *lent = child;
-    return DT_OK;
-}
-
 static dt_status norm_create(dt_ctx *ctx, const dt_mlp_options *o, int64_t width, dt_module **out)
 {
     if (o->norm == NORM_LAYER) return dt_layer_norm_create(ctx, width, o->eps, out);
@@ -80,10 +93,10 @@ static dt_status build_hidden(dt_module *m, const dt_mlp_options *o)
         snprintf(name, sizeof name, "%d", i);
         dt_module *part = NULL;
         dt_status made = dt_linear_create(ctx, in, width, o->bias, &part);
-        DT__TRY(add(s->layers, name, made, part, NULL));
+        DT__TRY(dt__add_made(s->layers, name, made, part, &part));
         if (s->norms == NULL) continue;
         made = norm_create(ctx, o, width, &part);
-        DT__TRY(add(s->norms, name, made, part, NULL));
+        DT__TRY(dt__add_made(s->norms, name, made, part, &part));
     }
     return DT_OK;
 }
@@ -95,21 +108,21 @@ static dt_status build(dt_module *m, const dt_mlp_options *o)
     dt_module *part = NULL;
     const int64_t *last = o->sizes.v + o->sizes.n - 1;
     dt_status made = dt_module_create(ctx, &dt__nn_list, 0, &part);
-    DT__TRY(add(m, "layers", made, part, &s->layers));
+    DT__TRY(dt__add_made(m, "layers", made, part, &s->layers));
     if (o->norm != NORM_NONE) {
         made = dt_module_create(ctx, &dt__nn_list, 0, &part);
-        DT__TRY(add(m, "norms", made, part, &s->norms));
+        DT__TRY(dt__add_made(m, "norms", made, part, &s->norms));
     }
     DT__TRY(build_hidden(m, o));
     made = dt_activation_create(ctx, dt_activation_names[o->activation], &part);
-    DT__TRY(add(m, "activation", made, part, &s->activation));
+    DT__TRY(dt__add_made(m, "activation", made, part, &s->activation));
     if (o->dropout > 0.0) {
         made = dt_dropout_create(ctx, o->dropout, &part);
-        DT__TRY(add(m, "dropout", made, part, &s->dropout));
+        DT__TRY(dt__add_made(m, "dropout", made, part, &s->dropout));
     }
     made = dt_linear_create(ctx, last[-1], last[0], true, &part);
     s->inputs = o->sizes.v[0];
-    return add(m, "head", made, part, &s->head);
+    return dt__add_made(m, "head", made, part, &s->head);
 }
 
 static dt_status check(dt_ctx *ctx, const dt_mlp_options *o)
@@ -140,3 +153,26 @@ dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **
     DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
     return dt__layer_done(build(m, options), m, out);
 }
+
+/* ---- in recipes ------------------------------------------------------------------------------ */
+
+static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
+{
+    return dt_mlp_create(ctx, options, out);
+}
+
+static void shapes(const void *options, dt_example *in, dt_example *out)
+{
+    const dt_ints *sizes = &((const dt_mlp_options *)options)->sizes;
+    *in = (dt_example){ "sizes", 0, 1, { sizes->v[0] } };
+    *out = (dt_example){ "sizes", sizes->n - 1, 1, { sizes->v[sizes->n - 1] } };
+}
+
+const dt_family dt__family_mlp = {
+    .name = "mlp",
+    .text = "linear layers with an activation between them",
+    .keys = dt_mlp_keys,
+    .options_size = sizeof(dt_mlp_options),
+    .create = create,
+    .shapes = shapes,
+};

@@ -115,6 +115,15 @@ dt_status dt__layer_done(dt_status status, dt_module *m, dt_module **out)
     return status;
 }
 
+dt_status dt__add_made(dt_module *m, const char *name, dt_status made, dt_module *child,
+                       dt_module **lent)
+{
+    DT__TRY(made);
+    DT__TRY(dt_module_add(m, name, child));
+    *lent = child;
+    return DT_OK;
+}
+
 dt_status dt__want_extent(dt_ctx *ctx, const char *layer, const char *what, int64_t extent)
 {
     if (extent >= 1) return DT_OK;

@@ -95,11 +95,21 @@ dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_t
  * itself, or was kept for somebody further out. */
 void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y);
 
+/* y, which was made of x, takes its place. */
+static inline dt_tensor *dt__then(dt_tape *t, dt_tensor *x, dt_tensor *y)
+{
+    dt__drop_step(t, x, y);
+    return y;
+}
+
 /* A new parameter (buffer) `name` of m, zero at first; *x is lent. */
 dt_status dt__new_param(dt_module *m, const char *name, int rank, const int64_t *dims,
                         dt_tensor **x);
 dt_status dt__new_buffer(dt_module *m, const char *name, int rank, const int64_t *dims,
                          dt_tensor **x);
+/* Adds what a create function made, or passes its error on; *lent is the child. */
+dt_status dt__add_made(dt_module *m, const char *name, dt_status made, dt_module *child,
+                       dt_module **lent);
 /* The ways a layer's create ends: *out gets m, or m is freed. */
 dt_status dt__layer_done(dt_status status, dt_module *m, dt_module **out);
 /* Refuse an extent of a layer below 1, a number outside 0...1. */

@@ -13,6 +13,7 @@
 #define DT__TRAIN_RUN_H
 
 #include "train/recipe.h"
+#include "train/task.h"
 
 #include <detent/io.h>
 
@@ -35,14 +36,10 @@ typedef enum dt__counter {
 typedef enum dt__value {
     DT__VALUE_LOSS_SUM, /* since the latest line */
     DT__VALUE_NORM_SUM,
-    DT__VALUE_FLOAT_ACCURACY, /* three of each result that stands before the end */
-    DT__VALUE_FLOAT_LOSS,
-    DT__VALUE_FLOAT_SECONDS,
-    DT__VALUE_PTQ_ACCURACY,
-    DT__VALUE_PTQ_LOSS,
-    DT__VALUE_PTQ_SECONDS,
-    DT__VALUES
+    DT__VALUE_RESULTS /* from here on: metrics and seconds of float, then those of ptq */
 } dt__value;
+
+#define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
 
 typedef struct dt__run {
     dt_ctx *ctx;
@@ -52,7 +49,10 @@ typedef struct dt__run {
     dt_run_summary *summary;
     /* data */
     dt_dataset *train, *validation, *test;
-    const dt_dataset *judged;          /* the one that the table is about */
+    const dt_dataset *judged; /* the one that the table is about */
+    const dt__task *task;
+    const dt_metric *metric[DT_MAX_METRICS];
+    int n_metrics;
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
     int64_t start;                     /* update at which the main stage is prepared */
     /* the stage that runs */
@@ -60,12 +60,14 @@ typedef struct dt__run {
     dt_optimizer *optimizer;
     dt_loader *loader;
     dt_tape *tape;
-    dt_tensor *share; /* 1 / labels of the update: the gradient of each summed loss */
+    dt_tensor *share; /* 1 / places of the update: the gradient of each summed loss */
     dt_schedule schedule;
     struct dt__kept *kept; /* nonfinite: skip; buffers as they were before the update */
     int64_t n_kept;
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
+    int n_values;
+    char value_name[DT__VALUES][48];
     dt_training_state state;
     /* files */
     char *checkpoints[2]; /* folder of each stage */
@@ -83,7 +85,13 @@ typedef struct dt__run {
 #define DT__RUN_PATH 4096
 
 static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
-static inline double *dt__run_value(dt__run *r, dt__value i) { return &r->value[i].value; }
+static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
+/* Of a result that stands before the end (float, ptq): metric i, or with i = n_metrics the seconds. */
+static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
+{
+    const int first = which == DT_RUN_PTQ ? r->n_metrics + 1 : 0;
+    return &r->value[DT__VALUE_RESULTS + first + i].value;
+}
 
 /* run.dir/name into path. IO where it is too long. */
 dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH]);
@@ -104,6 +112,8 @@ dt_status dt__run_loader(dt__run *r);
 /* ---- run_check.c ---- */
 
 dt_status dt__run_check(dt__run *r);
+/* check_fit.c: CONFIG where the recipe's model does not fit the data. */
+dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
 /* `status`, but where it is `kind` an error of the recipe at `key`, with the same words. */
 dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status);
 

@@ -13,46 +13,6 @@ dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status s
     return dt_recipe_refuse(r->recipe, key, "%s", words);
 }
 
-/* ---- whether data and model fit ------------------------------------------------------------------ */
-
-/* Of a family whose first size is the number of pixels and whose last that of the classes. */
-static dt_status check_sizes(dt__run *r, const dt_ints *sizes)
-{
-    const dt_dataset *d = r->train;
-    const int64_t height = dt_dataset_height(d), width = dt_dataset_width(d);
-    const int64_t channels = dt_dataset_channels(d), bytes = channels * height * width;
-    const int64_t classes = dt_dataset_classes(d), last = sizes->v[sizes->n - 1];
-    if (sizes->v[0] != bytes) {
-        const char *of =
-            channels == 1 ? ""
-                          : dt__recipe_format(r->recipe, "%lld channels of ", (long long)channels);
-        return dt_recipe_refuse(r->recipe, "model.sizes.0",
-                                "'model.sizes' begins with %lld, but the images have %s%lld x %lld "
-                                "pixels; %lld would fit",
-                                (long long)sizes->v[0], of, (long long)height, (long long)width,
-                                (long long)bytes);
-    }
-    if (last >= classes) return DT_OK;
-    const char *path = dt__recipe_format(r->recipe, "model.sizes.%d", sizes->n - 1);
-    const dt_strings *files = &r->o->data.train;
-    return dt_recipe_refuse(r->recipe, path,
-                            "'model.sizes' ends with %lld, but the labels%s%s have %lld classes, 0 "
-                            "to %lld; at least %lld outputs are wanted, or other labels",
-                            (long long)last, files->n > 1 ? " of " : "",
-                            files->n > 1 ? files->v[1] : "", (long long)classes,
-                            (long long)classes - 1, (long long)classes);
-}
-
-static dt_status check_family(dt__run *r)
-{
-    const dt_model_options *m = &r->o->model;
-    if (strcmp(m->family->name, "mlp") != 0) return DT_OK;
-    if (dt_dataset_target(r->train) != DT_TARGET_CLASS) {
-        return dt_recipe_refuse(r->recipe, "data.task", "family mlp classifies, and nothing else");
-    }
-    return check_sizes(r, &((const dt_mlp_options *)m->options)->sizes);
-}
-
 /* ---- quantization ------------------------------------------------------------------------------ */
 
 static dt_status check_qat(dt__run *r, dt_module *trial)
@@ -94,15 +54,23 @@ static dt_status check_output(dt__run *r)
     return dt__run_blame(r, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
+static dt_status check_smoothing(dt__run *r)
+{
+    if (r->task->has_labels || r->o->train.label_smoothing == 0) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.label_smoothing",
+                            "'train.label_smoothing' is for labels, but the targets are images");
+}
+
 dt_status dt__run_check(dt__run *r)
 {
     dt_module *trial = NULL;
     DT__TRY(check_output(r));
-    DT__TRY(check_family(r));
+    DT__TRY(check_smoothing(r));
+    DT__TRY(dt__check_fit(r->recipe, r->train));
     DT__TRY(dt__run_loader(r));
     dt_loader_free(r->loader);
     r->loader = NULL;
-    DT__TRY(dt__run_model(r, &trial));
+    DT__TRY(dt__run_blame(r, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
     const dt_status status = check_qat(r, trial);
     if (status == DT_OK) dt__run_describe(r, trial);
     dt_module_free(trial);

@@ -14,11 +14,10 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
 
 /* ---- before the end ------------------------------------------------------------------------------ */
 
-static void keep(dt__run *r, dt__value first, const dt_metrics *m)
+static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
-    *dt__run_value(r, first) = m->accuracy;
-    *dt__run_value(r, first + 1) = m->loss;
-    *dt__run_value(r, first + 2) = m->seconds;
+    for (int i = 0; i < m->n; i++) *dt__run_result(r, which, i) = m->value[i];
+    *dt__run_result(r, which, m->n) = m->seconds;
 }
 
 /* A second model with the same weights; the random streams stay as they are. */
@@ -42,12 +41,12 @@ dt_status dt__run_compare_float(dt__run *r)
     dt_module *rounded = NULL;
     dt_tape_reset(r->tape);
     DT__TRY(evaluate(r, r->model, &m, NULL));
-    keep(r, DT__VALUE_FLOAT_ACCURACY, &m);
+    keep(r, DT_RUN_FLOAT, &m);
     if (!r->o->qat.given) return DT_OK;
     dt_status status = copy_model(r, &rounded);
     if (status == DT_OK) status = dt_prepare(rounded, &r->o->qat);
     if (status == DT_OK) status = evaluate(r, rounded, &m, NULL);
-    if (status == DT_OK) keep(r, DT__VALUE_PTQ_ACCURACY, &m);
+    if (status == DT_OK) keep(r, DT_RUN_PTQ, &m);
     dt_module_free(rounded);
     return status;
 }
@@ -63,12 +62,16 @@ static void show(dt__run *r, dt_contender which, const dt_metrics *m)
     s->result[which] = (dt_run_result){ true, *m, bytes, 8 * (double)bytes / parameters };
 }
 
-static void show_kept(dt__run *r, dt_contender which, dt__value first)
+static void show_kept(dt__run *r, dt_contender which)
 {
-    const double n = (double)dt_dataset_count(r->judged), seconds = *dt__run_value(r, first + 2);
-    const dt_metrics m = { dt_dataset_count(r->judged), *dt__run_value(r, first),
-                           *dt__run_value(r, first + 1), seconds,
-                           n / (seconds > 1e-9 ? seconds : 1e-9) };
+    dt_metrics m = { .examples = dt_dataset_count(r->judged), .n = r->n_metrics };
+    for (int i = 0; i < m.n; i++) {
+        m.metric[i] = r->metric[i];
+        m.value[i] = *dt__run_result(r, which, i);
+    }
+    m.loss = m.value[m.n - 1];
+    m.seconds = *dt__run_result(r, which, m.n);
+    m.samples_per_s = (double)m.examples / (m.seconds > 1e-9 ? m.seconds : 1e-9);
     show(r, which, &m);
 }
 
@@ -140,8 +143,8 @@ dt_status dt__run_finish(dt__run *r)
     r->summary->steps = r->steps;
     r->summary->skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
     if (r->start > 0 || r->o->train.float_baseline || !quantized) {
-        show_kept(r, DT_RUN_FLOAT, DT__VALUE_FLOAT_ACCURACY);
-        if (quantized) show_kept(r, DT_RUN_PTQ, DT__VALUE_PTQ_ACCURACY);
+        show_kept(r, DT_RUN_FLOAT);
+        if (quantized) show_kept(r, DT_RUN_PTQ);
     }
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));

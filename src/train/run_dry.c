@@ -9,16 +9,16 @@
  * weights, which are there whether anything is recorded or not. */
 static dt_status measure(dt__run *r, size_t *bytes)
 {
-    dt_tensor *x, *labels;
+    dt_tensor *x, *target;
     dt_tape_reset(r->tape);
-    DT__TRY(dt_loader_next(r->loader, &x, &labels));
+    DT__TRY(dt_loader_next(r->loader, &x, &target));
     dt_no_grad(r->tape, true);
     dt_forward(r->tape, r->model, x);
     dt_no_grad(r->tape, false);
     DT__TRY(dt_tape_status(r->tape));
     dt_tape_reset(r->tape);
     const size_t before = dt_memory_of(r->ctx).used;
-    dt_cross_entropy(r->tape, dt_forward(r->tape, r->model, x), labels, NULL);
+    r->task->loss(r->tape, dt_forward(r->tape, r->model, x), target, 0);
     DT__TRY(dt_tape_status(r->tape));
     *bytes = dt_memory_of(r->ctx).used - before;
     dt_tape_reset(r->tape);

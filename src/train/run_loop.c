@@ -66,8 +66,13 @@ static dt_status validate(dt__run *r)
     dt_tape_reset(r->tape);
     DT__TRY(dt_evaluate(r->model, r->validation, &options, &m, NULL));
     begin_line(r, &t);
-    put_field(&t, "validation_accuracy", m.accuracy);
-    if (m.loss - m.loss == 0) put_field(&t, "validation_loss", m.loss); /* JSON has no NaN */
+    for (int i = 0; i < m.n; i++) {
+        if (m.value[i] - m.value[i] != 0) continue; /* JSON has neither NaN nor infinity */
+        dt__put_text(&t, ", \"validation_");
+        dt__put_text(&t, m.metric[i]->name);
+        dt__put_text(&t, "\": ");
+        dt__put_real(&t, m.value[i]);
+    }
     r->line_clock += dt__seconds() - before;
     return end_line(r, &t);
 }

@@ -47,6 +47,8 @@ dt_status dt__run_open(dt__run *r)
     r->summary->evaluated_on = r->judged == r->test         ? "test"
                                : r->judged == r->validation ? "validation"
                                                             : "train";
+    r->task = dt__task_of(r->train);
+    r->n_metrics = dt__task_metrics(r->judged, r->metric);
     DT__TRY(count_updates(r));
     if (r->o->qat.given && r->o->qat.start_step >= r->steps) {
         dt__say(r->ctx,
@@ -74,7 +76,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = 0;
     if (stage == DT__BASELINE) {
-        for (int i = 0; i < DT__VALUES; i++) r->value[i].value = 0;
+        for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
     }
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));

@@ -20,18 +20,31 @@ static const char *const counters[] = {
 static const char *const values[] = {
     [DT__VALUE_LOSS_SUM] = "loss_sum",
     [DT__VALUE_NORM_SUM] = "norm_sum",
-    [DT__VALUE_FLOAT_ACCURACY] = "float.accuracy",
-    [DT__VALUE_FLOAT_LOSS] = "float.loss",
-    [DT__VALUE_FLOAT_SECONDS] = "float.seconds",
-    [DT__VALUE_PTQ_ACCURACY] = "ptq.accuracy",
-    [DT__VALUE_PTQ_LOSS] = "ptq.loss",
-    [DT__VALUE_PTQ_SECONDS] = "ptq.seconds",
 };
+
+static void name_value(dt__run *r, const char *whose, const char *name)
+{
+    const int i = r->n_values++;
+    snprintf(r->value_name[i], sizeof r->value_name[i], "%s.%s", whose, name);
+    r->value[i].name = r->value_name[i];
+}
+
+/* "float.accuracy" and so on: those of the task. */
+static void name_values(dt__run *r)
+{
+    static const char *const whose[] = { "float", "ptq" };
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) r->value[i].name = values[i];
+    r->n_values = DT__VALUE_RESULTS;
+    for (int i = 0; i < DT__COUNT_OF(whose); i++) {
+        for (int k = 0; k < r->n_metrics; k++) name_value(r, whose[i], r->metric[k]->name);
+        name_value(r, whose[i], "seconds");
+    }
+}
 
 void dt__run_name_state(dt__run *r)
 {
     for (int i = 0; i < DT__COUNTS; i++) r->count[i].name = counters[i];
-    for (int i = 0; i < DT__VALUES; i++) r->value[i].name = values[i];
+    name_values(r);
     r->state = (dt_training_state){
         .module = r->model,
         .info = { .family = r->o->model.family, .options = r->o->model.options },
@@ -41,7 +54,7 @@ void dt__run_name_state(dt__run *r)
         .counts = r->count,
         .n_counts = DT__COUNTS,
         .values = r->value,
-        .n_values = DT__VALUES,
+        .n_values = r->n_values,
         .recipe = r->resolved,
     };
 }

@@ -1,5 +1,6 @@
-/* One update: the gradient of the mean loss over all labels of its batches, then the optimizer.
- *     loss = sum over batches of (sum over rows of cross entropy) / labels of the update
+/* One update: the gradient of the mean loss over all labels of its batches (values, where targets are
+ * images), then the optimizer.
+ *     loss = sum over batches of (sum over labels of their loss) / labels of the update
  * so that accumulation gives the gradient of the whole batch, however long its parts are. Before the
  * optimizer writes, loss and gradient must be finite; else the update is computed again from the
  * same random numbers with every result watched, which finds the op that was first. */
@@ -13,7 +14,7 @@
 typedef struct place {
     dt__stream stream[DT__PURPOSES];
     dt_position position;
-    int64_t batches, labels; /* of this update */
+    int64_t batches, images, labels; /* of this update */
 } place;
 
 static place place_of(const dt__run *r)
@@ -24,20 +25,18 @@ static place place_of(const dt__run *r)
     memcpy(p.stream, r->ctx->stream, sizeof p.stream);
     p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
     const int64_t first = p.position.batch * o->batch_size;
-    p.labels = dt__min_i64(images - first, p.batches * o->batch_size);
+    p.images = dt__min_i64(images - first, p.batches * o->batch_size);
+    p.labels = p.images * dt__task_places(r->train);
     return p;
 }
 
 static dt_status one_batch(dt__run *r, double *loss)
 {
-    dt_cross_entropy_options options = dt_cross_entropy_defaults();
-    options.reduction = DT_REDUCE_SUM;
-    options.label_smoothing = r->o->train.label_smoothing;
-    dt_tensor *x, *labels;
+    dt_tensor *x, *target;
     dt_tape_reset(r->tape);
-    DT__TRY(dt_loader_next(r->loader, &x, &labels));
+    DT__TRY(dt_loader_next(r->loader, &x, &target));
     dt_tensor *y = dt_forward(r->tape, r->model, x);
-    dt_tensor *sum = dt_cross_entropy(r->tape, y, labels, &options);
+    dt_tensor *sum = r->task->loss(r->tape, y, target, r->o->train.label_smoothing);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);
     return dt_backward(r->tape, sum, r->share);
@@ -49,7 +48,7 @@ static dt_status gradients(dt__run *r, const place *p, dt__update *u)
     if (share == NULL) return dt_error_status(r->ctx);
     *share = (float)(1.0 / (double)p->labels);
     u->loss = u->norm = 0;
-    u->samples = p->labels;
+    u->samples = p->images;
     dt_zero_grad(r->model);
     for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= (double)p->labels;

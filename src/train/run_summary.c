@@ -82,10 +82,14 @@ static void put_number(dt__chars *t, double value)
 
 static void put_result(dt__chars *t, const dt_run_result *result)
 {
-    dt__put_text(t, "{\"accuracy\": ");
-    put_number(t, result->metrics.accuracy);
-    put_name(t, "loss");
-    put_number(t, result->metrics.loss);
+    const dt_metrics *m = &result->metrics;
+    dt__put_text(t, "{");
+    for (int i = 0; i < m->n; i++) {
+        if (i > 0) dt__put_text(t, ", ");
+        dt__put_quoted(t, m->metric[i]->name);
+        dt__put_text(t, ": ");
+        put_number(t, m->value[i]);
+    }
     put_name(t, "bytes");
     dt__put_integer(t, result->bytes);
     put_name(t, "bits_per_weight");

@@ -1,0 +1,96 @@
+/* Whether a model takes the images of a dataset, and gives what their targets are compared with. */
+#include "core/tensor.h"
+#include "train/run.h"
+
+#include <string.h>
+
+typedef struct fit {
+    dt_recipe *r;
+    const dt_dataset *d;
+    dt_example have, wanted;
+} fit;
+
+static int64_t values_of(const dt_example *e)
+{
+    int64_t n = 1;
+    for (int i = 0; i < e->rank; i++) n *= e->dims[i];
+    return n;
+}
+
+static const char *shape_of(dt_recipe *r, const dt_example *e)
+{
+    char text[160];
+    if (e->rank == 1) return dt__recipe_format(r, "%lld", (long long)e->dims[0]);
+    return dt__recipe_format(r, "%s", dt__dims_text(e->rank, e->dims, text, sizeof text));
+}
+
+/* The path of the option that is to blame. */
+static const char *path_of(const fit *f)
+{
+    const dt_example *e = &f->have;
+    return e->item < 0 ? dt__recipe_format(f->r, "model.%s", e->key)
+                       : dt__recipe_format(f->r, "model.%s.%d", e->key, e->item);
+}
+
+static dt_status check_input(fit *f)
+{
+    bool fits = f->have.rank == 1 && f->have.dims[0] == values_of(&f->wanted);
+    if (f->have.rank == 3) fits = memcmp(f->have.dims, f->wanted.dims, sizeof f->have.dims) == 0;
+    if (fits) return DT_OK;
+    const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
+    const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
+    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the images are %s; %s would fit", path,
+                            shape_of(f->r, &f->have), images,
+                            f->have.rank == 1 ? shape_of(f->r, &flat) : images);
+}
+
+/* Of labels, the first extent counts the classes: there may be more of them than labels have. */
+static dt_status check_output(fit *f, bool has_labels)
+{
+    static const char *const targets[] = {
+        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images", [DT_TARGET_MASK] = "masks"
+    };
+    const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
+    const dt_example *have = &f->have, *wanted = &f->wanted;
+    bool fits = have->rank == wanted->rank;
+    for (int i = has_labels ? 1 : 0; fits && i < wanted->rank; i++) {
+        fits = have->dims[i] == wanted->dims[i];
+    }
+    if (!fits) {
+        return dt_recipe_refuse(f->r, path,
+                                "the model gives %s for an image, but the targets are %s: %s is "
+                                "wanted",
+                                shape_of(f->r, have), what, shape_of(f->r, wanted));
+    }
+    if (!has_labels || have->dims[0] >= wanted->dims[0]) return DT_OK;
+    const long long classes = wanted->dims[0];
+    return dt_recipe_refuse(f->r, path,
+                            "'%s' is %lld, but the %s have %lld classes, 0 to %lld; at least %lld "
+                            "are wanted, or other %s",
+                            path, (long long)have->dims[0], what, classes, classes - 1, classes,
+                            what);
+}
+
+/* What outputs are compared with. */
+static dt_example target_of(const dt_dataset *d, const dt_example *image)
+{
+    dt_example e = *image;
+    const dt_target target = dt_dataset_target(d);
+    if (target != DT_TARGET_IMAGE) e.dims[0] = dt_dataset_classes(d);
+    if (target == DT_TARGET_CLASS) e.rank = 1;
+    return e;
+}
+
+dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
+{
+    const dt_model_options *m = &r->options.model;
+    const dt_example image = {
+        .rank = 3,
+        .dims = { dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) },
+    };
+    fit in = { .r = r, .d = d, .wanted = image }, out = in;
+    m->family->shapes(m->options, &in.have, &out.have);
+    out.wanted = target_of(d, &image);
+    DT__TRY(check_input(&in));
+    return check_output(&out, dt__task_of(d)->has_labels);
+}

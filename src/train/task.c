@@ -1,0 +1,139 @@
+/* The tasks there are, by the targets of a dataset, and what is measured of a batch. */
+#include "train/task.h"
+
+#include "core/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+static const dt__task *const tasks[] = {
+    [DT_TARGET_CLASS] = &dt__task_classes,
+    [DT_TARGET_IMAGE] = &dt__task_images,
+    [DT_TARGET_MASK] = &dt__task_masks,
+};
+
+const dt__task *dt__task_of(const dt_dataset *d) { return tasks[dt_dataset_target(d)]; }
+
+int64_t dt__task_places(const dt_dataset *d)
+{
+    const int64_t pixels = dt_dataset_height(d) * dt_dataset_width(d);
+    const int64_t places[] = {
+        [DT_TARGET_CLASS] = 1,
+        [DT_TARGET_IMAGE] = pixels * dt_dataset_channels(d),
+        [DT_TARGET_MASK] = pixels,
+    };
+    return places[dt_dataset_target(d)];
+}
+
+/* ---- metrics ----------------------------------------------------------------------------------- */
+
+/* The next measure, from `i` on, that says something where labels have so many classes; NULL: there
+ * is none. */
+static const dt__measure *next_measure(const dt__task *task, int64_t classes, int *i)
+{
+    while (*i < DT_MAX_METRICS && task->measure[*i].value != NULL) {
+        const dt__measure *measure = &task->measure[(*i)++];
+        if (measure->classes <= classes) return measure;
+    }
+    return NULL;
+}
+
+int dt__task_metrics(const dt_dataset *d, const dt_metric **metric)
+{
+    const dt__task *task = dt__task_of(d);
+    const int64_t classes = dt_dataset_classes(d);
+    const dt__measure *measure;
+    int n = 0, i = 0;
+    while ((measure = next_measure(task, classes, &i)) != NULL) metric[n++] = &measure->metric;
+    return n;
+}
+
+double dt_metric_value(const dt_metrics *m, const char *name)
+{
+    for (int i = 0; i < m->n; i++) {
+        if (strcmp(m->metric[i]->name, name) == 0) return m->value[i];
+    }
+    return NAN;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------- */
+
+dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
+{
+    return (dt__tally){ .ctx = ctx,
+                        .task = dt__task_of(d),
+                        .least_classes = dt_dataset_classes(d),
+                        .places = dt__task_places(d) };
+}
+
+void dt__tally_close(dt__tally *s)
+{
+    dt__release(s->ctx, s->region[0]);
+    s->region[0] = NULL;
+}
+
+static bool fits(const dt_tensor *y, int rank, const int64_t *dims)
+{
+    bool same = y->dtype == DT_F32 && y->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = y->dims[i] == dims[i];
+    return same;
+}
+
+/* Outputs are of the shape of the targets, with classes behind the batch where those are labels: as
+ * many as the labels have, or more. The first batch says how many. */
+static dt_status check(dt__tally *s, const dt_tensor *y, const dt_tensor *target)
+{
+    const int extra = s->task->has_labels ? 1 : 0;
+    if (extra > 0 && s->classes == 0) {
+        s->classes = dt__max_i64(s->least_classes, y->rank > 1 ? y->dims[1] : 0);
+    }
+    int64_t dims[DT_MAX_RANK] = { target->dims[0], s->classes };
+    for (int i = 1; i < target->rank; i++) dims[i + extra] = target->dims[i];
+    const int rank = target->rank + extra;
+    if (fits(y, rank, dims)) return DT_OK;
+    char text[160], wanted[160];
+    dt_describe(y, text, sizeof text);
+    dt__dims_text(rank, dims, wanted, sizeof wanted);
+    return dt_fail(s->ctx, DT_ERR_SHAPE, "evaluate: the model gives %s; the targets want f32%s",
+                   text, wanted);
+}
+
+/* Three counters for each class. */
+static dt_status make_regions(dt__tally *s)
+{
+    if (s->region[0] != NULL || s->classes == 0) return DT_OK;
+    s->region[0] = dt__alloc_array(s->ctx, 3 * s->classes, sizeof *s->region[0]);
+    if (s->region[0] == NULL) return DT_ERR_NOMEM;
+    memset(s->region[0], 0, 3 * (size_t)s->classes * sizeof *s->region[0]);
+    for (int i = 1; i < 3; i++) s->region[i] = s->region[0] + i * s->classes;
+    return DT_OK;
+}
+
+dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target)
+{
+    DT__TRY(check(s, y, target));
+    DT__TRY(make_regions(s));
+    const char *outputs = dt_data(y), *targets = dt_data(target);
+    if (outputs == NULL || targets == NULL) return dt_error_status(s->ctx);
+    const int64_t n = target->dims[0];
+    const size_t output_bytes = (size_t)(y->count / n) * sizeof(float);
+    const size_t target_bytes = (size_t)s->places * dt_dtype_size(target->dtype);
+    for (int64_t i = 0; i < n; i++) {
+        s->task->count(s, (const void *)(outputs + (size_t)i * output_bytes),
+                       targets + (size_t)i * target_bytes);
+    }
+    s->examples += n;
+    return DT_OK;
+}
+
+void dt__tally_metrics(const dt__tally *s, dt_metrics *m)
+{
+    const dt__measure *measure;
+    int i = 0;
+    m->examples = s->examples;
+    for (m->n = 0; (measure = next_measure(s->task, s->least_classes, &i)) != NULL; m->n++) {
+        m->metric[m->n] = &measure->metric;
+        m->value[m->n] = measure->value(s);
+    }
+    m->loss = m->value[m->n - 1];
+}

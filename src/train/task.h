@@ -1,0 +1,56 @@
+/* A task: what a model learns from its data, and how well it does. It follows from the dataset's
+ * targets; task.c has the table, and a file each kind of targets.
+ *
+ * What is measured is summed example by example, in order and in double: it does not depend on how
+ * examples are batched. */
+#ifndef DT__TRAIN_TASK_H
+#define DT__TRAIN_TASK_H
+
+#include <detent/train.h>
+
+#define DT__SUMS 3
+
+/* What is known of the examples seen so far. */
+typedef struct dt__tally {
+    dt_ctx *ctx;
+    const struct dt__task *task;
+    int64_t least_classes; /* that the labels have */
+    int64_t classes;       /* that the model tells apart; 0: no batch was seen, or no labels */
+    int64_t places;        /* values of an example's target: 1, pixels, or pixels of all channels */
+    int64_t examples;
+    double sum[DT__SUMS];
+    int64_t *region[3]; /* of masks, in each class: pixels; [0] holds them all */
+} dt__tally;
+
+typedef struct dt__measure {
+    dt_metric metric;
+    double (*value)(const dt__tally *s);
+    int64_t classes; /* it says something where the data has at least so many */
+} dt__measure;
+
+typedef struct dt__task {
+    bool has_labels; /* targets are labels: outputs have a dimension of classes behind the batch */
+    dt__measure measure[DT_MAX_METRICS]; /* the best known first, the loss last; then no value */
+    /* The sum of the loss over all places of a batch. */
+    dt_tensor *(*loss)(dt_tape *t, dt_tensor *y, dt_tensor *target, double smoothing);
+    /* Adds one example; y [classes, places], or [places] without labels. */
+    void (*count)(dt__tally *s, const float *y, const void *target);
+} dt__task;
+
+/* That of a dataset. */
+const dt__task *dt__task_of(const dt_dataset *d);
+/* Values of an example's target, each of which adds to the loss. */
+int64_t dt__task_places(const dt_dataset *d);
+/* The metrics that say something of this dataset, into at most DT_MAX_METRICS places; their number. */
+int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
+
+dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
+void dt__tally_close(dt__tally *s);
+/* Adds the examples of a batch. SHAPE where the outputs are none for these targets, NOMEM. */
+dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target);
+/* The metrics of what was added. */
+void dt__tally_metrics(const dt__tally *s, dt_metrics *m);
+
+extern const dt__task dt__task_classes, dt__task_images, dt__task_masks;
+
+#endif

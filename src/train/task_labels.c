@@ -1,0 +1,123 @@
+/* Targets that are labels: one an example (classification), or one a pixel (segmentation).
+ *     loss     = -log softmax(y)[label], the mean over labels
+ *     accuracy = share of labels that no class precedes; top5: at most four do. A class precedes
+ *                another if its output is larger, or as large and its index lower
+ *     dice     = mean over classes of 2 |P and T| / (|P| + |T|): P the pixels where the class was
+ *                found, T those that have it, of the whole dataset. A class without either does not
+ *                count */
+#include "core/tensor.h"
+#include "train/task.h"
+
+#include <detent/ops.h>
+#include <math.h>
+
+enum { RIGHT, AMONG_FIVE, COST };
+
+enum { WANTED, FOUND, BOTH };
+
+static dt_tensor *loss(dt_tape *t, dt_tensor *y, dt_tensor *labels, double smoothing)
+{
+    dt_cross_entropy_options options = dt_cross_entropy_defaults();
+    options.reduction = DT_REDUCE_SUM;
+    options.label_smoothing = smoothing;
+    return dt_cross_entropy(t, y, labels, &options);
+}
+
+/* Classes that precede the label; one that is not a number does, and everything precedes such. */
+static int64_t rank_of(const dt__tally *s, const float *y, int32_t label)
+{
+    const float own = y[label * s->places];
+    int64_t ahead = 0;
+    for (int64_t k = 0; k < label; k++) ahead += !(y[k * s->places] < own);
+    for (int64_t k = label + 1; k < s->classes; k++) ahead += !(y[k * s->places] <= own);
+    return ahead;
+}
+
+static double cost_of(const dt__tally *s, const float *y, int32_t label)
+{
+    double most = (double)y[0], sum = 0;
+    for (int64_t k = 1; k < s->classes; k++) most = fmax(most, (double)y[k * s->places]);
+    for (int64_t k = 0; k < s->classes; k++) sum += exp((double)y[k * s->places] - most);
+    return log(sum) + most - (double)y[label * s->places];
+}
+
+static void count_places(dt__tally *s, const float *y, const int32_t *labels)
+{
+    for (int64_t i = 0; i < s->places; i++) {
+        const int64_t rank = rank_of(s, y + i, labels[i]);
+        s->sum[RIGHT] += rank == 0;
+        s->sum[AMONG_FIVE] += rank < 5;
+        s->sum[COST] += cost_of(s, y + i, labels[i]);
+    }
+}
+
+static void count_classes(dt__tally *s, const float *y, const void *target)
+{
+    count_places(s, y, target);
+}
+
+static void count_regions(dt__tally *s, const float *y, const int32_t *labels)
+{
+    for (int64_t i = 0; i < s->places; i++) {
+        int64_t best = 0;
+        for (int64_t k = 1; k < s->classes; k++) {
+            if (y[k * s->places + i] > y[best * s->places + i]) best = k;
+        }
+        s->region[WANTED][labels[i]]++;
+        s->region[FOUND][best]++;
+        s->region[BOTH][best] += best == labels[i];
+    }
+}
+
+static void count_masks(dt__tally *s, const float *y, const void *target)
+{
+    count_places(s, y, target);
+    count_regions(s, y, target);
+}
+
+static double mean(const dt__tally *s, int sum)
+{
+    return s->sum[sum] / ((double)s->examples * (double)s->places);
+}
+
+static double accuracy(const dt__tally *s) { return mean(s, RIGHT); }
+
+static double top5(const dt__tally *s) { return mean(s, AMONG_FIVE); }
+
+static double mean_loss(const dt__tally *s) { return mean(s, COST); }
+
+static double dice(const dt__tally *s)
+{
+    double sum = 0, n = 0;
+    for (int64_t k = 0; k < s->classes; k++) {
+        const int64_t both = s->region[WANTED][k] + s->region[FOUND][k];
+        if (both == 0) continue;
+        sum += 2 * (double)s->region[BOTH][k] / (double)both;
+        n++;
+    }
+    return sum / n;
+}
+
+#define PERCENT .unit = "%", .scale = 100, .decimals = 2, .larger_is_better = true
+#define LOSS                                                                                       \
+    {                                                                                              \
+        { "loss", "loss", .scale = 1, .decimals = 4 }, mean_loss, 0                                \
+    }
+
+const dt__task dt__task_classes = {
+    .has_labels = true,
+    .measure = { { { "accuracy", "accuracy", PERCENT }, accuracy, 0 },
+                 { { "top5", "top 5", PERCENT }, top5, 6 },
+                 LOSS },
+    .loss = loss,
+    .count = count_classes,
+};
+
+const dt__task dt__task_masks = {
+    .has_labels = true,
+    .measure = { { { "dice", "dice", PERCENT }, dice, 0 },
+                 { { "pixel_accuracy", "pixels", PERCENT }, accuracy, 0 },
+                 LOSS },
+    .loss = loss,
+    .count = count_masks,
+};
