@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include <detent/io.h>
+#include <detent/ops.h>
 
 #include "kernels/kernels.h"
 #include "qat/learned.h"
@@ -269,6 +270,164 @@ START_TEST(same_bits_on_any_threads)
 }
 END_TEST
 
+/* ---- on a tape ------------------------------------------------------------------------------------ */
+
+static dt_tensor *normal(dt_ctx *ctx, int64_t rows, int64_t columns, bool leaf)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ rows, columns }, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    TEST_OK(ctx, dt_set_requires_grad(x, leaf));
+    return x;
+}
+
+static dt_quant learned(int64_t bits, bool activation, int save)
+{
+    return (dt_quant){ .bits = bits,
+                       .granularity = activation ? DT_PER_TENSOR : DT_PER_CHANNEL,
+                       .activation = activation,
+                       .range = DT_RANGE_LEARNED,
+                       .save = save };
+}
+
+/* Backward of y = tanh(x^): dx and ds against dt__learn_scales of dy (1 - y^2). */
+static void check_tape(const dt_quant *q, bool leaf, bool inner, double within)
+{
+    dt_ctx *ctx = context(2);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = normal(ctx, 7, 90, leaf), *dy = normal(ctx, 7, 90, false), *scale;
+    TEST_OK(ctx, dt_learned_scale(x, q, &scale));
+    dt_tensor *in = inner ? dt_neg(t, dt_neg(t, x)) : x;
+    dt_tensor *y = dt_tanh(t, dt_fake_quant_learned(t, in, q, scale));
+    if (inner) dt_drop(t, in);
+    ck_assert_ptr_nonnull(y);
+    float d[630], ds[7];
+    const float *up = dt_data(dy), *value = dt_data(y);
+    for (int i = 0; i < 630; i++) d[i] = up[i] * (1 - value[i] * value[i]);
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    const dt__learning l = {
+        q, dt_count(scale), 630 / dt_count(scale), dt_data(scale), dt_data(x), NULL, d, ds
+    };
+    TEST_OK(ctx, dt__learn_scales(ctx, &l));
+    const float *got = dt_data(dt_grad(scale));
+    for (int64_t i = 0; i < dt_count(scale); i++) TEST_NEAR(got[i], ds[i], within, 1e-5);
+    ck_assert_int_eq(dt_grad(x) != NULL, leaf);
+    if (leaf) ck_assert_int_eq(test_first_far_f32(dt_data(dt_grad(x)), d, 630, 1e-6, 0), -1);
+    dt_tensor_free(x);
+    dt_tensor_free(dy);
+    dt_tensor_free(scale);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(gradients_through_a_tape)
+{
+    for (int64_t bits = 2; bits <= 8; bits += 2) {
+        for (int leaf = 0; leaf < 2; leaf++) {
+            for (int inner = 0; inner < 2; inner++) {
+                const dt_quant compact = learned(bits, true, DT_SAVED_COMPACT),
+                               exact = learned(bits, true, DT_SAVED_EXACT),
+                               weight = learned(bits, false, DT_SAVED_COMPACT);
+                check_tape(&compact, leaf, inner, 0.05);
+                check_tape(&exact, leaf, inner, 1e-6);
+                check_tape(&weight, leaf, inner, 1e-6);
+            }
+        }
+    }
+}
+END_TEST
+
+/* What the gradient is computed from may not change before it is. */
+static void check_written(const dt_quant *q, bool write_scale, dt_status expected)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = normal(ctx, 4, 40, true), *scale;
+    TEST_OK(ctx, dt_learned_scale(x, q, &scale));
+    dt_tensor *y = dt_sum(t, dt_fake_quant_learned(t, x, q, scale), NULL);
+    ck_assert_ptr_nonnull(y);
+    ((float *)dt_data_mut(write_scale ? scale : x))[0] += 1;
+    ck_assert_int_eq(dt_backward(t, y, NULL), expected);
+    if (expected != DT_OK) ck_assert_ptr_nonnull(strstr(dt_error(ctx), "was written"));
+    dt_tensor_free(x);
+    dt_tensor_free(scale);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(values_written_before_backward)
+{
+    const dt_quant compact = learned(4, true, DT_SAVED_COMPACT),
+                   exact = learned(4, true, DT_SAVED_EXACT), weight = learned(4, false, 0);
+    check_written(&weight, false, DT_ERR_STATE);
+    check_written(&weight, true, DT_ERR_STATE);
+    check_written(&exact, false, DT_ERR_STATE);
+    check_written(&exact, true, DT_ERR_STATE);
+    check_written(&compact, false, DT_OK); /* it has all it needs */
+    check_written(&compact, true, DT_OK);
+}
+END_TEST
+
+/* A pass that takes no gradients keeps nothing for them, and codes follow the scale. */
+START_TEST(codes_follow_the_scale)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = normal(ctx, 4, 40, false), *scale;
+    const dt_quant q = learned(4, true, DT_SAVED_COMPACT);
+    TEST_OK(ctx, dt_learned_scale(x, &q, &scale));
+    dt__codes *a, *b, *c;
+    dt_no_grad(t, true);
+    TEST_OK(ctx, dt__fq_codes(dt_fake_quant_learned(t, x, &q, scale), &a));
+    ck_assert_ptr_null(a->residual);
+    dt_no_grad(t, false);
+    TEST_OK(ctx, dt__fq_codes(dt_fake_quant_learned(t, x, &q, scale), &b));
+    ck_assert_ptr_nonnull(b->residual);
+    ck_assert_mem_eq(a->u, b->u, 160);
+    ck_assert_ptr_null(b->mask);
+    *(float *)dt_data_mut(scale) *= 2;
+    TEST_OK(ctx, dt__fq_codes(dt_fake_quant_learned(t, x, &q, scale), &c));
+    ck_assert_mem_ne(c->u, b->u, 160);
+    dt__codes_release(a);
+    dt__codes_release(b);
+    dt__codes_release(c);
+    dt_tensor_free(x);
+    dt_tensor_free(scale);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(bad_settings)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = normal(ctx, 4, 40, true), *scale;
+    dt_quant q = learned(4, false, 0);
+    q.rule = DT_RULE_ASYMMETRIC;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "wants rule symmetric", dt_learned_scale(x, &q, &scale));
+    q = learned(4, false, 0);
+    q.is_unsigned = true;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "are signed", dt_learned_scale(x, &q, &scale));
+    q = learned(4, false, 7);
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "no way to save", dt_learned_scale(x, &q, &scale));
+    q = learned(4, false, 0);
+    ck_assert_ptr_null(dt_fake_quant(t, x, &q, true));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "wants a scale"));
+    dt_tape_reset(t);
+    ck_assert_ptr_null(dt_fake_quant_learned(t, x, &q, NULL));
+    ((float *)dt_data_mut(x))[3] = NAN;
+    TEST_FAILS(ctx, DT_ERR_NUMERIC, "element 3", dt_learned_scale(x, &q, &scale));
+    dt_tensor_free(x);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_learned_suite(void)
 {
     Suite *s = suite_create("learned");
@@ -278,6 +437,10 @@ Suite *test_learned_suite(void)
     tcase_add_test(c, unsigned_codes_begin_at_zero);
     tcase_add_test(c, clipped_elements_count);
     tcase_add_test(c, same_bits_on_any_threads);
+    tcase_add_test(c, gradients_through_a_tape);
+    tcase_add_test(c, values_written_before_backward);
+    tcase_add_test(c, codes_follow_the_scale);
+    tcase_add_test(c, bad_settings);
     suite_add_tcase(s, c);
     return s;
 }

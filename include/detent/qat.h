@@ -19,6 +19,7 @@ enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE 
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
 enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
+enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
 enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
 
 /* How a tensor becomes integers. The formulas are in docs/numerics.md. */
@@ -29,13 +30,14 @@ typedef struct dt_quant {
     int64_t group_size; /* of DT_PER_GROUP; a positive multiple of 8 in models */
     int scale_dtype;    /* DT_SCALE_... */
     int ste;            /* DT_STE_...: the straight-through gradient */
-    bool is_unsigned;   /* codes 0...2^bits-1; asymmetric only */
+    bool is_unsigned;   /* codes 0...2^bits-1; asymmetric, and learned ranges of activations */
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
     int range;          /* DT_RANGE_...: the tensor's own each time, observed, or learned */
-    int observer;       /* DT_OBSERVER_...: how a static range follows from batches */
-    double percentile;  /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
-    int64_t samples;    /* likewise: values it keeps; with more seen, a sample of them */
-    double averaging;   /* share of a new batch in the observers that average; above 0, at most 1 */
+    int save;          /* DT_SAVED_...: what backward keeps of an activation with a learned range */
+    int observer;      /* DT_OBSERVER_...: how a static range follows from batches */
+    double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
+    int64_t samples;   /* likewise: values it keeps; with more seen, a sample of them */
+    double averaging;  /* share of a new batch in the observers that average; above 0, at most 1 */
 } dt_quant;
 
 DT_API dt_quant dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -46,6 +48,20 @@ DT_API dt_quant dt_activation_quant_defaults(void); /* the defaults of activatio
 /* Wraps x for this pass: consumers that take codes get codes, others the image; backward is
  * straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
 DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled);
+
+/* A scale for x to learn: F32 [1], or one a row of x for DT_PER_CHANNEL, that begins with
+ * 2 mean|x| / sqrt(qmax). It requires a gradient, no optimizer shrinks it, and after each step it is
+ * made positive again. `quant` has range DT_RANGE_LEARNED. The caller's to free, or a module's to own.
+ * Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
+DT_API dt_status dt_learned_scale(dt_tensor *x, const dt_quant *quant, dt_tensor **out);
+
+/* dt_fake_quant with a scale that learns [LSQ]: besides dx, which is masked where a code was clipped,
+ * ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax) lands on `scale`, v = x / scale and n
+ * the elements of x that share it. Of an activation, codes and a residual of one byte are kept for
+ * backward, or x itself (DT_SAVED_EXACT); of a weight, nothing: if x or `scale` is written before
+ * backward, that is STATE there. */
+DT_API dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant *quant,
+                                        dt_tensor *scale);
 
 /* The tensor inside: the fp32 master of a FakeQuantTensor (to read, or to write: codes follow), x
  * itself for a plain tensor, NULL with STATE for a converted one. Lent. */

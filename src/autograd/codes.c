@@ -13,6 +13,8 @@ void dt__codes_release(dt__codes *codes)
     dt__release(ctx, codes->zero);
     dt__release(ctx, codes->panels);
     dt__release(ctx, codes->mask);
+    dt__release(ctx, codes->residual);
+    dt__storage_release(codes->values);
     dt__release(ctx, codes);
     dt__ctx_release(ctx);
 }

@@ -27,6 +27,12 @@ struct dt__codes {
     dt__row_map map;         /* of a weight whose rows are not its first dimension */
     uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
     int64_t clipped; /* elements whose code was clipped */
+    /* What the gradient of a learned scale needs: residuals, or values without gaps (rows of codes),
+     * or neither, where what was quantized is still there. Versions are those it was made of. */
+    int8_t *residual;
+    dt__storage *values;
+    int64_t offset; /* of the first of `values` */
+    uint64_t version, scale_version;
 };
 
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */

@@ -5,6 +5,7 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
+#include "qat/learned.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
@@ -12,6 +13,8 @@
 #include <string.h>
 
 /* ---- making ----------------------------------------------------------------------------------- */
+
+static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
 
 /* Scratch that quantizing needs beside what the codes keep. */
 typedef struct dt__making {
@@ -34,7 +37,8 @@ static dt_status take_range(making *m)
     }
     memcpy(m->q.scale, dt__data(scale), (size_t)blocks * sizeof(float));
     if (m->q.zero == NULL) return DT_OK;
-    if (zero == NULL) memset(m->q.zero, 0, (size_t)blocks);
+    const bool low = m->quant->is_unsigned && m->quant->range == DT_RANGE_LEARNED;
+    if (zero == NULL) memset(m->q.zero, low ? dt__qmin(m->quant) : 0, (size_t)blocks);
     else memcpy(m->q.zero, dt__data(zero), (size_t)blocks);
     return DT_OK;
 }
@@ -54,14 +58,15 @@ static dt_status make_scales(making *m)
     const int64_t blocks = dt__cut_blocks(&m->cut);
     m->q.scale = dt__alloc_array(m->ctx, blocks, sizeof(float));
     if (m->q.scale == NULL) return DT_ERR_NOMEM;
-    if (!dt__scheme_of(m->quant->rule)->has_zero) return DT_OK;
+    if (!dt__has_zero(m->quant)) return DT_OK;
     m->q.zero = dt__alloc_array(m->ctx, blocks, 1);
     return m->q.zero == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 static dt_status make_mask(making *m)
 {
-    if (!dt__ste_clipped(m->quant) || !dt__can_clip(m->quant)) return DT_OK;
+    const bool learned = m->quant->range == DT_RANGE_LEARNED; /* whose gradient knows by itself */
+    if (learned || !dt__ste_clipped(m->quant) || !dt__can_clip(m->quant)) return DT_OK;
     m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
     return m->q.mask == NULL ? DT_ERR_NOMEM : DT_OK;
 }
@@ -208,6 +213,24 @@ int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64
     return 2;
 }
 
+/* For the gradient of a learned scale. */
+static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
+{
+    if (!m->like->learns) return DT_OK;
+    if (!m->quant->activation || m->quant->save == DT_SAVED_EXACT) {
+        dt__storage_retain(x->storage);
+        codes->values = x->storage;
+        codes->offset = x->offset;
+        codes->version = x->storage->version;
+        return DT_OK;
+    }
+    codes->residual = dt__alloc_array(m->ctx, x->count, 1);
+    if (codes->residual == NULL) return DT_ERR_NOMEM;
+    dt__learned_residual(m->ctx, m->quant, x, *(const float *)dt__data(m->like->scale),
+                         codes->residual);
+    return DT_OK;
+}
+
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
     DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
@@ -216,6 +239,7 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
         !m->quant->activation && x->rank >= 2 &&
         dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) == DT_OK;
     DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
+    DT__TRY(keep(m, x, codes));
     codes->bits = (int)m->quant->bits;
     codes->clipped = m->q.clipped;
     if (m->q.clipped > 0) { /* none clipped: all pass, and nothing is kept */
@@ -253,6 +277,8 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
     if (s == DT_OK) {
         codes->integer = !like->simulated;
         codes->map = like->map;
+        codes->version = x->storage->version;
+        codes->scale_version = version_of(like->scale);
         const int threads = dt__threads_enter(x->ctx);
         s = fill(&m, matrix != NULL ? matrix : x, codes);
         dt__threads_leave(threads);
@@ -277,8 +303,6 @@ typedef struct dt__cached {
         scale_version, zero_version; /* and of that range */
     dt__codes *codes;
 } cached;
-
-static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
 
 static void drop_cached(dt__attachment *a)
 {
@@ -312,7 +336,7 @@ void dt__codes_drop_stale(dt_tensor *x)
 static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
-           a->map.groups == b->map.groups && a->scale == b->scale &&
+           a->map.groups == b->map.groups && a->learns == b->learns && a->scale == b->scale &&
            a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
 }
 

@@ -3,10 +3,12 @@
  *     value    x^ = (q - z) * s while enabled, the master while disabled
  *     pullback straight-through: dx = dy, under `clipped` dx = dy where no code was clipped; then to
  *              the handle's own slot if it is a leaf, else on to what it wraps
+ *              With a learned scale, that one gets its gradient too: learned.c.
  *
  * [the wrapper that keeps a master: torchao's AffineFakeQuantizedTensor] */
 #include "autograd/codes.h"
 #include "autograd/tape.h"
+#include "qat/learned.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
@@ -34,8 +36,11 @@ static dt_tensor *inner(dt_tensor *x) { return fq_of(x)->inner; }
 
 static bool is_clipped(const dt_tensor *x) { return dt__ste_clipped(&fq_of(x)->quant); }
 
+static bool is_learned(const dt_tensor *x) { return fq_of(x)->quant.range == DT_RANGE_LEARNED; }
+
 static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
 {
+    if (is_learned(x)) return true;
     return is_clipped(x) && used->mask != NULL;
 }
 
@@ -62,13 +67,18 @@ static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *u
 
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {
-    const dt_status s = used != NULL && keeps_codes(x, used) ? clip(t, x, dvalue, used) : DT_OK;
-    if (s != DT_OK) {
+    const bool masks = used != NULL && keeps_codes(x, used);
+    const dt_status s = !masks          ? DT_OK
+                        : is_learned(x) ? dt__learned_pullback(t, x, dvalue, used)
+                                        : clip(t, x, dvalue, used);
+    dt_tensor *to = fq_of(x)->inner;
+    const bool stops =
+        x->tape != NULL && (to == NULL || !to->requires_grad); /* the scale's alone */
+    if (s != DT_OK || stops) {
         dt_tensor_free(dvalue);
         return s;
     }
     if (x->tape == NULL) return dt__accumulate(t, x, dvalue);
-    dt_tensor *to = fq_of(x)->inner;
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
@@ -109,9 +119,11 @@ static void write_end(dt_tensor *x)
 /* A batch that its owner gave away lives no longer than what is read of it. */
 static void dropped(dt_tensor *x)
 {
-    if (x->requires_grad) return;
-    dt_tensor_free(fq_of(x)->inner);
-    fq_of(x)->inner = NULL;
+    dt__fq *fq = fq_of(x);
+    const bool rereads = x->requires_grad && !fq->quant.activation; /* a learned scale's gradient */
+    if (fq->inner == NULL || fq->inner->requires_grad || rereads) return;
+    dt_tensor_free(fq->inner);
+    fq->inner = NULL;
 }
 
 static size_t print(const dt_tensor *x, char *text, size_t size)
@@ -192,6 +204,14 @@ void dt__fq_unwrap(dt_tensor *w)
 
 /* ---- for a pass --------------------------------------------------------------------------------- */
 
+/* Whether codes must keep what the scale's gradient needs: of a weight that a module owns they need
+ * not, for that one is there in backward. */
+static bool learns(const dt_tensor *wrapper, const dt_tensor *x, const dt_quant *quant)
+{
+    return quant->range == DT_RANGE_LEARNED && wrapper->requires_grad &&
+           (quant->activation || x->tape != NULL);
+}
+
 static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_tensor **out)
 {
     if (x->dropped) return dt_fail(t->ctx, DT_ERR_STATE, "fake_quant: the tensor was dropped");
@@ -203,13 +223,20 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
                        dt_dtype_name(x->dtype));
     }
     DT__TRY(dt__quant_check(t->ctx, &like->quant));
+    if (like->quant.range == DT_RANGE_LEARNED && like->scale == NULL) {
+        return dt_fail(t->ctx, DT_ERR_ARG,
+                       "fake_quant: a learned range wants a scale; "
+                       "dt_fake_quant_learned takes one");
+    }
     DT__TRY(dt__view(t->ctx, x, out));
     const dt_status s = wrap(*out, x, like);
     if (s != DT_OK) {
         dt_tensor_free(*out);
         return s;
     }
-    (*out)->requires_grad = x->requires_grad && !t->no_grad;
+    const bool wanted = x->requires_grad || (like->scale != NULL && like->scale->requires_grad);
+    (*out)->requires_grad = wanted && !t->no_grad;
+    fq_of(*out)->learns = learns(*out, x, &like->quant);
     return dt__tape_lend(t, *out);
 }
 
@@ -228,6 +255,31 @@ dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool e
     const dt__fq fq = { .quant = quant != NULL ? *quant : dt_activation_quant_defaults(),
                         .enabled = enabled };
     return dt__fake_quant_as(t, x, &fq);
+}
+
+/* ---- learned ranges --------------------------------------------------------------------------- */
+
+static dt_status check_scale(dt_ctx *ctx, const dt_quant *quant, const dt_tensor *scale)
+{
+    if (quant == NULL || quant->range != DT_RANGE_LEARNED) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "fake_quant: settings with a learned range are wanted");
+    }
+    if (scale == NULL || scale->kind != NULL || scale->dtype != DT_F32 || scale->storage == NULL ||
+        !dt_is_contiguous(scale)) {
+        return dt_fail(ctx, DT_ERR_ARG, "fake_quant: the scale must be a plain f32 tensor");
+    }
+    return DT_OK;
+}
+
+dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant *quant, dt_tensor *scale)
+{
+    if (t->status != DT_OK) return NULL;
+    const dt_status s = check_scale(t->ctx, quant, scale);
+    if (s != DT_OK) {
+        dt__tape_adopt(t, s);
+        return NULL;
+    }
+    return dt__fake_quant_as(t, x, &(dt__fq){ .quant = *quant, .enabled = true, .scale = scale });
 }
 
 /* ---- questions of users ----------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  * shapes alone. */
 #include "qat/learned.h"
 
+#include "autograd/tape.h"
 #include "kernels/kernels.h"
 #include "kernels/loops.h"
 #include "qat/scheme.h"
@@ -101,6 +102,67 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant *q, const dt_tensor *x, fl
     dt__threads_leave(threads);
 }
 
+/* ---- in backward -------------------------------------------------------------------------------- */
+
+static dt_status is_written(dt_tensor *x, const char *what)
+{
+    return dt_fail(x->ctx, DT_ERR_STATE,
+                   "the gradient of a learned scale: %s%s%s was written since the forward pass",
+                   what, x->name != NULL ? " of " : "", x->name != NULL ? x->name : "");
+}
+
+/* The values that codes were made of, as rows; *made is the caller's to free. */
+static dt_status values_of(dt_tensor *x, const dt__codes *used, const float **values,
+                           dt_tensor **made)
+{
+    const dt__fq *fq = x->ext;
+    const dt_tensor *scale = fq->scale;
+    const dt__storage *held = used->values != NULL ? used->values : fq->inner->storage;
+    if (held == NULL || held->version != used->version) return is_written(x, "the value");
+    if (scale->storage->version != used->scale_version) return is_written(x, "the scale");
+    if (used->values != NULL) {
+        *values = (const float *)used->values->data + used->offset;
+        return DT_OK;
+    }
+    DT__TRY(dt__matrix_of(fq->inner, &used->map, made));
+    *values = dt__data(*made != NULL ? *made : fq->inner);
+    return DT_OK;
+}
+
+static dt_status learn_rows(dt_tensor *x, dt_tensor *ds, dt_tensor *d, const dt__codes *used)
+{
+    const dt__fq *fq = x->ext;
+    dt_tensor *made = NULL, *rows = NULL;
+    dt__learning l = { .quant = &fq->quant,
+                       .blocks = ds->count,
+                       .n = ds->count == 0 ? 0 : x->count / ds->count,
+                       .scale = dt__data(fq->scale),
+                       .residual = used->residual,
+                       .ds = dt__data_mut(ds) };
+    dt_status s = used->residual != NULL ? DT_OK : values_of(x, used, &l.x, &made);
+    if (s == DT_OK) s = dt__matrix_of(d, &used->map, &rows);
+    if (s == DT_OK) {
+        l.d = dt__data_mut(rows != NULL ? rows : d);
+        s = dt__learn_scales(x->ctx, &l);
+    }
+    if (s == DT_OK && rows != NULL) dt__rows_scatter(&used->map, l.d, dt__data_mut(d));
+    dt_tensor_free(made);
+    dt_tensor_free(rows);
+    return s;
+}
+
+dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used)
+{
+    dt_tensor *scale = ((const dt__fq *)x->ext)->scale, *ds;
+    DT__TRY(dt__tensor_create_raw(t->ctx, DT_F32, scale->rank, scale->dims, &ds));
+    const dt_status s = learn_rows(x, ds, d, used);
+    if (s == DT_OK && scale->requires_grad) {
+        return dt__kind_of(scale)->pullback(t, scale, ds, NULL);
+    }
+    dt_tensor_free(ds);
+    return s;
+}
+
 /* ---- the first scale ------------------------------------------------------------------------------ */
 
 static float least_of(const dt_quant *q) { return q->activation ? LEAST_ACTIVATION : LEAST_WEIGHT; }
@@ -162,4 +224,46 @@ void dt__learned_guard(dt_tensor *scale, const dt_quant *q)
 {
     scale->project = q->activation ? project_activation : project_weight;
     scale->no_decay = true;
+}
+
+/* ---- for users ---------------------------------------------------------------------------------- */
+
+static dt_status check_begin(const dt_tensor *x, const dt_quant *quant)
+{
+    DT__TRY(dt__quant_check(x->ctx, quant));
+    if (quant->range != DT_RANGE_LEARNED) {
+        return dt_fail(x->ctx, DT_ERR_CONFIG,
+                       "learned_scale: settings with a learned range are wanted");
+    }
+    if (x->dtype == DT_F32 && x->kind == NULL && x->storage != NULL) return DT_OK;
+    return dt_fail(x->ctx, DT_ERR_DTYPE, "learned_scale: a plain f32 tensor is wanted");
+}
+
+static dt_status begin(dt_tensor *x, const dt_quant *quant, dt_tensor *scale)
+{
+    dt_tensor *copy;
+    const dt__row_map none = { 0 };
+    DT__TRY(dt__matrix_of(x, &none, &copy));
+    const dt_status s = dt__learned_begin(copy != NULL ? copy : x, quant, scale,
+                                          x->name != NULL ? x->name : "a tensor");
+    dt_tensor_free(copy);
+    return s == DT_OK ? dt_set_requires_grad(scale, true) : s;
+}
+
+dt_status dt_learned_scale(dt_tensor *x, const dt_quant *quant, dt_tensor **out)
+{
+    *out = NULL;
+    DT__TRY(check_begin(x, quant));
+    const bool rows = quant->granularity == DT_PER_CHANNEL && x->rank > 0;
+    const int64_t blocks = rows ? x->dims[0] : 1;
+    dt_tensor *scale;
+    DT__TRY(dt_tensor_create(x->ctx, DT_F32, 1, &blocks, &scale));
+    const dt_status s = begin(x, quant, scale);
+    if (s != DT_OK) {
+        dt_tensor_free(scale);
+        return s;
+    }
+    dt__learned_guard(scale, quant);
+    *out = scale;
+    return DT_OK;
 }

@@ -31,6 +31,11 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant *q, dt_tensor *sc
 /* Makes the optimizer keep scales of `q` positive, and not shrink them. */
 void dt__learned_guard(dt_tensor *scale, const dt_quant *q);
 
+/* What the fake_quant kind does with the gradient d of x's image: d becomes that of the values, in
+ * place, and the scale's lands on it. `used` are the codes of the forward pass. Errors: NOMEM, STATE
+ * (values or scale were written since). */
+dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used);
+
 /* Residuals of a contiguous x by one scale. */
 void dt__learned_residual(dt_ctx *ctx, const dt_quant *q, const dt_tensor *x, float scale,
                           int8_t *residual);

@@ -85,6 +85,26 @@ static dt_status check_observer(dt_ctx *ctx, const dt_quant *q)
                    q->averaging);
 }
 
+static dt_status check_learned(dt_ctx *ctx, const dt_quant *q)
+{
+    if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "a learned range of weights wants granularity tensor or channel");
+    }
+    if (q->rule != DT_RULE_SYMMETRIC) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "a learned range wants rule symmetric, not %s",
+                       dt__scheme_of(q->rule)->name);
+    }
+    if (q->scale_dtype != DT_SCALE_F32) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "a learned scale is f32; it is not rounded");
+    }
+    if (q->is_unsigned && !q->activation) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "codes of weights with a learned range are signed");
+    }
+    if (q->save == DT_SAVED_COMPACT || q->save == DT_SAVED_EXACT) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "%d is no way to save an activation", q->save);
+}
+
 static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
 {
     const bool per_tensor = q->granularity == DT_PER_TENSOR;
@@ -100,11 +120,7 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
         return dt_fail(ctx, DT_ERR_CONFIG, "a %s range of activations wants granularity tensor",
                        q->range == DT_RANGE_STATIC ? "static" : "learned");
     }
-    if (q->range == DT_RANGE_LEARNED && !q->activation && !per_tensor &&
-        q->granularity != DT_PER_CHANNEL) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "a learned range of weights wants granularity tensor or channel");
-    }
+    if (q->range == DT_RANGE_LEARNED) return check_learned(ctx, q);
     return q->range == DT_RANGE_STATIC ? check_observer(ctx, q) : DT_OK;
 }
 
@@ -122,7 +138,7 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
     if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%d is no straight-through gradient", q->ste);
     }
-    if (q->is_unsigned && !scheme->has_zero) {
+    if (q->is_unsigned && !scheme->has_zero && q->range != DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "unsigned codes need a zero point: rule %s has none, "
                        "asymmetric has",
@@ -131,6 +147,11 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
     DT__TRY(check_granularity(ctx, q));
     DT__TRY(check_range(ctx, q));
     return scheme->fp16_blocks ? check_q4_0(ctx, q) : DT_OK;
+}
+
+bool dt__has_zero(const dt_quant *q)
+{
+    return dt__scheme_of(q->rule)->has_zero || (q->range == DT_RANGE_LEARNED && q->is_unsigned);
 }
 
 int dt__scale_dtype(const dt_quant *q)

@@ -72,6 +72,9 @@ static inline int dt__qmax(const dt_quant *q) { return (1 << (q->bits - 1)) - 1;
  * static or learned, not where it is recomputed each step. */
 bool dt__ste_clipped(const dt_quant *q);
 
+/* Whether blocks have zero points: by the rule, or because learned codes are unsigned. */
+bool dt__has_zero(const dt_quant *q);
+
 /* ---- blocks --------------------------------------------------------------------------------- */
 
 /* A contiguous tensor seen as a matrix whose rows are cut into groups. */
