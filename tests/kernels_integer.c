@@ -207,6 +207,44 @@ static void float_product(kernel_run *r, void (*f)(const dt__fgemm *), int most_
 static void nibble_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 4); }
 static void byte_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 8); }
 
+/* The codes that a row reads end where the operand does, or with negative steps begin there. */
+static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
+{
+    static const int64_t steps[] = { 1, 2, 3, -1 }, groups[] = { 32, 8, 16, INT64_MAX };
+    dt__qdepthwise d = { .n = kernel_below(r, 200), .step = steps[kernel_pick(r, 4)] };
+    if (r->round == KERNELS_TIMED) d.n = 56;
+    d.pieces = 3 + kernel_pick(r, 4);
+    d.length = 3 + kernel_pick(r, 7);
+    const int64_t apart = 64, taps = d.pieces * d.length;
+    d.group = dt__min_i64(taps, groups[kernel_pick(r, 4)]);
+    const int64_t reach = dt__max_i64(0, d.n - 1) * (d.step < 0 ? -d.step : d.step);
+    const int64_t bytes = reach + (d.pieces - 1) * apart + d.length;
+    d.u = kernel_bytes(r, bytes) + (d.step < 0 ? reach : 0);
+    int64_t *offset = kernel_indices(r, d.pieces, 1, true);
+    for (int64_t i = 0; i < d.pieces; i++) offset[i] = i * apart;
+    d.offset = offset;
+    d.codes = (int8_t *)kernel_bytes(r, taps);
+    d.scale = scales_of(r, dt__ceil_div(taps, d.group));
+    d.ksum = kernel_ordinary(r);
+    d.zu = (float)kernel_below(r, 256);
+    d.sx = 0.001f + fabsf(kernel_ordinary(r));
+    const float *bias = kernel_ordinaries(r, 1);
+    if (!kernel_chance(r)) d.bias = bias;
+    d.y = kernel_result(r, d.n);
+    KERNEL_CALL(r, f(&d));
+}
+
+static void transpose(kernel_run *r, void (*f)(const dt__transpose *))
+{
+    dt__transpose t = { kernel_below(r, 100), kernel_below(r, 70), .ldx = 0 };
+    if (r->round == KERNELS_TIMED) t = (dt__transpose){ 96, 32, .ldx = 0 };
+    t.ldx = t.columns + kernel_pick(r, 9);
+    t.ldy = t.rows + kernel_pick(r, 9);
+    t.x = kernel_floats(r, t.rows * t.ldx);
+    t.y = kernel_result_rows(r, t.columns, t.rows, t.ldy);
+    KERNEL_CALL(r, f(&t));
+}
+
 static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
 {
     dt__panel_layout layout;
@@ -268,6 +306,8 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     CASE(pass, pass, 0)                                                                            \
     CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
     CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
+    CASE(qd8_depthwise, depthwise, 0)                                                              \
+    CASE(transpose, transpose, 0)                                                                  \
     CASE(f32_qb4_gemm, nibble_floats, 0)                                                           \
     CASE(f32_qb8_gemm, byte_floats, 0)                                                             \
     CASE(quantize_panel, quantize_panel, 0)                                                        \

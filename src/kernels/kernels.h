@@ -89,6 +89,30 @@ typedef struct dt__copy {
     int64_t y_strides[DT_MAX_RANK];
 } dt__copy;
 
+/* y[j][i] = x[i][j] for i < rows, j < columns. */
+typedef struct dt__transpose {
+    int64_t rows, columns;
+    const float *x; /* [rows][ldx] */
+    int64_t ldx;
+    float *y; /* [columns][ldy] */
+    int64_t ldy;
+} dt__transpose;
+
+/* One row of outputs of a convolution of one channel with one kernel, by numerics §2: position i, piece
+ * j, tap k of it read u[i * step + offset[j] + k]. Taps, counted through, make groups. */
+typedef struct dt__qdepthwise {
+    int64_t n, step;
+    const uint8_t *u;
+    int64_t pieces, length;
+    const int64_t *offset;
+    const int8_t *codes; /* [pieces * length], at most DT__PIECE */
+    const float *scale;  /* of each group */
+    int64_t group;
+    float ksum, zu, sx;
+    const float *bias; /* one, or NULL */
+    float *y;
+} dt__qdepthwise;
+
 /* Word i of a random stream decides about element i. */
 typedef struct dt__drop {
     uint64_t key, counter, threshold; /* of 2^32 */

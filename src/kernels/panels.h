@@ -151,6 +151,7 @@ typedef struct dt__qgemm {
     const float *bias; /* [rows of the weight], or NULL */
     float *y;          /* [m][ldy] */
     int64_t ldy;
+    bool alone; /* on the calling thread */
 } dt__qgemm;
 
 /* Few rows of floats against a weight without zero points (numerics §2): for each row m and output n,

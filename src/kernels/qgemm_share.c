@@ -20,7 +20,7 @@ void dt__qgemm_share(const dt__qgemm *g, int most, void (*part)(const dt__qgemm_
 {
     const dt__panel_layout *l = g->layout;
     const int64_t work = l->rows * l->depth;
-    const bool alone = work <= WORTH_SHARING / (g->m + 4);
+    const bool alone = g->alone || work <= WORTH_SHARING / (g->m + 4);
     const int threads = alone ? 1 : omp_get_max_threads();
     const int64_t chunks = dt__max_i64(1, chunks_of(g, most, threads));
     const int64_t rows = dt__round_up(dt__ceil_div(g->m, chunks), 8), parts = chunks * l->panels;

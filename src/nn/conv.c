@@ -11,6 +11,11 @@ const dt__conv_state *dt__conv_state_of(const dt_module *m)
     return m->type->forward == dt__conv_run ? m->state : NULL;
 }
 
+int64_t dt__conv_groups(const dt_module *m)
+{
+    return ((const dt__conv_state *)m->state)->layer.conv.groups;
+}
+
 void dt__conv_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                   int n_out)
 {

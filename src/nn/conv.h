@@ -25,6 +25,8 @@ typedef struct dt__conv_state {
 /* What m is as a convolution; NULL where it is none. */
 const dt__conv_state *dt__conv_state_of(const dt_module *m);
 
+/* `transposed_groups` of the transposed types. */
+int64_t dt__conv_groups(const dt_module *m);
 /* The forward of their types. */
 void dt__conv_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                   int n_out);

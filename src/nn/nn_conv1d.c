@@ -1,7 +1,12 @@
 /* Convolution of signals: src/nn/conv.c. */
 #include "nn/conv.h"
 
-const dt_module_type dt__nn_conv1d = { .name = "conv1d", .forward = dt__conv_run };
+const dt_module_type dt__nn_conv1d = {
+    .name = "conv1d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+};
 
 static const dt__conv_kind kind = { &dt__nn_conv1d, dt_conv1d, 1, false };
 

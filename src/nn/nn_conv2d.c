@@ -1,7 +1,12 @@
 /* Convolution of images: src/nn/conv.c. */
 #include "nn/conv.h"
 
-const dt_module_type dt__nn_conv2d = { .name = "conv2d", .forward = dt__conv_run };
+const dt_module_type dt__nn_conv2d = {
+    .name = "conv2d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+};
 
 static const dt__conv_kind kind = { &dt__nn_conv2d, dt_conv2d, 2, false };
 

@@ -1,8 +1,13 @@
 /* Transposed convolution of signals: src/nn/conv.c. */
 #include "nn/conv.h"
 
-const dt_module_type dt__nn_conv_transpose1d = { .name = "conv_transpose1d",
-                                                 .forward = dt__conv_run };
+const dt_module_type dt__nn_conv_transpose1d = {
+    .name = "conv_transpose1d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+    .transposed_groups = dt__conv_groups,
+};
 
 static const dt__conv_kind kind = { &dt__nn_conv_transpose1d, dt_conv_transpose1d, 1, true };
 

@@ -1,8 +1,13 @@
 /* Transposed convolution of images: src/nn/conv.c. */
 #include "nn/conv.h"
 
-const dt_module_type dt__nn_conv_transpose2d = { .name = "conv_transpose2d",
-                                                 .forward = dt__conv_run };
+const dt_module_type dt__nn_conv_transpose2d = {
+    .name = "conv_transpose2d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+    .transposed_groups = dt__conv_groups,
+};
 
 static const dt__conv_kind kind = { &dt__nn_conv_transpose2d, dt_conv_transpose2d, 2, true };
 

@@ -4,8 +4,7 @@
  *     forward            conv(x)                  conv_backward_x(x)
  *     backward by x      conv_backward_x(dy)      conv(dy)
  *     backward by w      conv_backward_w(x, dy)   conv_backward_w(dy, x)                         */
-#include "ops/conv.h"
-
+#include "ops/conv_codes.h"
 #include "ops/ops_list.h"
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT, BIAS = DT__CONV_BIAS };
@@ -129,7 +128,9 @@ dt_status dt__conv_shape(dt_call *c)
     }
     for (int i = 0; i < axes; i++) DT__TRY(extent_of(c, i, &dims[2 + i]));
     if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, dims + 1));
-    return dt_result(c, 0, x->dtype, rank, dims);
+    DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
+    if (c->coded) c->scratch_bytes = dt__conv_codes_scratch(c);
+    return DT_OK;
 }
 
 /* ---- the problem ------------------------------------------------------------------------------ */
@@ -181,12 +182,21 @@ void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db
     c->kernels->sum(&r);
 }
 
+size_t dt__conv_backward_scratch(const dt_call *c)
+{
+    return c->coded ? dt__conv_codes_backward_scratch(c) : 0;
+}
+
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__conv p = dt__conv_of(c);
     const bool transposed = dt__conv_is_transposed(c);
     const void *up = dt__data(dy), *x = dt__data(c->arg[X]), *w = dt__data(c->arg[WEIGHT]);
     if (dx[BIAS] != NULL) dt__conv_backward_bias(c, dy, dx[BIAS]);
+    if (c->coded) {
+        dt__conv_backward_codes(c, dy, dx);
+        return;
+    }
     if (dx[WEIGHT] != NULL) {
         const void *large = transposed ? up : x, *small = transposed ? x : up;
         c->kernels->conv_backward_w(&p, large, small, dt__data_mut(dx[WEIGHT]));

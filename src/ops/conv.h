@@ -17,6 +17,7 @@ dt__conv dt__conv_of(const dt_call *c);
 
 dt_status dt__conv_shape(dt_call *c);
 void dt__conv_forward(const dt_call *c);
+size_t dt__conv_backward_scratch(const dt_call *c);
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 /* The bias's gradient: the sum of dy over all but its channels. */
 void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db);

@@ -1,6 +1,6 @@
 /* Transposed convolution of images: the adjoint of conv2d.
  *     y[n, o, i s - p + k d, ...] += x[n,c,i,j] w[c,o,k,l], and b[o] */
-#include "ops/conv.h"
+#include "ops/conv_codes.h"
 #include "ops/ops_list.h"
 
 static const dt_key keys[] = {
@@ -18,12 +18,16 @@ const dt_op dt__op_conv_transpose2d = {
     .role = { DT_CODES, DT_CODES, DT_READ },
     .optional = { [DT__CONV_BIAS] = true },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
+    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
     .options_size = sizeof(dt_conv_options),
     .defaults = &dt__conv_default,
     .keys = keys,
     .shape = dt__conv_shape,
     .forward = dt__conv_forward,
+    .forward_codes = dt__conv_forward_codes,
+    .takes_codes = dt__conv_takes_codes,
     .backward = dt__conv_backward,
+    .scratch = dt__conv_backward_scratch,
 };
 
 dt_tensor *dt_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

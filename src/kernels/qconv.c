@@ -1,0 +1,420 @@
+/* Convolutions of integer codes, tile by tile (qconv.h, qconv_gather.h).
+ *
+ * A unit of work is a band of rows of y of one sample, or several samples where images are small. Its
+ * thread draws a canvas of each group's codes, gathers up to 96 rows from it, multiplies them with the
+ * panels that hold the group's outputs, and writes the outputs where they belong; lanes of other
+ * groups are left out. A group of one channel is a sum of few terms, which have a loop of their own. */
+#include "kernels/qconv.h"
+
+#include "kernels/qconv_gather.h"
+
+#include <omp.h>
+#include <string.h>
+
+#define TILE 96               /* rows of a tile at most, */
+#define TILE_BYTES (64 << 10) /* and bytes where that leaves FEWEST rows */
+#define FEWEST 16
+#define PANELS 4                /* whose products a tile holds */
+#define CANVAS (128 << 10)      /* bytes of a canvas, where a row of y does not need more */
+#define MOST_CANVAS (16 << 20)  /* a larger one is not drawn: rows are gathered code by code */
+#define WORTH_SHARING (1 << 18) /* multiply-adds */
+#define FEW_OUTPUTS 8 /* of one channel: more of them are faster in the lanes of a product */
+
+/* How a problem is cut, and where things lie in scratch. */
+typedef struct plan {
+    const dt__kernels *kernels;
+    const dt__qconv *q;
+    dt__axis axis[2];
+    int64_t in, out;                     /* channels of a group */
+    bool general;                        /* rows are gathered code by code */
+    bool direct;                         /* the images are canvases as they are */
+    bool alone;                          /* groups of one channel: their own loop */
+    int64_t width, plane;                /* bytes of a canvas's row, and of a channel */
+    int64_t pieces, length;              /* of a row of a tile */
+    int64_t samples, band, bands, units; /* of a unit: samples, rows of y; how many there are */
+    int64_t tile, ld;                    /* rows of a tile, bytes from one to the next */
+    int64_t *offset;                     /* of the pieces */
+    int8_t *codes;                       /* of the weight as rows, for `alone` */
+    float *scale;
+    uint8_t *own; /* the threads' parts, of own_bytes: a canvas, rows at u_at, products at y_at */
+    size_t own_bytes, u_at, y_at;
+} plan;
+
+/* Samples `sample` ... and rows of y from `row` on. */
+typedef struct unit {
+    int64_t sample, samples, row, rows;
+} unit;
+
+/* A thread at work on one group of a unit. */
+typedef struct worker {
+    const plan *p;
+    unit unit;
+    int64_t group;
+    uint8_t *canvas, *u;
+    float *y;
+    const uint8_t *from[TILE]; /* of each row of the tile */
+    float sx[TILE];
+    int32_t zu[TILE];
+    int64_t sample[TILE];
+    float *to[TILE]; /* where it goes in the group's first image of y */
+} worker;
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+/* Rows of a canvas that `rows` rows of y read. */
+static int64_t canvas_rows(const plan *p, int64_t rows)
+{
+    const dt__axis *x = &p->axis[0];
+    return (rows - 1) * magnitude(x->step) + (x->taps - 1) * x->apart + 1;
+}
+
+/* As a double, since extents may be anything. */
+static double canvas_size(const plan *p, int64_t rows)
+{
+    return (double)canvas_rows(p, rows) * (double)p->axis[1].length * (double)p->in;
+}
+
+/* Bands whose canvas is small, and units enough for all threads. */
+static void choose_units(plan *p)
+{
+    const int64_t rows = p->axis[0].out, positions = rows * p->axis[1].out;
+    const int64_t batch = p->q->conv->batch;
+    const double size = p->direct || p->general ? 0 : canvas_size(p, rows);
+    p->samples = 1;
+    p->band = rows;
+    if (size > CANVAS) {
+        p->band = dt__max_i64(1, (int64_t)((double)rows * CANVAS / size));
+    } else if (positions < TILE) {
+        const double fit = size > 0 ? CANVAS / size : TILE;
+        p->samples = dt__min_i64(dt__ceil_div(TILE, positions), (int64_t)fit);
+    }
+    const int64_t blocks = dt__max_i64(1, dt__ceil_div(batch, p->samples));
+    const int64_t wanted = dt__ceil_div(4 * (int64_t)p->q->threads, blocks);
+    if (p->q->threads > 1 && wanted > 1) {
+        p->band = dt__min_i64(p->band, dt__ceil_div(rows, dt__min_i64(rows, wanted)));
+    }
+    p->bands = dt__ceil_div(rows, p->band);
+    p->units = dt__ceil_div(batch, p->samples) * p->bands;
+}
+
+static void choose_canvas(plan *p)
+{
+    const dt__axis *rows = &p->axis[0], *columns = &p->axis[1];
+    const dt__conv *c = p->q->conv;
+    p->direct = !p->q->transposed && c->padding[0] == 0 && c->padding[1] == 0;
+    if (!p->direct && canvas_size(p, 1) > MOST_CANVAS) p->general = true;
+    choose_units(p);
+    if (p->general) return;
+    p->width = p->direct ? columns->in : columns->length;
+    p->plane = p->width * (p->direct ? rows->in : canvas_rows(p, p->band));
+    const bool together = columns->apart == 1 || columns->taps == 1;
+    p->length = together ? columns->taps : 1;
+    p->pieces = p->in * rows->taps * (together ? 1 : columns->taps);
+}
+
+/* Room for `bytes`; returns where it begins. Nothing here is larger than a canvas or a few times the
+ * weight, which are in memory, so no sum overflows. */
+static size_t add_room(size_t *total, int64_t bytes)
+{
+    const size_t at = *total;
+    *total += (size_t)dt__round_up(bytes, DT__ALIGNMENT);
+    return at;
+}
+
+static size_t lay_out(plan *p)
+{
+    const dt__panel_layout *l = p->q->layout;
+    uint8_t *scratch = p->q->scratch;
+    const bool draws = !p->direct && !p->general;
+    const int64_t rows = p->alone ? l->rows : 0, word = sizeof(int64_t), real = sizeof(float);
+    size_t shared = 0;
+    const size_t offset = add_room(&shared, p->pieces * word);
+    const size_t codes = add_room(&shared, rows * l->columns);
+    const size_t scale = add_room(&shared, rows * l->groups * real);
+    add_room(&p->own_bytes, draws ? p->samples * p->in * p->plane + DT__SLACK : 0);
+    p->u_at = add_room(&p->own_bytes, p->tile * p->ld);
+    p->y_at = add_room(&p->own_bytes, p->tile * PANELS * DT__LANES * real);
+    if (scratch != NULL) {
+        p->offset = (int64_t *)(void *)(scratch + offset);
+        p->codes = (int8_t *)(scratch + codes);
+        p->scale = (float *)(void *)(scratch + scale);
+        p->own = scratch + shared;
+    }
+    return shared + p->own_bytes * (size_t)p->q->threads;
+}
+
+static plan plan_of(const dt__kernels *kernels, const dt__qconv *q, bool general)
+{
+    const dt__conv *c = q->conv;
+    const dt__panel_layout *l = q->layout;
+    plan p = { .kernels = kernels, .q = q, .general = general };
+    for (int i = 0; i < 2; i++) p.axis[i] = dt__axis_of(q, i);
+    p.in = (q->transposed ? c->out : c->in) / c->groups;
+    p.out = (q->transposed ? c->in : c->out) / c->groups;
+    choose_canvas(&p);
+    p.alone = !p.general && p.in == 1 && p.out <= FEW_OUTPUTS && l->columns <= DT__PIECE;
+    p.ld = l->depth + DT__SLACK;
+    p.tile = dt__max_i64(FEWEST, dt__min_i64(TILE, TILE_BYTES / p.ld / 8 * 8));
+    return p;
+}
+
+size_t dt__qconv_scratch(const dt__qconv *q)
+{
+    dt__qconv without = *q;
+    without.scratch = NULL;
+    plan fast = plan_of(NULL, &without, false), general = plan_of(NULL, &without, true);
+    const size_t a = lay_out(&fast), b = lay_out(&general);
+    return a > b ? a : b;
+}
+
+/* Piece by piece in the order of a row's columns. */
+static void find_offsets(const plan *p)
+{
+    const dt__axis *rows = &p->axis[0], *columns = &p->axis[1];
+    const int64_t across = p->pieces / dt__max_i64(1, p->in * rows->taps);
+    int64_t *to = p->offset;
+    for (int64_t c = 0; c < p->in && p->pieces > 0; c++) {
+        for (int64_t k = 0; k < rows->taps; k++) {
+            for (int64_t i = 0; i < across; i++) {
+                *to++ = c * p->plane + k * rows->apart * p->width + i * columns->apart;
+            }
+        }
+    }
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+static int64_t unit_positions(const plan *p, const unit *u)
+{
+    return u->samples * u->rows * p->axis[1].out;
+}
+
+static unit unit_of(const plan *p, int64_t i)
+{
+    unit u = { i / p->bands * p->samples, p->samples, i % p->bands * p->band, p->band };
+    u.samples = dt__min_i64(u.samples, p->q->conv->batch - u.sample);
+    u.rows = dt__min_i64(u.rows, p->axis[0].out - u.row);
+    return u;
+}
+
+/* The first row of a canvas that a unit's rows read. */
+static int64_t canvas_row(const plan *p, const unit *u)
+{
+    const dt__axis *x = &p->axis[0];
+    return x->first + (x->step < 0 ? u->row + u->rows - 1 : u->row) * x->step;
+}
+
+/* Where position (row, column) of a sample begins in its canvas. */
+static const uint8_t *begin_of(const worker *w, int64_t sample, int64_t row, int64_t column)
+{
+    const plan *p = w->p;
+    const dt__axis *y = &p->axis[0], *x = &p->axis[1];
+    const uint8_t *canvas = w->canvas + (sample - w->unit.sample) * p->in * p->plane;
+    int64_t from = y->first + row * y->step - canvas_row(p, &w->unit);
+    if (p->direct) {
+        canvas = p->q->u + sample * p->q->ldu + w->group * p->in * p->plane;
+        from = y->first + row * y->step;
+    }
+    return canvas + from * p->width + x->first + column * x->step;
+}
+
+static float *image_of(const plan *p, int64_t sample, int64_t channel)
+{
+    const int64_t plane = p->axis[0].out * p->axis[1].out;
+    return p->q->y + (sample * p->out * p->q->conv->groups + channel) * plane;
+}
+
+/* ---- rows of a tile -------------------------------------------------------------------------- */
+
+/* A row code by code. */
+static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t column, uint8_t *to)
+{
+    const plan *p = w->p;
+    const dt__axis *y = &p->axis[0], *x = &p->axis[1];
+    const uint8_t *image = p->q->u + sample * p->q->ldu + w->group * p->in * y->in * x->in;
+    for (int64_t c = 0; c < p->in; c++, image += y->in * x->in) {
+        for (int64_t k = 0; k < y->taps; k++) {
+            const int64_t i = dt__axis_input(y, y->first + row * y->step + k * y->apart);
+            for (int64_t l = 0; l < x->taps; l++) {
+                const int64_t j = dt__axis_input(x, x->first + column * x->step + l * x->apart);
+                *to++ = i < 0 || j < 0 ? (uint8_t)p->q->zu[sample] : image[i * x->in + j];
+            }
+        }
+    }
+}
+
+/* Rows `first` ... of the unit's positions. */
+static void gather(worker *w, int64_t first, int rows)
+{
+    const plan *p = w->p;
+    const int64_t across = p->axis[1].out, of_sample = w->unit.rows * across;
+    for (int m = 0; m < rows; m++) {
+        const int64_t sample = w->unit.sample + (first + m) / of_sample;
+        const int64_t at = (first + m) % of_sample;
+        const int64_t row = w->unit.row + at / across, column = at % across;
+        w->sample[m] = sample;
+        w->sx[m] = p->q->sx[sample];
+        w->zu[m] = p->q->zu[sample];
+        w->to[m] = image_of(p, sample, w->group * p->out) + row * across + column;
+        if (p->general) gather_row(w, sample, row, column, w->u + m * p->ld);
+        else w->from[m] = begin_of(w, sample, row, column);
+    }
+    const dt__gathering g = { p->pieces, p->length, p->offset, w->from, rows, w->u, p->ld };
+    if (!p->general) dt__gather_rows(&g);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Outputs lane0 ... of a tile's product, which begin with row n0 of the weight. */
+static void write_images(const worker *w, int rows, int64_t n0, int64_t lanes)
+{
+    const plan *p = w->p;
+    const int64_t plane = p->axis[0].out * p->axis[1].out, row0 = w->group * p->out;
+    const int64_t skipped = dt__max_i64(0, row0 - n0), first = n0 + skipped - row0;
+    const int64_t end = dt__min_i64(lanes, row0 + p->out - n0);
+    for (int m = 0; m < rows;) {
+        int past = m + 1;
+        while (past < rows && w->sample[past] == w->sample[m]) past++;
+        const dt__transpose t = { .rows = past - m,
+                                  .columns = end - skipped,
+                                  .x = w->y + m * lanes + skipped,
+                                  .ldx = lanes,
+                                  .y = w->to[m] + first * plane,
+                                  .ldy = plane };
+        p->kernels->transpose(&t);
+        m = past;
+    }
+}
+
+static void multiply(const worker *w, int rows)
+{
+    const plan *p = w->p;
+    const dt__qconv *q = p->q;
+    const int64_t past = dt__ceil_div((w->group + 1) * p->out, DT__LANES);
+    for (int64_t panel = w->group * p->out / DT__LANES; panel < past; panel += PANELS) {
+        dt__panel_layout some = *q->layout;
+        some.panels = dt__min_i64(PANELS, past - panel);
+        some.rows = dt__min_i64(some.panels * DT__LANES, some.rows - panel * DT__LANES);
+        const int64_t lanes = some.panels * DT__LANES;
+        const dt__qgemm g = {
+            .layout = &some,
+            .panels = (const uint8_t *)q->panels + (size_t)panel * some.panel_bytes,
+            .m = rows,
+            .u = w->u,
+            .ldu = p->ld,
+            .sx = w->sx,
+            .zu = w->zu,
+            .bias = q->bias == NULL ? NULL : q->bias + panel * DT__LANES,
+            .y = w->y,
+            .ldy = lanes,
+            .alone = true,
+        };
+        if (some.nibbles) p->kernels->qd8_qb4_gemm(&g);
+        else p->kernels->qd8_qb8_gemm(&g);
+        write_images(w, rows, panel * DT__LANES, lanes);
+    }
+}
+
+static void run_tiles(worker *w)
+{
+    const int64_t positions = unit_positions(w->p, &w->unit);
+    for (int64_t first = 0; first < positions; first += w->p->tile) {
+        const int rows = (int)dt__min_i64(w->p->tile, positions - first);
+        gather(w, first, rows);
+        multiply(w, rows);
+    }
+}
+
+/* ---- groups of one channel -------------------------------------------------------------------- */
+
+static float ksum_of(const dt__qconv *q, int64_t row)
+{
+    const uint8_t *panel =
+        (const uint8_t *)q->panels + (size_t)(row / DT__LANES) * q->layout->panel_bytes;
+    return ((const float *)(const void *)panel)[row % DT__LANES];
+}
+
+static void run_alone(worker *w)
+{
+    const plan *p = w->p;
+    const dt__qconv *q = p->q;
+    const dt__panel_layout *l = q->layout;
+    for (int64_t o = w->group * p->out; o < (w->group + 1) * p->out; o++) {
+        dt__qdepthwise d = { .n = p->axis[1].out,
+                             .step = p->axis[1].step,
+                             .pieces = p->pieces,
+                             .length = p->length,
+                             .offset = p->offset,
+                             .codes = p->codes + o * l->columns,
+                             .scale = p->scale + o * l->groups,
+                             .group = l->group,
+                             .ksum = ksum_of(q, o),
+                             .bias = q->bias == NULL ? NULL : q->bias + o };
+        for (int64_t n = w->unit.sample; n < w->unit.sample + w->unit.samples; n++) {
+            d.sx = q->sx[n];
+            d.zu = (float)q->zu[n];
+            for (int64_t row = w->unit.row; row < w->unit.row + w->unit.rows; row++) {
+                d.u = begin_of(w, n, row, 0);
+                d.y = image_of(p, n, o) + row * d.n;
+                p->kernels->qd8_depthwise(&d);
+            }
+        }
+    }
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+static void draw(const worker *w)
+{
+    const plan *p = w->p;
+    const dt__qconv *q = p->q;
+    const int64_t image = p->axis[0].in * p->axis[1].in;
+    dt__canvas to = { w->canvas, canvas_row(p, &w->unit), canvas_rows(p, p->band), p->width };
+    for (int64_t n = w->unit.sample; n < w->unit.sample + w->unit.samples; n++) {
+        const uint8_t *u = q->u + n * q->ldu + w->group * p->in * image;
+        dt__canvas_draw(p->axis, p->in, u, q->zu[n], &to);
+        to.bytes += p->in * p->plane;
+    }
+}
+
+static void run_unit(const plan *p, int64_t i)
+{
+    uint8_t *own = p->own + p->own_bytes * (size_t)omp_get_thread_num();
+    worker w;
+    w.p = p;
+    w.unit = unit_of(p, i);
+    w.canvas = own;
+    w.u = own + p->u_at;
+    w.y = (float *)(void *)(own + p->y_at);
+    for (w.group = 0; w.group < p->q->conv->groups; w.group++) {
+        if (!p->direct && !p->general) draw(&w);
+        if (p->alone) run_alone(&w);
+        else run_tiles(&w);
+    }
+}
+
+static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
+{
+    plan p = plan_of(kernels, q, general);
+    lay_out(&p);
+    find_offsets(&p);
+    const dt__panel_layout *l = q->layout;
+    if (p.alone) {
+        const dt__code_matrix to = { p.codes, l->columns, p.scale, l->groups };
+        dt__panel_unpack(l, q->panels, &to);
+    }
+    const int64_t positions = q->conv->batch * p.axis[0].out * p.axis[1].out;
+    const int64_t work = positions * dt__ceil_div(p.out, DT__LANES) * l->depth * DT__LANES;
+    const bool shared = q->threads > 1 && p.units > 1 && work > WORTH_SHARING;
+#pragma omp parallel for schedule(dynamic) num_threads(q->threads) if (shared)
+    for (int64_t i = 0; i < p.units; i++) run_unit(&p, i);
+}
+
+void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q) { run(kernels, q, false); }
+
+void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q)
+{
+    run(kernels, q, true);
+}

@@ -1,0 +1,56 @@
+/* Where the codes of a convolution's rows lie: axes, canvases, and the gathering of rows from them.
+ *
+ * A canvas is a group's images with the code of zero around them (and, of a transposed convolution,
+ * between them, and mirrored), so that no tap of any position lies outside:
+ *
+ *     position o, tap k of an axis    canvas[first + o * step + k * apart]
+ *     input i                         canvas[begin + i * every]
+ *
+ *                     first      step      apart       begin             every
+ *     convolution     0          stride    dilation    padding           1
+ *     transposed      out - 1    -1        dilation    out - 1 + padding  -stride
+ *
+ * in which neighbouring taps ascend, so that a row of the kernel is one piece where dilation is 1. */
+#ifndef DT__KERNELS_QCONV_GATHER_H
+#define DT__KERNELS_QCONV_GATHER_H
+
+#include "kernels/qconv.h"
+
+typedef struct dt__axis {
+    int64_t in, out, taps;
+    int64_t first, step, apart, begin, every;
+    int64_t length; /* of a canvas for all positions */
+} dt__axis;
+
+/* Axis 0 (rows) or 1 (columns) of a problem. */
+dt__axis dt__axis_of(const dt__qconv *q, int axis);
+/* The input at place a of a canvas; -1: none, the code of zero. */
+int64_t dt__axis_input(const dt__axis *x, int64_t a);
+
+/* A part of a canvas: all its columns, rows from `row0` on, of each channel of a group. */
+typedef struct dt__canvas {
+    uint8_t *bytes;
+    int64_t row0, rows, width; /* rows of a channel; bytes of a row */
+} dt__canvas;
+
+/* Draws the part from the images of `channels` channels, of which u is the first. */
+void dt__canvas_draw(const dt__axis axis[2], int64_t channels, const uint8_t *u, int zero,
+                     const dt__canvas *to);
+
+/* Rows of a tile: row m is `pieces` pieces of `length` bytes, from + offset[i] each. */
+typedef struct dt__gathering {
+    int64_t pieces, length;
+    const int64_t *offset;
+    const uint8_t *const *from; /* of each row */
+    int rows;
+    uint8_t *to; /* [rows][ld]; anything may be written behind a row's last byte */
+    int64_t ld;  /* at least pieces * length + DT__SLACK */
+} dt__gathering;
+
+/* Pieces are read and written in words: so many bytes behind a piece may be read, behind a row
+ * written. */
+#define DT__SLACK 8
+
+void dt__gather_rows(const dt__gathering *g);
+
+#endif

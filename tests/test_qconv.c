@@ -1,0 +1,315 @@
+/* Convolutions of integer codes: numerics §2 said plainly against every road and set, groups, the
+ * unfolded matrix of a transposed convolution, gradients, what is kept for backward. */
+#include "testing.h"
+
+#include <detent/ops.h>
+
+#include "autograd/codes.h"
+#include "core/tensor.h"
+#include "kernels/qconv.h"
+#include "kernels/sets.h"
+#include "qat/quantized.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static dt_ctx *context(int threads)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    TEST_OK(ctx, dt__kernels_open(ctx));
+    return ctx;
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+typedef struct problem {
+    bool transposed;
+    int64_t batch, in, out, size[2], kernel[2];
+    dt_conv_options o;
+} problem;
+
+/* The call on two operands, in a context of their own. */
+typedef struct call {
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *x, *w, *bias, *y;
+    dt_quant of_x, of_w;
+    dt__fq like; /* of the weight */
+} call;
+
+static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, rank, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0.3, 1));
+    return x;
+}
+
+static void open_call(call *c, dt_ctx *ctx, const problem *p, const dt_quant *of_w)
+{
+    const int64_t g = p->o.groups;
+    const int64_t w[4] = { p->transposed ? p->in : p->out, (p->transposed ? p->out : p->in) / g,
+                           p->kernel[0], p->kernel[1] };
+    *c = (call){ .ctx = ctx, .of_x = dt_activation_quant_defaults(), .of_w = *of_w };
+    c->of_x.granularity = DT_PER_SAMPLE;
+    c->x = random_tensor(ctx, 4, (const int64_t[]){ p->batch, p->in, p->size[0], p->size[1] });
+    c->w = random_tensor(ctx, 4, w);
+    c->bias = random_tensor(ctx, 1, &p->out);
+    c->like = (dt__fq){ .quant = *of_w };
+    ck_assert(dt__row_map_of(p->transposed ? g : 0, 4, w, &c->like.map));
+    TEST_OK(ctx, dt_tape_create(ctx, &c->t));
+}
+
+static dt_tensor *run(call *c, const problem *p, bool bias)
+{
+    const dt__fq samples = { .quant = c->of_x, .enabled = true, .samples = true };
+    dt__fq weight = c->like;
+    weight.enabled = true;
+    dt_tensor *x = dt__fake_quant_as(c->t, c->x, &samples);
+    dt_tensor *w = dt__fake_quant_as(c->t, c->w, &weight);
+    c->y =
+        (p->transposed ? dt_conv_transpose2d : dt_conv2d)(c->t, x, w, bias ? c->bias : NULL, &p->o);
+    TEST_OK(c->ctx, dt_tape_status(c->t));
+    return c->y;
+}
+
+static void close_call(call *c)
+{
+    dt_tape_free(c->t);
+    dt_tensor *all[] = { c->x, c->w, c->bias };
+    for (int i = 0; i < 3; i++) dt_tensor_free(all[i]);
+}
+
+/* ---- numerics §2, one output at a time ---------------------------------------------------------- */
+
+typedef struct plain {
+    dt__codes *x, *w;
+    int8_t *q;
+    float *scale;
+} plain;
+
+static void open_plain(plain *p, const call *c)
+{
+    const dt__fq samples = { .quant = c->of_x, .samples = true };
+    TEST_OK(c->ctx, dt__codes_make(c->x, &samples, "x", &p->x));
+    TEST_OK(c->ctx, dt__codes_make(c->w, &c->like, "w", &p->w));
+    p->q = malloc((size_t)(p->w->rows * p->w->columns) + 1);
+    p->scale = malloc((size_t)(p->w->rows * p->w->groups) * sizeof(float) + 1);
+    dt__codes_to_rows(p->w, &(dt__code_rows){ p->q, p->scale, NULL });
+}
+
+static void close_plain(plain *p)
+{
+    dt__codes_release(p->x);
+    dt__codes_release(p->w);
+    free(p->q);
+    free(p->scale);
+}
+
+/* Where tap k of output o reads along an axis; -1: outside. */
+static int64_t place(const problem *p, int axis, int64_t o, int64_t k)
+{
+    const dt_conv_options *c = &p->o;
+    int64_t i = o * c->stride[axis] - c->padding[axis] + k * c->dilation[axis];
+    if (p->transposed) {
+        i = o + c->padding[axis] - k * c->dilation[axis];
+        if (i % c->stride[axis] != 0) return -1;
+        i /= c->stride[axis];
+    }
+    return i >= 0 && i < p->size[axis] ? i : -1;
+}
+
+/* u of column `at` of the row of an output at (row, column) of sample n in group g. */
+static int code_at(const problem *p, const plain *c, const int64_t *o, int64_t g, int64_t at)
+{
+    const int64_t taps = p->kernel[0] * p->kernel[1], in = p->in / p->o.groups;
+    const int64_t channel = g * in + at / taps, k = at % taps;
+    const int64_t i = place(p, 0, o[1], k / p->kernel[1]), j = place(p, 1, o[2], k % p->kernel[1]);
+    if (i < 0 || j < 0) return c->x->zero_u[o[0]];
+    return c->x->u[o[0] * c->x->stride + (channel * p->size[0] + i) * p->size[1] + j];
+}
+
+static float output(const problem *p, const plain *c, const int64_t *o, int64_t row, float bias)
+{
+    const dt__codes *w = c->w;
+    const int64_t g = row / (p->out / p->o.groups);
+    const int8_t *q = c->q + row * w->columns;
+    float ksum = 0, acc;
+    for (int64_t k = 0, i = 0; k < w->columns; k += w->group, i++) {
+        int32_t sum = 0;
+        for (int64_t j = k; j < dt__min_i64(k + w->group, w->columns); j++) sum += q[j];
+        ksum = fmaf(c->scale[row * w->groups + i], (float)sum, ksum);
+    }
+    acc = -((float)c->x->zero_u[o[0]] * ksum);
+    for (int64_t k = 0, i = 0; k < w->columns; k += w->group, i++) {
+        int32_t sum = 0;
+        for (int64_t j = k; j < dt__min_i64(k + w->group, w->columns); j++) {
+            sum += code_at(p, c, o, g, j) * q[j];
+        }
+        acc = fmaf((float)sum, c->scale[row * w->groups + i], acc);
+    }
+    const float y = c->x->scale[o[0]] * acc;
+    return y + bias;
+}
+
+/* All of y. */
+static float *plainly(const problem *p, const call *c, bool bias)
+{
+    const int64_t *d = c->y->dims;
+    float *y = malloc((size_t)c->y->count * sizeof *y + 1), *to = y;
+    plain codes;
+    open_plain(&codes, c);
+    for (int64_t n = 0; n < d[0]; n++) {
+        for (int64_t row = 0; row < d[1]; row++) {
+            for (int64_t i = 0; i < d[2] * d[3]; i++) {
+                const int64_t o[3] = { n, i / d[3], i % d[3] };
+                const float b = bias ? ((const float *)dt_data(c->bias))[row] : 0;
+                *to++ = output(p, &codes, o, row, b);
+            }
+        }
+    }
+    close_plain(&codes);
+    return y;
+}
+
+/* ---- random geometry ----------------------------------------------------------------------------- */
+
+static int64_t pick(int64_t n) { return rand() % n; }
+
+static problem random_problem(int round)
+{
+    static const int64_t channels[] = { 1, 2, 3, 4, 8, 9, 16, 20, 33, 40 };
+    problem p = { .transposed = round % 3 == 2, .batch = pick(4), .o = dt_conv_defaults() };
+    p.batch = p.batch == 0 && round % 16 != 0 ? 1 : p.batch;
+    p.o.groups = round % 4 == 1 ? 1 + pick(5) : 1;
+    p.in = channels[pick(10)];
+    p.out = channels[pick(10)];
+    if (round % 4 == 3) p.o.groups = p.in; /* depthwise */
+    p.in = dt__round_up(p.in, p.o.groups);
+    p.out = dt__round_up(p.out, p.o.groups);
+    for (int i = 0; i < 2; i++) {
+        p.kernel[i] = round % 5 == 0 ? 1 : round % 5 == 1 ? 3 : 1 + pick(9);
+        p.o.stride[i] = 1 + pick(3);
+        p.o.dilation[i] = pick(3) == 0 ? 1 + pick(3) : 1;
+        p.o.padding[i] = pick(2) == 0 ? 0 : pick(5);
+        const int64_t reach = (p.kernel[i] - 1) * p.o.dilation[i] + 1;
+        p.size[i] = dt__max_i64(1 + pick(i == 1 ? 40 : 13), reach - 2 * p.o.padding[i]);
+        if (!p.transposed) continue;
+        p.o.output_padding[i] = pick(dt__max_i64(p.o.stride[i], p.o.dilation[i]));
+        const int64_t most = (p.size[i] - 1) * p.o.stride[i] + reach + p.o.output_padding[i] - 1;
+        p.o.padding[i] = dt__min_i64(p.o.padding[i], most / 2);
+    }
+    return p;
+}
+
+static dt_quant random_quant(int round)
+{
+    static const int64_t groups[] = { 8, 16, 32, 64, 1024 };
+    dt_quant q = dt_weight_quant_defaults();
+    q.bits = 2 + pick(7);
+    q.granularity = round % 7 == 0 ? DT_PER_TENSOR : round % 3 == 0 ? DT_PER_CHANNEL : DT_PER_GROUP;
+    q.group_size = groups[pick(5)];
+    return q;
+}
+
+static void describe(char *text, size_t size, const problem *p, const dt_quant *q)
+{
+    const dt_conv_options *o = &p->o;
+    snprintf(text, size,
+             "%sx [%d,%d,%d,%d] out %d kernel %dx%d stride %d,%d padding %d,%d dilation %d,%d "
+             "groups %d, %d bits group %d",
+             p->transposed ? "transposed " : "", (int)p->batch, (int)p->in, (int)p->size[0],
+             (int)p->size[1], (int)p->out, (int)p->kernel[0], (int)p->kernel[1], (int)o->stride[0],
+             (int)o->stride[1], (int)o->padding[0], (int)o->padding[1], (int)o->dilation[0],
+             (int)o->dilation[1], (int)o->groups, (int)q->bits, (int)q->group_size);
+}
+
+static void assert_bits(const float *got, const float *wanted, int64_t n, const char *what)
+{
+    for (int64_t i = 0; i < n; i++) {
+        TEST_EACH(memcmp(got + i, wanted + i, sizeof *got) == 0, "%s: element %d is %.9g, not %.9g",
+                  what, (int)i, (double)got[i], (double)wanted[i]);
+    }
+}
+
+/* Every set that runs here, by both roads. */
+static void compare_sets(const problem *p, call *c, const float *wanted, const char *what)
+{
+    plain codes;
+    open_plain(&codes, c);
+    const int64_t *x = c->x->dims, *y = c->y->dims;
+    dt__conv conv = { .batch = p->batch, .in = p->in, .out = p->out, .groups = p->o.groups };
+    for (int i = 0; i < 2; i++) {
+        conv.x_size[i] = p->transposed ? y[2 + i] : x[2 + i];
+        conv.y_size[i] = p->transposed ? x[2 + i] : y[2 + i];
+        conv.kernel[i] = p->kernel[i];
+        conv.stride[i] = p->o.stride[i];
+        conv.padding[i] = p->o.padding[i];
+        conv.dilation[i] = p->o.dilation[i];
+    }
+    if (p->transposed) conv.in = p->out, conv.out = p->in;
+    dt__qconv q = { &conv,
+                    p->transposed,
+                    &codes.w->layout,
+                    codes.w->panels,
+                    codes.x->u,
+                    codes.x->stride,
+                    codes.x->scale,
+                    codes.x->zero_u,
+                    dt_data(c->bias),
+                    malloc((size_t)c->y->count * sizeof(float) + 1),
+                    3,
+                    NULL };
+    q.scratch = aligned_alloc(64, (size_t)dt__round_up((int64_t)dt__qconv_scratch(&q) + 1, 64));
+    const dt__kernel_set *set;
+    for (int s = 0; (set = dt__kernel_set_at(s)) != NULL; s++) {
+        if (!dt__kernel_set_runs(set)) continue;
+        memset(q.y, 0x55, (size_t)c->y->count * sizeof(float));
+        dt__qconv_run(set->f32, &q);
+        assert_bits(q.y, wanted, c->y->count, what);
+        memset(q.y, 0x55, (size_t)c->y->count * sizeof(float));
+        dt__qconv_run_general(set->f32, &q);
+        assert_bits(q.y, wanted, c->y->count, what);
+    }
+    free(q.scratch);
+    free(q.y);
+    close_plain(&codes);
+}
+
+START_TEST(test_random)
+{
+    char what[300];
+    srand((unsigned)_i);
+    for (int round = 0; round < 60; round++) {
+        const problem p = random_problem(round);
+        const dt_quant q = random_quant(round);
+        describe(what, sizeof what, &p, &q);
+        dt_ctx *ctx = context(1 + round % 3);
+        call c;
+        open_call(&c, ctx, &p, &q);
+        if (round % 6 == 5) c.of_x.granularity = DT_PER_TENSOR;
+        run(&c, &p, round % 2 == 0);
+        float *wanted = plainly(&p, &c, round % 2 == 0);
+        assert_bits(dt_data(c.y), wanted, c.y->count, what);
+        free(wanted);
+        wanted = plainly(&p, &c, true);
+        compare_sets(&p, &c, wanted, what);
+        free(wanted);
+        close_call(&c);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+Suite *test_qconv_suite(void)
+{
+    Suite *s = suite_create("qconv");
+    TCase *c = tcase_create("qconv");
+    tcase_add_loop_test(c, test_random, 0, 4);
+    suite_add_tcase(s, c);
+    return s;
+}
