@@ -533,6 +533,86 @@ static void avg_pool_backward(kernel_run *r, void (*f)(const dt__windows *, cons
     KERNEL_CALL(r, f(&p, dy, dx));
 }
 
+/* Twice the size, or any. */
+static dt__resize resize_of(kernel_run *r)
+{
+    dt__resize z = { .planes = kernel_extent(r, 400) };
+    const bool twice = !kernel_chance(r);
+    for (int d = 0; d < 2; d++) {
+        z.in[d] = 1 + kernel_below(r, 20);
+        z.out[d] = twice ? 2 * z.in[d] : 1 + kernel_below(r, 30);
+    }
+    return z;
+}
+
+static void upsample(kernel_run *r, void (*f)(const dt__resize *, const void *, void *))
+{
+    const dt__resize z = resize_of(r);
+    const float *x = kernel_floats(r, z.planes * z.in[0] * z.in[1]);
+    float *y = kernel_result(r, z.planes * z.out[0] * z.out[1]);
+    KERNEL_CALL(r, f(&z, x, y));
+}
+
+static void upsample_backward(kernel_run *r, void (*f)(const dt__resize *, const void *, void *))
+{
+    const dt__resize z = resize_of(r);
+    const float *dy = kernel_floats(r, z.planes * z.out[0] * z.out[1]);
+    float *dx = kernel_result(r, z.planes * z.in[0] * z.in[1]);
+    KERNEL_CALL(r, f(&z, dy, dx));
+}
+
+static dt__pad pad_of(kernel_run *r, int64_t *inside, int64_t *all)
+{
+    dt__pad p = { .planes = kernel_extent(r, 400), .rank = 1 + kernel_pick(r, 2), .value = 0.5 };
+    p.mode = (dt__border)kernel_pick(r, 4);
+    *inside = *all = p.planes;
+    for (int d = 0; d < p.rank; d++) {
+        p.in[d] = 5 + kernel_below(r, 30);
+        p.before[d] = kernel_below(r, 5);
+        p.out[d] = p.before[d] + p.in[d] + kernel_below(r, 5);
+        *inside *= p.in[d];
+        *all *= p.out[d];
+    }
+    return p;
+}
+
+static void pad(kernel_run *r, void (*f)(const dt__pad *, const void *, void *))
+{
+    int64_t inside, all;
+    const dt__pad p = pad_of(r, &inside, &all);
+    const float *x = kernel_floats(r, inside);
+    float *y = kernel_result(r, all);
+    KERNEL_CALL(r, f(&p, x, y));
+}
+
+static void pad_backward(kernel_run *r, void (*f)(const dt__pad *, const void *, void *))
+{
+    int64_t inside, all;
+    const dt__pad p = pad_of(r, &inside, &all);
+    const float *dy = kernel_floats(r, all);
+    float *dx = kernel_result(r, inside);
+    KERNEL_CALL(r, f(&p, dy, dx));
+}
+
+static void max(kernel_run *r, void (*f)(const dt__lines *, const void *, void *, int32_t *))
+{
+    const dt__lines l = lines_of(r);
+    const float *x = kernel_floats(r, count_of(&l));
+    float *y = kernel_result(r, l.outer * l.inner);
+    int32_t *index = (int32_t *)(void *)kernel_result(r, l.outer * l.inner); /* of four bytes too */
+    KERNEL_CALL(r, f(&l, x, y, index));
+}
+
+static void max_backward(kernel_run *r,
+                         void (*f)(const dt__lines *, const int32_t *, const void *, void *))
+{
+    const dt__lines l = lines_of(r);
+    const int32_t *index = kernel_indices(r, l.outer * l.inner, l.n, false);
+    const float *dy = kernel_floats(r, l.outer * l.inner);
+    float *dx = kernel_result(r, count_of(&l));
+    KERNEL_CALL(r, f(&l, index, dy, dx));
+}
+
 /* ---- optimizers, products -------------------------------------------------------------------- */
 
 static void sum_squares(kernel_run *r, void (*f)(int64_t, const void *, double *))
@@ -736,6 +816,12 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     CASE(max_pool_backward, max_pool_backward, 0)                                                  \
     CASE(avg_pool, avg_pool, 0)                                                                    \
     CASE(avg_pool_backward, avg_pool_backward, 0)                                                  \
+    CASE(upsample, upsample, 0)                                                                    \
+    CASE(upsample_backward, upsample_backward, 0)                                                  \
+    CASE(pad, pad, 0)                                                                              \
+    CASE(pad_backward, pad_backward, 0)                                                            \
+    CASE(max, max, 0)                                                                              \
+    CASE(max_backward, max_backward, 0)                                                            \
     CASE(lerp, lerp, 0)                                                                            \
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \

@@ -235,6 +235,10 @@ DT_API dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *opti
 /* The sum divided by the number of elements; the mean of nothing is NaN. */
 DT_API dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
 
+/* The largest element along `dim`, n >= 1 of them; NaN is larger than all else. The first of equals
+ * takes the gradient. *index, unless index is NULL, is where in its line it lay: i32, like y. */
+DT_API dt_tensor *dt_max(dt_tape *t, dt_tensor *x, int64_t dim, bool keepdim, dt_tensor **index);
+
 /* y = exp(x - max) / sum of exp(x - max) along `dim`; -inf gives 0, also where all are -inf. */
 DT_API dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
 
@@ -289,6 +293,18 @@ DT_API dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *opt
 
 /* The n operands one after the other along `dim`; n in 1...16, all other extents equal. */
 DT_API dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
+
+enum { DT_PAD_CONSTANT, DT_PAD_REFLECT, DT_PAD_REPLICATE, DT_PAD_CIRCULAR };
+
+typedef struct dt_pad_options {
+    dt_ints pads; /* before and after in the last dimension, then in the one before it, and so on */
+    int mode;     /* DT_PAD_... */
+    double value; /* of mode constant */
+} dt_pad_options;
+
+/* x with elements before and after it: `value`; x mirrored at its first and last element, which are
+ * not repeated (pads below the extent); those elements repeated; x again (pads up to the extent). */
+DT_API dt_tensor *dt_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -360,6 +376,9 @@ DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options 
 DT_API dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* The mean of each plane, [N, C, 1, 1]. */
 DT_API dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x);
+
+/* y [N, C, height, width]: pixel (i, j) is x's pixel (floor(i H / height), floor(j W / width)). */
+DT_API dt_tensor *dt_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
 
 /* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 

@@ -1,0 +1,114 @@
+/* The largest element along a dimension.
+ *     y = max over k of x[.., k, ..]      dx = dy at the first k where x is that, else 0
+ * NaN is larger than anything else. Result 1 holds those k. */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+#include <string.h>
+
+typedef struct options {
+    int64_t dim;
+    bool keepdim;
+} options;
+
+static const options defaults = { .dim = -1 };
+
+static const dt_key keys[] = {
+    { "dim", DT_KEY_INT, .offset = offsetof(options, dim), .fallback = "-1",
+      .text = "the dimension, negative from the end" },
+    { "keepdim", DT_KEY_BOOL, .offset = offsetof(options, keepdim), .fallback = "false",
+      .text = "it stays, with extent 1" },
+    { 0 },
+};
+
+/* state[0]: the dimension */
+static dt_status shape(dt_call *c)
+{
+    const options *o = c->options;
+    const dt_tensor *x = c->in[0];
+    int dim, rank = 0;
+    int64_t dims[DT_MAX_RANK];
+    DT__TRY(dt__want_operands(c, 1, 1));
+    DT__TRY(dt__want_float(c, 0));
+    DT__TRY(dt__want_rank(c, 0, 1, DT_MAX_RANK));
+    DT__TRY(dt__want_dim(c, 0, o->dim, &dim));
+    if (x->dims[dim] < 1 || x->dims[dim] > INT32_MAX) {
+        return dt_refuse(c, DT_ERR_SHAPE, "no index of int32 is the largest of %lld elements",
+                         (long long)x->dims[dim]);
+    }
+    for (int d = 0; d < x->rank; d++) {
+        if (d != dim) dims[rank++] = x->dims[d];
+        else if (o->keepdim) dims[rank++] = 1;
+    }
+    c->state[0] = dim;
+    DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
+    return dt_result(c, 1, DT_I32, rank, dims);
+}
+
+static dt__lines lines_of(const dt_tensor *x, int dim)
+{
+    dt__lines l = { 1, x->dims[dim], 1 };
+    for (int d = 0; d < dim; d++) l.outer *= x->dims[d];
+    for (int d = dim + 1; d < x->rank; d++) l.inner *= x->dims[d];
+    return l;
+}
+
+static void forward(const dt_call *c)
+{
+    const dt__lines l = lines_of(c->arg[0], (int)c->state[0]);
+    c->kernels->max(&l, dt__data(c->arg[0]), dt__data_mut(c->y), dt__data_mut(c->out[1]));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt__lines l = lines_of(dx[0], (int)c->state[0]);
+    c->kernels->max_backward(&l, dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_max = {
+    .name = "max",
+    .text = "the largest element along `dim`, and its index",
+    .in_name = { "x" },
+    .out_name = { "y", "index" },
+    .saves = { .out = { DT_NOTHING, DT_VALUE } },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+};
+
+dt_tensor *dt_max(dt_tape *t, dt_tensor *x, int64_t dim, bool keepdim, dt_tensor **index)
+{
+    dt_tensor *out[2] = { NULL };
+    dt_apply_n(t, &dt__op_max, DT__CALL_WITH((&(options){ dim, keepdim }), x), out, 2);
+    if (index != NULL) *index = out[1];
+    return out[0];
+}
+
+#define ALONG(...)                                                                                 \
+    &(const options) { __VA_ARGS__ }
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 2, 3 }, .given = true, .values = { 1, 3, 2, -1, -5, -1 } } }, .n_y = 2,
+      .y = { 3, -1 }, .rough = true },
+    { "columns", .in = { { { 2, 3 }, .given = true, .values = { 1, 3, 2, -1, 5, 2 } } },
+      .options = ALONG(0, true), .n_y = 3, .y = { 1, 5, 2 }, .rough = true },
+    { "not a number",
+      .in = { { { 2, 3 }, .given = true, .values = { 1, DT__NAN, 2, 1, 2, DT__NAN } } }, .n_y = 2,
+      .y = { DT__NAN, DT__NAN }, .rough = true },
+    { "in between", .in = { { { 2, 5, 3 } } }, .options = ALONG(1, false) },
+    { "first", .in = { { { 4, 3, 2 } } }, .options = ALONG(-3, true) },
+    { "lanes", .in = { { { 5, 133 } } }, .options = ALONG(-1, false) },
+    { "long", .in = { { { 3, 40003 } } }, .rough = true },
+    { "wide", .in = { { { 3, 20, 700 } } }, .options = ALONG(1, false), .rough = true },
+    { "no lines", .in = { { { 0, 3 } } } },
+    { "of nothing", .in = { { { 2, 0 }, 2 } }, .fails = DT_ERR_SHAPE,
+      .says = "the largest of 0 elements" },
+    { "no such dimension", .in = { { { 2, 3 } } }, .options = ALONG(2, false), .fails = DT_ERR_ARG,
+      .says = "dimension 2" },
+    { "a scalar", .in = { { .r = DT__SCALAR } }, .fails = DT_ERR_SHAPE, .says = "rank 0" },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(max, cases)
