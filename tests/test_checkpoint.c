@@ -48,6 +48,7 @@ typedef struct plan {
     int optimizer;
     int64_t prepare_at, enable_at; /* steps; -1: never */
     int64_t batch_size;
+    int observer; /* 0: dynamic; else 1 + DT_OBSERVER_... */
 } plan;
 
 static const int64_t sizes[] = { 784, 24, 17, 10, 0 };
@@ -131,11 +132,23 @@ static dt_status step(run *r)
     return DT_OK;
 }
 
+static dt_qat_options options_of(const plan *p)
+{
+    dt_qat_options o = dt_qat_defaults();
+    if (p->observer == 0) return o;
+    o.preset = DT_INT8_STATIC_INT8_WEIGHT;
+    o.activation = (dt_quant_patch){ .quant = { .observer = p->observer - 1, .samples = 2000 },
+                                     .has_observer = true,
+                                     .has_samples = true };
+    return o;
+}
+
 static void steps(run *r, const plan *p, int64_t until)
 {
     while (r->counts[0].value < until) {
         if (r->counts[0].value == p->prepare_at) {
-            TEST_OK(r->ctx, dt_prepare(r->m, NULL));
+            const dt_qat_options o = options_of(p);
+            TEST_OK(r->ctx, dt_prepare(r->m, &o));
             TEST_OK(r->ctx, dt_enable(r->m, false));
         }
         if (r->counts[0].value == p->enable_at) TEST_OK(r->ctx, dt_enable(r->m, true));
@@ -185,8 +198,10 @@ static void same_runs(run *a, run *b)
 }
 
 static const plan plans[] = {
-    { 1, DT_ADAMW, -1, -1, 32 }, { 3, DT_ADAMW, 0, 0, 32 },  { 1, DT_ADAMW, 2, 9, 32 },
-    { 2, DT_SGD, 3, 5, 16 },     { 1, DT_ADAM, 9, 11, 100 }, { 1, DT_SGD, -1, -1, 7 },
+    { 1, DT_ADAMW, -1, -1, 32, 0 }, { 3, DT_ADAMW, 0, 0, 32, 0 },  { 1, DT_ADAMW, 2, 9, 32, 0 },
+    { 2, DT_SGD, 3, 5, 16, 0 },     { 1, DT_ADAM, 9, 11, 100, 0 }, { 1, DT_SGD, -1, -1, 7, 0 },
+    { 1, DT_ADAMW, 0, 2, 32, 1 },   { 2, DT_ADAMW, 3, 3, 32, 2 },  { 3, DT_ADAMW, 2, 2, 32, 3 },
+    { 1, DT_ADAMW, 3, 9, 32, 4 },
 };
 
 /* Saved after 7 steps, loaded into another run, made with another seed on other threads. */
@@ -490,7 +505,7 @@ END_TEST
 
 static dt_status save_and_load(dt_ctx *failing, void *user)
 {
-    const plan p = { 1, DT_ADAMW, 0, 0, 50 };
+    const plan p = { 1, DT_ADAMW, 0, 0, 50, 0 };
     run a = { .ctx = failing }, b = { .ctx = failing };
     (void)user;
     dt_status s = create(&a, &p);

@@ -79,7 +79,8 @@ DT_API dt_status dt_dequantize(dt_tensor *x, dt_tensor **out);
 enum {
     DT_INT8_DYNAMIC_INT4_WEIGHT, /* the default: int8 asymmetric per token, int4 symmetric group 32 */
     DT_INT4_WEIGHT,              /* activations stay float */
-    DT_INT8_DYNAMIC_INT8_WEIGHT /* int8 symmetric per channel */
+    DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
+    DT_INT8_STATIC_INT8_WEIGHT   /* the same weights; activations int8 asymmetric, observed */
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 

@@ -23,6 +23,8 @@ dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suf
 /* ---- detent.quant and detent.tied (model_meta.c) --------------------------------------------- */
 
 enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
+/* Of a range that stands: batches change it while the model trains; no more; it is a converted model's. */
+enum { DT__OBSERVING, DT__FROZEN, DT__FIXED };
 
 /* What is quantized in one module. */
 typedef struct dt__module_quant {
@@ -31,6 +33,8 @@ typedef struct dt__module_quant {
     bool has_weight, has_input;
     struct {
         dt_quant scheme;
+        bool has_range; /* not dynamic */
+        int range_state;
         int state;
         dt_ints shape;
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
@@ -38,6 +42,8 @@ typedef struct dt__module_quant {
     } weight;
     struct {
         dt_quant scheme;
+        bool has_range;
+        int range_state;
         bool enabled;
     } input;
 } dt__module_quant;

@@ -2,7 +2,8 @@
  *
  *     detent.quant = { module: { "simulated": false,
  *                                "weight": { "scheme": {...}, "state": "packed", "shape": [3, 5] },
- *                                "input": { "scheme": {...}, "enabled": true } }, ... }
+ *                                "input": { "scheme": {...}, "enabled": true,
+ *                                           "range": { "settings": {...}, "state": "fixed" } } }, ... }
  *     detent.tied  = { path: first path, ... } */
 #include "io/model.h"
 #include "qat/scheme.h"
@@ -20,6 +21,26 @@ static const char *const state_names[] = { "disabled", "enabled", "packed", NULL
 #define IN(side, field)                                                                            \
     .offset = offsetof(dt__module_quant, side.field) - offsetof(dt__module_quant, side)
 
+static const char *const range_state_names[] = { "observing", "frozen", "fixed", NULL };
+
+/* From `scheme` on, both sides have the same fields. */
+#define OF_RANGE(side)                                                                             \
+    (offsetof(dt__module_quant, side.range_state) - offsetof(dt__module_quant, side.scheme))
+_Static_assert(OF_RANGE(weight) == OF_RANGE(input), "a range is described alike on both sides");
+
+static const dt_key range_keys[] = {
+    { "settings", DT_KEY_MAP, .keys = dt__range_keys },
+    { "state", DT_KEY_CHOICE, .offset = OF_RANGE(input), .choices = range_state_names },
+    { 0 },
+};
+
+#define RANGE(side)                                                                                \
+    {                                                                                              \
+        "range", DT_KEY_MAP, IN(side, scheme),                                                     \
+            .keys = range_keys,                                                                    \
+            .given = offsetof(dt__module_quant, side.has_range) - offsetof(dt__module_quant, side) \
+    }
+
 static const dt_key weight_keys[] = {
     { "scheme", DT_KEY_MAP, IN(weight, scheme), .keys = dt__quant_keys },
     { "state", DT_KEY_CHOICE, IN(weight, state), .choices = state_names },
@@ -28,12 +49,14 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
+    RANGE(weight),
     { 0 },
 };
 
 static const dt_key input_keys[] = {
     { "scheme", DT_KEY_MAP, IN(input, scheme), .keys = dt__quant_keys },
     { "enabled", DT_KEY_BOOL, IN(input, enabled) },
+    RANGE(input),
     { 0 },
 };
 
@@ -51,6 +74,8 @@ void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant)
     dt__module_quant q = *quant;
     if (q.weight.scheme.granularity != DT_PER_GROUP) q.weight.scheme.group_size = 0;
     if (q.input.scheme.granularity != DT_PER_GROUP) q.input.scheme.group_size = 0;
+    q.weight.has_range = q.weight.scheme.range != DT_RANGE_DYNAMIC;
+    q.input.has_range = q.input.scheme.range != DT_RANGE_DYNAMIC;
     dt__put_options(t, module_keys, &q);
 }
 
@@ -125,9 +150,20 @@ static dt_status check_side(const dt__json *j, const char *path, const dt_quant 
                                  : "it must be 0 unless granularity is group");
 }
 
+static dt_status check_range(const dt__json *j, const dt__module_quant *q)
+{
+    char shown[DT__SHOWN];
+    const bool weight = q->weight.scheme.range != DT_RANGE_DYNAMIC;
+    const bool input = q->input.scheme.range != DT_RANGE_DYNAMIC;
+    if (weight == q->weight.has_range && input == q->input.has_range) return DT_OK;
+    return dt__json_fail(j, "module '%s': a range that is dynamic has no settings",
+                         dt__shown(q->path, shown));
+}
+
 static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
 {
     char shown[DT__SHOWN];
+    DT__TRY(check_range(j, q));
     if (!q->has_weight && !q->has_input) {
         return dt__json_fail(j, "module '%s' has neither weight nor input",
                              dt__shown(q->path, shown));

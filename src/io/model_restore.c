@@ -36,8 +36,9 @@ typedef struct work {
     dt__model_meta meta;
     item *item;
     hooked *hook;
-    bool *used; /* entries of the file that belong to the model */
-    int64_t n_items, room_items, n_hooks;
+    dt_module **range; /* quantizers that this load made, in the tree */
+    bool *used;        /* entries of the file that belong to the model */
+    int64_t n_items, room_items, n_hooks, n_ranges;
     names missing, unexpected, misshapen;
 } work;
 
@@ -129,6 +130,59 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
     return DT_OK;
 }
 
+/* The module, if the file may quantize it so. */
+static dt_status find_module(work *w, const dt__module_quant *q, dt_module **out)
+{
+    dt_module *m = *out = dt_module_at(w->r->m, q->path);
+    if (m == NULL) return refuse(w, q->path, "the model has no such module");
+    const dt_quantizable how = dt_module_type_of(m)->quantizable;
+    if (how == DT_NOT_QUANTIZED || (how == DT_QUANTIZED_WEIGHT_ONLY && q->has_input)) {
+        return refuse(w, q->path, "nothing of it that can be quantized");
+    }
+    if (dt__input_hook_of(m) == NULL) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_STATE, "load: module '%s' is prepared; the plain model is wanted",
+                   q->path);
+}
+
+/* A file that says how many values it holds of an observer must hold them. */
+static dt_status check_values(work *w, const dt__module_quant *q)
+{
+    const dt_quant *s = &q->input.scheme;
+    if (s->range != DT_RANGE_STATIC || s->observer != DT_OBSERVER_PERCENTILE ||
+        q->input.range_state == DT__FIXED) {
+        return DT_OK;
+    }
+    const dt_file_entry *e;
+    DT__TRY(dt__file_part(w->r->file, q->path, ".input.values", &e));
+    if (e != NULL && e->rank == 1 && e->dims[0] == s->samples) return DT_OK;
+    return refuse(w, q->path, "the values of its observer are not there, or not so many");
+}
+
+/* Quantizers become part of the tree before its tensors are listed. */
+static dt_status add_range(work *w, const dt__module_quant *q)
+{
+    dt_module *m, *range;
+    DT__TRY(find_module(w, q, &m));
+    if (!q->has_input || !q->input.has_range) return DT_OK;
+    DT__TRY(check_values(w, q));
+    DT__TRY(dt__quantizer_create(w->ctx, &q->input.scheme, 1, q->input.range_state == DT__FIXED,
+                                 &range));
+    const dt_status s = dt__module_attach(m, "input", range);
+    if (s == DT_OK) w->range[w->n_ranges++] = range;
+    else dt_module_free(range);
+    return s;
+}
+
+static dt_status add_ranges(work *w)
+{
+    const dt__model_meta *meta = &w->meta;
+    if (!w->r->quantized) return DT_OK;
+    w->range = dt__alloc_array(w->ctx, meta->n_quants, sizeof *w->range);
+    if (w->range == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < meta->n_quants; i++) DT__TRY(add_range(w, &meta->quant[i]));
+    return DT_OK;
+}
+
 static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
 {
     if (dt__check_input_quant(m, &q->input.scheme) != DT_OK) {
@@ -140,7 +194,9 @@ static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
     if (hook == NULL) return DT_ERR_NOMEM;
     *hook = (dt__input_hook){ .quant = q->input.scheme,
                               .enabled = q->input.enabled,
-                              .simulated = q->simulated };
+                              .simulated = q->simulated,
+                              .range = dt__quantizer_of(dt__quantizer_at(m, "input")),
+                              .frozen = q->input.range_state == DT__FROZEN };
     w->hook[w->n_hooks++] = (hooked){ .m = m, .hook = hook };
     return DT_OK;
 }
@@ -148,15 +204,6 @@ static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
 static dt_status match_module(work *w, const dt__module_quant *q)
 {
     dt_module *m = dt_module_at(w->r->m, q->path);
-    if (m == NULL) return refuse(w, q->path, "the model has no such module");
-    const dt_quantizable how = dt_module_type_of(m)->quantizable;
-    if (how == DT_NOT_QUANTIZED || (how == DT_QUANTIZED_WEIGHT_ONLY && q->has_input)) {
-        return refuse(w, q->path, "nothing of it that can be quantized");
-    }
-    if (dt__input_hook_of(m) != NULL) {
-        return dt_fail(w->ctx, DT_ERR_STATE,
-                       "load: module '%s' is prepared; the plain model is wanted", q->path);
-    }
     if (q->has_weight) DT__TRY(match_weight(w, q, m));
     return q->has_input ? make_hook(w, q, m) : DT_OK;
 }
@@ -276,6 +323,21 @@ static bool is_models(const char *name)
     return strncmp(name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
 }
 
+/* Whether a name is of a range, which a load of weights alone has no use for. */
+static bool is_of_range(const work *w, const char *name)
+{
+    for (int64_t i = 0; i < w->meta.n_quants && !w->r->quantized; i++) {
+        const dt__module_quant *q = &w->meta.quant[i];
+        const size_t n = strlen(q->path);
+        if (strncmp(name, q->path, n) != 0) continue;
+        if (q->has_input && q->input.has_range && strncmp(name + n, ".input.", 7) == 0) return true;
+        if (q->has_weight && q->weight.has_range && strncmp(name + n, ".weight.", 8) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static dt_status check_names(work *w)
 {
     const dt_file *file = w->r->file;
@@ -285,8 +347,9 @@ static dt_status check_names(work *w)
         if (!there && dt_file_find(file, it->path) == NULL) list(&w->missing, it->path, "");
     }
     for (int64_t i = 0; i < file->count; i++) {
-        if (w->used[i] || !is_models(file->entry[i].name)) continue;
-        list(&w->unexpected, file->entry[i].name, "");
+        const char *name = file->entry[i].name;
+        if (w->used[i] || !is_models(name) || is_of_range(w, name)) continue;
+        list(&w->unexpected, name, "");
     }
     if (w->missing.n + w->unexpected.n + w->misshapen.n == 0) return DT_OK;
     const names *l[] = { &w->missing, &w->unexpected, &w->misshapen };
@@ -312,6 +375,19 @@ static dt_status read_values(work *w)
     }
     DT__TRY(dt_module_visit(w->r->m, use_tied, w));
     return check_names(w);
+}
+
+/* A quantizer as it will be. */
+static dt_status check_sound(const work *w, dt_module *range)
+{
+    dt__quantizer q = *dt__quantizer_of(range);
+    dt_tensor **const member[] = { &q.scale, &q.zero_point, &q.lo, &q.hi, &q.values, &q.count };
+    for (int k = 0; k < DT__COUNT_OF(member); k++) {
+        if (*member[k] != NULL) *member[k] = item_of(w, *member[k])->value;
+    }
+    const char *why;
+    if (dt__quantizer_is_sound(&q, &why)) return DT_OK;
+    return refuse(w, range->path, why);
 }
 
 /* ---- acting --------------------------------------------------------------------------------- */
@@ -379,9 +455,11 @@ static dt_status act(work *w)
 static dt_status restore(work *w)
 {
     DT__TRY(dt__model_meta_read(w->r->file, &w->meta));
+    DT__TRY(add_ranges(w));
     DT__TRY(dt_module_visit(w->r->m, add_item, w));
     DT__TRY(match_modules(w));
     DT__TRY(read_values(w));
+    for (int64_t i = 0; i < w->n_ranges; i++) DT__TRY(check_sound(w, w->range[i]));
     return act(w);
 }
 
@@ -397,6 +475,7 @@ static void free_work(work *w)
     }
     dt__release(w->ctx, w->item);
     dt__release(w->ctx, w->hook);
+    dt__release(w->ctx, w->range);
     dt__release(w->ctx, w->used);
     dt__model_meta_free(&w->meta);
 }
@@ -405,6 +484,7 @@ dt_status dt__restore(const dt__restoring *r)
 {
     work w = { .ctx = r->m->ctx, .r = r, .meta.ctx = r->m->ctx };
     const dt_status s = restore(&w);
+    for (int64_t i = 0; i < w.n_ranges && s != DT_OK; i++) dt_module_free(w.range[i]);
     free_work(&w);
     return s;
 }

@@ -87,6 +87,16 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
 }
 
+static void describe_input(const dt__input_hook *hook, dt__module_quant *q)
+{
+    const bool fixed = hook->range != NULL && hook->range->count == NULL;
+    q->has_input = true;
+    q->simulated = hook->simulated;
+    q->input.scheme = hook->quant;
+    q->input.enabled = hook->enabled;
+    q->input.range_state = fixed ? DT__FIXED : hook->frozen ? DT__FROZEN : DT__OBSERVING;
+}
+
 static dt_status describe_module(void *user, const char *path, dt_module *m)
 {
     describing *d = user;
@@ -94,12 +104,7 @@ static dt_status describe_module(void *user, const char *path, dt_module *m)
     const dt__member *weight = dt__member_find(m, "weight");
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (weight != NULL) describe_weight(weight->x, &q);
-    if (hook != NULL) {
-        q.has_input = true;
-        q.simulated = hook->simulated;
-        q.input.scheme = hook->quant;
-        q.input.enabled = hook->enabled;
-    }
+    if (hook != NULL) describe_input(hook, &q);
     if (!q.has_weight && !q.has_input) return DT_OK;
     dt__put_comma(&d->text, &d->first);
     dt__put_quoted(&d->text, path);

@@ -18,11 +18,19 @@ static dt__fq *fq_of(const dt_tensor *x) { return x->ext; }
 
 /* ---- the four questions --------------------------------------------------------------------- */
 
+/* An activation has no name of its own: the module that reads it is named. */
+static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
+{
+    if (s != DT_ERR_NUMERIC || x->name != NULL || t == NULL || t->where == NULL) return s;
+    char text[DT__MESSAGE_SIZE];
+    snprintf(text, sizeof text, "%s", dt_error(t->ctx));
+    return dt_fail(t->ctx, s, "%s in %s", text, t->where);
+}
+
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
-    (void)t;
     *out = NULL;
-    return fq_of(x)->enabled ? dt__fq_codes(x, out) : DT_OK;
+    return fq_of(x)->enabled ? blame(t, x, dt__fq_codes(x, out)) : DT_OK;
 }
 
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)

@@ -12,7 +12,8 @@ static const char *const granularity_names[] = { "tensor", "channel", "group",
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
 static const char *const preset_names[] = { "int8-dynamic-int4-weight", "int4-weight",
-                                            "int8-dynamic-int8-weight", NULL };
+                                            "int8-dynamic-int8-weight", "int8-static-int8-weight",
+                                            NULL };
 static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
 static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
                                               NULL };
@@ -165,9 +166,14 @@ bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
 {
     *weight = dt_weight_quant_defaults();
     *activation = dt_activation_quant_defaults();
-    if (preset == DT_INT8_DYNAMIC_INT8_WEIGHT) {
+    if (preset == DT_INT8_DYNAMIC_INT8_WEIGHT || preset == DT_INT8_STATIC_INT8_WEIGHT) {
         weight->bits = 8;
         weight->granularity = DT_PER_CHANNEL;
+    }
+    if (preset == DT_INT8_STATIC_INT8_WEIGHT) {
+        activation->range = DT_RANGE_STATIC;
+        activation->observer = DT_OBSERVER_MOVING_AVERAGE;
+        activation->granularity = DT_PER_TENSOR;
     }
     return preset != DT_INT4_WEIGHT;
 }

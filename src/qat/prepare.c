@@ -351,7 +351,7 @@ static dt_status make_plan(dt_module *m, plan *p)
 {
     const dt_qat_options *o = p->options;
     const int64_t rules = o->n_rules;
-    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT8_DYNAMIC_INT8_WEIGHT) {
+    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT8_STATIC_INT8_WEIGHT) {
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
     }
     if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
