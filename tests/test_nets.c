@@ -23,14 +23,21 @@ static const tolerance exact = { 1e-10, 1e-10, 1e-10, 1e-10 };
 static const tolerance single = { 1e-5, 1e-4, 1e-5, 1e-3 };
 
 typedef struct net {
+    const struct kind *kind;
     dt_ctx *ctx;
     dt_tape *t;
     dt_file *file;
     dt_dtype dtype;
     const tolerance *tol;
     dt_module *m;
-    dt_tensor *x, *labels;
+    dt_tensor *x, *target;
 } net;
+
+typedef struct kind {
+    const char *file;
+    const char *output; /* "logits": of labels; "y": of images */
+    dt_status (*create)(const net *n, dt_module **out);
+} kind;
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -131,8 +138,8 @@ static void compare_all(const net *n, const char *weights, const char *buffers, 
 
 typedef struct state {
     const net *n;
-    dt_named entry[32];
-    char name[32][128];
+    dt_named entry[64];
+    char name[64][128];
     int64_t count;
 } state;
 
@@ -159,24 +166,93 @@ static void restart(const net *n)
     dt_train(n->m, true);
 }
 
-static bool open_net(net *n, dt_dtype dtype)
+static dt_status create_mlp(const net *n, dt_module **out)
 {
-    char path[TEST_PATH];
-    if (!test_golden(path, "nets/mlp.safetensors")) return false;
-    *n = (net){ .dtype = dtype, .tol = dtype == DT_F64 ? &exact : &single };
-    ck_assert_int_eq(dt_ctx_create(&n->ctx, NULL), DT_OK);
-    TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
-    TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
     const dt_mlp_options options = {
         .sizes = ints(meta(n, "model", "sizes")),
         .norm = 1,
         .eps = 1e-5,
         .momentum = number(n, "model", "momentum"),
     };
-    TEST_OK(n->ctx, dt_mlp_create(n->ctx, &options, &n->m));
+    return dt_mlp_create(n->ctx, &options, out);
+}
+
+static dt_norm_options norms(const net *n)
+{
+    return (dt_norm_options){ .momentum = number(n, "model", "momentum"), .eps = 1e-5 };
+}
+
+/* "out:kernel:stride:padding:pool,..." */
+static void read_blocks(const char *text, dt_cnn_options *o)
+{
+    static const char *const pools[] = { "none", "max", "avg" };
+    for (; *text != '\0'; text += *text == ',') {
+        dt_cnn_block *b = &o->blocks[o->n_blocks++];
+        char pool[8] = "";
+        long long v[4];
+        int used = 0;
+        ck_assert_int_eq(
+            sscanf(text, "%lld:%lld:%lld:%lld:%7[a-z]%n", &v[0], &v[1], &v[2], &v[3], pool, &used),
+            5);
+        *b = (dt_cnn_block){ v[0], v[1], v[2], v[3], .groups = 1, .norm = DT_NORM_BATCH };
+        while (strcmp(pools[b->pool], pool) != 0) b->pool++;
+        text += used;
+    }
+}
+
+static dt_status create_cnn(const net *n, dt_module **out)
+{
+    dt_cnn_options options = {
+        .image = ints(meta(n, "model", "image")),
+        .outputs = (int64_t)number(n, "model", "classes"),
+        .norms = norms(n),
+    };
+    read_blocks(meta(n, "model", "blocks"), &options);
+    return dt_cnn_create(n->ctx, &options, out);
+}
+
+static dt_status create_unet(const net *n, dt_module **out)
+{
+    dt_unet_options options = {
+        .image = ints(meta(n, "model", "image")),
+        .widths = ints(meta(n, "model", "widths")),
+        .up = ints(meta(n, "model", "up")),
+        .norm = DT_NORM_BATCH,
+        .norms = norms(n),
+    };
+    options.outputs = options.image.v[0];
+    return dt_unet_create(n->ctx, &options, out);
+}
+
+static const kind kinds[] = {
+    { "nets/mlp.safetensors", "logits", create_mlp },
+    { "nets/cnn.safetensors", "logits", create_cnn },
+    { "nets/unet.safetensors", "y", create_unet },
+    { "nets/unet_k3.safetensors", "y", create_unet },
+};
+
+#define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
+
+static bool has_labels(const net *n) { return strcmp(n->kind->output, "logits") == 0; }
+
+static dt_tensor *loss_of(const net *n, dt_tensor *y)
+{
+    return has_labels(n) ? dt_cross_entropy(n->t, y, n->target, NULL)
+                         : dt_mse(n->t, y, n->target, DT_REDUCE_MEAN);
+}
+
+static bool open_net(net *n, const kind *k, dt_dtype dtype)
+{
+    char path[TEST_PATH];
+    if (!test_golden(path, k->file)) return false;
+    *n = (net){ .kind = k, .dtype = dtype, .tol = dtype == DT_F64 ? &exact : &single };
+    ck_assert_int_eq(dt_ctx_create(&n->ctx, NULL), DT_OK);
+    TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
+    TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
+    TEST_OK(n->ctx, k->create(n, &n->m));
     TEST_OK(n->ctx, dt__module_to(n->m, dtype));
     n->x = load(n, "batch.x", dtype);
-    n->labels = load(n, "batch.labels", DT_I32);
+    n->target = has_labels(n) ? load(n, "batch.labels", DT_I32) : load(n, "batch.target", dtype);
     restart(n);
     return true;
 }
@@ -184,7 +260,7 @@ static bool open_net(net *n, dt_dtype dtype)
 static void close_net(net *n)
 {
     dt_tensor_free(n->x);
-    dt_tensor_free(n->labels);
+    dt_tensor_free(n->target);
     dt_module_free(n->m);
     dt_file_close(n->file);
     dt_tape_free(n->t);
@@ -193,13 +269,15 @@ static void close_net(net *n)
 
 /* ---- the first pass -------------------------------------------------------------------------- */
 
-static void first_pass(dt_dtype dtype)
+static void first_pass(const kind *k, dt_dtype dtype)
 {
     net n;
-    if (!open_net(&n, dtype)) return;
-    dt_tensor *logits = dt_forward(n.t, n.m, n.x);
-    dt_tensor *loss = dt_cross_entropy(n.t, logits, n.labels, NULL);
-    compare(&n, logits, "out.logits", n.tol->value);
+    char name[32];
+    if (!open_net(&n, k, dtype)) return;
+    dt_tensor *y = dt_forward(n.t, n.m, n.x);
+    dt_tensor *loss = loss_of(&n, y);
+    snprintf(name, sizeof name, "out.%s", k->output);
+    compare(&n, y, name, n.tol->value);
     compare(&n, loss, "loss", n.tol->value);
     compare_all(&n, NULL, "buf1", false, n.tol->value);
     TEST_OK(n.ctx, dt_backward(n.t, loss, NULL));
@@ -207,15 +285,16 @@ static void first_pass(dt_dtype dtype)
     dt_tape_reset(n.t);
     restart(&n);
     dt_train(n.m, false);
-    compare(&n, dt_forward(n.t, n.m, n.x), "eval0.logits", n.tol->value);
+    snprintf(name, sizeof name, "eval0.%s", k->output);
+    compare(&n, dt_forward(n.t, n.m, n.x), name, n.tol->value);
     compare_all(&n, "w0", "buf0", false, 0.0); /* evaluation changes nothing */
     close_net(&n);
 }
 
-START_TEST(first_pass_f64) { first_pass(DT_F64); }
+START_TEST(first_pass_f64) { first_pass(&kinds[_i], DT_F64); }
 END_TEST
 
-START_TEST(first_pass_f32) { first_pass(DT_F32); }
+START_TEST(first_pass_f32) { first_pass(&kinds[_i], DT_F32); }
 END_TEST
 
 /* ---- five steps ------------------------------------------------------------------------------ */
@@ -229,6 +308,8 @@ static const struct {
     { "adam", DT_ADAM },
     { "adamw", DT_ADAMW },
 };
+
+#define RUNS ((int)(sizeof runs / sizeof runs[0]))
 
 static dt_optimizer_options options_of(const net *n, const char *run, int rule)
 {
@@ -258,7 +339,7 @@ static void one_step(const net *n, dt_optimizer *o, const char *run, double rela
     const int64_t update = dt_optimizer_updates(o);
     dt_tape_reset(n->t);
     dt_zero_grad(n->m);
-    dt_tensor *loss = dt_cross_entropy(n->t, dt_forward(n->t, n->m, n->x), n->labels, NULL);
+    dt_tensor *loss = loss_of(n, dt_forward(n->t, n->m, n->x));
     ck_assert_ptr_nonnull(loss);
     compare_number(dt_item(loss), n, run, "loss", (int)update, relative);
     TEST_OK(n->ctx, dt_backward(n->t, loss, NULL));
@@ -270,15 +351,18 @@ static void one_step(const net *n, dt_optimizer *o, const char *run, double rela
     TEST_OK(n->ctx, dt_optimizer_step(o, n->t, rate));
 }
 
-static void five_steps(dt_dtype dtype, const char *run, int rule)
+/* Test i: a network and a run. */
+static void five_steps(dt_dtype dtype, int i)
 {
     net n;
-    if (!open_net(&n, dtype)) return;
+    const char *run = runs[i % RUNS].name;
+    const int rule = runs[i % RUNS].rule;
+    if (!open_net(&n, &kinds[i / RUNS], dtype)) return;
     const dt_optimizer_options options = options_of(&n, run, rule);
     const double relative = rule == DT_SGD ? n.tol->sgd : n.tol->adam;
     dt_optimizer *o;
     TEST_OK(n.ctx, dt_optimizer_create(n.m, &options, &o));
-    for (int i = 0; i < 5; i++) one_step(&n, o, run, relative);
+    for (int step = 0; step < 5; step++) one_step(&n, o, run, relative);
     char weights[64], buffers[64], eval[64];
     snprintf(weights, sizeof weights, "%s.w", run);
     snprintf(buffers, sizeof buffers, "%s.buf", run);
@@ -291,10 +375,10 @@ static void five_steps(dt_dtype dtype, const char *run, int rule)
     close_net(&n);
 }
 
-START_TEST(five_steps_f64) { five_steps(DT_F64, runs[_i].name, runs[_i].rule); }
+START_TEST(five_steps_f64) { five_steps(DT_F64, _i); }
 END_TEST
 
-START_TEST(five_steps_f32) { five_steps(DT_F32, runs[_i].name, runs[_i].rule); }
+START_TEST(five_steps_f32) { five_steps(DT_F32, _i); }
 END_TEST
 
 /* ---- optimizers and wrappers ----------------------------------------------------------------- */
@@ -384,11 +468,11 @@ END_TEST
 Suite *test_nets_suite(void)
 {
     Suite *s = suite_create("nets");
-    TCase *c = tcase_create("mlp");
-    tcase_add_test(c, first_pass_f64);
-    tcase_add_test(c, first_pass_f32);
-    tcase_add_loop_test(c, five_steps_f64, 0, (int)(sizeof runs / sizeof runs[0]));
-    tcase_add_loop_test(c, five_steps_f32, 0, (int)(sizeof runs / sizeof runs[0]));
+    TCase *c = tcase_create("families");
+    tcase_add_loop_test(c, first_pass_f64, 0, KINDS);
+    tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
+    tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
+    tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
     tcase_add_loop_test(c, wrappers_train_under_every_rule, DT_SGD, DT_ADAMW + 1);
     suite_add_tcase(s, c);
     return s;

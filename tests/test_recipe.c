@@ -9,6 +9,7 @@
 
 #define MODEL "model: {family: mlp, sizes: [4, 2]}\n"
 #define DATA "data: {format: digits}\n"
+#define CNN "run: {dir: r}\nmodel: {family: cnn, image: [1, 28, 28], outputs: 10, "
 #define HEAD "run: {dir: r}\n" MODEL DATA
 
 static dt_recipe_source source_of(const char *text)

@@ -198,6 +198,60 @@ extern DT_API const dt_key dt_mlp_keys[];
  * rank above 1 are flattened to [batch, sizes[0]]. Paths: layers.i, norms.i, head. */
 DT_API dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out);
 
+typedef enum dt_norm_kind { DT_NORM_NONE, DT_NORM_BATCH, DT_NORM_GROUP } dt_norm_kind;
+
+extern DT_API const char *const dt_norm_names[];
+
+/* Of all norms of a convolutional network. */
+typedef struct dt_norm_options {
+    int64_t groups;  /* of group norm, which the channels must be a multiple of */
+    double momentum; /* of batch norm */
+    double eps;
+} dt_norm_options;
+
+#define DT_MAX_BLOCKS 32
+
+typedef struct dt_cnn_block {
+    int64_t out, kernel, stride, padding, groups; /* of the convolution */
+    int norm;       /* dt_norm_kind; DT_NORM_NONE: the convolution has a bias */
+    int activation; /* index into dt_activation_names */
+    int pool;       /* of 2 x 2 pixels: 0 none, 1 max, 2 average */
+} dt_cnn_block;
+
+typedef struct dt_cnn_options {
+    dt_ints image; /* channels, height, width */
+    int64_t n_blocks;
+    dt_cnn_block blocks[DT_MAX_BLOCKS];
+    int head; /* what it takes: 0 every value, 1 the mean of each channel */
+    double dropout;
+    int64_t outputs;
+    dt_norm_options norms;
+} dt_cnn_options;
+
+extern DT_API const dt_key dt_cnn_keys[];
+
+/* For each block convolution -> norm -> activation -> pool, then linear `head`: [N, C, H, W] ->
+ * [N, outputs]. Paths: blocks.i.conv, blocks.i.norm, head. Errors: ARG where an image ends smaller
+ * than a window. */
+DT_API dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out);
+
+typedef struct dt_unet_options {
+    dt_ints image;   /* channels, height, width */
+    dt_ints widths;  /* channels of each level, the first at full size; each halves the size */
+    dt_ints up;      /* of the transposed convolutions: kernel, stride, padding, output padding */
+    int norm;        /* dt_norm_kind */
+    int activation;  /* index into dt_activation_names */
+    int64_t outputs; /* channels of the result */
+    dt_norm_options norms;
+} dt_unet_options;
+
+extern DT_API const dt_key dt_unet_keys[];
+
+/* Down through the levels with 2 x 2 max pooling between, up again by transposed convolutions, at
+ * each level beside what came down: [N, C, H, W] -> [N, outputs, H, W]. Paths: down.i.conv,
+ * down.i.norm, up.i.tconv, up.i.conv, up.i.norm, out. Errors: ARG where sizes do not come back. */
+DT_API dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module **out);
+
 /* The shape of one example, and the option that sets it. */
 typedef struct dt_example {
     const char *key; /* "sizes" */

@@ -35,6 +35,11 @@ static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     const dt_model_options *o = &dt_recipe_get(recipe)->model;
     dt_module *model = NULL;
     dt_status status = o->family->create(ctx, o->options, &model);
+    if (status == DT_ERR_ARG) {
+        char words[512];
+        snprintf(words, sizeof words, "%s", dt_error(ctx));
+        status = dt_recipe_refuse(recipe, "model", "%s", words);
+    }
     if (status == DT_OK) status = dt_recipe_check_model(recipe, model);
     dt_module_free(model);
     if (status == DT_OK) return CLI_DONE;

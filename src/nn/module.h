@@ -75,6 +75,9 @@ dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child);
 dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x);
 void dt__hooks_free(dt_module *m);
 
+/* Multiplications of the weight of m (linear, convolution; else 0) with an input x. */
+int64_t dt__module_products(const dt_module *m, const dt_tensor *x);
+
 /* Gives every parameter and buffer another dtype (f32 or f64), on the same handles: for checking
  * gradients. All or nothing. STATE where a tensor is a wrapper or needed by a tape. */
 dt_status dt__module_to(dt_module *m, dt_dtype dtype);

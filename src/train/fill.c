@@ -147,15 +147,19 @@ static void fill_choice(dt_recipe *r, const dt_key *key, place at, void *field)
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
+static const char *list_such_as(dt_recipe *r, const dt_key *key)
+{
+    if (key->type == DT_KEY_LIST) return dt__recipe_format(r, "[{%s: ...}]", key->keys[0].name);
+    return key->type == DT_KEY_INTS    ? "[784, 10]"
+           : key->type == DT_KEY_REALS ? "[0.5, 0.5, 0.4]"
+                                       : "[one, two]";
+}
+
 static bool is_list(dt_recipe *r, const dt_key *key, place at, int most)
 {
     if (at.node->kind != DT__SEQUENCE) {
         dt__complain(r, at.node, "'%s' wants a list such as %s, not %s", at.path,
-                     key->type == DT_KEY_INTS      ? "[784, 10]"
-                     : key->type == DT_KEY_REALS   ? "[0.5, 0.5, 0.4]"
-                     : key->type == DT_KEY_STRINGS ? "[one, two]"
-                                                   : "[{match: head}]",
-                     dt__recipe_quote(r, at.node));
+                     list_such_as(r, key), dt__recipe_quote(r, at.node));
     } else if (at.node->count > most) {
         dt__complain(r, at.node, "'%s' has %d entries; the most are %d", at.path, at.node->count,
                      most);

@@ -185,7 +185,9 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed);
 /* ---- run_dry.c ---- */
 
 dt_status dt__run_dry(dt__run *r);
-/* Parameters, multiply-adds and sizes of a model, prepared or not, into the summary. */
+/* Parameters and sizes of a model, prepared or not, into the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);
+/* Multiply-adds of an image. The model keeps hooks that count: it is not to be used further. */
+dt_status dt__run_count_products(dt__run *r, dt_module *trial);
 
 #endif

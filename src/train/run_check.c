@@ -71,7 +71,8 @@ dt_status dt__run_check(dt__run *r)
     dt_loader_free(r->loader);
     r->loader = NULL;
     DT__TRY(dt__run_blame(r, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
-    const dt_status status = check_qat(r, trial);
+    dt_status status = dt__run_count_products(r, trial);
+    if (status == DT_OK) status = check_qat(r, trial);
     if (status == DT_OK) dt__run_describe(r, trial);
     dt_module_free(trial);
     return status;

@@ -2,6 +2,7 @@
 #include "autograd/kind.h"
 #include "core/tensor.h"
 #include "io/json.h"
+#include "nn/module.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 #include "train/run.h"
@@ -13,7 +14,7 @@
 typedef struct sizes {
     dt_module *m;
     bool as_packed;
-    int64_t bytes, multiply_adds;
+    int64_t bytes;
 } sizes;
 
 /* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is one. */
@@ -40,14 +41,6 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
     return DT_OK;
 }
 
-static dt_status add_products(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    if (dt_module_type_of(m)->quantizable != DT_QUANTIZED_BY_PRESET) return DT_OK;
-    ((sizes *)user)->multiply_adds += dt_count(dt_param(m, "weight"));
-    return DT_OK;
-}
-
 int64_t dt__module_bytes(dt_module *m, bool as_packed)
 {
     sizes s = { .m = m, .as_packed = as_packed };
@@ -57,12 +50,53 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed)
 
 void dt__run_describe(dt__run *r, dt_module *m)
 {
-    sizes s = { .m = m };
-    dt_module_visit_modules(m, add_products, &s);
     r->summary->parameters = dt_param_count(m);
-    r->summary->multiply_adds = s.multiply_adds;
     r->summary->float_bytes = dt__module_bytes(m, false);
     r->summary->quantized_bytes = dt__module_bytes(m, true);
+}
+
+/* ---- products ------------------------------------------------------------------------------------ */
+
+static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)t;
+    *(int64_t *)user += dt__module_products(m, x);
+    return x;
+}
+
+static dt_status watch(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    return dt_hook_add(m, DT_SITE_INPUT, add_products, user, NULL, NULL);
+}
+
+/* One black image. */
+static dt_status run_one(dt__run *r, dt_module *m)
+{
+    const dt_dataset *d = r->train;
+    const int64_t dims[] = { 1, dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) };
+    dt_tensor *x = NULL;
+    dt_tape *t = NULL;
+    dt_status status = dt_tensor_create(r->ctx, DT_F32, 4, dims, &x);
+    if (status == DT_OK) status = dt_fill(x, 0);
+    if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
+    if (status == DT_OK) {
+        dt_no_grad(t, true);
+        dt_forward(t, m, x);
+        status = dt_tape_status(t);
+    }
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    return status;
+}
+
+dt_status dt__run_count_products(dt__run *r, dt_module *trial)
+{
+    DT__TRY(dt_module_visit_modules(trial, watch, &r->summary->multiply_adds));
+    dt_train(trial, false);
+    const dt_status status = run_one(r, trial);
+    dt_train(trial, true);
+    return status;
 }
 
 /* ---- summary.json -------------------------------------------------------------------------------- */

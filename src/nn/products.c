@@ -1,0 +1,25 @@
+/* What a layer multiplies. */
+#include "nn/conv.h"
+
+/* Places where the kernel stands along an axis. */
+static int64_t places(const dt_conv_layer *l, int axis, int64_t extent)
+{
+    const dt_conv_options *o = &l->conv;
+    const int64_t covered = o->dilation[axis] * (l->kernel[axis] - 1) + 1;
+    const int64_t room = extent + 2 * o->padding[axis] - covered;
+    return room < 0 ? 0 : room / o->stride[axis] + 1;
+}
+
+/* Every place of a convolution multiplies the whole weight; every value that goes into a transposed
+ * one, or into a linear layer, its channel's part. */
+int64_t dt__module_products(const dt_module *m, const dt_tensor *x)
+{
+    const dt__conv_state *s = dt__conv_state_of(m);
+    const dt__member *weight = dt__member_find(m, "weight");
+    if (s == NULL && m->type != &dt__nn_linear) return 0;
+    if (s == NULL) return x->count / weight->x->dims[1] * weight->x->count;
+    if (s->kind->transposed) return x->count / s->layer.in * weight->x->count;
+    int64_t n = x->dims[0] * weight->x->count;
+    for (int i = 0; i < s->kind->axes; i++) n *= places(&s->layer, i, x->dims[2 + i]);
+    return n;
+}
