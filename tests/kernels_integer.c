@@ -234,6 +234,33 @@ static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
     KERNEL_CALL(r, f(&d));
 }
 
+/* What is written behind a row is no result: it is cleared. */
+static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
+{
+    static const int64_t lengths[] = { 3, 1, 2, 4, 5, 7, 8, 9, 20 }, steps[] = { 1, 2, -1, 3, 5 };
+    const int64_t step = steps[kernel_pick(r, 5)], behind = DT__GATHER_WRITTEN;
+    dt__gathering g = { 1 + kernel_below(r, 40), lengths[kernel_pick(r, 9)], .rows = 96 };
+    if (r->round != KERNELS_TIMED) g.rows = kernel_below(r, 60);
+    const int64_t reach = (step < 0 ? -step : step) * 60 + 200;
+    const uint8_t *u = kernel_bytes(r, reach + 39 * 7 + g.length + DT__GATHER_READ);
+    const uint8_t **from = kernel_block_of(r, KERNEL_BYTES, (size_t)g.rows * sizeof *from, 8);
+    int64_t *offset = kernel_indices(r, g.pieces, 1, true);
+    for (int64_t i = 0; i < g.pieces; i++) offset[i] = i * 7;
+    for (int64_t m = 0; m < g.rows; m++) { /* runs of neighbours, with breaks */
+        from[m] = u + (step < 0 ? reach - 140 : 0) + m % 60 * step + m / 7 % 3 * 60;
+    }
+    g.from = from;
+    g.offset = offset;
+    g.ld = g.pieces * g.length + behind + kernel_pick(r, 5);
+    g.to = kernel_result_bytes(r, g.rows * g.ld);
+    KERNEL_CALL(r, f(&g));
+    for (int64_t m = 0; m < g.rows; m++) {
+        const int64_t past = g.pieces * g.length;
+        memset(g.to + m * g.ld + past, 0, (size_t)(g.ld - past));
+    }
+    memset(from, 0, (size_t)g.rows * sizeof *from); /* addresses differ from run to run */
+}
+
 static void transpose(kernel_run *r, void (*f)(const dt__transpose *))
 {
     dt__transpose t = { kernel_below(r, 100), kernel_below(r, 70), .ldx = 0 };
@@ -306,6 +333,7 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     CASE(pass, pass, 0)                                                                            \
     CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
     CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
+    CASE(gather_codes, gather_codes, 0)                                                            \
     CASE(qd8_depthwise, depthwise, 0)                                                              \
     CASE(transpose, transpose, 0)                                                                  \
     CASE(f32_qb4_gemm, nibble_floats, 0)                                                           \

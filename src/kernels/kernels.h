@@ -98,6 +98,21 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
+/* Rows of codes for a product: row m is `pieces` pieces of `length` bytes, from[m] + offset[i] each. They
+ * are read and written in words: DT__GATHER_READ bytes behind a piece may be read, and anything be
+ * written into the DT__GATHER_WRITTEN bytes behind a row. */
+#define DT__GATHER_READ 8
+#define DT__GATHER_WRITTEN 8
+
+typedef struct dt__gathering {
+    int64_t pieces, length;
+    const int64_t *offset;
+    const uint8_t *const *from;
+    int64_t rows;
+    uint8_t *to; /* [rows][ld] */
+    int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
+} dt__gathering;
+
 /* One row of outputs of a convolution of one channel with one kernel, by numerics §2: position i, piece
  * j, tap k of it read u[i * step + offset[j] + k]. Taps, counted through, make groups. */
 typedef struct dt__qdepthwise {

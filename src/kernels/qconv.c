@@ -133,7 +133,7 @@ static size_t lay_out(plan *p)
     const size_t offset = add_room(&shared, p->pieces * word);
     const size_t codes = add_room(&shared, rows * l->columns);
     const size_t scale = add_room(&shared, rows * l->groups * real);
-    add_room(&p->own_bytes, draws ? p->samples * p->in * p->plane + DT__SLACK : 0);
+    add_room(&p->own_bytes, draws ? p->samples * p->in * p->plane + DT__GATHER_READ : 0);
     p->u_at = add_room(&p->own_bytes, p->tile * p->ld);
     p->y_at = add_room(&p->own_bytes, p->tile * PANELS * DT__LANES * real);
     if (scratch != NULL) {
@@ -155,7 +155,7 @@ static plan plan_of(const dt__kernels *kernels, const dt__qconv *q, bool general
     p.out = (q->transposed ? c->in : c->out) / c->groups;
     choose_canvas(&p);
     p.alone = !p.general && p.in == 1 && p.out <= FEW_OUTPUTS && l->columns <= DT__PIECE;
-    p.ld = l->depth + DT__SLACK;
+    p.ld = l->depth + DT__GATHER_WRITTEN;
     p.tile = dt__max_i64(FEWEST, dt__min_i64(TILE, TILE_BYTES / p.ld / 8 * 8));
     return p;
 }
@@ -245,24 +245,29 @@ static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t col
     }
 }
 
-/* Rows `first` ... of the unit's positions. */
+/* Rows `first` ... of the unit's positions, which go along rows of y, then rows, then samples. */
 static void gather(worker *w, int64_t first, int rows)
 {
     const plan *p = w->p;
-    const int64_t across = p->axis[1].out, of_sample = w->unit.rows * across;
-    for (int m = 0; m < rows; m++) {
-        const int64_t sample = w->unit.sample + (first + m) / of_sample;
-        const int64_t at = (first + m) % of_sample;
-        const int64_t row = w->unit.row + at / across, column = at % across;
-        w->sample[m] = sample;
-        w->sx[m] = p->q->sx[sample];
-        w->zu[m] = p->q->zu[sample];
-        w->to[m] = image_of(p, sample, w->group * p->out) + row * across + column;
-        if (p->general) gather_row(w, sample, row, column, w->u + m * p->ld);
-        else w->from[m] = begin_of(w, sample, row, column);
+    const int64_t across = p->axis[1].out, step = p->axis[1].step;
+    int64_t column = first % across, row = first / across % w->unit.rows;
+    int64_t sample = w->unit.sample + first / across / w->unit.rows;
+    for (int m = 0; m < rows; column = 0) {
+        const int64_t begin = column;
+        const uint8_t *from = p->general ? w->u : begin_of(w, sample, w->unit.row + row, begin);
+        float *to = image_of(p, sample, w->group * p->out) + (w->unit.row + row) * across + column;
+        for (; m < rows && column < across; m++, column++) {
+            w->sample[m] = sample;
+            w->sx[m] = p->q->sx[sample];
+            w->zu[m] = p->q->zu[sample];
+            w->to[m] = to++;
+            w->from[m] = from + (p->general ? 0 : (column - begin) * step);
+            if (p->general) gather_row(w, sample, w->unit.row + row, column, w->u + m * p->ld);
+        }
+        if (++row == w->unit.rows) row = 0, sample++;
     }
     const dt__gathering g = { p->pieces, p->length, p->offset, w->from, rows, w->u, p->ld };
-    if (!p->general) dt__gather_rows(&g);
+    if (!p->general) p->kernels->gather_codes(&g);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -336,30 +341,61 @@ static float ksum_of(const dt__qconv *q, int64_t row)
     return ((const float *)(const void *)panel)[row % DT__LANES];
 }
 
-static void run_alone(worker *w)
+/* Rows of y one by one. */
+static void run_rows(const worker *w, int64_t sample, dt__qdepthwise *d)
+{
+    float *y = d->y;
+    for (int64_t row = w->unit.row; row < w->unit.row + w->unit.rows; row++) {
+        d->u = begin_of(w, sample, row, 0);
+        d->y = y + row * d->n;
+        w->p->kernels->qd8_depthwise(d);
+    }
+}
+
+/* Rows as one, where position after position is byte after byte of the canvas; what belongs to no
+ * position, between rows, is left out. */
+static void run_lines(const worker *w, int64_t sample, dt__qdepthwise *d)
+{
+    const plan *p = w->p;
+    const int64_t n = d->n, most = p->tile * PANELS * DT__LANES / p->width;
+    float *y = d->y;
+    d->y = w->y;
+    for (int64_t first = 0; first < w->unit.rows; first += most) {
+        const int64_t row = w->unit.row + first, rows = dt__min_i64(most, w->unit.rows - first);
+        d->u = begin_of(w, sample, row, 0);
+        d->n = (rows - 1) * p->width + n;
+        p->kernels->qd8_depthwise(d);
+        for (int64_t i = 0; i < rows; i++) {
+            memcpy(y + (row + i) * n, w->y + i * p->width, (size_t)n * sizeof *y);
+        }
+    }
+}
+
+static void run_alone(const worker *w)
 {
     const plan *p = w->p;
     const dt__qconv *q = p->q;
     const dt__panel_layout *l = q->layout;
+    const int64_t step = p->axis[1].step;
+    const bool lines =
+        p->axis[0].step == step && step * step == 1 && p->width <= p->tile * PANELS * DT__LANES;
     for (int64_t o = w->group * p->out; o < (w->group + 1) * p->out; o++) {
-        dt__qdepthwise d = { .n = p->axis[1].out,
-                             .step = p->axis[1].step,
-                             .pieces = p->pieces,
-                             .length = p->length,
-                             .offset = p->offset,
-                             .codes = p->codes + o * l->columns,
-                             .scale = p->scale + o * l->groups,
-                             .group = l->group,
-                             .ksum = ksum_of(q, o),
-                             .bias = q->bias == NULL ? NULL : q->bias + o };
         for (int64_t n = w->unit.sample; n < w->unit.sample + w->unit.samples; n++) {
-            d.sx = q->sx[n];
-            d.zu = (float)q->zu[n];
-            for (int64_t row = w->unit.row; row < w->unit.row + w->unit.rows; row++) {
-                d.u = begin_of(w, n, row, 0);
-                d.y = image_of(p, n, o) + row * d.n;
-                p->kernels->qd8_depthwise(&d);
-            }
+            dt__qdepthwise d = { .n = p->axis[1].out,
+                                 .step = step,
+                                 .pieces = p->pieces,
+                                 .length = p->length,
+                                 .offset = p->offset,
+                                 .codes = p->codes + o * l->columns,
+                                 .scale = p->scale + o * l->groups,
+                                 .group = l->group,
+                                 .ksum = ksum_of(q, o),
+                                 .zu = (float)q->zu[n],
+                                 .sx = q->sx[n],
+                                 .bias = q->bias == NULL ? NULL : q->bias + o,
+                                 .y = image_of(p, n, o) };
+            if (lines) run_lines(w, n, &d);
+            else run_rows(w, n, &d);
         }
     }
 }

@@ -37,20 +37,4 @@ typedef struct dt__canvas {
 void dt__canvas_draw(const dt__axis axis[2], int64_t channels, const uint8_t *u, int zero,
                      const dt__canvas *to);
 
-/* Rows of a tile: row m is `pieces` pieces of `length` bytes, from + offset[i] each. */
-typedef struct dt__gathering {
-    int64_t pieces, length;
-    const int64_t *offset;
-    const uint8_t *const *from; /* of each row */
-    int rows;
-    uint8_t *to; /* [rows][ld]; anything may be written behind a row's last byte */
-    int64_t ld;  /* at least pieces * length + DT__SLACK */
-} dt__gathering;
-
-/* Pieces are read and written in words: so many bytes behind a piece may be read, behind a row
- * written. */
-#define DT__SLACK 8
-
-void dt__gather_rows(const dt__gathering *g);
-
 #endif
