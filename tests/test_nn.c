@@ -686,6 +686,11 @@ START_TEST(layers_refuse_bad_extents)
     TEST_FAILS(ctx, DT_ERR_ARG, "p is", dt_dropout_create(ctx, -0.1, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "p is", dt_dropout_create(ctx, (double)NAN, &m));
     TEST_FAILS(ctx, DT_ERR_CONFIG, "NULL", dt_activation_create(ctx, NULL, &m));
+    const dt_pool_options flat = { .kernel = { 2, 0 } },
+                          back = { .kernel = { 2, 2 }, .stride = { -1, 0 } };
+    TEST_FAILS(ctx, DT_ERR_ARG, "kernel is 0", dt_max_pool2d_create(ctx, &flat, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "below 0", dt_avg_pool2d_create(ctx, &back, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "factor", dt_upsample_nearest_create(ctx, 0, &m));
     ck_assert_ptr_null(m);
 }
 END_TEST
@@ -796,6 +801,36 @@ START_TEST(every_activation_runs)
         dt_module_free(m);
     }
     dt_tensor_free(x);
+}
+END_TEST
+
+/* One layer after the other: extents halve, halve by rounding down, double, and go. */
+START_TEST(layers_of_images_change_extents)
+{
+    const dt_pool_options threes = { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } };
+    dt_module *m, *part = NULL;
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    dt_max_pool2d_create(ctx, NULL, &part);
+    TEST_OK(ctx, dt_module_add(m, "0", part));
+    dt_avg_pool2d_create(ctx, &threes, &part);
+    TEST_OK(ctx, dt_module_add(m, "1", part));
+    dt_upsample_nearest_create(ctx, 3, &part);
+    TEST_OK(ctx, dt_module_add(m, "2", part));
+    dt_tensor *x = normal(DIMS(2, 3, 9, 12));
+    const dt_tensor *y = dt_forward(t, m, x);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    ck_assert_int_eq(y->dims[2], 6);
+    ck_assert_int_eq(y->dims[3], 9);
+    dt_global_avg_pool2d_create(ctx, &part);
+    TEST_OK(ctx, dt_module_add(m, "3", part));
+    dt_flatten_create(ctx, &part);
+    TEST_OK(ctx, dt_module_add(m, "4", part));
+    y = dt_forward(t, m, x);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    ck_assert_int_eq(y->rank, 2);
+    ck_assert_int_eq(y->dims[1], 3);
+    dt_tensor_free(x);
+    dt_module_free(m);
 }
 END_TEST
 
@@ -1196,8 +1231,9 @@ Suite *test_nn_suite(void)
     ADD("state", state_is_copied_whole_or_not_at_all, loading_checks_first,
         a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
     ADD("layers", weights_begin_as_they_should, a_seed_decides_the_weights,
-        layers_refuse_bad_extents, every_activation_runs, an_embedding_reads_rows,
-        a_layer_norm_normalizes, convolutions_run_as_their_ops, convolutions_refuse_bad_options);
+        layers_refuse_bad_extents, every_activation_runs, layers_of_images_change_extents,
+        an_embedding_reads_rows, a_layer_norm_normalizes, convolutions_run_as_their_ops,
+        convolutions_refuse_bad_options);
     ADD("families", an_mlp_has_the_names_it_promises, an_mlp_checks_its_options);
     ADD("steps", a_step_allocates_nothing, threads_change_no_bit, micro_batches_add_up,
         a_tied_weight_gets_one_gradient, every_allocation_of_a_tree_may_fail);

@@ -176,6 +176,15 @@ DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01); CONFIG
  * for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
+/* dt_max_pool2d and dt_avg_pool2d; NULL: their defaults. ARG for an option that no image suits. */
+DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* [N, C, H, W] to [N, C, 1, 1]. */
+DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
+/* [N, C, H, W] to [N, C, factor H, factor W], each pixel repeated. */
+DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out);
+/* [N, ...] to [N, features]. */
+DT_API dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out);
 /* Children in order of dt_module_add, each fed with the one before. */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 

@@ -1,0 +1,18 @@
+/* All dimensions but the first as one: [N, ...] to [N, features]. */
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_flatten(t, in[0], 1, -1);
+}
+
+const dt_module_type dt__nn_flatten = { .name = "flatten", .forward = forward };
+
+dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out)
+{
+    return dt_module_create(ctx, &dt__nn_flatten, 0, out);
+}

@@ -1,0 +1,35 @@
+/* Images so many times as high and as wide, each pixel repeated. */
+#include "nn/module.h"
+
+typedef struct upsample {
+    int64_t factor;
+} upsample;
+
+/* An extent that no image has stands for one too large; the op refuses it. */
+static int64_t times(int64_t extent, int64_t factor)
+{
+    int64_t product;
+    return __builtin_mul_overflow(extent, factor, &product) ? INT64_MAX : product;
+}
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const upsample *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    const bool is_image = in[0]->rank == 4; /* if not, the op says so */
+    const int64_t height = is_image ? in[0]->dims[2] : 1, width = is_image ? in[0]->dims[3] : 1;
+    out[0] = dt_upsample_nearest(t, in[0], times(height, s->factor), times(width, s->factor));
+}
+
+const dt_module_type dt__nn_upsample_nearest = { .name = "upsample_nearest", .forward = forward };
+
+dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(dt__want_extent(ctx, "upsample_nearest", "the factor", factor));
+    DT__TRY(dt_module_create(ctx, &dt__nn_upsample_nearest, sizeof(upsample), out));
+    ((upsample *)dt_module_state(*out))->factor = factor;
+    return DT_OK;
+}
