@@ -118,6 +118,8 @@ struct dt_ctx {
     uint64_t cpu_mask;
     bool leave_blas_threads;
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
+    void *convs;                          /* what src/kernels keeps for convolutions, or NULL */
+    void (*free_convs)(dt_ctx *ctx);
 };
 
 void dt__ctx_retain(dt_ctx *ctx);

@@ -55,6 +55,7 @@ void dt__ctx_retain(dt_ctx *ctx) { atomic_fetch_add(&ctx->refs, 1); }
 void dt__ctx_release(dt_ctx *ctx)
 {
     if (atomic_fetch_sub(&ctx->refs, 1) != 1) return;
+    if (ctx->convs != NULL) ctx->free_convs(ctx);
     dt__pool_trim(ctx);
     const dt_allocator allocator = ctx->allocator;
     allocator.release(allocator.user, ctx, sizeof *ctx);

@@ -9,11 +9,32 @@
 
 #include "core/core.h"
 
+struct dt__kernels;
+struct dt__source;
+
 typedef struct dt__conv {
     int64_t batch, in, out, groups; /* channels of x and of y; groups divide both */
     int64_t x_size[2], y_size[2];   /* rows and columns, each below 2^31 */
     int64_t kernel[2], stride[2], padding[2], dilation[2];
 } dt__conv;
+
+/* What is to be made of a convolution, from what. A result that is NULL is not wanted; y and x are
+ * not wanted both. The bias is one of y's channels, or of x's where x is made. */
+typedef struct dt__conv_work {
+    const dt__conv *conv;
+    const void *x, *y, *w; /* read: x and w for y, y and w for x, x and y for w */
+    const struct dt__source *x_source, *y_source; /* in place of x or y: a row is an image */
+    const void *bias;                             /* or NULL */
+    void *to_x, *to_y, *to_w;
+    void *scratch; /* of dt__conv_plan */
+} dt__conv_work;
+
+/* Bytes of scratch that the work takes in a dtype's kernels. Of the pointers it looks only which are
+ * NULL. Errors: NOMEM. */
+dt_status dt__conv_plan(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work,
+                        size_t *scratch);
+/* Does the work, in the calling thread and its pool. */
+void dt__conv_compute(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work);
 
 /* Positions of y, from `first` to below `past`, for which tap k of an axis (0: rows, 1: columns)
  * meets x, not its padding. */

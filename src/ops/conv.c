@@ -24,12 +24,96 @@ static int axes_of(const dt_call *c)
     return c->op == &dt__op_conv2d || c->op == &dt__op_conv_transpose2d ? 2 : 1;
 }
 
-/* ---- shape ----------------------------------------------------------------------------------- */
-
-static const char *const axis_name[] = { "rows", "columns" };
+/* ---- the problem ------------------------------------------------------------------------------ */
 
 /* The place of axis i of the options in kernels/conv.h: a signal is one row. */
 static int place_of(const dt_call *c, int i) { return axes_of(c) == 1 ? 1 : i; }
+
+dt__conv dt__conv_of(const dt_call *c)
+{
+    const dt_conv_options *o = c->options;
+    const bool transposed = dt__conv_is_transposed(c);
+    const dt_tensor *x = transposed ? c->y : c->arg[X], *y = transposed ? c->arg[X] : c->y;
+    dt__conv p = { .batch = x->dims[0],
+                   .in = x->dims[1],
+                   .out = y->dims[1],
+                   .groups = o->groups,
+                   .x_size = { 1, 1 },
+                   .y_size = { 1, 1 },
+                   .kernel = { 1, 1 },
+                   .stride = { 1, 1 },
+                   .dilation = { 1, 1 } };
+    for (int i = 0; i < axes_of(c); i++) {
+        const int at = place_of(c, i);
+        p.x_size[at] = x->dims[2 + i];
+        p.y_size[at] = y->dims[2 + i];
+        p.kernel[at] = c->arg[WEIGHT]->dims[2 + i];
+        p.stride[at] = o->stride[i];
+        p.padding[at] = o->padding[i];
+        p.dilation[at] = o->dilation[i];
+    }
+    return p;
+}
+
+/* Forward's work; of pointers only which are NULL matters before there is a result. */
+static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
+{
+    const bool transposed = dt__conv_is_transposed(c);
+    const void *x = dt__data(c->arg[X]);
+    void *y = dt__data_mut(c->y);
+    return (dt__conv_work){ .conv = p,
+                            .x = transposed ? NULL : x,
+                            .y = transposed ? x : NULL,
+                            .w = dt__data(c->arg[WEIGHT]),
+                            .bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL,
+                            .to_x = transposed ? y : NULL,
+                            .to_y = transposed ? NULL : y,
+                            .scratch = c->scratch };
+}
+
+/* Backward's: dx and dw, either of which may be NULL. */
+static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const void *dy, void *dx,
+                                   void *dw)
+{
+    const bool transposed = dt__conv_is_transposed(c);
+    const void *x = dt__data(c->arg[X]);
+    return (dt__conv_work){ .conv = p,
+                            .x = transposed ? dy : x,
+                            .y = transposed ? x : dy,
+                            .w = dt__data(c->arg[WEIGHT]),
+                            .to_x = transposed ? NULL : dx,
+                            .to_y = transposed ? dx : NULL,
+                            .to_w = dw,
+                            .scratch = c->scratch };
+}
+
+static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *bytes)
+{
+    char any;
+    const dt__conv_work w =
+        backward_work(c, p, &any, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL);
+    *bytes = 0;
+    if (!c->wants[X] && !c->wants[WEIGHT]) return DT_OK;
+    return dt__conv_plan(c->ctx, c->kernels, &w, bytes);
+}
+
+/* Makes the plans of both directions, where dispatch can still report that memory is short. */
+static dt_status plan(dt_call *c)
+{
+    if (c->coded) {
+        c->scratch_bytes = dt__conv_codes_scratch(c);
+        return DT_OK;
+    }
+    const dt__conv p = dt__conv_of(c);
+    const dt__conv_work w = forward_work(c, &p);
+    size_t later;
+    DT__TRY(dt__conv_plan(c->ctx, c->kernels, &w, &c->scratch_bytes));
+    return c->recording ? backward_scratch(c, &p, &later) : DT_OK;
+}
+
+/* ---- shape ----------------------------------------------------------------------------------- */
+
+static const char *const axis_name[] = { "rows", "columns" };
 
 static dt_status check_range(const dt_call *c, const char *what, int64_t value, int64_t least)
 {
@@ -129,36 +213,7 @@ dt_status dt__conv_shape(dt_call *c)
     for (int i = 0; i < axes; i++) DT__TRY(extent_of(c, i, &dims[2 + i]));
     if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, dims + 1));
     DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
-    if (c->coded) c->scratch_bytes = dt__conv_codes_scratch(c);
-    return DT_OK;
-}
-
-/* ---- the problem ------------------------------------------------------------------------------ */
-
-dt__conv dt__conv_of(const dt_call *c)
-{
-    const dt_conv_options *o = c->options;
-    const bool transposed = dt__conv_is_transposed(c);
-    const dt_tensor *x = transposed ? c->y : c->arg[X], *y = transposed ? c->arg[X] : c->y;
-    dt__conv p = { .batch = x->dims[0],
-                   .in = x->dims[1],
-                   .out = y->dims[1],
-                   .groups = o->groups,
-                   .x_size = { 1, 1 },
-                   .y_size = { 1, 1 },
-                   .kernel = { 1, 1 },
-                   .stride = { 1, 1 },
-                   .dilation = { 1, 1 } };
-    for (int i = 0; i < axes_of(c); i++) {
-        const int at = place_of(c, i);
-        p.x_size[at] = x->dims[2 + i];
-        p.y_size[at] = y->dims[2 + i];
-        p.kernel[at] = c->arg[WEIGHT]->dims[2 + i];
-        p.stride[at] = o->stride[i];
-        p.padding[at] = o->padding[i];
-        p.dilation[at] = o->dilation[i];
-    }
-    return p;
+    return plan(c);
 }
 
 /* ---- forward and backward --------------------------------------------------------------------- */
@@ -166,11 +221,8 @@ dt__conv dt__conv_of(const dt_call *c)
 void dt__conv_forward(const dt_call *c)
 {
     const dt__conv p = dt__conv_of(c);
-    const void *x = dt__data(c->arg[X]), *w = dt__data(c->arg[WEIGHT]);
-    const void *bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
-    void *y = dt__data_mut(c->y);
-    if (dt__conv_is_transposed(c)) c->kernels->conv_backward_x(&p, x, w, bias, y);
-    else c->kernels->conv(&p, x, w, bias, y);
+    const dt__conv_work w = forward_work(c, &p);
+    dt__conv_compute(c->ctx, c->kernels, &w);
 }
 
 void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
@@ -184,26 +236,26 @@ void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db
 
 size_t dt__conv_backward_scratch(const dt_call *c)
 {
-    return c->coded ? dt__conv_codes_backward_scratch(c) : 0;
+    if (c->coded) return dt__conv_codes_backward_scratch(c);
+    const dt__conv p = dt__conv_of(c);
+    size_t bytes;
+    backward_scratch(c, &p, &bytes);
+    return bytes;
 }
 
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__conv p = dt__conv_of(c);
-    const bool transposed = dt__conv_is_transposed(c);
-    const void *up = dt__data(dy), *x = dt__data(c->arg[X]), *w = dt__data(c->arg[WEIGHT]);
     if (dx[BIAS] != NULL) dt__conv_backward_bias(c, dy, dx[BIAS]);
     if (c->coded) {
         dt__conv_backward_codes(c, dy, dx);
         return;
     }
-    if (dx[WEIGHT] != NULL) {
-        const void *large = transposed ? up : x, *small = transposed ? x : up;
-        c->kernels->conv_backward_w(&p, large, small, dt__data_mut(dx[WEIGHT]));
-    }
-    if (dx[X] == NULL) return;
-    if (transposed) c->kernels->conv(&p, up, w, NULL, dt__data_mut(dx[X]));
-    else c->kernels->conv_backward_x(&p, up, w, NULL, dt__data_mut(dx[X]));
+    if (dx[X] == NULL && dx[WEIGHT] == NULL) return;
+    const dt__conv_work w =
+        backward_work(c, &p, dt__data(dy), dx[X] != NULL ? dt__data_mut(dx[X]) : NULL,
+                      dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL);
+    dt__conv_compute(c->ctx, c->kernels, &w);
 }
 
 dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,

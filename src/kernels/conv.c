@@ -1,0 +1,57 @@
+/* Which road a convolution takes: oneDNN's for floats where the context's kernels are not those of
+ * plain C and the work is large enough to pay, else that of the kernel table. The shape alone
+ * decides. */
+#include "kernels/kernels.h"
+#include "kernels/onednn.h"
+
+static bool is_fast(const dt_ctx *ctx, const dt__kernels *kernels)
+{
+    return kernels == ctx->kernels[DT_F32] && kernels != &dt__kernels_ref_f32;
+}
+
+static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
+static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
+
+/* Images of sources, whole. */
+static size_t plain_scratch(const dt__conv_work *w)
+{
+    const int64_t x = w->x_source != NULL ? x_count(w->conv) : 0;
+    const int64_t y = w->y_source != NULL ? y_count(w->conv) : 0;
+    return (size_t)(x + y) * sizeof(float);
+}
+
+dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *work,
+                        size_t *scratch)
+{
+    *scratch = SIZE_MAX;
+    if (is_fast(ctx, kernels)) DT__TRY(dt__onednn_open(ctx, work, scratch));
+    const size_t plain = plain_scratch(work);
+    if (*scratch == SIZE_MAX || *scratch < plain) *scratch = plain; /* oneDNN may fail yet */
+    return DT_OK;
+}
+
+static const void *read_images(const dt__source *source, int64_t images, int64_t elements,
+                               const void *data, float **room)
+{
+    if (source == NULL) return data;
+    float *to = *room;
+    *room += images * elements;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < images; i++) {
+        source->fill(source->from,
+                     &(dt__patch){ i, i + 1, 0, elements, to + i * elements, elements });
+    }
+    return to;
+}
+
+void dt__conv_compute(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *w)
+{
+    if (is_fast(ctx, kernels) && dt__onednn_run(ctx, w)) return;
+    const dt__conv *c = w->conv;
+    float *room = w->scratch;
+    const void *x = read_images(w->x_source, c->batch, c->in * dt__conv_x_plane(c), w->x, &room);
+    const void *y = read_images(w->y_source, c->batch, c->out * dt__conv_y_plane(c), w->y, &room);
+    if (w->to_y != NULL) kernels->conv(c, x, w->w, w->bias, w->to_y);
+    if (w->to_x != NULL) kernels->conv_backward_x(c, y, w->w, w->bias, w->to_x);
+    if (w->to_w != NULL) kernels->conv_backward_w(c, x, y, w->to_w);
+}

@@ -1,0 +1,60 @@
+/* A plan: the primitives of one problem, and how its batch is cut. */
+#ifndef DT__KERNELS_ONEDNN_PLAN_H
+#define DT__KERNELS_ONEDNN_PLAN_H
+
+#include "kernels/conv.h"
+
+#include <dnnl.h>
+
+enum { DT__DNNL_X, DT__DNNL_Y, DT__DNNL_W, DT__DNNL_OPERANDS };
+
+typedef enum dt__dnnl_task {
+    DT__DNNL_NONE,
+    DT__DNNL_MAKE_Y,
+    DT__DNNL_MAKE_X,
+    DT__DNNL_MAKE_W
+} dt__dnnl_task;
+
+/* A primitive, and of each operand the layout that it wants. `reorder` leads from ours to that, or of
+ * the result back; NULL where they are the same. Layouts belong to the primitives. */
+typedef struct dt__dnnl_step {
+    dt__dnnl_task task;
+    dnnl_primitive_t primitive;
+    const dnnl_memory_desc_t *layout[DT__DNNL_OPERANDS], *scratch;
+    dnnl_primitive_t reorder[DT__DNNL_OPERANDS];
+} dt__dnnl_step;
+
+/* What is done with a number of images. */
+typedef struct dt__dnnl_slice {
+    int64_t images;
+    dnnl_memory_desc_t ours[DT__DNNL_OPERANDS]; /* row-major */
+    dt__dnnl_step image, weight;                /* makes y or x; makes w. Either may be none */
+    bool shares; /* the second reads what the first reads, in the same layout */
+} dt__dnnl_slice;
+
+/* What makes two problems the same. */
+typedef struct dt__dnnl_key {
+    dt__conv conv;
+    int64_t image, weight, bias; /* the tasks, and whether y gets a bias */
+} dt__dnnl_key;
+
+typedef struct dt__dnnl_plan {
+    dt__dnnl_key key;
+    bool refused;               /* oneDNN has nothing good for it */
+    dt__dnnl_slice whole, rest; /* rest.images is 0 where slices are equal */
+    int64_t slices, parts;      /* parts are runs of slices that one thread takes */
+    uint64_t used;              /* when last, by the count of the cache */
+} dt__dnnl_plan;
+
+typedef struct dt__dnnl_cache {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    uint64_t uses;
+    int64_t count;
+    dt__dnnl_plan *plans[];
+} dt__dnnl_cache;
+
+/* The plan of a work, made where there is none; NULL where oneDNN is not for it. Errors: NOMEM. */
+dt_status dt__dnnl_plan_of(dt_ctx *ctx, const dt__conv_work *work, dt__dnnl_plan **plan);
+
+#endif
