@@ -65,7 +65,7 @@ static dt_quant static_quant(int observer, bool symmetric)
 static dt_module *new_quantizer(const dt_quant *q)
 {
     dt_module *m;
-    TEST_OK(ctx, dt__quantizer_create(ctx, q, 1, false, &m));
+    TEST_OK(ctx, dt__quantizer_create(ctx, q, &(dt__quantizer_size){ .scales = 1 }, &m));
     return m;
 }
 

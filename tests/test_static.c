@@ -98,7 +98,8 @@ START_TEST(a_child_may_be_named_as_a_parameter)
 {
     dt_module *layer = dt_module_at(m, "head"), *range;
     dt_quant q = dt_weight_quant_defaults();
-    TEST_OK(ctx, dt__quantizer_create(ctx, &q, 1, true, &range));
+    TEST_OK(ctx, dt__quantizer_create(ctx, &q, &(dt__quantizer_size){ .scales = 1, .fixed = true },
+                                      &range));
     TEST_OK(ctx, dt__module_attach(layer, "weight", range));
     ck_assert_ptr_eq(dt_module_at(m, "head.weight"), range);
     ck_assert_int_eq(dt_count(dt_param(m, "head.weight")), 12 * 5);

@@ -33,8 +33,9 @@ typedef struct dt_quant {
     bool is_unsigned;   /* codes 0...2^bits-1; asymmetric, and learned ranges of activations */
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
     int range;          /* DT_RANGE_...: the tensor's own each time, observed, or learned */
-    int save;          /* DT_SAVED_...: what backward keeps of an activation with a learned range */
-    int observer;      /* DT_OBSERVER_...: how a static range follows from batches */
+    bool shift;   /* learned ranges of activations: a learned value per channel is added first */
+    int save;     /* DT_SAVED_...: what backward keeps of an activation with a learned range */
+    int observer; /* DT_OBSERVER_...: how a static range follows from batches */
     double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
     int64_t samples;   /* likewise: values it keeps; with more seen, a sample of them */
     double averaging;  /* share of a new batch in the observers that average; above 0, at most 1 */
@@ -80,7 +81,8 @@ enum {
     DT_INT8_DYNAMIC_INT4_WEIGHT, /* the default: int8 asymmetric per token, int4 symmetric group 32 */
     DT_INT4_WEIGHT,              /* activations stay float */
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
-    DT_INT8_STATIC_INT8_WEIGHT   /* the same weights; activations int8 asymmetric, observed */
+    DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
+    DT_INT4_INT4 /* int4 both, learned: a scale and shifts of the input, a scale a weight's channel */
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 
@@ -90,7 +92,8 @@ enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 typedef struct dt_quant_patch {
     dt_quant quant;
     bool has_rule, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
-        has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging;
+        has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging,
+        has_shift, has_save;
     bool quantize, has_quantize; /* false: this operand stays float */
 } dt_quant_patch;
 
@@ -149,7 +152,8 @@ DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
 /* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. `master` is the weight,
  * its rows outputs, its columns all other dimensions; that of a transposed convolution is gathered as
- * such a matrix. NULL: nearest. */
+ * such a matrix. Where the range is learned, `scale` holds what was learned already and must be left
+ * so. NULL: nearest. */
 typedef struct dt_rounder {
     const char *name;
     dt_status (*round)(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,

@@ -12,6 +12,7 @@ typedef struct item {
     dt_tensor *x;
     const char *path;              /* lent by the module */
     const dt__module_quant *quant; /* of a weight; NULL: plain */
+    const dt__quantizer *range;    /* of a weight whose scale is learned */
     dt_tensor *value;              /* what goes in: a dense tensor, */
     dt__packed *packed;            /* or codes */
 } item;
@@ -127,7 +128,11 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
         return refuse(w, q->path, "its weight is tied to one with other settings");
     }
     if (to->quant == NULL) to->quant = q;
-    return DT_OK;
+    if (q->weight.scheme.range != DT_RANGE_LEARNED || q->weight.state == DT__PACKED) return DT_OK;
+    const char *name;
+    const dt_module *first = dt__holder(w->r->m, to->path, &name);
+    to->range = dt__quantizer_of(dt__quantizer_at(first, "weight"));
+    return to->range != NULL ? DT_OK : refuse(w, q->path, "the scale of its weight is not there");
 }
 
 /* The module, if the file may quantize it so. */
@@ -158,26 +163,61 @@ static dt_status check_values(work *w, const dt__module_quant *q)
     return refuse(w, q->path, "the values of its observer are not there, or not so many");
 }
 
-/* Quantizers become part of the tree before its tensors are listed. */
-static dt_status add_range(work *w, const dt__module_quant *q)
+static dt_status attach(work *w, dt_module *m, const char *name, dt_module *range)
 {
-    dt_module *m, *range;
-    DT__TRY(find_module(w, q, &m));
-    if (!q->has_input || !q->input.has_range) return DT_OK;
-    DT__TRY(check_values(w, q));
-    DT__TRY(dt__quantizer_create(w->ctx, &q->input.scheme, 1, q->input.range_state == DT__FIXED,
-                                 &range));
-    const dt_status s = dt__module_attach(m, "input", range);
+    const dt_status s = dt__module_attach(m, name, range);
     if (s == DT_OK) w->range[w->n_ranges++] = range;
     else dt_module_free(range);
     return s;
+}
+
+static dt_status add_input_range(work *w, const dt__module_quant *q, dt_module *m,
+                                 const dt_tensor *weight)
+{
+    dt_module *range;
+    const dt__quantizer_size size = { .scales = 1,
+                                      .channels = dt__input_channels(m, weight),
+                                      .fixed = q->input.range_state == DT__FIXED };
+    DT__TRY(check_values(w, q));
+    DT__TRY(dt__quantizer_create(w->ctx, &q->input.scheme, &size, &range));
+    return attach(w, m, "input", range);
+}
+
+/* A weight's learned scale stands where the weight does: under its first path. */
+static dt_status add_weight_range(work *w, const dt__module_quant *q, dt_module *m,
+                                  const dt_tensor *weight)
+{
+    const dt_quant *scheme = &q->weight.scheme;
+    dt_module *range;
+    const char *name;
+    dt__row_map map;
+    int64_t dims[DT_MAX_RANK] = { 1 };
+    if (dt__holder(w->r->m, dt_param_path(w->r->m, weight), &name) != m) return DT_OK;
+    DT__TRY(dt__weight_map(m, weight, &map));
+    dt__matrix_dims(&map, weight->rank, weight->dims, dims);
+    const dt__quantizer_size size = { .scales =
+                                          scheme->granularity == DT_PER_CHANNEL ? dims[0] : 1 };
+    DT__TRY(dt__quantizer_create(w->ctx, scheme, &size, &range));
+    return attach(w, m, "weight", range);
+}
+
+/* Quantizers become part of the tree before its tensors are listed. */
+static dt_status add_range(work *w, const dt__module_quant *q)
+{
+    dt_module *m;
+    DT__TRY(find_module(w, q, &m));
+    const dt__member *weight = dt__member_find(m, "weight");
+    if (weight == NULL) return refuse(w, q->path, "it has no weight");
+    if (q->has_input && q->input.has_range) DT__TRY(add_input_range(w, q, m, weight->x));
+    const bool learned = q->has_weight && q->weight.has_range && q->weight.state != DT__PACKED;
+    return learned ? add_weight_range(w, q, m, weight->x) : DT_OK;
 }
 
 static dt_status add_ranges(work *w)
 {
     const dt__model_meta *meta = &w->meta;
     if (!w->r->quantized) return DT_OK;
-    w->range = dt__alloc_array(w->ctx, meta->n_quants, sizeof *w->range);
+    w->range = dt__alloc_array(w->ctx, meta->n_quants, 2 * sizeof *w->range);
     if (w->range == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < meta->n_quants; i++) DT__TRY(add_range(w, &meta->quant[i]));
     return DT_OK;
@@ -381,7 +421,8 @@ static dt_status read_values(work *w)
 static dt_status check_sound(const work *w, dt_module *range)
 {
     dt__quantizer q = *dt__quantizer_of(range);
-    dt_tensor **const member[] = { &q.scale, &q.zero_point, &q.lo, &q.hi, &q.values, &q.count };
+    dt_tensor **const member[] = { &q.scale, &q.zero_point, &q.shift, &q.lo,
+                                   &q.hi,    &q.values,     &q.count };
     for (int k = 0; k < DT__COUNT_OF(member); k++) {
         if (*member[k] != NULL) *member[k] = item_of(w, *member[k])->value;
     }
@@ -399,7 +440,9 @@ static dt_status wrap(work *w)
         if (i->quant == NULL || i->packed != NULL) continue;
         const dt__fq fq = { .quant = i->quant->weight.scheme,
                             .simulated = i->quant->simulated,
-                            .map = dt__described_map(i->quant) };
+                            .map = dt__described_map(i->quant),
+                            .scale = i->range == NULL ? NULL : i->range->scale,
+                            .count = i->range == NULL ? NULL : i->range->count };
         DT__TRY(dt__fq_wrap(i->x, &fq));
         DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));
     }

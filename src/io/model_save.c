@@ -81,6 +81,7 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.state = packed                              ? DT__PACKED
                       : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED
                                                           : DT__DISABLED;
+    q->weight.range_state = packed ? DT__FIXED : DT__OBSERVING;
     q->weight.transposed_groups = dt__row_map_of_weight(w)->groups;
     q->weight.is_transposed = q->weight.transposed_groups > 0;
     q->weight.shape.n = w->rank;

@@ -363,6 +363,7 @@ static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name
                    .zero_version = version_of(fq->zero_point) };
     c->how.inner = NULL; /* its settings alone */
     c->how.renewal = NULL;
+    c->how.count = NULL;
     if (fq->scale != NULL) dt__retain(fq->scale);
     if (fq->zero_point != NULL) dt__retain(fq->zero_point);
     const dt_status s = dt__codes_make(home, &c->how, name, &c->codes);

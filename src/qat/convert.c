@@ -26,6 +26,15 @@ static bool seen(const conversion *c, const dt_tensor *w)
     return false;
 }
 
+/* A learned scale is what the rounder starts from, and what stays. */
+static void give_scales(const dt__fq *fq, int64_t blocks, float *scale)
+{
+    const float *learned = fq->scale == NULL ? NULL : dt__data(fq->scale);
+    for (int64_t i = 0; learned != NULL && i < blocks; i++) {
+        scale[i] = learned[fq->scale->count == 1 ? 0 : i];
+    }
+}
+
 /* The rounder's answer for `master`, a weight that is the matrix of `layout`. */
 static dt_status round_rows(conversion *c, const char *path, const dt__fq *fq,
                             const dt_tensor *master, dt__codes **out)
@@ -37,10 +46,12 @@ static dt_status round_rows(conversion *c, const char *path, const dt__fq *fq,
     dt__code_rows rows = { dt__alloc_array(c->ctx, master->count, 1),
                            dt__alloc_array(c->ctx, blocks, sizeof(float)),
                            has_zero ? dt__alloc_array(c->ctx, blocks, 1) : NULL };
-    dt_status s = rows.codes == NULL || rows.scale == NULL || (has_zero && rows.zero_point == NULL)
-                      ? DT_ERR_NOMEM
-                      : c->rounder->round(c->rounder->user, path, master, &fq->quant, rows.codes,
-                                          rows.scale, rows.zero_point);
+    const bool room =
+        rows.codes != NULL && rows.scale != NULL && (!has_zero || rows.zero_point != NULL);
+    if (room) give_scales(fq, blocks, rows.scale);
+    dt_status s = !room ? DT_ERR_NOMEM
+                        : c->rounder->round(c->rounder->user, path, master, &fq->quant, rows.codes,
+                                            rows.scale, rows.zero_point);
     if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, fq->simulated, &rows, out);
     dt__release(c->ctx, rows.codes);
     dt__release(c->ctx, rows.scale);
@@ -107,6 +118,7 @@ static dt_status settle_input(void *user, const char *path, dt_module *m)
     (void)user;
     (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
+    dt_module_free(dt__quantizer_at(m, "weight")); /* its scales are those of the codes now */
     if (hook == NULL) return DT_OK;
     hook->enabled = true;
     hook->observing = false;

@@ -27,10 +27,22 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
     return dt_fail(t->ctx, s, "%s in %s", text, t->where);
 }
 
+/* A learned scale of a weight begins with what the weight is when its codes are first trained. */
+static dt_status begin(dt_tape *t, dt_tensor *x)
+{
+    const dt__fq *fq = fq_of(x);
+    if (fq->count == NULL || t == NULL || t->no_grad || !x->requires_grad) return DT_OK;
+    const dt__quantizer range = { .quant = fq->quant, .scale = fq->scale, .count = fq->count };
+    if (dt__quantizer_has_seen(&range)) return DT_OK;
+    return dt__learned_observe(fq->inner, &fq->map, &range);
+}
+
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
     *out = NULL;
-    return fq_of(x)->enabled ? blame(t, x, dt__fq_codes(x, out)) : DT_OK;
+    if (!fq_of(x)->enabled) return DT_OK;
+    DT__TRY(begin(t, x));
+    return blame(t, x, dt__fq_codes(x, out));
 }
 
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
@@ -153,6 +165,7 @@ static void drop(dt_tensor *x)
     dt_tensor_free(fq->inner);
     dt_tensor_free(fq->scale);
     dt_tensor_free(fq->zero_point);
+    dt_tensor_free(fq->count);
     dt__release(x->ctx, fq);
 }
 
@@ -166,6 +179,7 @@ static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
     dt__retain(to);
     if (fq->scale != NULL) dt__retain(fq->scale);
     if (fq->zero_point != NULL) dt__retain(fq->zero_point);
+    if (fq->count != NULL) dt__retain(fq->count);
     x->kind = &dt__fake_quant_kind;
     x->ext = fq;
     x->drop_ext = drop;

@@ -11,10 +11,12 @@ static const char *const granularity_names[] = { "tensor", "channel", "group",
                                                  "token",  "sample",  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
-static const char *const preset_names[] = { "int8-dynamic-int4-weight", "int4-weight",
-                                            "int8-dynamic-int8-weight", "int8-static-int8-weight",
-                                            NULL };
+static const char *const preset_names[] = {
+    "int8-dynamic-int4-weight", "int4-weight", "int8-dynamic-int8-weight",
+    "int8-static-int8-weight",  "int4-int4",   NULL
+};
 static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
+static const char *const save_names[] = { "compact", "exact", NULL };
 static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
                                               NULL };
 static const char *const forward_names[] = { "integer", "simulated", NULL };
@@ -44,7 +46,9 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
       .text = "straight-through gradient: everywhere, or only where no code was clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
-      .text = "codes from 0 in place of codes around 0; rule asymmetric only" }
+      .text = "codes from 0 in place of codes around 0; rule asymmetric, and learned activations" }
+#define RANGE(words)                                                                               \
+    { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names, .text = words }
 /* clang-format on */
 
 const dt_key dt_weight_quant_keys[] = {
@@ -58,6 +62,9 @@ const dt_key dt_weight_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
+    RANGE("a scale from the weights as they are, or a learned one; learned begins with rule "
+          "symmetric "
+          "and granularity channel"),
     { 0 },
 };
 
@@ -69,9 +76,14 @@ const dt_key dt_activation_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names,
-      .text = "a scale for each tensor as it comes, one from observed batches, or a learned one; "
-              "static and learned begin with granularity tensor" },
+    RANGE("a scale for each tensor as it comes, one from observed batches, or a learned one; "
+          "static and learned begin with granularity tensor"),
+    { "shift", DT_KEY_BOOL, PATCH(quant.shift, has_shift),
+      .text =
+          "with a learned range: a learned value per input channel is added before quantizing" },
+    { "save", DT_KEY_CHOICE, PATCH(quant.save, has_save), .choices = save_names,
+      .text =
+          "with a learned range: backward keeps a byte of residual an element, or the element" },
     { "observer", DT_KEY_CHOICE, PATCH(quant.observer, has_observer), .choices = observer_names,
       .text = "how a static range follows from the batches seen" },
     { "percentile", DT_KEY_REAL, PATCH(quant.percentile, has_percentile), .least = 50, .most = 100,
@@ -100,6 +112,8 @@ const dt_key dt__quant_keys[] = {
 /* Of a scheme whose range is not dynamic, besides those. */
 const dt_key dt__range_keys[] = {
     { "range", DT_KEY_CHOICE, OF_QUANT(range), .choices = range_names },
+    { "shift", DT_KEY_BOOL, OF_QUANT(shift) },
+    { "save", DT_KEY_CHOICE, OF_QUANT(save), .choices = save_names },
     { "observer", DT_KEY_CHOICE, OF_QUANT(observer), .choices = observer_names },
     { "percentile", DT_KEY_REAL, OF_QUANT(percentile), .most = 100 },
     { "samples", DT_KEY_INT, OF_QUANT(samples), .most = 1 << 26 },
@@ -162,6 +176,15 @@ dt_qat_options dt_qat_defaults(void)
     return (dt_qat_options){ .given = true, .preset = DT_INT8_DYNAMIC_INT4_WEIGHT };
 }
 
+/* What a learned range goes with. */
+static void learn(dt_quant *q)
+{
+    q->range = DT_RANGE_LEARNED;
+    q->rule = DT_RULE_SYMMETRIC;
+    q->granularity = q->activation ? DT_PER_TENSOR : DT_PER_CHANNEL;
+    q->scale_dtype = DT_SCALE_F32;
+}
+
 bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
 {
     *weight = dt_weight_quant_defaults();
@@ -175,6 +198,12 @@ bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
         activation->observer = DT_OBSERVER_MOVING_AVERAGE;
         activation->granularity = DT_PER_TENSOR;
     }
+    if (preset == DT_INT4_INT4) {
+        learn(weight);
+        learn(activation);
+        activation->bits = 4;
+        activation->shift = true;
+    }
     return preset != DT_INT4_WEIGHT;
 }
 
@@ -185,11 +214,15 @@ static void apply_range(dt_quant *base, const dt_quant_patch *patch)
     if (patch->has_range) {
         base->range = q->range;
         if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
+        if (q->range == DT_RANGE_LEARNED) learn(base);
+        else base->shift = false;
     }
     if (patch->has_observer) base->observer = q->observer;
     if (patch->has_percentile) base->percentile = q->percentile;
     if (patch->has_samples) base->samples = q->samples;
     if (patch->has_averaging) base->averaging = q->averaging;
+    if (patch->has_shift) base->shift = q->shift;
+    if (patch->has_save) base->save = q->save;
 }
 
 void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch)

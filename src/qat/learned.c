@@ -205,6 +205,27 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant *q, dt_tensor *sc
     return DT_OK;
 }
 
+dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
+                              const dt__quantizer *range)
+{
+    static const dt__row_map as_it_lies = { 0 };
+    const char *name = x->name != NULL ? x->name : "an activation";
+    dt_tensor *made;
+    if (range->scale->storage->frozen) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "the learned scale of %s belongs to a frozen model",
+                       name);
+    }
+    if (x->count == 0) return DT_OK;
+    DT__TRY(dt__matrix_of(x, map != NULL ? map : &as_it_lies, &made));
+    const dt_status s =
+        dt__learned_begin(made != NULL ? made : x, &range->quant, range->scale, name);
+    dt_tensor_free(made);
+    DT__TRY(s);
+    range->scale->storage->version++;
+    *(int64_t *)dt_data_mut(range->count) = x->count;
+    return DT_OK;
+}
+
 /* ---- after a step ----------------------------------------------------------------------------- */
 
 /* NaN stays: the next codes are NUMERIC. */

@@ -3,6 +3,7 @@
 #define DT__QAT_LEARNED_H
 
 #include "qat/quantized.h"
+#include "qat/quantizer.h"
 
 /* Blocks of n elements that lie one after the other, each with a scale of its own. */
 typedef struct dt__learning {
@@ -28,6 +29,11 @@ int dt__learned_qmax(const dt_quant *q);
  * is as before. */
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant *q, dt_tensor *scale,
                             const char *name);
+/* The scales of a range that has seen nothing begin with x, rows of which are gathered by `map` (NULL:
+ * as they lie). Errors: NUMERIC, NOMEM, STATE (a frozen model). */
+dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
+                              const dt__quantizer *range);
+
 /* Makes the optimizer keep scales of `q` positive, and not shrink them. */
 void dt__learned_guard(dt_tensor *scale, const dt_quant *q);
 

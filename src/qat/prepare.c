@@ -2,8 +2,9 @@
  * FakeQuantTensor on the same handle and its input gets a hook. Everything is checked, and everything
  * that can fail is made, before the first module changes. */
 #include "core/glob.h"
+#include "nn/conv.h"
 #include "nn/module.h"
-#include "qat/observe.h"
+#include "qat/learned.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
@@ -22,8 +23,10 @@ typedef struct dt__plan_line {
     dt_quant weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
-    dt_module *input;     /* the quantizer of a range that is not dynamic */
-    bool attached;        /* and the module owns it */
+    struct {
+        dt_module *range; /* the quantizer of a range that is not dynamic */
+        bool attached;    /* and the module owns it */
+    } input, scale;       /* scale: of the weight */
 } plan_line;
 
 typedef struct dt__plan {
@@ -112,7 +115,8 @@ static void free_plan(plan *p)
     for (int64_t i = 0; i < p->n; i++) {
         dt__release(p->ctx, (void *)(uintptr_t)p->line[i].path);
         dt__release(p->ctx, p->line[i].hook);
-        if (!p->line[i].attached) dt_module_free(p->line[i].input);
+        if (!p->line[i].input.attached) dt_module_free(p->line[i].input.range);
+        if (!p->line[i].scale.attached) dt_module_free(p->line[i].scale.range);
     }
     dt__release(p->ctx, p->line);
 }
@@ -150,6 +154,12 @@ dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant)
     return dt_fail(m->ctx, DT_ERR_CONFIG,
                    "the input of a %s is quantized per sample or per tensor, not per %s",
                    m->type->name, quant->granularity == DT_PER_TOKEN ? "token" : "group");
+}
+
+int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL ? conv->layer.in : w->rank > 1 ? w->dims[1] : 1;
 }
 
 dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out)
@@ -236,60 +246,30 @@ static dt_status check_plan(plan *p)
     return DT_OK;
 }
 
-/* ---- hooks on inputs ------------------------------------------------------------------------------ */
-
-/* A range that stands, brought up to date with x where that is to be observed. */
-static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *m, dt_tensor *x)
-{
-    const bool trains = dt_is_training(m) && hook->enabled;
-    if (hook->range->lo != NULL && !hook->frozen && (trains || hook->observing)) {
-        DT__TRY(dt__observe(t, x, hook->range));
-    }
-    if (!hook->enabled || dt__quantizer_has_seen(hook->range)) return DT_OK;
-    return dt_tape_fail(
-        t, DT_ERR_STATE,
-        "module %s: the range of its input has seen no batch; train, or run batches "
-        "under dt_observe",
-        m->path);
-}
-
-static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
-{
-    const dt__input_hook *hook = user;
-    dt__fq fq = { .quant = hook->quant,
-                  .enabled = hook->enabled,
-                  .simulated = hook->simulated,
-                  .samples = m->type->samples };
-    if (hook->range != NULL) {
-        if (stand(hook, t, m, x) != DT_OK) return NULL;
-        fq.scale = hook->range->scale;
-        fq.zero_point = hook->range->zero_point;
-    }
-    return dt__fake_quant_as(t, x, &fq);
-}
-
-static void drop_hook(dt_ctx *ctx, void *user) { dt__release(ctx, user); }
-
-dt_status dt__hook_input(dt_module *m, dt__input_hook *hook)
-{
-    uint64_t id;
-    return dt_hook_add(m, DT_SITE_INPUT, quantize_input, hook, drop_hook, &id);
-}
-
-static const dt__hook *find_hook(const dt_module *m)
-{
-    const dt__hook *h = m->hooks;
-    while (h != NULL && h->call != quantize_input) h = h->next;
-    return h;
-}
-
-dt__input_hook *dt__input_hook_of(const dt_module *m)
-{
-    const dt__hook *h = find_hook(m);
-    return h == NULL ? NULL : h->user;
-}
-
 /* ---- acting ----------------------------------------------------------------------------------- */
+
+/* Whether this line is the first of those that share its weight. */
+static bool is_first(const plan *p, const plan_line *l)
+{
+    const plan_line *first = p->line;
+    while (first->weight != l->weight || !first->selected || !first->quantize_weight) first++;
+    return first == l;
+}
+
+/* A learned scale of a weight begins with the weight as it is. */
+static dt_status make_scale(plan *p, plan_line *l)
+{
+    if (!l->selected || !l->quantize_weight) return DT_OK;
+    if (l->weight_quant.range != DT_RANGE_LEARNED || !is_first(p, l)) return DT_OK;
+    const bool rows = l->weight_quant.granularity == DT_PER_CHANNEL;
+    int64_t dims[DT_MAX_RANK];
+    dt__matrix_dims(&l->map, l->weight->rank, l->weight->dims, dims);
+    const dt__quantizer_size size = { .scales = rows ? dims[0] : 1 };
+    DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
+    const dt__quantizer *range = dt__quantizer_of(l->scale.range);
+    DT__TRY(dt__learned_observe(l->weight, &l->map, range));
+    return dt_fill(range->count, 0); /* and again where its training begins */
+}
 
 static dt_status make_hook(plan *p, plan_line *l)
 {
@@ -300,48 +280,61 @@ static dt_status make_hook(plan *p, plan_line *l)
                                  .enabled = true,
                                  .simulated = p->options->forward == DT_FORWARD_SIMULATED };
     if (l->input_quant.range == DT_RANGE_DYNAMIC) return DT_OK;
-    DT__TRY(dt__quantizer_create(p->ctx, &l->input_quant, 1, false, &l->input));
-    l->hook->range = dt__quantizer_of(l->input);
+    const dt__quantizer_size size = { .scales = 1,
+                                      .channels = dt__input_channels(l->module, l->weight) };
+    DT__TRY(dt__quantizer_create(p->ctx, &l->input_quant, &size, &l->input.range));
+    l->hook->range = dt__quantizer_of(l->input.range);
     return DT_OK;
 }
 
-static dt_status attach(plan_line *l)
+static dt_status change_input(plan_line *l)
 {
-    if (l->input == NULL) return DT_OK;
-    DT__TRY(dt__module_attach(l->module, "input", l->input));
-    l->attached = true;
-    return DT_OK;
-}
-
-static dt_status change(plan *p, plan_line *l)
-{
-    if (!l->selected) return DT_OK;
-    if (l->quantize_weight && l->weight->kind == NULL) {
-        const dt__fq fq = { .quant = l->weight_quant,
-                            .simulated = p->options->forward == DT_FORWARD_SIMULATED,
-                            .map = l->map };
-        DT__TRY(dt__fq_wrap(l->weight, &fq));
-    }
     if (l->hook == NULL) return DT_OK;
-    DT__TRY(attach(l));
+    if (l->input.range != NULL) {
+        DT__TRY(dt__module_attach(l->module, "input", l->input.range));
+        l->input.attached = true;
+    }
     DT__TRY(dt__hook_input(l->module, l->hook));
     l->hook = NULL; /* the module owns it */
     return DT_OK;
 }
 
+static dt_status change_weight(plan *p, plan_line *l)
+{
+    dt__fq fq = { .quant = l->weight_quant,
+                  .simulated = p->options->forward == DT_FORWARD_SIMULATED,
+                  .map = l->map };
+    if (l->scale.range != NULL) {
+        DT__TRY(dt__module_attach(l->module, "weight", l->scale.range));
+        l->scale.attached = true;
+        fq.scale = dt__quantizer_of(l->scale.range)->scale;
+        fq.count = dt__quantizer_of(l->scale.range)->count;
+    }
+    return dt__fq_wrap(l->weight, &fq);
+}
+
+static dt_status change(plan *p, plan_line *l)
+{
+    if (!l->selected) return DT_OK;
+    if (l->quantize_weight && l->weight->kind == NULL) DT__TRY(change_weight(p, l));
+    return change_input(l);
+}
+
 static void change_back(plan_line *l)
 {
     if (dt_is_fake_quant(l->weight)) dt__fq_unwrap(l->weight);
-    const dt__hook *h = find_hook(l->module);
-    if (h != NULL) dt_unhook(l->module, h->id);
-    if (l->attached) dt_module_free(l->input);
-    if (l->attached) l->input = NULL;
+    dt__unhook_input(l->module);
+    if (l->input.attached) dt_module_free(l->input.range);
+    if (l->scale.attached) dt_module_free(l->scale.range);
+    if (l->input.attached) l->input.range = NULL;
+    if (l->scale.attached) l->scale.range = NULL;
 }
 
 static dt_status act(plan *p)
 {
     dt_status s = DT_OK;
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_hook(p, &p->line[i]);
+    for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_scale(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = change(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s != DT_OK; i++) change_back(&p->line[i]);
     return s;
@@ -351,7 +344,7 @@ static dt_status make_plan(dt_module *m, plan *p)
 {
     const dt_qat_options *o = p->options;
     const int64_t rules = o->n_rules;
-    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT8_STATIC_INT8_WEIGHT) {
+    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT4_INT4) {
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
     }
     if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
@@ -415,7 +408,7 @@ static dt_status watch_one(void *user, const char *path, dt_module *m)
     watching *w = user;
     (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
-    if (hook == NULL || hook->range == NULL || hook->range->lo == NULL) return DT_OK;
+    if (hook == NULL || hook->range == NULL || hook->range->count == NULL) return DT_OK;
     w->found = true;
     if (w->freezes) hook->frozen = w->on;
     else hook->observing = w->on;

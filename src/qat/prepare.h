@@ -21,6 +21,11 @@ dt_status dt__hook_input(dt_module *m, dt__input_hook *hook);
 /* The module's, NULL where its input stays float. Lent. */
 dt__input_hook *dt__input_hook_of(const dt_module *m);
 
+void dt__unhook_input(dt_module *m);
+
+/* Channels of a module's input, by its weight w: shifts that it can learn. */
+int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
+
 /* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant);
 /* The row map of its weight w. SHAPE where there is none. */

@@ -21,7 +21,8 @@ bool dt__same_quant(const dt_quant *a, const dt_quant *b)
            (a->granularity != DT_PER_GROUP || a->group_size == b->group_size) &&
            a->scale_dtype == b->scale_dtype && a->ste == b->ste &&
            a->is_unsigned == b->is_unsigned && a->activation == b->activation &&
-           a->range == b->range && (a->range != DT_RANGE_LEARNED || a->save == b->save) &&
+           a->range == b->range &&
+           (a->range != DT_RANGE_LEARNED || (a->save == b->save && a->shift == b->shift)) &&
            (a->range != DT_RANGE_STATIC || same_observer(a, b));
 }
 

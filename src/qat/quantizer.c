@@ -1,8 +1,9 @@
 /* The module "quantizer": scale and zero point of a range that stands, and what an observer has seen.
  *
- *     <layer>.input.scale  .zero_point                 in every model
+ *     <layer>.input.scale  .zero_point  .shift         in every model
  *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
 #include "qat/quantizer.h"
+#include "qat/learned.h"
 #include "qat/scheme.h"
 
 #include <math.h>
@@ -30,27 +31,30 @@ static dt_status add_observed(dt_module *m, dt__quantizer *q)
     return add(m, "values", DT_F32, q->quant.samples, &q->values);
 }
 
-static dt_status build(dt_module *m, int64_t scales, bool fixed)
+static dt_status build(dt_module *m, const dt__quantizer_size *size)
 {
     dt__quantizer *q = dt_module_state(m);
+    const int64_t scales = size->scales;
     DT__TRY(add(m, "scale", DT_F32, scales, &q->scale));
     DT__TRY(dt_fill(q->scale, 1.0));
+    if (q->quant.range == DT_RANGE_LEARNED) dt__learned_guard(q->scale, &q->quant);
+    if (q->quant.shift) DT__TRY(add(m, "shift", DT_F32, size->channels, &q->shift));
     if (dt__scheme_of(q->quant.rule)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
     }
-    if (fixed) return DT_OK;
+    if (size->fixed) return DT_OK;
     if (q->quant.range == DT_RANGE_STATIC) DT__TRY(add_observed(m, q));
     return add(m, "count", DT_I64, 1, &q->count);
 }
 
-dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, int64_t scales, bool fixed,
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__quantizer_size *size,
                                dt_module **out)
 {
     dt_module *m;
     *out = NULL;
     DT__TRY(dt_module_create(ctx, &type, sizeof(dt__quantizer), &m));
     *(dt__quantizer *)dt_module_state(m) = (dt__quantizer){ .quant = *quant };
-    return dt__layer_done(build(m, scales, fixed), m, out);
+    return dt__layer_done(build(m, size), m, out);
 }
 
 dt__quantizer *dt__quantizer_of(dt_module *m)
@@ -102,6 +106,14 @@ static bool zeros_are_sound(const dt__quantizer *q)
     return true;
 }
 
+static bool shifts_are_sound(const dt__quantizer *q)
+{
+    for (int64_t i = 0; q->shift != NULL && i < q->shift->count; i++) {
+        if (!isfinite(floats(q->shift)[i])) return false;
+    }
+    return true;
+}
+
 static bool values_are_sound(const dt__quantizer *q)
 {
     for (int64_t i = 0; q->values != NULL && i < q->values->count; i++) {
@@ -115,6 +127,7 @@ static bool values_are_sound(const dt__quantizer *q)
 bool dt__quantizer_is_sound(const dt__quantizer *q, const char **why)
 {
     *why = !scales_are_sound(q)                       ? "a scale is not a positive normal number"
+           : !shifts_are_sound(q)                     ? "a shift is not finite"
            : !zeros_are_sound(q)                      ? "a zero point is outside the codes' range"
            : q->count != NULL && count_of(q) < 0      ? "a negative number of values was seen"
            : q->count != NULL && !values_are_sound(q) ? "what was observed is no range of numbers"

@@ -13,14 +13,20 @@ typedef struct dt__quantizer {
     dt_quant quant;
     dt_tensor *scale;      /* f32 [scales]; a parameter where the range is learned */
     dt_tensor *zero_point; /* i8 [scales]; NULL: the rule has none */
+    dt_tensor *shift;      /* f32 [channels], added first: a parameter; NULL: none */
     dt_tensor *lo, *hi;    /* f32 [1]: what was observed; NULL: learned, or converted */
     dt_tensor *values;     /* f32 [samples], of observer percentile; else NULL */
     dt_tensor *count;      /* i64 [1]: values seen; NULL: converted */
 } dt__quantizer;
 
-/* A quantizer of so many scales, all 1, that has seen nothing; `fixed`: one of a converted model.
- * Errors: NOMEM. */
-dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, int64_t scales, bool fixed,
+typedef struct dt__quantizer_size {
+    int64_t scales;
+    int64_t channels; /* of the input; for settings with a shift */
+    bool fixed;       /* one of a converted model */
+} dt__quantizer_size;
+
+/* A quantizer of so many scales, all 1, that has seen nothing. Errors: NOMEM. */
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__quantizer_size *size,
                                dt_module **out);
 /* Its state; NULL for a module of another type, and for NULL. */
 dt__quantizer *dt__quantizer_of(dt_module *m);

@@ -116,6 +116,9 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
                        "a static range is for activations; weights are there "
                        "to be seen whenever they are quantized");
     }
+    if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "a shift is for activations with a learned range");
+    }
     if (q->range != DT_RANGE_DYNAMIC && q->activation && !per_tensor) {
         return dt_fail(ctx, DT_ERR_CONFIG, "a %s range of activations wants granularity tensor",
                        q->range == DT_RANGE_STATIC ? "static" : "learned");

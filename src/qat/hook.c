@@ -1,0 +1,84 @@
+/* The hook that prepare leaves on a module: its input is shifted where that is learned, and quantized,
+ * by a range that stands or by its own. */
+#include "nn/module.h"
+#include "qat/learned.h"
+#include "qat/observe.h"
+#include "qat/prepare.h"
+
+#include <string.h>
+
+/* ---- inputs ----------------------------------------------------------------------------------- */
+
+static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
+{
+    if (hook->range->lo != NULL) return dt__observe(t, x, hook->range);
+    if (dt__quantizer_has_seen(hook->range)) return DT_OK;
+    return dt__tape_adopt(t, dt__learned_observe(x, NULL, hook->range));
+}
+
+/* A range that stands, brought up to date with x where that is to be observed. */
+static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *m, dt_tensor *x)
+{
+    const bool trains = dt_is_training(m) && hook->enabled;
+    if (!hook->frozen && (trains || hook->observing)) DT__TRY(observe(hook, t, x));
+    if (!hook->enabled || dt__quantizer_has_seen(hook->range)) return DT_OK;
+    return dt_tape_fail(
+        t, DT_ERR_STATE,
+        "module %s: the range of its input has seen no batch; train, or run batches "
+        "under dt_observe",
+        m->path);
+}
+
+/* x + shift, one a channel: dimension 1 of samples, else the last. */
+static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *shift)
+{
+    if (m->type->samples && x->rank > 2) {
+        int64_t dims[DT_MAX_RANK] = { shift->count, 1, 1, 1, 1, 1, 1, 1 };
+        shift = dt_reshape(t, shift, x->rank - 1, dims);
+    }
+    return dt_add(t, x, shift);
+}
+
+static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    const dt__input_hook *hook = user;
+    dt__fq fq = { .quant = hook->quant,
+                  .enabled = hook->enabled,
+                  .simulated = hook->simulated,
+                  .samples = m->type->samples };
+    if (hook->range != NULL) {
+        dt_tensor *shift = hook->enabled ? hook->range->shift : NULL;
+        if (shift != NULL) x = shifted(t, m, x, shift);
+        if (x == NULL || stand(hook, t, m, x) != DT_OK) return NULL;
+        fq.scale = hook->range->scale;
+        fq.zero_point = hook->range->zero_point;
+    }
+    return dt__fake_quant_as(t, x, &fq);
+}
+
+static void drop_hook(dt_ctx *ctx, void *user) { dt__release(ctx, user); }
+
+dt_status dt__hook_input(dt_module *m, dt__input_hook *hook)
+{
+    uint64_t id;
+    return dt_hook_add(m, DT_SITE_INPUT, quantize_input, hook, drop_hook, &id);
+}
+
+static const dt__hook *find_hook(const dt_module *m)
+{
+    const dt__hook *h = m->hooks;
+    while (h != NULL && h->call != quantize_input) h = h->next;
+    return h;
+}
+
+dt__input_hook *dt__input_hook_of(const dt_module *m)
+{
+    const dt__hook *h = find_hook(m);
+    return h == NULL ? NULL : h->user;
+}
+
+void dt__unhook_input(dt_module *m)
+{
+    const dt__hook *h = find_hook(m);
+    if (h != NULL) dt_unhook(m, h->id);
+}
