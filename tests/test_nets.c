@@ -211,6 +211,24 @@ static dt_status create_cnn(const net *n, dt_module **out)
     return dt_cnn_create(n->ctx, &options, out);
 }
 
+/* "width:stride,...": here one block a stage. */
+static dt_status create_resnet(const net *n, dt_module **out)
+{
+    dt_resnet_options options = {
+        .image = ints(meta(n, "model", "image")),
+        .shortcut = strcmp(meta(n, "model", "shortcut"), "conv") == 0,
+        .norm = DT_NORM_BATCH,
+        .outputs = (int64_t)number(n, "model", "classes"),
+        .norms = norms(n),
+    };
+    for (const char *text = meta(n, "model", "blocks"); text != NULL; text = strchr(text, ',')) {
+        text += *text == ',';
+        options.widths.v[options.widths.n++] = strtoll(text, NULL, 10);
+    }
+    options.depth = 2 + 2 * options.widths.n;
+    return dt_resnet_create(n->ctx, &options, out);
+}
+
 static dt_status create_unet(const net *n, dt_module **out)
 {
     dt_unet_options options = {
@@ -227,6 +245,8 @@ static dt_status create_unet(const net *n, dt_module **out)
 static const kind kinds[] = {
     { "nets/mlp.safetensors", "logits", create_mlp },
     { "nets/cnn.safetensors", "logits", create_cnn },
+    { "nets/resnet_conv.safetensors", "logits", create_resnet },
+    { "nets/resnet_pad.safetensors", "logits", create_resnet },
     { "nets/unet.safetensors", "y", create_unet },
     { "nets/unet_k3.safetensors", "y", create_unet },
 };
@@ -381,6 +401,114 @@ END_TEST
 START_TEST(five_steps_f32) { five_steps(DT_F32, _i); }
 END_TEST
 
+/* ---- building -------------------------------------------------------------------------------- */
+
+static const dt_norm_options usual = { 4, 0.1, 1e-5 };
+
+/* The CNN of mnist-cnn: four convolutions, 32,378 parameters. */
+static dt_cnn_options small_cnn(void)
+{
+    static const int64_t out[] = { 16, 32, 32, 48 }, stride[] = { 1, 2, 1, 2 };
+    dt_cnn_options o = { .image = { 3, { 1, 28, 28 } }, .n_blocks = 4, .outputs = 10 };
+    for (int i = 0; i < 4; i++) {
+        o.blocks[i] = (dt_cnn_block){ out[i], 3, stride[i], 1, 1, .norm = DT_NORM_BATCH };
+    }
+    o.blocks[3].pool = 1;
+    o.norms = usual;
+    return o;
+}
+
+static dt_resnet_options resnet20(void)
+{
+    return (dt_resnet_options){ .image = { 3, { 3, 32, 32 } },
+                                .depth = 20,
+                                .widths = { 3, { 16, 32, 64 } },
+                                .norm = DT_NORM_BATCH,
+                                .outputs = 10,
+                                .norms = usual };
+}
+
+static dt_unet_options small_unet(void)
+{
+    return (dt_unet_options){ .image = { 3, { 1, 28, 28 } },
+                              .widths = { 3, { 8, 16, 32 } },
+                              .up = { 4, { 2, 2, 0, 0 } },
+                              .norm = DT_NORM_BATCH,
+                              .outputs = 1,
+                              .norms = usual };
+}
+
+static dt_status create_all(dt_ctx *ctx, void *user)
+{
+    const dt_cnn_options cnn = small_cnn();
+    const dt_resnet_options resnet = resnet20();
+    const dt_unet_options unet = small_unet();
+    dt_module *m[3] = { NULL };
+    dt_status status = dt_cnn_create(ctx, &cnn, &m[0]);
+    if (status == DT_OK) status = dt_resnet_create(ctx, &resnet, &m[1]);
+    if (status == DT_OK) status = dt_unet_create(ctx, &unet, &m[2]);
+    for (int i = 0; i < 3; i++) {
+        if (status == DT_OK && user != NULL) ((int64_t *)user)[i] = dt_param_count(m[i]);
+        dt_module_free(m[i]);
+    }
+    return status;
+}
+
+START_TEST(sizes_are_known)
+{
+    dt_ctx *ctx;
+    int64_t parameters[3];
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    TEST_OK(ctx, create_all(ctx, parameters));
+    ck_assert_int_eq(parameters[0], 32378);
+    ck_assert_int_eq(parameters[1], 269722);
+    ck_assert_int_eq(parameters[2], 14345);
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(every_allocation_may_fail)
+{
+    ck_assert_int_gt(test_every_allocation(create_all, NULL), 200);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+    dt_ctx *ctx;
+    dt_module *m;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    dt_cnn_options cnn = small_cnn();
+    cnn.image.v[1] = 4; /* 4, 2, 2, 1: nothing is left to pool */
+    TEST_FAILS(ctx, DT_ERR_ARG, "cnn: pool: a window of 2 pixels does not fit an image of 1",
+               dt_cnn_create(ctx, &cnn, &m));
+    cnn = small_cnn();
+    cnn.blocks[1].groups = 3;
+    TEST_FAILS(ctx, DT_ERR_ARG, "3 groups do not divide 16 and 32 channels",
+               dt_cnn_create(ctx, &cnn, &m));
+    cnn.image.n = 2;
+    TEST_FAILS(ctx, DT_ERR_ARG, "wants channels, height and width", dt_cnn_create(ctx, &cnn, &m));
+    dt_resnet_options resnet = resnet20();
+    resnet.depth = 18;
+    TEST_FAILS(ctx, DT_ERR_ARG, "depth 18 does not fit; with 3 widths it is 6 n + 2",
+               dt_resnet_create(ctx, &resnet, &m));
+    resnet = resnet20();
+    resnet.widths.v[2] = 8;
+    TEST_FAILS(ctx, DT_ERR_ARG, "pad cannot go from 32 channels to 8; conv can",
+               dt_resnet_create(ctx, &resnet, &m));
+    dt_unet_options unet = small_unet();
+    unet.image.v[2] = 30;
+    TEST_FAILS(ctx, DT_ERR_ARG, "15 pixels are halved to 7 at level 2, and come back as 14",
+               dt_unet_create(ctx, &unet, &m));
+    unet = small_unet();
+    unet.up.n = 3;
+    TEST_FAILS(ctx, DT_ERR_ARG, "up wants kernel, stride", dt_unet_create(ctx, &unet, &m));
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- optimizers and wrappers ----------------------------------------------------------------- */
 
 typedef struct words {
@@ -473,6 +601,9 @@ Suite *test_nets_suite(void)
     tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
     tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
     tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
+    tcase_add_test(c, sizes_are_known);
+    tcase_add_test(c, every_allocation_may_fail);
+    tcase_add_test(c, what_does_not_fit_is_refused);
     tcase_add_loop_test(c, wrappers_train_under_every_rule, DT_SGD, DT_ADAMW + 1);
     suite_add_tcase(s, c);
     return s;

@@ -244,6 +244,23 @@ extern DT_API const dt_key dt_cnn_keys[];
  * than a window. */
 DT_API dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out);
 
+typedef struct dt_resnet_options {
+    dt_ints image;  /* channels, height, width */
+    int64_t depth;  /* 2 + twice as many as there are blocks: with three widths 6 n + 2 */
+    dt_ints widths; /* channels of each stage */
+    int shortcut;   /* where a block changes the shape: 0 pad, 1 conv */
+    int norm;       /* dt_norm_kind */
+    int64_t outputs;
+    dt_norm_options norms;
+} dt_resnet_options;
+
+extern DT_API const dt_key dt_resnet_keys[];
+
+/* The residual networks for small images: stem, stages of blocks, mean of each channel, linear
+ * `head`: [N, C, H, W] -> [N, outputs]. Every stage but the first begins with stride 2. Paths:
+ * stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm, head. */
+DT_API dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options, dt_module **out);
+
 typedef struct dt_unet_options {
     dt_ints image;   /* channels, height, width */
     dt_ints widths;  /* channels of each level, the first at full size; each halves the size */
