@@ -76,6 +76,40 @@ DT_API dt_status dt_dataset_denoise(dt_dataset *d, double noise);
 DT_API dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64_t classes,
                              dt_dataset **out);
 
+typedef enum dt_cifar {
+    DT_CIFAR10,
+    DT_CIFAR100_FINE,  /* 100 classes */
+    DT_CIFAR100_COARSE /* 20 of them */
+} dt_cifar;
+
+/* Reads binary files of CIFAR-10 or CIFAR-100, plain or gzip, one after the other into one dataset of
+ * 3 x 32 x 32 images. Errors, naming the file and what would be right: ARG (no file), IO, FORMAT (sizes
+ * that are no multiple of an image's, no images, labels out of range, damaged gzip, more than 2^22
+ * images), NOMEM. */
+DT_API dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths,
+                               dt_dataset **out);
+
+typedef struct dt_png_options {
+    int64_t channels; /* 1: grey, 3: red, green, blue; default 3 */
+    int64_t count;    /* at most so many images, of every class its share; default 0: all */
+    const char
+        *classes; /* the folder whose classes count, as for test images; default NULL: itself */
+} dt_png_options;
+
+/* The defaults of dt_png_read. */
+DT_API dt_png_options dt_png_defaults(void);
+
+/* Reads folder/<class>/<name>.png: one class for each folder that is there, in the order of their
+ * names' bytes; in a class, images in that order too. The dataset takes from every class in
+ * proportion, so that its first images and its last hold all of them. All images have one size.
+ * Grey, palette and colour of any depth become bytes of the channels that are wanted: 16 bits are
+ * rounded to 8, colour becomes grey by 0.299 r + 0.587 g + 0.114 b, transparency is left out. Names
+ * that begin with a dot and other files are passed over. Errors, naming the file and what would be
+ * right: ARG (channels, count), IO, FORMAT (no PNG file, a damaged one, another size, no class, more
+ * than 256, a class that `classes` has not, a class without images), NOMEM. */
+DT_API dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                             dt_dataset **out);
+
 /* Writes grey images and their labels as two IDX files, gzip where the name ends in .gz. Equal datasets give equal
  * bytes. Both are written whole under other names, synced, then renamed: a file that stood there
  * before is kept where anything fails. Errors: ARG (other images, the same name twice), IO, NOMEM. */
@@ -103,7 +137,15 @@ typedef struct dt_augment_options {
     bool flip; /* every second image, at random, is mirrored left to right */
 } dt_augment_options;
 
-typedef enum dt_data_format { DT_DATA_IDX, DT_DATA_DIGITS } dt_data_format;
+typedef enum dt_data_format {
+    DT_DATA_IDX,
+    DT_DATA_DIGITS,
+    DT_DATA_CIFAR10,
+    DT_DATA_CIFAR100,
+    DT_DATA_PNG
+} dt_data_format;
+
+typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
 
 typedef enum dt_data_task {
     DT_DATA_CLASSIFICATION,
@@ -114,13 +156,15 @@ typedef enum dt_data_task {
 typedef struct dt_data_options {
     int format; /* dt_data_format */
     const char *dir;
-    dt_strings train, test;   /* idx: images, labels; no test: none */
-    double validation;        /* share of the training images split off at the end */
-    int64_t train_count;      /* images; 0: idx all, digits 10,000. idx: the first so many */
-    int64_t test_count;       /* the same; 0: idx all, digits 2,000 */
-    int64_t seed;             /* digits */
-    int task;                 /* dt_data_task */
-    double noise;             /* denoising: its deviation, white being 1 */
+    dt_strings train, test; /* idx: images, labels; cifar: files; png: a folder; none: the usual */
+    int labels;             /* cifar100: dt_data_labels */
+    int64_t channels;       /* png: 1 or 3 */
+    double validation;      /* share of the training images split off at the end */
+    int64_t train_count;    /* the first so many images; 0: digits 10,000, else all */
+    int64_t test_count;     /* the same; 0: digits 2,000, else all */
+    int64_t seed;           /* digits */
+    int task;               /* dt_data_task */
+    double noise;           /* denoising: its deviation, white being 1 */
     dt_reals mean, deviation; /* of dt_dataset_normalize; none: 0 and 1 */
     dt_augment_options augment;
 } dt_data_options;

@@ -27,6 +27,7 @@ static bool is_bad(const dt_recipe *r, const char *path)
 typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
 
 #define BIT(choice) (1U << (choice))
+#define FILES (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
@@ -47,9 +48,11 @@ static const struct {
     { "train.schedule.floor", BY_SCHEDULE, BIT(DT_LINEAR) | BIT(DT_COSINE), "linear and cosine" },
     { "train.schedule.gamma", BY_SCHEDULE, BIT(DT_STEP), "step" },
     { "train.schedule.every", BY_SCHEDULE, BIT(DT_STEP), "step" },
-    { "data.dir", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
-    { "data.train", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
-    { "data.test", BY_FORMAT, BIT(DT_DATA_IDX), "idx" },
+    { "data.dir", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
+    { "data.train", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
+    { "data.test", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
+    { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
+    { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
     { "data.seed", BY_FORMAT, BIT(DT_DATA_DIGITS), "digits" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
 };
@@ -227,23 +230,46 @@ static void check_task(dt_recipe *r)
                  "'data.task' segmentation needs 'data.format' digits: no other has masks");
 }
 
+/* How many names a part of the data has, by its format; 0: any. */
+static int names_wanted(int format)
+{
+    return format == DT_DATA_IDX ? 2 : format == DT_DATA_PNG ? 1 : 0;
+}
+
+static void check_source(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    if (dt__node_at(r, "data.train", NULL) != NULL) return;
+    if (d->format == DT_DATA_IDX) {
+        dt_recipe_refuse(r, "data",
+                         "format idx needs 'data.train', a list of two files, images "
+                         "and labels");
+    } else if (dt__node_at(r, "data.dir", NULL) == NULL) {
+        dt_recipe_refuse(r, "data", "format %s needs 'data.dir', the folder of its %s",
+                         d->format == DT_DATA_CIFAR10    ? "cifar10"
+                         : d->format == DT_DATA_CIFAR100 ? "cifar100"
+                                                         : "png",
+                         d->format == DT_DATA_PNG ? "folders train and test" : "files");
+    }
+}
+
 static void check_data(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     const char *const paths[] = { "data.train", "data.test" };
     const dt_strings *const lists[] = { &d->train, &d->test };
-    if (is_bad(r, "data") || is_bad(r, "data.format") || d->format != DT_DATA_IDX) return;
-    if (dt__node_at(r, "data.train", NULL) == NULL) {
-        dt_recipe_refuse(r, "data",
-                         "format idx needs 'data.train', a list of two files, images "
-                         "and labels");
-    }
+    if (is_bad(r, "data") || is_bad(r, "data.format") || d->format == DT_DATA_DIGITS) return;
+    check_source(r);
+    const int wanted = names_wanted(d->format);
     for (int i = 0; i < 2; i++) {
         dt__node *node = given(r, paths[i]);
-        if (node == NULL || lists[i]->n == 2) continue;
-        dt__complain(r, node, "'%s' wants two files, images and labels, not %d", paths[i],
-                     lists[i]->n);
+        if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
+        dt__complain(r, node, "'%s' wants %s, not %d", paths[i],
+                     wanted == 2 ? "two files, images and labels" : "one folder", lists[i]->n);
     }
+    dt__node *channels = given(r, "data.channels");
+    if (channels == NULL || d->format != DT_DATA_PNG || d->channels != 2) return;
+    dt__complain(r, channels, "'data.channels' must be 1 (grey) or 3 (red, green, blue), not 2");
 }
 
 /* Complains unless `name` exists and is what it should be. What cannot be told is left to whoever
@@ -273,7 +299,8 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
             const char *between = dir[strlen(dir) - 1] == '/' ? "" : "/";
             name = dt__recipe_format(r, "%s%s%s", dir, between, name);
         }
-        check_exists(r, dt__recipe_format(r, "%s.%d", path, i), name, false);
+        check_exists(r, dt__recipe_format(r, "%s.%d", path, i), name,
+                     r->options.data.format == DT_DATA_PNG);
     }
 }
 
@@ -283,7 +310,7 @@ static void check_files(dt_recipe *r)
     if (r->options.model.init != NULL) {
         check_exists(r, "model.init", r->options.model.init, false);
     }
-    if (is_bad(r, "data.format") || d->format != DT_DATA_IDX) return;
+    if (is_bad(r, "data.format") || d->format == DT_DATA_DIGITS) return;
     if (d->dir != NULL) check_exists(r, "data.dir", d->dir, true);
     if (is_bad(r, "data.dir")) return;
     check_data_files(r, "data.train", &d->train);

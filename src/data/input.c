@@ -1,0 +1,139 @@
+/* Reads files, plain or gzip [RFC 1952]. gzip is known by its first two bytes, 1f 8b, which no format
+ * that is read here begins with; several members in a row are one stream. */
+#include "data/input.h"
+
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK ((size_t)1 << 16)      /* bytes of the file read at a time */
+#define FIRST_STEP ((size_t)1 << 20) /* allocated at first for what gzip holds, at least */
+#define USUAL_RATIO ((size_t)16)     /* or so many times the size of the gzip file */
+
+/* Fills the buffer, short only at the end of the file. */
+static dt_status refill(dt__input *in)
+{
+    in->at = in->have = 0;
+    while (in->have < CHUNK) {
+        const ssize_t n = read(in->descriptor, in->buffer + in->have, CHUNK - in->have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return dt__file_fail(in->ctx, "read", in->path, errno);
+        if (n == 0) break;
+        in->have += (size_t)n;
+    }
+    return DT_OK;
+}
+
+dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in)
+{
+    *in = (dt__input){ .ctx = ctx, .path = path, .file_size = -1 };
+    in->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (in->descriptor < 0) return dt__file_fail(ctx, "open", path, errno);
+    struct stat about;
+    if (fstat(in->descriptor, &about) != 0) return dt__file_fail(ctx, "read", path, errno);
+    if (S_ISREG(about.st_mode)) in->file_size = (int64_t)about.st_size;
+    in->buffer = dt__alloc(ctx, CHUNK);
+    if (in->buffer == NULL) return DT_ERR_NOMEM;
+    DT__TRY(refill(in));
+    if (in->have < 2 || in->buffer[0] != 0x1f || in->buffer[1] != 0x8b) return DT_OK;
+    in->z = dt__zlib_stream(ctx);
+    if (inflateInit2(&in->z, 15 + 16) != Z_OK) {
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", path);
+    }
+    in->gzip = true;
+    return DT_OK;
+}
+
+void dt__input_close(dt__input *in)
+{
+    if (in->gzip) inflateEnd(&in->z);
+    dt__release(in->ctx, in->buffer);
+    if (in->descriptor >= 0) close(in->descriptor);
+}
+
+/* After the end of a gzip member: another one, or the end of the file. */
+static dt_status next_member(dt__input *in)
+{
+    if (in->at == in->have) DT__TRY(refill(in));
+    in->ended = in->have == 0;
+    if (in->ended) return DT_OK;
+    if (in->buffer[in->at] != 0x1f) {
+        return dt_fail(in->ctx, DT_ERR_FORMAT,
+                       "'%s': bytes that do not belong there follow the end of the gzip stream",
+                       in->path);
+    }
+    inflateReset(&in->z);
+    return DT_OK;
+}
+
+static dt_status inflate_fail(const dt__input *in, int code)
+{
+    if (code == Z_MEM_ERROR) {
+        return dt_fail(in->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", in->path);
+    }
+    return dt_fail(in->ctx, DT_ERR_FORMAT,
+                   "'%s': the gzip stream is damaged (%s); a file that `gzip -t` accepts is wanted",
+                   in->path, in->z.msg == NULL ? "unknown reason" : in->z.msg);
+}
+
+static dt_status read_gzip(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
+{
+    in->z.next_out = to;
+    in->z.avail_out = (uInt)wanted;
+    while (in->z.avail_out > 0 && !in->ended) {
+        if (in->at == in->have) DT__TRY(refill(in));
+        if (in->have == 0) {
+            return dt_fail(in->ctx, DT_ERR_FORMAT,
+                           "'%s': the gzip stream breaks off before its end", in->path);
+        }
+        in->z.next_in = in->buffer + in->at;
+        in->z.avail_in = (uInt)(in->have - in->at);
+        const int code = inflate(&in->z, Z_NO_FLUSH);
+        in->at = in->have - in->z.avail_in;
+        if (code == Z_STREAM_END) DT__TRY(next_member(in));
+        else if (code != Z_OK && code != Z_BUF_ERROR) return inflate_fail(in, code);
+    }
+    *got = wanted - in->z.avail_out;
+    return DT_OK;
+}
+
+static dt_status read_plain(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
+{
+    *got = 0;
+    while (*got < wanted) {
+        if (in->at == in->have) DT__TRY(refill(in));
+        if (in->have == 0) break;
+        const size_t left = in->have - in->at, n = left < wanted - *got ? left : wanted - *got;
+        memcpy(to + *got, in->buffer + in->at, n);
+        in->at += n;
+        *got += n;
+    }
+    return DT_OK;
+}
+
+dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
+{
+    const size_t most = (size_t)1 << 30; /* zlib counts in 32 bits */
+    *got = 0;
+    while (*got < wanted) {
+        const size_t part = wanted - *got < most ? wanted - *got : most;
+        size_t n;
+        DT__TRY((in->gzip ? read_gzip : read_plain)(in, to + *got, part, &n));
+        *got += n;
+        if (n < part) break;
+    }
+    return DT_OK;
+}
+
+size_t dt__input_first_step(const dt__input *in, size_t wanted)
+{
+    if (!in->gzip && in->file_size >= 0) return wanted;
+    size_t first = FIRST_STEP;
+    const size_t usual = in->file_size < 0 ? 0 : (size_t)in->file_size * USUAL_RATIO;
+    if (first < usual) first = usual;
+    return wanted < first ? wanted : first;
+}

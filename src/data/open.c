@@ -1,0 +1,251 @@
+/* The datasets that `data:` of a recipe names. */
+#include "data/options.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define DIGITS_TRAIN 10000
+#define DIGITS_TEST 2000
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+/* The path of a name, to be released; NULL: NOMEM. */
+static char *path_of(dt_ctx *ctx, const char *dir, const char *name)
+{
+    if (dir == NULL || dir[0] == '\0' || name[0] == '/') return dt__copy_string(ctx, name);
+    const bool ends = dir[strlen(dir) - 1] == '/';
+    return dt__format_string(ctx, "%s%s%s", dir, ends ? "" : "/", name);
+}
+
+/* One of the two parts of the data. */
+typedef struct part {
+    const char *key; /* "train" or "test" */
+    const dt_strings *names;
+    int64_t count;           /* images wanted; 0: all */
+    const dt_dataset *train; /* of tests: what they must be like */
+} part;
+
+/* Takes the first images, as many as are wanted. `from` names where they are. */
+static dt_status cut(const part *s, const char *from, dt_dataset *d)
+{
+    if (d->count == 0) return dt_fail(d->ctx, DT_ERR_FORMAT, "'%s' holds no images", from);
+    if (s->count > d->count) {
+        return dt_fail(d->ctx, DT_ERR_CONFIG, "data.%s_count is %lld, but '%s' holds %lld images",
+                       s->key, (long long)s->count, from, (long long)d->count);
+    }
+    if (s->count > 0) d->count = s->count;
+    return DT_OK;
+}
+
+/* ---- formats: each opens one part --------------------------------------------------------- */
+
+static dt_status open_idx(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    if (s->names->n == 0 && s->train != NULL) return DT_OK;
+    if (s->names->n != 2) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "data.%s names %d files; two are wanted, [images, labels]", s->key,
+                       s->names->n);
+    }
+    const int64_t classes = s->train == NULL ? 0 : s->train->classes;
+    char *images = path_of(ctx, o->dir, s->names->v[0]);
+    char *labels = path_of(ctx, o->dir, s->names->v[1]);
+    dt_status status = DT_ERR_NOMEM;
+    if (images != NULL && labels != NULL) status = dt_idx_read(ctx, images, labels, classes, out);
+    if (status == DT_OK) status = cut(s, images, *out);
+    dt__release(ctx, images);
+    dt__release(ctx, labels);
+    return status;
+}
+
+static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
+                                         [DT_DATA_DENOISING] = DT_TARGET_IMAGE,
+                                         [DT_DATA_SEGMENTATION] = DT_TARGET_MASK };
+    const bool test = s->train != NULL;
+    const int64_t count = s->count > 0 ? s->count : test ? DIGITS_TEST : DIGITS_TRAIN;
+    const uint64_t seed = (uint64_t)o->seed;
+    return dt_digits_create(ctx, count, test ? ~seed : seed, targets[o->task], out);
+}
+
+static bool exists(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+/* The names that a part has by itself: [CIFAR-100 or not][test or not]. */
+static const dt_strings usual_files[2][2] = {
+    { { 5,
+        { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+          "data_batch_5.bin" } },
+      { 1, { "test_batch.bin" } } },
+    { { 1, { "train.bin" } }, { 1, { "test.bin" } } },
+};
+
+/* The path of a file that may have become gzip, or NULL: NOMEM. */
+static char *path_of_usual(dt_ctx *ctx, const char *dir, const char *name)
+{
+    char *path = path_of(ctx, dir, name);
+    if (path == NULL || exists(path)) return path;
+    char *packed = dt__format_string(ctx, "%s.gz", path);
+    if (packed != NULL && exists(packed)) {
+        dt__release(ctx, path);
+        return packed;
+    }
+    dt__release(ctx, packed);
+    return packed == NULL ? (dt__release(ctx, path), NULL) : path;
+}
+
+static dt_status read_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s,
+                            const dt_strings *paths, dt_dataset **out)
+{
+    const dt_cifar kind = o->format == DT_DATA_CIFAR10  ? DT_CIFAR10
+                          : o->labels == DT_DATA_COARSE ? DT_CIFAR100_COARSE
+                                                        : DT_CIFAR100_FINE;
+    const bool usual = s->names->n == 0;
+    if (usual && s->train != NULL && !exists(paths->v[0])) return DT_OK;
+    DT__TRY(dt_cifar_read(ctx, kind, paths, out));
+    return cut(s, paths->v[0], *out);
+}
+
+static dt_status open_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    const bool usual = s->names->n == 0;
+    const dt_strings *names =
+        usual ? &usual_files[o->format == DT_DATA_CIFAR100][s->train != NULL] : s->names;
+    char *path[DT_MAX_LIST] = { NULL };
+    dt_strings paths = { .n = names->n };
+    dt_status status = DT_OK;
+    for (int i = 0; i < names->n && status == DT_OK; i++) {
+        path[i] = (usual ? path_of_usual : path_of)(ctx, o->dir, names->v[i]);
+        paths.v[i] = path[i];
+        if (path[i] == NULL) status = DT_ERR_NOMEM;
+    }
+    if (status == DT_OK) status = read_cifar(ctx, o, s, &paths, out);
+    for (int i = 0; i < names->n; i++) dt__release(ctx, path[i]);
+    return status;
+}
+
+static dt_status read_png(dt_ctx *ctx, const dt_data_options *o, const part *s, const char *folder,
+                          const char *classes, dt_dataset **out)
+{
+    const dt_png_options options = { o->channels, s->count, classes };
+    const bool usual = s->names->n == 0;
+    if (usual && s->train != NULL && !exists(folder)) return DT_OK;
+    DT__TRY(dt_png_read(ctx, folder, &options, out));
+    return cut(s, folder, *out);
+}
+
+static dt_status open_png(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    const bool test = s->train != NULL;
+    if (s->names->n > 1) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s names %d folders; one is wanted", s->key,
+                       s->names->n);
+    }
+    const char *train = o->train.n > 0 ? o->train.v[0] : "train";
+    char *folder = path_of(ctx, o->dir, s->names->n > 0 ? s->names->v[0] : test ? "test" : train);
+    char *classes = test ? path_of(ctx, o->dir, train) : NULL;
+    dt_status status = DT_ERR_NOMEM;
+    if (folder != NULL && (classes != NULL || !test)) {
+        status = read_png(ctx, o, s, folder, classes, out);
+    }
+    dt__release(ctx, folder);
+    dt__release(ctx, classes);
+    return status;
+}
+
+/* ---- both parts --------------------------------------------------------------------------- */
+
+static dt_status same_size(dt_ctx *ctx, const dt_dataset *train, const dt_dataset *test)
+{
+    if (train->height == test->height && train->width == test->width) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "data.test holds images of %lld x %lld pixels, data.train of %lld x %lld; the "
+                   "same size is wanted",
+                   (long long)test->height, (long long)test->width, (long long)train->height,
+                   (long long)train->width);
+}
+
+static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **train,
+                            dt_dataset **test)
+{
+    typedef dt_status opener(dt_ctx *, const dt_data_options *, const part *, dt_dataset **);
+    static opener *const openers[] = {
+        [DT_DATA_IDX] = open_idx,       [DT_DATA_DIGITS] = open_digits,
+        [DT_DATA_CIFAR10] = open_cifar, [DT_DATA_CIFAR100] = open_cifar,
+        [DT_DATA_PNG] = open_png,
+    };
+    const part first = { "train", &o->train, o->train_count, NULL };
+    DT__TRY(openers[o->format](ctx, o, &first, train));
+    const part second = { "test", &o->test, o->test_count, *train };
+    DT__TRY(openers[o->format](ctx, o, &second, test));
+    return *test == NULL ? DT_OK : same_size(ctx, *train, *test);
+}
+
+/* What is to be made of the images. */
+static dt_status finish(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
+{
+    if (d == NULL) return DT_OK;
+    if (o->task == DT_DATA_DENOISING) DT__TRY(dt_dataset_denoise(d, o->noise));
+    if (dt_dataset_normalize(d, &o->mean, &o->deviation) == DT_OK) return DT_OK;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(ctx));
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.%s", words);
+}
+
+static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *train,
+                           dt_dataset **validation)
+{
+    if (o->validation == 0) return DT_OK;
+    const int64_t count = (int64_t)(o->validation * (double)train->count);
+    if (count < 1) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld images is none",
+                       o->validation, (long long)train->count);
+    }
+    return dt_dataset_split(train, count, validation);
+}
+
+/* A recipe's values are in range by the keys; those of a program may not be. */
+static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
+{
+    const struct {
+        const char *key;
+        bool good;
+    } checks[] = {
+        { "format", o->format >= 0 && o->format <= DT_DATA_PNG },
+        { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
+        { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
+        { "channels", o->channels == 1 || o->channels == 3 },
+        { "validation", o->validation >= 0 && o->validation <= DT__MOST_VALIDATION },
+        { "train_count", o->train_count >= 0 && o->train_count <= (int64_t)DT__MOST_IMAGES },
+        { "test_count", o->test_count >= 0 && o->test_count <= (int64_t)DT__MOST_IMAGES },
+        { "seed", o->seed >= 0 },
+        { "noise", o->noise >= 0 && o->noise <= DT__MOST_NOISE },
+    };
+    for (int i = 0; i < DT__COUNT_OF(checks); i++) {
+        if (checks[i].good) continue;
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
+    }
+    if (o->task != DT_DATA_SEGMENTATION || o->format == DT_DATA_DIGITS) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");
+}
+
+dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
+                       dt_dataset **validation, dt_dataset **test)
+{
+    *train = *validation = *test = NULL;
+    const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
+    DT__TRY(check_options(ctx, &o));
+    dt_status status = open_parts(ctx, &o, train, test);
+    if (status == DT_OK) status = finish(ctx, &o, *train);
+    if (status == DT_OK) status = finish(ctx, &o, *test);
+    if (status == DT_OK) status = hold_back(ctx, &o, *train, validation);
+    if (status == DT_OK) return DT_OK;
+    dt_dataset_free(*train);
+    dt_dataset_free(*test);
+    *train = *test = NULL;
+    return status;
+}

@@ -1,0 +1,268 @@
+/* A folder of PNG files by class: folder/<class>/<name>.png.
+ * Classes and the files of each go by the order of their names' bytes. Image j of a class of n has
+ * the place (j + 1/2) / n, and the dataset is sorted by place, then class: so whatever is cut off at
+ * its ends holds every class in proportion. */
+#include "core/file.h"
+#include "data/dataset.h"
+#include "data/png.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FIRST_ROOM 64
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+typedef struct names {
+    char **v;
+    int64_t n, room;
+} names;
+
+static void names_free(dt_ctx *ctx, names *list)
+{
+    for (int64_t i = 0; i < list->n; i++) dt__release(ctx, list->v[i]);
+    dt__release(ctx, list->v);
+    *list = (names){ NULL, 0, 0 };
+}
+
+static dt_status names_add(dt_ctx *ctx, names *list, const char *name)
+{
+    if (list->n == list->room) {
+        const int64_t room = list->room == 0 ? FIRST_ROOM : 2 * list->room;
+        char **v = dt__grow(ctx, list->v, (size_t)list->n * sizeof *v, (size_t)room * sizeof *v);
+        if (v == NULL) return DT_ERR_NOMEM;
+        list->v = v;
+        list->room = room;
+    }
+    list->v[list->n] = dt__copy_string(ctx, name);
+    if (list->v[list->n] == NULL) return DT_ERR_NOMEM;
+    list->n++;
+    return DT_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool ends_in_png(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 4 && (strcmp(name + n - 4, ".png") == 0 || strcmp(name + n - 4, ".PNG") == 0);
+}
+
+typedef enum sought { FOLDERS, IMAGES } sought;
+
+/* Whether `name` in `folder` is what is sought, links followed. */
+static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, sought what,
+                           bool *answer)
+{
+    struct stat about;
+    *answer = false;
+    if (name[0] == '.' || (what == IMAGES && !ends_in_png(name))) return DT_OK;
+    char *path = dt__format_string(ctx, "%s/%s", folder, name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    const int failed = stat(path, &about);
+    const dt_status status = failed ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
+    if (!failed) *answer = what == FOLDERS ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode);
+    dt__release(ctx, path);
+    return status;
+}
+
+static dt_status list_entries(dt_ctx *ctx, DIR *open, const char *folder, sought what, names *out)
+{
+    for (;;) {
+        bool wanted;
+        errno = 0;
+        const struct dirent *entry = readdir(open);
+        if (entry == NULL) return errno == 0 ? DT_OK : dt__file_fail(ctx, "read", folder, errno);
+        DT__TRY(is_sought(ctx, folder, entry->d_name, what, &wanted));
+        if (wanted) DT__TRY(names_add(ctx, out, entry->d_name));
+    }
+}
+
+static dt_status list_folder(dt_ctx *ctx, const char *folder, sought what, names *out)
+{
+    DIR *open = opendir(folder);
+    if (open == NULL) return dt__file_fail(ctx, "open", folder, errno);
+    const dt_status status = list_entries(ctx, open, folder, what, out);
+    closedir(open);
+    if (out->n > 0) qsort(out->v, (size_t)out->n, sizeof *out->v, by_bytes);
+    return status;
+}
+
+/* ---- classes ------------------------------------------------------------------------------ */
+
+typedef struct class_folder {
+    char *path;
+    names files;
+    int64_t taken; /* files that are in the dataset already */
+} class_folder;
+
+typedef struct reading {
+    dt_ctx *ctx;
+    const char *folder;
+    const dt_png_options *options;
+    class_folder classes[DT__MOST_CLASSES];
+    int64_t count; /* files in all of them */
+    char *first;   /* path of the image whose size all others must have */
+    dt_dataset d;
+} reading;
+
+static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out)
+{
+    DT__TRY(list_folder(ctx, folder, FOLDERS, out));
+    if (out->n >= 1 && out->n <= DT__MOST_CLASSES) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "'%s' holds %lld folders; one for each class is wanted, 1 to %d", folder,
+                   (long long)out->n, DT__MOST_CLASSES);
+}
+
+static dt_status list_class(reading *r, const names *classes, const char *name)
+{
+    char **found = bsearch(&name, classes->v, (size_t)classes->n, sizeof *classes->v, by_bytes);
+    if (found == NULL) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' is a class of '%s', but not of '%s'", name,
+                       r->folder, r->options->classes);
+    }
+    class_folder *c = &r->classes[found - classes->v];
+    c->path = dt__format_string(r->ctx, "%s/%s", r->folder, name);
+    if (c->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(list_folder(r->ctx, c->path, IMAGES, &c->files));
+    r->count += c->files.n;
+    if (c->files.n > 0) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' holds no PNG files, named *.png", c->path);
+}
+
+static dt_status list_images(reading *r, names *here, names *all)
+{
+    const char *other = r->options->classes;
+    DT__TRY(list_classes(r->ctx, r->folder, here));
+    if (other != NULL) DT__TRY(list_classes(r->ctx, other, all));
+    const names *classes = other == NULL ? here : all;
+    for (int64_t i = 0; i < here->n; i++) DT__TRY(list_class(r, classes, here->v[i]));
+    r->d.classes = classes->n;
+    return DT_OK;
+}
+
+/* The class whose next image has the least place, (2 taken + 1) / (2 n). */
+static int64_t next_class(const reading *r)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < r->d.classes; i++) {
+        const class_folder *c = &r->classes[i];
+        if (c->taken == c->files.n) continue;
+        const class_folder *b = &r->classes[best < 0 ? i : best];
+        if (best < 0 || (2 * c->taken + 1) * b->files.n < (2 * b->taken + 1) * c->files.n) best = i;
+    }
+    return best;
+}
+
+/* ---- images ------------------------------------------------------------------------------- */
+
+/* Room for as many images as are wanted, of the size of the first. */
+static dt_status begin_dataset(reading *r, const dt__png *p)
+{
+    dt_dataset *d = &r->d;
+    const int64_t dims[] = { d->count, d->channels, p->height, p->width };
+    int64_t bytes;
+    d->height = p->height;
+    d->width = p->width;
+    if (!dt__product(4, dims, &bytes)) {
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld images of %lld x %lld pixels", r->folder,
+                       (long long)d->count, (long long)p->height, (long long)p->width);
+    }
+    r->first = dt__copy_string(r->ctx, p->in.path);
+    return r->first == NULL ? DT_ERR_NOMEM : dt__dataset_allocate(r->ctx, d);
+}
+
+static dt_status check_size(const reading *r, const dt__png *p)
+{
+    if (p->height == r->d.height && p->width == r->d.width) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; one size is wanted",
+                   p->in.path, (long long)p->height, (long long)p->width, r->first,
+                   (long long)r->d.height, (long long)r->d.width);
+}
+
+static dt_status take_image(reading *r, dt__png *p, int64_t i, int64_t label)
+{
+    DT__TRY(i == 0 ? begin_dataset(r, p) : check_size(r, p));
+    ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
+    return dt__png_read(p, r->d.channels,
+                        (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d));
+}
+
+static dt_status read_image(reading *r, int64_t i)
+{
+    const int64_t label = next_class(r);
+    class_folder *c = &r->classes[label];
+    char *path = dt__format_string(r->ctx, "%s/%s", c->path, c->files.v[c->taken++]);
+    if (path == NULL) return DT_ERR_NOMEM;
+    dt__png p;
+    dt_status status = dt__png_open(r->ctx, path, &p);
+    if (status == DT_OK) status = take_image(r, &p, i, label);
+    dt__png_close(&p);
+    dt__release(r->ctx, path);
+    return status;
+}
+
+static dt_status read_images(reading *r)
+{
+    names here = { NULL, 0, 0 }, all = { NULL, 0, 0 };
+    const dt_status status = list_images(r, &here, &all);
+    names_free(r->ctx, &here);
+    names_free(r->ctx, &all);
+    DT__TRY(status);
+    r->d.count = r->options->count == 0 ? r->count : dt__min_i64(r->options->count, r->count);
+    for (int64_t i = 0; i < r->d.count; i++) DT__TRY(read_image(r, i));
+    return DT_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+dt_png_options dt_png_defaults(void) { return (dt_png_options){ .channels = 3 }; }
+
+static void reading_free(reading *r)
+{
+    dt_ctx *ctx = r->ctx;
+    for (int i = 0; i < DT__MOST_CLASSES; i++) {
+        names_free(ctx, &r->classes[i].files);
+        dt__release(ctx, r->classes[i].path);
+    }
+    dt__release(ctx, r->first);
+    dt__storage_release(r->d.pixels);
+    dt__storage_release(r->d.targets);
+    dt__release(ctx, r);
+}
+
+dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                      dt_dataset **out)
+{
+    const dt_png_options o = options == NULL ? dt_png_defaults() : *options;
+    *out = NULL;
+    if ((o.channels != 1 && o.channels != 3) || o.count < 0) {
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "reading PNG files: %lld channels, at most %lld images: 1 or 3 channels, and "
+            "0 (all) or more wanted",
+            (long long)o.channels, (long long)o.count);
+    }
+    reading *r = dt__alloc_zero(ctx, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    r->ctx = ctx;
+    r->folder = folder;
+    r->options = &o;
+    r->d = (dt_dataset){ .channels = o.channels, .target = DT_TARGET_CLASS };
+    const dt_status status = read_images(r);
+    if (status == DT_OK) {
+        dt__storage_retain(r->d.pixels); /* wrapping takes what is given */
+        dt__storage_retain(r->d.targets);
+    }
+    const dt_status wrapped = status == DT_OK ? dt__dataset_wrap(ctx, &r->d, out) : status;
+    reading_free(r);
+    return wrapped;
+}
