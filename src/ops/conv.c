@@ -100,10 +100,7 @@ static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *b
 /* Makes the plans of both directions, where dispatch can still report that memory is short. */
 static dt_status plan(dt_call *c)
 {
-    if (c->coded) {
-        c->scratch_bytes = dt__conv_codes_scratch(c);
-        return DT_OK;
-    }
+    if (c->coded) return dt__conv_codes_plan(c);
     const dt__conv p = dt__conv_of(c);
     const dt__conv_work w = forward_work(c, &p);
     size_t later;

@@ -4,17 +4,13 @@
  *     else                                                       y = conv(x^, w^) + b, fp32
  *     backward                                                   dx = conv^T(dy, w^)   dw of x^, dy
  *
- * Images of the weight and of a slice of the batch are expanded into scratch just before the product
- * that reads them; how the batch is cut follows from shapes alone. */
+ * The image of the weight is expanded into scratch, x^ a slice of the batch at a time by the thread that
+ * multiplies it: it is a source of the float convolution. */
 #include "ops/conv_codes.h"
 
 #include "kernels/qconv.h"
 
-#include <string.h>
-
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT, BIAS = DT__CONV_BIAS };
-
-#define SLICE ((int64_t)4 << 20) /* floats of x^ at a time, unless a sample has more */
 
 bool dt__conv_takes_codes(const dt_call *c, int i)
 {
@@ -52,33 +48,17 @@ static bool multiplies(const dt_call *c)
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* Parts of scratch, in floats. */
+/* Parts of scratch, in floats: w^, as rows first where they lie otherwise; then the work's own. */
 typedef struct room {
-    int64_t slice;               /* samples of x^ at a time; the whole batch where x is values */
-    int64_t weight, rows, x, dw; /* w^, as rows first where they lie otherwise; x^; dw of a slice */
+    int64_t weight, rows;
 } room;
 
-static room room_of(const dt_call *c, bool weight, bool x, bool dw)
+static room room_of(const dt_call *c, bool weight)
 {
     const dt__codes *codes = c->codes[WEIGHT];
-    const int64_t batch = c->arg[X]->dims[0];
-    room r = { .slice = batch };
-    if (weight && codes != NULL) {
-        r.weight = c->arg[WEIGHT]->count;
-        r.rows = dt__is_mapped(&codes->map) ? r.weight : 0;
-    }
-    if (!x || c->codes[X] == NULL || batch == 0) return r;
-    const int64_t sample = dt__max_i64(1, c->codes[X]->columns);
-    const int64_t slices = dt__ceil_div(batch, dt__max_i64(1, SLICE / sample));
-    r.slice = dt__ceil_div(batch, slices);
-    r.x = r.slice * sample;
-    r.dw = dw && slices > 1 ? c->arg[WEIGHT]->count : 0;
-    return r;
-}
-
-static size_t bytes_of(const room *r)
-{
-    return (size_t)(r->weight + r->rows + r->x + r->dw) * sizeof(float);
+    if (!weight || codes == NULL) return (room){ 0, 0 };
+    const int64_t count = dt__round_up(c->arg[WEIGHT]->count, DT__ALIGNMENT);
+    return (room){ count, dt__is_mapped(&codes->map) ? count : 0 };
 }
 
 static const float *image_of_weight(const dt_call *c, const room *r)
@@ -96,63 +76,84 @@ static const float *image_of_weight(const dt_call *c, const room *r)
     return image;
 }
 
-/* Samples n0 ... n1-1 of x^. */
-static const float *image_of_x(const dt_call *c, const room *r, int64_t n0, int64_t n1)
+static void expand(const void *codes, const dt__patch *block) { dt__codes_expand(codes, block); }
+
+/* A work on images, and what it points to. */
+typedef struct codes_work {
+    dt__conv conv;
+    dt__source x;
+    dt__conv_work w;
+    room room;
+} codes_work;
+
+/* x as a value or as a source of images, dy (NULL in forward) in the place of the other, and what is
+ * to be made; w^ is still to come. */
+static void make_work(const dt_call *c, const float *dy, float *y, float *dx, float *dw,
+                      codes_work *k)
 {
-    const dt__codes *codes = c->codes[X];
-    if (codes == NULL) return dt__data(c->arg[X]);
-    float *image = (float *)c->scratch + r->weight + r->rows;
-    const int64_t n = codes->columns;
-#pragma omp parallel for schedule(static) if ((n1 - n0) * n > DT__CHUNK)
-    for (int64_t i = n0; i < n1; i++) {
-        dt__codes_expand(codes, &(dt__patch){ i, i + 1, 0, n, image + (i - n0) * n, n });
-    }
-    return image;
+    const bool transposed = dt__conv_is_transposed(c);
+    const float *x = dt__data(c->arg[X]);
+    *k = (codes_work){ .conv = dt__conv_of(c), .x = { expand, c->codes[X] } };
+    const dt__source *source = c->codes[X] != NULL ? &k->x : NULL;
+    k->room = room_of(c, y != NULL || dx != NULL);
+    k->w = (dt__conv_work){ .conv = &k->conv,
+                            .x = transposed ? dy : x,
+                            .y = transposed ? x : dy,
+                            .x_source = transposed ? NULL : source,
+                            .y_source = transposed ? source : NULL,
+                            .to_x = transposed ? y : dx,
+                            .to_y = transposed ? dx : y,
+                            .to_w = dw };
+    if (y != NULL && c->arg[BIAS] != NULL) k->w.bias = dt__data(c->arg[BIAS]);
+    if (c->scratch != NULL) k->w.scratch = (float *)c->scratch + k->room.weight + k->room.rows;
 }
 
-/* Elements of a sample. */
-static int64_t sample_of(const dt_tensor *x) { return x->dims[0] == 0 ? 0 : x->count / x->dims[0]; }
+static dt_status scratch_of(const dt_call *c, const codes_work *k, size_t *bytes)
+{
+    DT__TRY(dt__conv_plan(c->ctx, c->kernels, &k->w, bytes));
+    *bytes += (size_t)(k->room.weight + k->room.rows) * sizeof(float);
+    return DT_OK;
+}
+
+static dt_status backward_scratch(const dt_call *c, size_t *bytes)
+{
+    float any = 0; /* that it is there is all that matters */
+    codes_work k;
+    *bytes = 0;
+    if (!c->wants[X] && !c->wants[WEIGHT]) return DT_OK;
+    make_work(c, &any, NULL, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL, &k);
+    return scratch_of(c, &k, bytes);
+}
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-size_t dt__conv_codes_scratch(const dt_call *c)
+dt_status dt__conv_codes_plan(dt_call *c)
 {
+    size_t later;
+    if (c->recording) DT__TRY(backward_scratch(c, &later));
     if (multiplies(c)) {
         const dt__conv p = dt__conv_of(c);
         const dt__qconv q = qconv_of(c, &p);
-        return dt__qconv_scratch(&q);
+        c->scratch_bytes = dt__qconv_scratch(&q);
+        return DT_OK;
     }
-    const room r = room_of(c, true, true, false);
-    return bytes_of(&r);
-}
-
-static void forward_images(const dt_call *c, const float *bias)
-{
-    const room r = room_of(c, true, true, false);
-    const float *w = image_of_weight(c, &r);
-    const bool transposed = dt__conv_is_transposed(c);
-    float *y = dt__data_mut(c->y);
-    dt__conv p = dt__conv_of(c);
-    const int64_t batch = p.batch;
-    for (int64_t n = 0; n < batch; n += r.slice) {
-        p.batch = dt__min_i64(r.slice, batch - n);
-        const float *x = image_of_x(c, &r, n, n + p.batch);
-        if (transposed) c->kernels->conv_backward_x(&p, x, w, bias, y);
-        else c->kernels->conv(&p, x, w, bias, y);
-        y += p.batch * sample_of(c->y);
-    }
+    codes_work k;
+    make_work(c, NULL, dt__data_mut(c->y), NULL, NULL, &k);
+    return scratch_of(c, &k, &c->scratch_bytes);
 }
 
 void dt__conv_forward_codes(const dt_call *c)
 {
-    const float *bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
     if (!multiplies(c)) {
-        forward_images(c, bias);
+        codes_work k;
+        make_work(c, NULL, dt__data_mut(c->y), NULL, NULL, &k);
+        k.w.w = image_of_weight(c, &k.room);
+        dt__conv_compute(c->ctx, c->kernels, &k.w);
         return;
     }
     const dt__conv p = dt__conv_of(c);
     dt__qconv q = qconv_of(c, &p);
-    q.bias = bias;
+    q.bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
     q.y = dt__data_mut(c->y);
     dt__qconv_run(c->kernels, &q);
 }
@@ -161,36 +162,18 @@ void dt__conv_forward_codes(const dt_call *c)
 
 size_t dt__conv_codes_backward_scratch(const dt_call *c)
 {
-    const room r = room_of(c, c->wants[X], c->wants[WEIGHT], true);
-    return bytes_of(&r);
-}
-
-/* Slices add up in the order of the batch. */
-static void backward_w(const dt_call *c, const room *r, const float *dy, float *dw)
-{
-    const bool transposed = dt__conv_is_transposed(c);
-    dt__conv p = dt__conv_of(c);
-    const int64_t batch = p.batch;
-    float *part = (float *)c->scratch + r->weight + r->rows + r->x;
-    for (int64_t n = 0; n == 0 || n < batch; n += r->slice) {
-        p.batch = dt__min_i64(r->slice, batch - n);
-        const float *x = image_of_x(c, r, n, n + p.batch), *up = dy + n * sample_of(c->y);
-        float *to = n == 0 ? dw : part;
-        c->kernels->conv_backward_w(&p, transposed ? up : x, transposed ? x : up, to);
-        if (n > 0) c->kernels->add_into(c->arg[WEIGHT]->count, part, dw);
-        if (batch == 0) return;
-    }
+    size_t bytes;
+    backward_scratch(c, &bytes);
+    return bytes;
 }
 
 void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const room r = room_of(c, c->wants[X], c->wants[WEIGHT], true);
-    const dt__conv p = dt__conv_of(c);
-    const float *up = dt__data(dy);
-    if (dx[WEIGHT] != NULL) backward_w(c, &r, up, dt__data_mut(dx[WEIGHT]));
-    if (dx[X] == NULL) return;
-    const float *w = image_of_weight(c, &r);
-    float *to = dt__data_mut(dx[X]);
-    if (dt__conv_is_transposed(c)) c->kernels->conv(&p, up, w, NULL, to);
-    else c->kernels->conv_backward_x(&p, up, w, NULL, to);
+    codes_work k;
+    float *to_x = dx[X] != NULL ? dt__data_mut(dx[X]) : NULL;
+    float *to_w = dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL;
+    if (to_x == NULL && to_w == NULL) return;
+    make_work(c, dt__data(dy), NULL, to_x, to_w, &k);
+    if (to_x != NULL) k.w.w = image_of_weight(c, &k.room);
+    dt__conv_compute(c->ctx, c->kernels, &k.w);
 }

@@ -9,8 +9,9 @@
  * of the weight. */
 bool dt__conv_takes_codes(const dt_call *c, int i);
 
-/* Of a call in which some operand is codes: the op's own, by the same rules. */
-size_t dt__conv_codes_scratch(const dt_call *c);
+/* Of a call in which some operand is codes: the op's own, by the same rules. The plan sets forward's
+ * scratch. */
+dt_status dt__conv_codes_plan(dt_call *c);
 void dt__conv_forward_codes(const dt_call *c);
 size_t dt__conv_codes_backward_scratch(const dt_call *c);
 /* dx = the adjoint of dy by w^, dw from dy and x^; a NULL result is not wanted. */
