@@ -1,5 +1,6 @@
 /* Preset int4-int4 on linear layers: learned scales and shifts as a model's parameters, their training,
  * evaluation in between, convert, and what known faulty implementations get wrong. */
+#include "models.h"
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -335,6 +336,103 @@ START_TEST(converted_is_prepared)
 }
 END_TEST
 
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+static const dt_mlp_options plain = { .sizes = { 3, { IN, 24, OUT } }, .bias = true };
+
+static dt_module *reloaded(const char *path)
+{
+    dt_module *again;
+    const dt_model_info info = small_info(&plain);
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_model_load(ctx, path, &again, NULL));
+    same_models(m, again);
+    return again;
+}
+
+/* What was saved in the middle goes on as what was not, bit for bit. */
+static void check_resumed(bool early)
+{
+    char path[TEST_PATH];
+    float a[ROWS * OUT], b[ROWS * OUT];
+    test_folder(path);
+    test_join(path, path, "model.safetensors");
+    dt_optimizer_options sgd = dt_optimizer_defaults();
+    sgd.name = DT_SGD;
+    dt_optimizer *opt;
+    TEST_OK(ctx, dt_optimizer_create(m, &sgd, &opt));
+    for (int i = 0; i < (early ? 0 : 3); i++) train(opt, 0.05);
+    dt_module *first = m, *second = reloaded(path);
+    for (int i = 0; i < 3; i++) train(opt, 0.05);
+    evaluate(a);
+    dt_optimizer_free(opt);
+    m = second;
+    TEST_OK(ctx, dt_optimizer_create(m, &sgd, &opt));
+    for (int i = 0; i < 3; i++) train(opt, 0.05);
+    evaluate(b);
+    ck_assert_mem_eq(a, b, sizeof a);
+    same_models(first, second);
+    dt_optimizer_free(opt);
+    dt_module_free(first);
+}
+
+START_TEST(resumed_bit_for_bit)
+{
+    for (int per_tensor = 0; per_tensor < 2; per_tensor++) {
+        for (int early = 0; early < 2; early++) {
+            teardown();
+            setup();
+            dt_qat_options o = int4(3);
+            o.weight.quant.granularity = per_tensor ? DT_PER_TENSOR : DT_PER_CHANNEL;
+            o.weight.has_granularity = true;
+            TEST_OK(ctx, dt_prepare(m, &o));
+            check_resumed(early);
+        }
+    }
+}
+END_TEST
+
+START_TEST(converted_files)
+{
+    char path[TEST_PATH];
+    float a[ROWS * OUT], b[ROWS * OUT];
+    test_folder(path);
+    test_join(path, path, "model.safetensors");
+    const dt_qat_options o = int4(4);
+    TEST_OK(ctx, dt_prepare(m, &o));
+    dt_optimizer *opt = adam();
+    train(opt, 0.1);
+    dt_optimizer_free(opt);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    evaluate(a);
+    dt_module *again = reloaded(path);
+    dt_module_free(m);
+    m = again;
+    dt_freeze(m);
+    evaluate(b);
+    ck_assert_mem_eq(a, b, sizeof a);
+}
+END_TEST
+
+static dt_status whole_life(dt_ctx *c, void *user)
+{
+    const dt_qat_options o = int4(4);
+    dt_module *net;
+    (void)user;
+    DT__TRY(dt_mlp_create(c, &plain, &net));
+    const dt_status s = dt_prepare(net, &o);
+    const bool left = s != DT_OK && (dt_param(net, "head.input.scale") != NULL ||
+                                     dt_param(net, "head.weight.scale") != NULL);
+    dt_module_free(net);
+    return left ? DT_ERR_STATE : s;
+}
+
+START_TEST(a_failed_prepare_leaves_nothing)
+{
+    ck_assert_int_gt(test_every_allocation(whole_life, NULL), 50);
+}
+END_TEST
+
 START_TEST(bad_settings_are_named)
 {
     dt_qat_options o = int4(4);
@@ -363,6 +461,9 @@ Suite *test_int4_suite(void)
     tcase_add_test(c, evaluation_in_between);
     tcase_add_test(c, codes_and_images_train_alike);
     tcase_add_test(c, converted_is_prepared);
+    tcase_add_test(c, resumed_bit_for_bit);
+    tcase_add_test(c, converted_files);
+    tcase_add_test(c, a_failed_prepare_leaves_nothing);
     tcase_add_test(c, bad_settings_are_named);
     suite_add_tcase(s, c);
     return s;
