@@ -353,35 +353,29 @@ static void layer_norm_backward(kernel_run *r,
 static dt__batch_norm batch_of(kernel_run *r)
 {
     const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 513);
-    dt__batch_norm b = { .eps = 1e-5, .training = kernel_chance(r) };
+    dt__batch_norm b = { .eps = 1e-5, .training = kernel_chance(r), .relu = kernel_chance(r) };
     const int64_t outer = kernel_extent(r, n);
     b.lines = (dt__lines){ outer, n, kernel_pick(r, 2) == 0 ? 1 : kernel_extent(r, outer * n) };
     b.x = kernel_floats(r, count_of(&b.lines));
-    b.weight = kernel_floats(r, n);
-    b.bias = kernel_floats(r, n);
+    if (kernel_pick(r, 4) < 3) b.weight = kernel_floats(r, n);
+    if (kernel_pick(r, 4) < 3) b.bias = kernel_floats(r, n);
+    if (kernel_chance(r)) b.factor = kernel_floats(r, n);
     return b;
 }
 
-static void batch_stats(kernel_run *r, void (*f)(const dt__batch_norm *))
+static int64_t bits_of(const dt__lines *l)
 {
-    dt__batch_norm b = batch_of(r);
-    b.stats = kernel_result_doubles(r, 3 * b.lines.n);
-    KERNEL_CALL(r, f(&b));
-}
-
-static void batch_standing(kernel_run *r,
-                           void (*f)(const dt__batch_norm *, const void *, const void *))
-{
-    dt__batch_norm b = batch_of(r);
-    const float *mean = kernel_floats(r, b.lines.n), *var = kernel_floats(r, b.lines.n);
-    b.stats = kernel_result_doubles(r, 3 * b.lines.n);
-    KERNEL_CALL(r, f(&b, mean, var));
+    return l->inner == 1 ? l->outer * dt__bit_row(l->n) : l->outer * l->n * dt__bit_row(l->inner);
 }
 
 static void batch_norm(kernel_run *r, void (*f)(const dt__batch_norm *))
 {
     dt__batch_norm b = batch_of(r);
-    b.stats = kernel_doubles(r, 3 * b.lines.n);
+    b.mean = kernel_floats(r, b.lines.n);
+    b.var = kernel_floats(r, b.lines.n);
+    if (kernel_chance(r)) b.residual = kernel_floats(r, count_of(&b.lines));
+    if (b.relu && kernel_pick(r, 2) == 0) b.bits = kernel_result_bytes(r, bits_of(&b.lines));
+    b.stats = kernel_result_doubles(r, 3 * b.lines.n);
     b.y = kernel_result(r, count_of(&b.lines));
     KERNEL_CALL(r, f(&b));
 }
@@ -391,11 +385,13 @@ static void batch_backward(kernel_run *r,
 {
     dt__batch_norm b = batch_of(r);
     b.stats = kernel_doubles(r, 3 * b.lines.n);
-    const float *dy = kernel_floats(r, count_of(&b.lines));
-    void *d[3] = { NULL };
-    for (int i = 0; i < 3; i++) {
-        if (kernel_below(r, 4) > 0)
-            d[i] = kernel_result(r, i == 0 ? count_of(&b.lines) : b.lines.n);
+    if (b.relu) b.bits = kernel_bytes(r, bits_of(&b.lines));
+    float *dy = kernel_floats(r, count_of(&b.lines));
+    void *d[5] = { NULL };
+    for (int i = 0; i < 5; i++) {
+        if (i > 2 && (i == 3 || b.factor == NULL) && kernel_chance(r)) continue;
+        const int64_t n = i == 0 || i == 3 ? count_of(&b.lines) : b.lines.n;
+        if (kernel_pick(r, 4) < 3) d[i] = i == 0 ? kernel_result_or(r, n, dy) : kernel_result(r, n);
     }
     KERNEL_CALL(r, f(&b, dy, d));
 }
@@ -804,8 +800,6 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     CASE(add_rows, add_rows, 0)                                                                    \
     CASE(layer_norm, layer_norm, 0)                                                                \
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
-    CASE(batch_norm_stats, batch_stats, 0)                                                         \
-    CASE(batch_norm_standing, batch_standing, 0)                                                   \
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
     CASE(batch_norm_running, batch_running, 0)                                                     \

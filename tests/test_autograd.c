@@ -216,7 +216,8 @@ START_TEST(undifferentiable_operands_get_no_gradient)
     ck_assert_int_eq(dt_tensor_from(ctx, DT_F32, 2, dims, values, &x), DT_OK);
     ck_assert_int_eq(dt_set_requires_grad(x, true), DT_OK);
     for (int i = 0; i < 4; i++) p[i] = leaf(1, &one);
-    dt_tensor *y = dt_batch_norm1d(t, x, p[0], p[1], p[2], p[3], NULL);
+    const dt_batch_norm_operands operands = { p[0], p[1], p[2], p[3], NULL, NULL };
+    dt_tensor *y = dt_batch_norm1d(t, x, &operands, NULL);
     ck_assert_int_eq(dt_backward(t, dt_sum(t, dt_square(t, y), NULL), NULL), DT_OK);
     for (int i = 0; i < 4; i++) ck_assert((dt_grad(p[i]) != NULL) == (i < 2));
     for (int i = 0; i < 4; i++) dt_tensor_free(p[i]);

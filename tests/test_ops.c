@@ -367,7 +367,7 @@ static bool is_read(const dt_op *op, const dt__case *k, place at)
     if (t->n_records > 0) dt__record_replay(t, t->records[0], &replay);
     if (t->n_records > 0 && at.i < (at.result ? c->n_out : c->n_in)) {
         dt_tensor *up = ops_upstream(y), *slot = at.result ? c->out[at.i] : c->arg[at.i];
-        if (slot->storage != NULL) spoil(slot);
+        if (slot != NULL && slot->storage != NULL) spoil(slot);
         TEST_OK(ctx, dt_backward(t, y, up));
         for (int i = 0; i < ops_count(k); i++) {
             ops_values g = { 0 };

@@ -325,23 +325,31 @@ typedef struct dt_batch_norm_options {
     bool training;   /* default true */
     double momentum; /* default 0.1 */
     double eps;      /* default 1e-5 */
+    int activation;  /* DT_ACT_NONE (the default) or DT_ACT_RELU */
 } dt_batch_norm_options;
 
-/* training, momentum 0.1, eps 1e-5 */
+/* training, momentum 0.1, eps 1e-5, no activation */
 DT_API dt_batch_norm_options dt_batch_norm_defaults(void);
 
-/* The same per channel of x [N, C] or [N, C, L]; the four others are [C], weight and bias may be NULL.
- * Training takes the
- * batch's mean and biased variance, and moves running_mean and running_var (by the unbiased
- * variance) in place: running = (1-momentum) running + momentum batch; one value a channel is then
- * SHAPE.
- * Evaluation takes the running values and writes nothing. */
-DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                                  dt_tensor *running_mean, dt_tensor *running_var,
+/* What a batch norm takes beside x. All of [C] but the residual, which is like x. */
+typedef struct dt_batch_norm_operands {
+    dt_tensor *weight, *bias; /* NULL: 1, 0 */
+    dt_tensor *running_mean, *running_var;
+    dt_tensor *residual; /* or NULL */
+    dt_tensor *factor;   /* or NULL: 1 */
+} dt_batch_norm_operands;
+
+/* y = activation((z - mean) / sqrt(var + eps) * weight + bias + residual) with z = x / factor, per
+ * channel of x [N, C] or [N, C, L]. Training takes the batch's mean and biased variance of z, and
+ * moves running_mean and running_var (by the unbiased variance) in place: running = (1-momentum)
+ * running + momentum batch; one value a channel is then SHAPE. Evaluation takes the running values
+ * and writes nothing. Residual and activation give the bits of dt_add and dt_relu afterwards, in
+ * fewer passes over memory; relu keeps a bit an element. The factor is part of the sums: it costs
+ * nothing. */
+DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 /* The same of x [N, C, H, W]. */
-DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                                  dt_tensor *running_mean, dt_tensor *running_var,
+DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */

@@ -69,7 +69,7 @@ static inline int64_t dt__rows(const dt_tensor *x)
 
 /* ---- cases: what tests try of an op, written beside it --------------------------------------- */
 
-#define DT__CASE_IN 5
+#define DT__CASE_IN 7
 #define DT__CASE_VALUES 16
 
 typedef struct dt__case_tensor {

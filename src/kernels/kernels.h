@@ -163,16 +163,22 @@ typedef struct dt__layer_norm {
     double *stats;
 } dt__layer_norm;
 
-/* The same over [outer][n] of every channel: x is lines.outer x lines.n channels x lines.inner, and
- * stats [3][channels] holds mean, biased variance and 1 / sqrt(variance + eps). weight and bias are
- * given. */
+/* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
+ * lines.n channels x lines.inner. stats [3][channels] holds mean and biased variance of x / factor,
+ * and rstd = 1 / sqrt(variance + eps): in training the batch's, else those given. weight, bias,
+ * factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual, dfactor }, each
+ * of which may be NULL; dx or dresidual may be dy. */
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
-    bool training; /* backward: the statistics follow x */
-    const void *x, *weight, *bias;
+    bool training, relu;
+    const void *x, *weight, *bias, *factor;
+    const void *mean, *var; /* of evaluation */
+    const void *residual;   /* like x */
     void *y;
     double *stats;
+    uint8_t *bits; /* where relu passed, for each row of inner elements, or of channels where inner
+                      is 1: dt__bit_row; NULL: not wanted, in forward */
 } dt__batch_norm;
 
 typedef struct dt__sgd {

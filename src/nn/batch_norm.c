@@ -15,8 +15,11 @@ void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in
                                             .eps = s->eps };
     (void)n_in;
     (void)n_out;
-    out[0] = s->op(t, in[0], dt_module_weight(t, m), own(m, "bias"), own(m, "running_mean"),
-                   own(m, "running_var"), &options);
+    const dt_batch_norm_operands operands = { .weight = dt_module_weight(t, m),
+                                              .bias = own(m, "bias"),
+                                              .running_mean = own(m, "running_mean"),
+                                              .running_var = own(m, "running_var") };
+    out[0] = s->op(t, in[0], &operands, &options);
 }
 
 static dt_status build(dt_module *m, int64_t channels)

@@ -6,8 +6,8 @@
 
 #include <detent/ops.h>
 
-typedef dt_tensor *dt__batch_norm_op(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                                     dt_tensor *running_mean, dt_tensor *running_var,
+typedef dt_tensor *dt__batch_norm_op(dt_tape *t, dt_tensor *x,
+                                     const dt_batch_norm_operands *operands,
                                      const dt_batch_norm_options *options);
 
 typedef struct dt__batch_norm_layer {

@@ -3,25 +3,18 @@
 #include "ops/batch_norm.h"
 #include "ops/ops_list.h"
 
-static dt_status shape(dt_call *c)
-{
-    DT__TRY(dt__want_operands(c, 5, 5));
-    DT__TRY(dt__want_rank(c, 0, 4, 4));
-    return dt__batch_norm_shape(c);
-}
+static dt_status shape(dt_call *c) { return dt__batch_norm_shape(c, 4, 4); }
 
 DT__BATCH_NORM(batch_norm2d)
 
-dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                           dt_tensor *running_mean, dt_tensor *running_var,
-                           const dt_batch_norm_options *options)
-{
-    return dt_apply(t, &dt__op_batch_norm2d,
-                    DT__CALL_WITH(options, x, weight, bias, running_mean, running_var));
-}
-
 #define EVALUATION                                                                                 \
     &(const dt_batch_norm_options) { .eps = 1e-5 }
+#define RELU                                                                                       \
+    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU }
+#define FACTOR                                                                                     \
+    {                                                                                              \
+        { 5 }, .low = 0.5, .high = 2                                                               \
+    }
 #define FOUR(...)                                                                                  \
     { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.5, .high = 2 }
 
@@ -32,7 +25,8 @@ static const dt__case cases[] = {
               { { 1 }, .given = true, .values = { 0.5 } },
               { { 1 }, .given = true, .values = { 0 } },
               { { 1 }, .given = true, .values = { 1 } } },
-      .options = &(const dt_batch_norm_options){ true, 0.5, 0 }, .n_y = 2, .y = { -1.5, 2.5 } },
+      .options = &(const dt_batch_norm_options){ true, 0.5, 0, DT_ACT_NONE }, .n_y = 2,
+      .y = { -1.5, 2.5 } },
     { "images", .in = { { { 3, 4, 5, 3 } }, FOUR({ 4 }) } },
     { "evaluation", .in = { { { 2, 3, 3, 4 } }, FOUR({ 3 }) }, .options = EVALUATION },
     { "points", .in = { { { 6, 5, 1, 1 } }, FOUR({ 5 }) } },
@@ -45,6 +39,27 @@ static const dt__case cases[] = {
     { "channels", .in = { { { 2, 3, 2, 2 } }, FOUR({ 2 }) }, .fails = DT_ERR_SHAPE,
       .says = "weight must be [3]" },
     { "rank", .in = { { { 3, 2, 5 } }, FOUR({ 2 }) }, .fails = DT_ERR_SHAPE, .says = "rank 3" },
+    { "relu", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { .absent = true }, { .absent = true } },
+      .options = RELU },
+    { "residual and relu", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } } },
+      .options = RELU },
+    { "residual", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } } },
+      .options = EVALUATION },
+    { "factor", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { .absent = true }, FACTOR } },
+    { "factor in evaluation", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } }, FACTOR },
+      .options = EVALUATION },
+    { "all", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } }, FACTOR },
+      .options = RELU },
+    { "no weight", .in = { { { 3, 5, 3, 5 } },
+                           { .absent = true },
+                           { .absent = true },
+                           { { 5 } },
+                           { { 5 }, .low = 0.5, .high = 2 } } },
+    { "residual's shape", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 5, 5 } } },
+      .fails = DT_ERR_SHAPE, .says = "residual must be" },
+    { "activation", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }) },
+      .options = &(const dt_batch_norm_options){ true, 0.1, 1e-5, DT_ACT_GELU },
+      .fails = DT_ERR_ARG, .says = "activation 2" },
     { "integers", .in = { { { 2, 3, 2, 2 }, .dtype = DT_I32 }, FOUR({ 3 }) },
       .fails = DT_ERR_DTYPE },
 };
