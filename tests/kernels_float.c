@@ -360,6 +360,7 @@ static dt__batch_norm batch_of(kernel_run *r)
     if (kernel_pick(r, 4) < 3) b.weight = kernel_floats(r, n);
     if (kernel_pick(r, 4) < 3) b.bias = kernel_floats(r, n);
     if (kernel_chance(r)) b.factor = kernel_floats(r, n);
+    b.room = kernel_doubles(r, dt__batch_norm_room(&b.lines));
     return b;
 }
 

@@ -177,9 +177,17 @@ typedef struct dt__batch_norm {
     const void *residual;   /* like x */
     void *y;
     double *stats;
+    double *room;  /* dt__batch_norm_room of them */
     uint8_t *bits; /* where relu passed, for each row of inner elements, or of channels where inner
                       is 1: dt__bit_row; NULL: not wanted, in forward */
 } dt__batch_norm;
+
+#define DT__BATCH_NORM_PARTS 16 /* of x: each has sums of its own */
+
+static inline int64_t dt__batch_norm_room(const dt__lines *l)
+{
+    return l->inner == 1 ? 0 : (2 * DT__BATCH_NORM_PARTS + 4) * l->n;
+}
 
 typedef struct dt__sgd {
     int64_t n;

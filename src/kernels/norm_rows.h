@@ -6,15 +6,9 @@
 
 #define NORM_LANES 16
 
-/* Two sums:      forward   x - shift  and  (x - shift)^2
- *                backward  g          and  g (x - mean)  */
-typedef struct norm_lanes {
-    double first[NORM_LANES], second[NORM_LANES];
-} norm_lanes;
-
-/* y = x slope + offset      dx = g up + x slope + offset */
+/* y = (x - middle) slope + offset      dx = g up + (x - middle) slope + offset */
 typedef struct norm_line {
-    double up, slope, offset;
+    double up, middle, slope, offset;
 } norm_line;
 
 #endif

@@ -54,6 +54,17 @@ static dt__lines lines_of(const dt_tensor *x)
     return (dt__lines){ x->dims[0], x->dims[1], inner };
 }
 
+static size_t scratch_of(const dt__lines *l)
+{
+    return (size_t)dt__batch_norm_room(l) * sizeof(double);
+}
+
+size_t dt__batch_norm_scratch(const dt_call *c)
+{
+    const dt__lines l = lines_of(c->arg[X]);
+    return scratch_of(&l);
+}
+
 static bool has_relu(const dt_call *c)
 {
     return ((const dt_batch_norm_options *)c->options)->activation == DT_ACT_RELU;
@@ -88,6 +99,7 @@ dt_status dt__batch_norm_shape(dt_call *c, int least, int most)
         return dt_refuse(c, DT_ERR_SHAPE, "%lld values a channel; training wants at least 2",
                          (long long)(l.outer * l.inner));
     }
+    c->scratch_bytes = scratch_of(&l);
     return make_results(c, &l);
 }
 
@@ -107,6 +119,7 @@ static dt__batch_norm problem(const dt_call *c)
                              .weight = data_of(c, WEIGHT),
                              .factor = data_of(c, FACTOR),
                              .stats = dt__data_mut(c->out[STATS]),
+                             .room = c->scratch,
                              .bits = c->out[BITS] != NULL ? dt__data_mut(c->out[BITS]) : NULL };
 }
 

@@ -11,6 +11,7 @@ bool dt__batch_norm_writes(const void *options);
 /* The rank of x lies in least...most. */
 dt_status dt__batch_norm_shape(dt_call *c, int least, int most);
 void dt__batch_norm_forward(const dt_call *c);
+size_t dt__batch_norm_scratch(const dt_call *c);
 void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
 /* The op of a name, whose file has a `shape`. */
@@ -35,6 +36,7 @@ void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         .shape = shape,                                                                            \
         .forward = dt__batch_norm_forward,                                                         \
         .backward = dt__batch_norm_backward,                                                       \
+        .scratch = dt__batch_norm_scratch,                                                         \
     };
 
 #endif
