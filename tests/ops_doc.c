@@ -36,7 +36,7 @@ static const char *role_of(const dt_op *op, int i)
 static void say_op(text *t, const dt_op *op)
 {
     say(t, "| `%s` | ", op->name);
-    const bool many = op->in_name[5] != NULL; /* concat: x0 ... x15 */
+    const bool many = op->in_name[DT__CASE_IN] != NULL; /* concat: x0 ... x15 */
     for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
         say(t, "%s%s %s", i == 0 ? "" : ", ", op->in_name[i], role_of(op, i));
         if (op->optional[i]) say(t, " (optional)");

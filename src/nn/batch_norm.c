@@ -6,20 +6,39 @@
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
 
-void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                        int n_out)
+static dt_tensor *normalize(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after)
 {
     const dt__batch_norm_layer *s = dt_module_state(m);
     const dt_batch_norm_options options = { .training = dt_is_training(m),
                                             .momentum = s->momentum,
-                                            .eps = s->eps };
-    (void)n_in;
-    (void)n_out;
+                                            .eps = s->eps,
+                                            .activation = after->activation };
     const dt_batch_norm_operands operands = { .weight = dt_module_weight(t, m),
                                               .bias = own(m, "bias"),
                                               .running_mean = own(m, "running_mean"),
-                                              .running_var = own(m, "running_var") };
-    out[0] = s->op(t, in[0], &operands, &options);
+                                              .running_var = own(m, "running_var"),
+                                              .residual = after->residual,
+                                              .factor = after->factor };
+    return s->op(t, x, &operands, &options);
+}
+
+void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                        int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = normalize(t, m, in[0], &(const dt__norm_after){ 0 });
+}
+
+bool dt__is_batch_norm(const dt_module *m) { return m->type->forward == dt__batch_norm_run; }
+
+dt_tensor *dt__norm_forward(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after)
+{
+    const char *before;
+    if (t->status != DT_OK || x == NULL || dt__module_enter(t, m, &before) != DT_OK) return NULL;
+    dt_tensor *y = normalize(t, m, dt__run_hooks(t, m, DT_SITE_INPUT, x), after);
+    dt__module_leave(t, m, before, &y, 1);
+    return y;
 }
 
 static dt_status build(dt_module *m, int64_t channels)

@@ -94,6 +94,9 @@ dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activa
 bool dt__is_fused(const dt_module *first, const dt_module *then);
 dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x);
 
+/* Whether m is relu, and nobody has hooked it. */
+bool dt__is_plain_relu(const dt_module *m);
+
 /* In a forward made of steps: x is not needed any more, unless it is an input, the next value `y`
  * itself, or was kept for somebody further out. */
 void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y);

@@ -72,6 +72,12 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     return DT_OK;
 }
 
+bool dt__is_plain_relu(const dt_module *m)
+{
+    return m->type == &dt__nn_activation && m->hooks == NULL &&
+           ((activation *)m->state)->after_linear == DT_ACT_RELU;
+}
+
 bool dt__is_fused(const dt_module *first, const dt_module *then)
 {
     return first->type == &dt__nn_linear && then->type == &dt__nn_activation &&

@@ -1,7 +1,6 @@
 /* Layer, norm and activation, one after the other or as fewer ops with the same bits. */
 #include "nn/unit.h"
-
-#include <detent/ops.h>
+#include "nn/batch_norm.h"
 
 void dt__unit_pair(dt_module *layer, dt_module *norm) { layer->norm = norm; }
 
@@ -12,6 +11,13 @@ static dt_tensor *then(dt_tape *t, dt_tensor *x, dt_tensor *y)
     return y;
 }
 
+/* Whether the norm can take residual and activation along: relu, unless somebody has hooked it. */
+static bool norm_fuses(const dt__unit *u)
+{
+    return u->norm != NULL && dt__is_batch_norm(u->norm) &&
+           (u->activation == NULL ? u->residual != NULL : dt__is_plain_relu(u->activation));
+}
+
 dt_tensor *dt__unit_forward(dt_tape *t, const dt__unit *u, dt_tensor *x)
 {
     const bool plain = u->norm == NULL && u->residual == NULL && u->activation != NULL;
@@ -19,6 +25,11 @@ dt_tensor *dt__unit_forward(dt_tape *t, const dt__unit *u, dt_tensor *x)
         return dt__forward_fused(t, u->layer, u->activation, x);
     }
     dt_tensor *y = dt_forward(t, u->layer, x);
+    if (norm_fuses(u)) {
+        const dt__norm_after after = { .residual = u->residual,
+                                       .activation = u->activation ? DT_ACT_RELU : DT_ACT_NONE };
+        return then(t, y, dt__norm_forward(t, u->norm, y, &after));
+    }
     if (u->norm != NULL) y = then(t, y, dt_forward(t, u->norm, y));
     if (u->residual != NULL) y = then(t, y, dt_add(t, y, u->residual));
     if (u->activation != NULL) y = then(t, y, dt_forward(t, u->activation, y));
