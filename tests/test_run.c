@@ -223,9 +223,10 @@ START_TEST(bytes_are_those_of_the_files)
     char folder[TEST_PATH];
     test_folder(folder);
     const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight", "qat.preset=int4-weight",
-                                    "qat.preset=int8-dynamic-int8-weight" };
-    for (int i = 0; i < 3; i++) {
-        const char *names[] = { "a", "b", "c" };
+                                    "qat.preset=int8-dynamic-int8-weight",
+                                    "qat.preset=int8-static-int8-weight" };
+    for (int i = 0; i < 4; i++) {
+        const char *names[] = { "a", "b", "c", "d" };
         job j = { .dir = in(folder, names[i]), .overrides = { presets[i], "train.epochs=2" } };
         run(&j);
         dt_ctx *ctx = sample_context(1);
@@ -383,10 +384,12 @@ END_TEST
 START_TEST(updates_allocate_nothing)
 {
     char folder[TEST_PATH];
+    const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight",
+                                    "qat.preset=int8-static-int8-weight" };
     test_folder(folder);
     job j = { .dir = in(folder, "run"),
               .overrides = { "train.log.every_steps=100", "train.checkpoint.every_steps=0",
-                             "qat.start_step=10" } };
+                             "qat.start_step=10", presets[_i] } };
     run(&j);
     ck_assert_int_eq(j.updates, 20);
     for (int phase = 0; phase < 2; phase++) {
@@ -421,6 +424,14 @@ static const interruption interruptions[] = {
     { 3, "train.float_baseline=true" },  /* in the baseline */
     { 20, "train.float_baseline=true" }, /* between the two */
     { 31, "train.float_baseline=true" }, /* behind it */
+    { 8, "qat={preset: int8-static-int8-weight, start_step: 8}" },
+    { 11, "qat={preset: int8-static-int8-weight, start_step: 2, forward: simulated}" },
+    { 12, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
+          "minmax, rule: symmetric}}" },
+    { 15, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
+          "percentile, percentile: 99, samples: 3000}}" },
+    { 17, "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "
+          "static, observer: mse}}" },
 };
 
 START_TEST(an_interrupted_run_goes_on)
@@ -653,6 +664,13 @@ static const mistake mistakes[] = {
       "is 5, but the labels have 10 classes, 0 to 9; at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
+    { { "qat.freeze_observer_step=9" }, DT_ERR_CONFIG, "there is no observer to freeze" },
+    { { "qat.activation={range: static, granularity: token}" },
+      DT_ERR_CONFIG,
+      "wants granularity tensor" },
+    { { "qat.activation={range: static, observer: percentile, percentile: 30}" },
+      DT_ERR_CONFIG,
+      "percentile" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
@@ -816,6 +834,34 @@ START_TEST(a_skipped_update_leaves_no_trace)
 }
 END_TEST
 
+/* What observers saw of an update that is given up is forgotten, too: the calibration's batches are
+ * all that is left, an epoch of 150 images. */
+START_TEST(a_skipped_update_was_not_observed)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16], path[TEST_PATH];
+    test_folder(folder);
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 0));
+    job j = { .dir = in(folder, "run"),
+              .overrides = { init,
+                             "qat={preset: int8-static-int8-weight, rules: [{match: head, skip: "
+                             "true}, {match: layers.1, skip: true}]}",
+                             "train.nonfinite=skip", "train.steps=4" } };
+    run(&j);
+    ck_assert_int_eq(j.summary.skipped, 4);
+    dt_ctx *ctx = sample_context(1);
+    dt_file *file = NULL;
+    TEST_OK(ctx, dt_checkpoint_newest(ctx, in(j.dir, "checkpoints"), path, sizeof path, NULL));
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    const dt_file_entry *e = dt_file_find(file, "layers.0.input.count");
+    int64_t count;
+    ck_assert_ptr_nonnull(e);
+    memcpy(&count, e->data, sizeof count);
+    ck_assert_int_eq(count, 150 * 784);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- shipped recipes --------------------------------------------------------------------------------- */
 
 static const char *const shipped[] = { "digits-mlp", "mnist-mlp", "mnist-mlp-int8",
@@ -914,7 +960,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);
-    tcase_add_test(all, updates_allocate_nothing);
+    tcase_add_loop_test(all, updates_allocate_nothing, 0, 2);
     tcase_add_loop_test(all, an_interrupted_run_goes_on, 0, DT__COUNT_OF(interruptions));
     tcase_add_test(all, a_damaged_checkpoint_falls_back);
     tcase_add_test(all, without_a_checkpoint_it_begins_anew);
@@ -927,6 +973,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_run_stops_before_the_optimizer_writes);
     tcase_add_test(all, updates_that_are_not_finite_are_skipped);
     tcase_add_test(all, a_skipped_update_leaves_no_trace);
+    tcase_add_test(all, a_skipped_update_was_not_observed);
     tcase_add_test(all, every_shipped_recipe_runs);
     tcase_add_test(all, every_allocation_may_fail);
     suite_add_tcase(suite, all);

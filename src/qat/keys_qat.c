@@ -145,6 +145,11 @@ const dt_key dt_qat_keys[] = {
       .text = "changes to the preset's activation scheme" },
     { "start_step", DT_KEY_INT, AT(start_step), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates in float before fake quantization is enabled" },
+    { "calibrate_batches", DT_KEY_INT, AT(calibrate_batches), .least = 1, .most = 1 << 30,
+      .fallback = "16",
+      .text = "training batches that static ranges of trained weights see before they are used" },
+    { "freeze_observer_step", DT_KEY_INT, AT(freeze_observer_step), .most = DT_NO_LIMIT,
+      .fallback = "0", .text = "updates after which static ranges stay as they are; 0: never" },
     { "forward", DT_KEY_CHOICE, AT(forward), .choices = forward_names, .fallback = "integer",
       .text = "multiply codes, as the converted model does, or their fp32 images" },
     { "rules", DT_KEY_LIST, AT(rules), .most = DT_MAX_RULES, .keys = rule_keys,
@@ -173,7 +178,9 @@ dt_quant dt_activation_quant_defaults(void)
 
 dt_qat_options dt_qat_defaults(void)
 {
-    return (dt_qat_options){ .given = true, .preset = DT_INT8_DYNAMIC_INT4_WEIGHT };
+    return (dt_qat_options){ .given = true,
+                             .preset = DT_INT8_DYNAMIC_INT4_WEIGHT,
+                             .calibrate_batches = 16 };
 }
 
 /* What a learned range goes with. */

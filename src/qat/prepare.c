@@ -400,25 +400,39 @@ dt_status dt_enable(dt_module *m, bool on)
 }
 
 typedef struct watching {
-    bool on, freezes, found;
+    bool on, freezes;
 } watching;
 
 static dt_status watch_one(void *user, const char *path, dt_module *m)
 {
-    watching *w = user;
+    const watching *w = user;
     (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
     if (hook == NULL || hook->range == NULL || hook->range->count == NULL) return DT_OK;
-    w->found = true;
     if (w->freezes) hook->frozen = w->on;
     else hook->observing = w->on;
     return DT_OK;
 }
 
+static dt_status find_observed(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    const dt__input_hook *hook = dt__input_hook_of(m);
+    if (hook != NULL && hook->range != NULL && hook->range->count != NULL) *(bool *)user = true;
+    return DT_OK;
+}
+
+bool dt_is_observed(dt_module *m)
+{
+    bool found = false;
+    dt_module_visit_modules(m, find_observed, &found);
+    return found;
+}
+
 static dt_status watch(dt_module *m, watching w)
 {
-    DT__TRY(dt_module_visit_modules(m, watch_one, &w));
-    if (w.found) return DT_OK;
+    dt_module_visit_modules(m, watch_one, &w);
+    if (dt_is_observed(m)) return DT_OK;
     return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "observe: the model has no range to observe");
 }
 

@@ -50,7 +50,8 @@ static dt_status run_main(dt__run *r)
         DT__TRY(keep_float(r));
         if (r->o->qat.given) {
             dt_tape_reset(r->tape);
-            DT__TRY(dt_prepare(r->model, &r->o->qat));
+            const bool trained = r->start > 0 || r->o->model.init != NULL;
+            DT__TRY(dt__run_prepare(r, r->model, trained));
             *dt__run_count(r, DT__COUNT_PREPARED) = 1;
         }
     }

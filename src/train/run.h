@@ -3,6 +3,7 @@
  *     run_check.c    what can be wrong, before anything is written
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving it, resuming
+ *     run_ranges.c   prepare, and batches for static ranges
  *     run_step.c     one update, and what happens to values that are not finite
  *     run_buffers.c  what an update writes beside parameters, to be put back
  *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
@@ -64,6 +65,7 @@ typedef struct dt__run {
     dt_schedule schedule;
     struct dt__kept *kept; /* nonfinite: skip; buffers as they were before the update */
     int64_t n_kept;
+    uint64_t kept_of; /* changes of the model that they stand for */
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
     int n_values;
@@ -147,6 +149,14 @@ void dt__run_name_state(dt__run *r);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest good checkpoint and loads it; *found false: there is none. */
 dt_status dt__run_resume(dt__run *r, bool *found);
+
+/* ---- run_ranges.c ---- */
+
+/* Prepares m as the recipe says. `trained`: its static ranges see batches before anybody uses them;
+ * else the first updates do that. */
+dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
+/* Freezes the observers if this is the update before which that is to be. */
+dt_status dt__run_freeze(dt__run *r);
 
 /* ---- run_step.c ---- */
 

@@ -1,6 +1,7 @@
 /* Copies of a model's buffers, such as the running statistics of batch norm: a forward pass writes
  * them, so an update that is given up must put them back. */
 #include "core/tensor.h"
+#include "nn/module.h"
 #include "train/run.h"
 
 #include <string.h>
@@ -32,6 +33,7 @@ dt_status dt__run_open_buffers(dt__run *r)
 {
     int64_t n = 0;
     if (r->o->train.nonfinite != DT_NONFINITE_SKIP) return DT_OK;
+    r->kept_of = dt__module_changes(r->model);
     DT__TRY(dt_module_visit(r->model, count, &n));
     if (n == 0) return DT_OK;
     r->kept = dt__alloc_array(r->ctx, n, sizeof *r->kept);
@@ -46,8 +48,17 @@ void dt__run_close_buffers(dt__run *r)
     r->n_kept = 0;
 }
 
+/* Prepare, and a checkpoint that was taken after it, bring buffers with them. */
+static dt_status follow(dt__run *r)
+{
+    if (r->kept_of == dt__module_changes(r->model)) return DT_OK;
+    dt__run_close_buffers(r);
+    return dt__run_open_buffers(r);
+}
+
 dt_status dt__run_buffers(dt__run *r, dt__way way)
 {
+    if (way == DT__KEEP) DT__TRY(follow(r));
     for (int64_t i = 0; i < r->n_kept; i++) {
         const struct dt__kept *k = &r->kept[i];
         const void *from = dt_data(way == DT__KEEP ? k->x : k->copy);

@@ -19,7 +19,11 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
 {
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
-    return dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat));
+    DT__TRY(dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
+    if (r->o->qat.freeze_observer_step == 0 || dt_is_observed(trial)) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "qat.freeze_observer_step",
+                            "there is no observer to freeze; 'qat.activation.range' would have to "
+                            "be static");
 }
 
 /* A relative name whose parts are neither "." nor "..", nor empty, nor longer

@@ -20,35 +20,41 @@ static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
     *dt__run_result(r, which, m->n) = m->seconds;
 }
 
-/* A second model with the same weights; the random streams stay as they are. */
+/* A second model with the same weights. */
 static dt_status copy_model(dt__run *r, dt_module **out)
 {
-    dt__stream stream[DT__PURPOSES];
-    memcpy(stream, r->ctx->stream, sizeof stream);
-    dt_status status = r->o->model.family->create(r->ctx, r->o->model.options, out);
-    memcpy(r->ctx->stream, stream, sizeof stream);
-    DT__TRY(status);
-    status = dt_module_copy_state(*out, r->model);
+    DT__TRY(r->o->model.family->create(r->ctx, r->o->model.options, out));
+    const dt_status status = dt_module_copy_state(*out, r->model);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
     return status;
 }
 
+/* The random streams stay as they are. */
+static dt_status evaluate_rounded(dt__run *r, dt_metrics *m)
+{
+    dt_module *rounded = NULL;
+    dt__stream stream[DT__PURPOSES];
+    memcpy(stream, r->ctx->stream, sizeof stream);
+    dt_status status = copy_model(r, &rounded);
+    if (status == DT_OK) status = dt__run_prepare(r, rounded, true);
+    if (status == DT_OK) status = evaluate(r, rounded, m, NULL);
+    dt_module_free(rounded);
+    memcpy(r->ctx->stream, stream, sizeof stream);
+    return status;
+}
+
 dt_status dt__run_compare_float(dt__run *r)
 {
     dt_metrics m;
-    dt_module *rounded = NULL;
     dt_tape_reset(r->tape);
     DT__TRY(evaluate(r, r->model, &m, NULL));
     keep(r, DT_RUN_FLOAT, &m);
     if (!r->o->qat.given) return DT_OK;
-    dt_status status = copy_model(r, &rounded);
-    if (status == DT_OK) status = dt_prepare(rounded, &r->o->qat);
-    if (status == DT_OK) status = evaluate(r, rounded, &m, NULL);
-    if (status == DT_OK) keep(r, DT_RUN_PTQ, &m);
-    dt_module_free(rounded);
-    return status;
+    DT__TRY(evaluate_rounded(r, &m));
+    keep(r, DT_RUN_PTQ, &m);
+    return DT_OK;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */

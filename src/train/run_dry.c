@@ -39,7 +39,7 @@ dt_status dt__run_dry(dt__run *r)
     if (r->start > 0) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
     if (!r->o->qat.given) return DT_OK;
     dt_tape_reset(r->tape);
-    DT__TRY(dt_prepare(r->model, &r->o->qat));
+    DT__TRY(dt__run_prepare(r, r->model, r->start > 0));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     return one_step(r, &r->summary->activation_bytes[1]);
 }

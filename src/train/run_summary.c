@@ -4,10 +4,12 @@
 #include "io/json.h"
 #include "nn/module.h"
 #include "qat/quantized.h"
+#include "qat/quantizer.h"
 #include "qat/scheme.h"
 #include "train/run.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
@@ -30,11 +32,28 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant)
     return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
 }
 
+/* Bytes of a tensor of a range that stands. A converted model keeps what it multiplies by; the scales of
+ * a weight are counted with the weight. */
+static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
+                           const dt_tensor *x)
+{
+    const bool stays = s->as_packed && (x == q->scale || x == q->zero_point);
+    if (!stays || strcmp(holder->name, "input") != 0) return 0;
+    return x->count * (int64_t)dt_dtype_size(x->dtype);
+}
+
 static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
 {
     sizes *s = user;
     (void)member;
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
+    const char *name;
+    dt_module *holder = dt__holder(s->m, path, &name);
+    const dt__quantizer *range = dt__quantizer_of(holder);
+    if (range != NULL) {
+        s->bytes += range_bytes(s, holder, range, x);
+        return DT_OK;
+    }
     const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
     s->bytes +=
         quant != NULL ? packed_bytes(x, quant) : x->count * (int64_t)dt_dtype_size(x->dtype);

@@ -1,0 +1,60 @@
+/* Static ranges in a run: a model of trained weights sees some training batches, in float, before it
+ * is first quantized; later its observers may be frozen. Batches are those of the first epoch without
+ * augmentation, by a loader of their own, so the run's own position does not move. */
+#include "core/tensor.h"
+#include "train/run.h"
+
+static dt_status observe(dt__run *r, dt_module *m, dt_loader *loader, dt_tape *t)
+{
+    const int64_t n = dt__min_i64(r->o->qat.calibrate_batches, r->batches);
+    dt_no_grad(t, true);
+    for (int64_t i = 0; i < n; i++) {
+        dt_tensor *x, *target;
+        dt_tape_reset(t);
+        DT__TRY(dt_loader_next(loader, &x, &target));
+        if (dt_forward(t, m, x) == NULL) return dt_tape_status(t);
+    }
+    return DT_OK;
+}
+
+static dt_status run_batches(dt__run *r, dt_module *m)
+{
+    const dt_loader_options options = { .batch_size = r->o->train.batch_size,
+                                        .shuffle = true,
+                                        .seed = (uint64_t)r->o->run.seed };
+    dt_loader *loader = NULL;
+    dt_tape *t = NULL;
+    dt_status status = dt_loader_create(r->train, &options, &loader);
+    if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
+    if (status == DT_OK) status = observe(r, m, loader, t);
+    dt_tape_free(t);
+    dt_loader_free(loader);
+    return status;
+}
+
+static dt_status calibrate(dt__run *r, dt_module *m)
+{
+    const bool training = dt_is_training(m);
+    DT__TRY(dt_enable(m, false));
+    DT__TRY(dt_observe(m, true));
+    dt_train(m, false);
+    const dt_status status = run_batches(r, m);
+    dt_train(m, training);
+    dt_observe(m, false);
+    dt_enable(m, true);
+    return status;
+}
+
+dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
+{
+    DT__TRY(dt_prepare(m, &r->o->qat));
+    return trained && dt_is_observed(m) ? calibrate(r, m) : DT_OK;
+}
+
+dt_status dt__run_freeze(dt__run *r)
+{
+    const int64_t wanted = r->o->qat.freeze_observer_step;
+    const bool now = wanted > 0 && *dt__run_count(r, DT__COUNT_PREPARED) != 0 &&
+                     *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
+    return now ? dt_observers_freeze(r->model, true) : DT_OK;
+}
