@@ -1,0 +1,225 @@
+/* Runs of convolutional families, one for each kind of targets: what they measure, that they resume
+ * bit for bit, that batches weigh by what they hold, and what does not fit. */
+#include "sample.h"
+
+#include <detent/io.h>
+#include <detent/train.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define END                                                                                        \
+    "train: {epochs: 2, batch_size: 16, optimizer: {name: adamw, lr: 3e-3}, "                      \
+    "checkpoint: {every_steps: 2}}\n"
+#define UNET                                                                                       \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: unet, image: [1, 28, 28], widths: [4, 6], norm: none, "
+
+static const struct {
+    const char *recipe, *metrics[4]; /* in the order of the summary */
+} tasks[] = {
+    [DT_TARGET_CLASS] = { "run: {dir: unset, seed: 3}\n"
+                          "model:\n"
+                          "  family: cnn\n"
+                          "  image: [1, 28, 28]\n"
+                          "  blocks:\n"
+                          "    - {out: 4, stride: 2, norm: none}\n"
+                          "    - {out: 6, norm: none, activation: silu, pool: max}\n"
+                          "  head: average\n"
+                          "  outputs: 10\n"
+                          "data: {format: digits, train_count: 40, test_count: 20}\n" END,
+                          { "accuracy", "top5", "loss" } },
+    [DT_TARGET_IMAGE] = { UNET "outputs: 1}\n"
+                               "data: {format: digits, task: denoising, train_count: 40, "
+                               "test_count: 20}\n" END,
+                          { "psnr_mean_of_images", "psnr_of_mean_error", "mse" } },
+    [DT_TARGET_MASK] = { UNET "outputs: 11}\n"
+                              "data: {format: digits, task: segmentation, train_count: 40, "
+                              "test_count: 20}\n" END,
+                         { "dice", "pixel_accuracy", "loss" } },
+};
+
+#define TASKS ((int)(sizeof tasks / sizeof tasks[0]))
+
+typedef struct job {
+    const char *dir, *overrides[4];
+    bool resume;
+    int64_t stop_at, updates; /* updates before it is asked to stop; 0: never */
+    dt_status wanted;
+    char message[512];
+    dt_run_summary summary;
+} job;
+
+static bool stop(void *user)
+{
+    job *j = user;
+    return j->stop_at > 0 && j->updates++ >= j->stop_at;
+}
+
+static void run(job *j, int task)
+{
+    char dir[TEST_PATH + 16];
+    const char *overrides[8] = { dir };
+    int n = 1;
+    snprintf(dir, sizeof dir, "run.dir=%s", j->dir);
+    for (int i = 0; i < 4 && j->overrides[i] != NULL; i++) overrides[n++] = j->overrides[i];
+    const char *text = tasks[task].recipe;
+    const dt_recipe_source source = { "task.yaml", text, strlen(text), overrides, n, false };
+    const dt_run_control control = { .resume = j->resume, .stop = stop, .user = j };
+    test_memory memory = { 0 };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = 2;
+    options.allocator = test_allocator(&memory);
+    dt_ctx *ctx;
+    dt_recipe *recipe = NULL;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, &j->summary);
+    snprintf(j->message, sizeof j->message, "%s", dt_error(ctx));
+    ck_assert_msg(s == j->wanted, "%s: %s", dt_status_name(s), j->message);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(memory.live, 0);
+}
+
+static const char *in(char path[TEST_PATH], const char *folder, const char *name)
+{
+    test_join(path, folder, name);
+    return path;
+}
+
+static double loss_of(const job *j) { return j->summary.result[DT_RUN_FLOAT].metrics.loss; }
+
+/* ---- what is measured -------------------------------------------------------------------------- */
+
+START_TEST(a_task_has_its_metrics)
+{
+    char folder[TEST_PATH], dir[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(dir, folder, "run"), .overrides = { "data.validation=0.2" } };
+    run(&j, _i);
+    const dt_metrics *m = &j.summary.result[DT_RUN_FLOAT].metrics;
+    ck_assert_int_eq(m->n, 3);
+    json_t *root = json_load_file(in(path, dir, "summary.json"), 0, NULL);
+    const json_t *row = json_object_get(root, "float");
+    for (int i = 0; i < 3; i++) {
+        const char *name = tasks[_i].metrics[i];
+        ck_assert_str_eq(m->metric[i]->name, name);
+        ck_assert_double_eq(json_real_value(json_object_get(row, name)), m->value[i]);
+    }
+    json_decref(root);
+    char *lines = test_read_file(in(path, dir, "metrics.jsonl"), NULL);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "\"validation_%s\": ", tasks[_i].metrics[i]);
+        ck_assert_ptr_nonnull(strstr(lines, path));
+    }
+    free(lines);
+}
+END_TEST
+
+START_TEST(an_interrupted_run_goes_on)
+{
+    char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
+    size_t n, m;
+    test_folder(folder);
+    job whole = { .dir = in(straight, folder, "straight") };
+    job first = { .dir = in(cut, folder, "cut"), .stop_at = 3, .wanted = DT_ERR_INTERRUPTED };
+    job second = { .dir = cut, .resume = true };
+    run(&whole, _i);
+    run(&first, _i);
+    run(&second, _i);
+    char *x = test_read_file(in(path, straight, "float.safetensors"), &n);
+    char *y = test_read_file(in(path, cut, "float.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
+    ck_assert_double_eq(loss_of(&whole), loss_of(&second));
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* 40 images in batches of 16: the last one is shorter. */
+START_TEST(halves_weigh_as_the_whole)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    job whole = { .dir = in(path, folder, "whole") };
+    run(&whole, _i);
+    job parts = { .dir = in(path, folder, "parts"),
+                  .overrides = { "train.batch_size=4", "train.accumulate=4" } };
+    run(&parts, _i);
+    TEST_NEAR(loss_of(&parts), loss_of(&whole), 0, 1e-4);
+}
+END_TEST
+
+/* A model file says its family and its options, blocks included. */
+START_TEST(a_model_comes_back)
+{
+    char folder[TEST_PATH], dir[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(dir, folder, "run") };
+    run(&j, _i);
+    dt_ctx *ctx = sample_context(2);
+    dt_dataset *d;
+    dt_module *m;
+    dt_metrics metrics;
+    TEST_OK(ctx, dt_model_load(ctx, in(path, dir, "float.safetensors"), &m, NULL));
+    TEST_OK(ctx, dt_digits_create(ctx, 20, ~(uint64_t)0, (dt_target)_i, &d));
+    if (_i == DT_TARGET_IMAGE) TEST_OK(ctx, dt_dataset_denoise(d, 0.25));
+    TEST_OK(ctx, dt_evaluate(m, d, NULL, &metrics, NULL));
+    ck_assert_double_eq(metrics.loss, loss_of(&j));
+    dt_dataset_free(d);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what does not fit ------------------------------------------------------------------------- */
+
+static const struct {
+    int task;
+    const char *overrides[4], *words;
+} bad[] = {
+    { DT_TARGET_CLASS,
+      { "model.image=[1, 32, 32]" },
+      "'model.image' is [1,32,32], but the images are [1,28,28]" },
+    { DT_TARGET_CLASS, { "model.outputs=9" }, "'model.outputs' is 9, but the labels have 10" },
+    { DT_TARGET_CLASS,
+      { "data.task=denoising" },
+      "the model gives 10 for an image, but the targets are images: [1,28,28] is wanted" },
+    { DT_TARGET_CLASS, { "model.blocks.0.kernel=40" }, "a window of 40 pixels does not fit" },
+    { DT_TARGET_IMAGE,
+      { "model.outputs=2" },
+      "the model gives [2,28,28] for an image, but the targets are images: [1,28,28]" },
+    { DT_TARGET_IMAGE, { "train.label_smoothing=0.1" }, "is for labels" },
+    { DT_TARGET_IMAGE, { "data.task=classification" }, "the targets are labels: 10 is wanted" },
+    { DT_TARGET_MASK, { "model.outputs=10" }, "is 10, but the masks have 11 classes, 0 to 10" },
+    { DT_TARGET_MASK, { "model.widths=[4, 4, 4, 4]" }, "7 pixels are halved to 3 at level 3" },
+};
+
+START_TEST(what_does_not_fit_is_found)
+{
+    char folder[TEST_PATH], dir[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(dir, folder, "run"), .wanted = DT_ERR_CONFIG };
+    memcpy(j.overrides, bad[_i].overrides, sizeof j.overrides);
+    run(&j, bad[_i].task);
+    ck_assert_msg(strstr(j.message, bad[_i].words) != NULL, "%s", j.message);
+    ck_assert(!test_file_exists(dir));
+}
+END_TEST
+
+Suite *test_task_runs_suite(void)
+{
+    Suite *s = suite_create("task_runs");
+    TCase *c = tcase_create("tasks");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, a_task_has_its_metrics, 0, TASKS);
+    tcase_add_loop_test(c, an_interrupted_run_goes_on, 0, TASKS);
+    tcase_add_loop_test(c, halves_weigh_as_the_whole, 0, TASKS);
+    tcase_add_loop_test(c, a_model_comes_back, 0, TASKS);
+    tcase_add_loop_test(c, what_does_not_fit_is_found, 0, (int)(sizeof bad / sizeof bad[0]));
+    suite_add_tcase(s, c);
+    return s;
+}
