@@ -1,5 +1,6 @@
 /* Convolutions of integer codes: numerics §2 said plainly against every road and set, groups, the
  * unfolded matrix of a transposed convolution, gradients, what is kept for backward. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "testing.h"
 
 #include <detent/ops.h>
@@ -13,6 +14,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static dt_ctx *context(int threads)
 {
@@ -236,7 +239,18 @@ static void assert_bits(const float *got, const float *wanted, int64_t n, const 
     }
 }
 
-/* Every set that runs here, by both roads. */
+/* Bytes that end at a page nobody may touch; the pages go with the test. */
+static uint8_t *guarded(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (bytes + page - 1) / page * page;
+    uint8_t *at =
+        mmap(NULL, all + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TEST_EACH(at != MAP_FAILED && mprotect(at + all, page, PROT_NONE) == 0, "no memory");
+    return at + all - bytes;
+}
+
+/* Every set that runs here, by both roads; no byte is read beyond the codes and their slack, none
+ * beyond the scratch touched. */
 static void compare_sets(const problem *p, call *c, const float *wanted, const char *what)
 {
     plain codes;
@@ -252,19 +266,21 @@ static void compare_sets(const problem *p, call *c, const float *wanted, const c
         conv.dilation[i] = p->o.dilation[i];
     }
     if (p->transposed) conv.in = p->out, conv.out = p->in;
-    dt__qconv q = { &conv,
-                    p->transposed,
-                    &codes.w->layout,
-                    codes.w->panels,
-                    codes.x->u,
-                    codes.x->stride,
-                    codes.x->scale,
-                    codes.x->zero_u,
-                    dt_data(c->bias),
-                    malloc((size_t)c->y->count * sizeof(float) + 1),
-                    3,
-                    NULL };
-    q.scratch = aligned_alloc(64, (size_t)dt__round_up((int64_t)dt__qconv_scratch(&q) + 1, 64));
+    const size_t bytes = (size_t)(codes.x->rows * codes.x->stride + DT__STEP);
+    uint8_t *u = guarded(bytes);
+    memcpy(u, codes.x->u, bytes);
+    dt__qconv q = { .conv = &conv,
+                    .transposed = p->transposed,
+                    .layout = &codes.w->layout,
+                    .panels = codes.w->panels,
+                    .u = u,
+                    .ldu = codes.x->stride,
+                    .sx = codes.x->scale,
+                    .zu = codes.x->zero_u,
+                    .bias = dt_data(c->bias),
+                    .y = (float *)(void *)guarded((size_t)c->y->count * sizeof(float)),
+                    .threads = 3 };
+    q.scratch = guarded((size_t)dt__round_up((int64_t)dt__qconv_scratch(&q), 64));
     const dt__kernel_set *set;
     for (int s = 0; (set = dt__kernel_set_at(s)) != NULL; s++) {
         if (!dt__kernel_set_runs(set)) continue;
@@ -275,8 +291,6 @@ static void compare_sets(const problem *p, call *c, const float *wanted, const c
         dt__qconv_run_general(set->f32, &q);
         assert_bits(q.y, wanted, c->y->count, what);
     }
-    free(q.scratch);
-    free(q.y);
     close_plain(&codes);
 }
 
