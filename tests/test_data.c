@@ -537,6 +537,21 @@ START_TEST(noise)
 }
 END_TEST
 
+/* Blocks that are made at once are those that are made one by one. */
+START_TEST(runs_of_blocks)
+{
+    static const uint64_t firsts[] = { 0, 5, 0xfffffff8, UINT64_MAX - 7 };
+    for (int f = 0; f < DT__COUNT_OF(firsts); f++) {
+        uint32_t run[4][DT__PHILOX_RUN], one[4];
+        dt__philox_run(0x0123456789abcdef, firsts[f], run);
+        for (int i = 0; i < DT__PHILOX_RUN; i++) {
+            dt__philox(0x0123456789abcdef, firsts[f] + (uint64_t)i, one);
+            for (int w = 0; w < 4; w++) ck_assert_uint_eq(run[w][i], one[w]);
+        }
+    }
+}
+END_TEST
+
 START_TEST(bad_normalization)
 {
     static const struct {
@@ -833,6 +848,7 @@ Suite *test_data_suite(void)
     tcase_add_test(batches, shifts);
     tcase_add_loop_test(batches, targets_move_along, DT_TARGET_CLASS, DT_TARGET_MASK + 1);
     tcase_add_test(batches, noise);
+    tcase_add_test(batches, runs_of_blocks);
     tcase_add_test(batches, batches_allocate_nothing);
     tcase_add_test(batches, bad_loaders);
     suite_add_tcase(s, batches);

@@ -64,7 +64,7 @@ DT_API dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean,
 /* Makes the task of denoising: each image becomes its own target, the old targets are given up, and
  * a loader adds noise of deviation `noise`, in units of white, to every byte of x:
  *     x = (p/255 - mean) / deviation + noise / deviation z
- * z is the sum of eight uniform numbers, scaled to deviation 1: nearly normal, within +-4.9, from +
+ * z is the sum of eight uniform bytes, scaled to deviation 1: nearly normal, within +-4.9, from +
  * and * alone. It is drawn anew in each epoch. Errors: ARG (noise negative or not finite). */
 DT_API dt_status dt_dataset_denoise(dt_dataset *d, double noise);
 

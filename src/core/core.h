@@ -88,6 +88,9 @@ typedef struct dt__stream {
 dt__stream dt__stream_of(uint64_t seed, dt__purpose purpose);
 /* Block `counter` of the stream: a pure function. */
 void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4]);
+/* Blocks first, first + 1, ...: word w of block first + i goes to out[w][i]. */
+#define DT__PHILOX_RUN 16
+void dt__philox_run(uint64_t key, uint64_t first, uint32_t out[4][DT__PHILOX_RUN]);
 /* Reserves `blocks` blocks; returns the first one's counter. */
 uint64_t dt__stream_take(dt__stream *s, uint64_t blocks);
 /* One number from the next block: uniform in [0, n) without bias; uniform in [0, 1). */

@@ -29,6 +29,27 @@ void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4])
     memcpy(out, r.v, sizeof r.v);
 }
 
+/* Philox itself, written so that compilers make vectors of it. */
+void dt__philox_run(uint64_t key, uint64_t first, uint32_t out[4][DT__PHILOX_RUN])
+{
+    uint32_t *a = out[0], *b = out[1], *c = out[2], *d = out[3];
+    uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
+    for (int i = 0; i < DT__PHILOX_RUN; i++) {
+        a[i] = (uint32_t)(first + (uint64_t)i);
+        b[i] = (uint32_t)((first + (uint64_t)i) >> 32);
+        c[i] = d[i] = 0;
+    }
+    for (int round = 0; round < 10; round++, low += PHILOX_W32_0, high += PHILOX_W32_1) {
+        for (int i = 0; i < DT__PHILOX_RUN; i++) {
+            const uint64_t p = (uint64_t)PHILOX_M4x32_0 * a[i], q = (uint64_t)PHILOX_M4x32_1 * c[i];
+            a[i] = (uint32_t)(q >> 32) ^ b[i] ^ low;
+            b[i] = (uint32_t)q;
+            c[i] = (uint32_t)(p >> 32) ^ d[i] ^ high;
+            d[i] = (uint32_t)p;
+        }
+    }
+}
+
 uint64_t dt__stream_take(dt__stream *s, uint64_t blocks)
 {
     const uint64_t first = s->next;

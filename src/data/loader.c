@@ -2,17 +2,19 @@
  * with the numbers of block e of the seed's stream for shuffling. Block e of the stream for
  * augmentation holds two more keys of the epoch:
  *   - block k of the first moves the image at place k, and its target likewise,
- *   - the second gives the noise of that image, one block a byte.
+ *   - the second gives the noise of that image, one block for two of its numbers.
  * So nothing depends on what was drawn before, and any batch can be made first.
  *     x = ((float)p / 255 - mean) / deviation      in fp32, in this order
  * comes from a table of 256 for each channel. Noise adds (noise / deviation) z to it; z is the sum
- * of a block's eight 16-bit halves, centred and scaled [Irwin, Hall: near to normal].
+ * of half a block's eight bytes, centred and scaled [Irwin, Hall: near to normal].
  * One pair of tensors, and a second pair of views for the short last batch, serve for ever: batches
  * allocate nothing. */
 #include "data/dataset.h"
 
 #include <math.h>
 #include <string.h>
+
+#define DEVIATION_OF_8_BYTES 209.02153f /* sqrt(8 (256^2 - 1) / 12) */
 
 struct dt_loader {
     dt_ctx *ctx;
@@ -248,16 +250,6 @@ static const uint8_t *moved(const dt_loader *l, const uint8_t *from, move by)
     return l->plane;
 }
 
-/* Nearly normal: deviation 1, within +-4.9. */
-static float draw_noise(uint64_t key, uint64_t block)
-{
-    uint32_t word[4];
-    dt__philox(key, block, word);
-    int32_t sum = -4 * 65535;
-    for (int i = 0; i < 4; i++) sum += (int32_t)((word[i] & 65535) + (word[i] >> 16));
-    return (float)sum / 53509.92f; /* the deviation of the sum: sqrt(8 (2^32 - 1) / 12) */
-}
-
 static void put_image(const dt_loader *l, const uint8_t *image, move by, float *x)
 {
     const int64_t size = l->data->height * l->data->width;
@@ -268,14 +260,42 @@ static void put_image(const dt_loader *l, const uint8_t *image, move by, float *
     }
 }
 
-static void add_noise(const dt_loader *l, uint64_t key, int64_t place, float *x)
+/* The sum of the bytes of two words, which is nearly normal: centred, with deviation 1. */
+static inline float draw_noise(uint32_t v, uint32_t w)
 {
-    const int64_t size = l->data->height * l->data->width;
-    uint64_t block = (uint64_t)place * (uint64_t)dt__dataset_image_bytes(l->data);
-    for (int64_t c = 0; c < l->data->channels; c++, x += size) {
-        const float scale = l->noise[c];
-        for (int64_t k = 0; k < size; k++) x[k] += scale * draw_noise(key, block++);
+    const uint32_t ones = 0x00ff00ff;
+    const uint32_t pair = (v & ones) + (v >> 8 & ones) + (w & ones) + (w >> 8 & ones);
+    return (float)((int32_t)((pair & 65535) + (pair >> 16)) - 4 * 255) * (1 / DEVIATION_OF_8_BYTES);
+}
+
+/* To `n` numbers, from block `first` of the key on. */
+static void add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x)
+{
+    uint32_t word[4][DT__PHILOX_RUN];
+    float z[2 * DT__PHILOX_RUN];
+    for (; n > 0; n -= 2 * DT__PHILOX_RUN, x += 2 * DT__PHILOX_RUN, first += DT__PHILOX_RUN) {
+        dt__philox_run(key, first, word);
+        for (int i = 0; i < DT__PHILOX_RUN; i++) {
+            z[i] = draw_noise(word[0][i], word[1][i]);
+            z[DT__PHILOX_RUN + i] = draw_noise(word[2][i], word[3][i]);
+        }
+        const int64_t end = dt__min_i64(n, 2 * DT__PHILOX_RUN);
+        for (int64_t i = 0; i < end; i++) x[i] += scale * z[i];
     }
+}
+
+/* To the images of a batch, of which the first has the place `place` in its epoch. */
+static void add_noises(const dt_loader *l, uint64_t key, int64_t place, int64_t images, float *x)
+{
+    const int64_t channels = l->data->channels, size = l->data->height * l->data->width;
+    const int64_t blocks = dt__round_up(dt__ceil_div(size, 2), DT__PHILOX_RUN); /* of a channel */
+    const int before = dt__threads_enter(l->ctx);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < images * channels; i++) {
+        add_noise(key, (uint64_t)((place * channels + i) * blocks), size, l->noise[i % channels],
+                  x + i * size);
+    }
+    dt__threads_leave(before);
 }
 
 /* The target of the batch's image i. */
@@ -314,8 +334,8 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
         const move by = move_of(&l->options.augment, key.first, first + i);
         put_image(l, dt__dataset_image(d, image), by, value);
         put_target(l, dt__dataset_target(d, image), by, wanted, i);
-        if (d->noise > 0) add_noise(l, key.second, first + i, value);
     }
+    if (d->noise > 0) add_noises(l, key.second, first, n, value - n * bytes);
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
     *x = l->x[k];

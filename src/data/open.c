@@ -90,12 +90,10 @@ static char *path_of_usual(dt_ctx *ctx, const char *dir, const char *name)
     char *path = path_of(ctx, dir, name);
     if (path == NULL || exists(path)) return path;
     char *packed = dt__format_string(ctx, "%s.gz", path);
-    if (packed != NULL && exists(packed)) {
-        dt__release(ctx, path);
-        return packed;
-    }
-    dt__release(ctx, packed);
-    return packed == NULL ? (dt__release(ctx, path), NULL) : path;
+    char *chosen = packed == NULL ? NULL : exists(packed) ? packed : path;
+    if (chosen != path) dt__release(ctx, path);
+    if (chosen != packed) dt__release(ctx, packed);
+    return chosen;
 }
 
 static dt_status read_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s,
