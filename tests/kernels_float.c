@@ -751,6 +751,22 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     KERNEL_CALL(r, f(n, x, sum));
 }
 
+static void pack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint8_t *))
+{
+    const int64_t n = kernel_size(r);
+    const uint8_t *u = kernel_bytes(r, n);
+    uint8_t *packed = kernel_result_bytes(r, dt__ceil_div(n, 2));
+    KERNEL_CALL(r, f(n, u, packed));
+}
+
+static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint8_t *))
+{
+    const int64_t n = kernel_size(r);
+    const uint8_t *packed = kernel_bytes(r, dt__ceil_div(n, 2));
+    uint8_t *u = kernel_result_bytes(r, n);
+    KERNEL_CALL(r, f(n, packed, u));
+}
+
 #define FLOAT_CASES(CASE)                                                                          \
     CASE(fill, fill, 0)                                                                            \
     CASE(copy, copy, 0)                                                                            \
@@ -825,6 +841,8 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     CASE(residual, residual, 0)                                                                    \
     CASE(learn_from, learn_from, 0)                                                                \
     CASE(sum_absolute, sum_absolute, 0)                                                            \
+    CASE(pack_codes, pack_codes, 0)                                                                \
+    CASE(unpack_codes, unpack_codes, 0)                                                            \
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
     CASE(gemm, gemm, 0)

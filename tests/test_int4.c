@@ -288,6 +288,39 @@ START_TEST(codes_and_images_train_alike)
 }
 END_TEST
 
+/* Bytes that a forward pass of a layer keeps for backward, an element of its input. */
+static double kept_by_pass(int save)
+{
+    enum { N = 512, K = 1021 };
+    dt_module *layer;
+    dt_tensor *in;
+    dt_qat_options o = int4(4);
+    o.activation.quant.save = save;
+    o.activation.has_save = true;
+    TEST_OK(ctx, dt_linear_create(ctx, K, 8, true, &layer));
+    TEST_OK(ctx, dt_prepare(layer, &o));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ N, K }, &in));
+    TEST_OK(ctx, dt_fill_normal(in, 0, 1));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_nonnull(dt_forward(t, layer, in));
+        dt_tape_reset(t);
+    }
+    const size_t before = dt_memory_of(ctx).used;
+    ck_assert_ptr_nonnull(dt_forward(t, layer, in));
+    const size_t after = dt_memory_of(ctx).used;
+    dt_tape_reset(t);
+    dt_tensor_free(in);
+    dt_module_free(layer);
+    return (double)(after - before) / (N * K);
+}
+
+START_TEST(what_backward_keeps)
+{
+    TEST_NEAR(kept_by_pass(DT_SAVED_COMPACT), 0.5 + 1, 0.06, 0);
+    TEST_NEAR(kept_by_pass(DT_SAVED_EXACT), 0.5 + 4, 0.06, 0);
+}
+END_TEST
+
 /* ---- converting --------------------------------------------------------------------------------- */
 
 static void check_convert(int64_t bits, int granularity, bool is_unsigned)
@@ -460,6 +493,7 @@ Suite *test_int4_suite(void)
     tcase_add_test(c, gradient_of_the_shift);
     tcase_add_test(c, evaluation_in_between);
     tcase_add_test(c, codes_and_images_train_alike);
+    tcase_add_test(c, what_backward_keeps);
     tcase_add_test(c, converted_is_prepared);
     tcase_add_test(c, resumed_bit_for_bit);
     tcase_add_test(c, converted_files);

@@ -32,14 +32,60 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
     return DT_OK;
 }
 
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+#define AT_ONCE 1024             /* columns that are unpacked for an image */
+#define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked for a product */
+#define SHARED (8 * DT__CHUNK)   /* of which threads share */
+
+/* Columns c ... c+n-1 of row r as bytes, in `room` where they are packed: n + 2 of it. */
+static const uint8_t *row_bytes(const dt__codes *codes, int64_t r, int64_t c, int64_t n,
+                                uint8_t *room)
+{
+    const uint8_t *row = codes->u + r * codes->stride;
+    if (!codes->packed) return row + c;
+    codes->ctx->kernels[DT_F32]->unpack_codes(n + c % 2, row + c / 2, room);
+    return room + c % 2;
+}
+
+int64_t dt__codes_byte_stride(const dt__codes *x)
+{
+    return x->packed ? dt__round_up(x->columns, DT__STEP) : x->stride;
+}
+
+int64_t dt__codes_slice(const dt__codes *x)
+{
+    if (!x->packed) return x->rows;
+    const int64_t rows = SLICE / dt__max_i64(1, dt__codes_byte_stride(x));
+    return dt__max_i64(1, dt__min_i64(rows, x->rows));
+}
+
+size_t dt__codes_room(const dt__codes *x)
+{
+    if (!x->packed) return 0;
+    return (size_t)(dt__codes_slice(x) * dt__codes_byte_stride(x)) + DT__STEP;
+}
+
+const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, void *room)
+{
+    if (!x->packed) return x->u + r0 * x->stride;
+    uint8_t *to = room;
+    const int64_t stride = dt__codes_byte_stride(x);
+#pragma omp parallel for schedule(static) if (rows * stride > SHARED)
+    for (int64_t r = 0; r < rows; r++) row_bytes(x, r0 + r, 0, x->columns, to + r * stride);
+    return to;
+}
+
 /* Row r, columns c0 ... c1-1 of u, group by group. */
 static void expand_row(const dt__codes *codes, int64_t r, const dt__patch *block)
 {
     const dt__kernels *kernels = codes->ctx->kernels[DT_F32];
     float *y = (float *)block->y + (r - block->r0) * block->ldy;
+    uint8_t room[AT_ONCE + 2];
     for (int64_t c = block->c0; c < block->c1;) {
         const int64_t g = c / codes->group;
-        const int64_t end = dt__min_i64(block->c1, (g + 1) * codes->group);
+        const int64_t most = dt__min_i64(block->c1, (g + 1) * codes->group);
+        const int64_t end = codes->packed ? dt__min_i64(most, c + AT_ONCE) : most;
         const int64_t at = r * codes->groups + g;
         const dt__code_row row = {
             .n = end - c,
@@ -48,8 +94,8 @@ static void expand_row(const dt__codes *codes, int64_t r, const dt__patch *block
             .zero = codes->zero == NULL ? NULL : codes->zero + at,
             .bias = 128,
         };
-        kernels->decode(&row, (const int8_t *)codes->u + r * codes->stride + c,
-                        y + (c - block->c0));
+        const uint8_t *u = row_bytes(codes, r, c, end - c, room);
+        kernels->decode(&row, (const int8_t *)u, y + (c - block->c0));
         c = end;
     }
 }
@@ -112,23 +158,27 @@ bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)
     return x != NULL && w != NULL && x->integer && w->integer && x->u != NULL && w->panels != NULL;
 }
 
-void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias, float *y)
+void dt__codes_product(const dt__codes_products *p)
 {
+    const dt__codes *x = p->x, *w = p->w;
     const dt__kernels *kernels = w->ctx->kernels[DT_F32];
-    const dt__qgemm g = {
-        .layout = &w->layout,
-        .panels = w->panels,
-        .m = x->rows,
-        .u = x->u,
-        .ldu = x->stride,
-        .sx = x->scale,
-        .zu = x->zero_u,
-        .bias = bias,
-        .y = y,
-        .ldy = w->rows,
-    };
-    if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
-    else kernels->qd8_qb8_gemm(&g);
+    const int64_t slice = dt__codes_slice(x);
+    for (int64_t r = 0; r < x->rows; r += slice) {
+        const dt__qgemm g = {
+            .layout = &w->layout,
+            .panels = w->panels,
+            .m = dt__min_i64(slice, x->rows - r),
+            .u = dt__codes_bytes(x, r, dt__min_i64(slice, x->rows - r), p->room),
+            .ldu = dt__codes_byte_stride(x),
+            .sx = x->scale + r,
+            .zu = x->zero_u + r,
+            .bias = p->bias,
+            .y = p->y + r * w->rows,
+            .ldy = w->rows,
+        };
+        if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
+        else kernels->qd8_qb8_gemm(&g);
+    }
 }
 
 bool dt__codes_multiply_floats(int64_t m, const dt__codes *w)

@@ -16,6 +16,7 @@ struct dt__codes {
     int64_t group, groups; /* columns of a group (the row's last may be shorter); groups of a row */
     int bits;
     bool integer;    /* an integer product may use them */
+    bool packed;     /* `u` has two codes a byte, the first in the low half: of at most 4 bits */
     int64_t stride;  /* bytes from one row of `u` to the next */
     uint8_t *u;      /* [rows][stride], stored code + 128; DT__STEP bytes of slack behind */
     float *scale;    /* of `u`: [rows][groups]; panels hold their own */
@@ -38,13 +39,28 @@ struct dt__codes {
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
 void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
 
+/* Rows of `u` as products read them: bytes, DT__STEP of which may be read behind the last. Where they
+ * are packed, so many rows at a time are unpacked, on threads, into so much room of the caller's;
+ * else a slice is all rows as they lie, and room is 0. */
+int64_t dt__codes_slice(const dt__codes *x);
+size_t dt__codes_room(const dt__codes *x);
+int64_t dt__codes_byte_stride(const dt__codes *x);
+const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, void *room);
+
 /* Whether an integer product of these may run: rows of activations against a weight's panels. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
 /* Whether m rows of floats are multiplied by the weight's codes as they are, not by their image. */
 bool dt__codes_multiply_floats(int64_t m, const dt__codes *w);
 /* y[m][n] = x w^T by numerics §2, x and y without gaps. */
 void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, float *y);
-/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. */
-void dt__codes_product(const dt__codes *x, const dt__codes *w, const float *bias, float *y);
+/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. `room`: dt__codes_room of x. */
+typedef struct dt__codes_products {
+    const dt__codes *x, *w;
+    const float *bias;
+    void *room;
+    float *y;
+} dt__codes_products;
+
+void dt__codes_product(const dt__codes_products *p);
 
 #endif

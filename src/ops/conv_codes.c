@@ -26,6 +26,12 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
+/* Codes that are packed are unpacked a slice of the batch at a time, in front of the rest of scratch. */
+static size_t unpacked(const dt_call *c)
+{
+    return (size_t)dt__round_up((int64_t)dt__codes_room(c->codes[X]), DT__ALIGNMENT);
+}
+
 static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
 {
     const dt__codes *x = c->codes[X], *w = c->codes[WEIGHT];
@@ -33,12 +39,11 @@ static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
                         .transposed = dt__conv_is_transposed(c),
                         .layout = &w->layout,
                         .panels = w->panels,
-                        .u = x->u,
-                        .ldu = x->stride,
+                        .ldu = dt__codes_byte_stride(x),
                         .sx = x->scale,
                         .zu = x->zero_u,
                         .threads = dt_threads(c->ctx),
-                        .scratch = c->scratch };
+                        .scratch = (char *)c->scratch + unpacked(c) };
 }
 
 static bool multiplies(const dt_call *c)
@@ -132,14 +137,32 @@ dt_status dt__conv_codes_plan(dt_call *c)
     size_t later;
     if (c->recording) DT__TRY(backward_scratch(c, &later));
     if (multiplies(c)) {
-        const dt__conv p = dt__conv_of(c);
+        dt__conv p = dt__conv_of(c);
+        p.batch = dt__codes_slice(c->codes[X]);
         const dt__qconv q = qconv_of(c, &p);
-        c->scratch_bytes = dt__qconv_scratch(&q);
+        c->scratch_bytes = dt__qconv_scratch(&q) + unpacked(c);
         return DT_OK;
     }
     codes_work k;
     make_work(c, NULL, dt__data_mut(c->y), NULL, NULL, &k);
     return scratch_of(c, &k, &c->scratch_bytes);
+}
+
+static void multiply(const dt_call *c)
+{
+    const dt__codes *x = c->codes[X];
+    const int64_t slice = dt__codes_slice(x), image = c->y->count / dt__max_i64(1, x->rows);
+    for (int64_t n = 0; n < x->rows; n += slice) {
+        dt__conv p = dt__conv_of(c);
+        p.batch = dt__min_i64(slice, x->rows - n);
+        dt__qconv q = qconv_of(c, &p);
+        q.u = dt__codes_bytes(x, n, p.batch, c->scratch);
+        q.sx += n;
+        q.zu += n;
+        q.bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
+        q.y = (float *)dt__data_mut(c->y) + n * image;
+        dt__qconv_run(c->kernels, &q);
+    }
 }
 
 void dt__conv_forward_codes(const dt_call *c)
@@ -151,11 +174,7 @@ void dt__conv_forward_codes(const dt_call *c)
         dt__conv_compute(c->ctx, c->kernels, &k.w);
         return;
     }
-    const dt__conv p = dt__conv_of(c);
-    dt__qconv q = qconv_of(c, &p);
-    q.bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
-    q.y = dt__data_mut(c->y);
-    dt__qconv_run(c->kernels, &q);
+    multiply(c);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */

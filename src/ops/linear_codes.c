@@ -85,7 +85,8 @@ static bool is_few(const dt_call *c)
 
 size_t dt__linear_forward_scratch(const dt_call *c)
 {
-    if (!c->coded || is_few(c) || dt__codes_multiply(c->codes[0], c->codes[1])) return 0;
+    if (!c->coded || is_few(c)) return 0;
+    if (dt__codes_multiply(c->codes[0], c->codes[1])) return dt__codes_room(c->codes[0]);
     codes_gemm p;
     make_forward(c, &p);
     return scratch_of(c, &p);
@@ -94,7 +95,7 @@ size_t dt__linear_forward_scratch(const dt_call *c)
 bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
 {
     if (dt__codes_multiply(c->codes[0], c->codes[1])) {
-        dt__codes_product(c->codes[0], c->codes[1], bias, y);
+        dt__codes_product(&(dt__codes_products){ c->codes[0], c->codes[1], bias, c->scratch, y });
         return true;
     }
     if (is_few(c)) {

@@ -113,6 +113,30 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
     return DT_OK;
 }
 
+/* The codes own the rows now; two in a byte where they fit. */
+static dt_status take_rows(making *m, dt__codes *codes)
+{
+    const uint8_t *from = (const uint8_t *)m->q.codes;
+    if (m->quant->bits > 4) {
+        codes->u = (uint8_t *)m->q.codes;
+        m->q.codes = NULL;
+        return DT_OK;
+    }
+    const dt__kernels *kernels = dt__kernels_of(m->ctx, DT_F32);
+    const int64_t rows = codes->rows, n = codes->columns, stride = dt__ceil_div(n, 2);
+    codes->u = dt__alloc_array(m->ctx, rows, (size_t)stride);
+    if (codes->u == NULL) return DT_ERR_NOMEM;
+#pragma omp parallel for schedule(static) if (rows * n > DT__CHUNK)
+    for (int64_t r = 0; r < rows; r++) {
+        kernels->pack_codes(n, from + r * codes->stride, codes->u + r * stride);
+    }
+    codes->packed = true;
+    codes->stride = stride;
+    dt__release(m->ctx, m->q.codes); /* before anything else is made */
+    m->q.codes = NULL;
+    return DT_OK;
+}
+
 /* Rows of u8. Their columns are the tensor's last dimension, as products see it, or a sample, as
  * convolutions do; where a block is longer than a row, rows follow each other without a gap. */
 static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
@@ -129,15 +153,13 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     codes->integer = codes->integer && codes->groups == 1;
     size_t bytes;
     if (!dt__mul_size((size_t)codes->rows, (size_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
-    codes->u = dt__alloc(m->ctx, bytes + DT__STEP);
-    if (codes->u == NULL) return DT_ERR_NOMEM;
-    m->q.codes = (int8_t *)codes->u;
+    m->q.codes = dt__alloc(m->ctx, bytes + DT__STEP);
+    if (m->q.codes == NULL) return DT_ERR_NOMEM;
     m->q.ld = token ? codes->stride : m->cut.columns;
     m->q.biased = true;
-    dt_status s = make_scales(m);
-    if (s == DT_OK) s = quantize(m, x);
-    m->q.codes = NULL; /* the codes own it */
-    DT__TRY(s);
+    DT__TRY(make_scales(m));
+    DT__TRY(quantize(m, x));
+    DT__TRY(take_rows(m, codes));
     if (dt__cut_blocks(&m->cut) == codes->rows * codes->groups) take_scales(m, codes);
     else DT__TRY(spread(m, codes));
     return set_zero_u(m, codes);
