@@ -616,8 +616,11 @@ END_TEST
 
 START_TEST(shipped_recipes_are_right)
 {
-    static const char *const names[] = { "digits-mlp", "mnist-mlp", "mnist-mlp-int8",
-                                         "mnist-mlp-finetune" };
+    static const char *const names[] = {
+        "digits-mlp",       "mnist-mlp",      "mnist-mlp-int8", "mnist-mlp-finetune",
+        "mnist-cnn",        "digits-cnn",     "mnist-cnn-w4a4", "digits-unet-denoise",
+        "cifar10-resnet20", "mnist-tfc-w2a2",
+    };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
     dt_ctx *ctx = create_ctx();
@@ -650,7 +653,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, the_schema_is_json);
     tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 4);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 10);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

@@ -864,8 +864,20 @@ END_TEST
 
 /* ---- shipped recipes --------------------------------------------------------------------------------- */
 
-static const char *const shipped[] = { "digits-mlp", "mnist-mlp", "mnist-mlp-int8",
-                                       "mnist-mlp-finetune" };
+/* What a recipe's data is: drawn, or files that the test makes. */
+enum { DIGITS, MNIST, CIFAR };
+
+static const struct {
+    const char *name;
+    int data;
+} shipped[] = {
+    { "digits-mlp", DIGITS },      { "digits-cnn", DIGITS },    { "digits-unet-denoise", DIGITS },
+    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST }, { "mnist-mlp-finetune", MNIST },
+    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST }, { "mnist-tfc-w2a2", MNIST },
+    { "cifar10-resnet20", CIFAR },
+};
+
+#define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
 
 /* The four files of MNIST, drawn by detent. */
 static void write_images(const char *folder)
@@ -881,6 +893,22 @@ static void write_images(const char *folder)
     dt_ctx_free(ctx);
 }
 
+/* The six files of CIFAR-10, 24 noisy images each. */
+static void write_cifar(const char *folder)
+{
+    static uint8_t records[24 * 3073];
+    static const char *const names[] = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                         "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin" };
+    uint32_t x = 1;
+    for (int file = 0; file < 6; file++) {
+        for (size_t i = 0; i < sizeof records; i++) {
+            x = x * 1664525U + 1013904223U;
+            records[i] = (uint8_t)(i % 3073 == 0 ? (x >> 24) % 10 : x >> 24);
+        }
+        test_write_file(in(folder, names[file]), records, sizeof records);
+    }
+}
+
 static void run_shipped(const char *name, const char *const *overrides, int n)
 {
     char path[TEST_PATH];
@@ -891,28 +919,43 @@ static void run_shipped(const char *name, const char *const *overrides, int n)
     dt_run_summary summary;
     TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
     TEST_OK(ctx, dt_run(ctx, recipe, NULL, &summary));
-    ck_assert(summary.same_bits_as_qat);
+    ck_assert_msg(summary.same_bits_as_qat, "%s", name);
     dt_recipe_free(recipe);
     dt_ctx_free(ctx);
 }
 
+/* A few updates of a recipe, on small data. */
+static void run_short(const char *folder, int i, const char *init)
+{
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16];
+    const char *overrides[10] = { dir, "train.steps=6", "qat.start_step=3",
+                                  "train.schedule.warmup_steps=2", "train.batch_size=16" };
+    int n = 5;
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
+    snprintf(data, sizeof data, "data.dir=%s", folder);
+    overrides[n++] = shipped[i].data == DIGITS ? "data.train_count=200" : data;
+    if (shipped[i].data == DIGITS) overrides[n++] = "data.test_count=50";
+    if (init != NULL) overrides[n++] = init;
+    run_shipped(shipped[i].name, overrides, n);
+}
+
+static int find_shipped(const char *name)
+{
+    int i = 0;
+    while (strcmp(shipped[i].name, name) != 0) i++;
+    return i;
+}
+
 START_TEST(every_shipped_recipe_runs)
 {
-    char folder[TEST_PATH], dir[TEST_PATH + 16], data[TEST_PATH + 16], init[TEST_PATH + 64];
+    char folder[TEST_PATH], init[TEST_PATH + 64];
+    const bool tunes = strcmp(shipped[_i].name, "mnist-mlp-finetune") == 0;
     test_folder(folder);
-    write_images(folder);
-    snprintf(data, sizeof data, "data.dir=%s", folder);
+    if (shipped[_i].data == MNIST) write_images(folder);
+    if (shipped[_i].data == CIFAR) write_cifar(folder);
+    if (tunes) run_short(folder, find_shipped("mnist-mlp"), NULL);
     snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
-    for (int i = 0; i < 4; i++) {
-        const char *overrides[8] = { dir, "train.steps=6", "qat.start_step=3",
-                                     "train.schedule.warmup_steps=2" };
-        snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i]);
-        int n = 4;
-        if (i == 0) overrides[n++] = "data.train_count=200";
-        else overrides[n++] = data;
-        if (i == 3) overrides[n++] = init;
-        run_shipped(shipped[i], overrides, n);
-    }
+    run_short(folder, _i, tunes ? init : NULL);
 }
 END_TEST
 
@@ -974,7 +1017,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, updates_that_are_not_finite_are_skipped);
     tcase_add_test(all, a_skipped_update_leaves_no_trace);
     tcase_add_test(all, a_skipped_update_was_not_observed);
-    tcase_add_test(all, every_shipped_recipe_runs);
+    tcase_add_loop_test(all, every_shipped_recipe_runs, 0, SHIPPED);
     tcase_add_test(all, every_allocation_may_fail);
     suite_add_tcase(suite, all);
     return suite;
