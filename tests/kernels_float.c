@@ -485,7 +485,7 @@ static int64_t pool_windows(const dt__windows *p) { return p->planes * p->out[0]
 static void max_pool(kernel_run *r, void (*f)(const dt__windows *))
 {
     dt__windows p = pool_of(r);
-    for (int d = 0; d < 2 && !kernel_chance(r); d++) {
+    for (int d = 0; d < 2 && kernel_chance(r); d++) {
         if (p.in[d] < 4 * p.kernel[d] || p.padding[d] > 0) continue;
         p.dilation[d] = 2;
         p.out[d] = (p.in[d] - 2 * p.kernel[d] + 1) / p.stride[d] + 1;

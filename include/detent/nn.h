@@ -176,8 +176,9 @@ DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01); CONFIG
  * for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
-/* dt_max_pool2d and dt_avg_pool2d; NULL: their defaults. ARG for an option that no image suits. */
+/* dt_max_pool2d; NULL: its defaults. ARG for an option that no image suits. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_avg_pool2d, alike. */
 DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 /* [N, C, H, W] to [N, C, 1, 1]. */
 DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);

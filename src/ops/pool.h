@@ -14,10 +14,10 @@ extern const dt_pool_options dt__pool_defaults;
                             .text = text_                                                          \
     }
 #define DT__POOL_KEYS                                                                              \
-    DT__POOL_PAIR(kernel, "2, 2", "height and width of a window"),                               \
-        DT__POOL_PAIR(stride, "0, 0", "from one window to the next; 0: the window's extent"),    \
-        DT__POOL_PAIR(padding, "0, 0", "rows and columns around the image, at each side"),       \
-        DT__POOL_PAIR(dilation, "1, 1", "from one pixel of a window to the next; 0: 1"),         \
+    DT__POOL_PAIR(kernel, "2, 2", "height and width of a window"),                                 \
+        DT__POOL_PAIR(stride, "0, 0", "from one window to the next; 0: the window's extent"),      \
+        DT__POOL_PAIR(padding, "0, 0", "rows and columns around the image, at each side"),         \
+        DT__POOL_PAIR(dilation, "1, 1", "from one pixel of a window to the next; 0: 1"),           \
     {                                                                                              \
         "ceil_mode", DT_KEY_BOOL,                                                                  \
             .offset = offsetof(dt_pool_options, ceil_mode), .fallback = "false",                   \
