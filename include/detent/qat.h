@@ -149,7 +149,7 @@ DT_API dt_status dt_enable(dt_module *m, bool on);
 DT_API dt_status dt_observe(dt_module *m, bool on);
 /* Frozen observers see nothing more: static ranges stay as they are. STATE as above. */
 DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
-DT_API bool dt_is_observed(dt_module *m); /* some range can be observed, frozen or not */
+DT_API bool dt_is_observed(dt_module *m);  /* some range can be observed, frozen or not */
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 

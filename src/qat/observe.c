@@ -59,13 +59,29 @@ static float of_rank(const float *x, int64_t n, int64_t rank, bool magnitude)
     return value_of(found, magnitude);
 }
 
+/* The value of the rank above that of `low`, whose rank is `rank`. */
+static float next_in_order(const float *x, int64_t n, int64_t rank, float low, bool magnitude)
+{
+    const uint32_t key = key_of(low, magnitude);
+    uint32_t next = ~0u;
+    int64_t not_above = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t other = key_of(x[i], magnitude);
+        not_above += other <= key;
+        next = other > key && other < next ? other : next;
+    }
+    return not_above > rank + 1 ? low : value_of(next, magnitude);
+}
+
 float dt__quantile(const float *x, int64_t n, double share, bool magnitudes)
 {
     const double at = share * (double)(n - 1);
     const int64_t below = (int64_t)at;
-    const double past = at - (double)below, low = (double)of_rank(x, n, below, magnitudes);
-    if (past <= 0 || below + 1 >= n) return (float)low;
-    return (float)(low + past * ((double)of_rank(x, n, below + 1, magnitudes) - low));
+    const float low = of_rank(x, n, below, magnitudes);
+    const double past = at - (double)below;
+    if (past <= 0 || below + 1 >= n) return low;
+    const double high = (double)next_in_order(x, n, below, low, magnitudes);
+    return (float)((double)low + past * (high - (double)low));
 }
 
 /* ---- observers ------------------------------------------------------------------------------------ */
