@@ -175,6 +175,24 @@ START_TEST(a_model_comes_back)
 }
 END_TEST
 
+/* Test i: a task and a preset. */
+START_TEST(the_converted_model_has_the_same_bits)
+{
+    static const char *const presets[] = { "int8-dynamic-int4-weight", "int8-static-int8-weight",
+                                           "int4-int4" };
+    char folder[TEST_PATH], dir[TEST_PATH], preset[64];
+    test_folder(folder);
+    snprintf(preset, sizeof preset, "qat.preset=%s", presets[_i % 3]);
+    job j = { .dir = in(dir, folder, "run"), .overrides = { preset, "qat.start_step=2" } };
+    run(&j, _i / 3);
+    ck_assert(j.summary.same_bits_as_qat);
+    const dt_run_result *r = j.summary.result;
+    for (int i = 0; i < DT_CONTENDERS; i++) ck_assert(r[i].given && isfinite(r[i].metrics.loss));
+    ck_assert_double_eq(r[DT_RUN_QAT].metrics.loss, r[DT_RUN_CONVERTED].metrics.loss);
+    ck_assert_double_ne(r[DT_RUN_FLOAT].metrics.loss, r[DT_RUN_PTQ].metrics.loss);
+}
+END_TEST
+
 /* ---- what does not fit ------------------------------------------------------------------------- */
 
 static const struct {
@@ -219,6 +237,7 @@ Suite *test_task_runs_suite(void)
     tcase_add_loop_test(c, an_interrupted_run_goes_on, 0, TASKS);
     tcase_add_loop_test(c, halves_weigh_as_the_whole, 0, TASKS);
     tcase_add_loop_test(c, a_model_comes_back, 0, TASKS);
+    tcase_add_loop_test(c, the_converted_model_has_the_same_bits, 0, 3 * TASKS);
     tcase_add_loop_test(c, what_does_not_fit_is_found, 0, (int)(sizeof bad / sizeof bad[0]));
     suite_add_tcase(s, c);
     return s;
