@@ -3,7 +3,9 @@
  * layout it likes best, as detent's are packed. One primitive for each shape, with a scratchpad of
  * ours, made for as many threads as run it.
  *
- *     bench/onednn [--json] [--quick]        the rows of `detent bench --only products`
+ *     bench/onednn [--json] [--quick]        rows of `detent bench --only products,convolutions`
+ *
+ * Its convolutions are of u8 and s8 into floats, all three in layouts that it likes best.
  */
 #include <detent/bench.h>
 
@@ -54,19 +56,47 @@ static dnnl_memory_t allocate(const dnnl_memory_desc_t *d, dnnl_engine_t engine)
 
 /* ---- a product -------------------------------------------------------------------------------- */
 
+/* A primitive's description, with scratch of ours. */
+static dnnl_primitive_desc_t describe_op(dnnl_engine_t engine, const void *what)
+{
+    dnnl_primitive_attr_t attributes;
+    dnnl_primitive_desc_t how;
+    need(dnnl_primitive_attr_create(&attributes), "attributes");
+    need(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "scratch");
+    need(dnnl_primitive_desc_create(&how, what, attributes, engine, NULL), "a primitive");
+    dnnl_primitive_attr_destroy(attributes);
+    return how;
+}
+
 static dnnl_primitive_desc_t describe(dnnl_engine_t engine, const dnnl_memory_desc_t *u,
                                       const dnnl_memory_desc_t *w, const dnnl_memory_desc_t *y)
 {
     dnnl_inner_product_desc_t what;
-    dnnl_primitive_attr_t attributes;
-    dnnl_primitive_desc_t how;
     need(dnnl_inner_product_forward_desc_init(&what, dnnl_forward_inference, u, w, NULL, y),
          "a product");
-    need(dnnl_primitive_attr_create(&attributes), "attributes");
-    need(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "scratch");
-    need(dnnl_primitive_desc_create(&how, &what, attributes, engine, NULL), "a product");
-    dnnl_primitive_attr_destroy(attributes);
-    return how;
+    return describe_op(engine, &what);
+}
+
+/* The primitive with its operands; `how` goes. */
+static product *make(dnnl_engine_t engine, dnnl_primitive_desc_t how)
+{
+    static const struct {
+        dnnl_query_t query;
+        int argument;
+    } operands[OPERANDS] = { [SOURCE] = { dnnl_query_src_md, DNNL_ARG_SRC },
+                             [WEIGHTS] = { dnnl_query_weights_md, DNNL_ARG_WEIGHTS },
+                             [RESULT] = { dnnl_query_dst_md, DNNL_ARG_DST },
+                             [SCRATCH] = { dnnl_query_scratchpad_md, DNNL_ARG_SCRATCHPAD } };
+    product *p = calloc(1, sizeof *p);
+    if (p == NULL) return NULL;
+    need(dnnl_primitive_create(&p->primitive, how), "a primitive");
+    need(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream");
+    for (int i = 0; i < OPERANDS; i++) {
+        const dnnl_memory_desc_t *d = dnnl_primitive_desc_query_md(how, operands[i].query, 0);
+        p->arguments[i] = (dnnl_exec_arg_t){ operands[i].argument, allocate(d, engine) };
+    }
+    dnnl_primitive_desc_destroy(how);
+    return p;
 }
 
 static void *open_product(void *user, int64_t m, int64_t n, int64_t k)
@@ -75,20 +105,29 @@ static void *open_product(void *user, int64_t m, int64_t n, int64_t k)
     const dnnl_memory_desc_t u = matrix(m, k, dnnl_u8, dnnl_ab);
     const dnnl_memory_desc_t w = matrix(n, k, dnnl_s8, dnnl_format_tag_any);
     const dnnl_memory_desc_t y = matrix(m, n, dnnl_s32, dnnl_ab);
-    product *p = calloc(1, sizeof *p);
-    if (p == NULL) return NULL;
-    dnnl_primitive_desc_t how = describe(engine, &u, &w, &y);
-    need(dnnl_primitive_create(&p->primitive, how), "a primitive");
-    need(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "a stream");
-    const dnnl_memory_desc_t *packed = dnnl_primitive_desc_query_md(how, dnnl_query_weights_md, 0);
-    const dnnl_memory_desc_t *scratch =
-        dnnl_primitive_desc_query_md(how, dnnl_query_scratchpad_md, 0);
-    p->arguments[SOURCE] = (dnnl_exec_arg_t){ DNNL_ARG_SRC, allocate(&u, engine) };
-    p->arguments[WEIGHTS] = (dnnl_exec_arg_t){ DNNL_ARG_WEIGHTS, allocate(packed, engine) };
-    p->arguments[RESULT] = (dnnl_exec_arg_t){ DNNL_ARG_DST, allocate(&y, engine) };
-    p->arguments[SCRATCH] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, allocate(scratch, engine) };
-    dnnl_primitive_desc_destroy(how);
-    return p;
+    return make(engine, describe(engine, &u, &w, &y));
+}
+
+static dnnl_memory_desc_t images(int64_t n, int64_t channels, int64_t size, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t d;
+    const dnnl_dims_t dims = { n, channels, size, size };
+    need(dnnl_memory_desc_init_by_tag(&d, 4, dims, type, dnnl_format_tag_any), "images");
+    return d;
+}
+
+static void *open_conv(void *user, const dt_bench_conv *c)
+{
+    dnnl_engine_t engine = *(dnnl_engine_t *)user;
+    const dnnl_memory_desc_t u = images(c->batch, c->in, c->size, dnnl_u8);
+    const dnnl_memory_desc_t w = images(c->out, c->in, 3, dnnl_s8);
+    const dnnl_memory_desc_t y = images(c->batch, c->out, (c->size - 1) / c->stride + 1, dnnl_f32);
+    const dnnl_dims_t stride = { c->stride, c->stride }, padding = { 1, 1 };
+    dnnl_convolution_desc_t what;
+    need(dnnl_convolution_forward_desc_init(&what, dnnl_forward_inference, dnnl_convolution_direct,
+                                            &u, &w, NULL, &y, stride, padding, padding),
+         "a convolution");
+    return make(engine, describe_op(engine, &what));
 }
 
 static void run_product(void *user)
@@ -139,7 +178,7 @@ int main(int argc, char **argv)
 {
     prepare_environment(argv);
     dt_bench_options options = dt_bench_defaults();
-    options.parts = DT_BENCH_PRODUCTS;
+    options.parts = DT_BENCH_PRODUCTS | DT_BENCH_CONVOLUTIONS;
     bool json = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
@@ -153,8 +192,12 @@ int main(int argc, char **argv)
     }
     dnnl_engine_t engine;
     need(dnnl_engine_create(&engine, dnnl_cpu, 0), "the processor");
-    options.rival =
-        (dt_bench_rival){ "onednn-int8", open_product, run_product, close_product, &engine };
+    options.rival = (dt_bench_rival){ .name = "onednn-int8",
+                                      .open = open_product,
+                                      .open_conv = open_conv,
+                                      .run = run_product,
+                                      .close = close_product,
+                                      .user = &engine };
     const int status = measure(json, &options);
     dnnl_engine_destroy(engine);
     return status;

@@ -110,9 +110,9 @@ START_TEST(json_has_every_row_and_field)
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) check_row(row);
-    static const char *const parts[] = { "limits/", "products/", "quantize/", "optimizer/",
-                                         "step/" };
-    for (int k = 0; k < 5; k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
+    static const char *const parts[] = { "limits/",    "products/", "quantize/",
+                                         "optimizer/", "step/",     "convolutions/" };
+    for (int k = 0; k < 6; k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
     ck_assert_int_eq(count_rows(rows, "limits/int8-plain/t"), 2);
     json_decref(root);
 }
@@ -208,7 +208,7 @@ START_TEST(bad_options_are_refused)
     counter c = { 0 };
     const dt_bench_options bad[] = {
         { .parts = 0 },
-        { .parts = 32 },
+        { .parts = DT_BENCH_ALL + 1 },
         { .parts = DT_BENCH_STEP, .repeat = -1 },
         { .parts = DT_BENCH_STEP, .repeat = 1001 },
     };
@@ -247,7 +247,9 @@ START_TEST(a_rival_is_measured)
     dt_bench_options o = dt_bench_defaults();
     o.parts = DT_BENCH_PRODUCTS;
     o.quick = true;
-    o.rival = (dt_bench_rival){ "rival", open_rival, run_rival, close_rival, &runs };
+    o.rival = (dt_bench_rival){
+        .name = "rival", .open = open_rival, .run = run_rival, .close = close_rival, .user = &runs
+    };
     TEST_OK(ctx, dt_bench(ctx, &o, find_rival, &found));
     ck_assert_int_lt(runs, 0);    /* run, and closed */
     ck_assert_int_eq(found, 104); /* its own row, and a ratio of each form */

@@ -15,12 +15,13 @@ extern "C" {
 
 /* What can be measured; bits of dt_bench_options.parts. */
 enum {
-    DT_BENCH_LIMITS = 1,    /* the machine's own */
-    DT_BENCH_PRODUCTS = 2,  /* integer codes by packed weights */
-    DT_BENCH_QUANTIZE = 4,  /* fp32 to codes */
-    DT_BENCH_OPTIMIZER = 8, /* updates of parameters */
-    DT_BENCH_STEP = 16,     /* training steps, float and quantization-aware */
-    DT_BENCH_ALL = 31
+    DT_BENCH_LIMITS = 1,        /* the machine's own */
+    DT_BENCH_PRODUCTS = 2,      /* integer codes by packed weights */
+    DT_BENCH_QUANTIZE = 4,      /* fp32 to codes */
+    DT_BENCH_OPTIMIZER = 8,     /* updates of parameters */
+    DT_BENCH_STEP = 16,         /* training steps, float and quantization-aware */
+    DT_BENCH_CONVOLUTIONS = 32, /* integer codes of images by packed weights */
+    DT_BENCH_ALL = 63
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -50,11 +51,18 @@ typedef struct dt_bench_row {
 /* Takes a row; a status other than DT_OK ends the benchmark and is returned. */
 typedef dt_status (*dt_bench_sink)(void *user, const dt_bench_row *row);
 
+/* A convolution of square images [batch, in, size, size] with a kernel of 3 x 3 and padding 1. */
+typedef struct dt_bench_conv {
+    int64_t batch, in, out, size, stride;
+} dt_bench_conv;
+
 /* Another library's product y [m, n] = u [m, k] w^T [n, k] of u8 and s8, to be measured beside
- * detent's, with OpenMP set to as many threads. `open` may return NULL: not for this shape. */
+ * detent's, with OpenMP set to as many threads, and its convolution of u8 by s8. `open` and
+ * `open_conv` may return NULL: not for this shape. */
 typedef struct dt_bench_rival {
     const char *name; /* NULL: there is none */
     void *(*open)(void *user, int64_t m, int64_t n, int64_t k);
+    void *(*open_conv)(void *user, const dt_bench_conv *conv); /* NULL: it has none */
     void (*run)(void *product);
     void (*close)(void *product);
     void *user;

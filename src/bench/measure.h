@@ -96,5 +96,6 @@ dt_status dt__bench_products(dt__bench *b);
 dt_status dt__bench_quantize(dt__bench *b);
 dt_status dt__bench_optimizer(dt__bench *b);
 dt_status dt__bench_step(dt__bench *b);
+dt_status dt__bench_convolutions(dt__bench *b);
 
 #endif

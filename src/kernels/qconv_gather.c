@@ -52,10 +52,10 @@ static void draw_row(const dt__axis *x, const uint8_t *from, int zero, uint8_t *
     memset(to + before + n, zero, (size_t)(x->length - before - n));
 }
 
-void dt__canvas_draw(const dt__axis axis[2], int64_t channels, const uint8_t *u, int zero,
+void dt__canvas_draw(const dt__axis *axes, int64_t channels, const uint8_t *u, int zero,
                      const dt__canvas *to)
 {
-    const dt__axis *rows = &axis[0], *columns = &axis[1];
+    const dt__axis *rows = &axes[0], *columns = &axes[1];
     uint8_t *row = to->bytes;
     for (int64_t c = 0; c < channels; c++, u += rows->in * columns->in) {
         for (int64_t a = to->row0; a < to->row0 + to->rows; a++, row += to->width) {

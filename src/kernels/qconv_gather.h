@@ -33,8 +33,8 @@ typedef struct dt__canvas {
     int64_t row0, rows, width; /* rows of a channel; bytes of a row */
 } dt__canvas;
 
-/* Draws the part from the images of `channels` channels, of which u is the first. */
-void dt__canvas_draw(const dt__axis axis[2], int64_t channels, const uint8_t *u, int zero,
+/* `axes` are two, rows and columns. Draws the part from the images of `channels` channels, of which u is the first. */
+void dt__canvas_draw(const dt__axis *axes, int64_t channels, const uint8_t *u, int zero,
                      const dt__canvas *to);
 
 #endif

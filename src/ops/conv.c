@@ -89,7 +89,7 @@ static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const vo
 
 static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *bytes)
 {
-    char any;
+    char any = 0; /* that it is there is all that matters */
     const dt__conv_work w =
         backward_work(c, p, &any, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL);
     *bytes = 0;
