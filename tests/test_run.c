@@ -432,6 +432,7 @@ static const interruption interruptions[] = {
           "percentile, percentile: 99, samples: 3000}}" },
     { 17, "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "
           "static, observer: mse}}" },
+    { 14, "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" },
 };
 
 START_TEST(an_interrupted_run_goes_on)
@@ -665,6 +666,7 @@ static const mistake mistakes[] = {
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
     { { "qat.freeze_observer_step=9" }, DT_ERR_CONFIG, "there is no observer to freeze" },
+    { { "qat.refresh_steps=9" }, DT_ERR_CONFIG, "no weight has a static range" },
     { { "qat.activation={range: static, granularity: token}" },
       DT_ERR_CONFIG,
       "wants granularity tensor" },

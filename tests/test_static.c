@@ -5,7 +5,9 @@
 
 #include "core/core.h"
 #include "nn/module.h"
+#include "qat/least_error.h"
 #include "qat/prepare.h"
+#include "qat/scheme.h"
 
 #include <detent/ops.h>
 #include <detent/optim.h>
@@ -141,7 +143,8 @@ START_TEST(wrong_settings_are_refused)
     }
     qat = dt_qat_defaults();
     qat.weight = good;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "for activations", dt_prepare(m, &qat));
+    qat.weight.has_observer = true; /* minmax */
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "of observer mse", dt_prepare(m, &qat));
 }
 END_TEST
 
@@ -459,6 +462,121 @@ START_TEST(a_failed_load_leaves_nothing)
 }
 END_TEST
 
+/* ---- weights of least error ------------------------------------------------------------------------- */
+
+/* Every rule and granularity that a range of least error may have. */
+static dt_quant_patch least_error_weight(int i)
+{
+    static const int rules[] = { DT_RULE_SYMMETRIC, DT_RULE_ASYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP };
+    return (dt_quant_patch){ .quant = { .range = DT_RANGE_STATIC,
+                                        .rule = rules[i % 3],
+                                        .granularity = i / 3,
+                                        .group_size = 8,
+                                        .scale_dtype = i % 2 == 0 ? DT_SCALE_F32 : DT_SCALE_F16 },
+                             .has_range = true,
+                             .has_rule = true,
+                             .has_granularity = true,
+                             .has_group_size = true,
+                             .has_scale_dtype = true };
+}
+
+static const dt__quantizer *weight_range(const char *layer)
+{
+    return dt__quantizer_of(dt__quantizer_at(dt_module_at(m, layer), "weight"));
+}
+
+/* The scale of block i, from the definition. */
+static void check_block(const dt__quantizer *r, const float *w, int64_t columns, int64_t i)
+{
+    const int granularity = r->quant.granularity;
+    const int64_t groups = granularity == DT_PER_GROUP ? (columns + 7) / 8 : 1;
+    const int64_t n = granularity == DT_PER_TENSOR    ? 24 * columns
+                      : granularity == DT_PER_CHANNEL ? columns
+                      : i % groups == groups - 1      ? columns - 8 * (groups - 1)
+                                                      : 8;
+    const float *x = granularity == DT_PER_TENSOR ? w : w + i / groups * columns + i % groups * 8;
+    float lo = 0, hi = 0, scale, inverse;
+    int8_t zero;
+    for (int64_t k = 0; k < n; k++) {
+        lo = x[k] < lo ? x[k] : lo;
+        hi = x[k] > hi ? x[k] : hi;
+    }
+    dt__least_error(&r->quant, n, x, &lo, &hi);
+    dt__choose_scales(&r->quant, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse,
+                                                r->zero_point != NULL ? &zero : NULL });
+    TEST_EACH(scale == ((const float *)dt_data(r->scale))[i], "scale %lld", (long long)i);
+    if (r->zero_point == NULL) return;
+    TEST_EACH(zero == ((const int8_t *)dt_data(r->zero_point))[i], "zero %lld", (long long)i);
+}
+
+START_TEST(weights_have_ranges_of_least_error)
+{
+    char path[TEST_PATH];
+    test_folder(path);
+    test_join(path, path, "model.safetensors");
+    qat.weight = least_error_weight(_i);
+    prepare();
+    const dt__quantizer *r = weight_range("layers.0");
+    const float *w = dt_data(dt_inner(dt_param(m, "layers.0.weight")));
+    for (int64_t i = 0; i < dt_count(r->scale); i++) check_block(r, w, 20, i);
+    observe_some();
+    round_trip(path);
+    float *before = outputs_of(m, 9, 20);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    ck_assert_ptr_null(dt__quantizer_at(dt_module_at(m, "head"), "weight"));
+    float *after = outputs_of(m, 9, 20);
+    ck_assert_mem_eq(before, after, 45 * sizeof(float));
+    round_trip(path);
+    free(before);
+    free(after);
+}
+END_TEST
+
+static void train_a_step(dt_optimizer *o)
+{
+    dt_tensor *x = batch(0);
+    dt_zero_grad(m);
+    TEST_OK(ctx, dt_backward(t, dt_mean(t, dt_square(t, dt_forward(t, m, x)), NULL), NULL));
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.05));
+    dt_tape_reset(t);
+    dt_tensor_free(x);
+}
+
+START_TEST(a_weights_range_stands_until_it_is_refreshed)
+{
+    dt_optimizer *o;
+    qat.weight = least_error_weight(3);
+    TEST_FAILS(ctx, DT_ERR_STATE, "no weight", dt_refresh(m));
+    prepare();
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    const dt__quantizer *r = weight_range("layers.0");
+    float first[24];
+    train_a_step(o);
+    memcpy(first, dt_data(r->scale), sizeof first);
+    for (int i = 0; i < 3; i++) train_a_step(o);
+    ck_assert_mem_eq(first, dt_data(r->scale), sizeof first);
+    TEST_OK(ctx, dt_refresh(m));
+    ck_assert_mem_eq(first, dt_data(r->scale), sizeof first); /* when it is trained, not before */
+    const float *w = dt_data(dt_inner(dt_param(m, "layers.0.weight")));
+    float master[24 * 20];
+    memcpy(master, w, sizeof master);
+    train_a_step(o);
+    ck_assert_mem_ne(first, dt_data(r->scale), sizeof first);
+    for (int64_t i = 0; i < 24; i++) check_block(r, master, 20, i);
+    dt_optimizer_free(o);
+}
+END_TEST
+
+START_TEST(bad_weights_are_named)
+{
+    qat.weight = least_error_weight(6);
+    ((float *)dt_data_mut(dt_param(m, "head.weight")))[3] = NAN;
+    TEST_FAILS(ctx, DT_ERR_NUMERIC, "quantize head.weight: element 3", dt_prepare(m, &qat));
+    ck_assert_ptr_null(dt__quantizer_at(dt_module_at(m, "layers.0"), "weight"));
+    ck_assert(!dt_is_prepared(m));
+}
+END_TEST
+
 /* ---- convolutions ----------------------------------------------------------------------------------- */
 
 static dt_module *small_conv_net(void)
@@ -498,9 +616,11 @@ START_TEST(convolutions_have_static_ranges)
     m = small_conv_net();
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, (int64_t[]){ 3, 2, 7, 6 }, &x));
     TEST_OK(ctx, dt_fill_normal(x, 0.3, 1));
+    qat.weight = least_error_weight(3);
     prepare();
     free(images_through(x));
     ck_assert_int_eq(seen("b"), 3 * 8 * 7 * 6);
+    ck_assert_int_eq(dt_count(weight_range("b")->scale), 8);
     dt_train(m, false);
     float *before = images_through(x);
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
@@ -531,6 +651,9 @@ Suite *test_static_suite(void)
     tcase_add_test(c, a_file_of_ranges_gives_its_weights);
     tcase_add_test(c, damaged_ranges_are_refused);
     tcase_add_test(c, a_failed_load_leaves_nothing);
+    tcase_add_loop_test(c, weights_have_ranges_of_least_error, 0, 9);
+    tcase_add_test(c, a_weights_range_stands_until_it_is_refreshed);
+    tcase_add_test(c, bad_weights_are_named);
     tcase_add_test(c, convolutions_have_static_ranges);
     suite_add_tcase(s, c);
     return s;

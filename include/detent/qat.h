@@ -118,6 +118,7 @@ typedef struct dt_qat_options {
     dt_quant_patch weight, activation; /* on top of the preset, for every module */
     int64_t start_step;                /* train in float for so many updates */
     int64_t calibrate_batches;         /* that static ranges see of trained weights before that */
+    int64_t refresh_steps;             /* updates between two static ranges of a weight; 0: one */
     int64_t freeze_observer_step;      /* updates until static ranges stand for good; 0: never */
     int forward;
     dt_qat_rule rules[DT_MAX_RULES];
@@ -149,6 +150,9 @@ DT_API dt_status dt_enable(dt_module *m, bool on);
 DT_API dt_status dt_observe(dt_module *m, bool on);
 /* Frozen observers see nothing more: static ranges stay as they are. STATE as above. */
 DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
+/* Static ranges of weights are computed anew when the weights are next trained. STATE where there is
+ * none. */
+DT_API dt_status dt_refresh(dt_module *m);
 DT_API bool dt_is_observed(dt_module *m);  /* some range can be observed, frozen or not */
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */

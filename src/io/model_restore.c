@@ -12,7 +12,7 @@ typedef struct item {
     dt_tensor *x;
     const char *path;              /* lent by the module */
     const dt__module_quant *quant; /* of a weight; NULL: plain */
-    const dt__quantizer *range;    /* of a weight whose scale is learned */
+    const dt__quantizer *range;    /* of a weight whose range stands */
     dt_tensor *value;              /* what goes in: a dense tensor, */
     dt__packed *packed;            /* or codes */
 } item;
@@ -128,7 +128,7 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
         return refuse(w, q->path, "its weight is tied to one with other settings");
     }
     if (to->quant == NULL) to->quant = q;
-    if (q->weight.scheme.range != DT_RANGE_LEARNED || q->weight.state == DT__PACKED) return DT_OK;
+    if (!q->weight.has_range || q->weight.state == DT__PACKED) return DT_OK;
     const char *name;
     const dt_module *first = dt__holder(w->r->m, to->path, &name);
     to->range = dt__quantizer_of(dt__quantizer_at(first, "weight"));
@@ -183,7 +183,7 @@ static dt_status add_input_range(work *w, const dt__module_quant *q, dt_module *
     return attach(w, m, "input", range);
 }
 
-/* A weight's learned scale stands where the weight does: under its first path. */
+/* A weight's range stands where the weight does: under its first path. */
 static dt_status add_weight_range(work *w, const dt__module_quant *q, dt_module *m,
                                   const dt_tensor *weight)
 {
@@ -191,12 +191,10 @@ static dt_status add_weight_range(work *w, const dt__module_quant *q, dt_module 
     dt_module *range;
     const char *name;
     dt__row_map map;
-    int64_t dims[DT_MAX_RANK] = { 1 };
+    dt__quantizer_size size = { .scales = 1 };
     if (dt__holder(w->r->m, dt_param_path(w->r->m, weight), &name) != m) return DT_OK;
     DT__TRY(dt__weight_map(m, weight, &map));
-    dt__matrix_dims(&map, weight->rank, weight->dims, dims);
-    const dt__quantizer_size size = { .scales =
-                                          scheme->granularity == DT_PER_CHANNEL ? dims[0] : 1 };
+    DT__TRY(dt__quantizer_scales(weight, &map, scheme, &size.scales));
     DT__TRY(dt__quantizer_create(w->ctx, scheme, &size, &range));
     return attach(w, m, "weight", range);
 }
@@ -209,8 +207,8 @@ static dt_status add_range(work *w, const dt__module_quant *q)
     const dt__member *weight = dt__member_find(m, "weight");
     if (weight == NULL) return refuse(w, q->path, "it has no weight");
     if (q->has_input && q->input.has_range) DT__TRY(add_input_range(w, q, m, weight->x));
-    const bool learned = q->has_weight && q->weight.has_range && q->weight.state != DT__PACKED;
-    return learned ? add_weight_range(w, q, m, weight->x) : DT_OK;
+    const bool stands = q->has_weight && q->weight.has_range && q->weight.state != DT__PACKED;
+    return stands ? add_weight_range(w, q, m, weight->x) : DT_OK;
 }
 
 static dt_status add_ranges(work *w)
@@ -442,6 +440,7 @@ static dt_status wrap(work *w)
                             .simulated = i->quant->simulated,
                             .map = dt__described_map(i->quant),
                             .scale = i->range == NULL ? NULL : i->range->scale,
+                            .zero_point = i->range == NULL ? NULL : i->range->zero_point,
                             .count = i->range == NULL ? NULL : i->range->count };
         DT__TRY(dt__fq_wrap(i->x, &fq));
         DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));

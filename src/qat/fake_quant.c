@@ -27,14 +27,16 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
     return dt_fail(t->ctx, s, "%s in %s", text, t->where);
 }
 
-/* A learned scale of a weight begins with what the weight is when its codes are first trained. */
+/* A range of a weight that stands begins with what the weight is when its codes are first trained. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
     if (fq->count == NULL || t == NULL || t->no_grad || !x->requires_grad) return DT_OK;
-    const dt__quantizer range = { .quant = fq->quant, .scale = fq->scale, .count = fq->count };
+    const dt__quantizer range = {
+        .quant = fq->quant, .scale = fq->scale, .zero_point = fq->zero_point, .count = fq->count
+    };
     if (dt__quantizer_has_seen(&range)) return DT_OK;
-    return dt__learned_observe(fq->inner, &fq->map, &range);
+    return dt__quantizer_begin(fq->inner, &fq->map, &range);
 }
 
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
@@ -245,10 +247,11 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
                        dt_dtype_name(x->dtype));
     }
     DT__TRY(dt__quant_check(t->ctx, &like->quant));
-    if (like->quant.range == DT_RANGE_LEARNED && like->scale == NULL) {
-        return dt_fail(t->ctx, DT_ERR_ARG,
-                       "fake_quant: a learned range wants a scale; "
-                       "dt_fake_quant_learned takes one");
+    if (like->quant.range != DT_RANGE_DYNAMIC && like->scale == NULL) {
+        return dt_fail(t->ctx, DT_ERR_ARG, "fake_quant: a %s",
+                       like->quant.range == DT_RANGE_LEARNED
+                           ? "learned range wants a scale; dt_fake_quant_learned takes one"
+                           : "static range belongs to a module; dt_prepare makes it");
     }
     DT__TRY(dt__view(t->ctx, x, out));
     const dt_status s = wrap(*out, x, like);

@@ -62,7 +62,8 @@ const dt_key dt_weight_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("a scale from the weights as they are, or a learned one; learned begins with rule "
+    RANGE("a scale from the weights as they are, one of least error that stands, or a learned one; "
+          "learned begins with rule "
           "symmetric "
           "and granularity channel"),
     { 0 },
@@ -148,6 +149,8 @@ const dt_key dt_qat_keys[] = {
     { "calibrate_batches", DT_KEY_INT, AT(calibrate_batches), .least = 1, .most = 1 << 30,
       .fallback = "16",
       .text = "training batches that static ranges of trained weights see before they are used" },
+    { "refresh_steps", DT_KEY_INT, AT(refresh_steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates after which static ranges of weights are computed anew; 0: never" },
     { "freeze_observer_step", DT_KEY_INT, AT(freeze_observer_step), .most = DT_NO_LIMIT,
       .fallback = "0", .text = "updates after which static ranges stay as they are; 0: never" },
     { "forward", DT_KEY_CHOICE, AT(forward), .choices = forward_names, .fallback = "integer",
@@ -222,6 +225,7 @@ static void apply_range(dt_quant *base, const dt_quant_patch *patch)
         base->range = q->range;
         if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
         if (q->range == DT_RANGE_LEARNED) learn(base);
+        if (q->range == DT_RANGE_STATIC && !base->activation) base->observer = DT_OBSERVER_MSE;
         else base->shift = false;
     }
     if (patch->has_observer) base->observer = q->observer;

@@ -8,8 +8,8 @@
  * that they do not depend on threads. [after llm-compressor's memoryless_mse observer] */
 #include "qat/least_error.h"
 
-#include "core/core.h"
 #include "kernels/kernels.h"
+#include "qat/quantized.h"
 #include "qat/scheme.h"
 
 #include <math.h>
@@ -67,4 +67,65 @@ int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, flo
     *lo *= p;
     *hi *= p;
     return best;
+}
+
+/* ---- a whole weight ------------------------------------------------------------------------------- */
+
+/* Scale and zero point of block i; false where they would not be finite. */
+static bool settle_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)
+{
+    const dt__kernels *kernels = dt__kernels_of(range->scale->ctx, DT_F32);
+    const int64_t row = i / c->groups, column = i % c->groups * c->group;
+    const int64_t n = c->whole ? c->rows * c->columns : dt__min_i64(c->group, c->columns - column);
+    const float *from = c->whole ? x : x + row * c->columns + column;
+    float lo = 0, hi = 0, inverse;
+    kernels->range(n, n, from, &lo, &hi);
+    dt__least_error(&range->quant, n, from, &lo, &hi);
+    int8_t *zero = range->zero_point == NULL ? NULL : dt__data_mut(range->zero_point);
+    float *scale = dt__data_mut(range->scale);
+    return dt__choose_scales(&range->quant, &(dt__blocks){ 1, &lo, &hi, scale + i, &inverse,
+                                                           zero == NULL ? NULL : zero + i });
+}
+
+static dt_status settle(const dt__quantizer *range, const dt_tensor *x, const char *name)
+{
+    dt__cut cut;
+    float lo, hi;
+    DT__TRY(dt__cut_of(x->ctx, &range->quant, x->rank, x->dims, &cut));
+    const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
+    if (bad >= 0) {
+        return dt_fail(x->ctx, DT_ERR_NUMERIC,
+                       "quantize %s: element %lld is not finite; only finite values have a range",
+                       name, (long long)bad);
+    }
+    const int64_t blocks = dt__cut_blocks(&cut);
+    int64_t wrong = 0;
+    const int threads = dt__threads_enter(x->ctx);
+#pragma omp parallel for schedule(static) reduction(+ : wrong) if (blocks > 1)
+    for (int64_t i = 0; i < blocks; i++) wrong += !settle_block(range, &cut, dt__data(x), i);
+    dt__threads_leave(threads);
+    if (wrong == 0) return DT_OK;
+    return dt_fail(x->ctx, DT_ERR_NUMERIC,
+                   "quantize %s: values too large: a scale, or a code's image, is not finite",
+                   name);
+}
+
+dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
+                                  const dt__quantizer *range)
+{
+    const char *name = x->name != NULL ? x->name : "a weight";
+    dt_tensor *rows;
+    if (range->scale->storage->frozen) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "the range of %s belongs to a frozen model", name);
+    }
+    if (x->count == 0) return DT_OK;
+    DT__TRY(dt__kernels_open(x->ctx));
+    DT__TRY(dt__matrix_of(x, map, &rows));
+    const dt_status s = settle(range, rows != NULL ? rows : x, name);
+    dt_tensor_free(rows);
+    range->scale->storage->version++;
+    if (range->zero_point != NULL) range->zero_point->storage->version++;
+    DT__TRY(s);
+    *(int64_t *)dt_data_mut(range->count) = x->count;
+    return DT_OK;
 }

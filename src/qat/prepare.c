@@ -256,18 +256,16 @@ static bool is_first(const plan *p, const plan_line *l)
     return first == l;
 }
 
-/* A learned scale of a weight begins with the weight as it is. */
+/* A range of a weight that stands begins with the weight as it is. */
 static dt_status make_scale(plan *p, plan_line *l)
 {
     if (!l->selected || !l->quantize_weight) return DT_OK;
-    if (l->weight_quant.range != DT_RANGE_LEARNED || !is_first(p, l)) return DT_OK;
-    const bool rows = l->weight_quant.granularity == DT_PER_CHANNEL;
-    int64_t dims[DT_MAX_RANK];
-    dt__matrix_dims(&l->map, l->weight->rank, l->weight->dims, dims);
-    const dt__quantizer_size size = { .scales = rows ? dims[0] : 1 };
+    if (l->weight_quant.range == DT_RANGE_DYNAMIC || !is_first(p, l)) return DT_OK;
+    dt__quantizer_size size = { .scales = 1 };
+    DT__TRY(dt__quantizer_scales(l->weight, &l->map, &l->weight_quant, &size.scales));
     DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
     const dt__quantizer *range = dt__quantizer_of(l->scale.range);
-    DT__TRY(dt__learned_observe(l->weight, &l->map, range));
+    DT__TRY(dt__quantizer_begin(l->weight, &l->map, range));
     return dt_fill(range->count, 0); /* and again where its training begins */
 }
 
@@ -308,6 +306,7 @@ static dt_status change_weight(plan *p, plan_line *l)
         DT__TRY(dt__module_attach(l->module, "weight", l->scale.range));
         l->scale.attached = true;
         fq.scale = dt__quantizer_of(l->scale.range)->scale;
+        fq.zero_point = dt__quantizer_of(l->scale.range)->zero_point;
         fq.count = dt__quantizer_of(l->scale.range)->count;
     }
     return dt__fq_wrap(l->weight, &fq);
@@ -412,6 +411,23 @@ static dt_status watch_one(void *user, const char *path, dt_module *m)
     if (w->freezes) hook->frozen = w->on;
     else hook->observing = w->on;
     return DT_OK;
+}
+
+static dt_status refresh_one(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    dt__quantizer *range = dt__quantizer_of(dt__quantizer_at(m, "weight"));
+    if (range == NULL || range->quant.range != DT_RANGE_STATIC) return DT_OK;
+    *(bool *)user = true;
+    return dt_fill(range->count, 0);
+}
+
+dt_status dt_refresh(dt_module *m)
+{
+    bool found = false;
+    DT__TRY(dt_module_visit_modules(m, refresh_one, &found));
+    if (found) return DT_OK;
+    return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "refresh: no weight has a static range");
 }
 
 static dt_status find_observed(void *user, const char *path, dt_module *m)

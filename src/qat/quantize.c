@@ -258,8 +258,11 @@ static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const f
 
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi)
 {
+    dt__cut whole = *cut; /* rows of one group */
+    whole.group = dt__max_i64(1, cut->columns);
+    whole.groups = 1;
     const int threads = dt__threads_enter(ctx);
-    const int64_t bad = whole_range(dt__kernels_of(ctx, DT_F32), cut, x, lo, hi);
+    const int64_t bad = whole_range(dt__kernels_of(ctx, DT_F32), &whole, x, lo, hi);
     dt__threads_leave(threads);
     return bad == NONE ? -1 : bad;
 }

@@ -19,7 +19,7 @@ typedef struct dt__fq {
     /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper holds
      * a reference on both. zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
-    dt_tensor *count; /* i64: 0 until a learned scale of a weight has begun; NULL: it has */
+    dt_tensor *count; /* i64: 0 until the range of a weight has begun; NULL: it has */
     bool learns;      /* a learned scale's gradient will be asked for: codes keep what that needs */
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;

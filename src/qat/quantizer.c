@@ -4,6 +4,8 @@
  *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
 #include "qat/quantizer.h"
 #include "qat/learned.h"
+#include "qat/least_error.h"
+#include "qat/quantized.h"
 #include "qat/scheme.h"
 
 #include <math.h>
@@ -43,7 +45,7 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
     }
     if (size->fixed) return DT_OK;
-    if (q->quant.range == DT_RANGE_STATIC) DT__TRY(add_observed(m, q));
+    if (q->quant.range == DT_RANGE_STATIC && q->quant.activation) DT__TRY(add_observed(m, q));
     return add(m, "count", DT_I64, 1, &q->count);
 }
 
@@ -55,6 +57,17 @@ dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__qua
     DT__TRY(dt_module_create(ctx, &type, sizeof(dt__quantizer), &m));
     *(dt__quantizer *)dt_module_state(m) = (dt__quantizer){ .quant = *quant };
     return dt__layer_done(build(m, size), m, out);
+}
+
+dt_status dt__quantizer_scales(const dt_tensor *weight, const dt__row_map *map,
+                               const dt_quant *quant, int64_t *scales)
+{
+    dt__cut cut;
+    int64_t dims[DT_MAX_RANK];
+    const int rank = dt__matrix_dims(map, weight->rank, weight->dims, dims);
+    DT__TRY(dt__cut_of(weight->ctx, quant, rank, dims, &cut));
+    *scales = dt__cut_blocks(&cut);
+    return DT_OK;
 }
 
 dt__quantizer *dt__quantizer_of(dt_module *m)
@@ -74,6 +87,13 @@ dt_module *dt__quantizer_at(const dt_module *layer, const char *name)
 static int64_t count_of(const dt__quantizer *q) { return *(const int64_t *)dt__data(q->count); }
 
 bool dt__quantizer_has_seen(const dt__quantizer *q) { return q->count == NULL || count_of(q) > 0; }
+
+dt_status dt__quantizer_begin(const dt_tensor *x, const dt__row_map *map,
+                              const dt__quantizer *range)
+{
+    return range->quant.range == DT_RANGE_LEARNED ? dt__learned_observe(x, map, range)
+                                                  : dt__least_error_observe(x, map, range);
+}
 
 void dt__quantizer_fix(dt_module *m)
 {

@@ -80,7 +80,7 @@ static dt_status check_observer(dt_ctx *ctx, const dt_quant *q)
     }
     const bool averages =
         q->observer == DT_OBSERVER_MOVING_AVERAGE || q->observer == DT_OBSERVER_MSE;
-    if (!averages || (q->averaging > 0 && q->averaging <= 1)) return DT_OK;
+    if (!q->activation || !averages || (q->averaging > 0 && q->averaging <= 1)) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "averaging is %g; above 0 and at most 1 is wanted",
                    q->averaging);
 }
@@ -111,10 +111,10 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
     if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%d is no range", q->range);
     }
-    if (q->range == DT_RANGE_STATIC && !q->activation) {
+    if (q->range == DT_RANGE_STATIC && !q->activation &&
+        (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->rule)->fp16_blocks)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "a static range is for activations; weights are there "
-                       "to be seen whenever they are quantized");
+                       "a static range of weights is that of observer mse, and not of rule q4_0");
     }
     if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
         return dt_fail(ctx, DT_ERR_CONFIG, "a shift is for activations with a learned range");

@@ -20,6 +20,9 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
     DT__TRY(dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
+    if (r->o->qat.refresh_steps > 0) {
+        DT__TRY(dt__run_blame(r, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
+    }
     if (r->o->qat.freeze_observer_step == 0 || dt_is_observed(trial)) return DT_OK;
     return dt_recipe_refuse(r->recipe, "qat.freeze_observer_step",
                             "there is no observer to freeze; 'qat.activation.range' would have to "

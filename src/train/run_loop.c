@@ -133,7 +133,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
     dt__update u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end) {
         if (r->control.stop != NULL && r->control.stop(r->control.user)) return stop(r);
-        DT__TRY(dt__run_freeze(r));
+        DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);

@@ -1,5 +1,5 @@
 /* Static ranges in a run: a model of trained weights sees some training batches, in float, before it
- * is first quantized; later its observers may be frozen. Batches are those of the first epoch without
+ * is first quantized; later its observers may be frozen, and ranges of weights computed anew. Batches are those of the first epoch without
  * augmentation, by a loader of their own, so the run's own position does not move. */
 #include "core/tensor.h"
 #include "train/run.h"
@@ -51,10 +51,12 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     return trained && dt_is_observed(m) ? calibrate(r, m) : DT_OK;
 }
 
-dt_status dt__run_freeze(dt__run *r)
+dt_status dt__run_update_ranges(dt__run *r)
 {
-    const int64_t wanted = r->o->qat.freeze_observer_step;
-    const bool now = wanted > 0 && *dt__run_count(r, DT__COUNT_PREPARED) != 0 &&
-                     *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
+    const int64_t freeze = r->o->qat.freeze_observer_step, refresh = r->o->qat.refresh_steps;
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->start;
+    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
+    if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
+    const bool now = freeze > 0 && step == dt__max_i64(freeze, r->start);
     return now ? dt_observers_freeze(r->model, true) : DT_OK;
 }
