@@ -452,6 +452,19 @@ static void conv_backward_w(kernel_run *r,
     KERNEL_CALL(r, f(&c, x, dy, dw));
 }
 
+static void fold_factor(kernel_run *r, void (*f)(const dt__fold_factors *))
+{
+    const int64_t n = kernel_size(r);
+    const dt__fold_factors o = { .n = n,
+                                .eps = 1e-5,
+                                .keep = kernel_chance(r),
+                                .weight = kernel_floats(r, n),
+                                .var = kernel_floats(r, n),
+                                .factor = kernel_result(r, n),
+                                .slope = kernel_result(r, n) };
+    KERNEL_CALL(r, f(&o));
+}
+
 static void batch_running(kernel_run *r, void (*f)(const dt__batch_norm *, double, void *, void *))
 {
     dt__batch_norm b = batch_of(r);
@@ -819,6 +832,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
+    CASE(fold_factor, fold_factor, 0)                                                              \
     CASE(batch_norm_running, batch_running, 0)                                                     \
     CASE(conv, conv, 0)                                                                            \
     CASE(conv_backward_x, conv_backward_x, 0)                                                      \

@@ -352,6 +352,16 @@ DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_
 DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 
+typedef struct dt_fold_factor_options {
+    double eps; /* default 1e-5 */
+    bool keep;  /* 1, and no gradient, where the factor would be 0; default false */
+} dt_fold_factor_options;
+
+/* y = weight / sqrt(var + eps), both [C]: what a batch norm multiplies its input by, to be folded into
+ * the weight before it. var gets no gradient. */
+DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
+                                 const dt_fold_factor_options *options);
+
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 

@@ -120,6 +120,8 @@ typedef struct dt_qat_options {
     int64_t calibrate_batches;         /* that static ranges see of trained weights before that */
     int64_t refresh_steps;             /* updates between two static ranges of a weight; 0: one */
     int64_t freeze_observer_step;      /* updates until static ranges stand for good; 0: never */
+    bool fold_norm;           /* fold batch norms into the convolutions before them; default true */
+    int64_t freeze_norm_step; /* updates until their statistics stay; 0: never */
     int forward;
     dt_qat_rule rules[DT_MAX_RULES];
     int64_t n_rules;
@@ -153,8 +155,14 @@ DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
 /* Static ranges of weights are computed anew when the weights are next trained. STATE where there is
  * none. */
 DT_API dt_status dt_refresh(dt_module *m);
-DT_API bool dt_is_observed(dt_module *m);  /* some range can be observed, frozen or not */
-DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor */
+DT_API bool dt_is_observed(dt_module *m); /* some range can be observed, frozen or not */
+/* With `on`, folded batch norms of a prepared model train with their running statistics, which stay,
+ * as they do in evaluation; without, with those of the batch. */
+DT_API void dt_norms_freeze(dt_module *m, bool on);
+/* Channels whose norm's weight is 0: folded in evaluation, where they are constant, but not in
+ * training, where nothing could be divided by the factor. */
+DT_API int64_t dt_unfolded_channels(dt_module *m);
+DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, or becomes one */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
 /* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. `master` is the weight,
@@ -173,6 +181,8 @@ typedef struct dt_convert_report {
     int64_t enabled;   /* wrappers that were disabled and had to be enabled first */
     int64_t clipped;   /* elements outside the code range */
     int64_t elements;
+    int64_t folded;   /* batch norms that went into the weight and bias before them */
+    int64_t unfolded; /* channels of theirs that training did not fold: dt_unfolded_channels */
 } dt_convert_report;
 
 /* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. With

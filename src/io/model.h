@@ -26,6 +26,9 @@ enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
 /* Of a range that stands: batches change it while the model trains; no more; it is a converted model's. */
 enum { DT__OBSERVING, DT__FROZEN, DT__FIXED };
 
+/* Of the norm behind a layer: its statistics are the batch's, or stay; it went into weight and bias. */
+enum { DT__NORM_FOLDED, DT__NORM_FROZEN, DT__NORM_REMOVED };
+
 /* What is quantized in one module. */
 typedef struct dt__module_quant {
     const char *path; /* of the module */
@@ -39,6 +42,8 @@ typedef struct dt__module_quant {
         dt_ints shape;
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
         bool is_transposed;
+        bool has_norm; /* one that is folded */
+        int norm;      /* DT__NORM_... */
     } weight;
     struct {
         dt_quant scheme;

@@ -21,6 +21,7 @@ static const char *const state_names[] = { "disabled", "enabled", "packed", NULL
 #define IN(side, field)                                                                            \
     .offset = offsetof(dt__module_quant, side.field) - offsetof(dt__module_quant, side)
 
+static const char *const norm_names[] = { "folded", "frozen", "removed", NULL };
 static const char *const range_state_names[] = { "observing", "frozen", "fixed", NULL };
 
 /* From `scheme` on, both sides have the same fields. */
@@ -49,6 +50,8 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
+    { "norm", DT_KEY_CHOICE, IN(weight, norm), .choices = norm_names,
+      .given = offsetof(dt__module_quant, weight.has_norm) - offsetof(dt__module_quant, weight) },
     RANGE(weight),
     { 0 },
 };
@@ -171,6 +174,12 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
     if (q->has_input) DT__TRY(check_side(j, q->path, &q->input.scheme));
     if (!q->has_weight) return DT_OK;
     DT__TRY(check_side(j, q->path, &q->weight.scheme));
+    const bool removed = q->weight.norm == DT__NORM_REMOVED;
+    if (q->weight.has_norm && removed != (q->weight.state == DT__PACKED)) {
+        return dt__json_fail(j, "module '%s': its norm is %s, its weight %s",
+                             dt__shown(q->path, shown), norm_names[q->weight.norm],
+                             state_names[q->weight.state]);
+    }
     int64_t count;
     const dt_ints *shape = &q->weight.shape;
     if (shape->n > DT_MAX_RANK || !dt__product(shape->n, shape->v, &count)) {

@@ -3,6 +3,7 @@
  * or untouched. */
 #include "io/model.h"
 #include "nn/module.h"
+#include "qat/fold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,14 @@ typedef struct hooked {
     bool added; /* the module owns it */
 } hooked;
 
+/* A layer whose norm is folded in, or was. */
+typedef struct folding {
+    dt_module *m;
+    const dt__module_quant *quant;
+    dt__removed_norm norm; /* of a converted layer: what it was */
+    bool added;            /* folded: by this load; converted: a bias, that it had not */
+} folding;
+
 #define LISTED 4
 
 /* Names for a message: the first few, and how many there are. */
@@ -38,8 +47,9 @@ typedef struct work {
     item *item;
     hooked *hook;
     dt_module **range; /* quantizers that this load made, in the tree */
-    bool *used;        /* entries of the file that belong to the model */
-    int64_t n_items, room_items, n_hooks, n_ranges;
+    folding *fold, *gone;
+    bool *used; /* entries of the file that belong to the model */
+    int64_t n_items, room_items, n_hooks, n_ranges, n_folds, n_gone;
     names missing, unexpected, misshapen;
 } work;
 
@@ -110,7 +120,14 @@ static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
            a->weight.transposed_groups == b->weight.transposed_groups;
 }
 
-static dt_status match_weight(work *w, const dt__module_quant *q, const dt_module *m)
+static dt_status match_fold(work *w, const dt__module_quant *q, dt_module *m)
+{
+    if (!dt__can_fold(m)) return refuse(w, q->path, "the model has no norm to fold into it");
+    w->fold[w->n_folds++] = (folding){ .m = m, .quant = q };
+    return DT_OK;
+}
+
+static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
 {
     const dt__member *member = dt__member_find(m, "weight");
     if (member == NULL) return refuse(w, q->path, "it has no weight");
@@ -124,6 +141,7 @@ static dt_status match_weight(work *w, const dt__module_quant *q, const dt_modul
         return refuse(w, q->path, "its transposed_groups are not those of the model's weight");
     }
     item *to = item_of(w, x);
+    if (q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED) return match_fold(w, q, m);
     if (to->quant != NULL && !same_weight(to->quant, q)) {
         return refuse(w, q->path, "its weight is tied to one with other settings");
     }
@@ -219,6 +237,48 @@ static dt_status add_ranges(work *w)
     if (w->range == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < meta->n_quants; i++) DT__TRY(add_range(w, &meta->quant[i]));
     return DT_OK;
+}
+
+/* A norm that is folded for good is no part of the tree; the bias that took it in is. */
+static dt_status remove_norm(work *w, const dt__module_quant *q)
+{
+    dt_module *m;
+    dt_tensor *bias;
+    DT__TRY(find_module(w, q, &m));
+    if (!dt__can_fold(m)) return refuse(w, q->path, "the model has no norm that it could hold");
+    const int64_t channels = dt__member_find(m->norm, "bias")->x->count;
+    folding *f = &w->gone[w->n_gone++];
+    *f = (folding){ .m = m, .quant = q };
+    dt__norm_remove(m->norm, &f->norm);
+    if (dt__member_find(m, "bias") != NULL) return DT_OK;
+    DT__TRY(dt__new_param(m, "bias", 1, &channels, &bias));
+    f->added = true;
+    return DT_OK;
+}
+
+static dt_status remove_norms(work *w)
+{
+    const dt__model_meta *meta = &w->meta;
+    if (!w->r->quantized) return DT_OK;
+    w->gone = dt__alloc_array(w->ctx, meta->n_quants, sizeof *w->gone);
+    w->fold = dt__alloc_array(w->ctx, meta->n_quants, sizeof *w->fold);
+    if (w->gone == NULL || w->fold == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < meta->n_quants; i++) {
+        const dt__module_quant *q = &meta->quant[i];
+        const bool removed = q->has_weight && q->weight.has_norm;
+        if (removed && q->weight.norm == DT__NORM_REMOVED) DT__TRY(remove_norm(w, q));
+    }
+    return DT_OK;
+}
+
+static void settle_norms(work *w, bool done)
+{
+    for (int64_t i = 0; i < w->n_gone; i++) {
+        const folding *f = &w->gone[i];
+        if (done) dt__norm_forget(&f->norm);
+        else dt__norm_put_back(&f->norm);
+        if (!done && f->added) dt__module_remove(f->m, "bias");
+    }
 }
 
 static dt_status make_hook(work *w, const dt__module_quant *q, dt_module *m)
@@ -431,6 +491,25 @@ static dt_status check_sound(const work *w, dt_module *range)
 
 /* ---- acting --------------------------------------------------------------------------------- */
 
+static dt_status fold(work *w, folding *f)
+{
+    const dt__module_quant *q = f->quant;
+    const dt__quantizer *range = dt__quantizer_of(dt__quantizer_at(f->m, "weight"));
+    if (dt__member_find(f->m, "weight")->x->kind != NULL) {
+        return refuse(w, q->path, "its weight is tied to one with other settings");
+    }
+    const dt__fq fq = { .quant = q->weight.scheme,
+                        .simulated = q->simulated,
+                        .map = dt__described_map(q),
+                        .scale = range == NULL ? NULL : range->scale,
+                        .count = range == NULL ? NULL : range->count };
+    DT__TRY(dt__fold(f->m, &fq));
+    f->added = true;
+    dt__folded_quant(f->m)->enabled = q->weight.state == DT__ENABLED;
+    if (q->weight.norm == DT__NORM_FROZEN) f->m->folding = DT__FOLDED_FROZEN;
+    return DT_OK;
+}
+
 static dt_status wrap(work *w)
 {
     for (int64_t k = 0; k < w->n_items; k++) {
@@ -445,6 +524,7 @@ static dt_status wrap(work *w)
         DT__TRY(dt__fq_wrap(i->x, &fq));
         DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));
     }
+    for (int64_t k = 0; k < w->n_folds; k++) DT__TRY(fold(w, &w->fold[k]));
     for (int64_t k = 0; k < w->n_hooks; k++) {
         DT__TRY(dt__hook_input(w->hook[k].m, w->hook[k].hook));
         w->hook[k].added = true;
@@ -457,6 +537,9 @@ static void unwrap(work *w)
     for (int64_t k = 0; k < w->n_items; k++) {
         const item *i = &w->item[k];
         if (i->quant != NULL && dt_is_fake_quant(i->x)) dt__fq_unwrap(i->x);
+    }
+    for (int64_t k = 0; k < w->n_folds; k++) {
+        if (w->fold[k].added) dt__unfold(w->fold[k].m);
     }
     for (int64_t k = 0; k < w->n_hooks; k++) {
         hooked *h = &w->hook[k];
@@ -498,6 +581,7 @@ static dt_status restore(work *w)
 {
     DT__TRY(dt__model_meta_read(w->r->file, &w->meta));
     DT__TRY(add_ranges(w));
+    DT__TRY(remove_norms(w));
     DT__TRY(dt_module_visit(w->r->m, add_item, w));
     DT__TRY(match_modules(w));
     DT__TRY(read_values(w));
@@ -518,6 +602,8 @@ static void free_work(work *w)
     dt__release(w->ctx, w->item);
     dt__release(w->ctx, w->hook);
     dt__release(w->ctx, w->range);
+    dt__release(w->ctx, w->fold);
+    dt__release(w->ctx, w->gone);
     dt__release(w->ctx, w->used);
     dt__model_meta_free(&w->meta);
 }
@@ -526,6 +612,7 @@ dt_status dt__restore(const dt__restoring *r)
 {
     work w = { .ctx = r->m->ctx, .r = r, .meta.ctx = r->m->ctx };
     const dt_status s = restore(&w);
+    settle_norms(&w, s == DT_OK);
     for (int64_t i = 0; i < w.n_ranges && s != DT_OK; i++) dt_module_free(w.range[i]);
     free_work(&w);
     return s;

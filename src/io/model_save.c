@@ -4,6 +4,7 @@
  * could not be loaded. */
 #include "io/model.h"
 #include "nn/module.h"
+#include "qat/fold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,14 @@ typedef struct describing {
     bool first;
 } describing;
 
+static void describe_shape(const dt_tensor *w, int64_t transposed_groups, dt__module_quant *q)
+{
+    q->weight.transposed_groups = transposed_groups;
+    q->weight.is_transposed = transposed_groups > 0;
+    q->weight.shape.n = w->rank;
+    for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
+}
+
 static void describe_weight(const dt_tensor *w, dt__module_quant *q)
 {
     const dt_quant *quant = dt__quant_of(w);
@@ -82,10 +91,26 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
                       : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED
                                                           : DT__DISABLED;
     q->weight.range_state = packed ? DT__FIXED : DT__OBSERVING;
-    q->weight.transposed_groups = dt__row_map_of_weight(w)->groups;
-    q->weight.is_transposed = q->weight.transposed_groups > 0;
-    q->weight.shape.n = w->rank;
-    for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
+    describe_shape(w, dt__row_map_of_weight(w)->groups, q);
+}
+
+/* A weight that is plain, and becomes one that is quantized with the norm folded in. */
+static void describe_folded(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
+{
+    const dt__fq *fq = dt__folded_quant(m);
+    if (fq == NULL) {
+        q->weight.has_norm =
+            q->has_weight && dt_is_packed(w) && m->norm != NULL && dt__is_removed_norm(m->norm);
+        q->weight.norm = DT__NORM_REMOVED;
+        return;
+    }
+    q->has_weight = q->weight.has_norm = true;
+    q->simulated = fq->simulated;
+    q->weight.scheme = fq->quant;
+    q->weight.state = fq->enabled ? DT__ENABLED : DT__DISABLED;
+    q->weight.range_state = DT__OBSERVING;
+    q->weight.norm = m->folding == DT__FOLDED_FROZEN ? DT__NORM_FROZEN : DT__NORM_FOLDED;
+    describe_shape(w, fq->map.groups, q);
 }
 
 static void describe_input(const dt__input_hook *hook, dt__module_quant *q)
@@ -105,6 +130,7 @@ static dt_status describe_module(void *user, const char *path, dt_module *m)
     const dt__member *weight = dt__member_find(m, "weight");
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (weight != NULL) describe_weight(weight->x, &q);
+    if (weight != NULL) describe_folded(m, weight->x, &q);
     if (hook != NULL) describe_input(hook, &q);
     if (!q.has_weight && !q.has_input) return DT_OK;
     dt__put_comma(&d->text, &d->first);

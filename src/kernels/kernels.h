@@ -189,6 +189,16 @@ static inline int64_t dt__batch_norm_room(const dt__lines *l)
     return l->inner == 1 ? 0 : (2 * DT__BATCH_NORM_PARTS + 4) * l->n;
 }
 
+/* factor = weight / sqrt(var + eps), slope = 1 / sqrt(var + eps); with `keep`, 1 and 0 where the
+ * factor is below the smallest normal float. */
+typedef struct dt__fold_factors {
+    int64_t n;
+    double eps;
+    bool keep;
+    const void *weight, *var;
+    void *factor, *slope;
+} dt__fold_factors;
+
 typedef struct dt__sgd {
     int64_t n;
     void *p;

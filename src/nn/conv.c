@@ -20,11 +20,10 @@ void dt__conv_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_t
                   int n_out)
 {
     const dt__conv_state *s = dt_module_state(m);
-    const dt__member *bias = dt__member_find(m, "bias");
     (void)n_in;
     (void)n_out;
-    out[0] = s->kind->op(t, in[0], dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
-                         &s->layer.conv);
+    dt_tensor *weight = dt_module_weight(t, m);
+    out[0] = s->kind->op(t, in[0], weight, dt__module_bias(t, m), &s->layer.conv);
 }
 
 static dt_status check_axis(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_layer *l, int i)

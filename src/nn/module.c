@@ -58,6 +58,12 @@ void dt__module_remove(dt_module *m, const char *name)
     dt__module_changed(m);
 }
 
+void dt__members_free(dt_ctx *ctx, dt__member *members, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) free_member(&members[i]);
+    dt__release(ctx, members);
+}
+
 void dt_module_free(dt_module *m)
 {
     if (m == NULL) return;
@@ -69,9 +75,8 @@ void dt_module_free(dt_module *m)
         m->children[i]->parent = NULL;
         dt_module_free(m->children[i]);
     }
-    for (int64_t i = 0; i < m->n_members; i++) free_member(&m->members[i]);
+    dt__members_free(ctx, m->members, m->n_members);
     dt__release(ctx, m->children);
-    dt__release(ctx, m->members);
     dt__release(ctx, m->params);
     dt__text_release(m->name);
     dt__text_release(m->path);

@@ -27,6 +27,13 @@ typedef struct dt__param {
     const char *path; /* relative to the module that was asked; lent by it */
 } dt__param;
 
+/* Whether `norm` is folded into a layer's weight and bias: src/nn/fold.c. */
+typedef enum dt__folding {
+    DT__APART,
+    DT__FOLDED,       /* while the model trains, with statistics of the batch */
+    DT__FOLDED_FROZEN /* with the running ones, which stay */
+} dt__folding;
+
 struct dt_module {
     dt_ctx *ctx;
     const dt_module_type *type;
@@ -39,6 +46,7 @@ struct dt_module {
     dt_module **children;
     int64_t n_children, room_children;
     dt_module *norm; /* what takes this layer's result, by dt__unit_pair; NULL: none */
+    dt__folding folding;
     dt__hook *hooks;
     uint64_t last_hook;
     atomic_int running; /* forward passes on their way, of any context: hooks stay meanwhile */
@@ -74,6 +82,10 @@ dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child);
 /* x after the hooks of a site, in their order; NULL after an error, which is on the tape. */
 dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x);
 void dt__hooks_free(dt_module *m);
+/* A layer's `bias` (NULL: none) as it computes with it: what dt_module_weight is for the weight. */
+dt_tensor *dt__module_bias(dt_tape *t, dt_module *m);
+/* Frees members that no module owns any more. */
+void dt__members_free(dt_ctx *ctx, dt__member *members, int64_t n);
 
 /* Multiplications of the weight of m (linear, convolution; else 0) with an input x. */
 int64_t dt__module_products(const dt_module *m, const dt_tensor *x);

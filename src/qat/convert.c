@@ -4,6 +4,7 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "nn/module.h"
+#include "qat/fold.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
@@ -14,6 +15,7 @@ typedef struct dt__conversion {
     struct {
         dt_tensor *weight;
         dt__packed *packed;
+        dt__folded folded; /* of a layer whose norm goes */
     } * item;
     int64_t n, room;
 } conversion;
@@ -59,23 +61,23 @@ static dt_status round_rows(conversion *c, const char *path, const dt__fq *fq,
     return s;
 }
 
-/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie so. */
-static dt_status round_with(conversion *c, const char *path, dt_tensor *w, dt__codes **out)
+/* Codes of `master` chosen by the rounder, packed. It meets rows of outputs, gathered where they do not
+ * lie so. */
+static dt_status round_with(conversion *c, const char *path, const dt__fq *fq,
+                            const dt_tensor *master, dt__codes **out)
 {
-    const dt__fq *fq = w->ext;
     dt_tensor *rows = NULL;
-    if (dt__is_mapped(&fq->map)) DT__TRY(dt__matrix_of(fq->inner, &fq->map, &rows));
-    const dt_status s = round_rows(c, path, fq, rows != NULL ? rows : fq->inner, out);
+    if (dt__is_mapped(&fq->map)) DT__TRY(dt__matrix_of(master, &fq->map, &rows));
+    const dt_status s = round_rows(c, path, fq, rows != NULL ? rows : master, out);
     dt_tensor_free(rows);
     if (s == DT_OK) (*out)->map = fq->map;
     return s;
 }
 
-static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_member member)
+/* A place for the codes of the parameter w. */
+static dt_status add_item(conversion *c, const char *path, dt_tensor *w, const dt__fq *fq,
+                          dt__packed **out)
 {
-    conversion *c = user;
-    if (member != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
-    const dt__fq *fq = w->ext;
     if (atomic_load(&w->storage->needed) > 0) {
         return dt_fail(c->ctx, DT_ERR_STATE,
                        "convert: %s is still needed by a tape; run backward or reset it", path);
@@ -88,18 +90,68 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_membe
         c->item = grown;
         c->room = room;
     }
-    dt__packed *packed = dt__alloc(c->ctx, sizeof *packed);
+    dt__packed *packed = *out = dt__alloc(c->ctx, sizeof *packed);
     if (packed == NULL) return DT_ERR_NOMEM;
     *packed = (dt__packed){ .quant = fq->quant, .simulated = fq->simulated };
+    c->item[c->n].folded = (dt__folded){ .layer = NULL };
     c->item[c->n].weight = w;
     c->item[c->n++].packed = packed;
-    DT__TRY(c->rounder == NULL ? dt__fq_codes(w, &packed->codes)
-                               : round_with(c, path, w, &packed->codes));
+    return DT_OK;
+}
+
+static void count(conversion *c, const dt_tensor *w, const dt__fq *fq, const dt__codes *codes)
+{
     c->report.converted++;
     c->report.enabled += !fq->enabled;
     c->report.elements += w->count;
-    c->report.clipped += packed->codes->clipped;
+    c->report.clipped += codes->clipped;
+}
+
+static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_member member)
+{
+    conversion *c = user;
+    dt__packed *packed = NULL;
+    if (member != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
+    const dt__fq *fq = w->ext;
+    DT__TRY(add_item(c, path, w, fq, &packed));
+    DT__TRY(c->rounder == NULL ? dt__fq_codes(w, &packed->codes)
+                               : round_with(c, path, fq, fq->inner, &packed->codes));
+    count(c, w, fq, packed->codes);
     return DT_OK;
+}
+
+/* The same of a weight that a norm is folded into. */
+static dt_status make_folded(void *user, const char *path, dt_module *m)
+{
+    conversion *c = user;
+    dt__packed *packed = NULL;
+    const dt__fq *fq = dt__folded_quant(m);
+    (void)path;
+    if (fq == NULL) return DT_OK;
+    const dt__member *weight = dt__member_find(m, "weight");
+    DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
+    dt__folded *folded = &c->item[c->n - 1].folded;
+    DT__TRY(dt__folded_begin(m, folded));
+    DT__TRY(c->rounder == NULL ? dt__codes_make(folded->weight, fq, weight->path, &packed->codes)
+                               : round_with(c, weight->path, fq, folded->weight, &packed->codes));
+    count(c, weight->x, fq, packed->codes);
+    c->report.folded++;
+    return DT_OK;
+}
+
+static void settle(conversion *c, bool done)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        dt__folded *folded = &c->item[i].folded;
+        if (folded->layer != NULL) dt__folded_end(folded, done);
+        if (done) {
+            dt__packed_take(c->item[i].weight, c->item[i].packed);
+        } else {
+            dt__codes_release(c->item[i].packed->codes);
+            dt__release(c->ctx, c->item[i].packed);
+        }
+    }
+    dt__release(c->ctx, c->item);
 }
 
 static dt_status check_range(void *user, const char *path, dt_module *m)
@@ -133,17 +185,11 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: the model is %s",
                        dt_is_converted(m) ? "converted already" : "not prepared");
     }
+    c.report.unfolded = dt_unfolded_channels(m);
     dt_status s = dt_module_visit_modules(m, check_range, &c);
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
-    for (int64_t i = 0; i < c.n; i++) {
-        if (s == DT_OK) {
-            dt__packed_take(c.item[i].weight, c.item[i].packed);
-        } else {
-            dt__codes_release(c.item[i].packed->codes);
-            dt__release(c.ctx, c.item[i].packed);
-        }
-    }
-    dt__release(c.ctx, c.item);
+    if (s == DT_OK) s = dt_module_visit_modules(m, make_folded, &c);
+    settle(&c, s == DT_OK);
     if (s != DT_OK) return s;
     dt_module_visit_modules(m, settle_input, NULL);
     if (report != NULL) *report = c.report;

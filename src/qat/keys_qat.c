@@ -153,6 +153,10 @@ const dt_key dt_qat_keys[] = {
       .text = "updates after which static ranges of weights are computed anew; 0: never" },
     { "freeze_observer_step", DT_KEY_INT, AT(freeze_observer_step), .most = DT_NO_LIMIT,
       .fallback = "0", .text = "updates after which static ranges stay as they are; 0: never" },
+    { "fold_norm", DT_KEY_BOOL, AT(fold_norm), .fallback = "true",
+      .text = "fold batch norms into the convolutions before them, in training as in the result" },
+    { "freeze_norm_step", DT_KEY_INT, AT(freeze_norm_step), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates after which folded norms keep their running statistics; 0: never" },
     { "forward", DT_KEY_CHOICE, AT(forward), .choices = forward_names, .fallback = "integer",
       .text = "multiply codes, as the converted model does, or their fp32 images" },
     { "rules", DT_KEY_LIST, AT(rules), .most = DT_MAX_RULES, .keys = rule_keys,
@@ -183,6 +187,7 @@ dt_qat_options dt_qat_defaults(void)
 {
     return (dt_qat_options){ .given = true,
                              .preset = DT_INT8_DYNAMIC_INT4_WEIGHT,
+                             .fold_norm = true,
                              .calibrate_batches = 16 };
 }
 

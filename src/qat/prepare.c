@@ -4,6 +4,7 @@
 #include "core/glob.h"
 #include "nn/conv.h"
 #include "nn/module.h"
+#include "qat/fold.h"
 #include "qat/learned.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
@@ -20,6 +21,7 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
+    bool fold; /* the norm behind it */
     dt_quant weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
@@ -192,7 +194,8 @@ static dt_status check_weight(plan *p, plan_line *l)
 
 static dt_status check_line(plan *p, plan_line *l)
 {
-    if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL) {
+    if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL ||
+        l->module->folding != DT__APART) {
         return dt_fail(p->ctx, DT_ERR_STATE, "prepare: %s is %s already", l->path,
                        dt_is_packed(l->weight) ? "converted" : "prepared");
     }
@@ -228,6 +231,17 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
     return DT_OK;
 }
 
+/* A norm goes into a weight that is its layer's alone, and where nobody else uses it. */
+static void decide_fold(plan *p, plan_line *l)
+{
+    l->fold = p->options->fold_norm && l->selected && l->quantize_weight && dt__can_fold(l->module);
+    for (int64_t i = 0; i < p->n && l->fold; i++) {
+        const plan_line *other = &p->line[i];
+        l->fold =
+            other == l || (other->weight != l->weight && other->module->norm != l->module->norm);
+    }
+}
+
 static dt_status check_plan(plan *p)
 {
     const int64_t lost = unmatched_rule(p);
@@ -241,6 +255,7 @@ static dt_status check_plan(plan *p)
         DT__TRY(check_line(p, &p->line[i]));
         some = some || (p->line[i].selected && p->line[i].quantize_weight);
         for (int64_t k = 0; k < i; k++) DT__TRY(check_tie(p, &p->line[k], &p->line[i]));
+        decide_fold(p, &p->line[i]);
     }
     if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
     return DT_OK;
@@ -309,7 +324,7 @@ static dt_status change_weight(plan *p, plan_line *l)
         fq.zero_point = dt__quantizer_of(l->scale.range)->zero_point;
         fq.count = dt__quantizer_of(l->scale.range)->count;
     }
-    return dt__fq_wrap(l->weight, &fq);
+    return l->fold ? dt__fold(l->module, &fq) : dt__fq_wrap(l->weight, &fq);
 }
 
 static dt_status change(plan *p, plan_line *l)
@@ -322,6 +337,7 @@ static dt_status change(plan *p, plan_line *l)
 static void change_back(plan_line *l)
 {
     if (dt_is_fake_quant(l->weight)) dt__fq_unwrap(l->weight);
+    dt__unfold(l->module);
     dt__unhook_input(l->module);
     if (l->input.attached) dt_module_free(l->input.range);
     if (l->scale.attached) dt_module_free(l->scale.range);
@@ -384,7 +400,9 @@ static dt_status enable_one(void *user, const char *path, dt_module *m)
     (void)path;
     const bool on = *(const bool *)user;
     dt__input_hook *hook = dt__input_hook_of(m);
+    dt__fq *folded = dt__folded_quant(m);
     if (hook != NULL) hook->enabled = on;
+    if (folded != NULL) folded->enabled = on;
     if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
     dt_tensor *w = dt_param(m, "weight");
     return w != NULL && dt_is_fake_quant(w) ? dt_fake_quant_enable(w, on) : DT_OK;
@@ -473,10 +491,18 @@ static dt_status find_converted(void *user, const char *path, dt_tensor *x, dt_m
     return DT_OK;
 }
 
+static dt_status find_folded(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    if (m->folding != DT__APART) *(bool *)user = true;
+    return DT_OK;
+}
+
 bool dt_is_prepared(dt_module *m)
 {
     bool found = false;
     dt_module_visit(m, find_prepared, &found);
+    dt_module_visit_modules(m, find_folded, &found);
     return found;
 }
 

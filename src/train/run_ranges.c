@@ -51,12 +51,18 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     return trained && dt_is_observed(m) ? calibrate(r, m) : DT_OK;
 }
 
+/* A freezing step that came before fake quantization is due when that begins. */
+static bool is_due(dt__run *r, int64_t wanted)
+{
+    return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
+}
+
 dt_status dt__run_update_ranges(dt__run *r)
 {
-    const int64_t freeze = r->o->qat.freeze_observer_step, refresh = r->o->qat.refresh_steps;
-    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->start;
+    const int64_t refresh = r->o->qat.refresh_steps;
+    const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
-    const bool now = freeze > 0 && step == dt__max_i64(freeze, r->start);
-    return now ? dt_observers_freeze(r->model, true) : DT_OK;
+    if (is_due(r, r->o->qat.freeze_norm_step)) dt_norms_freeze(r->model, true);
+    return is_due(r, r->o->qat.freeze_observer_step) ? dt_observers_freeze(r->model, true) : DT_OK;
 }

@@ -1,0 +1,127 @@
+/* Folding a batch norm into the convolution before it (numerics §3), with f = γ / sqrt(var + eps) of
+ * the running variance:
+ *     statistics of the batch   W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
+ *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
+ * A channel whose γ is 0 has f = 1 in the first. All of it is computed by ops on the tape, so that
+ * gradients reach W, b, γ and β, and so that converting gives the bits of the prepared model.
+ * [Krishnamoorthi 2018, section 3.2.2] */
+#include "nn/fold.h"
+
+#include "nn/batch_norm.h"
+#include "nn/conv.h"
+
+#include <detent/ops.h>
+
+static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
+
+bool dt__can_fold(const dt_module *layer)
+{
+    return layer->norm != NULL && dt__is_batch_norm(layer->norm) &&
+           dt__conv_state_of(layer) != NULL;
+}
+
+bool dt__fold_is_live(const dt_module *layer)
+{
+    return layer->folding == DT__FOLDED && dt_is_training(layer->norm);
+}
+
+dt_tensor *dt__fold_factor(dt_tape *t, const dt_module *layer)
+{
+    const dt_module *norm = layer->norm;
+    const dt_fold_factor_options options = { .eps =
+                                                 ((const dt__batch_norm_layer *)norm->state)->eps,
+                                             .keep = dt__fold_is_live(layer) };
+    return dt_fold_factor(t, own(norm, "weight"), own(norm, "running_var"), &options);
+}
+
+int64_t dt__unfolded_channels(const dt_module *layer)
+{
+    const dt_tensor *weight = own(layer->norm, "weight");
+    int64_t n = 0;
+    for (int64_t c = 0; c < weight->count && weight->dtype == DT_F32; c++) {
+        n += ((const float *)dt__data(weight))[c] == 0;
+    }
+    return n;
+}
+
+/* ---- weight and bias ------------------------------------------------------------------------- */
+
+#define AXES 3 /* of channels: groups, and those of the input and the output in a group */
+
+/* Extents of the weight with groups apart, and those of the factor to multiply it by. */
+static int split(const dt__conv_state *s, const dt_tensor *weight, int64_t *dims, int64_t *factor)
+{
+    const int64_t groups = s->layer.conv.groups;
+    const int64_t in = s->layer.in / groups, out = s->layer.out / groups;
+    const int first = s->kind->transposed ? 1 : 2, second = 3 - first;
+    dims[0] = factor[0] = groups;
+    dims[first] = in;
+    factor[first] = 1;
+    dims[second] = factor[second] = out;
+    for (int i = 2; i < weight->rank; i++) {
+        dims[AXES + i - 2] = weight->dims[i];
+        factor[AXES + i - 2] = 1;
+    }
+    return AXES + weight->rank - 2;
+}
+
+dt_tensor *dt__folded_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight)
+{
+    int64_t dims[DT_MAX_RANK], factor[DT_MAX_RANK];
+    const int rank = split(dt__conv_state_of(layer), weight, dims, factor);
+    dt_tensor *f = dt_reshape(t, dt__fold_factor(t, layer), rank, factor);
+    dt_tensor *w = dt_mul(t, dt_reshape(t, weight, rank, dims), f);
+    return dt_reshape(t, w, weight->rank, weight->dims);
+}
+
+dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)
+{
+    const bool live = dt__fold_is_live(layer);
+    if (live && bias == NULL) return NULL;
+    dt_tensor *f = dt__fold_factor(t, layer);
+    if (live) return dt_mul(t, bias, f);
+    dt_tensor *mean = own(layer->norm, "running_mean");
+    dt_tensor *middle = bias == NULL ? dt_neg(t, mean) : dt_sub(t, bias, mean);
+    return dt_add(t, own(layer->norm, "bias"), dt_mul(t, middle, f));
+}
+
+/* ---- a norm that goes ------------------------------------------------------------------------ */
+
+static void pass(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                 int n_out)
+{
+    (void)t;
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = in[0];
+}
+
+static const dt_module_type removed_type = { .name = "folded", .forward = pass };
+
+void dt__norm_remove(dt_module *norm, dt__removed_norm *out)
+{
+    *out =
+        (dt__removed_norm){ norm, norm->type, norm->members, norm->n_members, norm->room_members };
+    norm->type = &removed_type;
+    norm->members = NULL;
+    norm->n_members = norm->room_members = 0;
+    dt__module_changed(norm);
+}
+
+void dt__norm_put_back(const dt__removed_norm *removed)
+{
+    dt_module *norm = removed->norm;
+    norm->type = removed->type;
+    norm->members = removed->members;
+    norm->n_members = removed->n_members;
+    norm->room_members = removed->room_members;
+    dt__module_changed(norm);
+}
+
+void dt__norm_forget(const dt__removed_norm *removed)
+{
+    dt__members_free(removed->norm->ctx, removed->members, removed->n_members);
+}
+
+bool dt__is_removed_norm(const dt_module *m) { return m->type == &removed_type; }
