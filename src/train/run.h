@@ -155,7 +155,8 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 /* Prepares m as the recipe says. `trained`: its static ranges see batches before anybody uses them;
  * else the first updates do that. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
-/* Before an update: freezes observers, and has ranges of weights computed anew, where the recipe says. */
+/* Before an update: freezes observers and folded norms, and has ranges of weights computed anew, where
+ * the recipe says. */
 dt_status dt__run_update_ranges(dt__run *r);
 
 /* ---- run_step.c ---- */

@@ -1,6 +1,7 @@
-/* Static ranges in a run: a model of trained weights sees some training batches, in float, before it
- * is first quantized; later its observers may be frozen, and ranges of weights computed anew. Batches are those of the first epoch without
- * augmentation, by a loader of their own, so the run's own position does not move. */
+/* Prepare in a run, and what follows it: observers and folded norms may be frozen, and ranges of weights
+ * computed anew. A model of trained weights and static ranges sees some training batches, in float,
+ * before it is first quantized: those of the first epoch without augmentation, by a loader of their
+ * own, so that the run's own position does not move. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -48,6 +49,11 @@ static dt_status calibrate(dt__run *r, dt_module *m)
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
+    const int64_t zeros = dt_unfolded_channels(m);
+    if (zeros > 0) {
+        dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",
+                (long long)zeros);
+    }
     return trained && dt_is_observed(m) ? calibrate(r, m) : DT_OK;
 }
 
