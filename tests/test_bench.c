@@ -1,6 +1,8 @@
 /* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a time. */
 #include "testing.h"
 
+#include "bench/nets.h"
+
 #include <detent/bench.h>
 
 #include <jansson.h>
@@ -257,6 +259,35 @@ START_TEST(a_rival_is_measured)
 }
 END_TEST
 
+/* The list of a network's convolutions is that of its parameters, and they run alone. */
+static void check_net(const dt__net *net, int64_t parameters)
+{
+    dt_ctx *ctx = context(2);
+    dt_module *m;
+    TEST_OK(ctx, net->create(ctx, &m));
+    ck_assert_int_eq((int)dt_param_count(m), (int)parameters);
+    dt__bench b = { .user = ctx, .ctx = ctx };
+    dt__convs convs;
+    TEST_OK(ctx, dt__convs_make(&b, net, 2, &convs));
+    int64_t sum = (net->features + 1) * net->classes;
+    for (int i = 0; i < convs.n; i++) {
+        const dt__conv *c = &convs.conv[i];
+        sum += c->out * c->in * dt__conv_taps(c) + 2 * c->out; /* and its norm's */
+    }
+    ck_assert_int_eq((int)sum, (int)parameters);
+    TEST_OK(ctx, dt__convs_run(&convs));
+    dt__convs_free(&convs);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(networks_have_the_convolutions_listed)
+{
+    check_net(&dt__net_cnn, 32378);
+    check_net(&dt__net_resnet20, 269722);
+}
+END_TEST
+
 static dt_status no_row(void *user, const dt_bench_row *row)
 {
     (void)user;
@@ -291,6 +322,7 @@ Suite *test_bench_suite(void)
     tcase_add_test(all, a_sink_may_stop);
     tcase_add_test(all, bad_options_are_refused);
     tcase_add_test(all, a_rival_is_measured);
+    tcase_add_test(all, networks_have_the_convolutions_listed);
     tcase_add_loop_test(all, memory_may_fail, 0, 5);
     suite_add_tcase(suite, all);
     return suite;

@@ -3,9 +3,11 @@
  *
  * A product of forward or backward counts 2 m n k operations, two or three of them for each layer (the
  * first one's input needs no gradient); the float step's share of the limit is of those. Held for
- * backward is what memory in use grows by during forward. `beside-kernels` is the same step with
+ * backward is what memory in use grows by during forward. `convolutions` are those of a float step
+ * without all else (nets.c). `beside-kernels` is the same step with
  * kernels that do nothing, compared with the step itself. */
 #include "bench/measure.h"
+#include "bench/nets.h"
 #include "bench/nothing.h"
 #include "core/clock.h"
 
@@ -24,17 +26,20 @@ static const char *const phase_names[PHASES] = { "forward", "backward", "update"
 
 typedef struct work {
     const char *name;
-    dt_ints sizes;
+    dt_ints sizes; /* of an mlp */
     int64_t batch;
-    bool beside; /* what the step costs beside its kernels */
+    bool beside;        /* what the step costs beside its kernels */
+    const dt__net *net; /* in place of an mlp; or NULL */
 } work;
 
 static const work tasks[] = {
-    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 64, true },
-    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 512, true },
-    { "1024-4096-4096-1024", { 4, { 1024, 4096, 4096, 1024 } }, 256, false },
+    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 64, true, NULL },
+    { "768-256-128-10", { 4, { 768, 256, 128, 10 } }, 512, true, NULL },
+    { "1024-4096-4096-1024", { 4, { 1024, 4096, 4096, 1024 } }, 256, false, NULL },
+    { "cnn", .batch = 128, .net = &dt__net_cnn },
+    { "resnet20", .batch = 128, .net = &dt__net_resnet20 },
 };
-static const work quick_task = { "64-32-10", { 3, { 64, 32, 10 } }, 16, true };
+static const work quick_task = { "64-32-10", { 3, { 64, 32, 10 } }, 16, true, NULL };
 
 /* A model with all that a step needs. */
 typedef struct subject {
@@ -77,9 +82,11 @@ static dt_status step(void *user)
 
 static dt_status make_batch(const work *task, subject *s)
 {
-    const int64_t classes = task->sizes.v[task->sizes.n - 1];
-    DT__TRY(
-        dt_tensor_create(s->ctx, DT_F32, 2, (int64_t[]){ task->batch, task->sizes.v[0] }, &s->x));
+    const dt__net *net = task->net;
+    const int64_t classes = net != NULL ? net->classes : task->sizes.v[task->sizes.n - 1];
+    int64_t dims[4] = { task->batch, task->sizes.v[0] };
+    if (net != NULL) memcpy(dims + 1, net->image, sizeof net->image);
+    DT__TRY(dt_tensor_create(s->ctx, DT_F32, net != NULL ? 4 : 2, dims, &s->x));
     DT__TRY(dt_fill_uniform(s->x, 0, 1));
     DT__TRY(dt_tensor_create(s->ctx, DT_I32, 1, &task->batch, &s->labels));
     int32_t *label = dt_data_mut(s->labels);
@@ -91,7 +98,8 @@ static dt_status make_model(const work *task, bool qat, subject *s)
 {
     const dt_mlp_options mlp = { .sizes = task->sizes, .bias = true };
     DT__TRY(dt_tape_create(s->ctx, &s->t));
-    DT__TRY(dt_mlp_create(s->ctx, &mlp, &s->m));
+    DT__TRY(task->net != NULL ? task->net->create(s->ctx, &s->m)
+                              : dt_mlp_create(s->ctx, &mlp, &s->m));
     DT__TRY(dt_optimizer_create(s->m, NULL, &s->o));
     if (qat) DT__TRY(dt_prepare(s->m, NULL));
     dt_train(s->m, true);
@@ -133,6 +141,7 @@ static void free_subject(dt__bench *b, subject *s)
 static double operations(const work *task)
 {
     double sum = 0;
+    if (task->net != NULL) return dt__net_operations(task->net, task->batch);
     for (int i = 0; i + 1 < task->sizes.n; i++) {
         sum += (i == 0 ? 4.0 : 6.0) * (double)task->batch * (double)task->sizes.v[i] *
                (double)task->sizes.v[i + 1];
@@ -142,7 +151,8 @@ static double operations(const work *task)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-enum { FLOAT, QAT, LIMIT, FLOAT_BESIDE, QAT_BESIDE, TRIALS };
+/* Trials; a network has CONVOLUTIONS in the place of what is beside the kernels. */
+enum { FLOAT, QAT, LIMIT, FLOAT_BESIDE, QAT_BESIDE, TRIALS, CONVOLUTIONS = FLOAT_BESIDE };
 static const char *const kinds[TRIALS] = { [FLOAT] = "float",
                                            [QAT] = "qat",
                                            [FLOAT_BESIDE] = "float-beside-kernels",
@@ -217,6 +227,10 @@ static void fill_trials(dt__bench *b, const work *task, subject *s, dt__trial *t
     t[FLOAT_BESIDE].ratio[0].name = "step";
     t[QAT_BESIDE].ratio[0].trial = QAT;
     t[QAT_BESIDE].ratio[0].name = "step";
+    if (task->net == NULL) return;
+    name_of(b, task, "float-convolutions", t[CONVOLUTIONS].name);
+    t[CONVOLUTIONS].run = dt__convs_run;
+    t[CONVOLUTIONS].limit = LIMIT;
 }
 
 static dt_status compare(dt__bench *b, const work *task)
@@ -224,18 +238,25 @@ static dt_status compare(dt__bench *b, const work *task)
     subject s[TRIALS] = { { 0 } };
     dt__trial t[TRIALS];
     dt__limit_subject limit;
-    const int n = task->beside ? TRIALS : FLOAT_BESIDE;
+    dt__convs convs = { 0 };
+    const int subjects = task->beside ? TRIALS : FLOAT_BESIDE;
+    const int n = task->net != NULL ? CONVOLUTIONS + 1 : subjects;
     dt_status status = DT_OK;
-    for (int i = 0; status == DT_OK && i < n; i++) {
+    for (int i = 0; status == DT_OK && i < subjects; i++) {
         if (i == LIMIT) continue;
         status = make(b, task, i == QAT || i == QAT_BESIDE, &s[i]);
         if (i >= FLOAT_BESIDE && status == DT_OK) s[i].ctx->kernels[DT_F32] = &dt__kernels_nothing;
     }
     fill_trials(b, task, s, t);
+    if (task->net != NULL) {
+        if (status == DT_OK) status = dt__convs_make(b, task->net, task->batch, &convs);
+        t[CONVOLUTIONS].subject = &convs;
+    }
     if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_F32, &limit, &t[LIMIT]);
     if (status == DT_OK) status = dt__measure(b, n, t);
     if (status == DT_OK) status = report_all(b, task, s);
-    for (int i = 0; i < n; i++) free_subject(b, &s[i]);
+    for (int i = 0; i < subjects; i++) free_subject(b, &s[i]);
+    dt__convs_free(&convs);
     return status;
 }
 

@@ -3,10 +3,12 @@
  * decides. */
 #include "kernels/kernels.h"
 #include "kernels/onednn.h"
+#include "kernels/sets.h"
 
 static bool is_fast(const dt_ctx *ctx, const dt__kernels *kernels)
 {
-    return kernels == ctx->kernels[DT_F32] && kernels != &dt__kernels_ref_f32;
+    const dt__kernel_set *set = dt__kernel_set_of(ctx);
+    return set != NULL && set->f32 == kernels && set->needs != 0;
 }
 
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
