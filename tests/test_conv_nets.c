@@ -152,6 +152,8 @@ static void draw_weight(dt__stream *s, bool learned, dt_quant_patch *w)
     w->has_rule = chance(s, 0.2);
     w->quant.ste = DT_STE_CLIPPED;
     w->has_ste = chance(s, 0.2);
+    w->quant.range = DT_RANGE_STATIC; /* of least error */
+    w->has_range = chance(s, 0.15);
 }
 
 static void draw_input(dt__stream *s, int preset, dt_quant_patch *a)

@@ -428,6 +428,21 @@ START_TEST(bad_settings)
 }
 END_TEST
 
+/* What a recipe says over again changes nothing; another range has no shift. */
+START_TEST(the_preset_said_again)
+{
+    dt_quant weight, activation;
+    dt_quant_patch patch = { .quant.range = DT_RANGE_LEARNED, .has_range = true };
+    ck_assert(dt_qat_preset(DT_INT4_INT4, &weight, &activation));
+    dt_quant again = activation;
+    dt_quant_apply(&again, &patch);
+    ck_assert(again.shift && dt__same_quant(&again, &activation));
+    patch.quant.range = DT_RANGE_STATIC;
+    dt_quant_apply(&again, &patch);
+    ck_assert(!again.shift);
+}
+END_TEST
+
 Suite *test_learned_suite(void)
 {
     Suite *s = suite_create("learned");
@@ -441,6 +456,7 @@ Suite *test_learned_suite(void)
     tcase_add_test(c, values_written_before_backward);
     tcase_add_test(c, codes_follow_the_scale);
     tcase_add_test(c, bad_settings);
+    tcase_add_test(c, the_preset_said_again);
     suite_add_tcase(s, c);
     return s;
 }

@@ -230,8 +230,8 @@ static void apply_range(dt_quant *base, const dt_quant_patch *patch)
         base->range = q->range;
         if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
         if (q->range == DT_RANGE_LEARNED) learn(base);
-        if (q->range == DT_RANGE_STATIC && !base->activation) base->observer = DT_OBSERVER_MSE;
         else base->shift = false;
+        if (q->range == DT_RANGE_STATIC && !base->activation) base->observer = DT_OBSERVER_MSE;
     }
     if (patch->has_observer) base->observer = q->observer;
     if (patch->has_percentile) base->percentile = q->percentile;
