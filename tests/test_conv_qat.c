@@ -448,6 +448,44 @@ START_TEST(slices_of_a_batch_add_up)
 }
 END_TEST
 
+/* ---- memory that fails ----------------------------------------------------------------------- */
+
+static dt_status train_one(dt_ctx *c, dt_module *m, dt_tensor *x)
+{
+    dt_tape *t;
+    DT__TRY(dt_tape_create(c, &t));
+    const dt_status s = dt_backward(t, dt_sum(t, dt_forward(t, m, x), NULL), NULL);
+    dt_tape_free(t);
+    return s;
+}
+
+static dt_status prepare_train_convert(dt_ctx *c, void *user)
+{
+    dt_module *m = NULL;
+    dt_tensor *x = NULL;
+    dt_conv_layer l = { 6, 4, { 3, 2 }, true, dt_conv_defaults() };
+    (void)user;
+    l.conv.groups = 2;
+    dt_qat_options o = dt_qat_defaults();
+    o.weight.quant.ste = DT_STE_CLIPPED;
+    o.weight.has_ste = true;
+    dt_status s = dt_conv_transpose2d_create(c, &l, &m);
+    if (s == DT_OK) s = dt_prepare(m, &o);
+    if (s == DT_OK) s = dt_tensor_create(c, DT_F32, 4, (int64_t[]){ 2, 6, 3, 3 }, &x);
+    if (s == DT_OK) s = dt_fill_normal(x, 0, 1);
+    if (s == DT_OK) s = train_one(c, m, x);
+    if (s == DT_OK) s = dt_convert(m, NULL, NULL);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    ck_assert_int_gt(test_every_allocation(prepare_train_convert, NULL), 20);
+}
+END_TEST
+
 Suite *test_conv_qat_suite(void)
 {
     Suite *s = suite_create("conv_qat");
@@ -463,6 +501,7 @@ Suite *test_conv_qat_suite(void)
     tcase_add_test(c, groups_are_convolutions_alone);
     tcase_add_loop_test(c, gradients_are_straight_through, 0, 6);
     tcase_add_test(c, slices_of_a_batch_add_up);
+    tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return s;
 }
