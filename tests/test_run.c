@@ -224,9 +224,9 @@ START_TEST(bytes_are_those_of_the_files)
     test_folder(folder);
     const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight", "qat.preset=int4-weight",
                                     "qat.preset=int8-dynamic-int8-weight",
-                                    "qat.preset=int8-static-int8-weight" };
-    for (int i = 0; i < 4; i++) {
-        const char *names[] = { "a", "b", "c", "d" };
+                                    "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4" };
+    for (int i = 0; i < 5; i++) {
+        const char *names[] = { "a", "b", "c", "d", "e" };
         job j = { .dir = in(folder, names[i]), .overrides = { presets[i], "train.epochs=2" } };
         run(&j);
         dt_ctx *ctx = sample_context(1);
@@ -385,7 +385,7 @@ START_TEST(updates_allocate_nothing)
 {
     char folder[TEST_PATH];
     const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight",
-                                    "qat.preset=int8-static-int8-weight" };
+                                    "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4" };
     test_folder(folder);
     job j = { .dir = in(folder, "run"),
               .overrides = { "train.log.every_steps=100", "train.checkpoint.every_steps=0",
@@ -433,6 +433,10 @@ static const interruption interruptions[] = {
     { 17, "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "
           "static, observer: mse}}" },
     { 14, "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" },
+    { 8, "qat={preset: int4-int4, start_step: 8}" },
+    { 9, "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" },
+    { 13, "qat={preset: int4-int4, start_step: 2, weight: {bits: 2, granularity: tensor}, "
+          "activation: {bits: 2, unsigned: true}}" },
 };
 
 START_TEST(an_interrupted_run_goes_on)
@@ -1005,7 +1009,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);
-    tcase_add_loop_test(all, updates_allocate_nothing, 0, 2);
+    tcase_add_loop_test(all, updates_allocate_nothing, 0, 3);
     tcase_add_loop_test(all, an_interrupted_run_goes_on, 0, DT__COUNT_OF(interruptions));
     tcase_add_test(all, a_damaged_checkpoint_falls_back);
     tcase_add_test(all, without_a_checkpoint_it_begins_anew);

@@ -185,7 +185,8 @@ typedef struct dt_convert_report {
     int64_t unfolded; /* channels of theirs that training did not fold: dt_unfolded_channels */
 } dt_convert_report;
 
-/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. With
+/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master: what others
+ * call "quantized weights only". Learned scales go into the codes as they are. With
  * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
  * STATE (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
  * batch), NUMERIC (NaN in a weight). */

@@ -217,16 +217,17 @@ static dt_status add_weight_range(work *w, const dt__module_quant *q, dt_module 
     return attach(w, m, "weight", range);
 }
 
-/* Quantizers become part of the tree before its tensors are listed. */
+/* Quantizers become part of the tree before its tensors are listed, in the order in which prepare adds
+ * them: norms of gradients are summed in the order of parameters. */
 static dt_status add_range(work *w, const dt__module_quant *q)
 {
     dt_module *m;
     DT__TRY(find_module(w, q, &m));
     const dt__member *weight = dt__member_find(m, "weight");
     if (weight == NULL) return refuse(w, q->path, "it has no weight");
-    if (q->has_input && q->input.has_range) DT__TRY(add_input_range(w, q, m, weight->x));
     const bool stands = q->has_weight && q->weight.has_range && q->weight.state != DT__PACKED;
-    return stands ? add_weight_range(w, q, m, weight->x) : DT_OK;
+    if (stands) DT__TRY(add_weight_range(w, q, m, weight->x));
+    return q->has_input && q->input.has_range ? add_input_range(w, q, m, weight->x) : DT_OK;
 }
 
 static dt_status add_ranges(work *w)

@@ -175,7 +175,8 @@ static void check_operand(dt_recipe *r, const operand *o)
         refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "rule" },
                        "rule q4_0 is for weights of 4 bits in groups of 32");
     }
-    if (q->is_unsigned && q->rule != DT_RULE_ASYMMETRIC) {
+    const bool from_zero = q->range == DT_RANGE_LEARNED && !o->is_weight;
+    if (q->is_unsigned && q->rule != DT_RULE_ASYMMETRIC && !from_zero) {
         refuse_operand(r, o, (const char *const[3]){ "unsigned", "rule" },
                        "unsigned codes need rule asymmetric");
     }

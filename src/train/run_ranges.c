@@ -46,9 +46,26 @@ static dt_status calibrate(dt__run *r, dt_module *m)
     return status;
 }
 
+static dt_status ignore(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    (void)user;
+    (void)slot;
+    (void)path;
+    (void)x;
+    return DT_OK;
+}
+
+/* What is learned from now on has its state before the first update, which would take blocks that the
+ * next forward pass counts on. */
+static dt_status make_state(dt__run *r, const dt_module *m)
+{
+    return m == r->model ? dt_optimizer_visit(r->optimizer, ignore, NULL) : DT_OK;
+}
+
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
+    DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);
     if (zeros > 0) {
         dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",

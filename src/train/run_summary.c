@@ -37,7 +37,7 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant)
 static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
                            const dt_tensor *x)
 {
-    const bool stays = s->as_packed && (x == q->scale || x == q->zero_point);
+    const bool stays = s->as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
     if (!stays || strcmp(holder->name, "input") != 0) return 0;
     return x->count * (int64_t)dt_dtype_size(x->dtype);
 }
