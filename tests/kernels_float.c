@@ -452,16 +452,53 @@ static void conv_backward_w(kernel_run *r,
     KERNEL_CALL(r, f(&c, x, dy, dw));
 }
 
+static dt__group_norm group_of(kernel_run *r)
+{
+    const int64_t outer = kernel_extent(r, 1), groups = 1 + kernel_below(r, 4);
+    const int64_t channels = 1 + kernel_below(r, 4), all = groups * channels;
+    dt__group_norm g = { outer, groups, channels, kernel_extent(r, outer * all),
+                         1e-5,  NULL,   NULL,     NULL,
+                         NULL,  NULL,   NULL };
+    g.x = kernel_floats(r, outer * all * g.inner);
+    if (kernel_pick(r, 4) < 3) g.weight = kernel_floats(r, all);
+    if (kernel_pick(r, 4) < 3) g.bias = kernel_floats(r, all);
+    return g;
+}
+
+static void group_norm(kernel_run *r, void (*f)(const dt__group_norm *))
+{
+    dt__group_norm g = group_of(r);
+    g.y = kernel_result(r, g.outer * g.groups * g.channels * g.inner);
+    g.stats = kernel_doubles(r, 2 * g.outer * g.groups);
+    KERNEL_CALL(r, f(&g));
+}
+
+static void group_backward(kernel_run *r,
+                           void (*f)(const dt__group_norm *, const void *, void *const *))
+{
+    dt__group_norm g = group_of(r);
+    const int64_t all = g.groups * g.channels, n = g.outer * all * g.inner;
+    g.stats = kernel_doubles(r, 2 * g.outer * g.groups);
+    g.room = kernel_doubles(r, 2 * g.outer * all);
+    float *dy = kernel_floats(r, n);
+    void *d[3] = { NULL };
+    for (int i = 0; i < 3; i++) {
+        if (kernel_pick(r, 4) < 3)
+            d[i] = i == 0 ? kernel_result_or(r, n, dy) : kernel_result(r, all);
+    }
+    KERNEL_CALL(r, f(&g, dy, d));
+}
+
 static void fold_factor(kernel_run *r, void (*f)(const dt__fold_factors *))
 {
     const int64_t n = kernel_size(r);
     const dt__fold_factors o = { .n = n,
-                                .eps = 1e-5,
-                                .keep = kernel_chance(r),
-                                .weight = kernel_floats(r, n),
-                                .var = kernel_floats(r, n),
-                                .factor = kernel_result(r, n),
-                                .slope = kernel_result(r, n) };
+                                 .eps = 1e-5,
+                                 .keep = kernel_chance(r),
+                                 .weight = kernel_floats(r, n),
+                                 .var = kernel_floats(r, n),
+                                 .factor = kernel_result(r, n),
+                                 .slope = kernel_result(r, n) };
     KERNEL_CALL(r, f(&o));
 }
 
@@ -832,6 +869,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
+    CASE(group_norm, group_norm, 0)                                                                \
+    CASE(group_norm_backward, group_backward, 0)                                                   \
     CASE(fold_factor, fold_factor, 0)                                                              \
     CASE(batch_norm_running, batch_running, 0)                                                     \
     CASE(conv, conv, 0)                                                                            \

@@ -679,6 +679,8 @@ START_TEST(layers_refuse_bad_extents)
     TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_layer_norm_create(ctx, 0, 1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "eps", dt_layer_norm_create(ctx, 3, -1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "channels", dt_batch_norm1d_create(ctx, 0, 0.1, 1e-5, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "2 groups do not divide 3",
+               dt_group_norm_create(ctx, 2, 3, 1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "batch_norm2d: momentum",
                dt_batch_norm2d_create(ctx, 3, -0.1, 1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "momentum", dt_batch_norm1d_create(ctx, 3, 1.1, 1e-5, &m));

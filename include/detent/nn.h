@@ -171,6 +171,9 @@ DT_API dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double mo
 /* The same of [N, C, H, W]. */
 DT_API dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                         dt_module **out);
+/* Over each of `groups` groups of channels of each image; weight 1 and bias 0 of [channels]. */
+DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
+                                      dt_module **out);
 /* In training each element is 0 with probability p, else x / (1 - p). */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01); CONFIG

@@ -352,6 +352,17 @@ DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_
 DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 
+typedef struct dt_group_norm_options {
+    int64_t groups; /* of neighbouring channels; they divide the channels; default 1 */
+    double eps;     /* default 1e-5 */
+} dt_group_norm_options;
+
+/* y = (x - mean) / sqrt(var + eps) * weight + bias for each image and group of channels of
+ * x [N, C, ...], biased variance; weight and bias are [C] and may be NULL. ARG where the groups do not
+ * divide the channels. */
+DT_API dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                const dt_group_norm_options *options);
+
 typedef struct dt_fold_factor_options {
     double eps; /* default 1e-5 */
     bool keep;  /* 1, and no gradient, where the factor would be 0; default false */

@@ -189,6 +189,17 @@ static inline int64_t dt__batch_norm_room(const dt__lines *l)
     return l->inner == 1 ? 0 : (2 * DT__BATCH_NORM_PARTS + 4) * l->n;
 }
 
+/* y = (x - mean) rstd weight + bias over each of outer x groups rows of channels x inner; weight and
+ * bias, per channel of all groups, may be NULL; stats [rows][2] holds mean and rstd. In backward d is
+ * { dx, dweight, dbias }, each of which may be NULL; dx may be dy; `room` has [rows][channels][2]. */
+typedef struct dt__group_norm {
+    int64_t outer, groups, channels, inner; /* channels: of a group */
+    double eps;
+    const void *x, *weight, *bias;
+    void *y;
+    double *stats, *room;
+} dt__group_norm;
+
 /* factor = weight / sqrt(var + eps), slope = 1 / sqrt(var + eps); with `keep`, 1 and 0 where the
  * factor is below the smallest normal float. */
 typedef struct dt__fold_factors {

@@ -1,0 +1,39 @@
+/* Group norm over groups of channels of each image.      y = (x - mean) / sqrt(var + eps) * w + b
+ * [Wu and He 2018]; weight 1 and bias 0 of [channels]. */
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_group_norm(t, in[0], dt_module_weight(t, m), dt__member_find(m, "bias")->x,
+                           dt_module_state(m));
+}
+
+const dt_module_type dt__nn_group_norm = { .name = "group_norm", .forward = forward };
+
+static dt_status build(dt_module *m, int64_t channels)
+{
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 1, &channels, &x));
+    DT__TRY(dt_fill(x, 1.0));
+    return dt__new_param(m, "bias", 1, &channels, &x);
+}
+
+dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
+                               dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(dt__want_extent(ctx, "group_norm", "the number of groups", groups));
+    DT__TRY(dt__want_extent(ctx, "group_norm", "the number of channels", channels));
+    DT__TRY(dt__want_share(ctx, "group_norm", "eps", eps));
+    if (channels % groups != 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "group_norm: %lld groups do not divide %lld channels",
+                       (long long)groups, (long long)channels);
+    }
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &dt__nn_group_norm, sizeof(dt_group_norm_options), &m));
+    *(dt_group_norm_options *)dt_module_state(m) = (dt_group_norm_options){ groups, eps };
+    return dt__layer_done(build(m, channels), m, out);
+}
