@@ -43,7 +43,20 @@ static const struct {
 
 #define TASKS ((int)(sizeof tasks / sizeof tasks[0]))
 
+static const char folding[] = "run: {dir: unset, seed: 3}\n"
+                              "model:\n"
+                              "  family: cnn\n"
+                              "  image: [1, 28, 28]\n"
+                              "  blocks:\n"
+                              "    - {out: 8, stride: 2, norm: batch}\n"
+                              "    - {out: 8, norm: batch, pool: max}\n"
+                              "  head: average\n"
+                              "  outputs: 10\n"
+                              "data: {format: digits, train_count: 40, test_count: 20}\n"
+                              "qat: {start_step: 1, freeze_norm_step: 3}\n" END;
+
 typedef struct job {
+    const char *recipe; /* NULL: the task's */
     const char *dir, *overrides[4];
     bool resume;
     int64_t stop_at, updates; /* updates before it is asked to stop; 0: never */
@@ -65,7 +78,7 @@ static void run(job *j, int task)
     int n = 1;
     snprintf(dir, sizeof dir, "run.dir=%s", j->dir);
     for (int i = 0; i < 4 && j->overrides[i] != NULL; i++) overrides[n++] = j->overrides[i];
-    const char *text = tasks[task].recipe;
+    const char *text = j->recipe != NULL ? j->recipe : tasks[task].recipe;
     const dt_recipe_source source = { "task.yaml", text, strlen(text), overrides, n, false };
     const dt_run_control control = { .resume = j->resume, .stop = stop, .user = j };
     test_memory memory = { 0 };
@@ -134,6 +147,30 @@ START_TEST(an_interrupted_run_goes_on)
     char *y = test_read_file(in(path, cut, "float.safetensors"), &m);
     ck_assert(n == m && memcmp(x, y, n) == 0);
     ck_assert_double_eq(loss_of(&whole), loss_of(&second));
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Before the statistics of folded norms stay, just when they do, and after. */
+START_TEST(folded_norms_resume)
+{
+    char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
+    size_t n, m;
+    test_folder(folder);
+    job whole = { .recipe = folding, .dir = in(straight, folder, "straight") };
+    job first = { .recipe = folding,
+                  .dir = in(cut, folder, "cut"),
+                  .stop_at = 2 + _i,
+                  .wanted = DT_ERR_INTERRUPTED };
+    job second = { .recipe = folding, .dir = cut, .resume = true };
+    run(&whole, 0);
+    run(&first, 0);
+    run(&second, 0);
+    ck_assert(whole.summary.same_bits_as_qat && second.summary.same_bits_as_qat);
+    char *x = test_read_file(in(path, straight, "model.safetensors"), &n);
+    char *y = test_read_file(in(path, cut, "model.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
     free(x);
     free(y);
 }
@@ -235,6 +272,7 @@ Suite *test_task_runs_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_task_has_its_metrics, 0, TASKS);
     tcase_add_loop_test(c, an_interrupted_run_goes_on, 0, TASKS);
+    tcase_add_loop_test(c, folded_norms_resume, 0, 3);
     tcase_add_loop_test(c, halves_weigh_as_the_whole, 0, TASKS);
     tcase_add_loop_test(c, a_model_comes_back, 0, TASKS);
     tcase_add_loop_test(c, the_converted_model_has_the_same_bits, 0, 3 * TASKS);
