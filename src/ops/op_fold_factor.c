@@ -31,12 +31,12 @@ static void forward(const dt_call *c)
 {
     const dt_fold_factor_options *o = c->options;
     const dt__fold_factors f = { .n = dt__count(c->y),
-                                .eps = o->eps,
-                                .keep = o->keep,
-                                .weight = dt__data(c->arg[0]),
-                                .var = dt__data(c->arg[1]),
-                                .factor = dt__data_mut(c->y),
-                                .slope = dt__data_mut(c->out[1]) };
+                                 .eps = o->eps,
+                                 .keep = o->keep,
+                                 .weight = dt__data(c->arg[0]),
+                                 .var = dt__data(c->arg[1]),
+                                 .factor = dt__data_mut(c->y),
+                                 .slope = dt__data_mut(c->out[1]) };
     c->kernels->fold_factor(&f);
 }
 
