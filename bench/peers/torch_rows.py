@@ -30,24 +30,70 @@ def machine():
 # ---- training steps ------------------------------------------------------------------------------
 
 
+def unit(inputs, outputs, stride):
+    return nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs)
+
+
+class Block(nn.Module):
+    """Two convolutions and a shortcut, which is padded with channels of zeros."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first = nn.Sequential(*unit(inputs, outputs, stride), nn.ReLU())
+        self.second = nn.Sequential(*unit(outputs, outputs, 1))
+        self.stride, self.more = stride, outputs - inputs
+
+    def forward(self, x):
+        y = self.second(self.first(x))
+        if self.more > 0:
+            before = self.more // 2
+            x = x[:, :, :: self.stride, :: self.stride]
+            x = functional.pad(x, (0, 0, 0, 0, before, self.more - before))
+        return functional.relu(y + x)
+
+
+def cnn():
+    layers = []
+    for inputs, outputs, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 48, 2)):
+        layers += [*unit(inputs, outputs, stride), nn.ReLU()]
+    return nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(48 * 9, 10))
+
+
+def resnet20():
+    layers, inputs = [*unit(3, 16, 1), nn.ReLU()], 16
+    for outputs in (16, 32, 64):
+        for _ in range(3):
+            layers.append(Block(inputs, outputs, 1 if inputs == outputs else 2))
+            inputs = outputs
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+NETS = {"cnn": cnn, "resnet20": resnet20}
+
+
 class Step:
     """Forward, cross entropy, backward, AdamW. The fused AdamW is PyTorch's fastest on a CPU:
     with foreach or the plain loop a step takes 1.1 to 1.4 times as long."""
 
     def __init__(self, model, qat=False, compiled=False):
-        layers = []
-        for inputs, outputs in zip(model.sizes, model.sizes[1:]):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        self.module = nn.Sequential(*layers[:-1])
+        net = isinstance(model, work.Net)
+        self.module = NETS[model.network]() if net else self.perceptron(model.sizes)
         if qat:
             torchao_rows.prepare(self.module)
         matrices = [p for p in self.module.parameters() if p.dim() > 1]
         vectors = [p for p in self.module.parameters() if p.dim() == 1]
         groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.01, fused=True)
-        self.x = torch.rand(model.batch, model.sizes[0])
-        self.labels = torch.arange(model.batch) * 7 % model.sizes[-1]
+        self.x = torch.rand(model.batch, *(model.image if net else model.sizes[:1]))
+        self.labels = torch.arange(model.batch) * 7 % (10 if net else model.sizes[-1])
         self.loss = torch.compile(self.forward, dynamic=False) if compiled else self.forward
+
+    @staticmethod
+    def perceptron(sizes):
+        layers = []
+        for inputs, outputs in zip(sizes, sizes[1:]):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
 
     def forward(self):
         return functional.cross_entropy(self.module(self.x), self.labels)
@@ -106,6 +152,11 @@ def steps(options, printer, threads):
             trials += pair_of_steps(model, threads, True)
         measure.measure(options, printer, trials)
         print_held(printer, model, threads)
+    for net in work.nets(options.quick):
+        step = Step(net)  # torchao prepares linear layers alone
+        name = net.name("float", threads)
+        measure.measure(options, printer, [measure.Trial(name, SOURCE, "ms", step.run)])
+        measure.print_bytes(printer, net.name("float-held", threads), SOURCE, step.held())
 
 
 # ---- updates -------------------------------------------------------------------------------------

@@ -23,6 +23,24 @@ def models(quick):
     return [Model(small, 64), Model(small, 512), Model(large, 256)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Net:
+    """A convolutional network of src/bench/nets.c."""
+
+    network: str
+    image: tuple
+    batch: int
+
+    def name(self, what, threads):
+        return "step/%s/b%d/%s/t%d" % (self.network, self.batch, what, threads)
+
+
+def nets(quick):
+    if quick:
+        return [Net("cnn", (1, 28, 28), 4)]
+    return [Net("cnn", (1, 28, 28), 128), Net("resnet20", (3, 32, 32), 128)]
+
+
 def products(quick):
     """Of [m, n] by [n, n]: each n with its m."""
     rows = (1, 16) if quick else (1, 4, 16, 96, 512)
