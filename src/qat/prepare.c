@@ -272,6 +272,16 @@ static bool is_first(const plan *p, const plan_line *l)
 }
 
 /* A range of a weight that stands begins with the weight as it is. */
+static dt_status begin_scale(const plan_line *l, const dt__quantizer *range)
+{
+    dt__folded folded;
+    if (!l->fold) return dt__quantizer_begin(l->weight, &l->map, range);
+    dt_status s = dt__folded_begin(l->module, &folded);
+    if (s == DT_OK) s = dt__quantizer_begin(folded.weight, &l->map, range);
+    dt__folded_end(&folded, false);
+    return s;
+}
+
 static dt_status make_scale(plan *p, plan_line *l)
 {
     if (!l->selected || !l->quantize_weight) return DT_OK;
@@ -280,7 +290,7 @@ static dt_status make_scale(plan *p, plan_line *l)
     DT__TRY(dt__quantizer_scales(l->weight, &l->map, &l->weight_quant, &size.scales));
     DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
     const dt__quantizer *range = dt__quantizer_of(l->scale.range);
-    DT__TRY(dt__quantizer_begin(l->weight, &l->map, range));
+    DT__TRY(begin_scale(l, range));
     return dt_fill(range->count, 0); /* and again where its training begins */
 }
 

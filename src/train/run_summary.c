@@ -3,6 +3,7 @@
 #include "core/tensor.h"
 #include "io/json.h"
 #include "nn/module.h"
+#include "qat/fold.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 #include "qat/scheme.h"
@@ -19,12 +20,14 @@ typedef struct sizes {
     int64_t bytes;
 } sizes;
 
+static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
+
 /* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is one. */
-static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant)
+static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant, const dt__row_map *map)
 {
     dt__cut cut;
     int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(dt__row_map_of_weight(x), x->rank, x->dims, dims);
+    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
     if (dt__cut_of(x->ctx, quant, rank, dims, &cut) != DT_OK) return 0;
     const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
     const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
@@ -39,7 +42,17 @@ static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__qu
 {
     const bool stays = s->as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
     if (!stays || strcmp(holder->name, "input") != 0) return 0;
-    return x->count * (int64_t)dt_dtype_size(x->dtype);
+    return bytes_of(x);
+}
+
+/* What folding a norm changes besides the weight: a bias comes where there was none, the norm goes. */
+static int64_t folded_bytes(const dt_module *layer)
+{
+    const dt_module *norm = layer->norm;
+    int64_t bytes = 0;
+    if (dt__member_find(layer, "bias") == NULL) bytes += bytes_of(dt__member_find(norm, "bias")->x);
+    for (int64_t i = 0; i < norm->n_members; i++) bytes -= bytes_of(norm->members[i].x);
+    return bytes;
 }
 
 static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
@@ -54,9 +67,15 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
         s->bytes += range_bytes(s, holder, range, x);
         return DT_OK;
     }
+    const dt__fq *folded = dt__folded_quant(holder);
     const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
-    s->bytes +=
-        quant != NULL ? packed_bytes(x, quant) : x->count * (int64_t)dt_dtype_size(x->dtype);
+    if (s->as_packed && folded != NULL && strcmp(name, "weight") == 0) {
+        s->bytes += packed_bytes(x, &folded->quant, &folded->map) + folded_bytes(holder);
+    } else if (quant != NULL) {
+        s->bytes += packed_bytes(x, quant, dt__row_map_of_weight(x));
+    } else {
+        s->bytes += bytes_of(x);
+    }
     return DT_OK;
 }
 
