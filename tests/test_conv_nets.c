@@ -1,9 +1,9 @@
 /* The promise of test_fidelity.c for networks of convolutions: prepared in evaluation, converted, and
  * loaded from a file on 1 and on 3 threads, all with the same bits. Random nets of images and signals:
  * depth, channels, kernels, strides, paddings, dilations, groups and depthwise, transposed or not,
- * norms, activations, pools, with and without a linear head; every preset, bits, granularity, groups
- * that do not divide rows. One training step goes through each: gradients are finite, and where a product
- * was computed on codes, codes and no values are kept of its input.
+ * norms folded or not, activations, pools, with and without a linear head; every preset, bits,
+ * granularity, groups that do not divide rows. One training step goes through each: gradients are
+ * finite, and where a product was computed on codes, codes and no values are kept of its input.
  * 1000 networks, 60 under a sanitizer; DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
 #include "testing.h"
 
@@ -48,6 +48,7 @@ typedef struct drawn {
     int64_t features, outputs; /* of the head; outputs 0: none */
     dt_qat_options qat;
     bool float_step; /* a step before prepare */
+    bool freeze;     /* folded norms, after a step, before one more */
 } drawn;
 
 static int64_t pick(dt__stream *s, int64_t least, int64_t most)
@@ -177,6 +178,8 @@ static void draw_settings(dt__stream *s, drawn *d)
     d->qat = dt_qat_defaults();
     d->qat.preset = (int)pick(s, DT_INT8_DYNAMIC_INT4_WEIGHT, DT_INT4_INT4);
     d->qat.forward = chance(s, 0.15) ? DT_FORWARD_SIMULATED : DT_FORWARD_INTEGER;
+    d->qat.fold_norm = chance(s, 0.7);
+    d->freeze = chance(s, 0.4);
     draw_weight(s, d->qat.preset == DT_INT4_INT4, &d->qat.weight);
     draw_input(s, d->qat.preset, &d->qat.activation);
 }
@@ -460,6 +463,13 @@ static dt_module *create(dt_ctx *ctx, const drawn *d)
     return m;
 }
 
+static int norms_to_fold(const drawn *d)
+{
+    int n = 0;
+    for (int i = (int)d->qat.n_rules; i < d->n && d->qat.fold_norm; i++) n += d->layers[i].norm;
+    return n;
+}
+
 static void check_network(const drawn *d, const char *path)
 {
     dt_ctx_options options = dt_ctx_defaults();
@@ -473,10 +483,18 @@ static void check_network(const drawn *d, const char *path)
     TEST_EACH(dt_prepare(m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
               dt_error(ctx));
     train_once(d, m, x, true);
+    if (d->freeze) {
+        dt_norms_freeze(m, true);
+        train_once(d, m, x, true);
+    }
     int64_t n;
     float *prepared = outputs(d, m, x, &n);
-    TEST_EACH(dt_convert(m, NULL, NULL) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
-              dt_error(ctx));
+    dt_convert_report report;
+    TEST_EACH(dt_convert(m, NULL, &report) == DT_OK, "network %llu: %s",
+              (unsigned long long)d->seed, dt_error(ctx));
+    TEST_EACH(d->info.family != NULL || report.folded == norms_to_fold(d),
+              "network %llu: %d norms folded, not %d", (unsigned long long)d->seed,
+              (int)report.folded, norms_to_fold(d));
     float *converted = outputs(d, m, x, &n);
     compare(d, prepared, converted, n, "converted");
     TEST_OK(ctx, dt_model_save(m, d->info.family == NULL ? NULL : &d->info, path));
