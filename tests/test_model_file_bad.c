@@ -194,7 +194,7 @@ static const edit packed_edits[] = {
     { SET, MODEL, .to = "null", .words = "'{' must stand here" },
     { SET, MODEL, .to = "{\"mlp\"}", .words = "':' must stand here" },
     { SET, MODEL, .to = "{\"mlp\":{}}", .words = "'sizes' is missing" },
-    { SET, MODEL, .to = "{\"resnet\":{}}", .words = "no family of models 'resnet'" },
+    { SET, MODEL, .to = "{\"tower\":{}}", .words = "no family of models 'tower'" },
     { REPLACE, MODEL, "}}", "}},", .words = "nothing may follow" },
     { REPLACE, MODEL, "}}", "}}}", .words = "nothing may follow" },
     { REPLACE, MODEL, "}}", "},\"mlp\":{}}", .words = "'}' must stand here" },
