@@ -168,6 +168,8 @@ START_TEST(folded_norms_resume)
     run(&first, 0);
     run(&second, 0);
     ck_assert(whole.summary.same_bits_as_qat && second.summary.same_bits_as_qat);
+    ck_assert_int_eq(whole.summary.result[DT_RUN_PTQ].bytes,
+                     whole.summary.result[DT_RUN_CONVERTED].bytes);
     char *x = test_read_file(in(path, straight, "model.safetensors"), &n);
     char *y = test_read_file(in(path, cut, "model.safetensors"), &m);
     ck_assert(n == m && memcmp(x, y, n) == 0);
