@@ -487,6 +487,13 @@ START_TEST(what_does_not_fit_is_refused)
     cnn.blocks[1].groups = 3;
     TEST_FAILS(ctx, DT_ERR_ARG, "3 groups do not divide 16 and 32 channels",
                dt_cnn_create(ctx, &cnn, &m));
+    cnn = small_cnn();
+    for (int i = 0; i < 4; i++) cnn.blocks[i].norm = DT_NORM_GROUP;
+    TEST_OK(ctx, dt_cnn_create(ctx, &cnn, &m)); /* 4 groups of 16, 32, 32 and 48 channels */
+    ck_assert_int_eq(dt_param_count(m), 32378);
+    dt_module_free(m);
+    cnn.norms.groups = 5;
+    TEST_FAILS(ctx, DT_ERR_ARG, "5", dt_cnn_create(ctx, &cnn, &m));
     cnn.image.n = 2;
     TEST_FAILS(ctx, DT_ERR_ARG, "wants channels, height and width", dt_cnn_create(ctx, &cnn, &m));
     dt_resnet_options resnet = resnet20();

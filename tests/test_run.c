@@ -217,6 +217,17 @@ START_TEST(a_run_writes_its_files)
 }
 END_TEST
 
+/* Of all tensors of a file. */
+static int64_t bytes_in(dt_ctx *ctx, const char *path)
+{
+    dt_file *file = NULL;
+    size_t bytes = 0;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    for (int64_t i = 0; i < dt_file_count(file); i++) bytes += dt_file_at(file, i)->bytes;
+    dt_file_close(file);
+    return (int64_t)bytes;
+}
+
 /* The bytes of the table are those that stand in the files. */
 START_TEST(bytes_are_those_of_the_files)
 {
@@ -233,12 +244,7 @@ START_TEST(bytes_are_those_of_the_files)
         const char *const files[] = { "float.safetensors", "model.safetensors" };
         const dt_contender rows[] = { DT_RUN_FLOAT, DT_RUN_CONVERTED };
         for (int k = 0; k < 2; k++) {
-            dt_file *file = NULL;
-            size_t bytes = 0;
-            TEST_OK(ctx, dt_file_open(ctx, in(j.dir, files[k]), &file));
-            for (int64_t t = 0; t < dt_file_count(file); t++) bytes += dt_file_at(file, t)->bytes;
-            ck_assert_int_eq((int64_t)bytes, j.summary.result[rows[k]].bytes);
-            dt_file_close(file);
+            ck_assert_int_eq(bytes_in(ctx, in(j.dir, files[k])), j.summary.result[rows[k]].bytes);
         }
         dt_ctx_free(ctx);
     }
@@ -926,6 +932,8 @@ static void run_shipped(const char *name, const char *const *overrides, int n)
     TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
     TEST_OK(ctx, dt_run(ctx, recipe, NULL, &summary));
     ck_assert_msg(summary.same_bits_as_qat, "%s", name);
+    const char *model = in(overrides[0] + strlen("run.dir="), "model.safetensors");
+    ck_assert_int_eq(bytes_in(ctx, model), summary.result[DT_RUN_CONVERTED].bytes);
     dt_recipe_free(recipe);
     dt_ctx_free(ctx);
 }

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-const char *const dt_norm_names[] = { "none", "batch", NULL };
+const char *const dt_norm_names[] = { "none", "batch", "group", NULL };
 
 /* ---- sizes ------------------------------------------------------------------------------------- */
 
@@ -65,6 +65,9 @@ dt_conv_layer dt__square_conv(int64_t in, int64_t out, int64_t kernel, int64_t s
 static dt_status create_norm(dt_ctx *ctx, const dt__unit_plan *plan, dt_module **out)
 {
     const dt_norm_options *o = plan->norms;
+    if (plan->kind == DT_NORM_GROUP) {
+        return dt_group_norm_create(ctx, o->groups, plan->layer.out, o->eps, out);
+    }
     return dt_batch_norm2d_create(ctx, plan->layer.out, o->momentum, o->eps, out);
 }
 
