@@ -124,6 +124,7 @@ char *test_read_file(const char *path, size_t *size)
 
 void test_write_file(const char *path, const void *data, size_t size)
 {
+    remove(path); /* ext4 waits for the disk where a file is emptied and written again */
     FILE *f = fopen(path, "wb");
     ck_assert_msg(f != NULL, "cannot write %s", path);
     ck_assert_uint_eq(fwrite(data, 1, size, f), size);
