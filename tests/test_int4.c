@@ -348,7 +348,7 @@ static void check_convert(int64_t bits, int granularity, bool is_unsigned)
     const dt__packed *packed = dt_param(m, "layers.0.weight")->ext;
     int8_t codes[24 * IN];
     float scale[24];
-    dt__codes_to_rows(packed->codes, &(dt__code_rows){ codes, scale, NULL });
+    dt__codes_to_rows(packed->codes, &(dt_code_rows){ .codes = codes, .scale = scale });
     for (int r = 0; r < 24; r++) {
         TEST_EACH(scale[r] == weight[n == 1 ? 0 : r], "the scale of row %d has changed", r);
     }

@@ -102,7 +102,7 @@ static void open_plain(plain *p, const call *c)
     TEST_OK(c->ctx, dt__codes_make(c->w, &c->like, "w", &p->w));
     p->q = malloc((size_t)(p->w->rows * p->w->columns) + 1);
     p->scale = malloc((size_t)(p->w->rows * p->w->groups) * sizeof(float) + 1);
-    dt__codes_to_rows(p->w, &(dt__code_rows){ p->q, p->scale, NULL });
+    dt__codes_to_rows(p->w, &(dt_code_rows){ .codes = p->q, .scale = p->scale });
 }
 
 static void close_plain(plain *p)

@@ -165,14 +165,26 @@ DT_API int64_t dt_unfolded_channels(dt_module *m);
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, or becomes one */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
-/* A rounder chooses the codes: `codes` [rows][columns] in stored signed form. `master` is the weight,
- * its rows outputs, its columns all other dimensions; that of a transposed convolution is gathered as
- * such a matrix. Where the range is learned, `scale` holds what was learned already and must be left
- * so. NULL: nearest. */
+/* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows of
+ * an op's groups (of a convolution; else it has one) follow each other. */
+typedef struct dt_code_rows {
+    int8_t *codes;      /* [rows][columns], stored signed form */
+    float *scale;       /* [rows][groups] */
+    int8_t *zero_point; /* [rows][groups]; NULL: the rule has none */
+    int32_t *group_of; /* [op_groups][columns]: the scale group of each column; NULL: consecutive */
+    int64_t op_groups; /* of `group_of` */
+} dt_code_rows;
+
+/* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered as
+ * a matrix of rows. Buffers of `to` are there already:
+ *     scale      where the range is learned or static, holds what stands already and must be left so
+ *     group_of   consecutive groups; it may put other columns together, of which each group has as many
+ *                as before. NULL where it must not: the granularity is not group, or the range stands
+ * A rounder of NULL: nearest. */
 typedef struct dt_rounder {
     const char *name;
     dt_status (*round)(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,
-                       int8_t *codes, float *scale, int8_t *zero_point);
+                       const dt_code_rows *to);
     void *user;
 } dt_rounder;
 

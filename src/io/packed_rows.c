@@ -88,7 +88,8 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
     if (codes == NULL || out == NULL || scale == NULL || (has_zero && zero == NULL)) {
         return DT_ERR_NOMEM;
     }
-    dt__codes_to_rows(packed->codes, &(dt__code_rows){ codes, scale, zero });
+    dt__codes_to_rows(packed->codes,
+                      &(dt_code_rows){ .codes = codes, .scale = scale, .zero_point = zero });
     for (int64_t r = 0; r < l->rows; r++) {
         pack_row(dt__storage_bits(l->bits), l->columns, codes + r * l->columns, out + r * bytes);
     }
@@ -118,7 +119,7 @@ typedef struct reading {
     const dt__packed_place *place;
     const dt_quant *quant;
     dt__panel_layout layout;
-    dt__code_rows rows;
+    dt_code_rows rows;
 } reading;
 
 static dt_status refuse(const reading *r, const char *format, ...) DT_PRINTF(2, 3);

@@ -473,9 +473,13 @@ void dt__renew_end(dt__renewal *r)
 /* ---- rows of a file or a rounder ---------------------------------------------------------------- */
 
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
-                              const dt__code_rows *rows, dt__codes **out)
+                              const dt_code_rows *rows, dt__codes **out)
 {
     dt__codes *codes;
+    for (int64_t i = 0; rows->group_of != NULL && i < rows->op_groups * layout->columns; i++) {
+        if (rows->group_of[i] == i % layout->columns / layout->group) continue;
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED, "groups of columns that do not follow each other");
+    }
     DT__TRY(dt__codes_create(ctx, &codes));
     const int64_t blocks = layout->rows * layout->groups;
     codes->layout = *layout;
@@ -499,7 +503,7 @@ dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool 
     return DT_OK;
 }
 
-void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows)
+void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows)
 {
     const dt__code_matrix to = { rows->codes, codes->columns, rows->scale, codes->groups };
     dt__panel_unpack(&codes->layout, codes->panels, &to);

@@ -10,6 +10,7 @@
 
 typedef struct dt__conversion {
     dt_ctx *ctx;
+    dt_module *m;
     const dt_rounder *rounder;
     dt_convert_report report;
     struct {
@@ -37,40 +38,70 @@ static void give_scales(const dt__fq *fq, int64_t blocks, float *scale)
     }
 }
 
-/* The rounder's answer for `master`, a weight that is the matrix of `layout`. */
-static dt_status round_rows(conversion *c, const char *path, const dt__fq *fq,
-                            const dt_tensor *master, dt__codes **out)
+/* A weight that is being rounded. */
+typedef struct rounding {
+    const char *path;
+    const dt__fq *fq;
+    int64_t op_groups;
+} rounding;
+
+static void free_rows(conversion *c, const dt_code_rows *rows)
+{
+    dt__release(c->ctx, rows->codes);
+    dt__release(c->ctx, rows->scale);
+    dt__release(c->ctx, rows->zero_point);
+    dt__release(c->ctx, rows->group_of);
+}
+
+/* Buffers for the rounder, with what it starts from. */
+static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
+                           dt_code_rows *rows)
+{
+    const int64_t blocks = l->rows * l->groups, columns = r->op_groups * l->columns;
+    const bool has_zero = dt__scheme_of(r->fq->quant.rule)->has_zero;
+    const bool groups_may_move = l->groups > 1 && r->fq->scale == NULL;
+    *rows = (dt_code_rows){ .op_groups = r->op_groups };
+    rows->codes = dt__alloc_array(c->ctx, l->rows, (size_t)l->columns);
+    rows->scale = dt__alloc_array(c->ctx, blocks, sizeof(float));
+    if (has_zero) rows->zero_point = dt__alloc_array(c->ctx, blocks, 1);
+    if (groups_may_move) rows->group_of = dt__alloc_array(c->ctx, columns, sizeof(int32_t));
+    if (rows->codes == NULL || rows->scale == NULL || (has_zero && rows->zero_point == NULL) ||
+        (groups_may_move && rows->group_of == NULL)) {
+        return DT_ERR_NOMEM;
+    }
+    give_scales(r->fq, blocks, rows->scale);
+    for (int64_t i = 0; i < columns && groups_may_move; i++) {
+        rows->group_of[i] = (int32_t)(i % l->columns / l->group);
+    }
+    return DT_OK;
+}
+
+/* The rounder's answer for `master`, a weight that is a matrix of rows. */
+static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *master,
+                            dt__codes **out)
 {
     dt__panel_layout layout;
-    DT__TRY(dt__weight_layout(c->ctx, &fq->quant, master->rank, master->dims, &layout));
-    const int64_t blocks = layout.rows * layout.groups;
-    const bool has_zero = dt__scheme_of(fq->quant.rule)->has_zero;
-    dt__code_rows rows = { dt__alloc_array(c->ctx, master->count, 1),
-                           dt__alloc_array(c->ctx, blocks, sizeof(float)),
-                           has_zero ? dt__alloc_array(c->ctx, blocks, 1) : NULL };
-    const bool room =
-        rows.codes != NULL && rows.scale != NULL && (!has_zero || rows.zero_point != NULL);
-    if (room) give_scales(fq, blocks, rows.scale);
-    dt_status s = !room ? DT_ERR_NOMEM
-                        : c->rounder->round(c->rounder->user, path, master, &fq->quant, rows.codes,
-                                            rows.scale, rows.zero_point);
-    if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, fq->simulated, &rows, out);
-    dt__release(c->ctx, rows.codes);
-    dt__release(c->ctx, rows.scale);
-    dt__release(c->ctx, rows.zero_point);
+    dt_code_rows rows;
+    const dt_quant *quant = &r->fq->quant;
+    DT__TRY(dt__weight_layout(c->ctx, quant, master->rank, master->dims, &layout));
+    dt_status s = make_rows(c, r, &layout, &rows);
+    if (s == DT_OK) s = c->rounder->round(c->rounder->user, r->path, master, quant, &rows);
+    if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, r->fq->simulated, &rows, out);
+    free_rows(c, &rows);
     return s;
 }
 
 /* Codes of `master` chosen by the rounder, packed. It meets rows of outputs, gathered where they do not
  * lie so. */
-static dt_status round_with(conversion *c, const char *path, const dt__fq *fq,
-                            const dt_tensor *master, dt__codes **out)
+static dt_status round_with(conversion *c, const rounding *r, const dt_tensor *master,
+                            dt__codes **out)
 {
     dt_tensor *rows = NULL;
-    if (dt__is_mapped(&fq->map)) DT__TRY(dt__matrix_of(master, &fq->map, &rows));
-    const dt_status s = round_rows(c, path, fq, rows != NULL ? rows : master, out);
+    const dt__row_map *map = &r->fq->map;
+    if (dt__is_mapped(map)) DT__TRY(dt__matrix_of(master, map, &rows));
+    const dt_status s = round_rows(c, r, rows != NULL ? rows : master, out);
     dt_tensor_free(rows);
-    if (s == DT_OK) (*out)->map = fq->map;
+    if (s == DT_OK) (*out)->map = *map;
     return s;
 }
 
@@ -114,8 +145,10 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_membe
     if (member != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
     const dt__fq *fq = w->ext;
     DT__TRY(add_item(c, path, w, fq, &packed));
+    const char *name;
+    const rounding r = { path, fq, dt__op_groups(dt__holder(c->m, path, &name)) };
     DT__TRY(c->rounder == NULL ? dt__fq_codes(w, &packed->codes)
-                               : round_with(c, path, fq, fq->inner, &packed->codes));
+                               : round_with(c, &r, fq->inner, &packed->codes));
     count(c, w, fq, packed->codes);
     return DT_OK;
 }
@@ -132,8 +165,9 @@ static dt_status make_folded(void *user, const char *path, dt_module *m)
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
     dt__folded *folded = &c->item[c->n - 1].folded;
     DT__TRY(dt__folded_begin(m, folded));
+    const rounding r = { weight->path, fq, dt__op_groups(m) };
     DT__TRY(c->rounder == NULL ? dt__codes_make(folded->weight, fq, weight->path, &packed->codes)
-                               : round_with(c, weight->path, fq, folded->weight, &packed->codes));
+                               : round_with(c, &r, folded->weight, &packed->codes));
     count(c, weight->x, fq, packed->codes);
     c->report.folded++;
     return DT_OK;
@@ -180,7 +214,7 @@ static dt_status settle_input(void *user, const char *path, dt_module *m)
 
 dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report)
 {
-    conversion c = { .ctx = dt_module_ctx(m), .rounder = rounder };
+    conversion c = { .ctx = dt_module_ctx(m), .m = m, .rounder = rounder };
     if (!dt_is_prepared(m)) {
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: the model is %s",
                        dt_is_converted(m) ? "converted already" : "not prepared");

@@ -164,6 +164,12 @@ int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
     return conv != NULL ? conv->layer.in : w->rank > 1 ? w->dims[1] : 1;
 }
 
+int64_t dt__op_groups(const dt_module *m)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL ? conv->layer.conv.groups : 1;
+}
+
 dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out)
 {
     const dt_module_type *type = m->type;

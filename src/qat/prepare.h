@@ -28,6 +28,8 @@ int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
 
 /* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant);
+/* Groups of the op that its weight belongs to. */
+int64_t dt__op_groups(const dt_module *m);
 /* The row map of its weight w. SHAPE where there is none. */
 dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out);
 

@@ -77,13 +77,6 @@ bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
 void dt__renew_panel(dt__renewal *r, int64_t panel);
 void dt__renew_end(dt__renewal *r);
 
-/* Row-major codes of a weight, as a rounder or a file gives them. */
-typedef struct dt__code_rows {
-    int8_t *codes;      /* [rows][columns], stored signed form */
-    float *scale;       /* [rows][groups] */
-    int8_t *zero_point; /* [rows][groups], or NULL */
-} dt__code_rows;
-
 /* How a weight is cut into rows and groups, as its panels and its file have it. Where it has a row
  * map, dims are those of dt__matrix_dims. */
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
@@ -92,10 +85,11 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const 
 int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out);
 /* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
-/* Packed codes from rows; rows from packed codes (into buffers of the layout's extents). */
+/* Packed codes from rows. Errors: ARG (groups that are not of the layout's sizes), NOMEM. */
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
-                              const dt__code_rows *rows, dt__codes **out);
-void dt__codes_to_rows(const dt__codes *codes, const dt__code_rows *rows);
+                              const dt_code_rows *rows, dt__codes **out);
+/* Rows from packed codes, into buffers of the layout's extents. */
+void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
 
 /* Turns a plain parameter into an enabled FakeQuantTensor by the settings of `like`, on the same
  * handle, and back. */
