@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
 {
@@ -121,4 +122,37 @@ int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_fil
     const dt_status status = dt_recipe_read(ctx, &source, out);
     if (status == DT_OK) return CLI_DONE;
     return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_by(args, ctx);
+}
+
+/* The recipe of the run that a file lies in: beside it, or a folder or two higher up. */
+static bool find_recipe(const char *model, char path[CLI_PATH])
+{
+    static const char *const up[] = { "", "../", "../../" };
+    const char *slash = strrchr(model, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash - model) + 1;
+    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
+        const int n = snprintf(path, CLI_PATH, "%.*s%srecipe.yaml", folder, model, up[i]);
+        if (n > 0 && n < CLI_PATH && access(path, F_OK) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
+
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out)
+{
+    if (args->n_words > 1 && !is_override(args->words[1])) {
+        return cli_read_recipe(args, ctx, 1, true, out);
+    }
+    char path[CLI_PATH];
+    const char *words[CLI_WORDS + 1] = { args->words[0], path };
+    cli_args own = *args;
+    if (!find_recipe(args->words[0], path)) {
+        return cli_fail(args, CLI_USAGE, "%s lies in no run: a RECIPE is wanted, for its %s",
+                        args->words[0], what);
+    }
+    for (int i = 1; i < args->n_words; i++) words[i + 1] = args->words[i];
+    own.words = words;
+    own.n_words++;
+    return cli_read_recipe(&own, ctx, 1, true, out);
 }

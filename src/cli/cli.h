@@ -19,6 +19,7 @@ enum {
 
 #define CLI_OPTIONS 12
 #define CLI_PATH 4096
+#define CLI_WORDS 1024 /* arguments that are no options, at most */
 
 typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */
@@ -80,5 +81,14 @@ int cli_print_errors(const dt_recipe *recipe);
  * or the exit status. *out is to be freed if not NULL. */
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,
                     dt_recipe **out);
+/* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the run
+ * that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted for. */
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
+
+/* ---- signals.c ---- */
+
+/* The first SIGINT or SIGTERM makes cli_stopped true; a second one ends the program as ever. */
+void cli_catch_signals(void);
+bool cli_stopped(void *user); /* `user` is not looked at */
 
 #endif

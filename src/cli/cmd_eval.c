@@ -1,50 +1,9 @@
 /* detent eval: how well a saved model does on a recipe's test data. */
 #include "cli.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { JSON, OUTPUTS }; /* options, as in main.c */
-
-#define MOST_WORDS 1024
-
-/* ---- which recipe --------------------------------------------------------------------------- */
-
-/* The recipe of the run that a file lies in: beside it, or a folder or two higher up. */
-static bool find_recipe(const char *model, char path[PATH_MAX])
-{
-    static const char *const up[] = { "", "../", "../../" };
-    const char *slash = strrchr(model, '/');
-    const int folder = slash == NULL ? 0 : (int)(slash - model) + 1;
-    for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) {
-        const int n = snprintf(path, PATH_MAX, "%.*s%srecipe.yaml", folder, model, up[i]);
-        if (n > 0 && n < PATH_MAX && access(path, F_OK) == 0) return true;
-    }
-    return false;
-}
-
-static bool is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
-
-/* Data files are looked for when they are opened; what else the recipe names is not needed. */
-static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
-{
-    if (args->n_words > 1 && !is_override(args->words[1])) {
-        return cli_read_recipe(args, ctx, 1, true, out);
-    }
-    char path[PATH_MAX];
-    const char *words[MOST_WORDS + 1] = { args->words[0], path };
-    cli_args own = *args;
-    if (!find_recipe(args->words[0], path)) {
-        return cli_fail(args, CLI_USAGE, "%s lies in no run: a RECIPE is wanted, for its test data",
-                        args->words[0]);
-    }
-    for (int i = 1; i < args->n_words; i++) words[i + 1] = args->words[i];
-    own.words = words;
-    own.n_words++;
-    return cli_read_recipe(&own, ctx, 1, true, out);
-}
 
 /* The test data alone; a path of the recipe that is not there is a mistake of the recipe. */
 static int open_data(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, dt_dataset **test)
@@ -116,7 +75,7 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_recipe *recipe = NULL;
     dt_dataset *test = NULL;
     if (dt_model_load(ctx, args->words[0], &m, NULL) != DT_OK) return cli_fail_file(args, ctx);
-    int status = read_recipe(args, ctx, &recipe);
+    int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
     if (status == CLI_DONE) status = open_data(args, ctx, recipe, &test);
     if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
     dt_dataset_free(test);

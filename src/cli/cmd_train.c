@@ -2,39 +2,12 @@
 #include "cli.h"
 #include "watch.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum { RESUME, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
-
-/* ---- signals ------------------------------------------------------------------------------------ */
-
-static volatile sig_atomic_t stopped; /* the one thing that a handler may touch */
-
-static void on_signal(int number)
-{
-    (void)number;
-    stopped = 1;
-}
-
-/* The first one asks the run to save and stop; a second one ends the program as ever. */
-static void catch_signals(void)
-{
-    struct sigaction action = { .sa_handler = on_signal,
-                                .sa_flags = (int)SA_RESETHAND | SA_RESTART };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
-static bool stop(void *user)
-{
-    (void)user;
-    return stopped != 0;
-}
 
 static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
 
@@ -128,11 +101,11 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     watch w = watch_begin(args->option[QUIET] != NULL);
     const dt_run_control control = { .resume = args->option[RESUME] != NULL,
                                      .dry_run = args->option[DRY_RUN] != NULL,
-                                     .stop = stop,
+                                     .stop = cli_stopped,
                                      .progress = progress,
                                      .user = &w };
     dt_run_summary summary;
-    catch_signals();
+    cli_catch_signals();
     const dt_status status = dt_run(ctx, recipe, &control, &summary);
     watch_end(&w);
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_WORDS 1024
-
 static const cli_command commands[] = {
     { "train", "RECIPE [key=value ...], or RUN --resume",
       "trains as a recipe says: in float, then quantization-aware, then converts and compares",
@@ -136,7 +134,7 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
 
 static int run(const cli_command *c, int argc, char **argv)
 {
-    const char *words[MOST_WORDS];
+    const char *words[CLI_WORDS];
     cli_args args = { .command = c, .words = words };
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
@@ -150,8 +148,8 @@ static int run(const cli_command *c, int argc, char **argv)
         } else if (!only_words && text[0] == '-' && text[1] != 0) {
             const int status = take_option(&args, argv, argc, &i);
             if (status != CLI_DONE) return status;
-        } else if (args.n_words == MOST_WORDS) {
-            return cli_fail(&args, CLI_USAGE, "more than %d arguments", MOST_WORDS);
+        } else if (args.n_words == CLI_WORDS) {
+            return cli_fail(&args, CLI_USAGE, "more than %d arguments", CLI_WORDS);
         } else {
             words[args.n_words++] = text;
         }

@@ -1,50 +1,9 @@
 /* Prepare in a run, and what follows it: observers and folded norms may be frozen, and ranges of weights
  * computed anew. A model of trained weights and static ranges sees some training batches, in float,
- * before it is first quantized: those of the first epoch without augmentation, by a loader of their
- * own, so that the run's own position does not move. */
+ * before it is first quantized. */
 #include "core/tensor.h"
+#include "train/calibration.h"
 #include "train/run.h"
-
-static dt_status observe(dt__run *r, dt_module *m, dt_loader *loader, dt_tape *t)
-{
-    const int64_t n = dt__min_i64(r->o->qat.calibrate_batches, r->batches);
-    dt_no_grad(t, true);
-    for (int64_t i = 0; i < n; i++) {
-        dt_tensor *x, *target;
-        dt_tape_reset(t);
-        DT__TRY(dt_loader_next(loader, &x, &target));
-        if (dt_forward(t, m, x) == NULL) return dt_tape_status(t);
-    }
-    return DT_OK;
-}
-
-static dt_status run_batches(dt__run *r, dt_module *m)
-{
-    const dt_loader_options options = { .batch_size = r->o->train.batch_size,
-                                        .shuffle = true,
-                                        .seed = (uint64_t)r->o->run.seed };
-    dt_loader *loader = NULL;
-    dt_tape *t = NULL;
-    dt_status status = dt_loader_create(r->train, &options, &loader);
-    if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
-    if (status == DT_OK) status = observe(r, m, loader, t);
-    dt_tape_free(t);
-    dt_loader_free(loader);
-    return status;
-}
-
-static dt_status calibrate(dt__run *r, dt_module *m)
-{
-    const bool training = dt_is_training(m);
-    DT__TRY(dt_enable(m, false));
-    DT__TRY(dt_observe(m, true));
-    dt_train(m, false);
-    const dt_status status = run_batches(r, m);
-    dt_train(m, training);
-    dt_observe(m, false);
-    dt_enable(m, true);
-    return status;
-}
 
 static dt_status ignore(void *user, const char *slot, const char *path, dt_tensor *x)
 {
@@ -71,7 +30,7 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
         dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",
                 (long long)zeros);
     }
-    return trained && dt_is_observed(m) ? calibrate(r, m) : DT_OK;
+    return trained && dt_is_observed(m) ? dt__observe_ranges(m, r->train, r->o) : DT_OK;
 }
 
 /* A freezing step that came before fake quantization is due when that begins. */
