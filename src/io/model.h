@@ -77,7 +77,7 @@ const char *dt__first_name(const dt__model_meta *meta, const char *name);
 
 void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant);
 
-/* ---- rows of codes (packed_rows.c) ----------------------------------------------------------- */
+/* ---- converted weights (packed_rows.c) ------------------------------------------------------- */
 
 /* A packed weight of a file: NAME.codes, NAME.scale, NAME.zero_point. */
 typedef struct dt__packed_place {
@@ -86,8 +86,6 @@ typedef struct dt__packed_place {
     const dt__module_quant *quant;
 } dt__packed_place;
 
-/* Bits that a code takes in a file: 2, 4 or 8. */
-int dt__storage_bits(int64_t bits);
 /* Reads and checks it all; *out (from dt__alloc) holds a reference on its codes. FORMAT, saying
  * what is wrong. */
 dt_status dt__packed_read(const dt__packed_place *place, dt__packed **out);
