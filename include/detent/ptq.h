@@ -1,0 +1,139 @@
+/* ptq.h: post-training quantization: codes chosen by calibration data instead of to nearest.
+ *
+ * A weight is a set of work matrices W [rows][columns], one a group of the layer (a linear layer has
+ * one): rows are output channels, columns run over [in/groups, kernel]. X [columns][n] are the inputs
+ * that meet them, a sample being a row of a linear layer's input or an output position of a
+ * convolution; Xq the same in the model quantized so far. docs/rounding.md has the algorithms.
+ */
+#ifndef DETENT_PTQ_H
+#define DETENT_PTQ_H
+
+#include <detent/ops.h>
+#include <detent/qat.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+enum {
+    DT_ROUND_NEAREST, /* no data */
+    DT_ROUND_GPTQ,    /* Xq */
+    DT_ROUND_GPFQ,    /* X and Xq */
+    DT_ROUND_QRONOS,
+    DT_ROUND_A2GPTQ, /* the same, for accumulators of so many bits */
+    DT_ROUND_A2GPFQ,
+    DT_ROUND_A2QRONOS
+};
+enum { DT_ORDER_NONE, DT_ORDER_WEIGHT, DT_ORDER_GROUP };
+enum { DT_MEAN_LIVE, DT_MEAN_ALL };
+enum { DT_SCALES_FROZEN, DT_SCALES_REFRESH };
+enum { DT_DIFFUSE_CLAMPED, DT_DIFFUSE_ALL };
+
+typedef struct dt_rounding {
+    int order;               /* DT_ORDER_...: in which columns are rounded */
+    double damping;          /* of GPTQ: added to the diagonal of H, a share of its mean */
+    double damping_absolute; /* of GPTQ and Qronos, in place of a share; 0: not given */
+    int damping_mean;        /* DT_MEAN_...: over live columns, or all (dead ones as 1) */
+    double alpha;            /* of Qronos: damping as a share of the largest eigenvalue */
+    int64_t block;           /* columns whose errors reach the rest together */
+    bool keep_zeros;         /* where at least 5 % of the weight is 0: elements that are, stay so */
+    bool keep_better;        /* a row that nearest suits better keeps nearest */
+    int group_scales;        /* DT_SCALES_...; of DT_PER_GROUP */
+} dt_rounding;
+
+/* What a device's accumulators hold; of the a2 forms. */
+typedef struct dt_accumulator {
+    int64_t bits; /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
+    int64_t
+        tile; /* columns of one accumulator, from the first of each scale group on; 0: the row */
+    dt_ints input;       /* smallest and largest integer input, first <= 0 <= second */
+    bool soft_threshold; /* arguments shrink before they are clamped */
+    int diffuse;         /* DT_DIFFUSE_...: the error from the clamped argument, or all of it */
+} dt_accumulator;
+
+typedef struct dt_rounding_options {
+    int rounder; /* DT_ROUND_... */
+    dt_rounding rounding;
+    dt_accumulator accumulator;
+} dt_rounding_options;
+
+/* Nearest; inputs of 0...255. */
+DT_API dt_rounding_options dt_rounding_defaults(void);
+/* rounder, rounding: {...}, accumulator: {...} */
+extern DT_API const dt_key dt_rounding_options_keys[];
+
+/* ---- a weight by itself --------------------------------------------------------------------- */
+
+enum {
+    DT_WEIGHT_LINEAR, /* [out, in]; all but the first dimension are columns, whatever the rank */
+    DT_WEIGHT_CONV1D,
+    DT_WEIGHT_CONV2D,
+    DT_WEIGHT_CONV_TRANSPOSE1D,
+    DT_WEIGHT_CONV_TRANSPOSE2D
+};
+
+/* The op that a weight belongs to: its shape says the rest. */
+typedef struct dt_weight_op {
+    int kind;             /* DT_WEIGHT_... */
+    dt_conv_options conv; /* of the convolutions */
+} dt_weight_op;
+
+/* Sums over the inputs of one layer: H = sum Xq Xq^T, and where the float model's inputs differ
+ * G = sum Xq X^T and sum X X^T, in double, for each group. */
+typedef struct dt_statistics dt_statistics;
+
+/* What became of a weight. */
+typedef struct dt_round_report {
+    const char *method; /* lent for ever: what was done; "nearest" where nothing else could be */
+    bool fallback;      /* the matrix of some group could not be factored at any damping */
+    int64_t rows, columns, groups; /* of the layer: rows of all groups, columns of one */
+    int64_t samples;
+    int64_t dead;         /* columns whose inputs are all 0, of all groups */
+    int64_t zeros_kept;   /* elements; 0 where too few were zero */
+    int64_t kept_nearest; /* rows that nearest suits better */
+    double damping_share; /* lambda that worked (the largest of the groups') */
+    double damping;       /* what was added to the diagonal (likewise) */
+    double loss; /* GPTQ's and Qronos' sum of e^2/2, before rows were given back to nearest */
+    double error, nearest_error; /* ||W X - W^ Xq||, and that of nearest under the same bounds */
+    int64_t changed;             /* codes that differ from nearest's */
+    int64_t accumulator_bits;    /* that the worst inputs need within a tile */
+    int64_t sum_bits;            /* that the sum of the tiles needs */
+    double seconds;
+} dt_round_report;
+
+/* The codes of a weight. */
+typedef struct dt_rounded {
+    int64_t rows, columns, groups; /* of all groups of the op; of one; of scales in a row */
+    int8_t *codes;      /* [rows][columns], stored signed form, in the columns' own order */
+    float *scale;       /* [rows][groups] */
+    int8_t *zero_point; /* [rows][groups]; NULL: the scheme has none */
+    int32_t *group_of; /* of DT_ORDER_GROUP, [op groups][columns]: each column's scale; else NULL */
+} dt_rounded;
+
+typedef struct dt_round_work {
+    const char *name;                   /* for messages; NULL: "a weight" */
+    const dt_tensor *weight;            /* f32, contiguous, as the op has it */
+    const dt_weight_op *op;             /* NULL: linear */
+    const dt_quant *quant;              /* of weights */
+    const dt_rounding_options *options; /* NULL: the defaults */
+    dt_statistics *statistics;          /* they are used up; NULL: of DT_ROUND_NEAREST alone */
+    /* [rows][groups]: what stands already, as learned ranges must; NULL: chosen by the scheme, and with
+     * a scale, 0. */
+    const float *scale;
+    const int8_t *zero_point;
+} dt_round_work;
+
+/* Rounds one weight. *out is the caller's, for dt_rounded_free. `report` may be NULL. The same codes
+ * on any number of threads. Errors: CONFIG (settings, or some that contradict each other), ARG (no
+ * statistics for a rounder that wants them), SHAPE, DTYPE, NUMERIC (a weight, scale or sum that is not
+ * finite), STATE (statistics of no sample, or of another shape), NOMEM. */
+DT_API dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+                          dt_round_report *report);
+DT_API void dt_rounded_free(dt_ctx *ctx, dt_rounded *r); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

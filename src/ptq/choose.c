@@ -1,0 +1,67 @@
+/* Codes of one column of a strip, whatever the rounder:
+ *
+ *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
+ *
+ * low and high being the ends of the codes less the zero point, or what is left by bounds; rules that
+ * round half up do so (kernels/codes.h). An image is exact: q and the scale are floats. */
+#include "ptq/matrix.h"
+
+/* Floats of |v| < 2^22 plus this have no fraction bits left: the sum is rounded half to even. */
+#define ROUNDER 0x1.8p23f
+
+typedef struct ends {
+    float low[DT__STRIP], high[DT__STRIP];
+} ends;
+
+static void load_scales(dt__strip *s, int64_t group)
+{
+    const dt__code_grid *g = &s->m->grid;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const int64_t at = (s->row + r) * g->groups + group;
+        s->scale[r] = g->scale[at];
+        s->inverse[r] = g->inverse[at];
+        s->zero[r] = g->zero == NULL ? 0 : g->zero[at];
+    }
+    s->group = group;
+}
+
+static void keep_zeros(const dt__strip *s, int64_t column, double *v)
+{
+    const float *w = s->m->weight + s->row * s->m->columns + column;
+    for (int64_t r = 0; r < s->rows; r++) v[r] = w[r * s->m->columns] == 0 ? 0 : v[r];
+}
+
+/* q of each argument. What is not below an end is at it: so NaN, of an infinite argument times 0, is a
+ * code too. */
+static void round_column(const dt__strip *s, const ends *e, const double *v, float *q)
+{
+    const bool half_up = s->m->grid.half_up;
+    const float least = (float)s->m->grid.qmin, offset = 0.5f - least;
+    for (int64_t r = 0; r < s->rows; r++) {
+        float x = (float)v[r] * s->inverse[r];
+        x = x > e->low[r] ? x : e->low[r];
+        x = x < e->high[r] ? x : e->high[r];
+        q[r] = (x + ROUNDER) - ROUNDER;
+        if (half_up) q[r] = (float)(int)(x + offset) + least;
+    }
+}
+
+void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
+{
+    const dt__matrix *m = s->m;
+    const int64_t column = m->order[j], group = m->grid.group_of[column];
+    float q[DT__STRIP];
+    ends e;
+    if (group != s->group) load_scales(s, group);
+    if (m->keep_zeros) keep_zeros(s, column, v);
+    for (int64_t r = 0; r < s->rows; r++) {
+        e.low[r] = (float)m->grid.qmin - s->zero[r];
+        e.high[r] = (float)m->grid.qmax - s->zero[r];
+    }
+    round_column(s, &e, v, q);
+    int8_t *codes = s->codes + column;
+    for (int64_t r = 0; r < s->rows; r++) {
+        image[r] = (double)q[r] * (double)s->scale[r];
+        codes[r * m->columns] = (int8_t)(q[r] + s->zero[r]);
+    }
+}

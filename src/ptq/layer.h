@@ -1,0 +1,48 @@
+/* A weight while it is rounded: its work matrices side by side, rows of group g behind those of g - 1. */
+#ifndef DT__PTQ_LAYER_H
+#define DT__PTQ_LAYER_H
+
+#include "ptq/matrix.h"
+
+typedef struct dt__layer {
+    dt_ctx *ctx;
+    const char *name;
+    const dt_round_work *work;
+    const dt_quant *quant;
+    const dt_rounding_options *options;
+    const dt__method *method;
+    dt__work_shape shape;
+    int64_t rows;        /* of all groups */
+    int64_t group;       /* columns that share a scale; the last of a row may be fewer */
+    float *gathered;     /* the weight, where its rows do not lie so */
+    const float *weight; /* [rows][columns] */
+    int32_t *order;      /* [groups][columns], as in dt__matrix; so are the next two */
+    int32_t *group_of;
+    bool *dead;
+    double *mean; /* [groups] */
+    bool keep_zeros;
+    float *inverse;  /* [rows][scales of a row] */
+    dt_rounded *out; /* scales of the whole layer */
+    dt_round_report *report;
+} dt__layer;
+
+/* Order, scale groups, dead columns and mean of the diagonal of each group. Errors: NOMEM. */
+dt_status dt__layer_order(dt__layer *l);
+
+/* Scales, inverses and zero points of all rows: those that stand, or by the scheme, of the columns in
+ * the order in which they share scales. Errors: NUMERIC (a weight or a scale that is not finite), NOMEM. */
+dt_status dt__layer_scales(dt__layer *l);
+
+/* Scale, inverse and, unless NULL, zero point of one block of values; false where an element, the scale
+ * or an image is not finite. */
+typedef struct dt__block_scale {
+    float *scale, *inverse;
+    int8_t *zero;
+} dt__block_scale;
+bool dt__observe_block(dt_ctx *ctx, const dt_quant *q, int64_t n, const float *x,
+                       const dt__block_scale *to);
+
+/* Rounds a matrix whose rounder is prepared: its codes, and what is counted into the report. */
+dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes);
+
+#endif

@@ -1,0 +1,97 @@
+/* One work matrix of a weight, and what a rounder is.
+ *
+ * Rows are independent of each other, so a matrix is rounded in strips of rows, each by one thread;
+ * strips are cut by the shape alone. Within a strip values are held by columns, [columns][rows of the
+ * strip], so that a column is contiguous. Sums, factors and arguments are double. */
+#ifndef DT__PTQ_MATRIX_H
+#define DT__PTQ_MATRIX_H
+
+#include <detent/ptq.h>
+
+#include "core/core.h"
+#include "ptq/statistics.h"
+
+#define DT__STRIP 64 /* rows */
+
+/* The codes of a matrix and their scales; rows of the layer that belong to this group. */
+typedef struct dt__code_grid {
+    int qmin, qmax;
+    bool half_up;      /* as dt__code_row has it */
+    int64_t groups;    /* scales of a row */
+    int32_t *group_of; /* [columns] */
+    float *scale;      /* [rows][groups]; refreshed scales are written here */
+    float *inverse;    /* likewise: what arguments are multiplied by */
+    int8_t *zero;      /* likewise; NULL: all 0 */
+} dt__code_grid;
+
+struct dt__bounds; /* what accumulators allow: bounds.h */
+
+typedef struct dt__matrix {
+    dt_ctx *ctx;
+    const char *name;
+    int64_t rows, columns;
+    const float *weight; /* W0 [rows][columns] */
+    const dt_quant *quant;
+    const dt_rounding_options *options;
+    dt__moments
+        *moments;    /* as collected: original order, undamped, dead entries 0; NULL: no data */
+    int32_t *order;  /* [columns]: order[j] is processed j-th */
+    bool *dead;      /* [columns] */
+    bool keep_zeros; /* elements that are 0 in W0 stay so */
+    dt__code_grid grid;
+    const struct dt__bounds *bounds; /* NULL: none */
+    double mean;                     /* of the diagonal of H, as damping_mean has it */
+    /* by the rounder's prepare: */
+    double *factor; /* [columns][columns]: U, upper, of the processing order */
+    double damping, damping_share;
+    bool fallback; /* no factor at any damping: nearest */
+} dt__matrix;
+
+/* Rows row ... row+rows-1 of a matrix on one thread; rows <= DT__STRIP. */
+typedef struct dt__strip {
+    const dt__matrix *m;
+    int64_t row, rows;
+    int8_t *codes; /* [rows][columns], columns in the original order */
+    double
+        *work; /* [columns][rows]: arguments in processing order, W0 with dead columns 0 at first */
+    void *scratch;                /* rounder->scratch bytes */
+    int64_t *positive, *negative; /* [tiles][rows]: sums of codes less zero point, of bounds */
+    double loss;
+    /* Of choose: what the rows have for scale group `group`; -1: nothing yet. */
+    int64_t group;
+    float scale[DT__STRIP], inverse[DT__STRIP], zero[DT__STRIP];
+} dt__strip;
+
+typedef struct dt__rounder {
+    const char *name;
+    bool needs_data;  /* statistics */
+    bool needs_float; /* G as well: where the statistics have none, X is Xq */
+    bool refreshes;   /* DT_SCALES_REFRESH has a meaning */
+    size_t (*scratch)(const dt__matrix *m, int64_t rows); /* bytes for a strip; NULL: none */
+    dt_status (*prepare)(dt__matrix *m); /* factor and damping, on all threads; NULL: nothing */
+    void (*round)(dt__strip *s);         /* codes of all columns of these rows */
+} dt__rounder;
+
+/* Column j of the processing order: codes of its arguments v [rows of the strip]. Afterwards v is what
+ * an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL; 0 where a
+ * zero is kept) and `image` the images, (code - zero) * scale, exact. */
+void dt__choose(dt__strip *s, int64_t j, double *v, double *image);
+
+#define DT__ROUNDER(name) extern const dt__rounder dt__round_##name;
+#include "ptq/rounders.inc"
+#undef DT__ROUNDER
+
+/* A DT_ROUND_...: a rounder, with bounds or without. */
+typedef struct dt__method {
+    const char *name;
+    const dt__rounder *rounder;
+    bool bounded;
+} dt__method;
+
+const dt__method *dt__method_of(int rounder);
+
+/* Settings by themselves, and with a scheme: CONFIG, with a message that says which setting and what
+ * would be right. */
+dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant *q);
+
+#endif

@@ -1,0 +1,189 @@
+/* Settings of rounding: defaults, keys, and which of them contradict each other. */
+#include "ptq/matrix.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+
+static const dt__method methods[] = {
+    [DT_ROUND_NEAREST] = { "nearest", &dt__round_nearest, false },
+};
+
+const dt__method *dt__method_of(int rounder)
+{
+    return rounder < 0 || rounder >= DT__COUNT_OF(methods) ? NULL : &methods[rounder];
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static const char *const rounder_names[] = { "nearest", "gptq",   "gpfq",     "qronos",
+                                             "a2gptq",  "a2gpfq", "a2qronos", NULL };
+static const char *const order_names[] = { "none", "weight", "group", NULL };
+static const char *const mean_names[] = { "live", "all", NULL };
+static const char *const scales_names[] = { "frozen", "refresh", NULL };
+static const char *const diffuse_names[] = { "clamped", "all", NULL };
+
+#define OF_ROUNDING(field) .offset = offsetof(dt_rounding, field)
+
+static const dt_key rounding_keys[] = {
+    { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
+      .text = "columns as they lie, by falling mean square of their inputs, or so with scales of "
+              "groups in that order, which are saved with the weight" },
+    { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
+      .text = "of gptq: share of the mean of the inputs' squares that is added to each" },
+    { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
+      .fallback = "0",
+      .text = "of gptq and qronos: what is added in place of a share; 0: the share" },
+    { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
+      .fallback = "live",
+      .text = "mean over columns that have inputs, or over all, the others as 1" },
+    { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
+      .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
+    { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
+      .text = "columns whose errors reach the rest together; no result depends on it" },
+    { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
+      .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
+    { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
+      .text = "rows that err less on the calibration data when rounded to nearest are" },
+    { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
+      .fallback = "frozen",
+      .text =
+          "of gptq: scales of groups from the weight as it was, or as it is when a group begins" },
+    { 0 },
+};
+
+#define OF_ACCUMULATOR(field) .offset = offsetof(dt_accumulator, field)
+
+static const dt_key accumulator_keys[] = {
+    { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
+      .text = "bits of an accumulator, 2 to 32; wanted by the a2 rounders" },
+    { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
+      .text = "columns that one accumulator adds up, at most a scale group; 0: all that share a "
+              "scale" },
+    { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -65536, .most = 65536, .fewest = 2,
+      .fallback = "[0, 255]", .text = "smallest and largest integer that an input can be" },
+    { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
+      .text = "shrink arguments before they are clamped" },
+    { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
+      .fallback = "clamped",
+      .text = "spread over the rest: the error after clamping, or that of clamping as well" },
+    { 0 },
+};
+
+#define OF_OPTIONS(field) .offset = offsetof(dt_rounding_options, field)
+
+const dt_key dt_rounding_options_keys[] = {
+    { "rounder", DT_KEY_CHOICE, OF_OPTIONS(rounder), .choices = rounder_names,
+      .fallback = "nearest",
+      .text = "how codes are chosen; all but nearest want calibration data" },
+    { "rounding", DT_KEY_MAP, OF_OPTIONS(rounding), .keys = rounding_keys,
+      .text = "how the rounder goes about it" },
+    { "accumulator", DT_KEY_MAP, OF_OPTIONS(accumulator), .keys = accumulator_keys,
+      .text = "what the device adds up in" },
+    { 0 },
+};
+
+dt_rounding_options dt_rounding_defaults(void)
+{
+    return (dt_rounding_options){
+        .rounder = DT_ROUND_NEAREST,
+        .rounding = { .damping = 0.01, .alpha = 1e-6, .block = 128, .keep_better = true },
+        .accumulator = { .input = { 2, { 0, 255 } } },
+    };
+}
+
+/* ---- what contradicts ----------------------------------------------------------------------- */
+
+static bool is_share(double x) { return x >= 0 && isfinite(x); }
+
+static dt_status check_numbers(dt_ctx *ctx, const dt_rounding *r)
+{
+    if (r->order < DT_ORDER_NONE || r->order > DT_ORDER_GROUP) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no order", r->order);
+    }
+    if (r->damping_mean != DT_MEAN_LIVE && r->damping_mean != DT_MEAN_ALL) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no damping_mean", r->damping_mean);
+    }
+    if (r->group_scales != DT_SCALES_FROZEN && r->group_scales != DT_SCALES_REFRESH) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no group_scales", r->group_scales);
+    }
+    if (!is_share(r->damping) || !is_share(r->damping_absolute) || !is_share(r->alpha)) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: damping %g, damping_absolute %g and alpha %g must be finite and "
+                       "not negative",
+                       r->damping, r->damping_absolute, r->alpha);
+    }
+    if (r->block >= 1) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "rounding: a block of %lld columns; at least 1 is wanted",
+                   (long long)r->block);
+}
+
+static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_rounding *r,
+                              const dt_quant *q)
+{
+    const bool grouped = q->granularity == DT_PER_GROUP;
+    if (r->order != DT_ORDER_NONE && !method->rounder->needs_data) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: rounder %s looks at no data that would give an order",
+                       method->name);
+    }
+    if (r->order == DT_ORDER_GROUP && !grouped) {
+        return dt_fail(
+            ctx, DT_ERR_CONFIG,
+            "rounding: order group is about scales of groups: it wants granularity group");
+    }
+    if (r->group_scales == DT_SCALES_FROZEN) return DT_OK;
+    if (!method->rounder->refreshes) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: group_scales refresh is for gptq and a2gptq, not for %s",
+                       method->name);
+    }
+    if (!grouped || q->range == DT_RANGE_LEARNED) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: group_scales refresh wants granularity group and a range that is "
+                       "not learned");
+    }
+    if (r->order != DT_ORDER_WEIGHT) return DT_OK;
+    return dt_fail(
+        ctx, DT_ERR_CONFIG,
+        "rounding: in order weight a group has no beginning at which its scales could be "
+        "refreshed; orders none and group have");
+}
+
+static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const dt_accumulator *a)
+{
+    if (a->input.n != 2 || a->input.v[0] > 0 || a->input.v[1] < 0 ||
+        a->input.v[0] == a->input.v[1]) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "accumulator: input wants two integers, the first at most 0, the second at "
+                       "least 0, not both 0");
+    }
+    if (a->diffuse != DT_DIFFUSE_CLAMPED && a->diffuse != DT_DIFFUSE_ALL) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: %d is no diffuse", a->diffuse);
+    }
+    if (!method->bounded) {
+        if (a->bits == 0 && a->tile == 0 && !a->soft_threshold && a->diffuse == 0) return DT_OK;
+        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: rounder %s does not bound sums; a2%s does",
+                       method->name, method->rounder->needs_data ? method->name : "gptq");
+    }
+    if (a->bits < 2 || a->bits > 32) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s wants 2 to 32",
+                       (long long)a->bits, method->name);
+    }
+    if (a->tile >= 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: tile is %lld columns; it cannot be negative",
+                   (long long)a->tile);
+}
+
+dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant *q)
+{
+    const dt__method *method = dt__method_of(o->rounder);
+    if (method == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no rounder", o->rounder);
+    DT__TRY(dt__quant_check(ctx, q));
+    if (q->activation) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding is for weights: this scheme is of activations");
+    }
+    DT__TRY(check_numbers(ctx, &o->rounding));
+    DT__TRY(check_groups(ctx, method, &o->rounding, q));
+    return check_accumulator(ctx, method, &o->accumulator);
+}

@@ -1,0 +1,52 @@
+/* The work matrices of a weight: linear [1][out][in]; convolutions [G][out/G][in/G kernel]; transposed
+ * ones the same, their rows gathered by a row map. */
+#include "core/tensor.h"
+#include "kernels/row_map.h"
+#include "ptq/statistics.h"
+
+typedef struct kind {
+    const char *name;
+    int rank; /* 0: any but 0 */
+    bool convolves, transposed;
+} kind;
+
+static const kind kinds[] = {
+    [DT_WEIGHT_LINEAR] = { "linear", 0, false, false },
+    [DT_WEIGHT_CONV1D] = { "conv1d", 3, true, false },
+    [DT_WEIGHT_CONV2D] = { "conv2d", 4, true, false },
+    [DT_WEIGHT_CONV_TRANSPOSE1D] = { "conv_transpose1d", 3, true, true },
+    [DT_WEIGHT_CONV_TRANSPOSE2D] = { "conv_transpose2d", 4, true, true },
+};
+
+static bool shape_of(const kind *k, int64_t groups, int rank, const int64_t *dims,
+                     dt__work_shape *out)
+{
+    dt__row_map map;
+    int64_t columns;
+    if (groups < 1 || !dt__product(rank, dims, &columns)) return false;
+    if (k->transposed) {
+        if (!dt__row_map_of(groups, rank, dims, &map)) return false;
+        *out = (dt__work_shape){ groups, map.out, dt__mapped_columns(&map) };
+        return true;
+    }
+    if (!dt__product(rank - 1, dims + 1, &columns) || dims[0] % groups != 0) return false;
+    *out = (dt__work_shape){ groups, dims[0] / groups, columns };
+    return true;
+}
+
+dt_status dt__work_shape_of(dt_ctx *ctx, const char *name, const dt_weight_op *op, int rank,
+                            const int64_t *dims, dt__work_shape *out)
+{
+    char text[128];
+    if (op->kind < 0 || op->kind >= DT__COUNT_OF(kinds)) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: %d is no kind of a weight's op", name, op->kind);
+    }
+    const kind *k = &kinds[op->kind];
+    const int64_t groups = k->convolves ? op->conv.groups : 1;
+    if (rank > 0 && rank <= DT_MAX_RANK && (k->rank == 0 || rank == k->rank) &&
+        shape_of(k, groups, rank, dims, out)) {
+        return DT_OK;
+    }
+    return dt_fail(ctx, DT_ERR_SHAPE, "%s: %s is no weight of a %s in %lld groups", name,
+                   dt__dims_text(rank, dims, text, sizeof text), k->name, (long long)groups);
+}
