@@ -103,6 +103,9 @@ typedef struct dt__saving {
 /* Everything of the model is in the writer; dt__saving_end in any case. */
 dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info);
 void dt__saving_end(dt__saving *s);
+/* dt_model_save, with more metadata: pairs up to one without key. */
+dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt__meta *meta,
+                              const char *path);
 /* Memory that lives until the end. NULL: NOMEM. */
 void *dt__saving_keep(dt__saving *s, size_t bytes);
 /* Adds NAME.codes and the rest of a converted weight. */

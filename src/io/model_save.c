@@ -233,11 +233,20 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     return info == NULL || info->family == NULL ? DT_OK : add_model(s, info);
 }
 
-dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path)
+dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt__meta *meta,
+                              const char *path)
 {
     dt__saving s;
     dt_status status = dt__saving_begin(&s, m, info);
+    for (; meta->key != NULL && status == DT_OK; meta++) {
+        status = dt_writer_meta(s.writer, meta->key, meta->value);
+    }
     if (status == DT_OK) status = dt_writer_write(s.writer, path);
     dt__saving_end(&s);
     return status;
+}
+
+dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path)
+{
+    return dt__model_save_with(m, info, &(const dt__meta){ .key = NULL }, path);
 }

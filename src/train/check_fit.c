@@ -32,11 +32,15 @@ static const char *path_of(const fit *f)
                        : dt__recipe_format(f->r, "model.%s.%d", e->key, e->item);
 }
 
+static bool takes(const dt_example *have, const dt_example *image)
+{
+    if (have->rank == 3) return memcmp(have->dims, image->dims, sizeof have->dims) == 0;
+    return have->rank == 1 && have->dims[0] == values_of(image);
+}
+
 static dt_status check_input(fit *f)
 {
-    bool fits = f->have.rank == 1 && f->have.dims[0] == values_of(&f->wanted);
-    if (f->have.rank == 3) fits = memcmp(f->have.dims, f->wanted.dims, sizeof f->have.dims) == 0;
-    if (fits) return DT_OK;
+    if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
     const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
     return dt_recipe_refuse(f->r, path, "'%s' is %s, but the images are %s; %s would fit", path,
@@ -81,13 +85,31 @@ static dt_example target_of(const dt_dataset *d, const dt_example *image)
     return e;
 }
 
-dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
+static dt_example image_of(const dt_dataset *d)
 {
-    const dt_model_options *m = &r->options.model;
-    const dt_example image = {
+    return (dt_example){
         .rank = 3,
         .dims = { dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) },
     };
+}
+
+dt_status dt__check_images(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                           const dt_dataset *d)
+{
+    char have[160], wanted[160];
+    const dt_example image = image_of(d);
+    dt_example in, out;
+    info->family->shapes(info->options, &in, &out);
+    if (takes(&in, &image)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the images of the data are %s",
+                   path, dt__dims_text(in.rank, in.dims, have, sizeof have),
+                   dt__dims_text(image.rank, image.dims, wanted, sizeof wanted));
+}
+
+dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
+{
+    const dt_model_options *m = &r->options.model;
+    const dt_example image = image_of(d);
     fit in = { .r = r, .d = d, .wanted = image }, out = in;
     m->family->shapes(m->options, &in.have, &out.have);
     out.wanted = target_of(d, &image);

@@ -205,6 +205,14 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
     return DT_OK;
 }
 
+dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status)
+{
+    if (status != kind) return status;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(r->ctx));
+    return dt_recipe_refuse(r, key, "%s", words);
+}
+
 dt_status dt__recipe_verdict(dt_recipe *r)
 {
     if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);

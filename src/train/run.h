@@ -116,8 +116,9 @@ dt_status dt__run_loader(dt__run *r);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
-/* `status`, but where it is `kind` an error of the recipe at `key`, with the same words. */
-dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status);
+/* Whether the images of a dataset go into a model; else FORMAT: the file `path` is another model's. */
+dt_status dt__check_images(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                           const dt_dataset *d);
 
 /* ---- run_folder.c ---- */
 

@@ -5,23 +5,15 @@
 #include <limits.h>
 #include <string.h>
 
-dt_status dt__run_blame(dt__run *r, const char *key, dt_status kind, dt_status status)
-{
-    if (status != kind) return status;
-    char words[DT__MESSAGE_SIZE];
-    strcpy(words, dt_error(r->ctx));
-    return dt_recipe_refuse(r->recipe, key, "%s", words);
-}
-
 /* ---- quantization ------------------------------------------------------------------------------ */
 
 static dt_status check_qat(dt__run *r, dt_module *trial)
 {
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
-    DT__TRY(dt__run_blame(r, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
+    DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
     if (r->o->qat.refresh_steps > 0) {
-        DT__TRY(dt__run_blame(r, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
+        DT__TRY(dt__recipe_blame(r->recipe, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
     }
     if (r->o->qat.freeze_observer_step == 0 || dt_is_observed(trial)) return DT_OK;
     return dt_recipe_refuse(r->recipe, "qat.freeze_observer_step",
@@ -58,7 +50,7 @@ static dt_status check_output(dt__run *r)
         return dt_recipe_refuse(r->recipe, "convert.output",
                                 "'%s' is no name of a file inside run.dir", name);
     }
-    return dt__run_blame(r, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
+    return dt__recipe_blame(r->recipe, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
 static dt_status check_smoothing(dt__run *r)
@@ -77,7 +69,7 @@ dt_status dt__run_check(dt__run *r)
     DT__TRY(dt__run_loader(r));
     dt_loader_free(r->loader);
     r->loader = NULL;
-    DT__TRY(dt__run_blame(r, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
+    DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
     dt_status status = dt__run_count_products(r, trial);
     if (status == DT_OK) status = check_qat(r, trial);
     if (status == DT_OK) dt__run_describe(r, trial);

@@ -41,8 +41,8 @@ static dt_status count_updates(dt__run *r)
 dt_status dt__run_open(dt__run *r)
 {
     dt_dataset **test = &r->test, **validation = &r->validation;
-    DT__TRY(dt__run_blame(r, "data", DT_ERR_CONFIG,
-                          dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
+    DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_CONFIG,
+                             dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
     r->judged = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->judged == r->test         ? "test"
                                : r->judged == r->validation ? "validation"
@@ -68,7 +68,8 @@ dt_status dt__run_loader(dt__run *r)
                                         .shuffle = true,
                                         .seed = (uint64_t)r->o->run.seed,
                                         .augment = r->o->data.augment };
-    return dt__run_blame(r, "data", DT_ERR_ARG, dt_loader_create(r->train, &options, &r->loader));
+    return dt__recipe_blame(r->recipe, "data", DT_ERR_ARG,
+                            dt_loader_create(r->train, &options, &r->loader));
 }
 
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
