@@ -4,7 +4,9 @@
  *
  * low and high being the ends of the codes less the zero point, or what is left by bounds; rules that
  * round half up do so (kernels/codes.h). An image is exact: q and the scale are floats. */
-#include "ptq/matrix.h"
+#include "ptq/bounds.h"
+
+#include <string.h>
 
 /* Floats of |v| < 2^22 plus this have no fraction bits left: the sum is rounded half to even. */
 #define ROUNDER 0x1.8p23f
@@ -50,6 +52,7 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
 {
     const dt__matrix *m = s->m;
     const int64_t column = m->order[j], group = m->grid.group_of[column];
+    double came[DT__STRIP];
     float q[DT__STRIP];
     ends e;
     if (group != s->group) load_scales(s, group);
@@ -58,10 +61,17 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
         e.low[r] = (float)m->grid.qmin - s->zero[r];
         e.high[r] = (float)m->grid.qmax - s->zero[r];
     }
+    if (m->bounds != NULL) {
+        memcpy(came, v, (size_t)s->rows * sizeof *v);
+        dt__bounds_narrow(s, column, v, e.low, e.high);
+    }
     round_column(s, &e, v, q);
     int8_t *codes = s->codes + column;
     for (int64_t r = 0; r < s->rows; r++) {
         image[r] = (double)q[r] * (double)s->scale[r];
         codes[r * m->columns] = (int8_t)(q[r] + s->zero[r]);
     }
+    if (m->bounds == NULL) return;
+    dt__bounds_add(s, column, q);
+    if (m->bounds->all) memcpy(v, came, (size_t)s->rows * sizeof *v);
 }

@@ -4,13 +4,18 @@
 
 #include <math.h>
 
+#define MOST_INPUT 65536 /* sums of codes times inputs then fit 64 bits */
+
 static const dt__method methods[] = {
     [DT_ROUND_NEAREST] = { "nearest", &dt__round_nearest, false },
+    [DT_ROUND_GPFQ] = { "gpfq", &dt__round_gpfq, false },
+    [DT_ROUND_A2GPFQ] = { "a2gpfq", &dt__round_gpfq, true },
 };
 
 const dt__method *dt__method_of(int rounder)
 {
-    return rounder < 0 || rounder >= DT__COUNT_OF(methods) ? NULL : &methods[rounder];
+    if (rounder < 0 || rounder >= DT__COUNT_OF(methods)) return NULL;
+    return methods[rounder].rounder == NULL ? NULL : &methods[rounder];
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -59,8 +64,9 @@ static const dt_key accumulator_keys[] = {
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns that one accumulator adds up, at most a scale group; 0: all that share a "
               "scale" },
-    { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -65536, .most = 65536, .fewest = 2,
-      .fallback = "[0, 255]", .text = "smallest and largest integer that an input can be" },
+    { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
+      .fewest = 2, .fallback = "[0, 255]",
+      .text = "smallest and largest integer that an input can be" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "shrink arguments before they are clamped" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
@@ -149,14 +155,37 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
         "refreshed; orders none and group have");
 }
 
-static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const dt_accumulator *a)
+static dt_status check_input(dt_ctx *ctx, const dt_ints *input)
 {
-    if (a->input.n != 2 || a->input.v[0] > 0 || a->input.v[1] < 0 ||
-        a->input.v[0] == a->input.v[1]) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "accumulator: input wants two integers, the first at most 0, the second at "
-                       "least 0, not both 0");
+    const int64_t *v = input->v;
+    if (input->n == 2 && v[0] <= 0 && v[1] >= 0 && v[0] < v[1] && v[0] >= -MOST_INPUT &&
+        v[1] <= MOST_INPUT) {
+        return DT_OK;
     }
+    return dt_fail(ctx, DT_ERR_CONFIG,
+                   "accumulator: input wants two integers, the first at most 0, the second at "
+                   "least 0, not both 0, and none beyond %d",
+                   MOST_INPUT);
+}
+
+static dt_status check_tile(dt_ctx *ctx, const dt_accumulator *a, const dt_quant *q)
+{
+    if (a->tile < 0) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "accumulator: tile is %lld columns; it cannot be negative",
+                       (long long)a->tile);
+    }
+    if (q->granularity != DT_PER_GROUP || a->tile <= q->group_size) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG,
+                   "accumulator: a tile of %lld columns is more than the %lld that share a scale, "
+                   "and codes of two scales cannot be added up",
+                   (long long)a->tile, (long long)q->group_size);
+}
+
+static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const dt_accumulator *a,
+                                   const dt_quant *q)
+{
+    DT__TRY(check_input(ctx, &a->input));
     if (a->diffuse != DT_DIFFUSE_CLAMPED && a->diffuse != DT_DIFFUSE_ALL) {
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: %d is no diffuse", a->diffuse);
     }
@@ -169,9 +198,7 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s wants 2 to 32",
                        (long long)a->bits, method->name);
     }
-    if (a->tile >= 0) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: tile is %lld columns; it cannot be negative",
-                   (long long)a->tile);
+    return check_tile(ctx, a, q);
 }
 
 dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant *q)
@@ -185,5 +212,5 @@ dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt
     }
     DT__TRY(check_numbers(ctx, &o->rounding));
     DT__TRY(check_groups(ctx, method, &o->rounding, q));
-    return check_accumulator(ctx, method, &o->accumulator);
+    return check_accumulator(ctx, method, &o->accumulator, q);
 }

@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "kernels/kernels.h"
 #include "kernels/row_map.h"
+#include "ptq/bounds.h"
 #include "ptq/layer.h"
 #include "qat/scheme.h"
 
@@ -197,12 +198,29 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
     };
 }
 
+/* The bits that the worst inputs need in a tile, and in the sum of the tiles. */
+static void report_worst(dt__layer *l, const dt__matrix *m, const dt__bounds *b,
+                         const int8_t *codes)
+{
+    const int64_t bits = dt__worst_bits(dt__worst_of(m, &b->tiles, codes));
+    const int64_t held = l->method->bounded ? l->options->accumulator.bits : bits;
+    dt_round_report *r = l->report;
+    r->accumulator_bits = dt__max_i64(r->accumulator_bits, bits);
+    r->sum_bits = dt__max_i64(r->sum_bits, dt__sum_bits(held, b->tiles.count));
+}
+
 static dt_status round_group(dt__layer *l, int64_t g)
 {
     dt__matrix m = matrix_of(l, g);
+    dt__bounds bounds;
     const dt__rounder *rounder = l->method->rounder;
-    dt_status s = rounder->prepare == NULL ? DT_OK : rounder->prepare(&m);
-    if (s == DT_OK) s = dt__round_matrix(l, &m, l->out->codes + g * m.rows * m.columns);
+    int8_t *codes = l->out->codes + g * m.rows * m.columns;
+    dt_status s = dt__bounds_create(&m, l->method->bounded, &bounds);
+    if (l->method->bounded) m.bounds = &bounds;
+    if (s == DT_OK && rounder->prepare != NULL) s = rounder->prepare(&m);
+    if (s == DT_OK) s = dt__round_matrix(l, &m, codes);
+    if (s == DT_OK) report_worst(l, &m, &bounds, codes);
+    dt__bounds_free(l->ctx, &bounds);
     dt__release(l->ctx, m.factor);
     l->report->fallback |= m.fallback;
     l->report->damping = fmax(l->report->damping, m.damping);

@@ -1,4 +1,5 @@
 /* Strips of a matrix on threads: arguments gathered in processing order, rounded, codes kept. */
+#include "ptq/bounds.h"
 #include "ptq/layer.h"
 
 #include <omp.h>
@@ -8,6 +9,7 @@
 typedef struct slot {
     double *work;
     void *scratch;
+    int64_t *sums; /* of bounds: [tiles][rows] positive ones, then as many negative ones */
 } slot;
 
 typedef struct strips {
@@ -24,8 +26,15 @@ static void free_slots(strips *p)
     for (int i = 0; p->slots != NULL && i < p->n; i++) {
         dt__release(p->m->ctx, p->slots[i].work);
         dt__release(p->m->ctx, p->slots[i].scratch);
+        dt__release(p->m->ctx, p->slots[i].sums);
     }
     dt__release(p->m->ctx, p->slots);
+}
+
+/* Sums of each sign that bounds keep of a strip. */
+static int64_t sums_of(const dt__matrix *m, int64_t rows)
+{
+    return m->bounds == NULL ? 0 : m->bounds->tiles.count * rows;
 }
 
 static dt_status make_slots(strips *p)
@@ -38,7 +47,11 @@ static dt_status make_slots(strips *p)
     for (int i = 0; i < p->n; i++) {
         p->slots[i].work = dt__alloc_array(m->ctx, m->columns, DT__STRIP * sizeof(double));
         p->slots[i].scratch = dt__alloc(m->ctx, scratch);
-        if (p->slots[i].work == NULL || p->slots[i].scratch == NULL) return DT_ERR_NOMEM;
+        p->slots[i].sums =
+            dt__alloc_array(m->ctx, 2 * sums_of(m, DT__STRIP), sizeof *p->slots[i].sums);
+        if (p->slots[i].work == NULL || p->slots[i].scratch == NULL || p->slots[i].sums == NULL) {
+            return DT_ERR_NOMEM;
+        }
     }
     return DT_OK;
 }
@@ -63,6 +76,10 @@ static void run_strip(const strips *p, int64_t row, const slot *own)
     s.codes = p->codes + row * p->m->columns;
     s.work = own->work;
     s.scratch = own->scratch;
+    const int64_t sums = sums_of(p->m, s.rows);
+    s.positive = own->sums;
+    s.negative = own->sums + sums;
+    memset(own->sums, 0, 2 * (size_t)sums * sizeof *own->sums);
     gather(&s);
     p->rounder->round(&s);
 }

@@ -1,0 +1,230 @@
+/* What accumulators of P bits allow: tiles, the soft threshold, the worst of codes (bounds.h).
+ *
+ * Soft threshold [Brevitas 0.13]: with v the codes w / s of a tile before rounding, those of dead
+ * columns 0, padded with zeros to the full width, and u = |v - mean(v)|, theta is where
+ *
+ *     sum max(u - theta, 0) = (2^P - 2) / (b - a)          (0 where sum u is less)
+ *
+ * and an argument x becomes sign(x) max(|x| - theta s, 0) before it is clamped. It is found without
+ * sorting: with n values above a theta that is too small, (their sum - the right side) / n is a
+ * larger one, and right as soon as no value falls below it [Michelot 1986]. */
+#include "ptq/bounds.h"
+
+#include <math.h>
+
+/* ---- tiles ------------------------------------------------------------------------------------ */
+
+static void cut(const dt__matrix *m, dt__tiles *t)
+{
+    const bool by_order = m->options->rounding.order == DT_ORDER_GROUP;
+    int64_t tile = -1, held = 0;
+    for (int64_t j = 0; j < m->columns; j++) {
+        const int32_t column = by_order ? m->order[j] : (int32_t)j;
+        const bool same = j > 0 && m->grid.group_of[column] == m->grid.group_of[t->column[j - 1]];
+        if (!same || held == t->width) {
+            t->start[++tile] = j;
+            held = 0;
+        }
+        t->column[j] = column;
+        t->tile_of[column] = (int32_t)tile;
+        held++;
+    }
+    t->count = tile + 1;
+    t->start[t->count] = m->columns;
+}
+
+static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
+{
+    t->width = m->options->accumulator.tile;
+    if (t->width == 0) {
+        t->width = m->quant->granularity == DT_PER_GROUP ? m->quant->group_size : m->columns;
+    }
+    t->start = dt__alloc_array(m->ctx, m->columns + 1, sizeof *t->start);
+    t->column = dt__alloc_array(m->ctx, m->columns, sizeof *t->column);
+    t->tile_of = dt__alloc_array(m->ctx, m->columns, sizeof *t->tile_of);
+    if (t->start == NULL || t->column == NULL || t->tile_of == NULL) return DT_ERR_NOMEM;
+    cut(m, t);
+    return DT_OK;
+}
+
+/* ---- the soft threshold ------------------------------------------------------------------------ */
+
+/* One tile of one row: `weight` and `scale` are the row's. */
+typedef struct piece {
+    const dt__matrix *m;
+    const float *weight;
+    double scale, mean;
+    const int32_t *column;
+    int64_t n, padding;
+} piece;
+
+static double code_at(const piece *p, int64_t i)
+{
+    const int32_t column = p->column[i];
+    return p->m->dead[column] ? 0 : (double)p->weight[column] / p->scale;
+}
+
+/* Adds up the u above theta; returns how many there are. */
+static int64_t above(const piece *p, double theta, double *sum)
+{
+    int64_t n = 0;
+    *sum = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        const double u = fabs(code_at(p, i) - p->mean);
+        if (u > theta) {
+            *sum += u;
+            n++;
+        }
+    }
+    if (fabs(p->mean) <= theta) return n;
+    *sum += fabs(p->mean) * (double)p->padding;
+    return n + p->padding;
+}
+
+static double threshold(piece *p, double room)
+{
+    double sum = 0, theta = 0;
+    for (int64_t i = 0; i < p->n; i++) sum += code_at(p, i);
+    p->mean = sum / (double)(p->n + p->padding);
+    int64_t n = above(p, -1, &sum), before = 0;
+    if (sum <= room) return 0;
+    while (n > 0 && n != before) {
+        theta = (sum - room) / (double)n;
+        before = n;
+        n = above(p, theta, &sum);
+    }
+    return theta;
+}
+
+static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
+{
+    const dt__tiles *t = &b->tiles;
+    const double room = 2.0 * (double)b->limit / (double)(b->below + b->above);
+    for (int64_t tile = 0; tile < t->count; tile++) {
+        const int32_t *column = t->column + t->start[tile];
+        const int64_t n = t->start[tile + 1] - t->start[tile];
+        const float scale = m->grid.scale[row * m->grid.groups + m->grid.group_of[column[0]]];
+        piece p = { m, m->weight + row * m->columns, (double)scale, 0, column, n, t->width - n };
+        b->theta[tile * m->rows + row] = scale == 0 ? 0 : threshold(&p, room);
+    }
+}
+
+static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
+{
+    int64_t count;
+    const int64_t dims[] = { m->rows, b->tiles.count };
+    if (!dt__product(2, dims, &count)) {
+        return dt_fail(m->ctx, DT_ERR_NOMEM, "%s: too many tiles", m->name);
+    }
+    b->theta = dt__alloc_array(m->ctx, count, sizeof *b->theta);
+    if (b->theta == NULL) return DT_ERR_NOMEM;
+    const int threads = dt__threads_enter(m->ctx);
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < m->rows; row++) thresholds_of_row(m, b, row);
+    dt__threads_leave(threads);
+    return DT_OK;
+}
+
+dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out)
+{
+    const dt_accumulator *a = &m->options->accumulator;
+    *out = (dt__bounds){ .limit = binding ? ((int64_t)1 << (a->bits - 1)) - 1 : 0,
+                         .below = -a->input.v[0],
+                         .above = a->input.v[1],
+                         .all = a->diffuse == DT_DIFFUSE_ALL };
+    DT__TRY(make_tiles(m, &out->tiles));
+    return binding && a->soft_threshold ? make_thresholds(m, out) : DT_OK;
+}
+
+void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
+{
+    dt__release(ctx, b->tiles.start);
+    dt__release(ctx, b->tiles.column);
+    dt__release(ctx, b->tiles.tile_of);
+    dt__release(ctx, b->theta);
+    *b = (dt__bounds){ 0 };
+}
+
+/* ---- one column ------------------------------------------------------------------------------- */
+
+void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high)
+{
+    const dt__bounds *b = s->m->bounds;
+    const int64_t tile = b->tiles.tile_of[column];
+    const int64_t *positive = s->positive + tile * s->rows,
+                  *negative = s->negative + tile * s->rows;
+    const double *theta = b->theta == NULL ? NULL : b->theta + tile * s->m->rows + s->row;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const dt__room room = dt__room_of(b, positive[r], negative[r]);
+        const double scale = (double)s->scale[r], size = fabs(scale), sign = scale < 0 ? -1 : 1;
+        double x = sign * v[r];
+        if (theta != NULL) x = copysign(fmax(fabs(x) - theta[r] * size, 0), x);
+        v[r] = sign * fmin(fmax(x, size * (double)room.least), size * (double)room.most);
+        low[r] = fmaxf(low[r], (float)room.least);
+        high[r] = fminf(high[r], (float)room.most);
+    }
+}
+
+void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
+{
+    const int64_t tile = s->m->bounds->tiles.tile_of[column];
+    int64_t *positive = s->positive + tile * s->rows, *negative = s->negative + tile * s->rows;
+    for (int64_t r = 0; r < s->rows; r++) {
+        if (q[r] > 0) positive[r] += (int64_t)q[r];
+        else negative[r] += (int64_t)q[r];
+    }
+}
+
+/* ---- the worst -------------------------------------------------------------------------------- */
+
+/* `codes` are the row's. */
+static dt__worst worst_of_row(const dt__matrix *m, const dt__tiles *t, int64_t row,
+                              const int8_t *codes)
+{
+    const dt_accumulator *a = &m->options->accumulator;
+    dt__worst w = { 0, 0 };
+    for (int64_t tile = 0; tile < t->count; tile++) {
+        int64_t positive = 0, negative = 0;
+        for (int64_t i = t->start[tile]; i < t->start[tile + 1]; i++) {
+            const int32_t column = t->column[i];
+            const int64_t at = row * m->grid.groups + m->grid.group_of[column];
+            const int code = codes[column] - (m->grid.zero == NULL ? 0 : m->grid.zero[at]);
+            positive += code > 0 ? code : 0;
+            negative += code < 0 ? code : 0;
+        }
+        w.high = dt__max_i64(w.high, a->input.v[1] * positive + a->input.v[0] * negative);
+        w.low = dt__min_i64(w.low, a->input.v[0] * positive + a->input.v[1] * negative);
+    }
+    return w;
+}
+
+dt__worst dt__worst_of(const dt__matrix *m, const dt__tiles *tiles, const int8_t *codes)
+{
+    int64_t high = 0, low = 0;
+    const int threads = dt__threads_enter(m->ctx);
+#pragma omp parallel for schedule(static) reduction(max : high) reduction(min : low)
+    for (int64_t row = 0; row < m->rows; row++) {
+        const dt__worst w = worst_of_row(m, tiles, row, codes + row * m->columns);
+        high = dt__max_i64(high, w.high);
+        low = dt__min_i64(low, w.low);
+    }
+    dt__threads_leave(threads);
+    return (dt__worst){ high, low };
+}
+
+int64_t dt__worst_bits(dt__worst w)
+{
+    const int64_t most = dt__max_i64(w.high, -w.low);
+    int64_t bits = 1;
+    while ((((int64_t)1 << (bits - 1)) - 1) < most) bits++;
+    return bits;
+}
+
+int64_t dt__sum_bits(int64_t bits, int64_t tiles)
+{
+    while (tiles > 1) {
+        tiles = dt__ceil_div(tiles, 2);
+        bits++;
+    }
+    return bits;
+}
