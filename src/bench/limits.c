@@ -34,6 +34,16 @@ static dt_status run_f32(void *subject)
     return DT_OK;
 }
 
+static dt_status run_f64(void *subject)
+{
+    const dt__limit_subject *s = subject;
+    double sum = 0;
+#pragma omp parallel reduction(+ : sum)
+    sum += s->limits->f64(s->amount);
+    s->b->consumed = sum;
+    return DT_OK;
+}
+
 /* Every thread passes over its own part, `amount` bytes, again and again. */
 static dt_status run_read(void *subject)
 {
@@ -98,16 +108,22 @@ static double bytes_of(const dt__limit_subject *s)
     return (double)s->amount * (double)s->passes * dt_threads(s->b->ctx);
 }
 
-static void compute_trial(dt__limit_subject *s, bool floats, dt__trial *out)
+/* DT__LIMIT_INT8, _F32, _F64 */
+static void compute_trial(dt__limit_subject *s, int which, dt__trial *out)
 {
-    const double round = (double)(floats ? s->limits->f32_round : s->limits->int8_round);
+    static dt_status (*const run[])(void *subject) = { run_int8, run_f32, run_f64 };
+    static const char *const name[] = { "int8", "f32", "f64" };
+    const int64_t rounds[] = { s->limits->int8_round, s->limits->f32_round, s->limits->f64_round };
+    const double round = (double)rounds[which];
+    const bool floats = which != DT__LIMIT_INT8;
     s->amount = (int64_t)((s->b->options.quick ? 1e5 : 1e8) / round) + 1;
     *out =
         (dt__trial){ .unit = floats ? "GFLOP/s" : "GMAC/s",
                      .work = (floats ? 2 : 1) * round * (double)s->amount * dt_threads(s->b->ctx),
-                     .run = floats ? run_f32 : run_int8,
+                     .run = run[which],
                      .subject = s,
                      .limit = DT__NO_TRIAL };
+    dt__bench_name(s->b, out->name, "limits/%s-%s", name[which], s->limits->name);
 }
 
 static void memory_trial(dt__limit_subject *s, bool two, dt__trial *out)
@@ -121,11 +137,10 @@ static void memory_trial(dt__limit_subject *s, bool two, dt__trial *out)
 
 dt_status dt__limit_trial(dt__bench *b, int which, dt__limit_subject *s, dt__trial *out)
 {
-    const bool floats = which == DT__LIMIT_F32, copies = which == DT__LIMIT_COPY;
+    const bool copies = which == DT__LIMIT_COPY;
     *s = (dt__limit_subject){ .b = b, .limits = b->limits };
-    if (which == DT__LIMIT_INT8 || floats) {
-        compute_trial(s, floats, out);
-        dt__bench_name(b, out->name, "limits/%s-%s", floats ? "f32" : "int8", s->limits->name);
+    if (which < DT__LIMIT_READ) {
+        compute_trial(s, which, out);
     } else {
         DT__TRY(take_memory(s, b->memory, copies));
         memory_trial(s, copies, out);
@@ -143,12 +158,11 @@ static dt_status measure_compute(dt__bench *b)
     dt__trial trials[DT__MOST_TRIALS];
     int n = 0;
     const dt__limits *l;
-    for (int i = 0; (l = dt__limits_at(i)) != NULL && n + 2 <= DT__MOST_TRIALS; i++) {
+    for (int i = 0; (l = dt__limits_at(i)) != NULL && n + 3 <= DT__MOST_TRIALS; i++) {
         if ((l->needs & ~dt__cpu_offers()) != 0) continue;
-        for (int floats = 0; floats < 2; floats++, n++) {
+        for (int which = 0; which < DT__LIMIT_READ; which++, n++) {
             subjects[n] = (dt__limit_subject){ .b = b, .limits = l };
-            compute_trial(&subjects[n], floats, &trials[n]);
-            dt__bench_name(b, trials[n].name, "limits/%s-%s", floats ? "f32" : "int8", l->name);
+            compute_trial(&subjects[n], which, &trials[n]);
         }
     }
     return dt__measure(b, n, trials);

@@ -82,7 +82,7 @@ typedef struct dt__limit_subject {
     char *x, *y;
 } dt__limit_subject;
 
-enum { DT__LIMIT_INT8, DT__LIMIT_F32, DT__LIMIT_READ, DT__LIMIT_COPY };
+enum { DT__LIMIT_INT8, DT__LIMIT_F32, DT__LIMIT_F64, DT__LIMIT_READ, DT__LIMIT_COPY };
 
 /* A silent trial of the limit of the kernels in use, called as in part `limits`. Memory is taken where
  * it needs any; dt__limit_free also after an error. */

@@ -48,6 +48,17 @@ static double f32(int64_t rounds)
     return sum;
 }
 
+static double f64(int64_t rounds)
+{
+    double y[LANES], sum = 0;
+    for (int j = 0; j < LANES; j++) y[j] = j;
+    for (int64_t r = 0; r < rounds; r++) {
+        for (int j = 0; j < LANES; j++) y[j] = y[j] * 0.999 + 0.5;
+    }
+    for (int j = 0; j < LANES; j++) sum += y[j];
+    return sum;
+}
+
 static uint64_t read(size_t bytes, const void *x)
 {
     const uint64_t *from = x;
@@ -71,8 +82,10 @@ static void copy(size_t bytes, const void *x, void *y)
 static const dt__limits plain = { .name = "plain",
                                   .int8_round = DEPTH * LANES,
                                   .f32_round = LANES,
+                                  .f64_round = LANES,
                                   .int8 = int8,
                                   .f32 = f32,
+                                  .f64 = f64,
                                   .read = read,
                                   .copy = copy };
 

@@ -9,10 +9,12 @@
 typedef struct dt__limits {
     const char *name; /* of the set of kernels (sets.h) that they bound */
     uint64_t needs;   /* bits of DT_CPU_... */
-    /* `rounds` times `int8_round` multiply-adds of u8 and s8, `f32_round` of floats */
-    int64_t int8_round, f32_round;
+    /* `rounds` times `int8_round` multiply-adds of u8 and s8, `f32_round` of floats, `f64_round` of
+     * doubles */
+    int64_t int8_round, f32_round, f64_round;
     uint64_t (*int8)(int64_t rounds);
     double (*f32)(int64_t rounds);
+    double (*f64)(int64_t rounds);
     /* the sum of what stands in `bytes` bytes, a multiple of 512 */
     uint64_t (*read)(size_t bytes, const void *x);
     /* y = x through the caches, by the loads and stores that a kernel uses */

@@ -7,10 +7,12 @@
 
 #define VECTOR __m256i
 #define VECTOR_F32 __m256
+#define VECTOR_F64 __m256d
 #define CONSTRAINT "x"
 #define ZERO() _mm256_setzero_si256()
 #define SPLAT8(i) _mm256_set1_epi8(i)
 #define SPLAT_F32(f) _mm256_set1_ps(f)
+#define SPLAT_F64(f) _mm256_set1_pd((double)(f))
 #define MULTIPLY(acc, u, w)                                                                        \
     do {                                                                                           \
         __m256i pairs;                                                                             \
@@ -20,6 +22,6 @@
     } while (0)
 #include "kernels/limits.inc"
 
-const dt__limits dt__limits_avx2 = { "avx2", DT_CPU_AVX2, INT8_ROUND, F32_ROUND,
-                                     int8,   f32,         read,       copy };
+const dt__limits dt__limits_avx2 = { "avx2", DT_CPU_AVX2, INT8_ROUND, F32_ROUND, F64_ROUND,
+                                     int8,   f32,         f64,        read,      copy };
 #endif
