@@ -19,16 +19,17 @@ dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
     va_start(arguments, format);
     used += (size_t)vsnprintf(text + used, sizeof text - used, format, arguments);
     va_end(arguments);
+    int shown = 0;
     for (int i = 0; i < c->n_in && used < sizeof text; i++) {
         char dims[160];
         const dt_tensor *x = c->in[i];
         if (x == NULL) continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s", i == 0 ? " (" : ", ",
-                                 in_name(c, i), dt_dtype_name(x->dtype),
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s",
+                                 shown++ == 0 ? " (" : ", ", in_name(c, i), dt_dtype_name(x->dtype),
                                  dt__dims_text(x->rank, x->dims, dims, sizeof dims));
     }
-    const char *where = c->tape->where;
-    return dt_fail(c->ctx, status, "%s%s%s%s", text, c->n_in > 0 ? ")" : "",
+    const char *where = c->tape != NULL ? c->tape->where : NULL;
+    return dt_fail(c->ctx, status, "%s%s%s%s", text, shown > 0 ? ")" : "",
                    where != NULL ? " in " : "", where != NULL ? where : "");
 }
 

@@ -148,10 +148,9 @@ static dt_status check_channels(const dt_call *c)
 {
     const dt_tensor *x = c->in[X], *w = c->in[WEIGHT];
     const int64_t groups = ((const dt_conv_options *)c->options)->groups;
-    if (x->dims[1] % groups != 0 || w->dims[0] % groups != 0) {
+    if (x->dims[1] % groups != 0) {
         return dt_refuse(c, DT_ERR_SHAPE, "%lld groups do not divide %lld channels",
-                         (long long)groups,
-                         (long long)(x->dims[1] % groups != 0 ? x->dims[1] : w->dims[0]));
+                         (long long)groups, (long long)x->dims[1]);
     }
     const bool transposed = dt__conv_is_transposed(c);
     const int64_t want = transposed ? x->dims[1] : x->dims[1] / groups;
@@ -188,28 +187,46 @@ static dt_status extent_of(const dt_call *c, int i, int64_t *out)
     return DT_OK;
 }
 
-dt_status dt__conv_shape(dt_call *c)
+dt_status dt__conv_check_weight(const dt_call *c)
 {
-    const int axes = axes_of(c), rank = 2 + axes;
-    DT__TRY(dt__want_operands(c, 2, 3));
-    for (int i = 0; i < c->n_in; i++) {
-        if (c->in[i] != NULL) DT__TRY(dt__want_float(c, i));
-    }
-    DT__TRY(dt__want_rank(c, X, rank, rank));
+    const int rank = 2 + axes_of(c);
     DT__TRY(dt__want_rank(c, WEIGHT, rank, rank));
     DT__TRY(check_options(c));
-    DT__TRY(check_channels(c));
-    const dt_conv_options *o = c->options;
+    const int64_t channels = c->in[WEIGHT]->dims[0];
+    const int64_t groups = ((const dt_conv_options *)c->options)->groups;
+    if (channels % groups == 0) return DT_OK;
+    return dt_refuse(c, DT_ERR_SHAPE, "%lld groups do not divide %lld channels", (long long)groups,
+                     (long long)channels);
+}
+
+dt_status dt__conv_extents(const dt_call *c, int64_t dims[4])
+{
     const dt_tensor *x = c->in[X], *w = c->in[WEIGHT];
-    int64_t dims[4] = { x->dims[0], w->dims[0] };
+    const dt_conv_options *o = c->options;
+    DT__TRY(dt__want_rank(c, X, 2 + axes_of(c), 2 + axes_of(c)));
+    DT__TRY(dt__conv_check_weight(c));
+    DT__TRY(check_channels(c));
+    dims[0] = x->dims[0];
+    dims[1] = w->dims[0];
     if (dt__conv_is_transposed(c) &&
         !dt__product(2, (const int64_t[]){ w->dims[1], o->groups }, &dims[1])) {
         return dt_refuse(c, DT_ERR_SHAPE, "%lld groups of %lld channels are too many",
                          (long long)o->groups, (long long)w->dims[1]);
     }
-    for (int i = 0; i < axes; i++) DT__TRY(extent_of(c, i, &dims[2 + i]));
+    for (int i = 0; i < axes_of(c); i++) DT__TRY(extent_of(c, i, &dims[2 + i]));
+    return DT_OK;
+}
+
+dt_status dt__conv_shape(dt_call *c)
+{
+    int64_t dims[4];
+    DT__TRY(dt__want_operands(c, 2, 3));
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i] != NULL) DT__TRY(dt__want_float(c, i));
+    }
+    DT__TRY(dt__conv_extents(c, dims));
     if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, dims + 1));
-    DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
+    DT__TRY(dt_result(c, 0, c->in[X]->dtype, 2 + axes_of(c), dims));
     return plan(c);
 }
 

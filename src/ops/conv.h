@@ -15,6 +15,10 @@ bool dt__conv_is_transposed(const dt_call *c);
  * is transposed, x and y change places. */
 dt__conv dt__conv_of(const dt_call *c);
 
+/* What the shape rule says of options and weight alone, and of them with x: dims are y's. The call needs
+ * its context, op, options and operands, no tape. */
+dt_status dt__conv_check_weight(const dt_call *c);
+dt_status dt__conv_extents(const dt_call *c, int64_t dims[4]);
 dt_status dt__conv_shape(dt_call *c);
 void dt__conv_forward(const dt_call *c);
 size_t dt__conv_backward_scratch(const dt_call *c);
