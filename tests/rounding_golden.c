@@ -258,8 +258,8 @@ void rounding_statistics(const rounding_case *c, bool differ, dt_statistics *s)
 {
     const rounding_layer *l = c->layer;
     const int64_t size = l->columns, square = size * size, packed = size * (size + 1) / 2;
-    *s = (dt_statistics){ .ctx = l->ctx, .op = l->op, .rank = l->w->rank, .groups = l->groups };
-    memcpy(s->dims, l->w->dims, sizeof s->dims);
+    *s = (dt_statistics){ .ctx = l->ctx };
+    TEST_OK(l->ctx, dt__unfolding_of(l->ctx, &l->op, l->w->rank, l->w->dims, &s->layer));
     s->moments = calloc((size_t)l->groups, sizeof *s->moments);
     for (int64_t g = 0; g < l->groups; g++) {
         dt__moments *m = &s->moments[g];
@@ -274,7 +274,7 @@ void rounding_statistics(const rounding_case *c, bool differ, dt_statistics *s)
 
 void rounding_statistics_free(dt_statistics *s)
 {
-    for (int64_t g = 0; g < s->groups; g++) {
+    for (int64_t g = 0; g < s->layer.groups; g++) {
         free(s->moments[g].h);
         free(s->moments[g].g);
         free(s->moments[g].c);
@@ -284,7 +284,7 @@ void rounding_statistics_free(dt_statistics *s)
 
 dt_status rounding_run(const rounding_case *c, dt_rounded **out, dt_round_report *report)
 {
-    dt_statistics s = { .groups = 0 };
+    dt_statistics s = { .ctx = NULL };
     const bool data = c->options.rounder != DT_ROUND_NEAREST;
     if (data) rounding_statistics(c, c->h == NULL, &s);
     const dt_round_work work = { .name = c->layer->name,

@@ -84,6 +84,20 @@ typedef struct dt_weight_op {
  * G = sum Xq X^T and sum X X^T, in double, for each group. */
 typedef struct dt_statistics dt_statistics;
 
+/* For a weight of this shape; `differ`: the float model's inputs will be given, too. Takes room for H,
+ * and then for G and half a square more, of each group, and some 16 MiB. It keeps its context. Errors:
+ * ARG (op, options), SHAPE, NOMEM. */
+DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank,
+                                      const int64_t *dims, bool differ, dt_statistics **out);
+/* Adds a batch of inputs as the op takes them, f32, dense and contiguous: [..., in] of a linear layer,
+ * [N, C, W] or [N, C, H, W]. `x` are the float model's, NULL where `differ` was false. Sums have the
+ * same bits on any number of threads, and however the samples were cut into batches. Errors: SHAPE,
+ * DTYPE, ARG, NUMERIC (an element that is not finite, with its index); then nothing was added. */
+DT_API dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x);
+/* Samples so far: rows of a linear layer's inputs, positions of a convolution's output. */
+DT_API int64_t dt_statistics_samples(const dt_statistics *s);
+DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
+
 /* What became of a weight. */
 typedef struct dt_round_report {
     const char *method; /* lent for ever: what was done; "nearest" where nothing else could be */

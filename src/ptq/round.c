@@ -45,26 +45,27 @@ static dt_status check_moments(const dt__layer *l, const dt__moments *m)
 
 static dt_status check_statistics(const dt__layer *l)
 {
-    const dt_statistics *s = l->work->statistics;
+    dt_statistics *s = l->work->statistics;
     if (s == NULL) {
         if (!l->method->rounder->needs_data) return DT_OK;
         return dt_fail(l->ctx, DT_ERR_ARG, "round %s: %s wants statistics of its inputs", l->name,
                        l->method->name);
     }
-    if (s->groups != l->shape.groups || s->moments[0].size != l->shape.columns) {
+    if (s->layer.groups != l->shape.groups || s->moments[0].size != l->shape.columns) {
         return dt_fail(
             l->ctx, DT_ERR_STATE,
             "round %s: statistics of %lld groups of %lld columns; the weight has %lld of "
             "%lld",
-            l->name, (long long)s->groups, (long long)s->moments[0].size,
+            l->name, (long long)s->layer.groups, (long long)s->moments[0].size,
             (long long)l->shape.groups, (long long)l->shape.columns);
     }
-    l->report->samples = s->moments[0].n;
-    if (s->moments[0].n < 1) {
+    const dt__moments *moments = dt__statistics_moments(s);
+    l->report->samples = moments[0].n;
+    if (moments[0].n < 1) {
         return dt_fail(l->ctx, DT_ERR_STATE, "round %s: its statistics have seen no sample",
                        l->name);
     }
-    for (int64_t g = 0; g < s->groups; g++) DT__TRY(check_moments(l, &s->moments[g]));
+    for (int64_t g = 0; g < s->layer.groups; g++) DT__TRY(check_moments(l, &moments[g]));
     return DT_OK;
 }
 

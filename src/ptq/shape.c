@@ -2,7 +2,7 @@
  * ones the same, their rows gathered by a row map. */
 #include "core/tensor.h"
 #include "kernels/row_map.h"
-#include "ptq/statistics.h"
+#include "ptq/unfold.h"
 
 typedef struct kind {
     const char *name;

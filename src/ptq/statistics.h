@@ -4,7 +4,7 @@
 
 #include <detent/ptq.h>
 
-#include "core/core.h"
+#include "ptq/unfold.h"
 
 /* Sums over n samples, row-major. */
 typedef struct dt__moments {
@@ -16,26 +16,19 @@ typedef struct dt__moments {
 
 struct dt_statistics {
     dt_ctx *ctx;
-    dt_weight_op op;
-    int rank;
-    int64_t dims[DT_MAX_RANK]; /* of the weight */
-    int64_t groups;
-    dt__moments *moments; /* [groups] */
+    dt__unfolding layer;
+    bool differ;
+    int64_t samples;
+    dt__moments *moments;      /* [groups]; complete after dt__statistics_moments */
+    double *h, *g, *c;         /* of all groups */
+    bool lower;                /* the upper triangles of H lag behind */
+    int64_t capacity, waiting; /* samples that a slice takes, and that are in it */
+    int64_t stride, side;      /* from one line of a slice to the next; of a tile of the sums */
+    double *slice[2];          /* [columns of all groups][stride]: of xq and of x */
+    double *tiles;             /* [threads][side][side] */
 };
 
-/* The work matrices of a weight: `groups` of rows x columns. */
-typedef struct dt__work_shape {
-    int64_t groups, rows, columns;
-} dt__work_shape;
-
-/* Errors: ARG (no such kind), SHAPE (a rank that is not the op's, groups that do not divide), with
- * `name` in the message. */
-dt_status dt__work_shape_of(dt_ctx *ctx, const char *name, const dt_weight_op *op, int rank,
-                            const int64_t *dims, dt__work_shape *out);
-
-static inline bool dt__is_transposed(const dt_weight_op *op)
-{
-    return op->kind == DT_WEIGHT_CONV_TRANSPOSE1D || op->kind == DT_WEIGHT_CONV_TRANSPOSE2D;
-}
+/* The moments of all groups, with every sample in them. */
+dt__moments *dt__statistics_moments(dt_statistics *s);
 
 #endif

@@ -1,0 +1,262 @@
+/* Sums over a layer's inputs, H = sum Xq Xq^T, G = sum Xq X^T and C = sum X X^T, in double.
+ *
+ * Samples are gathered into slices, [columns of all groups][samples of a slice]; a slice that is full
+ * is added to the sums tile by tile, each tile by single-threaded BLAS. Slices are full whatever the
+ * batches were, and tiles are cut by the layer's shape alone, so the sums have the same bits for any
+ * batches and on any number of threads. Of H and C only the lower triangle is summed. */
+#include "ptq/statistics.h"
+
+#include "core/tensor.h"
+#include "kernels/kernels.h"
+
+#include <cblas.h>
+#include <omp.h>
+#include <string.h>
+
+#define SLICE_ELEMENTS ((int64_t)1 << 21) /* about so many: 16 MiB */
+#define PADDING 8                         /* lines a power of two apart would share too few sets */
+#define FILLED 16                         /* lines that a thread takes at once */
+
+/* Samples of a slice: enough of them make a product fast, and its sums are read seldom. */
+static int64_t samples_of_slice(int64_t columns)
+{
+    const int64_t samples = SLICE_ELEMENTS / dt__max_i64(columns, 1) / 16 * 16;
+    return dt__min_i64(1024, dt__max_i64(samples, 64));
+}
+
+/* Side of a tile: about eight of them in a row, for threads to share. */
+static int64_t side_of(int64_t columns)
+{
+    return dt__min_i64(512, dt__max_i64(dt__round_up(dt__ceil_div(columns, 8), 16), 32));
+}
+
+/* ---- making and freeing ------------------------------------------------------------------------ */
+
+/* a * b; -1, which no memory has, where that is too large. */
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t out;
+    return dt__product(2, (const int64_t[]){ a, b }, &out) ? out : -1;
+}
+
+static dt_status allocate(dt_statistics *s)
+{
+    dt_ctx *ctx = s->ctx;
+    const int64_t groups = s->layer.groups, n = s->layer.columns, columns = product(groups, n);
+    const int64_t square = product(groups, product(n, n)),
+                  packed = product(groups, product(n, n + 1));
+    s->side = side_of(n);
+    s->capacity = samples_of_slice(columns);
+    s->stride = s->capacity + PADDING;
+    s->moments = dt__alloc_array(ctx, groups, sizeof *s->moments);
+    s->h = dt__alloc_array(ctx, square, sizeof *s->h);
+    s->slice[0] = dt__alloc_array(ctx, product(columns, s->stride), sizeof *s->slice[0]);
+    if (s->moments == NULL || s->h == NULL || s->slice[0] == NULL) return DT_ERR_NOMEM;
+    memset(s->h, 0, (size_t)square * sizeof *s->h);
+    if (!s->differ) return DT_OK;
+    s->g = dt__alloc_array(ctx, square, sizeof *s->g);
+    s->c = dt__alloc_array(ctx, packed / 2, sizeof *s->c);
+    s->slice[1] = dt__alloc_array(ctx, product(columns, s->stride), sizeof *s->slice[1]);
+    s->tiles = dt__alloc_array(ctx, ctx->threads * s->side * s->side, sizeof *s->tiles);
+    if (s->g == NULL || s->c == NULL || s->slice[1] == NULL || s->tiles == NULL) {
+        return DT_ERR_NOMEM;
+    }
+    memset(s->g, 0, (size_t)square * sizeof *s->g);
+    memset(s->c, 0, (size_t)(packed / 2) * sizeof *s->c);
+    return DT_OK;
+}
+
+dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, const int64_t *dims,
+                               bool differ, dt_statistics **out)
+{
+    dt__unfolding layer;
+    DT__TRY(dt__unfolding_of(ctx, op, rank, dims, &layer));
+    DT__TRY(dt__kernels_open(ctx));
+    dt_statistics *s = dt__alloc_zero(ctx, sizeof *s);
+    if (s == NULL) return DT_ERR_NOMEM;
+    *s = (dt_statistics){ .ctx = ctx, .layer = layer, .differ = differ };
+    const dt_status status = allocate(s);
+    if (status != DT_OK) {
+        dt_statistics_free(s);
+        return status;
+    }
+    const int64_t n = layer.columns;
+    for (int64_t g = 0; g < layer.groups; g++) {
+        s->moments[g] = (dt__moments){ .size = n,
+                                       .h = s->h + g * n * n,
+                                       .g = differ ? s->g + g * n * n : NULL,
+                                       .c = differ ? s->c + g * (n * (n + 1) / 2) : NULL };
+    }
+    *out = s;
+    return DT_OK;
+}
+
+void dt_statistics_free(dt_statistics *s)
+{
+    if (s == NULL) return;
+    void *const parts[] = { s->moments, s->h, s->g, s->c, s->slice[0], s->slice[1], s->tiles, s };
+    dt_ctx *ctx = s->ctx;
+    for (int i = 0; i < DT__COUNT_OF(parts); i++) dt__release(ctx, parts[i]);
+}
+
+int64_t dt_statistics_samples(const dt_statistics *s) { return s->samples; }
+
+/* ---- sums -------------------------------------------------------------------------------------- */
+
+/* Rows i ... i+m-1 and columns j ... j+n-1 of a group's sums of a b^T. */
+typedef struct tile {
+    int64_t group, i, j, m, n;
+    const double *a, *b; /* slices */
+    double *to;
+    int64_t ld;
+} tile;
+
+/* to = beta to + a b^T over the samples that wait; of a tile on the diagonal the lower triangle. */
+static void add_products(const dt_statistics *s, const tile *t, double beta)
+{
+    const int64_t line = t->group * s->layer.columns;
+    const int m = (int)t->m, n = (int)t->n, k = (int)s->waiting, stride = (int)s->stride;
+    const double *a = t->a + (line + t->i) * s->stride, *b = t->b + (line + t->j) * s->stride;
+    if (a == b) {
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, m, k, 1, a, stride, beta, t->to,
+                    (int)t->ld);
+    } else {
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, stride, b, stride, beta,
+                    t->to, (int)t->ld);
+    }
+}
+
+static void add_square(const dt_statistics *s, tile *t, double *sums)
+{
+    t->ld = s->layer.columns;
+    t->to = sums + t->i * t->ld + t->j;
+    add_products(s, t, 1);
+}
+
+/* A tile of C by way of a square. */
+static void add_packed(const dt_statistics *s, tile *t, double *packed)
+{
+    t->ld = s->side;
+    t->to = s->tiles + omp_get_thread_num() * s->side * s->side;
+    add_products(s, t, 0);
+    for (int64_t r = 0; r < t->m; r++) {
+        const int64_t i = t->i + r, n = dt__min_i64(t->n, i + 1 - t->j);
+        double *c = packed + i * (i + 1) / 2 + t->j;
+        for (int64_t k = 0; k < n; k++) c[k] += t->to[r * t->ld + k];
+    }
+}
+
+enum { OF_H, OF_G, OF_C };
+
+static void add_tile(const dt_statistics *s, int which, tile *t)
+{
+    const dt__moments *m = &s->moments[t->group];
+    t->a = s->slice[which == OF_C];
+    t->b = s->slice[which != OF_H];
+    if (which == OF_G) add_square(s, t, m->g);
+    else if (t->i < t->j) return;
+    else if (which == OF_H) add_square(s, t, m->h);
+    else add_packed(s, t, m->c);
+}
+
+/* Adds what waits in the slices. */
+static void empty(dt_statistics *s)
+{
+    const int64_t n = s->layer.columns, across = dt__ceil_div(n, s->side);
+    const int64_t each = across * across, kinds = s->differ ? 3 : 1;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t item = 0; item < s->layer.groups * kinds * each; item++) {
+        tile t = { .group = item / (kinds * each),
+                   .i = item % each / across * s->side,
+                   .j = item % across * s->side };
+        t.m = dt__min_i64(s->side, n - t.i);
+        t.n = dt__min_i64(s->side, n - t.j);
+        add_tile(s, (int)(item / each % kinds), &t);
+    }
+    s->waiting = 0;
+    s->lower = true;
+}
+
+/* Upper triangles from the lower ones, in blocks of rows of which a thread takes one. */
+static void mirror(int64_t n, double *h)
+{
+#pragma omp parallel for schedule(dynamic) if (n > FILLED)
+    for (int64_t i0 = 0; i0 < n; i0 += FILLED) {
+        for (int64_t j = i0 + 1; j < n; j++) {
+            const int64_t past = dt__min_i64(j, i0 + FILLED);
+            for (int64_t i = i0; i < past; i++) h[i * n + j] = h[j * n + i];
+        }
+    }
+}
+
+dt__moments *dt__statistics_moments(dt_statistics *s)
+{
+    const int threads = dt__threads_enter(s->ctx);
+    if (s->waiting > 0) empty(s);
+    for (int64_t g = 0; s->lower && g < s->layer.groups; g++) {
+        mirror(s->layer.columns, s->moments[g].h);
+    }
+    s->lower = false;
+    dt__threads_leave(threads);
+    return s->moments;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------- */
+
+/* Puts `count` samples from `first` on behind those that wait. */
+static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, int64_t count,
+                 double *slice)
+{
+    const int64_t columns = s->layer.groups * s->layer.columns;
+#pragma omp parallel for schedule(static)
+    for (int64_t c = 0; c < columns; c += FILLED) {
+        const dt__patch part = { .r0 = c,
+                                 .r1 = dt__min_i64(c + FILLED, columns),
+                                 .c0 = first,
+                                 .c1 = first + count,
+                                 .y = slice + c * s->stride + s->waiting,
+                                 .ldy = s->stride };
+        dt__inputs_unfold(in, &part);
+    }
+}
+
+static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *name,
+                       dt__inputs *out)
+{
+    int64_t bad = -1;
+    DT__TRY(dt__inputs_of(s->ctx, &s->layer, x, out));
+    dt__kernels_of(s->ctx, DT_F32)->first_nonfinite(x->count, out->x, &bad);
+    if (bad < 0) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_NUMERIC, "statistics: element %lld of %s is %g", (long long)bad,
+                   name, (double)out->x[bad]);
+}
+
+dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
+{
+    dt__inputs in[2];
+    if ((x != NULL) != s->differ) {
+        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",
+                       s->differ ? "announced, and are missing" : "not announced");
+    }
+    DT__TRY(check(s, xq, "the inputs", &in[0]));
+    if (x != NULL) {
+        DT__TRY(check(s, x, "the float model's inputs", &in[1]));
+        if (!dt__same_dims(x, xq)) {
+            char a[160], b[160];
+            return dt_fail(s->ctx, DT_ERR_SHAPE, "statistics: inputs are %s, the float model's %s",
+                           dt__dims_text(xq->rank, xq->dims, a, sizeof a),
+                           dt__dims_text(x->rank, x->dims, b, sizeof b));
+        }
+    }
+    const int threads = dt__threads_enter(s->ctx);
+    for (int64_t at = 0, n; at < in[0].samples; at += n) {
+        n = dt__min_i64(s->capacity - s->waiting, in[0].samples - at);
+        for (int i = 0; i < (s->differ ? 2 : 1); i++) fill(s, &in[i], at, n, s->slice[i]);
+        s->waiting += n;
+        if (s->waiting == s->capacity) empty(s);
+    }
+    dt__threads_leave(threads);
+    s->samples += in[0].samples;
+    for (int64_t g = 0; g < s->layer.groups; g++) s->moments[g].n = s->samples;
+    return DT_OK;
+}
