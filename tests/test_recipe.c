@@ -78,6 +78,7 @@ START_TEST(mistakes_have_a_place)
     dt_recipe_source source = source_of(bad->text);
     source.overrides = &bad->override;
     source.n_overrides = bad->override != NULL;
+    source.use = DT_RECIPE_ANY;
     dt_recipe *r = NULL;
     const dt_status status = dt_recipe_read(ctx, &source, &r);
     ck_assert_msg(status == DT_ERR_CONFIG, "%s: %s", bad->name, dt_status_name(status));
@@ -419,6 +420,87 @@ START_TEST(what_is_shown_reads_back)
 }
 END_TEST
 
+/* ---- recipes that train nothing ------------------------------------------------------------ */
+
+static const char rounding_text[] =
+    "run: {threads: 2}\n"
+    "quantize:\n"
+    "  rounder: a2gptq\n"
+    "  weight: {bits: 3, group_size: 12}\n"
+    "  rounding: {order: weight, damping_mean: all}\n"
+    "  accumulator: {bits: 16, tile: 12, input: [-128, 127]}\n"
+    "  calibration: {samples: 64}\n"
+    "  tensors:\n"
+    "    - {match: \"up.*\", op: conv_transpose2d, stride: [2, 1], padding: 1, groups: 2}\n"
+    "    - {match: head, rounder: nearest, weight: {bits: 8, granularity: channel}}\n"
+    "    - {match: \"*.table\", skip: true}\n";
+
+static dt_status read_for(dt_ctx *ctx, const char *words, dt_recipe_use use, dt_recipe **out)
+{
+    dt_recipe_source source = source_of(words);
+    source.use = use;
+    return dt_recipe_read(ctx, &source, out);
+}
+
+START_TEST(a_recipe_may_only_quantize)
+{
+    static text yaml, json, json_again;
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL, *back = NULL;
+    TEST_OK(ctx, read_for(ctx, rounding_text, DT_RECIPE_ANY, &r));
+    ck_assert(dt_recipe_only_quantizes(r));
+    const dt_recipe_options *all = dt_recipe_get(r);
+    const dt_quantize_options *o = &all->quantize;
+    ck_assert(o->given && all->run.threads == 2 && all->run.dir == NULL);
+    ck_assert_int_eq(o->rounding.rounder, DT_ROUND_A2GPTQ);
+    ck_assert_int_eq(o->rounding.rounding.order, DT_ORDER_WEIGHT);
+    ck_assert(o->rounding.rounding.damping == 0.01 && o->rounding.rounding.block == 128);
+    ck_assert(o->rounding.accumulator.bits == 16 && o->rounding.accumulator.input.v[0] == -128);
+    ck_assert(o->calibration.samples == 64 && o->calibration.cache_mb == 1024);
+    ck_assert(o->weight.has_group_size && o->weight.quant.group_size == 12);
+    ck_assert_int_eq(o->n_tensors, 3);
+    const dt_tensor_rule *up = &o->tensors[0], *head = &o->tensors[1];
+    ck_assert(up->op == DT_WEIGHT_CONV_TRANSPOSE2D && up->stride[0] == 2 && up->stride[1] == 1);
+    ck_assert(up->padding[0] == 1 && up->padding[1] == 1 && up->groups == 2 && !up->has_dilation);
+    ck_assert(head->has_rounder && head->rounder == DT_ROUND_NEAREST && !head->has_op);
+    ck_assert(o->tensors[2].skip);
+    yaml.n = json.n = json_again.n = 0;
+    TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
+    TEST_OK(ctx, dt_recipe_json(r, take, &json));
+    ck_assert_ptr_null(strstr(yaml.bytes, "train:"));
+    ck_assert_ptr_nonnull(strstr(yaml.bytes, "stride: [2, 1]"));
+    TEST_OK(ctx, read_for(ctx, yaml.bytes, DT_RECIPE_TO_QUANTIZE, &back));
+    TEST_OK(ctx, dt_recipe_json(back, take, &json_again));
+    ck_assert_str_eq(json.bytes, json_again.bytes);
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "not read as one to train by", dt_run(ctx, r, NULL, NULL));
+    dt_recipe_free(r);
+    dt_recipe_free(back);
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "missing key 'model.family'",
+               read_for(ctx, rounding_text, DT_RECIPE_TO_TRAIN, &r));
+    ck_assert_int_eq(dt_recipe_error_count(r), 3);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(quantize_has_defaults)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    TEST_OK(ctx, read_for(ctx, HEAD, DT_RECIPE_TO_QUANTIZE, &r));
+    const dt_quantize_options *o = &dt_recipe_get(r)->quantize;
+    const dt_rounding_options d = dt_rounding_defaults();
+    ck_assert(!o->given && o->calibration.cache_mb == 1024);
+    ck_assert(o->rounding.rounding.alpha == d.rounding.alpha);
+    ck_assert_int_eq(o->rounding.accumulator.input.n, 2);
+    dt_recipe_free(r);
+    TEST_OK(ctx, read_for(ctx, HEAD "quantize: {rounder: gptq}\n", DT_RECIPE_ANY, &r));
+    ck_assert(!dt_recipe_only_quantizes(r) && dt_recipe_get(r)->quantize.given);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status refuse_bytes(void *user, const char *bytes, size_t n)
 {
     (void)bytes;
@@ -652,6 +734,8 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, sinks_may_fail);
     tcase_add_test(values, the_schema_is_json);
     tcase_add_test(values, tables_are_complete);
+    tcase_add_test(values, a_recipe_may_only_quantize);
+    tcase_add_test(values, quantize_has_defaults);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 10);
     suite_add_tcase(suite, values);

@@ -79,7 +79,11 @@ static void run(job *j, int task)
     snprintf(dir, sizeof dir, "run.dir=%s", j->dir);
     for (int i = 0; i < 4 && j->overrides[i] != NULL; i++) overrides[n++] = j->overrides[i];
     const char *text = j->recipe != NULL ? j->recipe : tasks[task].recipe;
-    const dt_recipe_source source = { "task.yaml", text, strlen(text), overrides, n, false };
+    const dt_recipe_source source = { .path = "task.yaml",
+                                      .text = text,
+                                      .bytes = strlen(text),
+                                      .overrides = overrides,
+                                      .n_overrides = n };
     const dt_run_control control = { .resume = j->resume, .stop = stop, .user = j };
     test_memory memory = { 0 };
     dt_ctx_options options = dt_ctx_defaults();

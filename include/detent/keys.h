@@ -43,7 +43,7 @@ typedef enum dt_key_type {
     DT_KEY_REALS,   /* dt_reals: a list, or one number for a list of one */
     DT_KEY_STRINGS, /* dt_strings */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
-    DT_KEY_PAIR,    /* int64_t[2]: height and width of an op; no recipe has such a key */
+    DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */
     DT_KEY_LIST     /* array of at most `most` such structs; their number: the int64_t at `count` */
 } dt_key_type;
 

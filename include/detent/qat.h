@@ -100,6 +100,8 @@ typedef struct dt_quant_patch {
 /* Both describe a dt_quant_patch: a key that is not given stays as the preset says. */
 extern DT_API const dt_key dt_weight_quant_keys[];
 extern DT_API const dt_key dt_activation_quant_keys[];
+/* Likewise, of weights that are in no model of ours: groups of any size, and nothing of training. */
+extern DT_API const dt_key dt_tensor_quant_keys[];
 
 /* *base with every key that `patch` gives. */
 DT_API void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch);

@@ -10,6 +10,7 @@
 #include <detent/data.h>
 #include <detent/nn.h>
 #include <detent/optim.h>
+#include <detent/ptq.h>
 #include <detent/qat.h>
 
 #ifdef __cplusplus
@@ -58,9 +59,42 @@ typedef struct dt_train_options {
     dt_log_options log;
 } dt_train_options;
 
+/* Which data a rounder looks at. */
+typedef struct dt_calibration_options {
+    int64_t samples;    /* at most so many; 0: all of a calibration file, 512 examples of a model */
+    int64_t batch_size; /* that are in memory together; 0: as fits 64 MiB, of a model 32 */
+    int64_t cache_mb;   /* of a model: activations that may be kept between layers */
+} dt_calibration_options;
+
 typedef struct dt_convert_options {
     const char *output; /* relative to run.dir */
+    dt_rounding_options rounding;
+    dt_calibration_options calibration;
 } dt_convert_options;
+
+/* What a recipe says of tensors without a model, by their names. `match` is a glob over a whole name
+ * or what its dots end (`a` selects `a.weight`); the last matching rule wins, key by key. */
+typedef struct dt_tensor_rule {
+    const char *match;
+    bool skip, has_skip;
+    int op; /* DT_WEIGHT_... */
+    int64_t stride[2], padding[2], output_padding[2],
+        dilation[2]; /* of an op over one extent: [0] */
+    int64_t groups;
+    int rounder; /* DT_ROUND_... */
+    dt_quant_patch weight;
+    bool has_op, has_stride, has_padding, has_output_padding, has_dilation, has_groups, has_rounder;
+} dt_tensor_rule;
+
+/* Rounding without training: of a model, or of a file of tensors. */
+typedef struct dt_quantize_options {
+    bool given;
+    dt_rounding_options rounding;
+    dt_calibration_options calibration;
+    dt_quant_patch weight; /* on dt_weight_quant_defaults; of files without a model */
+    dt_tensor_rule tensors[DT_MAX_RULES]; /* likewise */
+    int64_t n_tensors;
+} dt_quantize_options;
 
 typedef struct dt_recipe_options {
     dt_run_options run;
@@ -69,15 +103,24 @@ typedef struct dt_recipe_options {
     dt_train_options train;
     dt_qat_options qat; /* qat.given says whether there is such a block */
     dt_convert_options convert;
+    dt_quantize_options quantize;
 } dt_recipe_options;
 
 /* The root of all tables. `model` holds besides its own keys those of the chosen family. */
 extern DT_API const dt_key dt_recipe_keys[];
 extern DT_API const dt_key dt_model_keys[];
+extern DT_API const dt_key dt_quantize_keys[];
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
 typedef struct dt_recipe dt_recipe;
+
+/* What a recipe is read for. */
+typedef enum dt_recipe_use {
+    DT_RECIPE_TO_TRAIN,    /* `run`, `model` and `data` must be there */
+    DT_RECIPE_TO_QUANTIZE, /* no block must; `quantize` has its defaults where it is not given */
+    DT_RECIPE_ANY /* the one or the other: to quantize, if it has `quantize` and no `model` */
+} dt_recipe_use;
 
 /* Where a recipe comes from. */
 typedef struct dt_recipe_source {
@@ -87,6 +130,7 @@ typedef struct dt_recipe_source {
     const char *const *overrides; /* "train.optimizer.lr=3e-4" sets, "~qat" removes */
     int n_overrides;
     bool leave_files; /* do not look whether the files that it names exist */
+    dt_recipe_use use;
 } dt_recipe_source;
 
 /* Reads, completes and checks a recipe. *out is the caller's also with CONFIG, for its list of all
@@ -95,6 +139,9 @@ typedef struct dt_recipe_source {
  * duplicate keys are errors. */
 DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
 DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
+
+/* Whether it was read as one that trains nothing: blocks that it does not give mean nothing then. */
+DT_API bool dt_recipe_only_quantizes(const dt_recipe *r);
 
 /* What it says, lent; complete only where there is no error. */
 DT_API const dt_recipe_options *dt_recipe_get(const dt_recipe *r);

@@ -111,17 +111,21 @@ int cli_print_errors(const dt_recipe *recipe)
     return CLI_USAGE;
 }
 
-int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
+int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
+                    dt_recipe **out)
 {
-    const dt_recipe_source source = {
-        .path = args->words[first],
-        .overrides = args->words + first + 1,
-        .n_overrides = args->n_words - first - 1,
-        .leave_files = leave_files,
-    };
-    const dt_status status = dt_recipe_read(ctx, &source, out);
+    dt_recipe_source s = *source;
+    s.overrides = args->words + first;
+    s.n_overrides = args->n_words - first;
+    const dt_status status = dt_recipe_read(ctx, &s, out);
     if (status == DT_OK) return CLI_DONE;
     return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_by(args, ctx);
+}
+
+int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
+{
+    const dt_recipe_source source = { .path = args->words[first], .leave_files = leave_files };
+    return cli_read_source(args, ctx, first + 1, &source, out);
 }
 
 /* The recipe of the run that a file lies in: beside it, or a folder or two higher up. */

@@ -81,6 +81,9 @@ int cli_print_errors(const dt_recipe *recipe);
  * or the exit status. *out is to be freed if not NULL. */
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,
                     dt_recipe **out);
+/* The same from another source; words[first] and those behind it are the overrides. */
+int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
+                    dt_recipe **out);
 /* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the run
  * that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted for. */
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);

@@ -6,10 +6,19 @@
 
 enum { JSON, LEAVE_FILES }; /* options, as in main.c */
 
+/* A recipe of whatever use. */
+static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
+{
+    const dt_recipe_source source = { .path = args->words[1],
+                                      .leave_files = args->option[LEAVE_FILES] != NULL,
+                                      .use = DT_RECIPE_ANY };
+    return cli_read_source(args, ctx, 2, &source, out);
+}
+
 static int show(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
-    int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
+    int status = read_any(args, ctx, &recipe);
     if (status == CLI_DONE) {
         const bool json = args->option[JSON] != NULL;
         status = cli_written((json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL));
@@ -49,8 +58,10 @@ static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
 static int validate(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
-    int status = cli_read_recipe(args, ctx, 1, args->option[LEAVE_FILES] != NULL, &recipe);
-    if (status == CLI_DONE) status = check_model(args, ctx, recipe);
+    int status = read_any(args, ctx, &recipe);
+    if (status == CLI_DONE && !dt_recipe_only_quantizes(recipe)) {
+        status = check_model(args, ctx, recipe);
+    }
     if (args->option[JSON] != NULL && recipe != NULL) {
         print_errors(recipe);
     } else if (status == CLI_DONE) {

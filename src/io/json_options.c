@@ -49,6 +49,8 @@ static void put_strings(dt__chars *t, const dt_strings *list)
     dt__put_text(t, "]");
 }
 
+static int64_t pair_at(const void *field, int i) { return ((const int64_t *)field)[i]; }
+
 /* An index that names nothing becomes a text that no reader takes. */
 static void put_choice(dt__chars *t, const char *const *choices, int index)
 {
@@ -76,7 +78,7 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
     case DT_KEY_LIST: put_list(t, key, field, count); break;
     case DT_KEY_REALS: break; /* of recipes alone */
-    case DT_KEY_PAIR: break;  /* of ops alone */
+    case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
     }
 }
 
@@ -165,6 +167,15 @@ static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
     return check_length(j, key, out->n, DT_MAX_LIST);
 }
 
+static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
+{
+    DT__TRY(dt__json_expect(j, '['));
+    DT__TRY(read_int(j, key, &out[0]));
+    DT__TRY(dt__json_expect(j, ','));
+    DT__TRY(read_int(j, key, &out[1]));
+    return dt__json_expect(j, ']');
+}
+
 static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
 {
     DT__TRY(dt__json_expect(j, '['));
@@ -206,7 +217,7 @@ static dt_status read_value(dt__json *j, const dt_key *key, char *options)
     case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
     case DT_KEY_LIST: return read_list(j, key, options);
     case DT_KEY_REALS: break; /* of recipes alone */
-    case DT_KEY_PAIR: break;  /* of ops alone */
+    case DT_KEY_PAIR: return read_pair(j, key, field);
     }
     return dt__json_fail(j, "'%s' is of no known type", key->name);
 }

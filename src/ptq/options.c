@@ -1,4 +1,5 @@
 /* Settings of rounding: defaults, keys, and which of them contradict each other. */
+#include "ptq/keys.h"
 #include "ptq/matrix.h"
 #include "qat/scheme.h"
 
@@ -20,8 +21,8 @@ const dt__method *dt__method_of(int rounder)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static const char *const rounder_names[] = { "nearest", "gptq",   "gpfq",     "qronos",
-                                             "a2gptq",  "a2gpfq", "a2qronos", NULL };
+const char *const dt__rounder_names[] = { "nearest", "gptq",   "gpfq",     "qronos",
+                                          "a2gptq",  "a2gpfq", "a2qronos", NULL };
 static const char *const order_names[] = { "none", "weight", "group", NULL };
 static const char *const mean_names[] = { "live", "all", NULL };
 static const char *const scales_names[] = { "frozen", "refresh", NULL };
@@ -29,7 +30,7 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 #define OF_ROUNDING(field) .offset = offsetof(dt_rounding, field)
 
-static const dt_key rounding_keys[] = {
+const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
       .text = "columns as they lie, by falling mean square of their inputs, or so with scales of "
               "groups in that order, which are saved with the weight" },
@@ -58,7 +59,7 @@ static const dt_key rounding_keys[] = {
 
 #define OF_ACCUMULATOR(field) .offset = offsetof(dt_accumulator, field)
 
-static const dt_key accumulator_keys[] = {
+const dt_key dt__accumulator_keys[] = {
     { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
       .text = "bits of an accumulator, 2 to 32; wanted by the a2 rounders" },
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
@@ -75,16 +76,8 @@ static const dt_key accumulator_keys[] = {
     { 0 },
 };
 
-#define OF_OPTIONS(field) .offset = offsetof(dt_rounding_options, field)
-
 const dt_key dt_rounding_options_keys[] = {
-    { "rounder", DT_KEY_CHOICE, OF_OPTIONS(rounder), .choices = rounder_names,
-      .fallback = "nearest",
-      .text = "how codes are chosen; all but nearest want calibration data" },
-    { "rounding", DT_KEY_MAP, OF_OPTIONS(rounding), .keys = rounding_keys,
-      .text = "how the rounder goes about it" },
-    { "accumulator", DT_KEY_MAP, OF_OPTIONS(accumulator), .keys = accumulator_keys,
-      .text = "what the device adds up in" },
+    DT__ROUNDING_OPTIONS_KEYS(0),
     { 0 },
 };
 

@@ -69,6 +69,18 @@ const dt_key dt_weight_quant_keys[] = {
     { 0 },
 };
 
+const dt_key dt_tensor_quant_keys[] = {
+    RULE,
+    BITS,
+    GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
+    { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
+      .most = 1 << 30, .text = "weights of a group; longer than the row: the row" },
+    SCALE_DTYPE,
+    UNSIGNED,
+    RANGE("a scale from the weights' own range, or static: the one of least error"),
+    { 0 },
+};
+
 const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     RULE,

@@ -46,6 +46,7 @@ static bool same_value(dt_key_type type, const void *a, const void *b)
     case DT_KEY_BOOL: return *(const bool *)a == *(const bool *)b;
     case DT_KEY_INT: return *(const int64_t *)a == *(const int64_t *)b;
     case DT_KEY_REAL: return memcmp(a, b, sizeof(double)) == 0;
+    case DT_KEY_PAIR: return memcmp(a, b, 2 * sizeof(int64_t)) == 0;
     case DT_KEY_CHOICE: return *(const int *)a == *(const int *)b;
     case DT_KEY_STRINGS: return same_strings(a, b);
     case DT_KEY_INTS:

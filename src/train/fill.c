@@ -151,6 +151,7 @@ static const char *list_such_as(dt_recipe *r, const dt_key *key)
 {
     if (key->type == DT_KEY_LIST) return dt__recipe_format(r, "[{%s: ...}]", key->keys[0].name);
     return key->type == DT_KEY_INTS    ? "[784, 10]"
+           : key->type == DT_KEY_PAIR  ? "[2, 2]"
            : key->type == DT_KEY_REALS ? "[0.5, 0.5, 0.4]"
                                        : "[one, two]";
 }
@@ -199,6 +200,25 @@ static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
         fill_real(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
         at.node->bad |= item->bad;
     }
+}
+
+/* A number alone stands for both. */
+static void fill_pair(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    int64_t *pair = field;
+    if (at.node->kind == DT__SCALAR) {
+        fill_int(r, key, at, &pair[0]);
+        pair[1] = pair[0];
+        return;
+    }
+    if (!is_list(r, key, at, 2)) return;
+    int n = 0;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, n++) {
+        fill_int(r, key, item_of(r, at, item, n), &pair[n]);
+        at.node->bad |= item->bad;
+    }
+    if (n == 2 || at.node->bad) return;
+    dt__complain(r, at.node, "'%s' wants two integers, or one for both", at.path);
 }
 
 static void fill_strings(dt_recipe *r, const dt_key *key, place at, void *field)
@@ -253,7 +273,7 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
         [DT_KEY_REAL] = fill_real,   [DT_KEY_STRING] = fill_string,
         [DT_KEY_PATH] = fill_string, [DT_KEY_CHOICE] = fill_choice,
         [DT_KEY_INTS] = fill_ints,   [DT_KEY_STRINGS] = fill_strings,
-        [DT_KEY_REALS] = fill_reals,
+        [DT_KEY_REALS] = fill_reals, [DT_KEY_PAIR] = fill_pair,
     };
     if (at.node->bad) return;
     if (key->type == DT_KEY_LIST) {
@@ -263,10 +283,21 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
     }
 }
 
+/* A recipe that trains nothing may lack the blocks of training, and the folder of a run. */
+static bool is_missed(const dt_recipe *r, place at)
+{
+    char block[16] = "";
+    if (!r->only_quantizes) return true;
+    const size_t n = strcspn(at.path, ".");
+    if (n < sizeof block) memcpy(block, at.path, n);
+    return strcmp(at.path, "run.dir") != 0 && dt__node_at(r, block, NULL) != NULL;
+}
+
 static void fill_fallback(dt_recipe *r, const dt_key *key, place at, char *base)
 {
     if (key->fallback == NULL) return;
     if (strcmp(key->fallback, "!") == 0) {
+        if (!is_missed(r, at)) return;
         dt__node where = *at.above;
         dt__complain(r, &where, "missing key '%s' (%s)", at.path, key->text);
         return;
@@ -282,7 +313,8 @@ static void fill_key(dt_recipe *r, const dt_key *key, place map, char *base)
     if (at.node != NULL) at.above = at.node;
     if (key->given > 0) *(bool *)(base + key->given) = at.node != NULL;
     if (key->type == DT_KEY_MAP) {
-        if (at.node != NULL || key->given == 0) fill_submap(r, key, at, base);
+        const bool wanted = r->only_quantizes && key->keys == dt_quantize_keys;
+        if (at.node != NULL || key->given == 0 || wanted) fill_submap(r, key, at, base);
     } else if (at.node != NULL) {
         fill_value(r, key, at, base);
     } else {

@@ -1,7 +1,6 @@
 /* The keys of a recipe: joins the tables that stand beside their structs. */
-#include "core/core.h"
-
-#include <detent/train.h>
+#include "ptq/keys.h"
+#include "train/recipe.h"
 
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 
@@ -74,9 +73,15 @@ static const dt_key train_keys[] = {
     { 0 },
 };
 
+#undef AT
+#define AT(field) .offset = offsetof(dt_convert_options, field)
+
 static const dt_key convert_keys[] = {
-    { "output", DT_KEY_PATH, .offset = offsetof(dt_convert_options, output),
-      .fallback = "model.safetensors", .text = "file of the converted model, inside run.dir" },
+    { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
+      .text = "file of the converted model, inside run.dir" },
+    DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
+    { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
+      .text = "training data that the rounder looks at" },
     { 0 },
 };
 
@@ -93,5 +98,9 @@ const dt_key dt_recipe_keys[] = {
       .text = "quantization-aware training; without this block the model stays float" },
     { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
       .text = "the integer model at the end" },
+    { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,
+      .given = offsetof(dt_recipe_options, quantize.given),
+      .text = "rounding without training, as `detent quantize` does; a recipe of that alone needs "
+              "no `run`, `model` and `data`" },
     { 0 },
 };

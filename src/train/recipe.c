@@ -200,6 +200,9 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
+    r->only_quantizes = source->use == DT_RECIPE_TO_QUANTIZE ||
+                        (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
+                         dt__node_at(r, "model", NULL) == NULL);
     dt__recipe_fill(r);
     dt__recipe_check(r);
     return DT_OK;
@@ -253,5 +256,7 @@ void dt_recipe_free(dt_recipe *r)
     dt__release(ctx, r);
     dt__ctx_release(ctx);
 }
+
+bool dt_recipe_only_quantizes(const dt_recipe *r) { return r->only_quantizes; }
 
 const dt_recipe_options *dt_recipe_get(const dt_recipe *r) { return &r->options; }

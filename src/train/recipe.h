@@ -45,6 +45,7 @@ struct dt_recipe {
     const char *file;
     const char *parsing; /* the override whose value is being parsed, for its errors */
     bool leave_files;
+    bool only_quantizes; /* it may lack what training needs */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
@@ -94,8 +95,24 @@ int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
 void dt__recipe_override(dt_recipe *r, const char *text);
 void dt__recipe_fill(dt_recipe *r);
 void dt__recipe_check(dt_recipe *r);
-/* False for a key that the chosen optimizer, schedule or data format ignores (check.c). */
+/* False for a key that the chosen optimizer, schedule, data format or rounder ignores (check.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
+
+/* ---- between checks ---- */
+
+/* The key at `path`, if it was given and nothing was wrong with it so far. */
+dt__node *dt__given(const dt_recipe *r, const char *path);
+/* Whether it was refused; whether one of the keys below it was. */
+bool dt__is_bad(const dt_recipe *r, const char *path);
+bool dt__has_bad(const dt_recipe *r, const char *path);
+/* Of `qat`, `convert` and `quantize` (check_quant.c). */
+void dt__recipe_check_quant(dt_recipe *r);
+bool dt__rounding_applies(const dt_recipe *r, const char *path);
+
+/* ---- tables of others ---- */
+
+extern const dt_key dt__calibration_keys[];
+extern const char *const dt__weight_op_names[];
 
 /* ---- words ---- */
 

@@ -86,6 +86,10 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     if (dt_recipe_error_count(recipe) > 0) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
     }
+    if (recipe->only_quantizes) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "recipe %s was not read as one to train by",
+                       recipe->file);
+    }
     const int threads = ctx->threads;
     if (r.o->run.threads > 0) ctx->threads = (int)r.o->run.threads;
     const double before = dt__seconds();

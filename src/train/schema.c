@@ -102,16 +102,19 @@ static void write_choices(dt__out *o, const dt_key *key)
 static void write_array(dt__out *o, const dt_key *key)
 {
     dt__out_member(o, "type", "array");
-    if (key->fewest > 0) {
+    const int fewest = key->type == DT_KEY_PAIR ? 2 : key->fewest;
+    if (fewest > 0) {
         dt__out_name(o, "minItems");
-        dt__out_int(o, key->fewest);
+        dt__out_int(o, fewest);
     }
     dt__out_name(o, "maxItems");
-    dt__out_int(o, key->type == DT_KEY_LIST ? (int64_t)key->most : DT_MAX_LIST);
+    dt__out_int(o, key->type == DT_KEY_LIST   ? (int64_t)key->most
+                   : key->type == DT_KEY_PAIR ? 2
+                                              : DT_MAX_LIST);
     dt__out_open(o, "items", '{');
     if (key->type == DT_KEY_LIST) {
         write_object(o, key->keys, "additionalProperties");
-    } else if (key->type == DT_KEY_INTS || key->type == DT_KEY_REALS) {
+    } else if (key->type != DT_KEY_STRINGS) {
         write_number(o, key);
     } else {
         dt__out_member(o, "type", "string");
@@ -120,7 +123,7 @@ static void write_array(dt__out *o, const dt_key *key)
 }
 
 /* One number for all, or one for each. */
-static void write_reals(dt__out *o, const dt_key *key)
+static void write_one_or_all(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
     dt__out_open(o, NULL, '{');
@@ -141,7 +144,8 @@ static void write_type(dt__out *o, const dt_key *key)
     case DT_KEY_STRING:
     case DT_KEY_PATH: dt__out_member(o, "type", "string"); break;
     case DT_KEY_CHOICE: write_choices(o, key); break;
-    case DT_KEY_REALS: write_reals(o, key); break;
+    case DT_KEY_PAIR:
+    case DT_KEY_REALS: write_one_or_all(o, key); break;
     case DT_KEY_MAP:
         if (key->keys != dt_model_keys) {
             write_object(o, key->keys, "additionalProperties");
@@ -172,6 +176,21 @@ static void write_key(dt__out *o, const dt_key *key)
     dt__out_close(o, '}');
 }
 
+/* A recipe trains, or it only quantizes. */
+static void write_uses(dt__out *o)
+{
+    dt__out_open(o, "anyOf", '[');
+    dt__out_open(o, NULL, '{');
+    write_required(o, dt_recipe_keys);
+    dt__out_close(o, '}');
+    dt__out_open(o, NULL, '{');
+    dt__out_open(o, "required", '[');
+    dt__out_member(o, NULL, "quantize");
+    dt__out_close(o, ']');
+    dt__out_close(o, '}');
+    dt__out_close(o, ']');
+}
+
 dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
 {
     (void)ctx;
@@ -179,7 +198,11 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
     dt__out_open(&o, NULL, '{');
     dt__out_member(&o, "$schema", "https://json-schema.org/draft/2020-12/schema");
     dt__out_member(&o, "title", "detent recipe");
-    write_object(&o, dt_recipe_keys, "additionalProperties");
+    dt__out_member(&o, "type", "object");
+    write_properties(&o, dt_recipe_keys);
+    write_uses(&o);
+    dt__out_name(&o, "additionalProperties");
+    dt__out_text(&o, "false");
     dt__out_close(&o, '}');
     return o.status;
 }
@@ -232,6 +255,7 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_INTS] = "integers",
         [DT_KEY_STRINGS] = "list of strings",
         [DT_KEY_REALS] = "number or list of numbers",
+        [DT_KEY_PAIR] = "integer or two integers",
         [DT_KEY_LIST] = "list of maps",
     };
     dt__out_text(o, words[key->type]);

@@ -81,6 +81,15 @@ static void show_reals(shower *s, const dt_reals *list)
     if (list->n != 1) dt__out_text(&s->out, "]");
 }
 
+static void show_pair(shower *s, const int64_t *pair)
+{
+    dt__out_text(&s->out, "[");
+    dt__out_int(&s->out, pair[0]);
+    dt__out_text(&s->out, ", ");
+    dt__out_int(&s->out, pair[1]);
+    dt__out_text(&s->out, "]");
+}
+
 static void show_value(shower *s, const dt_key *key, const char *field)
 {
     const void *value = field;
@@ -89,6 +98,7 @@ static void show_value(shower *s, const dt_key *key, const char *field)
     case DT_KEY_INT: dt__out_int(&s->out, *(const int64_t *)value); break;
     case DT_KEY_REAL: dt__out_real(&s->out, *(const double *)value); break;
     case DT_KEY_REALS: show_reals(s, value); break;
+    case DT_KEY_PAIR: show_pair(s, value); break;
     case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
     case DT_KEY_STRING:
     case DT_KEY_PATH: show_string(s, *(const char *const *)value); break;
@@ -193,7 +203,9 @@ static void show_key(shower *s, const dt_key *key, spot at)
     join(path, at.path, key->name);
     at.path = path;
     at.node = dt__node_child(at.node, key->name, strlen(key->name));
+    const bool block = at.base == (const char *)&s->r->options;
     if (!is_shown(key, at.node) || !dt__recipe_applies(s->r, path)) return;
+    if (block && at.node == NULL && s->r->only_quantizes) return;
     if (key->type == DT_KEY_MAP) {
         show_map(s, key, at);
     } else if (key->type == DT_KEY_LIST) {

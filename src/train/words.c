@@ -136,10 +136,12 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
         }
     }
     if (best != NULL && least <= 1) return best;
-    const char *elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
+    const bool in_model = strncmp(here, "model", strlen("model")) == 0;
+    const char *elsewhere = in_model ? NULL : find_elsewhere(r, dt_recipe_keys, "", name);
     for (int i = 0; elsewhere == NULL && dt_family_at(i) != NULL; i++) {
         elsewhere = find_elsewhere(r, dt_family_at(i)->keys, "model", name);
     }
+    if (elsewhere == NULL && in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
     const size_t n = strlen(here);
     const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && n > 0 &&
                           elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;

@@ -1,0 +1,26 @@
+/* The keys of dt_rounding_options, for tables of options that hold them among others. */
+#ifndef DT__PTQ_KEYS_H
+#define DT__PTQ_KEYS_H
+
+#include <detent/ptq.h>
+
+extern const char *const dt__rounder_names[];
+extern const dt_key dt__rounding_keys[], dt__accumulator_keys[];
+
+/* `at`: where the dt_rounding_options stand in the struct of the table. */
+#define DT__ROUNDING_OPTIONS_KEYS(at)                                                              \
+    { "rounder",                                                                                   \
+      DT_KEY_CHOICE,                                                                               \
+      .offset = (at) + offsetof(dt_rounding_options, rounder),                                     \
+      .choices = dt__rounder_names,                                                                \
+      .fallback = "nearest",                                                                       \
+      .text = "how codes are chosen; all but nearest want calibration data" },                     \
+        { "rounding", DT_KEY_MAP, .offset = (at) + offsetof(dt_rounding_options, rounding),        \
+          .keys = dt__rounding_keys, .text = "how the rounder goes about it" },                    \
+    {                                                                                              \
+        "accumulator", DT_KEY_MAP, .offset = (at) + offsetof(dt_rounding_options, accumulator),    \
+                                   .keys = dt__accumulator_keys,                                   \
+                                   .text = "what the device adds up in; of the a2 rounders"        \
+    }
+
+#endif

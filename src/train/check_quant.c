@@ -1,0 +1,373 @@
+/* Checks of `qat`, `convert` and `quantize`: keys of schemes and of rounders that exclude each other. */
+#include "ptq/keys.h"
+#include "ptq/matrix.h"
+#include "qat/scheme.h"
+#include "train/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- schemes ------------------------------------------------------------------------------ */
+
+typedef struct operand {
+    const char *path; /* "qat.weight", "qat.rules.2.activation" */
+    const char *head; /* what it starts from: "qat.weight" */
+    bool is_weight;
+    dt_quant quant; /* with the preset and the recipe's head in it */
+} operand;
+
+/* Complains at the first of `names` that this operand's map gives. */
+static void refuse_operand(dt_recipe *r, const operand *o, const char *const names[3],
+                           const char *words)
+{
+    for (int i = 0; i < 3 && names[i] != NULL; i++) {
+        dt__node *node = dt__given(r, dt__recipe_join(r, o->path, names[i]));
+        if (node == NULL) continue;
+        dt__complain(r, node, "'%s.%s': %s", o->path, names[i], words);
+        return;
+    }
+}
+
+static void check_operand(dt_recipe *r, const operand *o)
+{
+    if (dt__has_bad(r, o->path) || dt__has_bad(r, o->head)) return;
+    const dt_quant *q = &o->quant;
+    const bool by_group = q->granularity == DT_PER_GROUP;
+    const bool by_value = q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE;
+    const char *const by[3] = { "granularity" };
+    if (o->is_weight && by_value) {
+        refuse_operand(r, o, by, "weights are quantized by tensor, channel or group");
+    }
+    if (!o->is_weight && (by_group || q->granularity == DT_PER_CHANNEL)) {
+        refuse_operand(r, o, by, "activations are quantized by tensor, token or sample");
+    }
+    if (o->is_weight && !by_group) {
+        refuse_operand(r, o, (const char *const[3]){ "group_size" },
+                       "only granularity group has a group size");
+    }
+    if (q->rule == DT_RULE_Q4_0 &&
+        (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
+        refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "rule" },
+                       "rule q4_0 is for weights of 4 bits in groups of 32");
+    }
+    const bool from_zero = q->range == DT_RANGE_LEARNED && !o->is_weight;
+    if (q->is_unsigned && q->rule != DT_RULE_ASYMMETRIC && !from_zero) {
+        refuse_operand(r, o, (const char *const[3]){ "unsigned", "rule" },
+                       "unsigned codes need rule asymmetric");
+    }
+}
+
+static void check_operands(dt_recipe *r, const char *path, const dt_quant *weight,
+                           const dt_quant *activation)
+{
+    const char *w = dt__recipe_join(r, path, "weight"), *a = dt__recipe_join(r, path, "activation");
+    check_operand(r, &(operand){ w, "qat.weight", true, *weight });
+    check_operand(r, &(operand){ a, "qat.activation", false, *activation });
+}
+
+static void check_rule(dt_recipe *r, const char *path, const char *words)
+{
+    dt__node *node = dt__given(r, path);
+    if (node == NULL || node->kind != DT__MAP || node->count != 1) return;
+    if (dt__given(r, dt__recipe_join(r, path, "match")) == NULL) return;
+    dt__complain(r, node, "'%s' selects %s", path, words);
+}
+
+static void check_qat(dt_recipe *r)
+{
+    const dt_qat_options *q = &r->options.qat;
+    if (dt__given(r, "qat") == NULL || dt__is_bad(r, "qat.preset")) return;
+    dt_quant weight, activation;
+    dt_qat_preset(q->preset, &weight, &activation);
+    dt_quant_apply(&weight, &q->weight);
+    dt_quant_apply(&activation, &q->activation);
+    check_operands(r, "qat", &weight, &activation);
+    for (int64_t i = 0; i < q->n_rules && !r->out_of_memory; i++) {
+        dt_quant w = weight, a = activation;
+        dt_quant_apply(&w, &q->rules[i].weight);
+        dt_quant_apply(&a, &q->rules[i].activation);
+        const char *path = dt__recipe_format(r, "qat.rules.%lld", (long long)i);
+        check_operands(r, path, &w, &a);
+        check_rule(r, path, "modules but says nothing of them: give it skip, weight or activation");
+    }
+}
+
+/* ---- rounders ----------------------------------------------------------------------------- */
+
+#define BIT(rounder) (1U << (rounder))
+#define GPTQ (BIT(DT_ROUND_GPTQ) | BIT(DT_ROUND_A2GPTQ))
+#define GPFQ (BIT(DT_ROUND_GPFQ) | BIT(DT_ROUND_A2GPFQ))
+#define QRONOS (BIT(DT_ROUND_QRONOS) | BIT(DT_ROUND_A2QRONOS))
+#define BOUNDED (BIT(DT_ROUND_A2GPTQ) | BIT(DT_ROUND_A2GPFQ) | BIT(DT_ROUND_A2QRONOS))
+
+/* Keys that only some rounders read; a map before what is in it. */
+static const struct {
+    const char *key;
+    unsigned rounders;
+    const char *whose;
+} limited[] = {
+    { "rounding", GPTQ | GPFQ | QRONOS, "rounders that look at data" },
+    { "rounding.damping", GPTQ, "gptq and a2gptq" },
+    { "rounding.damping_mean", GPTQ, "gptq and a2gptq" },
+    { "rounding.damping_absolute", GPTQ | QRONOS, "gptq, qronos and their a2 forms" },
+    { "rounding.alpha", QRONOS, "qronos and a2qronos" },
+    { "rounding.block", GPTQ | QRONOS, "gptq, qronos and their a2 forms" },
+    { "rounding.group_scales", GPTQ, "gptq and a2gptq" },
+    { "accumulator", BOUNDED, "a2gptq, a2gpfq and a2qronos" },
+};
+
+/* A block that chooses rounders. */
+typedef struct block {
+    const char *path; /* "quantize", "convert" */
+    const dt_rounding_options *o;
+    unsigned rounders; /* all that it chooses, for whatever part */
+} block;
+
+static block quantize_block(const dt_recipe *r)
+{
+    const dt_quantize_options *q = &r->options.quantize;
+    block b = { "quantize", &q->rounding, BIT(q->rounding.rounder) };
+    for (int64_t i = 0; i < q->n_tensors; i++) {
+        if (q->tensors[i].has_rounder) b.rounders |= BIT(q->tensors[i].rounder);
+    }
+    return b;
+}
+
+static block convert_block(const dt_recipe *r)
+{
+    const dt_rounding_options *o = &r->options.convert.rounding;
+    return (block){ "convert", o, BIT(o->rounder) };
+}
+
+bool dt__rounding_applies(const dt_recipe *r, const char *path)
+{
+    const block blocks[] = { quantize_block(r), convert_block(r) };
+    for (int i = 0; i < DT__COUNT_OF(blocks); i++) {
+        const size_t n = strlen(blocks[i].path);
+        if (strncmp(path, blocks[i].path, n) != 0 || path[n] != '.') continue;
+        for (int k = 0; k < DT__COUNT_OF(limited); k++) {
+            if (strcmp(limited[k].key, path + n + 1) != 0) continue;
+            return (limited[k].rounders & blocks[i].rounders) != 0;
+        }
+    }
+    return true;
+}
+
+static void check_limited(dt_recipe *r, const block *b)
+{
+    const char *above = "";
+    for (int i = 0; i < DT__COUNT_OF(limited); i++) {
+        const char *path = dt__recipe_join(r, b->path, limited[i].key);
+        dt__node *node = dt__given(r, path);
+        const size_t n = strlen(above);
+        const bool said = n > 0 && strncmp(path, above, n) == 0 && path[n] == '.';
+        if (node == NULL || said || (limited[i].rounders & b->rounders) != 0) continue;
+        above = path;
+        dt__complain(r, node, "'%s' belongs to %s, which '%s.rounder' does not choose", path,
+                     limited[i].whose, b->path);
+    }
+}
+
+/* Complains at `path`, or where it is not given at the nearest key above. */
+static void refuse(dt_recipe *r, const char *path, const char *words)
+{
+    if (!dt__is_bad(r, path)) dt_recipe_refuse(r, path, "'%s' %s", path, words);
+}
+
+static void check_accumulator(dt_recipe *r, const block *b)
+{
+    const dt_accumulator *a = &b->o->accumulator;
+    const char *bits = dt__recipe_join(r, b->path, "accumulator.bits");
+    const char *input = dt__recipe_join(r, b->path, "accumulator.input");
+    if ((b->rounders & BOUNDED) == 0) return;
+    if (a->bits < 2) refuse(r, bits, "must be from 2 to 32 for a rounder that bounds sums");
+    if (a->input.n == 2 && a->input.v[0] <= 0 && a->input.v[1] >= 0 &&
+        a->input.v[0] < a->input.v[1]) {
+        return;
+    }
+    refuse(r, input, "wants the smallest input, at most 0, and the largest, at least 0");
+}
+
+/* The scheme of a part of the weights, and what rounds it. */
+typedef struct part {
+    const char *path; /* of its map: "quantize.weight", "qat.rules.2.weight" */
+    dt_quant quant;
+    int rounder;
+} part;
+
+/* Complains at the part's granularity, if it gives one, else at a key of the block. */
+static void refuse_granularity(dt_recipe *r, const part *p, const char *key, const char *words)
+{
+    const char *own = dt__recipe_join(r, p->path, "granularity");
+    const bool is_own = dt__given(r, own) != NULL;
+    if (is_own) refuse(r, own, dt__recipe_format(r, "must be group where '%s' is %s", key, words));
+    else refuse(r, key, dt__recipe_format(r, "%s wants granularity group", words));
+}
+
+/* What the messages of a rounder would say later, and without a place. */
+static void check_part(dt_recipe *r, const block *b, const part *p)
+{
+    const dt_rounding *o = &b->o->rounding;
+    const unsigned rounder = BIT(p->rounder);
+    const bool grouped = p->quant.granularity == DT_PER_GROUP;
+    const char *order = dt__recipe_join(r, b->path, "rounding.order");
+    const char *scales = dt__recipe_join(r, b->path, "rounding.group_scales");
+    const char *tile = dt__recipe_join(r, b->path, "accumulator.tile");
+    if (dt__has_bad(r, p->path) || rounder == BIT(DT_ROUND_NEAREST)) return;
+    if (o->order == DT_ORDER_GROUP && !grouped) refuse_granularity(r, p, order, "group");
+    if (o->group_scales == DT_SCALES_REFRESH && (rounder & GPTQ) != 0) {
+        if (!grouped) refuse_granularity(r, p, scales, "refresh");
+        if (o->order == DT_ORDER_WEIGHT) {
+            refuse(r, scales,
+                   "refresh has no beginning of a group in order weight; orders none and "
+                   "group have");
+        }
+    }
+    if ((rounder & BOUNDED) == 0 || !grouped || b->o->accumulator.tile <= p->quant.group_size) {
+        return;
+    }
+    refuse(r, tile,
+           dt__recipe_format(r, "is %lld columns, but %lld share a scale ('%s')",
+                             (long long)b->o->accumulator.tile, (long long)p->quant.group_size,
+                             p->path));
+}
+
+static void check_block(dt_recipe *r, const block *b)
+{
+    if (dt__is_bad(r, dt__recipe_join(r, b->path, "rounder"))) return;
+    check_limited(r, b);
+    check_accumulator(r, b);
+}
+
+/* The parts of a model are those of `qat`. */
+static void check_model_parts(dt_recipe *r, const block *b)
+{
+    const dt_qat_options *q = &r->options.qat;
+    dt_quant weight, activation;
+    if (!q->given || dt__is_bad(r, "qat.preset")) return;
+    dt_qat_preset(q->preset, &weight, &activation);
+    dt_quant_apply(&weight, &q->weight);
+    check_part(r, b, &(part){ "qat.weight", weight, b->o->rounder });
+    for (int64_t i = 0; i < q->n_rules && !r->out_of_memory; i++) {
+        const char *path = dt__recipe_format(r, "qat.rules.%lld.weight", (long long)i);
+        part p = { path, weight, b->o->rounder };
+        dt_quant_apply(&p.quant, &q->rules[i].weight);
+        check_part(r, b, &p);
+    }
+}
+
+/* ---- files of tensors --------------------------------------------------------------------- */
+
+/* A scheme of tensors: like any, but nothing is learned. What has no place of its own is said of all. */
+static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant *quant)
+{
+    const int before = r->n_complaints;
+    const char *const range[3] = { "range" };
+    const operand o = { path, "quantize.weight", true, *quant };
+    check_operand(r, &o);
+    if (quant->range == DT_RANGE_LEARNED) {
+        refuse_operand(r, &o, range, "nothing is trained here: dynamic, or static");
+    }
+    if (r->n_complaints > before || dt__has_bad(r, path) || dt__has_bad(r, o.head)) return;
+    dt__node *node = dt__given(r, path);
+    if (node == NULL || dt__quant_check(r->ctx, quant) == DT_OK) return;
+    dt__complain(r, node, "'%s': %s", path, dt__recipe_format(r, "%s", dt_error(r->ctx)));
+}
+
+static bool is_conv(int op) { return op != DT_WEIGHT_LINEAR; }
+static bool is_signal(int op) { return op == DT_WEIGHT_CONV1D || op == DT_WEIGHT_CONV_TRANSPOSE1D; }
+static bool is_transposed(int op)
+{
+    return op == DT_WEIGHT_CONV_TRANSPOSE1D || op == DT_WEIGHT_CONV_TRANSPOSE2D;
+}
+
+/* Keys of an op that a rule gives, against the op that it names. */
+static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
+{
+    const struct {
+        const char *name;
+        bool given;
+        const int64_t *pair;
+    } keys[] = {
+        { "stride", rule->has_stride, rule->stride },
+        { "padding", rule->has_padding, rule->padding },
+        { "output_padding", rule->has_output_padding, rule->output_padding },
+        { "dilation", rule->has_dilation, rule->dilation },
+        { "groups", rule->has_groups, NULL },
+    };
+    const char *op = dt__weight_op_names[rule->op];
+    for (int i = 0; rule->has_op && i < DT__COUNT_OF(keys); i++) {
+        const char *key = dt__recipe_join(r, path, keys[i].name);
+        dt__node *node = keys[i].given ? dt__given(r, key) : NULL;
+        if (node == NULL) continue;
+        if (!is_conv(rule->op)) {
+            dt__complain(r, node, "'%s' is of convolutions; op %s has none", key, op);
+        } else if (i == 2 && !is_transposed(rule->op)) {
+            dt__complain(r, node, "'%s' is of transposed convolutions; op %s has none", key, op);
+        } else if (keys[i].pair != NULL && is_signal(rule->op) &&
+                   keys[i].pair[0] != keys[i].pair[1]) {
+            dt__complain(r, node, "'%s': op %s has one extent, so it wants one number", key, op);
+        }
+    }
+}
+
+static void check_tensors(dt_recipe *r, const block *b)
+{
+    const dt_quantize_options *q = &r->options.quantize;
+    dt_quant weight = dt_weight_quant_defaults();
+    dt_quant_apply(&weight, &q->weight);
+    check_tensor_scheme(r, "quantize.weight", &weight);
+    check_part(r, b, &(part){ "quantize.weight", weight, b->o->rounder });
+    for (int64_t i = 0; i < q->n_tensors && !r->out_of_memory; i++) {
+        const dt_tensor_rule *rule = &q->tensors[i];
+        const char *path = dt__recipe_format(r, "quantize.tensors.%lld", (long long)i);
+        part p = { dt__recipe_join(r, path, "weight"), weight,
+                   rule->has_rounder ? rule->rounder : b->o->rounder };
+        dt_quant_apply(&p.quant, &rule->weight);
+        check_rule(r, path,
+                   "tensors but says nothing of them: give it skip, op, rounder or weight");
+        check_op(r, path, rule);
+        check_tensor_scheme(r, p.path, &p.quant);
+        check_part(r, b, &p);
+    }
+}
+
+static void check_quantize(dt_recipe *r)
+{
+    static const char *const of_files[] = { "quantize.weight", "quantize.tensors" };
+    const bool is_model = r->options.qat.given || dt__node_at(r, "model", NULL) != NULL;
+    const block b = quantize_block(r);
+    if (dt__given(r, "quantize") == NULL) return;
+    check_block(r, &b);
+    if (!is_model) {
+        check_tensors(r, &b);
+        return;
+    }
+    for (int i = 0; i < DT__COUNT_OF(of_files); i++) {
+        dt__node *node = dt__given(r, of_files[i]);
+        if (node == NULL) continue;
+        dt__complain(r, node,
+                     "'%s' is of files without a model; a model's weights are quantized as "
+                     "'qat' says",
+                     of_files[i]);
+    }
+    check_model_parts(r, &b);
+}
+
+static void check_convert(dt_recipe *r)
+{
+    const block b = convert_block(r);
+    dt__node *node = dt__given(r, "convert.rounder");
+    if (dt__given(r, "convert") == NULL) return;
+    check_block(r, &b);
+    check_model_parts(r, &b);
+    if (node == NULL || r->options.qat.given || b.o->rounder == DT_ROUND_NEAREST) return;
+    dt__complain(r, node, "'convert.rounder' rounds what 'qat' quantizes, which is not there");
+}
+
+void dt__recipe_check_quant(dt_recipe *r)
+{
+    check_qat(r);
+    check_convert(r);
+    check_quantize(r);
+}

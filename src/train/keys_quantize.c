@@ -1,0 +1,75 @@
+/* The keys of `quantize` in a recipe. */
+#include "ptq/keys.h"
+#include "train/recipe.h"
+
+const char *const dt__weight_op_names[] = {
+    [DT_WEIGHT_LINEAR] = "linear",
+    [DT_WEIGHT_CONV1D] = "conv1d",
+    [DT_WEIGHT_CONV2D] = "conv2d",
+    [DT_WEIGHT_CONV_TRANSPOSE1D] = "conv_transpose1d",
+    [DT_WEIGHT_CONV_TRANSPOSE2D] = "conv_transpose2d",
+    NULL,
+};
+
+#define AT(field) .offset = offsetof(dt_calibration_options, field)
+
+const dt_key dt__calibration_keys[] = {
+    { "samples", DT_KEY_INT, AT(samples), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "look at so many at most; 0: at all of a calibration file, 512 examples of a model's "
+              "data" },
+    { "batch_size", DT_KEY_INT, AT(batch_size), .most = 1 << 20, .fallback = "0",
+      .text = "samples in memory together; 0: as fits 64 MiB, of a model's data 32" },
+    { "cache_mb", DT_KEY_INT, AT(cache_mb), .most = 1 << 24, .fallback = "1024",
+      .text = "of a model: MiB of activations that may be kept between layers, in place of running "
+              "what comes before again" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_tensor_rule, field)
+#define GIVEN(field) AT(field), .given = offsetof(dt_tensor_rule, has_##field)
+#define MOST_EXTENT 2147483647.0
+
+static const dt_key rule_keys[] = {
+    { "match", DT_KEY_STRING, AT(match), .fallback = "!",
+      .text = "glob over tensors' names, * crosses dots; it selects what lies below too" },
+    { "skip", DT_KEY_BOOL, GIVEN(skip), .text = "true: these tensors are copied as they are" },
+    { "op", DT_KEY_CHOICE, GIVEN(op), .choices = dt__weight_op_names,
+      .text = "what the weight belongs to; else rank 2 is a linear layer's, rank 4 a conv2d's, and "
+              "other tensors are copied" },
+    { "stride", DT_KEY_PAIR, GIVEN(stride), .least = 1, .most = MOST_EXTENT,
+      .text = "of a convolution: steps of the kernel; 1 unless given" },
+    { "padding", DT_KEY_PAIR, GIVEN(padding), .most = MOST_EXTENT,
+      .text = "of a convolution: zeros around the image; 0 unless given" },
+    { "output_padding", DT_KEY_PAIR, GIVEN(output_padding), .most = MOST_EXTENT,
+      .text = "of a transposed convolution: by how much the output is larger at its end; 0 unless "
+              "given" },
+    { "dilation", DT_KEY_PAIR, GIVEN(dilation), .least = 1, .most = MOST_EXTENT,
+      .text = "of a convolution: distance of the kernel's elements; 1 unless given" },
+    { "groups", DT_KEY_INT, GIVEN(groups), .least = 1, .most = MOST_EXTENT,
+      .text =
+          "of a convolution: parts of the channels that do not see each other; 1 unless given" },
+    { "rounder", DT_KEY_CHOICE, GIVEN(rounder), .choices = dt__rounder_names,
+      .text = "another rounder for these tensors" },
+    { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,
+      .text = "changes to their scheme" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_quantize_options, field)
+
+const dt_key dt_quantize_keys[] = {
+    DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_quantize_options, rounding)),
+    { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
+      .text = "data that the rounder looks at" },
+    { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,
+      .text = "of a file of tensors: changes to int4 symmetric in groups of 32; a model's schemes "
+              "are those of `qat`" },
+    { "tensors", DT_KEY_LIST, AT(tensors), .most = DT_MAX_RULES, .keys = rule_keys,
+      .size = sizeof(dt_tensor_rule), .count = offsetof(dt_quantize_options, n_tensors),
+      .text =
+          "of a file of tensors: ops and exceptions by name; the last that matches wins, key by "
+          "key" },
+    { 0 },
+};
