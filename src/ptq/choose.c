@@ -75,3 +75,14 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
     dt__bounds_add(s, column, q);
     if (m->bounds->all) memcpy(v, came, (size_t)s->rows * sizeof *v);
 }
+
+void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image)
+{
+    const dt__matrix *m = s->m;
+    const int64_t group = m->grid.group_of[column];
+    if (group != s->group) load_scales(s, group);
+    for (int64_t r = 0; r < s->rows; r++) {
+        const float q = (float)codes[r * m->columns + column] - s->zero[r];
+        image[r] = (double)q * (double)s->scale[r];
+    }
+}

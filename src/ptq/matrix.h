@@ -16,12 +16,12 @@
 /* The codes of a matrix and their scales; rows of the layer that belong to this group. */
 typedef struct dt__code_grid {
     int qmin, qmax;
-    bool half_up;      /* as dt__code_row has it */
-    int64_t groups;    /* scales of a row */
-    int32_t *group_of; /* [columns] */
-    float *scale;      /* [rows][groups]; refreshed scales are written here */
-    float *inverse;    /* likewise: what arguments are multiplied by */
-    int8_t *zero;      /* likewise; NULL: all 0 */
+    bool half_up;          /* as dt__code_row has it */
+    int64_t group, groups; /* columns that share a scale (the last fewer); scales of a row */
+    int32_t *group_of;     /* [columns] */
+    float *scale;          /* [rows][groups]; refreshed scales are written here */
+    float *inverse;        /* likewise: what arguments are multiplied by */
+    int8_t *zero;          /* likewise; NULL: all 0 */
 } dt__code_grid;
 
 struct dt__bounds; /* what accumulators allow: bounds.h */
@@ -33,14 +33,13 @@ typedef struct dt__matrix {
     const float *weight; /* W0 [rows][columns] */
     const dt_quant *quant;
     const dt_rounding_options *options;
-    dt__moments
-        *moments;    /* as collected: original order, undamped, dead entries 0; NULL: no data */
-    int32_t *order;  /* [columns]: order[j] is processed j-th */
-    bool *dead;      /* [columns] */
-    bool keep_zeros; /* elements that are 0 in W0 stay so */
+    dt__moments *moments; /* as collected: original order, undamped, dead 0; NULL: no data */
+    int32_t *order;       /* [columns]: order[j] is processed j-th */
+    bool *dead;           /* [columns] */
+    bool keep_zeros;      /* elements that are 0 in W0 stay so */
     dt__code_grid grid;
     const struct dt__bounds *bounds; /* NULL: none */
-    double mean;                     /* of the diagonal of H, as damping_mean has it */
+    double mean;                     /* of the diagonal of 2/n H, as damping_mean has it */
     /* by the rounder's prepare: */
     double *factor; /* [columns][columns]: U, upper, of the processing order */
     double damping, damping_share;
@@ -52,11 +51,11 @@ typedef struct dt__strip {
     const dt__matrix *m;
     int64_t row, rows;
     int8_t *codes; /* [rows][columns], columns in the original order */
-    double
-        *work; /* [columns][rows]: arguments in processing order, W0 with dead columns 0 at first */
+    double *work; /* [columns][rows]: arguments, in processing order; at first W0, dead columns 0 */
     void *scratch;                /* rounder->scratch bytes */
     int64_t *positive, *negative; /* [tiles][rows]: sums of codes less zero point, of bounds */
     double loss;
+    bool bad; /* a refreshed scale is not finite */
     /* Of choose: what the rows have for scale group `group`; -1: nothing yet. */
     int64_t group;
     float scale[DT__STRIP], inverse[DT__STRIP], zero[DT__STRIP];
@@ -76,6 +75,19 @@ typedef struct dt__rounder {
  * an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL; 0 where a
  * zero is kept) and `image` the images, (code - zero) * scale, exact. */
 void dt__choose(dt__strip *s, int64_t j, double *v, double *image);
+
+/* The images of codes [rows of the strip][columns] in a column of the original order. */
+void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image);
+
+/* Makes m->factor, U with U^T U = (scale H + damping I)^-1 in the processing order, dead entries of the
+ * diagonal as 1; NULL where that is not positive definite. Errors: NOMEM. */
+dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
+
+/* GPTQ's loop, for columns first ... of the processing order: column j gets its codes, its error
+ * e = (argument - image) / U[j][j] reaches the columns behind it by -e U[j][...], and s->loss the sum of
+ * e^2 / 2. s->work holds arguments before and errors afterwards. */
+void dt__diffuse(dt__strip *s, int64_t first);
+size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
 
 #define DT__ROUNDER(name) extern const dt__rounder dt__round_##name;
 #include "ptq/rounders.inc"

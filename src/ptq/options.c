@@ -9,7 +9,9 @@
 
 static const dt__method methods[] = {
     [DT_ROUND_NEAREST] = { "nearest", &dt__round_nearest, false },
+    [DT_ROUND_GPTQ] = { "gptq", &dt__round_gptq, false },
     [DT_ROUND_GPFQ] = { "gpfq", &dt__round_gpfq, false },
+    [DT_ROUND_A2GPTQ] = { "a2gptq", &dt__round_gptq, true },
     [DT_ROUND_A2GPFQ] = { "a2gpfq", &dt__round_gpfq, true },
 };
 

@@ -40,13 +40,13 @@ static void sort_columns(int64_t n, entry *e)
 
 static double diagonal(const dt__moments *m, int64_t j) { return m->h[j * m->size + j]; }
 
-/* Of all columns, the dead ones as 1, or of those that are not; 1 where there is none. */
+/* Of 2/n H: of all columns, the dead ones as 1, or of those that are not; 1 where there is none. */
 static double mean_of(const dt__moments *m, int rule)
 {
     double sum = 0;
     int64_t live = 0;
     for (int64_t j = 0; j < m->size; j++) {
-        sum += diagonal(m, j);
+        sum += 2 / (double)m->n * diagonal(m, j);
         live += diagonal(m, j) != 0;
     }
     if (rule == DT_MEAN_ALL) return (sum + (double)(m->size - live)) / (double)m->size;

@@ -190,6 +190,7 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
         .grid = { .qmin = dt__qmin(l->quant),
                   .qmax = dt__qmax(l->quant),
                   .half_up = dt__coding_of(l->quant).half_up,
+                  .group = l->group,
                   .groups = l->out->groups,
                   .group_of = l->group_of + g * columns,
                   .scale = l->out->scale + scale,
@@ -242,6 +243,8 @@ static dt_status round_layer(dt__layer *l)
     DT__TRY(dt__layer_scales(l));
     count_zeros(l);
     for (int64_t g = 0; g < l->shape.groups; g++) DT__TRY(round_group(l, g));
+    l->report->error = sqrt(l->report->error);
+    l->report->nearest_error = sqrt(l->report->nearest_error);
     if (l->options->rounding.order == DT_ORDER_GROUP) l->out->group_of = l->group_of;
     if (l->report->fallback) l->report->method = dt__round_nearest.name;
     return DT_OK;

@@ -1,34 +1,70 @@
-/* Strips of a matrix on threads: arguments gathered in processing order, rounded, codes kept. */
+/* Strips of a matrix on threads. A strip is rounded to nearest, for comparison, and by the rounder; a
+ * row that nearest suits better keeps nearest, with the scales that went with it. What is counted is
+ * added up strip by strip in their order. */
 #include "ptq/bounds.h"
+#include "ptq/error.h"
 #include "ptq/layer.h"
 
 #include <omp.h>
 #include <string.h>
 
+/* Scales of the rows of a strip, put by. */
+typedef struct kept {
+    float *scale, *inverse;
+    int8_t *zero;
+} kept;
+
 /* What one thread works in. */
 typedef struct slot {
     double *work;
     void *scratch;
-    int64_t *sums; /* of bounds: [tiles][rows] positive ones, then as many negative ones */
+    int64_t *sums;   /* of bounds: [tiles][rows] positive ones, then as many negative ones */
+    int8_t *plain;   /* [rows][columns]: nearest of W */
+    int8_t *nearest; /* of what the rounder sees, under its bounds; may be `plain` */
+    dt__yardstick yard;
+    kept frozen;
 } slot;
 
+/* What a strip came to. */
+typedef struct outcome {
+    double loss, error, nearest_error;
+    int64_t changed, kept_nearest;
+    bool bad;
+} outcome;
+
 typedef struct strips {
-    dt__layer *layer;
     const dt__matrix *m;
     const dt__rounder *rounder;
+    bool compares;    /* there are data: errors are measured */
+    bool has_changed; /* what the rounder sees is not W, or bounded */
+    bool float_too, keeps_better, refreshes;
     int8_t *codes; /* [rows][columns] of this matrix */
     slot *slots;   /* [threads] */
-    int n;
+    outcome *outcomes;
 } strips;
 
-static void free_slots(strips *p)
+/* ---- room ----------------------------------------------------------------------------------- */
+
+static void free_slot(dt_ctx *ctx, slot *own)
 {
-    for (int i = 0; p->slots != NULL && i < p->n; i++) {
-        dt__release(p->m->ctx, p->slots[i].work);
-        dt__release(p->m->ctx, p->slots[i].scratch);
-        dt__release(p->m->ctx, p->slots[i].sums);
-    }
-    dt__release(p->m->ctx, p->slots);
+    dt__release(ctx, own->work);
+    dt__release(ctx, own->scratch);
+    dt__release(ctx, own->sums);
+    if (own->nearest != own->plain) dt__release(ctx, own->nearest);
+    dt__release(ctx, own->plain);
+    dt__yardstick_free(ctx, &own->yard);
+    dt__release(ctx, own->frozen.scale);
+    dt__release(ctx, own->frozen.inverse);
+    dt__release(ctx, own->frozen.zero);
+}
+
+static bool make_frozen(const dt__matrix *m, kept *k)
+{
+    const int64_t scales = DT__STRIP * m->grid.groups;
+    k->scale = dt__alloc_array(m->ctx, scales, sizeof *k->scale);
+    k->inverse = dt__alloc_array(m->ctx, scales, sizeof *k->inverse);
+    if (m->grid.zero != NULL) k->zero = dt__alloc_array(m->ctx, scales, 1);
+    return k->scale != NULL && k->inverse != NULL && (k->zero != NULL || m->grid.zero == NULL);
 }
 
 /* Sums of each sign that bounds keep of a strip. */
@@ -37,26 +73,47 @@ static int64_t sums_of(const dt__matrix *m, int64_t rows)
     return m->bounds == NULL ? 0 : m->bounds->tiles.count * rows;
 }
 
-static dt_status make_slots(strips *p)
+static dt_status make_slot(const strips *p, slot *own)
 {
     const dt__matrix *m = p->m;
     const size_t scratch = p->rounder->scratch == NULL ? 0 : p->rounder->scratch(m, DT__STRIP);
-    p->n = m->ctx->threads;
-    p->slots = dt__alloc_zero(m->ctx, (size_t)p->n * sizeof *p->slots);
-    if (p->slots == NULL) return DT_ERR_NOMEM;
-    for (int i = 0; i < p->n; i++) {
-        p->slots[i].work = dt__alloc_array(m->ctx, m->columns, DT__STRIP * sizeof(double));
-        p->slots[i].scratch = dt__alloc(m->ctx, scratch);
-        p->slots[i].sums =
-            dt__alloc_array(m->ctx, 2 * sums_of(m, DT__STRIP), sizeof *p->slots[i].sums);
-        if (p->slots[i].work == NULL || p->slots[i].scratch == NULL || p->slots[i].sums == NULL) {
-            return DT_ERR_NOMEM;
-        }
+    own->work = dt__alloc_array(m->ctx, m->columns, DT__STRIP * sizeof(double));
+    own->scratch = dt__alloc(m->ctx, scratch);
+    own->sums = dt__alloc_array(m->ctx, 2 * sums_of(m, DT__STRIP), sizeof *own->sums);
+    if (own->work == NULL || own->scratch == NULL || own->sums == NULL) return DT_ERR_NOMEM;
+    if (!p->compares) return DT_OK;
+    own->plain = own->nearest = dt__alloc_array(m->ctx, m->columns, DT__STRIP);
+    if (own->plain == NULL) return DT_ERR_NOMEM;
+    if (p->has_changed) own->nearest = dt__alloc_array(m->ctx, m->columns, DT__STRIP);
+    if (own->nearest == NULL) return DT_ERR_NOMEM;
+    if (p->refreshes && !make_frozen(m, &own->frozen)) return DT_ERR_NOMEM;
+    return dt__yardstick_create(m, &own->yard);
+}
+
+static void free_room(strips *p)
+{
+    for (int i = 0; p->slots != NULL && i < p->m->ctx->threads; i++) {
+        free_slot(p->m->ctx, &p->slots[i]);
     }
+    dt__release(p->m->ctx, p->slots);
+    dt__release(p->m->ctx, p->outcomes);
+}
+
+static dt_status make_room(strips *p)
+{
+    dt_ctx *ctx = p->m->ctx;
+    const int64_t n = dt__ceil_div(p->m->rows, DT__STRIP);
+    p->slots = dt__alloc_zero(ctx, (size_t)ctx->threads * sizeof *p->slots);
+    p->outcomes = dt__alloc_array(ctx, n, sizeof *p->outcomes);
+    if (p->slots == NULL || p->outcomes == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < ctx->threads; i++) DT__TRY(make_slot(p, &p->slots[i]));
     return DT_OK;
 }
 
-static void gather(const dt__strip *s)
+/* ---- a strip -------------------------------------------------------------------------------- */
+
+/* W in processing order, by columns; dead columns as 0. */
+static void gather(dt__strip *s, bool all)
 {
     const dt__matrix *m = s->m;
     const float *w = m->weight + s->row * m->columns;
@@ -64,37 +121,149 @@ static void gather(const dt__strip *s)
         const int64_t column = m->order[j];
         double *to = s->work + j * s->rows;
         for (int64_t r = 0; r < s->rows; r++) {
-            to[r] = m->dead[column] ? 0 : w[r * m->columns + column];
+            to[r] = m->dead[column] && !all ? 0 : w[r * m->columns + column];
         }
     }
 }
 
-static void run_strip(const strips *p, int64_t row, const slot *own)
+/* The strip as a rounder begins with it. */
+static void begin(dt__strip *s, const slot *own, bool all)
 {
-    dt__strip s = { .m = p->m, .row = row, .group = -1 };
-    s.rows = dt__min_i64(DT__STRIP, p->m->rows - row);
-    s.codes = p->codes + row * p->m->columns;
+    const int64_t sums = sums_of(s->m, s->rows);
+    s->positive = own->sums;
+    s->negative = own->sums + sums;
+    memset(own->sums, 0, 2 * (size_t)sums * sizeof *own->sums);
+    s->group = -1;
+    gather(s, all);
+}
+
+static void put_by(const dt__strip *s, const kept *k)
+{
+    const dt__code_grid *g = &s->m->grid;
+    const int64_t at = s->row * g->groups, n = s->rows * g->groups;
+    memcpy(k->scale, g->scale + at, (size_t)n * sizeof *k->scale);
+    memcpy(k->inverse, g->inverse + at, (size_t)n * sizeof *k->inverse);
+    if (k->zero != NULL) memcpy(k->zero, g->zero + at, (size_t)n);
+}
+
+/* Row r gets nearest's codes, and the scales that they go with. */
+static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, int64_t r)
+{
+    const dt__code_grid *g = &s->m->grid;
+    const int64_t at = (s->row + r) * g->groups, n = g->groups, columns = s->m->columns;
+    memcpy(s->codes + r * columns, own->nearest + r * columns, (size_t)columns);
+    if (!p->refreshes) return;
+    memcpy(g->scale + at, own->frozen.scale + r * n, (size_t)n * sizeof *g->scale);
+    if (g->zero != NULL) memcpy(g->zero + at, own->frozen.zero + r * n, (size_t)n);
+}
+
+/* Codes to nearest of W, and of what the rounder sees, and how far off the latter are. */
+static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance *nearest)
+{
+    dt__matrix plain = *p->m;
+    dt__strip t = *s;
+    plain.bounds = NULL;
+    t.m = &plain;
+    t.codes = own->plain;
+    begin(&t, own, true);
+    dt__round_nearest.round(&t);
+    if (p->has_changed) {
+        t = *s;
+        t.codes = own->nearest;
+        begin(&t, own, false);
+        dt__round_nearest.round(&t);
+    }
+    s->group = -1;
+    dt__yardstick_begin(s, &own->yard);
+    dt__yardstick_measure(s, own->nearest, p->float_too, &own->yard, nearest);
+    if (p->refreshes) put_by(s, &own->frozen);
+}
+
+static void judge(const strips *p, dt__strip *s, slot *own, const dt__distance *nearest,
+                  outcome *out)
+{
+    const int64_t columns = p->m->columns;
+    dt__distance now;
+    s->group = -1; /* scales may have been refreshed */
+    dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
+    for (int64_t r = 0; r < s->rows; r++) {
+        out->nearest_error += nearest->error[r];
+        if (p->keeps_better && !(now.own[r] <= nearest->own[r])) {
+            keep_nearest(p, s, own, r);
+            out->kept_nearest++;
+            now.error[r] = nearest->error[r];
+        }
+        out->error += now.error[r];
+    }
+    for (int64_t i = 0; i < s->rows * columns; i++) out->changed += s->codes[i] != own->plain[i];
+}
+
+static outcome run_strip(const strips *p, int64_t row, slot *own)
+{
+    const dt__matrix *m = p->m;
+    dt__distance nearest;
+    outcome out = { .loss = 0 };
+    dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(DT__STRIP, m->rows - row) };
+    s.codes = p->codes + row * m->columns;
     s.work = own->work;
     s.scratch = own->scratch;
-    const int64_t sums = sums_of(p->m, s.rows);
-    s.positive = own->sums;
-    s.negative = own->sums + sums;
-    memset(own->sums, 0, 2 * (size_t)sums * sizeof *own->sums);
-    gather(&s);
+    if (p->compares) compare_with(p, &s, own, &nearest);
+    begin(&s, own, false);
     p->rounder->round(&s);
+    out.loss = s.loss;
+    out.bad = s.bad;
+    if (p->compares && !s.bad) judge(p, &s, own, &nearest, &out);
+    return out;
+}
+
+/* ---- a matrix ------------------------------------------------------------------------------- */
+
+static dt_status add_up(dt__layer *l, const strips *p)
+{
+    dt_round_report *r = l->report;
+    for (int64_t i = 0; i < dt__ceil_div(p->m->rows, DT__STRIP); i++) {
+        const outcome *o = &p->outcomes[i];
+        if (o->bad) {
+            return dt_fail(l->ctx, DT_ERR_NUMERIC,
+                           "round %s: a scale that was refreshed is not finite; group_scales "
+                           "frozen, or more damping, may help",
+                           l->name);
+        }
+        r->loss += o->loss;
+        r->changed += o->changed;
+        r->kept_nearest += o->kept_nearest;
+        r->error += o->error; /* squares, as yet */
+        r->nearest_error += o->nearest_error;
+    }
+    return DT_OK;
+}
+
+static bool has_dead(const dt__matrix *m)
+{
+    for (int64_t j = 0; j < m->columns; j++) {
+        if (m->dead[j]) return true;
+    }
+    return false;
 }
 
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
 {
-    strips p = { .layer = l, .m = m, .codes = codes };
+    const dt_rounding *options = &l->options->rounding;
+    strips p = { .m = m, .codes = codes };
     p.rounder = m->fallback ? &dt__round_nearest : l->method->rounder;
-    const dt_status s = make_slots(&p);
+    p.compares = m->moments != NULL;
+    p.has_changed = m->bounds != NULL || has_dead(m);
+    p.float_too = l->method->rounder->needs_float;
+    p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
+    p.refreshes = options->group_scales == DT_SCALES_REFRESH;
+    dt_status s = make_room(&p);
     const int threads = dt__threads_enter(l->ctx);
 #pragma omp parallel for schedule(dynamic) if (m->rows > DT__STRIP)
     for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += DT__STRIP) {
-        run_strip(&p, row, &p.slots[omp_get_thread_num()]);
+        p.outcomes[row / DT__STRIP] = run_strip(&p, row, &p.slots[omp_get_thread_num()]);
     }
     dt__threads_leave(threads);
-    free_slots(&p);
+    if (s == DT_OK) s = add_up(l, &p);
+    free_room(&p);
     return s;
 }

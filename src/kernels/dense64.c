@@ -1,0 +1,139 @@
+/* The inverse root of a positive definite matrix:   U^T U = A^-1,   U upper.
+ *
+ * With J the reversal of rows, J A J = L L^T (Cholesky) gives A = M M^T, M = J L J upper, and
+ * U = M^-1 = J L^-1 J. So one factorization and one triangular inverse do, and A^-1 is never made; J X J is
+ * the memory of X read backwards.
+ *
+ * Both go by tiles of TILE x TILE. With k below j below i, in place:
+ *     L[i][j] = (A[i][j] - sum over k of L[i][k] L[j][k]^T) L[j][j]^-T
+ *     X[i][j] = -X[i][i] (sum over k from j to i-1 of L[i][k] X[k][j]),     X = L^-1
+ * A sum is one product, of fixed extents, whoever makes it. */
+#include "kernels/dense64.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+#define TILE ((int64_t)192)
+
+/* LAPACK, which OpenBLAS brings without a header. By columns, so `U` is our lower triangle. */
+void dpotrf_(const char *triangle, const int *n, double *a, const int *lda, int *info);
+void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a, const int *lda,
+             int *info);
+
+void dt__dense_product(const dt__dense *p)
+{
+    if (p->m == 0 || p->n == 0 || p->k == 0) return;
+    cblas_dgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans, CblasNoTrans, (int)p->m,
+                (int)p->n, (int)p->k, p->alpha, p->a, (int)p->lda, p->b, (int)p->ldb, 1, p->c,
+                (int)p->ldc);
+}
+
+/* The tiles of a matrix: tile (i, j) begins at row and column i, j times TILE. */
+typedef struct tiles {
+    int64_t n, count;
+    double *x;
+} tiles;
+
+static double *at(const tiles *t, int64_t i, int64_t j) { return t->x + (i * t->n + j) * TILE; }
+
+static int side(const tiles *t, int64_t i) { return (int)dt__min_i64(TILE, t->n - i * TILE); }
+
+/* The lower triangle of J A J; what else a tile holds is 0. */
+static void gather(const dt__inverse_root *r)
+{
+    const int64_t last = r->n - 1;
+#pragma omp parallel for schedule(static, 16)
+    for (int64_t i = 0; i < r->n; i++) {
+        const int64_t row = r->order == NULL ? last - i : r->order[last - i];
+        const double *h = r->h + row * r->n;
+        double *to = r->u + i * r->n;
+        for (int64_t j = 0; j < i; j++) {
+            to[j] = r->scale * h[r->order == NULL ? last - j : r->order[last - j]];
+        }
+        to[i] = (h[row] == 0 ? 1 : r->scale * h[row]) + r->add;
+        const int64_t end = dt__min_i64(dt__round_up(i + 1, TILE), r->n);
+        memset(to + i + 1, 0, (size_t)(end - i - 1) * sizeof *to);
+    }
+}
+
+static bool factor_diagonal(const tiles *t, int64_t j)
+{
+    const int n = side(t, j), ld = (int)t->n;
+    double *x = at(t, j, j);
+    int info;
+    dpotrf_("U", &n, x, &ld, &info);
+    for (int64_t i = 0; i < n; i++) {
+        if (info != 0 || !isfinite(x[i * t->n + i])) return false;
+        memset(x + i * t->n + i + 1, 0, (size_t)(n - i - 1) * sizeof *x);
+    }
+    return true;
+}
+
+/* L in place of A. */
+static bool factor(const tiles *t)
+{
+    const int ld = (int)t->n;
+    for (int64_t j = 0; j < t->count; j++) {
+        const int columns = side(t, j), before = (int)(j * TILE);
+#pragma omp parallel for schedule(dynamic) if (t->count - j > 1)
+        for (int64_t i = j; i < (j == 0 ? 0 : t->count); i++) {
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, side(t, i), columns, before, -1,
+                        at(t, i, 0), ld, at(t, j, 0), ld, 1, at(t, i, j), ld);
+        }
+        if (!factor_diagonal(t, j)) return false;
+#pragma omp parallel for schedule(dynamic) if (t->count - j > 2)
+        for (int64_t i = j + 1; i < t->count; i++) {
+            cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, side(t, i),
+                        columns, 1, at(t, j, j), ld, at(t, i, j), ld);
+        }
+    }
+    return true;
+}
+
+/* L^-1 in place of L; `room` holds a row of tiles. */
+static void invert(const tiles *t, double *room)
+{
+    const int ld = (int)t->n;
+    for (int64_t i = 0; i < t->count; i++) {
+        const int rows = side(t, i);
+        const int64_t before = i * TILE;
+        double *diagonal = at(t, i, i);
+        int info; /* 0: no element of the diagonal is */
+        for (int64_t row = 0; row < rows; row++) {
+            memcpy(room + row * before, at(t, i, 0) + row * t->n, (size_t)before * sizeof *room);
+        }
+        dtrtri_("U", "N", &rows, diagonal, &ld, &info);
+#pragma omp parallel for schedule(dynamic) if (i > 1)
+        for (int64_t j = 0; j < i; j++) {
+            const int columns = side(t, j);
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns,
+                        (int)(before - j * TILE), -1, room + j * TILE, (int)before, at(t, j, j), ld,
+                        0, at(t, i, j), ld);
+            cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, rows,
+                        columns, 1, diagonal, ld, at(t, i, j), ld);
+        }
+    }
+}
+
+static void reverse(int64_t n, double *x)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n / 2; i++) {
+        const double kept = x[i];
+        x[i] = x[n - 1 - i];
+        x[n - 1 - i] = kept;
+    }
+}
+
+int64_t dt__inverse_root_room(int64_t n) { return TILE * n; }
+
+bool dt__inverse_root_of(const dt__inverse_root *r)
+{
+    const tiles t = { r->n, dt__ceil_div(r->n, TILE), r->u };
+    gather(r);
+    if (!factor(&t)) return false;
+    invert(&t, r->room);
+    reverse(r->n * r->n, r->u);
+    return true;
+}

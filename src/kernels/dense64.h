@@ -1,0 +1,39 @@
+/* Dense linear algebra in double, by OpenBLAS and LAPACK, row-major. Products run on the calling
+ * thread; the inverse root is shared by threads along a grid of the size alone, so that no bit depends on
+ * their number. */
+#ifndef DT__KERNELS_DENSE64_H
+#define DT__KERNELS_DENSE64_H
+
+#include "core/core.h"
+
+/* c += alpha op(a) b: op(a) [m, k], held as [k, m] where transposed; b [k, n]. */
+typedef struct dt__dense {
+    int64_t m, n, k;
+    double alpha;
+    bool trans_a;
+    const double *a;
+    int64_t lda;
+    const double *b;
+    int64_t ldb;
+    double *c;
+    int64_t ldc;
+} dt__dense;
+
+void dt__dense_product(const dt__dense *p);
+
+/* U, upper, of U^T U = A^-1, where
+ *     A[i][j] = scale h[order[i]][order[j]] + (i = j) add,    a 0 on the diagonal of h as 1 / scale. */
+typedef struct dt__inverse_root {
+    int64_t n;
+    const double *h;      /* [n][n], symmetric */
+    const int32_t *order; /* [n], a permutation; NULL: 0 ... n-1 */
+    double scale, add;
+    double *u;    /* [n][n]; what lies below the diagonal is not for use */
+    double *room; /* dt__inverse_root_room of them */
+} dt__inverse_root;
+
+int64_t dt__inverse_root_room(int64_t n);
+/* False where A is not positive definite. */
+bool dt__inverse_root_of(const dt__inverse_root *r);
+
+#endif

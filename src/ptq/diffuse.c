@@ -1,0 +1,122 @@
+/* The loop that GPTQ and Qronos share: a column is rounded, and what it errs by is spread over the
+ * columns behind it.
+ *
+ *     q = Q(W[:,j])      e = (W[:,j] - q) / U[j][j]      W[:,j'] -= e U[j][j'],  j' > j
+ *
+ * An error takes the place of its column, so that what is pending for columns c0 ... c1 is one product,
+ * W[:,c0...c1) -= E[:,from...to) U[from...to)[c0...c1). A block of columns fetches all that is pending when it begins
+ * and is halved from there on: the first half, then what it leaves to the second. Where scales of groups are
+ * refreshed, a group does so first. All columns of a strip get the same sums in the same order on
+ * whatever thread. */
+#include "kernels/dense64.h"
+#include "ptq/layer.h"
+
+#define FEW 8 /* columns that are not halved any more */
+
+typedef struct span {
+    int64_t from, to;
+} span;
+
+/* What errors of columns `done` take from columns `to`. */
+static void spread(const dt__strip *s, span done, span to)
+{
+    const dt__matrix *m = s->m;
+    dt__dense_product(&(dt__dense){ .m = to.to - to.from,
+                                    .n = s->rows,
+                                    .k = done.to - done.from,
+                                    .alpha = -1,
+                                    .trans_a = true,
+                                    .a = m->factor + done.from * m->columns + to.from,
+                                    .lda = m->columns,
+                                    .b = s->work + done.from * s->rows,
+                                    .ldb = s->rows,
+                                    .c = s->work + to.from * s->rows,
+                                    .ldc = s->rows });
+}
+
+/* One column, to which nothing is pending but the errors of `from` ... j-1. */
+static void round_one(dt__strip *s, int64_t from, int64_t j)
+{
+    const dt__matrix *m = s->m;
+    double image[DT__STRIP], loss = 0, *v = s->work + j * s->rows;
+    for (int64_t i = from; i < j; i++) {
+        const double u = m->factor[i * m->columns + j], *e = s->work + i * s->rows;
+        for (int64_t r = 0; r < s->rows; r++) v[r] -= e[r] * u;
+    }
+    dt__choose(s, j, v, image);
+    const double u = m->factor[j * m->columns + j];
+    for (int64_t r = 0; r < s->rows; r++) {
+        v[r] = (v[r] - image[r]) / u;
+        loss += v[r] * v[r];
+    }
+    s->loss += loss / 2;
+}
+
+static void round_span(dt__strip *s, span all)
+{
+    if (all.to - all.from <= FEW) {
+        for (int64_t j = all.from; j < all.to; j++) round_one(s, all.from, j);
+        return;
+    }
+    const int64_t middle = all.from + (all.to - all.from) / 2;
+    round_span(s, (span){ all.from, middle });
+    spread(s, (span){ all.from, middle }, (span){ middle, all.to });
+    round_span(s, (span){ middle, all.to });
+}
+
+static void round_blocks(dt__strip *s, span all)
+{
+    const int64_t block = s->m->options->rounding.block;
+    for (int64_t j = all.from; j < all.to; j += block) {
+        const span now = { j, dt__min_i64(all.to, j + dt__min_i64(block, all.to - j)) };
+        spread(s, (span){ all.from, j }, now);
+        round_span(s, now);
+    }
+}
+
+/* ---- scales of groups as they begin ----------------------------------------------------------- */
+
+/* The scale of group g from its columns as they are. */
+static void refresh(dt__strip *s, int64_t g, span columns)
+{
+    const dt__matrix *m = s->m;
+    float *x = s->scratch;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const int64_t at = (s->row + r) * m->grid.groups + g;
+        const float *w = m->weight + (s->row + r) * m->columns;
+        for (int64_t j = columns.from; j < columns.to; j++) {
+            const bool kept = m->keep_zeros && w[m->order[j]] == 0;
+            x[j - columns.from] = kept ? 0 : (float)s->work[j * s->rows + r];
+        }
+        const dt__block_scale to = { m->grid.scale + at, m->grid.inverse + at,
+                                     m->grid.zero == NULL ? NULL : m->grid.zero + at };
+        s->bad |= !dt__observe_block(m->ctx, m->quant, columns.to - columns.from, x, &to);
+    }
+    s->group = -1;
+}
+
+static bool refreshes(const dt__matrix *m)
+{
+    return m->options->rounding.group_scales == DT_SCALES_REFRESH;
+}
+
+size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows)
+{
+    (void)rows;
+    return refreshes(m) ? (size_t)m->grid.group * sizeof(float) : 0;
+}
+
+void dt__diffuse(dt__strip *s, int64_t first)
+{
+    const dt__matrix *m = s->m;
+    if (!refreshes(m)) {
+        round_blocks(s, (span){ first, m->columns });
+        return;
+    }
+    for (int64_t g = 0, j = 0; j < m->columns; j += m->grid.group, g++) {
+        const span now = { j, dt__min_i64(j + m->grid.group, m->columns) };
+        spread(s, (span){ 0, j }, now);
+        refresh(s, g, now);
+        round_blocks(s, now);
+    }
+}

@@ -1,0 +1,166 @@
+/* Errors of rounded rows from sums over samples alone. With H = sum Xq Xq^T, G = sum Xq X^T, C = sum X X^T,
+ * D = W - W^:
+ *
+ *     ||D Xq||^2        = D H D^T
+ *     ||W X - W^ Xq||^2 = W C W^T - 2 W^ (G W^T) + W^ H W^^T
+ *
+ * A form V S V^T of a symmetric S is added up by blocks of rows of S, of which only what lies left of
+ * the block's end is looked at; for the rows of a strip together these are products. */
+#include "ptq/error.h"
+
+#include "kernels/dense64.h"
+
+#include <string.h>
+
+#define BLOCK ((int64_t)128) /* rows of S at a time */
+
+dt_status dt__yardstick_create(const dt__matrix *m, dt__yardstick *y)
+{
+    const size_t column = DT__STRIP * sizeof(double);
+    const bool differ = m->moments->g != NULL;
+    y->image = dt__alloc_array(m->ctx, m->columns, column);
+    y->target = differ ? dt__alloc_array(m->ctx, m->columns, column) : NULL;
+    /* sums of a block, and of C, whose rows are packed, a block of rows */
+    y->room =
+        dt__alloc_array(m->ctx, BLOCK * (DT__STRIP + (differ ? m->columns : 0)), sizeof(double));
+    return y->image == NULL || y->room == NULL || (differ && y->target == NULL) ? DT_ERR_NOMEM
+                                                                                : DT_OK;
+}
+
+void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y)
+{
+    dt__release(ctx, y->image);
+    dt__release(ctx, y->target);
+    dt__release(ctx, y->room);
+}
+
+/* Rows of a symmetric matrix from `first` on: [n][ld], columns up to first + n. */
+typedef struct block {
+    int64_t first, n;
+    const double *s;
+    int64_t ld;
+} block;
+
+/* out[r] += the part of V S V^T that a block of S and its mirror image give. */
+static void add_form(const dt__strip *s, const block *b, const dt__yardstick *y, double *out)
+{
+    const int64_t rows = s->rows;
+    double *sum = y->room;
+    memset(sum, 0, (size_t)(b->n * rows) * sizeof *sum);
+    dt__dense p = { .m = b->n,
+                    .n = rows,
+                    .k = b->first,
+                    .alpha = 2,
+                    .a = b->s,
+                    .lda = b->ld,
+                    .b = y->image,
+                    .ldb = rows,
+                    .c = sum,
+                    .ldc = rows };
+    dt__dense_product(&p);
+    p.k = b->n;
+    p.alpha = 1;
+    p.a = b->s + b->first;
+    p.b = y->image + b->first * rows;
+    dt__dense_product(&p);
+    for (int64_t i = 0; i < b->n; i++) {
+        const double *v = y->image + (b->first + i) * rows;
+        for (int64_t r = 0; r < rows; r++) out[r] += sum[i * rows + r] * v[r];
+    }
+}
+
+/* out = V H V^T of what stands in y->image. */
+static void form(const dt__strip *s, const dt__yardstick *y, double *out)
+{
+    const dt__moments *m = s->m->moments;
+    memset(out, 0, DT__STRIP * sizeof *out);
+    for (int64_t i = 0; i < m->size; i += BLOCK) {
+        const block b = { i, dt__min_i64(BLOCK, m->size - i), m->h + i * m->size, m->size };
+        add_form(s, &b, y, out);
+    }
+}
+
+/* The same of C: of a block on the diagonal both halves are wanted. */
+static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *out)
+{
+    const dt__moments *m = s->m->moments;
+    double *rows = y->room + BLOCK * DT__STRIP;
+    memset(out, 0, DT__STRIP * sizeof *out);
+    for (int64_t first = 0; first < m->size; first += BLOCK) {
+        const block b = { first, dt__min_i64(BLOCK, m->size - first), rows, m->size };
+        for (int64_t i = 0; i < b.n; i++) {
+            const int64_t row = first + i;
+            memcpy(rows + i * b.ld, m->c + row * (row + 1) / 2, (size_t)(row + 1) * sizeof *rows);
+            for (int64_t k = 0; k < i; k++) {
+                rows[k * b.ld + row] = rows[i * b.ld + first + k];
+            }
+        }
+        add_form(s, &b, y, out);
+    }
+}
+
+/* image = W, in double, by columns. */
+static void take_weight(const dt__strip *s, const dt__yardstick *y)
+{
+    const float *w = s->m->weight + s->row * s->m->columns;
+    for (int64_t c = 0; c < s->m->columns; c++) {
+        for (int64_t r = 0; r < s->rows; r++) {
+            y->image[c * s->rows + r] = w[r * s->m->columns + c];
+        }
+    }
+}
+
+void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
+{
+    const dt__moments *m = s->m->moments;
+    if (m->g == NULL) return;
+    take_weight(s, y);
+    form_of_float(s, y, y->square);
+    memset(y->target, 0, (size_t)(m->size * s->rows) * sizeof *y->target);
+    dt__dense_product(&(dt__dense){ .m = m->size,
+                                    .n = s->rows,
+                                    .k = m->size,
+                                    .alpha = 1,
+                                    .a = m->g,
+                                    .lda = m->size,
+                                    .b = y->image,
+                                    .ldb = s->rows,
+                                    .c = y->target,
+                                    .ldc = s->rows });
+}
+
+/* image = W^, or W - W^. */
+static void take_codes(dt__strip *s, const int8_t *codes, bool difference, const dt__yardstick *y)
+{
+    const dt__matrix *m = s->m;
+    const float *w = m->weight + s->row * m->columns;
+    for (int64_t c = 0; c < m->columns; c++) {
+        double *to = y->image + c * s->rows;
+        dt__images(s, c, codes, to);
+        for (int64_t r = 0; difference && r < s->rows; r++) to[r] = w[r * m->columns + c] - to[r];
+    }
+}
+
+void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
+                           dt__distance *out)
+{
+    const bool differ = s->m->moments->g != NULL;
+    if (!differ || !float_too) {
+        take_codes(s, codes, true, y);
+        form(s, y, out->own);
+        memcpy(out->error, out->own, sizeof out->error);
+    }
+    if (!differ) return;
+    take_codes(s, codes, false, y);
+    form(s, y, out->error);
+    for (int64_t i = 0; i < s->m->columns * s->rows; i += s->rows) {
+        for (int64_t r = 0; r < s->rows; r++) {
+            out->error[r] -= 2 * y->image[i + r] * y->target[i + r];
+        }
+    }
+    for (int64_t r = 0; r < s->rows; r++) {
+        const double square = out->error[r] + y->square[r];
+        out->error[r] = square > 0 ? square : 0;
+    }
+    if (float_too) memcpy(out->own, out->error, sizeof out->own);
+}

@@ -1,0 +1,29 @@
+/* How far the images of codes are from what they stand for, row by row, on the calibration data. */
+#ifndef DT__PTQ_ERROR_H
+#define DT__PTQ_ERROR_H
+
+#include "ptq/matrix.h"
+
+/* Room of a thread, and what it knows of the rows of a strip. */
+typedef struct dt__yardstick {
+    double *image;            /* [columns][rows] */
+    double *target;           /* likewise: G W^T; NULL: X is Xq */
+    double *room;             /* DT__YARD rows */
+    double square[DT__STRIP]; /* |W X|^2 */
+} dt__yardstick;
+
+/* Of a row: squares of ||W X - W^ Xq||, and of what the rounder makes small. */
+typedef struct dt__distance {
+    double error[DT__STRIP], own[DT__STRIP];
+} dt__distance;
+
+/* Errors: NOMEM; what was allocated is given back by `free`. */
+dt_status dt__yardstick_create(const dt__matrix *m, dt__yardstick *y);
+void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y);
+/* Begins with the strip's rows; measures codes [rows][columns] with the scales that stand. `own`: of a
+ * rounder that knows of the float model's inputs, or of one that does not. */
+void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y);
+void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
+                           dt__distance *out);
+
+#endif
