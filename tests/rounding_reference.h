@@ -1,0 +1,61 @@
+/* Random layers of all kinds, and an independent program that rounds them: slow, in double, with
+ * every step as its definition has it. It shares no code with src/ptq: matrices are inverted anew for
+ * every column, Qronos solves its least squares, GPFQ walks through the samples, bounds are searched. */
+#ifndef ROUNDING_REFERENCE_H
+#define ROUNDING_REFERENCE_H
+
+#include "testing.h"
+
+#include "core/core.h"
+
+#include <detent/ptq.h>
+
+/* A layer, as the library takes it and as matrices. */
+typedef struct layer {
+    char name[200];
+    dt_weight_op op;
+    int64_t groups, rows, columns, samples; /* rows and columns of one group */
+    dt_tensor *weight, *xq, *x;             /* x: NULL where it is xq */
+    float *w;                               /* [groups][rows][columns] */
+    float *xs, *xqs; /* [groups][columns][samples]; the same where x is NULL */
+} layer;
+
+/* What is random about a layer. */
+typedef struct layer_wish {
+    int kind;     /* DT_WEIGHT_... */
+    double noise; /* of xq beside x; 0: x is xq */
+    double zeros; /* share of the weight that is 0 */
+    double dead;  /* share of the input's channels that are 0 in xq, and half of them in x */
+    double step;  /* inputs are multiples of it; 0: any number */
+    int64_t rank; /* of the channels' covariance; 0: full */
+} layer_wish;
+
+void layer_create(dt_ctx *ctx, dt__stream *random, const layer_wish *wish, layer *out);
+void layer_free(layer *l);
+/* The matrices of weight, x and xq anew: who wrote into these tensors calls it. */
+void layer_unfold(layer *l);
+/* The sums over the layer's inputs; of xq alone where `differ` is false. */
+dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ);
+
+/* Codes of a layer, [groups * rows] rows. */
+typedef struct reference {
+    int64_t rows, columns, groups; /* of scales */
+    int8_t *codes, *zero;          /* [rows][columns], [rows][groups] */
+    float *scale;                  /* [rows][groups] */
+    int32_t *order, *group_of;     /* [op groups][columns] */
+    double *margin;       /* [rows][columns]: of an argument to the next boundary, in codes */
+    double *theta;        /* [rows][columns]: the soft threshold of the column's tile */
+    double loss, damping; /* the largest of the groups' */
+} reference;
+
+reference reference_round(const layer *l, const dt_quant *quant,
+                          const dt_rounding_options *options);
+void reference_free(reference *r);
+
+/* Images of codes by the scales that stand beside them; [rows][columns], for free(). `group_of`
+ * [op groups][columns]. */
+double *reference_image(const reference *r, const layer *l);
+/* ||w X - w^ Xq||^2 of one row of an image; with `same`, ||(w - w^) Xq||^2. */
+double reference_error(const layer *l, const double *image, int64_t row, bool same);
+
+#endif
