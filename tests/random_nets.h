@@ -1,0 +1,55 @@
+/* Random networks and settings of quantization, for suites that promise something of all of them: nets of
+ * convolutions (images and signals, transposed or not, groups, norms, pools, with or without a linear
+ * head), and those of the families. */
+#ifndef RANDOM_NETS_H
+#define RANDOM_NETS_H
+
+#include "core/core.h"
+
+#include <detent/nn.h>
+#include <detent/qat.h>
+
+#define RANDOM_NET_DEEPEST 4
+
+typedef struct random_layer {
+    bool transposed, norm;
+    dt_conv_layer conv;
+    int activation;
+    int pool; /* behind it: 0 none, 1 max, 2 average */
+    dt_pool_options window;
+} random_layer;
+
+typedef struct random_net {
+    uint64_t seed;
+    const dt_family *family; /* or NULL: `layers` say what it is */
+    int axes;                /* 2: images, 1: signals */
+    int64_t batch, channels, size[2];
+    int n;
+    random_layer layers[RANDOM_NET_DEEPEST];
+    bool average;              /* what the head takes: the mean of each channel, or all */
+    int64_t features, outputs; /* of the head; outputs 0: none */
+    dt_qat_options qat;
+    bool float_step; /* a step before prepare */
+    bool freeze;     /* folded norms, after a step, before one more */
+    union {
+        dt_mlp_options mlp;
+        dt_cnn_options cnn;
+        dt_resnet_options resnet;
+        dt_unet_options unet;
+    } options; /* of the family */
+} random_net;
+
+/* The network of a seed. */
+random_net random_net_of(uint64_t seed);
+/* One of a family that takes images: "mlp", "cnn", "resnet" or "unet". */
+random_net random_net_of_family(uint64_t seed, const char *family);
+
+/* Built with its weights drawn, and a batch that fits it. */
+dt_module *random_net_create(dt_ctx *ctx, const random_net *d);
+dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
+
+/* As a file, and back; one of no family is built first. */
+void random_net_save(const random_net *d, dt_module *m, const char *path);
+dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path);
+
+#endif
