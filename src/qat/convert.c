@@ -1,10 +1,12 @@
 /* Convert: every FakeQuantTensor becomes packed integers, on the same handle. The codes are made
  * first, all of them, by the caller's rounder or by rounding to nearest, which are the very codes
- * that the prepared model computes with; then handles change, which cannot fail. */
+ * that the prepared model computes with; then handles change, which cannot fail. One layer alone goes
+ * the same way. */
+#include "qat/convert.h"
+
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "nn/module.h"
-#include "qat/fold.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
@@ -12,6 +14,7 @@ typedef struct dt__conversion {
     dt_ctx *ctx;
     dt_module *m;
     const dt_rounder *rounder;
+    const dt_code_rows *rows; /* codes that were chosen before; NULL: none */
     dt_convert_report report;
     struct {
         dt_tensor *weight;
@@ -41,7 +44,9 @@ static void give_scales(const dt__fq *fq, int64_t blocks, float *scale)
 /* A weight that is being rounded. */
 typedef struct rounding {
     const char *path;
+    dt_tensor *weight;
     const dt__fq *fq;
+    const dt_tensor *master; /* its values */
     int64_t op_groups;
 } rounding;
 
@@ -76,7 +81,7 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
     return DT_OK;
 }
 
-/* The rounder's answer for `master`, a weight that is a matrix of rows. */
+/* The rounder's answer for `master`, the weight as a matrix of rows. */
 static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *master,
                             dt__codes **out)
 {
@@ -91,18 +96,34 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
     return s;
 }
 
-/* Codes of `master` chosen by the rounder, packed. It meets rows of outputs, gathered where they do not
- * lie so. */
-static dt_status round_with(conversion *c, const rounding *r, const dt_tensor *master,
-                            dt__codes **out)
+/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie so. */
+static dt_status round_with(conversion *c, const rounding *r, dt__codes **out)
 {
     dt_tensor *rows = NULL;
-    const dt__row_map *map = &r->fq->map;
-    if (dt__is_mapped(map)) DT__TRY(dt__matrix_of(master, map, &rows));
-    const dt_status s = round_rows(c, r, rows != NULL ? rows : master, out);
+    if (dt__is_mapped(&r->fq->map)) DT__TRY(dt__matrix_of(r->master, &r->fq->map, &rows));
+    const dt_status s = round_rows(c, r, rows != NULL ? rows : r->master, out);
     dt_tensor_free(rows);
-    if (s == DT_OK) (*out)->map = *map;
     return s;
+}
+
+static dt_status pack_rows(conversion *c, const rounding *r, dt__codes **out)
+{
+    dt__panel_layout layout;
+    int64_t dims[DT_MAX_RANK];
+    const int rank = dt__matrix_dims(&r->fq->map, r->master->rank, r->master->dims, dims);
+    DT__TRY(dt__weight_layout(c->ctx, &r->fq->quant, rank, dims, &layout));
+    return dt__codes_from_rows(c->ctx, &layout, r->fq->simulated, c->rows, out);
+}
+
+static dt_status choose(conversion *c, const rounding *r, dt__codes **out)
+{
+    if (c->rows == NULL && c->rounder == NULL) {
+        return dt_is_fake_quant(r->weight) ? dt__fq_codes(r->weight, out)
+                                           : dt__codes_make(r->master, r->fq, r->path, out);
+    }
+    DT__TRY(c->rows != NULL ? pack_rows(c, r, out) : round_with(c, r, out));
+    (*out)->map = r->fq->map;
+    return DT_OK;
 }
 
 /* A place for the codes of the parameter w. */
@@ -146,9 +167,9 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_membe
     const dt__fq *fq = w->ext;
     DT__TRY(add_item(c, path, w, fq, &packed));
     const char *name;
-    const rounding r = { path, fq, dt__op_groups(dt__holder(c->m, path, &name)) };
-    DT__TRY(c->rounder == NULL ? dt__fq_codes(w, &packed->codes)
-                               : round_with(c, &r, fq->inner, &packed->codes));
+    const int64_t op_groups = dt__op_groups(dt__holder(c->m, path, &name));
+    const rounding r = { path, w, fq, fq->inner, op_groups };
+    DT__TRY(choose(c, &r, &packed->codes));
     count(c, w, fq, packed->codes);
     return DT_OK;
 }
@@ -165,9 +186,8 @@ static dt_status make_folded(void *user, const char *path, dt_module *m)
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
     dt__folded *folded = &c->item[c->n - 1].folded;
     DT__TRY(dt__folded_begin(m, folded));
-    const rounding r = { weight->path, fq, dt__op_groups(m) };
-    DT__TRY(c->rounder == NULL ? dt__codes_make(folded->weight, fq, weight->path, &packed->codes)
-                               : round_with(c, &r, folded->weight, &packed->codes));
+    const rounding r = { weight->path, weight->x, fq, folded->weight, dt__op_groups(m) };
+    DT__TRY(choose(c, &r, &packed->codes));
     count(c, weight->x, fq, packed->codes);
     c->report.folded++;
     return DT_OK;
@@ -190,14 +210,16 @@ static void settle(conversion *c, bool done)
 
 static dt_status check_range(void *user, const char *path, dt_module *m)
 {
-    const conversion *c = user;
+    (void)user;
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
-    return dt_fail(c->ctx, DT_ERR_STATE,
+    return dt_fail(m->ctx, DT_ERR_STATE,
                    "convert: %s: the range of its input has seen no batch; train, or run batches "
                    "under dt_observe",
                    path);
 }
+
+dt_status dt__check_ranges(dt_module *m) { return dt_module_visit_modules(m, check_range, NULL); }
 
 static dt_status settle_input(void *user, const char *path, dt_module *m)
 {
@@ -220,13 +242,56 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
                        dt_is_converted(m) ? "converted already" : "not prepared");
     }
     c.report.unfolded = dt_unfolded_channels(m);
-    dt_status s = dt_module_visit_modules(m, check_range, &c);
+    dt_status s = dt__check_ranges(m);
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
     if (s == DT_OK) s = dt_module_visit_modules(m, make_folded, &c);
     settle(&c, s == DT_OK);
     if (s != DT_OK) return s;
     dt_module_visit_modules(m, settle_input, NULL);
     if (report != NULL) *report = c.report;
+    return DT_OK;
+}
+
+/* ---- one layer --------------------------------------------------------------------------------- */
+
+const dt__fq *dt__weight_to_convert(const dt_module *layer)
+{
+    const dt__fq *folded = dt__folded_quant(layer);
+    const dt__member *weight = dt__member_find(layer, "weight");
+    if (folded != NULL) return folded;
+    return weight != NULL && dt_is_fake_quant(weight->x) ? weight->x->ext : NULL;
+}
+
+typedef struct sharing {
+    const dt_tensor *weight;
+    dt_visit_module visit;
+} sharing;
+
+static dt_status visit_if_shared(void *user, const char *path, dt_module *m)
+{
+    const sharing *s = user;
+    const dt__member *weight = dt__member_find(m, "weight");
+    return weight != NULL && weight->x == s->weight ? s->visit(NULL, path, m) : DT_OK;
+}
+
+dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *rows)
+{
+    conversion c = { .ctx = m->ctx, .m = m, .rows = rows };
+    if (dt__weight_to_convert(layer) == NULL) {
+        return dt_fail(c.ctx, DT_ERR_STATE, "convert: %s has no weight that is prepared",
+                       layer->path);
+    }
+    const dt__member *weight = dt__member_find(layer, "weight");
+    sharing users = { weight->x, check_range };
+    DT__TRY(dt_module_visit_modules(m, visit_if_shared, &users));
+    const dt_status s = dt__folded_quant(layer) != NULL
+                            ? make_folded(&c, layer->path, layer)
+                            : make_codes(&c, dt__path_within(m, weight->path), weight->x, DT_PARAM);
+    settle(&c, s == DT_OK);
+    if (s != DT_OK) return s;
+    users.visit = settle_input;
+    dt_module_visit_modules(m, visit_if_shared, &users);
+    if (!dt_is_prepared(m)) dt_module_visit_modules(m, settle_input, NULL); /* that was the last */
     return DT_OK;
 }
 
