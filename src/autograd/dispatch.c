@@ -380,7 +380,10 @@ static void decide_recording(dt_call *c)
 static dt_status run(dt_call *c)
 {
     dt__codes *pull[DT_MAX_IN] = { NULL };
-    for (int i = 0; i < c->n_in; i++) DT__TRY(check_operand(c, i));
+    for (int i = 0; i < c->n_in; i++) {
+        DT__TRY(check_operand(c, i));
+        if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
+    }
     DT__TRY(pick_kernels(c));
     decide_recording(c);
     dt_status s = resolve_all(c, pull);

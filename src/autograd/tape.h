@@ -51,6 +51,10 @@ struct dt_tape {
     int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
     const char *where; /* path of the running module, a dt__text; NULL outside */
+    /* A pass that keeps what modules return: src/nn/trail.h; and what is told of each operand of each
+     * op meanwhile. NULL: neither. */
+    struct dt__trail *trail;
+    void (*met)(dt_tape *t, const dt_tensor *x);
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */

@@ -1,6 +1,6 @@
 /* Running a module: its input hooks, then its forward, in a scope of the tape. What they made and did
  * not return is dropped at the end, and its memory is free as soon as backward does not need it. */
-#include "nn/module.h"
+#include "nn/trail.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_ten
 {
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, in[i]);
-    if (t->status != DT_OK) return;
+    if (t->status != DT_OK || dt__trail_ends(t, m, x[0])) return;
     m->type->forward(t, m, x, n_in, out, n_out);
     for (int i = 0; i < n_out && t->status == DT_OK; i++) {
         if (out[i] != NULL) continue;
@@ -61,11 +61,14 @@ dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
     if (t->status != DT_OK) return t->status;
     if (m == NULL) return dt_tape_fail(t, DT_ERR_ARG, "forward: the module is NULL");
     const char *before;
-    if (check(t, m, in, n_in, n_out) != DT_OK || dt__module_enter(t, m, &before) != DT_OK) {
+    if (check(t, m, in, n_in, n_out) != DT_OK || dt__trail_returns(t, m, out, n_out)) {
         return t->status;
     }
+    const int64_t mark = dt__trail_mark(t);
+    if (dt__module_enter(t, m, &before) != DT_OK) return t->status;
     run(t, m, in, n_in, out, n_out);
     dt__module_leave(t, m, before, out, n_out);
+    dt__trail_returned(t, m, mark, out, n_out);
     return t->status;
 }
 

@@ -101,9 +101,9 @@ void dt__module_leave(dt_tape *t, dt_module *m, const char *before, dt_tensor **
 
 /* dt_forward of a linear layer with what follows it, DT_ACT_..., in the same op. */
 dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activation);
-/* Whether `then`, which takes what `first` gives, can run within it: a linear layer and an activation
- * that nobody has hooked. And both as one op, with the bits of one after the other. */
-bool dt__is_fused(const dt_module *first, const dt_module *then);
+/* Whether `then`, which takes what `first` gives, runs within it on this tape: a linear layer and an
+ * activation that nobody has hooked. And both as one op, with the bits of one after the other. */
+bool dt__is_fused(const dt_tape *t, const dt_module *first, const dt_module *then);
 dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x);
 
 /* Whether m is relu, and nobody has hooked it. */

@@ -78,9 +78,9 @@ bool dt__is_plain_relu(const dt_module *m)
            ((activation *)m->state)->after_linear == DT_ACT_RELU;
 }
 
-bool dt__is_fused(const dt_module *first, const dt_module *then)
+bool dt__is_fused(const dt_tape *t, const dt_module *first, const dt_module *then)
 {
-    return first->type == &dt__nn_linear && then->type == &dt__nn_activation &&
+    return t->trail == NULL && first->type == &dt__nn_linear && then->type == &dt__nn_activation &&
            then->hooks == NULL && ((activation *)then->state)->after_linear != ALONE;
 }
 

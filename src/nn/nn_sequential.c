@@ -10,7 +10,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     dt_tensor *x = in[0];
     for (int64_t i = 0; i < m->n_children; i++) {
         dt_module *part = m->children[i];
-        const bool pair = i + 1 < m->n_children && dt__is_fused(part, m->children[i + 1]);
+        const bool pair = i + 1 < m->n_children && dt__is_fused(t, part, m->children[i + 1]);
         dt_tensor *y =
             pair ? dt__forward_fused(t, part, m->children[++i], x) : dt_forward(t, part, x);
         if (x != in[0]) dt__drop_step(t, x, y);

@@ -12,9 +12,10 @@ static dt_tensor *then(dt_tape *t, dt_tensor *x, dt_tensor *y)
     return y;
 }
 
-/* Whether the norm can take residual and activation along: relu, unless somebody has hooked it. */
-static bool norm_fuses(const dt__unit *u)
+/* Whether the norm takes residual and activation along: relu, unless somebody has hooked it. */
+static bool norm_fuses(const dt_tape *t, const dt__unit *u)
 {
+    if (t->trail != NULL) return false;
     return u->activation == NULL ? u->residual != NULL : dt__is_plain_relu(u->activation);
 }
 
@@ -29,7 +30,7 @@ static dt_tensor *finish(dt_tape *t, const dt__unit *u, dt_tensor *y)
 static dt_tensor *normalize(dt_tape *t, const dt__unit *u, dt_tensor *y, dt_tensor *factor)
 {
     dt__norm_after after = { .factor = factor };
-    if (!norm_fuses(u)) {
+    if (!norm_fuses(t, u)) {
         if (factor != NULL)
             return finish(t, u, then(t, y, dt__norm_forward(t, u->norm, y, &after)));
         return finish(t, u, then(t, y, dt_forward(t, u->norm, y)));
@@ -43,7 +44,7 @@ dt_tensor *dt__unit_forward(dt_tape *t, const dt__unit *u, dt_tensor *x)
 {
     const bool norm = u->norm != NULL && !dt__is_removed_norm(u->norm);
     const bool plain = !norm && u->residual == NULL && u->activation != NULL;
-    if (plain && dt__is_fused(u->layer, u->activation)) {
+    if (plain && dt__is_fused(t, u->layer, u->activation)) {
         return dt__forward_fused(t, u->layer, u->activation, x);
     }
     dt_tensor *y = dt_forward(t, u->layer, x);

@@ -1,0 +1,415 @@
+/* Trails: a model that is converted layer by layer, in the order in which its layers run, gives each
+ * layer the same input whether what came before is kept or computed anew; and what is kept is not
+ * computed again. 200 random networks and 40 of each family; DETENT_NETWORKS says otherwise. */
+#include "random_nets.h"
+#include "testing.h"
+
+#include "core/tensor.h"
+#include "nn/trail.h"
+#include "qat/convert.h"
+
+#include <detent/ops.h>
+
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#define NETWORKS 20
+#else
+#define NETWORKS 200
+#endif
+#define BATCHES 2
+
+static bool is_prepared(void *user, const dt_module *m)
+{
+    (void)user;
+    return dt__weight_to_convert(m) != NULL;
+}
+
+static const dt__trail_goal first_prepared = { is_prepared, NULL };
+
+static bool is_it(void *user, const dt_module *m) { return m == user; }
+
+/* Ranges of inputs see a batch; then the model is as for converting. */
+static void calibrate(dt_module *m, dt_tensor *x)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, false);
+    if (dt_is_observed(m)) {
+        TEST_OK(ctx, dt_observe(m, true));
+        dt_forward(t, m, x);
+        TEST_OK(ctx, dt_tape_status(t));
+        TEST_OK(ctx, dt_observe(m, false));
+    }
+    dt_tape_free(t);
+}
+
+static void same_input(const random_net *d, const dt_module *m, dt_tensor *a, dt_tensor *b)
+{
+    TEST_EACH(a->rank == b->rank && memcmp(a->dims, b->dims, sizeof a->dims) == 0 &&
+                  memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0,
+              "network %llu: the input of %s", (unsigned long long)d->seed, m->path);
+}
+
+/* ---- kept or computed anew ------------------------------------------------------------------- */
+
+enum { NOTHING, LITTLE, ALL, ROOMS };
+
+typedef struct walk {
+    const random_net *d;
+    dt_module *m;
+    dt_tape *t;
+    float *values[BATCHES]; /* of the batches */
+    dt_tensor *x;           /* which all come in the same tensor */
+    dt__trail_room room[ROOMS];
+    dt__trail trail[ROOMS][BATCHES];
+} walk;
+
+/* All rooms end at the same module, with the same input. */
+static dt_module *step(walk *w, int batch)
+{
+    dt_module *at[ROOMS];
+    dt_tensor *input[ROOMS];
+    for (int r = 0; r < ROOMS; r++) {
+        memcpy(dt_data_mut(w->x), w->values[batch], (size_t)w->x->count * sizeof(float));
+        TEST_EACH(dt__trail_walk(&w->trail[r][batch], w->t, w->x, &first_prepared, &at[r],
+                                 &input[r]) == DT_OK,
+                  "network %llu: %s", (unsigned long long)w->d->seed, dt_error(w->t->ctx));
+        TEST_EACH(at[r] == at[0], "network %llu ends elsewhere", (unsigned long long)w->d->seed);
+        if (at[r] != NULL) same_input(w->d, at[r], input[0], input[r]);
+        TEST_EACH(w->room[r].used <= w->room[r].most, "network %llu keeps too much",
+                  (unsigned long long)w->d->seed);
+    }
+    for (int r = 0; r < ROOMS; r++) dt_tensor_free(input[r]);
+    return at[0];
+}
+
+static void walk_through(walk *w)
+{
+    for (;;) {
+        dt_module *at = step(w, 0);
+        for (int b = 1; b < BATCHES; b++) ck_assert_ptr_eq(step(w, b), at);
+        if (at == NULL) break;
+        TEST_OK(w->t->ctx, dt__convert_layer(w->m, at, NULL));
+    }
+    ck_assert(!dt_is_prepared(w->m));
+    for (int r = 0; r < ROOMS; r++) ck_assert_uint_eq(w->room[r].used, 0); /* it came to its end */
+}
+
+static void check_network(const random_net *d)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.seed = d->seed;
+    options.threads = 2;
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    walk w = { .d = d, .m = random_net_create(ctx, d), .x = random_net_input(ctx, d) };
+    TEST_OK(ctx, dt_tape_create(ctx, &w.t));
+    const size_t bytes = (size_t)w.x->count * sizeof(float);
+    w.room[LITTLE].most = 3 * bytes;
+    w.room[ALL].most = SIZE_MAX;
+    for (int b = 0; b < BATCHES; b++) {
+        dt_fill_normal(w.x, 0.1, 1);
+        w.values[b] = malloc(bytes);
+        memcpy(w.values[b], dt_data(w.x), bytes);
+        for (int r = 0; r < ROOMS; r++) w.trail[r][b] = (dt__trail){ .m = w.m, .room = &w.room[r] };
+    }
+    TEST_EACH(dt_prepare(w.m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+              dt_error(ctx));
+    calibrate(w.m, w.x);
+    walk_through(&w);
+    for (int b = 0; b < BATCHES; b++) free(w.values[b]);
+    dt_tape_free(w.t);
+    dt_tensor_free(w.x);
+    dt_module_free(w.m);
+    dt_ctx_free(ctx);
+}
+
+static uint64_t networks(void)
+{
+    const char *text = getenv("DETENT_NETWORKS");
+    return text != NULL ? strtoull(text, NULL, 10) : NETWORKS;
+}
+
+START_TEST(what_is_kept_is_what_is_computed)
+{
+    for (uint64_t seed = 1; seed <= networks(); seed++) {
+        const random_net d = random_net_of(seed);
+        check_network(&d);
+    }
+}
+END_TEST
+
+static const char *const families[] = { "mlp", "cnn", "resnet", "unet" };
+
+START_TEST(so_it_is_in_families)
+{
+    for (uint64_t seed = 1; seed <= networks() / 5; seed++) {
+        const random_net d = random_net_of_family(seed, families[_i]);
+        check_network(&d);
+    }
+}
+END_TEST
+
+/* ---- nothing twice --------------------------------------------------------------------------- */
+
+typedef struct calls {
+    int64_t run; /* of modules that are not made of others */
+} calls;
+
+static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)t;
+    (void)m;
+    ((calls *)user)->run++;
+    return x;
+}
+
+static dt_status hook_leaf(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    const bool made_of_others = m->n_children > 0 && m->type->quantizable == DT_NOT_QUANTIZED;
+    if (made_of_others || m->type->forward == NULL) return DT_OK;
+    return dt_hook_add(m, DT_SITE_INPUT, count_call, user, NULL, NULL);
+}
+
+/* Every call of a module that is not made of others runs once, and those of layers once more: to their
+ * hooks. */
+START_TEST(nothing_is_computed_twice)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        random_net d = random_net_of_family(seed, families[_i]);
+        dt_ctx *ctx;
+        calls count = { 0 };
+        TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+        dt_module *m = random_net_create(ctx, &d), *at;
+        dt_tensor *x = random_net_input(ctx, &d), *input;
+        dt_tape *t;
+        TEST_OK(ctx, dt_tape_create(ctx, &t));
+        d.qat.fold_norm = false; /* so that a norm runs until the end */
+        TEST_OK(ctx, dt_prepare(m, &d.qat));
+        calibrate(m, x);
+        TEST_OK(ctx, dt_module_visit_modules(m, hook_leaf, &count));
+        TEST_EACH(dt_forward(t, m, x) != NULL, "%s", dt_error(ctx));
+        const int64_t once = count.run;
+        int64_t layers = 0;
+        count.run = 0;
+        dt__trail_room room = { SIZE_MAX, 0 };
+        dt__trail trail = { .m = m, .room = &room };
+        for (;; layers++) {
+            TEST_OK(ctx, dt__trail_walk(&trail, t, x, &first_prepared, &at, &input));
+            dt_tensor_free(input);
+            if (at == NULL) break;
+            TEST_OK(ctx, dt__convert_layer(m, at, NULL));
+        }
+        TEST_EACH(count.run == once + layers, "%s %llu: %lld calls of modules, not %lld + %lld",
+                  families[_i], (unsigned long long)seed, (long long)count.run, (long long)once,
+                  (long long)layers);
+        dt_tape_free(t);
+        dt_tensor_free(x);
+        dt_module_free(m);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* What no layer further on can read is let go: of an mlp one value per layer at most is kept. */
+START_TEST(what_nobody_can_read_is_let_go)
+{
+    dt_mlp_options o = { .sizes = { 6, { 64, 64, 64, 64, 64, 64 } }, .bias = true, .eps = 1e-5 };
+    const int64_t dims[2] = { 32, 64 };
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_module *m, *at;
+    dt_tensor *x, *input;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, false);
+    dt__trail_room room = { SIZE_MAX, 0 };
+    dt__trail trail = { .m = m, .room = &room };
+    const dt__trail_goal goal = { is_it, dt_module_at(m, "head") };
+    TEST_OK(ctx, dt__trail_walk(&trail, t, x, &goal, &at, &input));
+    ck_assert_ptr_eq(at, goal.user);
+    ck_assert_uint_le(room.used, 32 * 64 * sizeof(float) + 256);
+    dt_tensor_free(input);
+    dt__trail_clear(&trail);
+    ck_assert_uint_eq(room.used, 0);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- modules with habits --------------------------------------------------------------------- */
+
+#define WIDTH 16
+
+/* Layers a, b, c and an identity i; how they are used is its own. */
+typedef struct odd {
+    dt_module *a, *b, *c, *i;
+    dt_tensor *aside; /* of the pass */
+} odd;
+
+static dt_tensor *last(dt_tape *t, const odd *s, dt_tensor *x)
+{
+    return dt_forward(t, s->c, dt_forward(t, s->b, x));
+}
+
+/* The same layers over and over. */
+static dt_tensor *again(dt_tape *t, odd *s, dt_tensor *x)
+{
+    dt_tensor *y = dt_forward(t, s->a, x);
+    y = dt_forward(t, s->a, dt_forward(t, s->i, y));
+    y = dt_forward(t, s->a, last(t, s, y));
+    return last(t, s, dt_forward(t, s->i, y));
+}
+
+/* Writes into what a layer returned. */
+static dt_tensor *in_place(dt_tape *t, odd *s, dt_tensor *x)
+{
+    dt_tensor *y = dt_forward(t, s->a, x);
+    dt_add_(t, y, x, 1.0);
+    y = dt_forward(t, s->b, y);
+    dt_add_(t, y, x, 0.5);
+    return last(t, s, y);
+}
+
+/* The batch itself comes out of a module; ops between, and tensors dropped at once. */
+static dt_tensor *between(dt_tape *t, odd *s, dt_tensor *x)
+{
+    dt_tensor *y = dt_forward(t, s->i, x), *z = dt_forward(t, s->a, y);
+    dt_tensor *sum = dt_add(t, z, y);
+    dt_drop(t, z);
+    z = dt_forward(t, s->b, sum);
+    dt_drop(t, sum);
+    return dt_forward(t, s->c, dt_mul(t, z, dt_forward(t, s->i, y)));
+}
+
+/* A wrapper and a detached handle of what is then dropped: no op has read it. */
+static dt_tensor *wrapped(dt_tape *t, odd *s, dt_tensor *x)
+{
+    dt_tensor *y = dt_forward(t, s->a, x), *w = dt_fake_quant(t, y, NULL, true);
+    dt_tensor *copy = dt_detach(t, y);
+    dt_drop(t, y);
+    y = dt_forward(t, s->b, dt_add(t, w, copy));
+    return dt_forward(t, s->c, dt_forward(t, s->i, y));
+}
+
+typedef dt_tensor *(*habit)(dt_tape *t, odd *s, dt_tensor *x);
+static const habit habits[] = { again, in_place, between, wrapped };
+
+typedef struct odd_net {
+    odd parts;
+    habit how;
+} odd_net;
+
+static void run_odd(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    odd_net *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    out[0] = s->how(t, &s->parts, in[0]);
+}
+
+static const dt_module_type odd_type = { .name = "odd", .forward = run_odd };
+
+static dt_status add_odd(dt_module *m, const char *name, dt_module **part)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    DT__TRY(name[0] == 'i' ? dt_activation_create(ctx, "identity", part)
+                           : dt_linear_create(ctx, WIDTH, WIDTH, true, part));
+    return dt_module_add(m, name, *part);
+}
+
+static dt_status create_odd(dt_ctx *ctx, habit how, dt_module **out)
+{
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &odd_type, sizeof(odd_net), &m));
+    odd_net *s = dt_module_state(m);
+    s->how = how;
+    dt_status status = add_odd(m, "a", &s->parts.a);
+    if (status == DT_OK) status = add_odd(m, "b", &s->parts.b);
+    if (status == DT_OK) status = add_odd(m, "c", &s->parts.c);
+    if (status == DT_OK) status = add_odd(m, "i", &s->parts.i);
+    if (status == DT_OK) status = dt_prepare(m, NULL);
+    if (status != DT_OK) dt_module_free(m);
+    else *out = m;
+    return status;
+}
+
+static dt_status walk_odd(dt_ctx *ctx, void *user)
+{
+    const int64_t dims[2] = { 5, WIDTH };
+    const random_net d = { .seed = 0 };
+    dt__trail_room kept = { SIZE_MAX, 0 }, anew = { 0, 0 };
+    dt_module *m = NULL, *at = NULL, *other = NULL;
+    dt_tensor *x = NULL, *a = NULL, *b = NULL;
+    dt_tape *t = NULL;
+    dt_status s = create_odd(ctx, *(const habit *)user, &m);
+    dt__trail trail = { .m = m, .room = &kept }, plain = { .m = m, .room = &anew };
+    if (s == DT_OK) s = dt_tensor_create(ctx, DT_F32, 2, dims, &x);
+    if (s == DT_OK) s = dt_fill_normal(x, 0, 1);
+    if (s == DT_OK) s = dt_tape_create(ctx, &t);
+    for (bool done = false; s == DT_OK && !done;) {
+        s = dt__trail_walk(&trail, t, x, &first_prepared, &at, &a);
+        if (s == DT_OK) s = dt__trail_walk(&plain, t, x, &first_prepared, &other, &b);
+        if (s == DT_OK) TEST_EACH(at == other, "habit ends elsewhere");
+        done = s == DT_OK && at == NULL;
+        if (s == DT_OK && !done) same_input(&d, at, a, b);
+        dt_tensor_free(a);
+        dt_tensor_free(b);
+        a = b = NULL;
+        if (s == DT_OK && !done) s = dt__convert_layer(m, at, NULL);
+    }
+    if (m != NULL) dt__trail_clear(&trail);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(modules_may_have_habits)
+{
+    ck_assert_int_gt(test_every_allocation(walk_odd, (void *)(uintptr_t)&habits[_i]), 20);
+}
+END_TEST
+
+/* ---- one layer converted --------------------------------------------------------------------- */
+
+START_TEST(a_layer_is_converted_once)
+{
+    dt_ctx *ctx;
+    dt_module *m;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, create_odd(ctx, again, &m));
+    dt_module *a = dt_module_at(m, "a");
+    TEST_OK(ctx, dt__convert_layer(m, a, NULL));
+    ck_assert(dt_is_packed(dt_param(a, "weight")) && dt_is_prepared(m));
+    TEST_FAILS(ctx, DT_ERR_STATE, "a has no weight that is prepared",
+               dt__convert_layer(m, a, NULL));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL)); /* what is left */
+    ck_assert(!dt_is_prepared(m));
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_trail_suite(void)
+{
+    Suite *s = suite_create("trail");
+    TCase *c = tcase_create("networks");
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, what_is_kept_is_what_is_computed);
+    tcase_add_loop_test(c, so_it_is_in_families, 0, DT__COUNT_OF(families));
+    tcase_add_loop_test(c, nothing_is_computed_twice, 0, DT__COUNT_OF(families));
+    tcase_add_test(c, what_nobody_can_read_is_let_go);
+    tcase_add_loop_test(c, modules_may_have_habits, 0, DT__COUNT_OF(habits));
+    tcase_add_test(c, a_layer_is_converted_once);
+    suite_add_tcase(s, c);
+    return s;
+}
