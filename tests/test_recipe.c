@@ -501,6 +501,22 @@ START_TEST(quantize_has_defaults)
 }
 END_TEST
 
+START_TEST(keys_of_several_rules_belong_together)
+{
+    static text yaml;
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = read_ok(ctx,
+                           HEAD "qat:\n  calibrate_batches: 4\n  activation: {percentile: 99}\n"
+                                "  rules:\n    - {match: a, activation: {range: static}}\n"
+                                "    - {match: '*', activation: {observer: percentile}}\n",
+                           NULL, 0);
+    TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
+    ck_assert_ptr_nonnull(strstr(yaml.bytes, "calibrate_batches: 4 "));
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status refuse_bytes(void *user, const char *bytes, size_t n)
 {
     (void)bytes;
@@ -731,6 +747,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, strings_may_look_like_anything);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, what_is_shown_reads_back);
+    tcase_add_test(values, keys_of_several_rules_belong_together);
     tcase_add_test(values, sinks_may_fail);
     tcase_add_test(values, the_schema_is_json);
     tcase_add_test(values, tables_are_complete);

@@ -235,8 +235,15 @@ static void check_files(dt_recipe *r)
 void dt__recipe_check(dt_recipe *r)
 {
     static void (*const checks[])(dt_recipe *) = {
-        check_limited,          check_optimizer, check_steps, check_baseline,
-        dt__recipe_check_quant, check_task,      check_data,  check_files,
+        check_limited,
+        check_optimizer,
+        check_steps,
+        check_baseline,
+        dt__recipe_check_quant,
+        dt__recipe_check_ranges,
+        check_task,
+        check_data,
+        check_files,
     };
     if (r->root->kind != DT__MAP) return;
     for (int i = 0; i < DT__COUNT_OF(checks) && !r->out_of_memory; i++) checks[i](r);

@@ -107,6 +107,7 @@ bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
 /* Of `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
+void dt__recipe_check_ranges(dt_recipe *r); /* that nothing reads (check_ranges.c) */
 bool dt__rounding_applies(const dt_recipe *r, const char *path);
 
 /* ---- tables of others ---- */
