@@ -90,17 +90,17 @@ static void run_case(const rounding_case *c, rounding_tally *tally)
     const int64_t wrong = tally->wrong, ties = tally->ties;
     rounding_compare(c, got, 19, tally);
     check_number(c, "damp", report.damping);
+    if (tally->wrong == wrong && tally->ties == ties) {
+        check_number(c, "err", report.error);
+        check_number(c, "changed", (double)report.changed);
+    }
     if (c->options.accumulator.bits > 0 && tally->wrong == wrong && tally->ties == ties) {
         check_worst(c, got, &report);
     }
     dt_rounded_free(c->layer->ctx, got);
 }
 
-static bool is_ours(const rounding_case *c)
-{
-    const int r = c->options.rounder;
-    return r == DT_ROUND_GPFQ || r == DT_ROUND_A2GPFQ;
-}
+static bool is_ours(const rounding_case *c) { return c->options.rounder >= DT_ROUND_GPFQ; }
 
 static void run_file(dt_ctx *ctx, const char *name)
 {

@@ -29,6 +29,18 @@ void dt__dense_product(const dt__dense *p)
                 (int)p->ldc);
 }
 
+double dt__dense_dot(int64_t n, const double *x, const double *y)
+{
+    return cblas_ddot((int)n, x, 1, y, 1);
+}
+
+void dt__dense_triangle(const dt__triangle *t)
+{
+    if (t->n == 0 || t->columns == 0) return;
+    cblas_dtrmm(CblasRowMajor, CblasLeft, CblasUpper, t->transposed ? CblasTrans : CblasNoTrans,
+                CblasNonUnit, (int)t->n, (int)t->columns, 1, t->u, (int)t->ldu, t->x, (int)t->ldx);
+}
+
 /* The tiles of a matrix: tile (i, j) begins at row and column i, j times TILE. */
 typedef struct tiles {
     int64_t n, count;

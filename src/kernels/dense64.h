@@ -20,6 +20,20 @@ typedef struct dt__dense {
 } dt__dense;
 
 void dt__dense_product(const dt__dense *p);
+double dt__dense_dot(int64_t n, const double *x, const double *y);
+
+/* x = u x, or u^T x, in place: x [n][columns]; u [n][n] upper, what lies below its diagonal is not looked
+ * at. */
+typedef struct dt__triangle {
+    int64_t n, columns;
+    bool transposed;
+    const double *u;
+    int64_t ldu;
+    double *x;
+    int64_t ldx;
+} dt__triangle;
+
+void dt__dense_triangle(const dt__triangle *t);
 
 /* U, upper, of U^T U = A^-1, where
  *     A[i][j] = scale h[order[i]][order[j]] + (i = j) add,    a 0 on the diagonal of h as 1 / scale. */

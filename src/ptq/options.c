@@ -11,14 +11,15 @@ static const dt__method methods[] = {
     [DT_ROUND_NEAREST] = { "nearest", &dt__round_nearest, false },
     [DT_ROUND_GPTQ] = { "gptq", &dt__round_gptq, false },
     [DT_ROUND_GPFQ] = { "gpfq", &dt__round_gpfq, false },
+    [DT_ROUND_QRONOS] = { "qronos", &dt__round_qronos, false },
     [DT_ROUND_A2GPTQ] = { "a2gptq", &dt__round_gptq, true },
     [DT_ROUND_A2GPFQ] = { "a2gpfq", &dt__round_gpfq, true },
+    [DT_ROUND_A2QRONOS] = { "a2qronos", &dt__round_qronos, true },
 };
 
 const dt__method *dt__method_of(int rounder)
 {
-    if (rounder < 0 || rounder >= DT__COUNT_OF(methods)) return NULL;
-    return methods[rounder].rounder == NULL ? NULL : &methods[rounder];
+    return rounder < 0 || rounder >= DT__COUNT_OF(methods) ? NULL : &methods[rounder];
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */

@@ -1,0 +1,187 @@
+/* Qronos: the first column by the exact minimizer, all later ones once by least squares, then GPTQ's
+ * loop over them.
+ *
+ * With H = sum xq xq^T / n, G = sum xq x^T / n and columns in processing order,
+ *
+ *     v_0 = (W0 G[0]^T - sum of k > 0  W_k H[0][k]) / H[0][0],    q_0 = Q(v_0)
+ *     V   = argmin ||W0 X - q_0 Xq_0 - V Xq_rest||^2 / n + lambda ||V - W||^2
+ *         = (W0 G_rest^T + lambda W_rest - q_0 H[0][rest]) (H_rest + lambda I)^-1
+ *
+ * W is W0 with dead columns 0; v_0 = 0 where H[0][0] = 0. lambda = alpha sigma, sigma the largest
+ * eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H + lambda I)^-1
+ * and U upper, U without its first row and column is the same of H_rest + lambda I, so that one factor
+ * serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
+#include "kernels/dense64.h"
+#include "ptq/matrix.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STEPS 30
+
+/* ---- damping ---------------------------------------------------------------------------------- */
+
+static double dot(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+/* y = H x: a row is one sum, whichever thread makes it. */
+static void multiply(const dt__moments *m, const double *x, double *y)
+{
+#pragma omp parallel for schedule(static) if (m->size > 256)
+    for (int64_t i = 0; i < m->size; i++) y[i] = dt__dense_dot(m->size, m->h + i * m->size, x);
+}
+
+/* The largest eigenvalue of the sums, as a Rayleigh quotient. `x`, `y` [size]. */
+static double largest_eigenvalue(const dt__moments *m, double *x, double *y)
+{
+    for (int64_t i = 0; i < m->size; i++) x[i] = 1 / sqrt((double)m->size);
+    for (int step = 0; step < STEPS; step++) {
+        multiply(m, x, y);
+        const double length = sqrt(dot(m->size, y, y));
+        if (length == 0) return 0;
+        for (int64_t i = 0; i < m->size; i++) x[i] = y[i] / length;
+    }
+    multiply(m, x, y);
+    return dot(m->size, x, y);
+}
+
+static dt_status find_damping(dt__matrix *m)
+{
+    const dt_rounding *r = &m->options->rounding;
+    m->damping = r->damping_absolute;
+    if (m->damping > 0) return DT_OK;
+    double *room = dt__alloc_array(m->ctx, m->columns, 2 * sizeof *room);
+    if (room == NULL) return DT_ERR_NOMEM;
+    const int threads = dt__threads_enter(m->ctx);
+    const double sigma = largest_eigenvalue(m->moments, room, room + m->columns);
+    dt__threads_leave(threads);
+    dt__release(m->ctx, room);
+    m->damping_share = r->alpha;
+    m->damping = r->alpha * sigma / (double)m->moments->n;
+    return DT_OK;
+}
+
+static dt_status prepare(dt__matrix *m)
+{
+    DT__TRY(find_damping(m));
+    const double share = m->damping_share, damping = m->damping;
+    for (double times = 1; times <= 100; times *= 10) {
+        m->damping_share = times * share;
+        m->damping = times * damping;
+        DT__TRY(dt__make_factor(m, 1 / (double)m->moments->n, m->damping));
+        if (m->factor != NULL) return DT_OK;
+        if (share == 0 || damping == 0) break; /* absolute: as it was asked for */
+    }
+    m->damping_share = m->damping = 0;
+    m->fallback = true;
+    return DT_OK;
+}
+
+/* ---- one strip -------------------------------------------------------------------------------- */
+
+/* Where a strip's parts lie. */
+typedef struct part {
+    double *weight; /* [columns][rows]: W0, in the original order */
+    double *target; /* likewise: G W0^T */
+    double *image;  /* [rows]: q_0 */
+} part;
+
+static size_t scratch(const dt__matrix *m, int64_t rows)
+{
+    return (size_t)((2 * m->columns + 1) * rows) * sizeof(double);
+}
+
+static part part_of(const dt__strip *s)
+{
+    part p = { .weight = s->scratch };
+    p.target = p.weight + s->m->columns * s->rows;
+    p.image = p.target + s->m->columns * s->rows;
+    return p;
+}
+
+/* What the columns shall reproduce, in sums over samples. */
+static void take_target(const dt__strip *s, const part *p)
+{
+    const dt__matrix *m = s->m;
+    const int64_t columns = m->columns, rows = s->rows;
+    for (int64_t c = 0; c < columns; c++) {
+        const float *w = m->weight + s->row * columns + c;
+        for (int64_t r = 0; r < rows; r++) p->weight[c * rows + r] = (double)w[r * columns];
+    }
+    memset(p->target, 0, (size_t)(columns * rows) * sizeof *p->target);
+    dt__dense_product(&(dt__dense){ .m = columns,
+                                    .n = rows,
+                                    .k = columns,
+                                    .alpha = 1,
+                                    .a = m->moments->g == NULL ? m->moments->h : m->moments->g,
+                                    .lda = columns,
+                                    .b = p->weight,
+                                    .ldb = rows,
+                                    .c = p->target,
+                                    .ldc = rows });
+}
+
+/* v_0 with all other columns at W, and q_0. */
+static void round_first(dt__strip *s, const part *p)
+{
+    const dt__matrix *m = s->m;
+    const int64_t rows = s->rows, first = m->order[0];
+    const double *h = m->moments->h + first * m->columns, norm = h[first];
+    double *v = s->work;
+    memcpy(v, p->target + first * rows, (size_t)rows * sizeof *v);
+    for (int64_t j = 1; j < m->columns; j++) {
+        const double *w = s->work + j * rows, factor = h[m->order[j]];
+        for (int64_t r = 0; r < rows; r++) v[r] -= factor * w[r];
+    }
+    for (int64_t r = 0; r < rows; r++) v[r] = norm == 0 ? 0 : v[r] / norm;
+    dt__choose(s, 0, v, p->image);
+}
+
+/* V in place of W, but for the first column. */
+static void solve(dt__strip *s, const part *p)
+{
+    const dt__matrix *m = s->m;
+    const int64_t rows = s->rows, rest = m->columns - 1;
+    const double *h = m->moments->h + m->order[0] * m->columns;
+    const double share = 1 / (double)m->moments->n;
+    for (int64_t j = 1; j <= rest; j++) {
+        const int64_t column = m->order[j];
+        const double *target = p->target + column * rows, first = h[column];
+        double *w = s->work + j * rows;
+        for (int64_t r = 0; r < rows; r++) {
+            w[r] = share * (target[r] - first * p->image[r]) + m->damping * w[r];
+        }
+    }
+    dt__triangle t = { .n = rest,
+                       .columns = rows,
+                       .u = m->factor + m->columns + 1,
+                       .ldu = m->columns,
+                       .x = s->work + rows,
+                       .ldx = rows };
+    dt__dense_triangle(&t);
+    t.transposed = true;
+    dt__dense_triangle(&t);
+}
+
+static void round_strip(dt__strip *s)
+{
+    const part p = part_of(s);
+    if (s->m->columns == 0) return;
+    take_target(s, &p);
+    round_first(s, &p);
+    solve(s, &p);
+    dt__diffuse(s, 1);
+}
+
+const dt__rounder dt__round_qronos = {
+    .name = "qronos",
+    .needs_data = true,
+    .needs_float = true,
+    .scratch = scratch,
+    .prepare = prepare,
+    .round = round_strip,
+};
