@@ -417,7 +417,7 @@ START_TEST(damaged_parts_are_refused)
 }
 END_TEST
 
-/* What can be known without the run is found by a check, too. */
+/* What can be known without the run is found by a check, and where the model alone is wanted. */
 START_TEST(check_knows_checkpoints)
 {
     run r;
@@ -433,6 +433,8 @@ START_TEST(check_knows_checkpoints)
     TEST_OK(r.ctx, dt_file_open(r.ctx, path, &f));
     TEST_FAILS(r.ctx, DT_ERR_FORMAT, "nobody", dt_model_check(f));
     dt_file_close(f);
+    dt_module *m;
+    TEST_FAILS(r.ctx, DT_ERR_FORMAT, "nobody", dt_model_load(r.ctx, path, &m, NULL));
     close_run(&r);
 }
 END_TEST

@@ -131,13 +131,19 @@ dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info 
 
 /* ---- the public side ------------------------------------------------------------------------- */
 
+static dt_status check_file(const dt_file *file)
+{
+    DT__TRY(dt_file_check(file));
+    return dt__is_checkpoint(file) ? dt__checkpoint_check(file) : DT_OK;
+}
+
 dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     dt_file *file;
     DT__TRY(dt_file_open(ctx, path, &file));
-    dt_status s = dt_file_check(file);
+    dt_status s = check_file(file);
     if (s == DT_OK) s = dt__model_of_file(file, out, info);
     dt_file_close(file);
     return s;
@@ -177,13 +183,10 @@ static dt_status check_codes(const dt_file *file)
 
 dt_status dt_model_check(const dt_file *file)
 {
-    DT__TRY(dt_file_check(file));
-    if (dt_file_meta(file, DT__KEY_MODEL) == NULL) {
-        DT__TRY(check_codes(file));
-    } else {
-        dt_module *m;
-        DT__TRY(dt__model_of_file(file, &m, NULL));
-        dt_module_free(m);
-    }
-    return dt__is_checkpoint(file) ? dt__checkpoint_check(file) : DT_OK;
+    DT__TRY(check_file(file));
+    if (dt_file_meta(file, DT__KEY_MODEL) == NULL) return check_codes(file);
+    dt_module *m;
+    DT__TRY(dt__model_of_file(file, &m, NULL));
+    dt_module_free(m);
+    return DT_OK;
 }
