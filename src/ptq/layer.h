@@ -21,8 +21,9 @@ typedef struct dt__layer {
     bool *dead;
     double *mean; /* [groups] */
     bool keep_zeros;
-    float *inverse;  /* [rows][scales of a row] */
-    dt_rounded *out; /* scales of the whole layer */
+    int64_t fallbacks; /* groups whose matrix had no factor */
+    float *inverse;    /* [rows][scales of a row] */
+    dt_rounded *out;   /* scales of the whole layer */
     dt_round_report *report;
 } dt__layer;
 

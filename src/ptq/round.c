@@ -224,7 +224,7 @@ static dt_status round_group(dt__layer *l, int64_t g)
     if (s == DT_OK) report_worst(l, &m, &bounds, codes);
     dt__bounds_free(l->ctx, &bounds);
     dt__release(l->ctx, m.factor);
-    l->report->fallback |= m.fallback;
+    l->fallbacks += m.fallback;
     l->report->damping = fmax(l->report->damping, m.damping);
     l->report->damping_share = fmax(l->report->damping_share, m.damping_share);
     return s;
@@ -246,7 +246,8 @@ static dt_status round_layer(dt__layer *l)
     l->report->error = sqrt(l->report->error);
     l->report->nearest_error = sqrt(l->report->nearest_error);
     if (l->options->rounding.order == DT_ORDER_GROUP) l->out->group_of = l->group_of;
-    if (l->report->fallback) l->report->method = dt__round_nearest.name;
+    l->report->fallback = l->fallbacks > 0;
+    if (l->fallbacks == l->shape.groups) l->report->method = dt__round_nearest.name;
     return DT_OK;
 }
 
