@@ -21,7 +21,8 @@ enum {
     DT_BENCH_OPTIMIZER = 8,     /* updates of parameters */
     DT_BENCH_STEP = 16,         /* training steps, float and quantization-aware */
     DT_BENCH_CONVOLUTIONS = 32, /* integer codes of images by packed weights */
-    DT_BENCH_ALL = 63
+    DT_BENCH_ROUNDING = 64,     /* weights by calibration data */
+    DT_BENCH_ALL = 127
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -70,7 +71,8 @@ typedef struct dt_bench_rival {
 
 typedef struct dt_bench_options {
     unsigned parts; /* default all */
-    int repeat;     /* turns; default 0: as many as fit into about a second for each comparison */
+    int repeat;     /* turns; default 0: as many as fit into about a second for each comparison,
+                       one where a run takes seconds */
     bool quick;     /* small shapes, few and short turns: whether it works, not how fast */
     dt_bench_rival rival;
 } dt_bench_options;

@@ -115,6 +115,7 @@ typedef struct dt_round_report {
     int64_t accumulator_bits;    /* that the worst inputs need within a tile */
     int64_t sum_bits;            /* that the sum of the tiles needs */
     double seconds;
+    double prepare_seconds, compare_seconds; /* of them: until the first column; errors and nearest */
 } dt_round_report;
 
 /* The codes of a weight. */

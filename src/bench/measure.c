@@ -44,6 +44,10 @@ static void spread_threads(const dt__bench *b, double seconds)
 
 static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
 {
+    if (t->run == NULL) {
+        *seconds = *t->elapsed;
+        return DT_OK;
+    }
     const double start = dt__seconds();
     for (int64_t i = 0; i < t->runs; i++) DT__TRY(t->run(t->subject));
     *seconds = (dt__seconds() - start) / (double)t->runs;
@@ -55,12 +59,14 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
     return DT_OK;
 }
 
-/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. */
-static dt_status calibrate(const dt__bench *b, dt__trial *t)
+/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. Beside slow
+ * trials a sample is longer, for there are few. */
+static dt_status calibrate(const dt__bench *b, dt__trial *t, bool beside_slow)
 {
-    const double enough = b->options.quick ? 1e-4 : 2e-3;
+    const double enough = b->options.quick ? 1e-4 : beside_slow ? 0.1 : 2e-3;
     double seconds;
     t->runs = 1;
+    if (t->run == NULL || t->slow) return DT_OK;
     for (;;) {
         DT__TRY(sample(b, t, &seconds));
         if (seconds * (double)t->runs >= enough || t->runs >= 1 << 24) return DT_OK;
@@ -68,20 +74,23 @@ static dt_status calibrate(const dt__bench *b, dt__trial *t)
     }
 }
 
-static bool is_enough(const dt__bench *b, int turns, double elapsed)
+static bool is_enough(const dt__bench *b, int turns, double elapsed, bool slow)
 {
     if (b->options.repeat > 0) return turns >= b->options.repeat;
+    if (slow) return turns >= 1;
     if (b->options.quick) return turns >= 3;
     return turns >= MOST_TURNS_UNASKED || (turns >= FEWEST_TURNS && elapsed > 1);
 }
 
 static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
 {
+    bool slow = false;
+    for (int i = 0; i < n; i++) slow = slow || trials[i].slow;
     spread_threads(b, 0.05);
-    for (int i = 0; i < n; i++) DT__TRY(calibrate(b, &trials[i]));
+    for (int i = 0; i < n; i++) DT__TRY(calibrate(b, &trials[i], slow));
     spread_threads(b, 0.05);
     const double start = dt__seconds();
-    for (int turn = 0; !is_enough(b, turn, dt__seconds() - start); turn++) {
+    for (int turn = 0; !is_enough(b, turn, dt__seconds() - start, slow); turn++) {
         for (int i = 0; i < n; i++) {
             DT__TRY(sample(b, &trials[i], &trials[i].seconds[turn]));
             trials[i].turns = turn + 1;

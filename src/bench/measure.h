@@ -28,11 +28,13 @@ typedef struct dt__bench {
 
 /* One of the things that are compared. */
 typedef struct dt__trial {
-    char name[DT__BENCH_NAME]; /* of its row */
-    bool silent;               /* measured for the others' sake: no row */
-    const char *unit;          /* "ms": the value is the time, else work / time / 10^9 */
-    double work;               /* of one run */
-    dt_status (*run)(void *subject);
+    char name[DT__BENCH_NAME];       /* of its row */
+    bool silent;                     /* measured for the others' sake: no row */
+    const char *unit;                /* "ms": the value is the time, else work / time / 10^9 */
+    double work;                     /* of one run */
+    dt_status (*run)(void *subject); /* NULL: part of the run before, which says how long */
+    const double *elapsed;           /* seconds of that part */
+    bool slow;                       /* a run takes seconds: one, unless more are asked for */
     void *subject;
     double rest;       /* seconds to wait afterwards, for threads that spin to fall asleep */
     int limit;         /* index of the trial that bounds it, or DT__NO_TRIAL */
@@ -97,5 +99,6 @@ dt_status dt__bench_quantize(dt__bench *b);
 dt_status dt__bench_optimizer(dt__bench *b);
 dt_status dt__bench_step(dt__bench *b);
 dt_status dt__bench_convolutions(dt__bench *b);
+dt_status dt__bench_rounding(dt__bench *b);
 
 #endif

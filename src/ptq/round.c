@@ -211,15 +211,23 @@ static void report_worst(dt__layer *l, const dt__matrix *m, const dt__bounds *b,
     r->sum_bits = dt__max_i64(r->sum_bits, dt__sum_bits(held, b->tiles.count));
 }
 
+static dt_status prepare(dt__layer *l, dt__matrix *m)
+{
+    const dt__rounder *rounder = l->method->rounder;
+    const double start = dt__seconds();
+    const dt_status s = rounder->prepare == NULL ? DT_OK : rounder->prepare(m);
+    l->report->prepare_seconds += dt__seconds() - start;
+    return s;
+}
+
 static dt_status round_group(dt__layer *l, int64_t g)
 {
     dt__matrix m = matrix_of(l, g);
     dt__bounds bounds;
-    const dt__rounder *rounder = l->method->rounder;
     int8_t *codes = l->out->codes + g * m.rows * m.columns;
     dt_status s = dt__bounds_create(&m, l->method->bounded, &bounds);
     if (l->method->bounded) m.bounds = &bounds;
-    if (s == DT_OK && rounder->prepare != NULL) s = rounder->prepare(&m);
+    if (s == DT_OK) s = prepare(l, &m);
     if (s == DT_OK) s = dt__round_matrix(l, &m, codes);
     if (s == DT_OK) report_worst(l, &m, &bounds, codes);
     dt__bounds_free(l->ctx, &bounds);

@@ -1,6 +1,7 @@
 /* Strips of a matrix on threads. A strip is rounded to nearest, for comparison, and by the rounder; a
  * row that nearest suits better keeps nearest, with the scales that went with it. What is counted is
  * added up strip by strip in their order. */
+#include "core/clock.h"
 #include "ptq/bounds.h"
 #include "ptq/error.h"
 #include "ptq/layer.h"
@@ -30,6 +31,7 @@ typedef struct outcome {
     double loss, error, nearest_error;
     int64_t changed, kept_nearest;
     bool bad;
+    double seconds, compare_seconds;
 } outcome;
 
 typedef struct strips {
@@ -201,6 +203,7 @@ static void judge(const strips *p, dt__strip *s, slot *own, const dt__distance *
 static outcome run_strip(const strips *p, int64_t row, slot *own)
 {
     const dt__matrix *m = p->m;
+    const double start = dt__seconds();
     dt__distance nearest;
     outcome out = { .loss = 0 };
     dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(DT__STRIP, m->rows - row) };
@@ -208,19 +211,25 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     s.work = own->work;
     s.scratch = own->scratch;
     if (p->compares) compare_with(p, &s, own, &nearest);
+    const double compared = dt__seconds();
     begin(&s, own, false);
     p->rounder->round(&s);
+    const double rounded = dt__seconds();
     out.loss = s.loss;
     out.bad = s.bad;
     if (p->compares && !s.bad) judge(p, &s, own, &nearest, &out);
+    out.seconds = dt__seconds() - start;
+    out.compare_seconds = out.seconds - (rounded - compared);
     return out;
 }
 
 /* ---- a matrix ------------------------------------------------------------------------------- */
 
-static dt_status add_up(dt__layer *l, const strips *p)
+/* `seconds`: of all strips, on all threads. */
+static dt_status add_up(dt__layer *l, const strips *p, double seconds)
 {
     dt_round_report *r = l->report;
+    double all = 0, compare = 0;
     for (int64_t i = 0; i < dt__ceil_div(p->m->rows, DT__STRIP); i++) {
         const outcome *o = &p->outcomes[i];
         if (o->bad) {
@@ -234,7 +243,10 @@ static dt_status add_up(dt__layer *l, const strips *p)
         r->kept_nearest += o->kept_nearest;
         r->error += o->error; /* squares, as yet */
         r->nearest_error += o->nearest_error;
+        all += o->seconds;
+        compare += o->compare_seconds;
     }
+    if (all > 0) r->compare_seconds += seconds * compare / all;
     return DT_OK;
 }
 
@@ -257,13 +269,14 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
     dt_status s = make_room(&p);
+    const double start = dt__seconds();
     const int threads = dt__threads_enter(l->ctx);
 #pragma omp parallel for schedule(dynamic) if (m->rows > DT__STRIP)
     for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += DT__STRIP) {
         p.outcomes[row / DT__STRIP] = run_strip(&p, row, &p.slots[omp_get_thread_num()]);
     }
     dt__threads_leave(threads);
-    if (s == DT_OK) s = add_up(l, &p);
+    if (s == DT_OK) s = add_up(l, &p, dt__seconds() - start);
     free_room(&p);
     return s;
 }
