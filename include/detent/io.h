@@ -145,7 +145,8 @@ typedef struct dt_file_weight {
     bool packed;      /* integers stand in the file; else its master */
     bool enabled;     /* of a master: whether it is quantized at the moment */
     dt_quant quant;
-    char scheme[96]; /* the same in words: "int4 symmetric group 32" */
+    char scheme[96];  /* the same in words: "int4 symmetric group 32" */
+    char rounder[16]; /* what chose the codes of a weight without a model; "" of others */
     int rank;
     int64_t dims[DT_MAX_RANK];
     int64_t count; /* of weights */

@@ -41,13 +41,13 @@ static double bits_of(size_t bytes, int64_t count)
 /* Whether an entry is a weight of the list, or a part of a packed one. */
 static bool is_listed(const look *l, const char *name)
 {
-    static const char *const parts[] = { ".codes", ".scale", ".zero_point" };
+    static const char *const parts[] = { ".codes", ".scale", ".zero_point", ".g_idx" };
     for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
         const dt_file_weight *w = dt_file_weights_at(l->weights, i);
         const size_t n = strlen(w->name);
         if (strncmp(w->name, name, n) != 0) continue;
         if (!w->packed && name[n] == 0) return true;
-        for (int k = 0; k < 3 && w->packed; k++) {
+        for (int k = 0; k < 4 && w->packed; k++) {
             if (strcmp(name + n, parts[k]) == 0) return true;
         }
     }
@@ -58,7 +58,10 @@ static void visit_weights(look *l)
 {
     for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
         const dt_file_weight *w = dt_file_weights_at(l->weights, i);
-        const char *state = w->packed ? "packed" : w->enabled ? "enabled" : "disabled";
+        const char *state = *w->rounder != 0 ? w->rounder
+                            : w->packed      ? "packed"
+                            : w->enabled     ? "enabled"
+                                             : "disabled";
         l->sum.weights += w->count;
         l->sum.weight_bytes += w->bytes;
         l->each(l, &(row){ w->name, w->scheme, state, w->rank, w->dims, w->count, w->bytes });

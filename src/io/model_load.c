@@ -1,5 +1,6 @@
 /* Loads models: a file says how its model is built (family and options) and what it holds. */
 #include "io/model.h"
+#include "io/tensors_meta.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -184,6 +185,7 @@ static dt_status check_codes(const dt_file *file)
 dt_status dt_model_check(const dt_file *file)
 {
     DT__TRY(check_file(file));
+    DT__TRY(dt__tensors_check(file));
     if (dt_file_meta(file, DT__KEY_MODEL) == NULL) return check_codes(file);
     dt_module *m;
     DT__TRY(dt__model_of_file(file, &m, NULL));

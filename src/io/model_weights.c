@@ -1,6 +1,8 @@
 /* The quantized weights of a file as a list, for people and programs that look at it. */
 #include "io/model.h"
+#include "io/tensors_meta.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct dt_file_weights {
@@ -11,12 +13,14 @@ struct dt_file_weights {
 
 static dt_status count_bytes(const dt_file *file, dt_file_weight *w)
 {
-    static const char *const parts[] = { "", ".codes", ".scale", ".zero_point" };
-    for (int i = w->packed ? 1 : 0; i < (w->packed ? DT__COUNT_OF(parts) : 1); i++) {
-        const dt_file_entry *e;
-        DT__TRY(dt__file_part(file, w->name, parts[i], &e));
+    const dt_file_entry *e;
+    for (int i = 0; i < DT__ROW_PARTS && w->packed; i++) {
+        DT__TRY(dt__file_part(file, w->name, dt__row_suffix[i], &e));
         if (e != NULL) w->bytes += e->bytes;
     }
+    if (w->packed) return DT_OK;
+    DT__TRY(dt__file_part(file, w->name, "", &e));
+    if (e != NULL) w->bytes = e->bytes;
     return DT_OK;
 }
 
@@ -48,14 +52,44 @@ static dt_status add(dt_file_weights *list, const dt_file *file, const dt__model
     return describe(file, q, w);
 }
 
-static dt_status fill(dt_file_weights *list, const dt_file *file)
+/* A weight without a model. */
+static dt_status add_tensor(dt_file_weights *list, const dt_file *file, const dt__tensor_weight *t)
+{
+    char *name = dt__copy_string(list->ctx, t->name);
+    if (name == NULL) return DT_ERR_NOMEM;
+    dt_file_weight *w = &list->at[list->n++];
+    *w = (dt_file_weight){ .name = name, .packed = true, .enabled = true, .quant = t->scheme };
+    dt__quant_text(&w->quant, w->scheme, sizeof w->scheme);
+    snprintf(w->rounder, sizeof w->rounder, "%s", t->rounder);
+    w->rank = t->shape.n;
+    memcpy(w->dims, t->shape.v, (size_t)t->shape.n * sizeof w->dims[0]);
+    dt__product(w->rank, w->dims, &w->count);
+    return count_bytes(file, w);
+}
+
+static dt_status fill(dt_file_weights *list, const dt_file *file, const dt__model_meta *meta,
+                      const dt__tensors *tensors)
+{
+    list->at = dt__alloc_array(list->ctx, meta->n_quants + tensors->n, sizeof *list->at);
+    dt_status s = list->at == NULL ? DT_ERR_NOMEM : DT_OK;
+    for (int64_t i = 0; i < meta->n_quants && s == DT_OK; i++) {
+        if (meta->quant[i].has_weight) s = add(list, file, meta, &meta->quant[i]);
+    }
+    for (int64_t i = 0; i < tensors->n && s == DT_OK; i++) {
+        s = add_tensor(list, file, &tensors->at[i]);
+    }
+    return s;
+}
+
+static dt_status read(dt_file_weights *list, const dt_file *file)
 {
     dt__model_meta meta;
+    dt__tensors tensors;
     DT__TRY(dt__model_meta_read(file, &meta));
-    list->at = dt__alloc_array(list->ctx, meta.n_quants, sizeof *list->at);
-    dt_status s = list->at == NULL ? DT_ERR_NOMEM : DT_OK;
-    for (int64_t i = 0; i < meta.n_quants && s == DT_OK; i++) {
-        if (meta.quant[i].has_weight) s = add(list, file, &meta, &meta.quant[i]);
+    dt_status s = dt__tensors_read(file, &tensors);
+    if (s == DT_OK) {
+        s = fill(list, file, &meta, &tensors);
+        dt__tensors_free(&tensors);
     }
     dt__model_meta_free(&meta);
     return s;
@@ -68,7 +102,7 @@ dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out)
     if (list == NULL) return DT_ERR_NOMEM;
     list->ctx = file->ctx;
     dt__ctx_retain(list->ctx);
-    const dt_status s = fill(list, file);
+    const dt_status s = read(list, file);
     if (s != DT_OK) {
         dt_file_weights_free(list);
         return s;

@@ -1,4 +1,5 @@
 /* Checks of `qat`, `convert` and `quantize`: keys of schemes and of rounders that exclude each other. */
+#include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
 #include "qat/scheme.h"

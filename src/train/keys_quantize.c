@@ -1,15 +1,7 @@
 /* The keys of `quantize` in a recipe. */
+#include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "train/recipe.h"
-
-const char *const dt__weight_op_names[] = {
-    [DT_WEIGHT_LINEAR] = "linear",
-    [DT_WEIGHT_CONV1D] = "conv1d",
-    [DT_WEIGHT_CONV2D] = "conv2d",
-    [DT_WEIGHT_CONV_TRANSPOSE1D] = "conv_transpose1d",
-    [DT_WEIGHT_CONV_TRANSPOSE2D] = "conv_transpose2d",
-    NULL,
-};
 
 #define AT(field) .offset = offsetof(dt_calibration_options, field)
 

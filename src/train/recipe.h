@@ -113,7 +113,6 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path);
 /* ---- tables of others ---- */
 
 extern const dt_key dt__calibration_keys[];
-extern const char *const dt__weight_op_names[];
 
 /* ---- words ---- */
 
