@@ -148,6 +148,18 @@ DT_API dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **o
                           dt_round_report *report);
 DT_API void dt_rounded_free(dt_ctx *ctx, dt_rounded *r); /* NULL is allowed */
 
+/* ---- many weights --------------------------------------------------------------------------- */
+
+/* Totals over the weights of a model, or of a file. */
+typedef struct dt_ptq_report {
+    int64_t layers, elements;
+    int64_t fallbacks; /* layers whose matrix could not be factored */
+    int64_t unreached; /* weights without calibration data, rounded to nearest */
+    int64_t dead, zeros_kept, kept_nearest;
+    int64_t accumulator_bits; /* the most of any layer */
+    double seconds;
+} dt_ptq_report;
+
 #ifdef __cplusplus
 }
 #endif

@@ -295,6 +295,38 @@ DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *co
 DT_API dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink,
                                      void *user);
 
+/* ---- quantizing without training ---------------------------------------------------------------- */
+
+/* What became of a weight. */
+typedef struct dt_quantized_weight {
+    const char *name;   /* "layers.0.weight" */
+    const char *scheme; /* "int4 symmetric group 32" */
+    dt_ints shape;
+    dt_round_report report;
+} dt_quantized_weight;
+
+/* What became of a model, or of a file of tensors. It owns what it points at. */
+typedef struct dt_quantize_summary {
+    dt_ctx *ctx;
+    dt_quantized_weight *weight; /* in the order in which they were rounded */
+    int64_t n, wanted;           /* of them: done, and to be done in all */
+    int64_t resumed;             /* the first so many were done by an earlier call */
+    int64_t samples;             /* calibration examples; of a file, the most of any weight */
+    dt_ptq_report total;         /* of all weights, those of an earlier call too */
+    double seconds;              /* of this call */
+    int64_t peak_memory;         /* bytes */
+    int64_t room;
+    char **copied; /* of a file: tensors that are no weights, or skipped by a rule */
+    int64_t n_copied;
+    int64_t bytes_before, bytes; /* of a file: of all its tensors, and of the new ones */
+} dt_quantize_summary;
+
+/* Gives up what a summary holds; NULL is allowed. */
+DT_API void dt_quantize_summary_free(dt_quantize_summary *s);
+
+/* {"weights": [{...}, ...], "total": {...}}: every field. Errors: those of the sink, NOMEM. */
+DT_API dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, void *user);
+
 #ifdef __cplusplus
 }
 #endif

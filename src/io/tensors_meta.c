@@ -106,8 +106,8 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
         return dt__json_fail(j, "weight '%s': a range that is dynamic has no settings", shown);
     }
     if (w->has_conv != ops[w->op].is_conv) {
-        return dt__json_fail(j, "weight '%s': op %s has %s settings of a convolution", shown,
-                             dt__weight_op_names[w->op], w->has_conv ? "no" : "");
+        return dt__json_fail(j, "weight '%s': op %s %s", shown, dt__weight_op_names[w->op],
+                             w->has_conv ? "is no convolution" : "wants its conv");
     }
     if ((w->scheme.granularity == DT_PER_GROUP) == (w->scheme.group_size == 0)) {
         return dt__json_fail(j, "weight '%s': group_size is of granularity group alone", shown);
