@@ -85,6 +85,9 @@ START_TEST(a_dry_run_shows_the_model)
     expect(folder, DETENT "train r.yaml --dry-run --json", 0, "{\"parameters\": 12730, ");
     expect(folder, "ls", 0, "r.yaml\n");
     expect(folder, "ls | wc -l", 0, "1\n");
+    expect(folder, "mkdir run && " DETENT "train r.yaml --dry-run 2>&1", 0,
+           "an error: 'run' exists; --resume goes on with it");
+    expect(folder, "rmdir run", 0, "");
 }
 END_TEST
 

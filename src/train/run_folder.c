@@ -58,6 +58,15 @@ dt_status dt__run_make_parents(dt__run *r, const char *path)
     return DT_OK;
 }
 
+#define EXISTS "'%s' exists; --resume goes on with it, run.dir=NAME begins another"
+
+void dt__run_foretell_folder(dt__run *r)
+{
+    const char *dir = r->o->run.dir;
+    struct stat found;
+    if (stat(dir, &found) == 0) dt__say(r->ctx, "without --dry-run, an error: " EXISTS, dir);
+}
+
 static dt_status make_folder(dt__run *r)
 {
     const char *dir = r->o->run.dir;
@@ -69,9 +78,7 @@ static dt_status make_folder(dt__run *r)
         errno = mkdir(dir, 0777) == 0 ? 0 : errno;
     }
     if (errno == EEXIST) {
-        return dt_recipe_refuse(
-            r->recipe, "run.dir",
-            "'%s' exists; --resume goes on with it, run.dir=NAME begins another", dir);
+        return dt_recipe_refuse(r->recipe, "run.dir", EXISTS, dir);
     }
     if (errno != 0) return dt__file_fail(r->ctx, "make the folder", dir, errno);
     DT__TRY(resolve(r, &r->resolved));
