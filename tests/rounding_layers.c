@@ -282,6 +282,68 @@ void layer_unfold(layer *l)
     l->xs = l->x == NULL ? l->xqs : linear ? unfold_linear(l, l->x) : unfold_conv(l, l->x);
 }
 
+/* ---- layers of layers -------------------------------------------------------------------------- */
+
+static dt_tensor *copy_of(const dt_tensor *like, int rank, const int64_t *dims, const float *from)
+{
+    dt_tensor *x = tensor_of(dt_ctx_of(like), rank, dims);
+    memcpy(dt__data_mut(x), from, (size_t)x->count * sizeof *from);
+    return x;
+}
+
+/* Channels of one group of an input [N, C, ...]. */
+static dt_tensor *channels_of(const layer *l, const dt_tensor *t, int64_t group)
+{
+    int64_t dims[DT_MAX_RANK];
+    memcpy(dims, t->dims, sizeof dims);
+    dims[1] /= l->groups;
+    dt_tensor *x = tensor_of(dt_ctx_of(t), t->rank, dims);
+    const int64_t image = t->count / t->dims[0], part = image / l->groups;
+    const float *from = dt__data(t);
+    float *to = dt__data_mut(x);
+    for (int64_t n = 0; n < t->dims[0]; n++) {
+        memcpy(to + n * part, from + n * image + group * part, (size_t)part * sizeof *to);
+    }
+    return x;
+}
+
+void layer_group(const layer *l, int64_t group, layer *out)
+{
+    int64_t dims[DT_MAX_RANK];
+    memcpy(dims, l->weight->dims, sizeof dims);
+    dims[0] /= l->groups;
+    const float *w = (const float *)dt__data(l->weight) + group * l->rows * l->columns;
+    *out = (layer){ .op = l->op };
+    memcpy(out->name, l->name, sizeof out->name);
+    out->op.conv.groups = 1;
+    out->weight = copy_of(l->weight, l->weight->rank, dims, w);
+    out->xq = channels_of(l, l->xq, group);
+    if (l->x != NULL) out->x = channels_of(l, l->x, group);
+    layer_unfold(out);
+}
+
+/* [samples][columns] of unfolded inputs. */
+static dt_tensor *samples_of(const layer *l, const float *unfolded)
+{
+    dt_tensor *x = tensor_of(dt_ctx_of(l->weight), 2, (int64_t[]){ l->samples, l->columns });
+    float *to = dt__data_mut(x);
+    for (int64_t i = 0; i < x->count; i++) {
+        to[i] = unfolded[i % l->columns * l->samples + i / l->columns];
+    }
+    return x;
+}
+
+void layer_flat(const layer *l, int64_t group, layer *out)
+{
+    const int64_t dims[2] = { l->rows, l->columns };
+    *out = (layer){ .op = { .kind = DT_WEIGHT_LINEAR, .conv = dt_conv_defaults() } };
+    memcpy(out->name, l->name, sizeof out->name);
+    out->weight = copy_of(l->weight, 2, dims, l->w + group * l->rows * l->columns);
+    out->xq = samples_of(l, l->xqs + group * l->columns * l->samples);
+    if (l->x != NULL) out->x = samples_of(l, l->xs + group * l->columns * l->samples);
+    layer_unfold(out);
+}
+
 /* ---- sums -------------------------------------------------------------------------------------- */
 
 dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ)

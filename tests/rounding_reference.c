@@ -13,7 +13,6 @@ typedef struct run {
     const layer *l;
     const dt_quant *quant;
     const dt_rounding_options *options;
-    int rounder; /* without its bounds */
     bool bounded, keep_zeros;
     int64_t R, K, n, scales;
     const float *w, *x, *xq; /* [R][K], [K][n] */
@@ -24,7 +23,7 @@ typedef struct run {
     int8_t *zero, *codes;
     bool *chosen;                       /* [K]: columns that have codes */
     double *margin, *theta, *image, *v; /* [R][K] */
-    int64_t *tile_of, tiles;
+    int32_t *tile_of;
     double loss, damping;
 } run;
 
@@ -138,12 +137,11 @@ static void take_tiles(run *u)
     const int64_t size = u->quant->granularity == DT_PER_GROUP ? u->quant->group_size : u->K;
     const int64_t width = u->options->accumulator.tile > 0 ? u->options->accumulator.tile : size;
     const bool by_order = u->options->rounding.order == DT_ORDER_GROUP;
-    u->tiles = 0;
+    int32_t tile = 0;
     for (int64_t j = 0; j < u->K; j++) {
-        if (j > 0 && (j % size == 0 || j % size % width == 0)) u->tiles++;
-        u->tile_of[by_order ? u->order[j] : j] = u->tiles;
+        tile += j > 0 && (j % size == 0 || j % size % width == 0);
+        u->tile_of[by_order ? u->order[j] : j] = tile;
     }
-    u->tiles++;
 }
 
 /* Whether tile t of a row may take one more code c: its largest and smallest sums, added up anew. */
@@ -498,15 +496,15 @@ static void begin(run *u, reference *r, const layer *l, int64_t g)
     u->xq = l->xqs + g * u->K * u->n;
     u->codes = r->codes + at * u->K;
     u->margin = r->margin + at * u->K;
-    u->theta = r->theta + at * u->K;
     u->scale = r->scale + at * u->scales;
     u->zero = r->zero + at * u->scales;
     u->order = r->order + g * u->K;
     u->group_of = r->group_of + g * u->K;
+    u->tile_of = r->tile_of + g * u->K;
     u->h = zeros(u->K * u->K, sizeof *u->h);
     u->dead = zeros(u->K, sizeof *u->dead);
     u->chosen = zeros(u->K, sizeof *u->chosen);
-    u->tile_of = zeros(u->K, sizeof *u->tile_of);
+    u->theta = zeros(u->R * u->K, sizeof *u->theta);
     u->inverse = zeros(u->R * u->scales, sizeof *u->inverse);
     u->image = zeros(u->R * u->K, sizeof *u->image);
     u->v = zeros(u->R * u->K, sizeof *u->v);
@@ -520,7 +518,7 @@ static void begin(run *u, reference *r, const layer *l, int64_t g)
 
 static void end(run *u)
 {
-    void *all[] = { u->h, u->dead, u->chosen, u->tile_of, u->inverse, u->image, u->v };
+    void *all[] = { u->h, u->dead, u->chosen, u->theta, u->inverse, u->image, u->v };
     for (int i = 0; i < DT__COUNT_OF(all); i++) free(all[i]);
 }
 
@@ -532,30 +530,35 @@ static bool many_zeros(const layer *l)
     return (double)n >= 0.05 * (double)all;
 }
 
-reference reference_round(const layer *l, const dt_quant *quant, const dt_rounding_options *options)
+static reference empty(const layer *l, const dt_quant *quant)
 {
-    static void (*const algorithms[])(run *) = { run_nearest, run_gptq, run_gpfq, run_qronos };
     const bool grouped = quant->granularity == DT_PER_GROUP;
     reference r = { .rows = l->groups * l->rows, .columns = l->columns };
+    const int64_t columns = l->groups * r.columns;
     r.groups = grouped ? dt__ceil_div(l->columns, quant->group_size) : 1;
-    const int64_t count = r.rows * r.columns;
-    r.codes = zeros(count, 1);
+    r.codes = zeros(r.rows * r.columns, 1);
     r.zero = zeros(r.rows * r.groups, 1);
     r.scale = zeros(r.rows * r.groups, sizeof *r.scale);
-    r.order = zeros(l->groups * r.columns, sizeof *r.order);
-    r.group_of = zeros(l->groups * r.columns, sizeof *r.group_of);
-    r.margin = zeros(count, sizeof *r.margin);
-    r.theta = zeros(count, sizeof *r.theta);
-    const bool bounded = options->rounder >= DT_ROUND_A2GPTQ;
+    r.order = zeros(columns, sizeof *r.order);
+    r.group_of = zeros(columns, sizeof *r.group_of);
+    r.tile_of = zeros(columns, sizeof *r.tile_of);
+    r.margin = zeros(r.rows * r.columns, sizeof *r.margin);
+    return r;
+}
+
+static reference run_layer(const layer *l, const dt_quant *quant,
+                           const dt_rounding_options *options, void (*algorithm)(run *))
+{
+    reference r = empty(l, quant);
     for (int64_t g = 0; g < l->groups; g++) {
-        run u = { .l = l, .quant = quant, .options = options, .bounded = bounded };
-        u.rounder = bounded ? options->rounder - DT_ROUND_A2GPTQ + DT_ROUND_GPTQ : options->rounder;
+        run u = { .l = l, .quant = quant, .options = options };
+        u.bounded = options->rounder >= DT_ROUND_A2GPTQ;
         u.keep_zeros = options->rounding.keep_zeros && many_zeros(l);
         begin(&u, &r, l, g);
         take_order(&u);
         take_groups(&u);
         take_bounds(&u);
-        algorithms[u.rounder](&u);
+        algorithm(&u);
         r.loss += u.loss;
         r.damping = fmax(r.damping, u.damping);
         end(&u);
@@ -563,9 +566,22 @@ reference reference_round(const layer *l, const dt_quant *quant, const dt_roundi
     return r;
 }
 
+reference reference_round(const layer *l, const dt_quant *quant, const dt_rounding_options *options)
+{
+    static void (*const algorithms[])(run *) = { run_nearest, run_gptq, run_gpfq,  run_qronos,
+                                                 run_gptq,    run_gpfq, run_qronos };
+    return run_layer(l, quant, options, algorithms[options->rounder]);
+}
+
+reference reference_nearest(const layer *l, const dt_quant *quant,
+                            const dt_rounding_options *options)
+{
+    return run_layer(l, quant, options, run_nearest);
+}
+
 void reference_free(reference *r)
 {
-    void *all[] = { r->codes, r->zero, r->scale, r->order, r->group_of, r->margin, r->theta };
+    void *all[] = { r->codes, r->zero, r->scale, r->order, r->group_of, r->tile_of, r->margin };
     for (int i = 0; i < DT__COUNT_OF(all); i++) free(all[i]);
     *r = (reference){ 0 };
 }

@@ -37,25 +37,26 @@ void layer_unfold(layer *l);
 /* The sums over the layer's inputs; of xq alone where `differ` is false. */
 dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ);
 
+/* One group of a layer as a layer of its own. */
+void layer_group(const layer *l, int64_t group, layer *out);
+/* The linear layer that does the same: rows of one group, and its unfolded inputs. */
+void layer_flat(const layer *l, int64_t group, layer *out);
+
 /* Codes of a layer, [groups * rows] rows. */
 typedef struct reference {
-    int64_t rows, columns, groups; /* of scales */
-    int8_t *codes, *zero;          /* [rows][columns], [rows][groups] */
-    float *scale;                  /* [rows][groups] */
-    int32_t *order, *group_of;     /* [op groups][columns] */
+    int64_t rows, columns, groups;       /* of scales */
+    int8_t *codes, *zero;                /* [rows][columns], [rows][groups] */
+    float *scale;                        /* [rows][groups] */
+    int32_t *order, *group_of, *tile_of; /* [op groups][columns] */
     double *margin;       /* [rows][columns]: of an argument to the next boundary, in codes */
-    double *theta;        /* [rows][columns]: the soft threshold of the column's tile */
     double loss, damping; /* the largest of the groups' */
 } reference;
 
 reference reference_round(const layer *l, const dt_quant *quant,
                           const dt_rounding_options *options);
+/* The same under the same bounds with every element by itself. */
+reference reference_nearest(const layer *l, const dt_quant *quant,
+                            const dt_rounding_options *options);
 void reference_free(reference *r);
-
-/* Images of codes by the scales that stand beside them; [rows][columns], for free(). `group_of`
- * [op groups][columns]. */
-double *reference_image(const reference *r, const layer *l);
-/* ||w X - w^ Xq||^2 of one row of an image; with `same`, ||(w - w^) Xq||^2. */
-double reference_error(const layer *l, const double *image, int64_t row, bool same);
 
 #endif
