@@ -4,6 +4,7 @@
 #include "qat/scheme.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* ---- codes of a row -------------------------------------------------------------------------- */
 
@@ -272,12 +273,41 @@ static void transpose(kernel_run *r, void (*f)(const dt__transpose *))
     KERNEL_CALL(r, f(&t));
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* An order of the columns of each `order_rows` rows: any columns, ascending within a group. */
+static void order_columns(kernel_run *r, dt__panel_layout *l)
+{
+    const int64_t rows[] = { l->rows, 1, 2, 7, 32, 40 }, n = l->columns;
+    l->order_rows = rows[kernel_pick(r, 6)];
+    const int64_t orders = dt__ceil_div(l->rows, l->order_rows);
+    int32_t *order = kernel_indices(r, orders * n, 1, false);
+    for (int64_t i = 0; i < orders * n; i++) order[i] = (int32_t)(i % n);
+    for (int64_t i = 0; i < orders * n; i++) { /* swaps within an order */
+        int32_t *other = order + i / n * n + kernel_below(r, n);
+        const int32_t swapped = *other;
+        *other = order[i];
+        order[i] = swapped;
+    }
+    for (int64_t i = 0; i < orders * l->groups; i++) {
+        int32_t *first = order + i / l->groups * n + i % l->groups * l->group;
+        const int64_t length = dt__min_i64(l->group, n - i % l->groups * l->group);
+        qsort(first, (size_t)length, sizeof *first, by_number);
+    }
+    l->order = order;
+}
+
 static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
 {
     dt__panel_layout layout;
     const dt__panel_shape shape = shape_of(r, kernel_chance(r) ? 8 : 4);
     TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
     const int64_t rows = layout.rows, columns = layout.columns;
+    if (kernel_chance(r)) order_columns(r, &layout);
     dt__panel_tile t = { .layout = &layout, .panels = panels_of(r, &layout, RANDOM) };
     t.zero_step = kernel_chance(r) ? layout.groups : 0;
     const int8_t *zero = (const int8_t *)kernel_bytes(r, rows * layout.groups + 1);

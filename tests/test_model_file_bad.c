@@ -4,6 +4,7 @@
 #include "testing.h"
 
 #include "core/core.h"
+#include "qat/quantized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,9 +106,26 @@ static void write_edited(const edit *e)
 
 /* ---- the good file -------------------------------------------------------------------------- */
 
+/* Nearest, but groups of layers.0 are columns 5 k mod 19, in turns of eight. */
+static dt_status round_apart(void *user, const char *path, const dt_tensor *master,
+                             const dt_quant *quant, const dt_code_rows *to)
+{
+    dt__codes *codes;
+    (void)user;
+    DT__TRY(dt__codes_make(master, &(dt__fq){ .quant = *quant }, path, &codes));
+    dt__codes_to_rows(codes, to);
+    dt__codes_release(codes);
+    for (int k = 0; strcmp(path, "layers.0.weight") == 0 && k < 19; k++) {
+        to->group_of[k] = 5 * k % 19 / 8;
+    }
+    return DT_OK;
+}
+
 /* layers.0: 3 bits, symmetric, groups of 8 of 19 columns. layers.1: 4 bits, asymmetric, a channel,
  * its input float. layers.2: q4_0. layers.3: float. head: 8 bits, one scale. */
-static dt_module *good_model(bool convert)
+enum { PREPARED, CONVERTED, APART }; /* apart: groups of layers.0 are not consecutive columns */
+
+static dt_module *good_model(int how)
 {
     static const int64_t sizes[] = { 19, 6, 5, 4, 3, 7, 0 };
     const dt_mlp_options o = small_options(sizes, 2, 0);
@@ -138,7 +156,8 @@ static dt_module *good_model(bool convert)
                                             .has_scale_dtype = true } };
     dt_module *m = small_model(ctx, &o);
     TEST_OK(ctx, dt_prepare(m, &q));
-    if (convert) TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    const dt_rounder rounder = { "apart", round_apart, NULL };
+    if (how != PREPARED) TEST_OK(ctx, dt_convert(m, how == APART ? &rounder : NULL, NULL));
     TEST_OK(ctx, dt_model_save(m, &info, good_path));
     return m;
 }
@@ -364,9 +383,51 @@ static const edit packed_edits[] = {
 START_TEST(a_wrong_file_is_refused)
 {
     const edit *e = &packed_edits[_i];
-    dt_module_free(good_model(true));
+    dt_module_free(good_model(CONVERTED));
     write_edited(e);
     refused(DT_ERR_FORMAT, e->words);
+}
+END_TEST
+
+/* Of a weight whose groups are not consecutive columns. */
+static const edit apart_edits[] = {
+    { REPLACE, QUANT, ",\"g_idx\":1", "", .words = W0 "': a g_idx, of which its metadata" },
+    { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":0", .words = "'g_idx' must be" },
+    { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":true", .words = "a number must stand here" },
+    { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":4", .words = "g_idx 4; as many groups as" },
+    { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":2", .words = "as many groups as the model" },
+    { REPLACE, QUANT, "\"group\",\"group_size\":8", "\"channel\",\"group_size\":0",
+      .words = "g_idx is of packed weights of granularity group" },
+    { REPLACE, QUANT, "\"state\":\"packed\",\"shape\":[6,19]",
+      "\"state\":\"enabled\",\"shape\":[6,19]", .words = "g_idx is of packed weights" },
+    { DROP, W0 ".g_idx", .words = "weight '" W0 "': its g_idx is missing" },
+    { FORM, W0 ".g_idx", .to = "U32", .rank = 1, .dims = { 19 }, .words = "its g_idx is U32" },
+    { FORM, W0 ".g_idx", .to = "I32", .rank = 1, .dims = { 18 }, .words = "[18]; [19] is wanted" },
+    { FORM, W0 ".g_idx", .to = "I32", .rank = 2, .dims = { 1, 19 }, .words = "[1,19]; [19]" },
+    { FORM, W0 ".g_idx", .to = "I32", .rank = 1, .dims = { 19 }, .words = NULL },
+    { FORM, HEAD ".g_idx", .to = "I32", .rank = 1, .dims = { 3 }, .words = "a g_idx, of which" },
+    { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 3,
+      .words = "g_idx of column 0 is 3; there are 3 groups" },
+    { BYTES, W0 ".g_idx", .at = 72, .n = 4, .value = 0xffffffff,
+      .words = "g_idx of column 18 is -1" },
+    { BYTES, W0 ".g_idx", .at = 4, .n = 4, .value = 0x7fffffff, .words = "column 1 is 2147483647" },
+    { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 1,
+      .words = "g_idx puts 7 columns into group 0" },
+    { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 2, .words = "into group 0; 8 are wanted" },
+};
+
+START_TEST(wrong_groups_are_refused)
+{
+    const edit *e = &apart_edits[_i];
+    dt_module_free(good_model(APART));
+    write_edited(e);
+    if (e->words != NULL) {
+        refused(DT_ERR_FORMAT, e->words);
+        return;
+    }
+    dt_module *m; /* the same once more */
+    TEST_OK(ctx, dt_model_load(ctx, bad_path, &m, NULL));
+    dt_module_free(m);
 }
 END_TEST
 
@@ -385,7 +446,7 @@ START_TEST(a_harmless_change_is_not)
         { FORM, "detent.note", .to = "U8", .rank = 1, .dims = { 3 } },
     };
     dt_module *m;
-    dt_module_free(good_model(true));
+    dt_module_free(good_model(CONVERTED));
     for (int i = 0; i < DT__COUNT_OF(edits); i++) {
         write_edited(&edits[i]);
         TEST_OK(ctx, dt_model_load(ctx, bad_path, &m, NULL));
@@ -412,7 +473,7 @@ static const edit prepared_edits[] = {
 START_TEST(a_wrong_checkpoint_is_refused)
 {
     const edit *e = &prepared_edits[_i];
-    dt_module_free(good_model(false));
+    dt_module_free(good_model(PREPARED));
     write_edited(e);
     refused(DT_ERR_FORMAT, e->words);
 }
@@ -438,7 +499,7 @@ static void patch(const char *from, const char *to)
 START_TEST(other_versions_and_hashes_are_refused)
 {
     char version[64], newer[64];
-    dt_module_free(good_model(true));
+    dt_module_free(good_model(CONVERTED));
     snprintf(version, sizeof version, "\"detent.version\":\"%s", dt_version());
     snprintf(newer, sizeof newer, "\"detent.version\":\"9%s", dt_version() + 1);
     patch(version, newer);
@@ -467,7 +528,7 @@ START_TEST(every_truncation_and_changed_byte_is_refused)
 {
     size_t n;
     dt_module *m;
-    dt_module_free(good_model(true));
+    dt_module_free(good_model(CONVERTED));
     char *bytes = test_read_file(good_path, &n);
     for (size_t size = 0; size < n; size += size < 64 ? 1 : 13) {
         test_write_file(bad_path, bytes, size);
@@ -495,11 +556,11 @@ START_TEST(a_wrong_file_leaves_the_model)
 {
     static const int64_t sizes[] = { 19, 6, 5, 4, 3, 7, 0 };
     const dt_mlp_options o = small_options(sizes, 2, 0);
-    dt_module_free(good_model(true));
+    dt_module_free(good_model(CONVERTED));
     dt_module *m = small_model(ctx, &o);
     float *before = outputs_of(m, 2, 19);
     TEST_FAILS(ctx, DT_ERR_FORMAT, "a converted model", dt_model_load_weights(m, good_path));
-    dt_module_free(good_model(false));
+    dt_module_free(good_model(PREPARED));
     const edit e = { .kind = DROP, .name = "head.bias" };
     write_edited(&e);
     TEST_FAILS(ctx, DT_ERR_FORMAT, "head.bias", dt_model_load_weights(m, bad_path));
@@ -517,7 +578,9 @@ END_TEST
 START_TEST(count_the_files)
 {
     printf("model_file_bad: %d wrong files, %d harmless ones\n",
-           DT__COUNT_OF(packed_edits) + DT__COUNT_OF(prepared_edits) + 4, 9);
+           DT__COUNT_OF(packed_edits) + DT__COUNT_OF(apart_edits) - 1 +
+               DT__COUNT_OF(prepared_edits) + 4,
+           10);
 }
 END_TEST
 
@@ -527,6 +590,7 @@ Suite *test_model_file_bad_suite(void)
     TCase *c = tcase_create("model_file_bad");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_wrong_file_is_refused, 0, DT__COUNT_OF(packed_edits));
+    tcase_add_loop_test(c, wrong_groups_are_refused, 0, DT__COUNT_OF(apart_edits));
     tcase_add_test(c, a_harmless_change_is_not);
     tcase_add_loop_test(c, a_wrong_checkpoint_is_refused, 0, DT__COUNT_OF(prepared_edits));
     tcase_add_test(c, other_versions_and_hashes_are_refused);

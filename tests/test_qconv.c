@@ -30,7 +30,7 @@ static dt_ctx *context(int threads)
 /* ---- problems -------------------------------------------------------------------------------- */
 
 typedef struct problem {
-    bool transposed;
+    bool transposed, ordered; /* ordered: groups of the weight's columns are any */
     int64_t batch, in, out, size[2], kernel[2];
     dt_conv_options o;
 } problem;
@@ -42,6 +42,8 @@ typedef struct call {
     dt_tensor *x, *w, *bias, *y;
     dt_quant of_x, of_w;
     dt__fq like; /* of the weight */
+    int32_t *group_of;
+    dt_tensor *packed; /* the weight of the last run, where it has those groups */
 } call;
 
 static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
@@ -50,6 +52,23 @@ static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, rank, dims, &x));
     TEST_OK(ctx, dt_fill_normal(x, 0.3, 1));
     return x;
+}
+
+static int64_t pick(int64_t n) { return rand() % n; }
+
+/* The scale group of each column: as many of each as ever, dealt out at random. */
+static int32_t *random_groups(int64_t op_groups, int64_t columns, int64_t group)
+{
+    const int64_t n = op_groups * columns;
+    int32_t *of = malloc((size_t)n * sizeof *of + 1);
+    for (int64_t i = 0; i < n; i++) of[i] = (int32_t)(i % columns / group);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t other = i / columns * columns + pick(columns);
+        const int32_t swapped = of[i];
+        of[i] = of[other];
+        of[other] = swapped;
+    }
+    return of;
 }
 
 static void open_call(call *c, dt_ctx *ctx, const problem *p, const dt_quant *of_w)
@@ -64,7 +83,38 @@ static void open_call(call *c, dt_ctx *ctx, const problem *p, const dt_quant *of
     c->bias = random_tensor(ctx, 1, &p->out);
     c->like = (dt__fq){ .quant = *of_w };
     ck_assert(dt__row_map_of(p->transposed ? g : 0, 4, w, &c->like.map));
+    const int64_t columns = p->in / g * w[2] * w[3];
+    if (p->ordered) c->group_of = random_groups(g, columns, of_w->group_size);
     TEST_OK(ctx, dt_tape_create(ctx, &c->t));
+}
+
+/* The weight's codes; in groups of the call's where it has some. */
+static dt__codes *codes_of(const call *c, const problem *p)
+{
+    dt__codes *nearest, *codes;
+    TEST_OK(c->ctx, dt__codes_make(c->w, &c->like, "w", &nearest));
+    if (c->group_of == NULL) return nearest;
+    const dt__panel_layout l = nearest->layout;
+    const dt_code_rows rows = { malloc((size_t)(l.rows * l.columns) + 1),
+                                malloc((size_t)(l.rows * l.groups) * sizeof(float) + 1), NULL,
+                                c->group_of, p->o.groups };
+    dt__codes_to_rows(nearest, &(dt_code_rows){ .codes = rows.codes, .scale = rows.scale });
+    TEST_OK(c->ctx, dt__codes_from_rows(c->ctx, &l, false, &rows, &codes));
+    codes->map = nearest->map;
+    dt__codes_release(nearest);
+    free(rows.codes);
+    free(rows.scale);
+    return codes;
+}
+
+/* A packed weight. */
+static dt_tensor *packed_weight(const call *c, const problem *p)
+{
+    dt_tensor *w = random_tensor(c->ctx, 4, c->w->dims);
+    dt__packed *packed = dt__alloc(c->ctx, sizeof *packed);
+    *packed = (dt__packed){ .quant = c->of_w, .codes = codes_of(c, p) };
+    dt__packed_take(w, packed);
+    return w;
 }
 
 static dt_tensor *run(call *c, const problem *p, bool bias)
@@ -73,7 +123,10 @@ static dt_tensor *run(call *c, const problem *p, bool bias)
     dt__fq weight = c->like;
     weight.enabled = true;
     dt_tensor *x = dt__fake_quant_as(c->t, c->x, &samples);
-    dt_tensor *w = dt__fake_quant_as(c->t, c->w, &weight);
+    dt_tensor *own = p->ordered ? packed_weight(c, p) : NULL;
+    dt_tensor *w = own != NULL ? own : dt__fake_quant_as(c->t, c->w, &weight);
+    dt_tensor_free(c->packed);
+    c->packed = own;
     c->y =
         (p->transposed ? dt_conv_transpose2d : dt_conv2d)(c->t, x, w, bias ? c->bias : NULL, &p->o);
     TEST_OK(c->ctx, dt_tape_status(c->t));
@@ -83,8 +136,9 @@ static dt_tensor *run(call *c, const problem *p, bool bias)
 static void close_call(call *c)
 {
     dt_tape_free(c->t);
-    dt_tensor *all[] = { c->x, c->w, c->bias };
-    for (int i = 0; i < 3; i++) dt_tensor_free(all[i]);
+    dt_tensor *all[] = { c->x, c->w, c->bias, c->packed };
+    for (int i = 0; i < 4; i++) dt_tensor_free(all[i]);
+    free(c->group_of);
 }
 
 /* ---- numerics §2, one output at a time ---------------------------------------------------------- */
@@ -93,13 +147,15 @@ typedef struct plain {
     dt__codes *x, *w;
     int8_t *q;
     float *scale;
+    const int32_t *group_of;
 } plain;
 
-static void open_plain(plain *p, const call *c)
+static void open_plain(plain *p, const problem *of, const call *c)
 {
     const dt__fq samples = { .quant = c->of_x, .samples = true };
     TEST_OK(c->ctx, dt__codes_make(c->x, &samples, "x", &p->x));
-    TEST_OK(c->ctx, dt__codes_make(c->w, &c->like, "w", &p->w));
+    p->w = codes_of(c, of);
+    p->group_of = c->group_of;
     p->q = malloc((size_t)(p->w->rows * p->w->columns) + 1);
     p->scale = malloc((size_t)(p->w->rows * p->w->groups) * sizeof(float) + 1);
     dt__codes_to_rows(p->w, &(dt_code_rows){ .codes = p->q, .scale = p->scale });
@@ -136,24 +192,29 @@ static int code_at(const problem *p, const plain *c, const int64_t *o, int64_t g
     return c->x->u[o[0] * c->x->stride + (channel * p->size[0] + i) * p->size[1] + j];
 }
 
+/* sum of u q over the columns of scale group i of a row; u of 1 where `o` is NULL. */
+static int32_t group_sum(const problem *p, const plain *c, const int64_t *o, int64_t row, int64_t i)
+{
+    const int64_t columns = c->w->columns, g = row / (p->out / p->o.groups);
+    int32_t sum = 0;
+    for (int64_t k = 0; k < columns; k++) {
+        const int64_t of = c->group_of == NULL ? k / c->w->group : c->group_of[g * columns + k];
+        if (of != i) continue;
+        sum += (o == NULL ? 1 : code_at(p, c, o, g, k)) * c->q[row * columns + k];
+    }
+    return sum;
+}
+
 static float output(const problem *p, const plain *c, const int64_t *o, int64_t row, float bias)
 {
-    const dt__codes *w = c->w;
-    const int64_t g = row / (p->out / p->o.groups);
-    const int8_t *q = c->q + row * w->columns;
-    float ksum = 0, acc;
-    for (int64_t k = 0, i = 0; k < w->columns; k += w->group, i++) {
-        int32_t sum = 0;
-        for (int64_t j = k; j < dt__min_i64(k + w->group, w->columns); j++) sum += q[j];
-        ksum = fmaf(c->scale[row * w->groups + i], (float)sum, ksum);
+    const float *scale = c->scale + row * c->w->groups;
+    float ksum = 0;
+    for (int64_t i = 0; i < c->w->groups; i++) {
+        ksum = fmaf(scale[i], (float)group_sum(p, c, NULL, row, i), ksum);
     }
-    acc = -((float)c->x->zero_u[o[0]] * ksum);
-    for (int64_t k = 0, i = 0; k < w->columns; k += w->group, i++) {
-        int32_t sum = 0;
-        for (int64_t j = k; j < dt__min_i64(k + w->group, w->columns); j++) {
-            sum += code_at(p, c, o, g, j) * q[j];
-        }
-        acc = fmaf((float)sum, c->scale[row * w->groups + i], acc);
+    float acc = -((float)c->x->zero_u[o[0]] * ksum);
+    for (int64_t i = 0; i < c->w->groups; i++) {
+        acc = fmaf((float)group_sum(p, c, o, row, i), scale[i], acc);
     }
     const float y = c->x->scale[o[0]] * acc;
     return y + bias;
@@ -165,7 +226,7 @@ static float *plainly(const problem *p, const call *c, bool bias)
     const int64_t *d = c->y->dims;
     float *y = malloc((size_t)c->y->count * sizeof *y + 1), *to = y;
     plain codes;
-    open_plain(&codes, c);
+    open_plain(&codes, p, c);
     for (int64_t n = 0; n < d[0]; n++) {
         for (int64_t row = 0; row < d[1]; row++) {
             for (int64_t i = 0; i < d[2] * d[3]; i++) {
@@ -180,8 +241,6 @@ static float *plainly(const problem *p, const call *c, bool bias)
 }
 
 /* ---- random geometry ----------------------------------------------------------------------------- */
-
-static int64_t pick(int64_t n) { return rand() % n; }
 
 static problem random_problem(int round)
 {
@@ -223,12 +282,13 @@ static void describe(char *text, size_t size, const problem *p, const dt_quant *
 {
     const dt_conv_options *o = &p->o;
     snprintf(text, size,
-             "%sx [%d,%d,%d,%d] out %d kernel %dx%d stride %d,%d padding %d,%d dilation %d,%d "
+             "%s%sx [%d,%d,%d,%d] out %d kernel %dx%d stride %d,%d padding %d,%d dilation %d,%d "
              "groups %d, %d bits group %d",
-             p->transposed ? "transposed " : "", (int)p->batch, (int)p->in, (int)p->size[0],
-             (int)p->size[1], (int)p->out, (int)p->kernel[0], (int)p->kernel[1], (int)o->stride[0],
-             (int)o->stride[1], (int)o->padding[0], (int)o->padding[1], (int)o->dilation[0],
-             (int)o->dilation[1], (int)o->groups, (int)q->bits, (int)q->group_size);
+             p->transposed ? "transposed " : "", p->ordered ? "ordered " : "", (int)p->batch,
+             (int)p->in, (int)p->size[0], (int)p->size[1], (int)p->out, (int)p->kernel[0],
+             (int)p->kernel[1], (int)o->stride[0], (int)o->stride[1], (int)o->padding[0],
+             (int)o->padding[1], (int)o->dilation[0], (int)o->dilation[1], (int)o->groups,
+             (int)q->bits, (int)q->group_size);
 }
 
 static void assert_bits(const float *got, const float *wanted, int64_t n, const char *what)
@@ -254,7 +314,7 @@ static uint8_t *guarded(size_t bytes)
 static void compare_sets(const problem *p, call *c, const float *wanted, const char *what)
 {
     plain codes;
-    open_plain(&codes, c);
+    open_plain(&codes, p, c);
     const int64_t *x = c->x->dims, *y = c->y->dims;
     dt__conv conv = { .batch = p->batch, .in = p->in, .out = p->out, .groups = p->o.groups };
     for (int i = 0; i < 2; i++) {
@@ -299,8 +359,10 @@ START_TEST(test_random)
     char what[300];
     srand((unsigned)_i);
     for (int round = 0; round < 60; round++) {
-        const problem p = random_problem(round);
-        const dt_quant q = random_quant(round);
+        problem p = random_problem(round);
+        dt_quant q = random_quant(round);
+        p.ordered = _i % 2 == 1;
+        if (p.ordered) q.granularity = DT_PER_GROUP;
         describe(what, sizeof what, &p, &q);
         dt_ctx *ctx = context(1 + round % 3);
         call c;
@@ -323,7 +385,7 @@ Suite *test_qconv_suite(void)
 {
     Suite *s = suite_create("qconv");
     TCase *c = tcase_create("qconv");
-    tcase_add_loop_test(c, test_random, 0, 4);
+    tcase_add_loop_test(c, test_random, 0, 8);
     suite_add_tcase(s, c);
     return s;
 }

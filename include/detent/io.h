@@ -144,13 +144,14 @@ typedef struct dt_file_weight {
     const char *name; /* of the parameter: "layers.0.weight" */
     bool packed;      /* integers stand in the file; else its master */
     bool enabled;     /* of a master: whether it is quantized at the moment */
+    bool g_idx; /* groups are not consecutive columns: a g_idx says which column is of which */
     dt_quant quant;
     char scheme[96];  /* the same in words: "int4 symmetric group 32" */
     char rounder[16]; /* what chose the codes of a weight without a model; "" of others */
     int rank;
     int64_t dims[DT_MAX_RANK];
     int64_t count; /* of weights */
-    size_t bytes;  /* codes, scales and zero points once packed */
+    size_t bytes;  /* codes, scales, zero points and g_idx once packed */
 } dt_file_weight;
 
 /* The quantized weights of a file. */

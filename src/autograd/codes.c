@@ -12,6 +12,7 @@ void dt__codes_release(dt__codes *codes)
     dt__release(ctx, codes->zero_u);
     dt__release(ctx, codes->zero);
     dt__release(ctx, codes->panels);
+    dt__release(ctx, codes->order);
     dt__release(ctx, codes->mask);
     dt__release(ctx, codes->residual);
     dt__storage_release(codes->values);
@@ -48,32 +49,73 @@ static const uint8_t *row_bytes(const dt__codes *codes, int64_t r, int64_t c, in
     return room + c % 2;
 }
 
-int64_t dt__codes_byte_stride(const dt__codes *x)
+/* Row r as bytes, its columns in an order. */
+static void gather_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t *to)
 {
-    return x->packed ? dt__round_up(x->columns, DT__STEP) : x->stride;
+    const uint8_t *row = x->u + r * x->stride;
+    const int64_t n = x->columns;
+    if (!x->packed) {
+        for (int64_t j = 0; j < n; j++) to[j] = row[order[j]];
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const int32_t c = order[j];
+        to[j] = (uint8_t)(((row[c / 2] >> c % 2 * 4 & 15) ^ 8) + 120); /* as unpack_codes has it */
+    }
 }
 
-int64_t dt__codes_slice(const dt__codes *x)
+/* What a product reads: rows as they lie, or made of them, unpacked and in the order (NULL: their own)
+ * of the weight. */
+typedef struct reading {
+    const dt__codes *x;
+    const int32_t *order;
+    bool made;
+    int64_t stride, slice; /* rows of a slice */
+} reading;
+
+static reading reading_of(const dt__codes *x, const int32_t *order)
 {
-    if (!x->packed) return x->rows;
-    const int64_t rows = SLICE / dt__max_i64(1, dt__codes_byte_stride(x));
-    return dt__max_i64(1, dt__min_i64(rows, x->rows));
+    reading r = { x, order, x->packed || order != NULL, x->stride, x->rows };
+    if (!r.made) return r;
+    r.stride = dt__round_up(x->columns, DT__STEP);
+    const int64_t rows = SLICE / dt__max_i64(1, r.stride);
+    r.slice = dt__max_i64(1, dt__min_i64(rows, x->rows));
+    return r;
 }
+
+static size_t room_of(const reading *r)
+{
+    return r->made ? (size_t)(r->slice * r->stride) + DT__STEP : 0;
+}
+
+static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void *room)
+{
+    const dt__codes *x = b->x;
+    if (!b->made) return x->u + r0 * x->stride;
+    uint8_t *to = room;
+#pragma omp parallel for schedule(static) if (rows * b->stride > SHARED)
+    for (int64_t r = 0; r < rows; r++) {
+        uint8_t *row = to + r * b->stride;
+        if (b->order == NULL) row_bytes(x, r0 + r, 0, x->columns, row);
+        else gather_row(x, b->order, r0 + r, row);
+    }
+    return to;
+}
+
+int64_t dt__codes_byte_stride(const dt__codes *x) { return reading_of(x, NULL).stride; }
+
+int64_t dt__codes_slice(const dt__codes *x) { return reading_of(x, NULL).slice; }
 
 size_t dt__codes_room(const dt__codes *x)
 {
-    if (!x->packed) return 0;
-    return (size_t)(dt__codes_slice(x) * dt__codes_byte_stride(x)) + DT__STEP;
+    const reading r = reading_of(x, NULL);
+    return room_of(&r);
 }
 
 const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, void *room)
 {
-    if (!x->packed) return x->u + r0 * x->stride;
-    uint8_t *to = room;
-    const int64_t stride = dt__codes_byte_stride(x);
-#pragma omp parallel for schedule(static) if (rows * stride > SHARED)
-    for (int64_t r = 0; r < rows; r++) row_bytes(x, r0 + r, 0, x->columns, to + r * stride);
-    return to;
+    const reading r = reading_of(x, NULL);
+    return bytes_of(&r, r0, rows, room);
 }
 
 /* Row r, columns c0 ... c1-1 of u, group by group. */
@@ -158,18 +200,25 @@ bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)
     return x != NULL && w != NULL && x->integer && w->integer && x->u != NULL && w->panels != NULL;
 }
 
+size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w)
+{
+    const reading r = reading_of(x, w->order);
+    return room_of(&r);
+}
+
 void dt__codes_product(const dt__codes_products *p)
 {
     const dt__codes *x = p->x, *w = p->w;
     const dt__kernels *kernels = w->ctx->kernels[DT_F32];
-    const int64_t slice = dt__codes_slice(x);
-    for (int64_t r = 0; r < x->rows; r += slice) {
+    const reading rows = reading_of(x, w->order);
+    for (int64_t r = 0; r < x->rows; r += rows.slice) {
+        const int64_t m = dt__min_i64(rows.slice, x->rows - r);
         const dt__qgemm g = {
             .layout = &w->layout,
             .panels = w->panels,
-            .m = dt__min_i64(slice, x->rows - r),
-            .u = dt__codes_bytes(x, r, dt__min_i64(slice, x->rows - r), p->room),
-            .ldu = dt__codes_byte_stride(x),
+            .m = m,
+            .u = bytes_of(&rows, r, m, p->room),
+            .ldu = rows.stride,
             .sx = x->scale + r,
             .zu = x->zero_u + r,
             .bias = p->bias,
@@ -186,9 +235,21 @@ bool dt__codes_multiply_floats(int64_t m, const dt__codes *w)
     return m <= DT__FGEMM_ROWS && w != NULL && w->panels != NULL && w->zero == NULL;
 }
 
-void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, float *y)
+size_t dt__codes_floats_room(int64_t m, const dt__codes *w)
+{
+    return w->order == NULL ? 0 : (size_t)(m * w->columns) * sizeof(float);
+}
+
+void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, void *room, float *y)
 {
     const dt__kernels *kernels = w->ctx->kernels[DT_F32];
+    if (w->order != NULL) {
+        float *to = room;
+        for (int64_t r = 0; r < m; r++, x += w->columns, to += w->columns) {
+            for (int64_t j = 0; j < w->columns; j++) to[j] = x[w->order[j]];
+        }
+        x = room;
+    }
     const dt__fgemm g = { .layout = &w->layout,
                           .panels = w->panels,
                           .m = m,

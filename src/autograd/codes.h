@@ -25,6 +25,7 @@ struct dt__codes {
     int64_t zero_step;
     void *panels;
     dt__panel_layout layout; /* of `panels` */
+    int32_t *order;          /* of `layout`, where it has one */
     dt__row_map map;         /* of a weight whose rows are not its first dimension */
     uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
     int64_t clipped; /* elements whose code was clipped */
@@ -51,15 +52,19 @@ const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, voi
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
 /* Whether m rows of floats are multiplied by the weight's codes as they are, not by their image. */
 bool dt__codes_multiply_floats(int64_t m, const dt__codes *w);
-/* y[m][n] = x w^T by numerics §2, x and y without gaps. */
-void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, float *y);
-/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. `room`: dt__codes_room of x. */
+/* y[m][n] = x w^T by numerics §2, x and y without gaps. `room`: for rows that are gathered where w has
+ * an order, else 0. */
+size_t dt__codes_floats_room(int64_t m, const dt__codes *w);
+void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, void *room, float *y);
+/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. `room`: dt__codes_product_room. */
 typedef struct dt__codes_products {
     const dt__codes *x, *w;
     const float *bias;
     void *room;
     float *y;
 } dt__codes_products;
+
+size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w);
 
 void dt__codes_product(const dt__codes_products *p);
 

@@ -12,6 +12,7 @@ enum { JSON }; /* option, as in main.c */
 typedef struct row {
     const char *name, *form; /* a scheme, or a dtype */
     const char *state;       /* of a quantized weight; "" */
+    bool g_idx;
     int rank;
     const int64_t *dims;
     int64_t count;
@@ -64,7 +65,8 @@ static void visit_weights(look *l)
                                              : "disabled";
         l->sum.weights += w->count;
         l->sum.weight_bytes += w->bytes;
-        l->each(l, &(row){ w->name, w->scheme, state, w->rank, w->dims, w->count, w->bytes });
+        l->each(
+            l, &(row){ w->name, w->scheme, state, w->g_idx, w->rank, w->dims, w->count, w->bytes });
     }
 }
 
@@ -76,7 +78,8 @@ static void visit_tensors(look *l)
             l->sum.run_tensors++;
             l->sum.run_bytes += e->bytes;
         } else if (!is_listed(l, e->name)) {
-            l->each(l, &(row){ e->name, e->dtype, "", e->rank, e->dims, e->count, e->bytes });
+            l->each(l,
+                    &(row){ e->name, e->dtype, "", false, e->rank, e->dims, e->count, e->bytes });
         }
     }
 }
@@ -120,7 +123,8 @@ static void print_row(look *l, const row *r)
     char shape[160], form[112];
     count_row(l, r);
     shape_text(r, shape);
-    snprintf(form, sizeof form, "%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state);
+    snprintf(form, sizeof form, "%s%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state,
+             r->g_idx ? ", g_idx" : "");
     cli_print_name(r->name, l->width);
     printf("  %-14s  %-40s %6.2f %12zu\n", shape, form, bits_of(r->bytes, r->count), r->bytes);
 }
@@ -167,6 +171,7 @@ static void print_json_row(look *l, const row *r)
     fputs(*r->state == 0 ? ", \"dtype\": " : ", \"scheme\": ", stdout);
     cli_json_string(r->form);
     if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
+    if (r->g_idx) fputs(", \"g_idx\": true", stdout);
     fputs(", \"shape\": [", stdout);
     for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
     printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);

@@ -42,8 +42,11 @@ typedef struct dt__module_quant {
         dt_ints shape;
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
         bool is_transposed;
-        bool has_norm; /* one that is folded */
-        int norm;      /* DT__NORM_... */
+        int64_t
+            g_idx; /* op groups, each with an order of columns; 0, and not given: none has one */
+        bool has_g_idx; /* scale groups are not consecutive columns */
+        bool has_norm;  /* one that is folded */
+        int norm;       /* DT__NORM_... */
     } weight;
     struct {
         dt_quant scheme;
@@ -79,7 +82,7 @@ void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant);
 
 /* ---- converted weights (packed_rows.c) ------------------------------------------------------- */
 
-/* A packed weight of a file: NAME.codes, NAME.scale, NAME.zero_point. */
+/* A packed weight of a file: NAME.codes, NAME.scale, NAME.zero_point, NAME.g_idx. */
 typedef struct dt__packed_place {
     const dt_file *file;
     const char *name;

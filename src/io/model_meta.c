@@ -50,6 +50,8 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
+    { "g_idx", DT_KEY_INT, IN(weight, g_idx), .least = 1, .most = DT_NO_LIMIT,
+      .given = offsetof(dt__module_quant, weight.has_g_idx) - offsetof(dt__module_quant, weight) },
     { "norm", DT_KEY_CHOICE, IN(weight, norm), .choices = norm_names,
       .given = offsetof(dt__module_quant, weight.has_norm) - offsetof(dt__module_quant, weight) },
     RANGE(weight),
@@ -163,6 +165,23 @@ static dt_status check_range(const dt__json *j, const dt__module_quant *q)
                          dt__shown(q->path, shown));
 }
 
+/* Of a weight of so many rows. */
+static dt_status check_order(const dt__json *j, const dt__module_quant *q, int64_t rows)
+{
+    char shown[DT__SHOWN];
+    if (!q->weight.has_g_idx) return DT_OK;
+    const int64_t groups = q->weight.g_idx;
+    if (q->weight.state != DT__PACKED || q->weight.scheme.granularity != DT_PER_GROUP) {
+        return dt__json_fail(j, "module '%s': g_idx is of packed weights of granularity group",
+                             dt__shown(q->path, shown));
+    }
+    if (rows % groups == 0 && (!q->weight.is_transposed || q->weight.transposed_groups == groups)) {
+        return DT_OK;
+    }
+    return dt__json_fail(j, "module '%s': g_idx %lld; as many groups as its op has are wanted",
+                         dt__shown(q->path, shown), (long long)groups);
+}
+
 static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
 {
     char shown[DT__SHOWN];
@@ -187,9 +206,11 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
                              dt__shown(q->path, shown), shape->n);
     }
     dt__row_map map;
-    if (dt__row_map_of(q->weight.transposed_groups, shape->n, shape->v, &map)) return DT_OK;
-    return dt__json_fail(j, "module '%s': transposed_groups %lld do not divide its weight",
-                         dt__shown(q->path, shown), (long long)q->weight.transposed_groups);
+    if (!dt__row_map_of(q->weight.transposed_groups, shape->n, shape->v, &map)) {
+        return dt__json_fail(j, "module '%s': transposed_groups %lld do not divide its weight",
+                             dt__shown(q->path, shown), (long long)q->weight.transposed_groups);
+    }
+    return check_order(j, q, dt__is_mapped(&map) ? dt__mapped_rows(&map) : shape->v[0]);
 }
 
 dt__row_map dt__described_map(const dt__module_quant *q)

@@ -1,6 +1,7 @@
 /* Makes a module what a file says. Everything is read and checked first, then all that may fail is
  * made (wrappers, hooks), then values and codes go in, which cannot fail: the module is the new one
  * or untouched. */
+#include "io/code_rows.h"
 #include "io/model.h"
 #include "nn/module.h"
 #include "qat/fold.h"
@@ -117,7 +118,8 @@ static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
 {
     return dt__same_quant(&a->weight.scheme, &b->weight.scheme) && a->simulated == b->simulated &&
            a->weight.state == b->weight.state &&
-           a->weight.transposed_groups == b->weight.transposed_groups;
+           a->weight.transposed_groups == b->weight.transposed_groups &&
+           a->weight.g_idx == b->weight.g_idx;
 }
 
 static dt_status match_fold(work *w, const dt__module_quant *q, dt_module *m)
@@ -144,6 +146,9 @@ static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
     if (q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED) return match_fold(w, q, m);
     if (to->quant != NULL && !same_weight(to->quant, q)) {
         return refuse(w, q->path, "its weight is tied to one with other settings");
+    }
+    if (to->quant == NULL && q->weight.has_g_idx && q->weight.g_idx != dt__op_groups(m)) {
+        return refuse(w, q->path, "its g_idx is not of as many groups as the model's op has");
     }
     if (to->quant == NULL) to->quant = q;
     if (!q->weight.has_range || q->weight.state == DT__PACKED) return DT_OK;
@@ -359,9 +364,8 @@ static dt_status use_part(work *w, const char *name, const char *suffix)
 
 static dt_status read_packed(work *w, item *i)
 {
-    static const char *const parts[] = { ".codes", ".scale", ".zero_point" };
     const dt__packed_place place = { w->r->file, i->path, i->quant };
-    for (int k = 0; k < DT__COUNT_OF(parts); k++) DT__TRY(use_part(w, i->path, parts[k]));
+    for (int k = 0; k < DT__ROW_PARTS; k++) DT__TRY(use_part(w, i->path, dt__row_suffix[k]));
     return dt__packed_read(&place, &i->packed);
 }
 

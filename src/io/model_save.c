@@ -92,6 +92,9 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
                                                           : DT__DISABLED;
     q->weight.range_state = packed ? DT__FIXED : DT__OBSERVING;
     describe_shape(w, dt__row_map_of_weight(w)->groups, q);
+    if (!packed) return;
+    q->weight.g_idx = dt__codes_op_groups(((const dt__packed *)w->ext)->codes);
+    q->weight.has_g_idx = q->weight.g_idx > 0;
 }
 
 /* A weight that is plain, and becomes one that is quantized with the norm folded in. */

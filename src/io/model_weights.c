@@ -30,6 +30,7 @@ static dt_status describe(const dt_file *file, const dt__module_quant *q, dt_fil
     const dt_ints *shape = &q->weight.shape;
     w->packed = q->weight.state == DT__PACKED;
     w->enabled = q->weight.state != DT__DISABLED;
+    w->g_idx = q->weight.has_g_idx;
     w->quant = q->weight.scheme;
     dt__quant_text(&w->quant, w->scheme, sizeof w->scheme);
     w->rank = shape->n;
@@ -59,6 +60,7 @@ static dt_status add_tensor(dt_file_weights *list, const dt_file *file, const dt
     if (name == NULL) return DT_ERR_NOMEM;
     dt_file_weight *w = &list->at[list->n++];
     *w = (dt_file_weight){ .name = name, .packed = true, .enabled = true, .quant = t->scheme };
+    w->g_idx = t->ordered;
     dt__quant_text(&w->quant, w->scheme, sizeof w->scheme);
     snprintf(w->rounder, sizeof w->rounder, "%s", t->rounder);
     w->rank = t->shape.n;

@@ -5,37 +5,48 @@
 
 #include <stdio.h>
 
-static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant *quant)
+/* op_groups 0: groups are consecutive columns. */
+static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant *quant, int64_t op_groups)
 {
     return (dt__rows_form){ .quant = quant,
                             .rows = l->rows,
                             .columns = l->columns,
                             .group = l->group,
                             .groups = l->groups,
-                            .op_groups = 1 };
+                            .op_groups = op_groups,
+                            .ordered = op_groups > 0 };
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static dt_status keep_rows(dt__saving *s, const dt__rows_form *f, dt_code_rows *rows)
+{
+    const size_t blocks = (size_t)(f->rows * f->groups);
+    const bool has_zero = dt__scheme_of(f->quant->rule)->has_zero;
+    *rows = (dt_code_rows){ .op_groups = f->op_groups };
+    rows->codes = dt__saving_keep(s, (size_t)(f->rows * f->columns));
+    rows->scale = dt__saving_keep(s, blocks * sizeof(float));
+    if (has_zero) rows->zero_point = dt__saving_keep(s, blocks);
+    if (f->ordered) {
+        rows->group_of = dt__saving_keep(s, (size_t)(f->op_groups * f->columns) * sizeof(int32_t));
+    }
+    const bool there = rows->codes != NULL && rows->scale != NULL &&
+                       (!has_zero || rows->zero_point != NULL) &&
+                       (!f->ordered || rows->group_of != NULL);
+    return there ? DT_OK : DT_ERR_NOMEM;
+}
+
 dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
 {
     const dt__packed *packed = x->ext;
-    const dt__panel_layout *l = &packed->codes->layout;
-    const dt__rows_form form = form_of(l, &packed->quant);
-    const int64_t blocks = l->rows * l->groups;
-    const bool has_zero = dt__scheme_of(packed->quant.rule)->has_zero;
+    const dt__codes *codes = packed->codes;
+    const dt__rows_form form = form_of(&codes->layout, &packed->quant, dt__codes_op_groups(codes));
     dt__row_parts parts;
-    uint8_t *out = dt__saving_keep(s, (size_t)(l->rows * dt__row_bytes(&form)));
-    const dt_code_rows rows = {
-        .codes = dt__saving_keep(s, (size_t)x->count),
-        .scale = dt__saving_keep(s, (size_t)blocks * sizeof(float)),
-        .zero_point = has_zero ? dt__saving_keep(s, (size_t)blocks) : NULL,
-    };
-    if (rows.codes == NULL || out == NULL || rows.scale == NULL ||
-        (has_zero && rows.zero_point == NULL)) {
-        return DT_ERR_NOMEM;
-    }
-    dt__codes_to_rows(packed->codes, &rows);
+    dt_code_rows rows;
+    DT__TRY(keep_rows(s, &form, &rows));
+    uint8_t *out = dt__saving_keep(s, (size_t)(form.rows * dt__row_bytes(&form)));
+    if (out == NULL) return DT_ERR_NOMEM;
+    dt__codes_to_rows(codes, &rows);
     dt__row_parts_of(&form, &rows, out, &parts);
     return dt__row_parts_add(s->ctx, s->writer, name, &parts);
 }
@@ -58,7 +69,7 @@ static dt_status measure(const dt__packed_place *place, dt__panel_layout *layout
         return dt__rows_refuse(place->file, place->name, "%s", text);
     }
     DT__TRY(s);
-    const dt__rows_form form = form_of(layout, quant);
+    const dt__rows_form form = form_of(layout, quant, place->quant->weight.g_idx);
     return dt__rows_find(place->file, place->name, &form);
 }
 
@@ -73,7 +84,7 @@ dt_status dt__packed_read(const dt__packed_place *place, dt__packed **out)
     if (packed == NULL) return DT_ERR_NOMEM;
     *packed =
         (dt__packed){ .quant = place->quant->weight.scheme, .simulated = place->quant->simulated };
-    const dt__rows_form form = form_of(&layout, &packed->quant);
+    const dt__rows_form form = form_of(&layout, &packed->quant, place->quant->weight.g_idx);
     dt_status s = dt__rows_read(place->file, place->name, &form, &rows);
     if (s == DT_OK) s = dt__codes_from_rows(ctx, &layout, packed->simulated, &rows, &packed->codes);
     dt__rows_free(ctx, &rows);

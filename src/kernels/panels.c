@@ -119,6 +119,23 @@ static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *f
 
 /* ---- pack and unpack ------------------------------------------------------------------------ */
 
+#define AT_ONCE 256 /* places of an order whose codes are brought together */
+
+/* Codes of a piece of a row, gathered. */
+static int32_t write_ordered(const dt__panel_layout *l, const dt__piece *p, const int8_t *row,
+                             const int32_t *order, uint8_t *to)
+{
+    int8_t codes[AT_ONCE];
+    int32_t sum = 0;
+    order += p->start;
+    for (int64_t k = 0; k < p->length; k += AT_ONCE) {
+        const int64_t n = dt__min_i64(AT_ONCE, p->length - k);
+        for (int64_t i = 0; i < n; i++) codes[i] = row[order[k + i]];
+        sum += dt__panel_write(l, n, codes, to + (size_t)(k / DT__STEP) * l->step_bytes);
+    }
+    return sum;
+}
+
 static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, int64_t n0,
                        const dt__piece *p, uint8_t *panel)
 {
@@ -126,9 +143,11 @@ static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, i
     float *ksum = (float *)(void *)panel;
     if (lanes < DT__LANES) memset(panel + p->codes, 0, p->scales + l->scale_bytes - p->codes);
     for (int j = 0; j < lanes; j++) {
-        const int8_t *codes = from->codes + (n0 + j) * from->ld + p->start;
-        const int32_t sum =
-            dt__panel_write(l, p->length, codes, panel + p->codes + dt__panel_lane(l, j));
+        const int8_t *row = from->codes + (n0 + j) * from->ld;
+        const int32_t *order = dt__panel_order(l, n0 + j);
+        uint8_t *to = panel + p->codes + dt__panel_lane(l, j);
+        const int32_t sum = order == NULL ? dt__panel_write(l, p->length, row + p->start, to)
+                                          : write_ordered(l, p, row, order, to);
         const int64_t at = from->scale_step == 0 ? 0 : (n0 + j) * from->scale_step + p->group;
         dt__panel_write_scale(l->scale_dtype, from->scales[at], j, panel + p->scales);
         ksum[j] = fmaf(from->scales[at], (float)sum, ksum[j]);
@@ -148,21 +167,41 @@ void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void
     }
 }
 
+static void read_piece(const dt__panel_layout *l, int64_t n, const uint8_t *from, int8_t *codes)
+{
+    const int64_t whole = n / DT__STEP, rest = n % DT__STEP;
+    int8_t last[DT__STEP];
+    read_lane(l, whole, from, codes);
+    if (rest == 0) return;
+    read_lane(l, 1, from + (size_t)whole * l->step_bytes, last);
+    memcpy(codes + whole * DT__STEP, last, (size_t)rest);
+}
+
+/* Codes of a piece of a row, scattered. */
+static void read_ordered(const dt__panel_layout *l, const dt__piece *p, const uint8_t *from,
+                         const int32_t *order, int8_t *row)
+{
+    int8_t codes[AT_ONCE];
+    order += p->start;
+    for (int64_t k = 0; k < p->length; k += AT_ONCE) {
+        const int64_t n = dt__min_i64(AT_ONCE, p->length - k);
+        read_piece(l, n, from + (size_t)(k / DT__STEP) * l->step_bytes, codes);
+        for (int64_t i = 0; i < n; i++) row[order[k + i]] = codes[i];
+    }
+}
+
 static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, int64_t n0,
                          const dt__piece *p, const uint8_t *panel)
 {
     const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
-    const int64_t whole = p->length / DT__STEP, rest = p->length % DT__STEP;
     float scale[DT__LANES];
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
     for (int j = 0; j < lanes; j++) {
         const uint8_t *from = panel + p->codes + dt__panel_lane(l, j);
-        int8_t *codes = to->codes + (n0 + j) * to->ld + p->start, last[DT__STEP];
-        read_lane(l, whole, from, codes);
-        if (rest > 0) {
-            read_lane(l, 1, from + (size_t)whole * l->step_bytes, last);
-            memcpy(codes + whole * DT__STEP, last, (size_t)rest);
-        }
+        int8_t *row = to->codes + (n0 + j) * to->ld;
+        const int32_t *order = dt__panel_order(l, n0 + j);
+        if (order == NULL) read_piece(l, p->length, from, row + p->start);
+        else read_ordered(l, p, from, order, row);
         to->scales[(n0 + j) * to->scale_step + p->group] = scale[j];
     }
 }
@@ -217,19 +256,82 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
     }
 }
 
-void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
+/* The pieces of a panel that hold places k0 ... k1-1 of t. */
+static void expand_panel(const dt__panel_tile *t, int64_t panel, dt__expand_piece *piece)
 {
     const dt__panel_layout *l = t->layout;
-    if (t->n0 >= t->n1 || t->k0 >= t->k1) return;
+    const uint8_t *from = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes;
     const int64_t group = t->k0 / l->group;
     const int64_t first = group * l->pieces_per_group + (t->k0 - group * l->group) / DT__PIECE;
-    for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {
-        const uint8_t *from = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes;
-        for (int64_t i = first; i < l->pieces; i++) {
-            const dt__piece p = dt__piece_of(l, i);
-            if (p.start >= t->k1) break;
-            piece(t, panel * DT__LANES, &p, from);
+    for (int64_t i = first; i < l->pieces; i++) {
+        const dt__piece p = dt__piece_of(l, i);
+        if (p.start >= t->k1) break;
+        piece(t, panel * DT__LANES, &p, from);
+    }
+}
+
+/* Places whose values are scattered together. */
+#define APART 64
+
+/* The first of places j0 ... j1-1, of ascending columns, whose column is k or behind it. */
+static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
+{
+    while (j0 < j1) {
+        const int64_t middle = j0 + (j1 - j0) / 2;
+        if (order[middle] < k) j0 = middle + 1;
+        else j1 = middle;
+    }
+    return j0;
+}
+
+/* Rows n0 ... n1-1 of one panel and one order, at places j0 ... j1-1 of one piece. */
+static void expand_places(const dt__panel_tile *t, const dt__panel_tile *part, const int32_t *order,
+                          dt__expand_piece *piece)
+{
+    float y[DT__LANES * APART];
+    dt__panel_tile some = *part;
+    some.y = y;
+    some.ldy = APART;
+    for (int64_t j = part->k0; j < part->k1; j += APART) {
+        some.k0 = j;
+        some.k1 = dt__min_i64(part->k1, j + APART);
+        expand_panel(&some, part->n0 / DT__LANES, piece);
+        for (int64_t n = part->n0; n < part->n1; n++) {
+            const float *from = y + (n - part->n0) * APART;
+            float *to = t->y + (n - t->n0) * t->ldy;
+            for (int64_t i = j; i < some.k1; i++) to[order[i] - t->k0] = from[i - j];
         }
+    }
+}
+
+/* Of an order: columns ascend within a group, so those of the tile are neighbours in each piece. */
+static void expand_ordered(const dt__panel_tile *t, dt__expand_piece *piece)
+{
+    const dt__panel_layout *l = t->layout;
+    dt__panel_tile part = *t;
+    for (part.n0 = t->n0; part.n0 < t->n1; part.n0 = part.n1) {
+        const int64_t panel_end = (part.n0 / DT__LANES + 1) * DT__LANES;
+        const int64_t order_end = (part.n0 / l->order_rows + 1) * l->order_rows;
+        const int32_t *order = dt__panel_order(l, part.n0);
+        part.n1 = dt__min_i64(t->n1, dt__min_i64(panel_end, order_end));
+        for (int64_t i = 0; i < l->pieces; i++) {
+            const dt__piece p = dt__piece_of(l, i);
+            part.k0 = place_of(order, p.start, p.start + p.length, t->k0);
+            part.k1 = place_of(order, part.k0, p.start + p.length, t->k1);
+            expand_places(t, &part, order, piece);
+        }
+    }
+}
+
+void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
+{
+    if (t->n0 >= t->n1 || t->k0 >= t->k1) return;
+    if (t->layout->order != NULL) {
+        expand_ordered(t, piece);
+        return;
+    }
+    for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {
+        expand_panel(t, panel, piece);
     }
 }
 

@@ -16,7 +16,11 @@
  * so that lane j of an accumulator is output j, and four activations broadcast as one dword meet
  * four consecutive k of each lane. Missing rows and columns are zeros. A group longer than 32768 is
  * cut into pieces of 32768 with the same scale, so that int32 sums cannot overflow. Every step, row
- * of scales and panel begins at a multiple of 64 bytes. */
+ * of scales and panel begins at a multiple of 64 bytes.
+ *
+ * Where groups are not consecutive columns, a layout has an order: panels hold the columns of group 0,
+ * then those of group 1, and so on, ascending within each, and what they are multiplied by is gathered
+ * in that order. Kernels of products meet places alone, and know of no order. */
 #ifndef DT__KERNELS_PANELS_H
 #define DT__KERNELS_PANELS_H
 
@@ -49,7 +53,16 @@ typedef struct dt__panel_layout {
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
     size_t step_bytes, scale_bytes, panel_bytes;
     size_t bytes; /* of all panels */
+    /* Place j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column j. */
+    const int32_t *order;
+    int64_t order_rows;
 } dt__panel_layout;
+
+/* The order of a row; NULL where columns lie as they are. */
+static inline const int32_t *dt__panel_order(const dt__panel_layout *l, int64_t row)
+{
+    return l->order == NULL ? NULL : l->order + row / l->order_rows * l->columns;
+}
 
 /* False where the group is neither a multiple of 8 nor the row, bits or scale dtype are unknown, an
  * extent is negative, or the size is not representable. */
@@ -76,7 +89,7 @@ static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
     return (dt__piece){ group, start, end - start, codes, codes + steps * l->step_bytes };
 }
 
-/* Row-major codes and scales. */
+/* Row-major codes and scales, columns as they are. */
 typedef struct dt__code_matrix {
     int8_t *codes; /* [rows][ld] */
     int64_t ld;
@@ -132,7 +145,7 @@ typedef struct dt__panel_tile {
 } dt__panel_tile;
 
 /* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the tile.
- * `panel` begins with row n0. */
+ * `panel` begins with row n0. With an order, `piece` gets tiles of places, which are scattered. */
 typedef void dt__expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
                               const uint8_t *panel);
 void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece);

@@ -33,7 +33,8 @@ typedef struct plan {
     int64_t pieces, length;              /* of a row of a tile */
     int64_t samples, band, bands, units; /* of a unit: samples, rows of y; how many there are */
     int64_t tile, ld;                    /* rows of a tile, bytes from one to the next */
-    int64_t *offset;                     /* of the pieces */
+    int64_t *offset;                     /* of the pieces, and of other groups `apart` further */
+    int64_t apart;                       /* 0: the same for all */
     int8_t *codes;                       /* of the weight as rows, for `alone` */
     float *scale;
     uint8_t *own; /* the threads' parts, of own_bytes: a canvas, rows at u_at, products at y_at */
@@ -50,7 +51,8 @@ typedef struct worker {
     const plan *p;
     unit unit;
     int64_t group;
-    uint8_t *canvas, *u;
+    uint8_t *canvas; /* of the general road: a row */
+    uint8_t *u;
     float *y;
     const uint8_t *from[TILE]; /* of each row of the tile */
     float sx[TILE];
@@ -109,9 +111,11 @@ static void choose_canvas(plan *p)
     if (p->general) return;
     p->width = p->direct ? columns->in : columns->length;
     p->plane = p->width * (p->direct ? rows->in : canvas_rows(p, p->band));
-    const bool together = columns->apart == 1 || columns->taps == 1;
+    const bool ordered = p->q->layout->order != NULL; /* then no two columns are neighbours */
+    const bool together = !ordered && (columns->apart == 1 || columns->taps == 1);
     p->length = together ? columns->taps : 1;
     p->pieces = p->in * rows->taps * (together ? 1 : columns->taps);
+    p->apart = ordered ? p->pieces : 0;
 }
 
 /* Room for `bytes`; returns where it begins. Nothing here is larger than a canvas or a few times the
@@ -127,13 +131,15 @@ static size_t lay_out(plan *p)
 {
     const dt__panel_layout *l = p->q->layout;
     uint8_t *scratch = p->q->scratch;
-    const bool draws = !p->direct && !p->general;
+    const bool draws = !p->direct && !p->general, one = p->apart == 0;
     const int64_t rows = p->alone ? l->rows : 0, word = sizeof(int64_t), real = sizeof(float);
     size_t shared = 0;
-    const size_t offset = add_room(&shared, p->pieces * word);
+    const size_t offset = add_room(&shared, p->pieces * word * (one ? 1 : p->q->conv->groups));
     const size_t codes = add_room(&shared, rows * l->columns);
     const size_t scale = add_room(&shared, rows * l->groups * real);
-    add_room(&p->own_bytes, draws ? p->samples * p->in * p->plane + DT__GATHER_READ : 0);
+    add_room(&p->own_bytes, draws        ? p->samples * p->in * p->plane + DT__GATHER_READ
+                            : p->general ? p->ld
+                                         : 0);
     p->u_at = add_room(&p->own_bytes, p->tile * p->ld);
     p->y_at = add_room(&p->own_bytes, p->tile * PANELS * DT__LANES * real);
     if (scratch != NULL) {
@@ -169,18 +175,22 @@ size_t dt__qconv_scratch(const dt__qconv *q)
     return a > b ? a : b;
 }
 
-/* Piece by piece in the order of a row's columns. */
-static void find_offsets(const plan *p)
+/* Where piece i of a row lies, by columns. */
+static int64_t offset_of(const plan *p, int64_t i)
 {
     const dt__axis *rows = &p->axis[0], *columns = &p->axis[1];
-    const int64_t across = p->pieces / dt__max_i64(1, p->in * rows->taps);
-    int64_t *to = p->offset;
-    for (int64_t c = 0; c < p->in && p->pieces > 0; c++) {
-        for (int64_t k = 0; k < rows->taps; k++) {
-            for (int64_t i = 0; i < across; i++) {
-                *to++ = c * p->plane + k * rows->apart * p->width + i * columns->apart;
-            }
-        }
+    const int64_t across = columns->taps / p->length, channel = rows->taps * across;
+    const int64_t row = i % channel / across, column = i % across;
+    return i / channel * p->plane + row * rows->apart * p->width + column * columns->apart;
+}
+
+/* Piece by piece, as the rows of the weight have them. */
+static void find_offsets(const plan *p)
+{
+    for (int64_t g = 0; g < (p->apart == 0 ? 1 : p->q->conv->groups); g++) {
+        const int32_t *order = dt__panel_order(p->q->layout, g * p->out);
+        int64_t *to = p->offset + g * p->apart;
+        for (int64_t i = 0; i < p->pieces; i++) to[i] = offset_of(p, order == NULL ? i : order[i]);
     }
 }
 
@@ -245,6 +255,16 @@ static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t col
     }
 }
 
+/* The same in the order of the weight's columns, by way of a row of its own. */
+static void gather_places(const worker *w, int64_t sample, int64_t row, int64_t column, uint8_t *to)
+{
+    const plan *p = w->p;
+    const int32_t *order = dt__panel_order(p->q->layout, w->group * p->out);
+    gather_row(w, sample, row, column, order == NULL ? to : w->canvas);
+    for (int64_t j = 0; order != NULL && j < p->q->layout->columns; j++)
+        to[j] = w->canvas[order[j]];
+}
+
 /* Rows `first` ... of the unit's positions, which go along rows of y, then rows, then samples. */
 static void gather(worker *w, int64_t first, int rows)
 {
@@ -262,11 +282,12 @@ static void gather(worker *w, int64_t first, int rows)
             w->zu[m] = p->q->zu[sample];
             w->to[m] = to++;
             w->from[m] = from + (p->general ? 0 : (column - begin) * step);
-            if (p->general) gather_row(w, sample, w->unit.row + row, column, w->u + m * p->ld);
+            if (p->general) gather_places(w, sample, w->unit.row + row, column, w->u + m * p->ld);
         }
         if (++row == w->unit.rows) row = 0, sample++;
     }
-    const dt__gathering g = { p->pieces, p->length, p->offset, w->from, rows, w->u, p->ld };
+    const int64_t *offset = p->offset + w->group * p->apart;
+    const dt__gathering g = { p->pieces, p->length, offset, w->from, rows, w->u, p->ld };
     if (!p->general) p->kernels->gather_codes(&g);
 }
 
@@ -385,7 +406,7 @@ static void run_alone(const worker *w)
                                  .step = step,
                                  .pieces = p->pieces,
                                  .length = p->length,
-                                 .offset = p->offset,
+                                 .offset = p->offset + w->group * p->apart,
                                  .codes = p->codes + o * l->columns,
                                  .scale = p->scale + o * l->groups,
                                  .group = l->group,
@@ -438,8 +459,10 @@ static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
     find_offsets(&p);
     const dt__panel_layout *l = q->layout;
     if (p.alone) {
+        dt__panel_layout places = *l; /* as the offsets have them */
+        places.order = NULL;
         const dt__code_matrix to = { p.codes, l->columns, p.scale, l->groups };
-        dt__panel_unpack(l, q->panels, &to);
+        dt__panel_unpack(&places, q->panels, &to);
     }
     const int64_t positions = q->conv->batch * p.axis[0].out * p.axis[1].out;
     const int64_t work = positions * dt__ceil_div(p.out, DT__LANES) * l->depth * DT__LANES;

@@ -21,7 +21,9 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
         return codes->u != NULL && samples && codes->rows * codes->columns == x->count;
     }
     const int64_t groups = ((const dt_conv_options *)c->options)->groups;
-    return codes->panels != NULL && codes->map.groups == (dt__conv_is_transposed(c) ? groups : 0);
+    const bool ours = codes->order == NULL || codes->layout.order_rows * groups == codes->rows;
+    return codes->panels != NULL && ours &&
+           codes->map.groups == (dt__conv_is_transposed(c) ? groups : 0);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */

@@ -85,8 +85,10 @@ static bool is_few(const dt_call *c)
 
 size_t dt__linear_forward_scratch(const dt_call *c)
 {
-    if (!c->coded || is_few(c)) return 0;
-    if (dt__codes_multiply(c->codes[0], c->codes[1])) return dt__codes_room(c->codes[0]);
+    const dt__codes *x = c->codes[0], *w = c->codes[1];
+    if (!c->coded) return 0;
+    if (dt__codes_multiply(x, w)) return dt__codes_product_room(x, w);
+    if (is_few(c)) return dt__codes_floats_room(dt__rows(c->arg[0]), w);
     codes_gemm p;
     make_forward(c, &p);
     return scratch_of(c, &p);
@@ -99,7 +101,8 @@ bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
         return true;
     }
     if (is_few(c)) {
-        dt__codes_product_floats(dt__rows(c->arg[0]), dt__data(c->arg[0]), c->codes[1], y);
+        const dt_tensor *x = c->arg[0];
+        dt__codes_product_floats(dt__rows(x), dt__data(x), c->codes[1], c->scratch, y);
         return false;
     }
     codes_gemm p;

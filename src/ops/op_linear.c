@@ -109,10 +109,13 @@ static dt_status shape(dt_call *c)
     return make_kept(c);
 }
 
-/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. */
+/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. And the
+ * rows of a weight have one order of columns, if they have any. */
 static bool takes_codes(const dt_call *c, int i)
 {
-    return c->codes[i]->columns == dt__columns(c->in[i]);
+    const dt__codes *codes = c->codes[i];
+    const bool one = codes->order == NULL || codes->layout.order_rows == codes->rows;
+    return one && codes->columns == dt__columns(c->in[i]);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */

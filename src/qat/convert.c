@@ -10,6 +10,8 @@
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
+#include <stdio.h>
+
 typedef struct dt__conversion {
     dt_ctx *ctx;
     dt_module *m;
@@ -81,6 +83,17 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
     return DT_OK;
 }
 
+/* Codes of rows whose groups may be wrong. */
+static dt_status take_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
+                           const dt_code_rows *rows, dt__codes **out)
+{
+    const dt_status s = dt__codes_from_rows(c->ctx, l, r->fq->simulated, rows, out);
+    if (s != DT_ERR_ARG) return s;
+    char text[DT__MESSAGE_SIZE / 2];
+    snprintf(text, sizeof text, "%s", dt_error(c->ctx));
+    return dt_fail(c->ctx, s, "convert: %s: %s", r->path, text);
+}
+
 /* The rounder's answer for `master`, the weight as a matrix of rows. */
 static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *master,
                             dt__codes **out)
@@ -91,7 +104,7 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
     DT__TRY(dt__weight_layout(c->ctx, quant, master->rank, master->dims, &layout));
     dt_status s = make_rows(c, r, &layout, &rows);
     if (s == DT_OK) s = c->rounder->round(c->rounder->user, r->path, master, quant, &rows);
-    if (s == DT_OK) s = dt__codes_from_rows(c->ctx, &layout, r->fq->simulated, &rows, out);
+    if (s == DT_OK) s = take_rows(c, r, &layout, &rows, out);
     free_rows(c, &rows);
     return s;
 }
@@ -112,7 +125,7 @@ static dt_status pack_rows(conversion *c, const rounding *r, dt__codes **out)
     int64_t dims[DT_MAX_RANK];
     const int rank = dt__matrix_dims(&r->fq->map, r->master->rank, r->master->dims, dims);
     DT__TRY(dt__weight_layout(c->ctx, &r->fq->quant, rank, dims, &layout));
-    return dt__codes_from_rows(c->ctx, &layout, r->fq->simulated, c->rows, out);
+    return take_rows(c, r, &layout, c->rows, out);
 }
 
 static dt_status choose(conversion *c, const rounding *r, dt__codes **out)

@@ -85,10 +85,13 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const 
 int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out);
 /* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
-/* Packed codes from rows. Errors: ARG (groups that are not of the layout's sizes), NOMEM. */
+/* Packed codes from rows; consecutive groups give them no order. Errors: ARG (groups that are not of
+ * the layout's sizes), NOMEM. */
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
                               const dt_code_rows *rows, dt__codes **out);
-/* Rows from packed codes, into buffers of the layout's extents. */
+/* How many op groups' orders codes have; 0: none, groups are consecutive columns. */
+int64_t dt__codes_op_groups(const dt__codes *codes);
+/* Rows from packed codes, into buffers of the layout's extents; `group_of` where there is an order. */
 void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
 
 /* Turns a plain parameter into an enabled FakeQuantTensor by the settings of `like`, on the same
