@@ -1,6 +1,7 @@
 /* GPFQ, Qronos and bounded accumulators: golden/rounding's cases, and the worst of every tile. */
 #include "testing.h"
 
+#include "core/tensor.h"
 #include "ptq/bounds.h"
 #include "rounding_golden.h"
 
@@ -131,12 +132,267 @@ START_TEST(test_files)
 }
 END_TEST
 
+/* ---- the soft threshold ------------------------------------------------------------------------ */
+
+/* theta of a case, from the weight and the scales of the file. */
+static void check_theta(const rounding_case *c)
+{
+    const rounding_layer *l = c->layer;
+    const int64_t size = c->quant.granularity == DT_PER_GROUP ? c->quant.group_size : l->columns;
+    int32_t *group_of = calloc((size_t)l->columns, sizeof *group_of);
+    bool *dead = calloc((size_t)l->columns, sizeof *dead);
+    for (int64_t k = 0; k < l->columns; k++) {
+        group_of[k] = (int32_t)(k / size);
+        dead[k] = l->h[k * l->columns + k] == 0;
+    }
+    const dt__matrix m = { .ctx = l->ctx,
+                           .name = l->name,
+                           .rows = l->rows,
+                           .columns = l->columns,
+                           .weight = dt_data(l->w),
+                           .quant = &c->quant,
+                           .options = &c->options,
+                           .dead = dead,
+                           .grid = {
+                               .groups = c->scales, .group_of = group_of, .scale = c->scale } };
+    dt__bounds b;
+    TEST_OK(l->ctx, dt__bounds_create(&m, true, &b));
+    for (int64_t i = 0; i < b.tiles.count * l->rows; i++) {
+        TEST_EACH(test_near(b.theta[i], (double)c->theta[i], 1e-6, 1e-6),
+                  "%s %s: theta %d is %g, not %g", l->name, c->name, (int)i, b.theta[i],
+                  (double)c->theta[i]);
+    }
+    dt__bounds_free(l->ctx, &b);
+    free(group_of);
+    free(dead);
+}
+
+START_TEST(test_thresholds)
+{
+    static const char *const linear[] = { "a2_s8", "a2_u8" };
+    dt_ctx *ctx = context(2);
+    rounding_layer l;
+    rounding_case c;
+    int cases = 0;
+    for (int f = 0; f < 2; f++) {
+        if (!rounding_open(ctx, linear[f], &l)) continue;
+        for (int i = 0; rounding_case_at(&l, i, &c); i++) {
+            if (c.theta != NULL) check_theta(&c);
+            cases += c.theta != NULL;
+            rounding_case_free(&c);
+        }
+        rounding_close(&l);
+    }
+    printf("rounding_bounds: %d cases with a soft threshold\n", cases);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- every input there is ----------------------------------------------------------------------- */
+
+/* The room that is left is exactly the codes with which no sum leaves -limit ... limit. */
+START_TEST(test_room)
+{
+    for (int64_t below = 0; below <= 3; below++) {
+        for (int64_t i = 0; i < 4 * 16 * 8 * 8; i++) {
+            const int64_t above = i % 4, limit = 1 + i / 4 % 16, positive = i / 64 % 8;
+            const int64_t negative = -(i / 512);
+            const int64_t high = above * positive - below * negative;
+            const int64_t low = above * negative - below * positive;
+            if (below + above == 0 || high > limit || low < -limit) continue;
+            const dt__bounds b = { .limit = limit, .below = below, .above = above };
+            const dt__room room = dt__room_of(&b, positive, negative);
+            TEST_EACH(room.least <= 0 && room.most >= 0, "0 must always do");
+            for (int64_t q = -40; q <= 40; q++) {
+                const int64_t up = q > 0 ? q * above : -q * below;
+                const int64_t down = q > 0 ? q * below : -q * above;
+                const bool fits = high + up <= limit && low - down >= -limit;
+                TEST_EACH(fits == (q >= room.least && q <= room.most), "%d in [%d, %d], limit %d",
+                          (int)q, (int)room.least, (int)room.most, (int)limit);
+            }
+        }
+    }
+}
+END_TEST
+
+#define TINY 5 /* columns */
+
+/* All inputs of a row, one after the other; those with zeros among them are all partial sums. */
+static int64_t most_of(const dt_rounded *r, int64_t row, int64_t tile, const dt_accumulator *a)
+{
+    const int64_t low = a->input.v[0], span = a->input.v[1] - low + 1;
+    int64_t all = 1, most = 0;
+    for (int k = 0; k < TINY; k++) all *= span;
+    for (int64_t i = 0; i < all; i++) {
+        int64_t sum = 0, digits = i;
+        for (int64_t k = 0; k < TINY; k++) {
+            if (k > 0 && k % tile == 0) sum = 0;
+            sum += (low + digits % span) * r->codes[row * TINY + k];
+            if (r->zero_point != NULL) sum -= (low + digits % span) * r->zero_point[row];
+            digits /= span;
+            most = dt__max_i64(most, sum < 0 ? -sum : sum);
+        }
+    }
+    return most;
+}
+
+typedef struct tiny {
+    dt_tensor *w, *x, *xq;
+} tiny;
+
+static tiny make_tiny(dt_ctx *ctx, dt__stream *s)
+{
+    const int64_t weight[2] = { 6, TINY }, input[2] = { 20, TINY };
+    tiny t;
+    dt_tensor **all[] = { &t.w, &t.x, &t.xq };
+    for (int k = 0; k < 3; k++) {
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, k == 0 ? weight : input, all[k]));
+        float *x = dt_data_mut(*all[k]);
+        for (int64_t i = 0; i < (*all[k])->count; i++) x[i] = (float)dt__random_unit(s) - 0.4f;
+    }
+    return t;
+}
+
+static void free_tiny(tiny *t)
+{
+    dt_tensor_free(t->w);
+    dt_tensor_free(t->x);
+    dt_tensor_free(t->xq);
+}
+
+static dt_status round_tiny(dt_ctx *ctx, const tiny *t, const dt_quant *q,
+                            const dt_rounding_options *o, dt_rounded **out, dt_round_report *report)
+{
+    dt_statistics *s;
+    const dt_weight_op op = { .kind = DT_WEIGHT_LINEAR };
+    DT__TRY(dt_statistics_create(ctx, &op, 2, t->w->dims, true, &s));
+    dt_status status = dt_statistics_add(s, t->xq, t->x);
+    const dt_round_work work = {
+        .name = "tiny", .weight = t->w, .quant = q, .options = o, .statistics = s
+    };
+    if (status == DT_OK) status = dt_round(ctx, &work, out, report);
+    dt_statistics_free(s);
+    return status;
+}
+
+START_TEST(test_every_input)
+{
+    static const int64_t ranges[][2] = { { 0, 3 }, { -2, 1 }, { -3, 0 } };
+    dt_ctx *ctx = context(1);
+    dt__stream s = dt__stream_of(3, DT__FOR_USER);
+    for (int i = 0; i < 360; i++) {
+        tiny t = make_tiny(ctx, &s);
+        const dt_quant q = { .rule = i / 3 % 2 ? DT_RULE_ASYMMETRIC : DT_RULE_SYMMETRIC,
+                             .bits = 4,
+                             .granularity = DT_PER_CHANNEL };
+        dt_rounding_options o = dt_rounding_defaults();
+        o.rounder = DT_ROUND_A2GPTQ + i % 3;
+        o.rounding.keep_better = i % 2 == 0;
+        o.accumulator.bits = 2 + i / 6 % 6;
+        o.accumulator.tile = i / 36 % 3 == 0 ? 0 : 1 + i / 36 % 3;
+        o.accumulator.input = (dt_ints){ 2, { ranges[i % 3][0], ranges[i % 3][1] } };
+        const int64_t tile = o.accumulator.tile > 0 ? o.accumulator.tile : TINY;
+        dt_rounded *r;
+        dt_round_report report;
+        TEST_OK(ctx, round_tiny(ctx, &t, &q, &o, &r, &report));
+        int64_t most = 0;
+        for (int64_t row = 0; row < 6; row++) {
+            most = dt__max_i64(most, most_of(r, row, tile, &o.accumulator));
+        }
+        const int64_t limit = ((int64_t)1 << (o.accumulator.bits - 1)) - 1;
+        TEST_EACH(most <= limit, "layer %d: a sum of %d in %d bits", i, (int)most,
+                  (int)o.accumulator.bits);
+        int64_t needed = 1;
+        while (((int64_t)1 << (needed - 1)) - 1 < most) needed++;
+        TEST_EACH(report.accumulator_bits == needed, "layer %d: %d bits for a sum of %d", i,
+                  (int)report.accumulator_bits, (int)most);
+        dt_rounded_free(ctx, r);
+        free_tiny(&t);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- mistakes, and memory that fails ------------------------------------------------------------- */
+
+typedef struct mistake {
+    int rounder;
+    dt_accumulator accumulator;
+    const char *text;
+} mistake;
+
+START_TEST(test_mistakes)
+{
+    static const mistake mistakes[] = {
+        { DT_ROUND_A2GPTQ, { .bits = 0, .input = { 2, { 0, 1 } } }, "bits" },
+        { DT_ROUND_A2GPTQ, { .bits = 1, .input = { 2, { 0, 1 } } }, "bits" },
+        { DT_ROUND_A2GPFQ, { .bits = 33, .input = { 2, { 0, 1 } } }, "bits" },
+        { DT_ROUND_A2QRONOS, { .bits = 16, .tile = 3, .input = { 2, { 0, 1 } } }, "tile of 3" },
+        { DT_ROUND_A2QRONOS, { .bits = 16, .tile = -1, .input = { 2, { 0, 1 } } }, "tile" },
+        { DT_ROUND_A2GPTQ, { .bits = 16, .input = { 2, { 1, 2 } } }, "input" },
+        { DT_ROUND_A2GPTQ, { .bits = 16, .input = { 2, { 0, 0 } } }, "input" },
+        { DT_ROUND_A2GPTQ, { .bits = 16, .input = { 2, { 0, 1 << 20 } } }, "input" },
+        { DT_ROUND_A2GPTQ, { .bits = 16, .diffuse = 7, .input = { 2, { 0, 1 } } }, "diffuse" },
+        { DT_ROUND_GPTQ, { .bits = 16, .input = { 2, { 0, 1 } } }, "a2gptq" },
+    };
+    dt_ctx *ctx = context(1);
+    dt__stream s = dt__stream_of(3, DT__FOR_USER);
+    tiny t = make_tiny(ctx, &s);
+    dt_quant q = dt_weight_quant_defaults();
+    q.group_size = 2;
+    for (int i = 0; i < DT__COUNT_OF(mistakes); i++) {
+        dt_rounding_options o = dt_rounding_defaults();
+        o.rounder = mistakes[i].rounder;
+        o.accumulator = mistakes[i].accumulator;
+        dt_rounded *r;
+        TEST_FAILS(ctx, DT_ERR_CONFIG, mistakes[i].text, round_tiny(ctx, &t, &q, &o, &r, NULL));
+    }
+    free_tiny(&t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static dt_status bounded(dt_ctx *ctx, void *user)
+{
+    const int64_t weight[2] = { 6, TINY }, input[2] = { 20, TINY };
+    tiny t = { NULL, NULL, NULL };
+    dt_tensor **all[] = { &t.w, &t.x, &t.xq };
+    dt_status status = DT_OK;
+    for (int k = 0; k < 3 && status == DT_OK; k++) {
+        status = dt_tensor_create(ctx, DT_F32, 2, k == 0 ? weight : input, all[k]);
+        float *x = status == DT_OK ? dt_data_mut(*all[k]) : NULL;
+        for (int64_t i = 0; x != NULL && i < (*all[k])->count; i++) x[i] = (float)(i % 7) - 2;
+    }
+    dt_quant q = dt_weight_quant_defaults();
+    dt_rounding_options o = dt_rounding_defaults();
+    o.rounder = *(const int *)user;
+    o.accumulator.bits = 10;
+    o.accumulator.soft_threshold = true;
+    dt_rounded *r = NULL;
+    if (status == DT_OK) status = round_tiny(ctx, &t, &q, &o, &r, NULL);
+    dt_rounded_free(ctx, r);
+    free_tiny(&t);
+    return status;
+}
+
+START_TEST(test_allocations)
+{
+    int rounder = _i;
+    ck_assert_int_gt(test_every_allocation(bounded, &rounder), 10);
+}
+END_TEST
+
 Suite *test_rounding_bounds_suite(void)
 {
     Suite *s = suite_create("rounding_bounds");
     TCase *t = tcase_create("rounding_bounds");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, test_files, 0, DT__COUNT_OF(files));
+    tcase_add_test(t, test_thresholds);
+    tcase_add_test(t, test_room);
+    tcase_add_test(t, test_every_input);
+    tcase_add_test(t, test_mistakes);
+    tcase_add_loop_test(t, test_allocations, DT_ROUND_A2GPTQ, DT_ROUND_A2QRONOS + 1);
     suite_add_tcase(s, t);
     return s;
 }
