@@ -683,6 +683,12 @@ static const mistake mistakes[] = {
     { { "qat.activation={range: static, observer: percentile, percentile: 30}" },
       DT_ERR_CONFIG,
       "percentile" },
+    { { "model.norm=batch", "data.train_count=129" },
+      DT_ERR_CONFIG,
+      "the last of an epoch's batches is a single one of 129 images" },
+    { { "model.norm=batch", "train.batch_size=1" },
+      DT_ERR_CONFIG,
+      "1 values a channel; training wants at least 2" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
@@ -711,6 +717,21 @@ START_TEST(a_mistake_is_found_before_a_file_is_written)
     run(&j);
     ck_assert_int_eq(sample_entries(folder), 0);
     ck_assert(!j.summary.begun);
+}
+END_TEST
+
+/* Nothing is wrong with an image left over where no norm wants two, or no update comes so far. */
+START_TEST(one_image_may_be_left_over)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job plain = { .dir = in(folder, "a"), .overrides = { "data.train_count=129" } };
+    job early = { .dir = in(folder, "b"),
+                  .overrides = { "data.train_count=129", "model.norm=batch", "train.steps=4",
+                                 "qat.start_step=2" } };
+    plain.dry_run = early.dry_run = true;
+    run(&plain);
+    run(&early);
 }
 END_TEST
 
@@ -1026,6 +1047,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_checkpoint_of_another_run_is_refused);
     tcase_add_loop_test(all, a_mistake_is_found_before_a_file_is_written, 0,
                         DT__COUNT_OF(mistakes));
+    tcase_add_test(all, one_image_may_be_left_over);
     tcase_add_test(all, a_folder_is_not_taken_twice);
     tcase_add_test(all, a_run_stops_before_the_optimizer_writes);
     tcase_add_test(all, updates_that_are_not_finite_are_skipped);

@@ -203,7 +203,8 @@ typedef struct dt_convert_report {
  * call "quantized weights only". Learned scales go into the codes as they are. With
  * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
  * STATE (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
- * batch), NUMERIC (NaN in a weight). */
+ * batch), NUMERIC (NaN in a weight). A tape that keeps codes alone needs no master; its dt_backward is
+ * STATE then. */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
 /* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run

@@ -203,5 +203,7 @@ dt_status dt__run_dry(dt__run *r);
 void dt__run_describe(dt__run *r, dt_module *m);
 /* Multiply-adds of an image. The model keeps hooks that count: it is not to be used further. */
 dt_status dt__run_count_products(dt__run *r, dt_module *trial);
+/* Runs m over one black image, in training where it is in training. */
+dt_status dt__run_one_image(dt__run *r, dt_module *m);
 
 #endif

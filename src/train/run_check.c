@@ -3,6 +3,7 @@
 #include "train/run.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- quantization ------------------------------------------------------------------------------ */
@@ -60,6 +61,23 @@ static dt_status check_smoothing(dt__run *r)
                             "'train.label_smoothing' is for labels, but the targets are images");
 }
 
+/* Batch norm of one image and one pixel has no deviation. Whether the model has such a norm is found by
+ * training it on one image, where an epoch ends with one. */
+static dt_status check_last_batch(dt__run *r, dt_module *trial)
+{
+    const int64_t count = dt_dataset_count(r->train);
+    const bool is_single = (count - 1) % r->o->train.batch_size == 0;
+    if (!is_single || r->steps < r->per_epoch) return DT_OK;
+    const dt_status status = dt__run_one_image(r, trial);
+    if (status != DT_ERR_SHAPE) return status;
+    char words[DT__MESSAGE_SIZE];
+    snprintf(words, sizeof words, "%s", dt_error(r->ctx));
+    return dt_recipe_refuse(r->recipe, "train.batch_size",
+                            "the last of an epoch's batches is a single one of %lld images: %s; "
+                            "another batch size or 'data.train_count' would leave more",
+                            (long long)count, words);
+}
+
 dt_status dt__run_check(dt__run *r)
 {
     dt_module *trial = NULL;
@@ -70,7 +88,8 @@ dt_status dt__run_check(dt__run *r)
     dt_loader_free(r->loader);
     r->loader = NULL;
     DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
-    dt_status status = dt__run_count_products(r, trial);
+    dt_status status = check_last_batch(r, trial);
+    if (status == DT_OK) status = dt__run_count_products(r, trial);
     if (status == DT_OK) status = check_qat(r, trial);
     if (status == DT_OK) dt__run_describe(r, trial);
     dt_module_free(trial);

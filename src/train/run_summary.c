@@ -108,8 +108,7 @@ static dt_status watch(void *user, const char *path, dt_module *m)
     return dt_hook_add(m, DT_SITE_INPUT, add_products, user, NULL, NULL);
 }
 
-/* One black image. */
-static dt_status run_one(dt__run *r, dt_module *m)
+dt_status dt__run_one_image(dt__run *r, dt_module *m)
 {
     const dt_dataset *d = r->train;
     const int64_t dims[] = { 1, dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) };
@@ -132,7 +131,7 @@ dt_status dt__run_count_products(dt__run *r, dt_module *trial)
 {
     DT__TRY(dt_module_visit_modules(trial, watch, &r->summary->multiply_adds));
     dt_train(trial, false);
-    const dt_status status = run_one(r, trial);
+    const dt_status status = dt__run_one_image(r, trial);
     dt_train(trial, true);
     return status;
 }
