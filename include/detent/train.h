@@ -321,6 +321,34 @@ typedef struct dt_quantize_summary {
     int64_t bytes_before, bytes; /* of a file: of all its tensors, and of the new ones */
 } dt_quantize_summary;
 
+enum { DT_CODES_PACKED, DT_CODES_I8 };
+
+/* Files of tensors without a model. */
+typedef struct dt_tensors_job {
+    const char *weights;      /* safetensors file */
+    const char *calibration;  /* another one, of their inputs; NULL: none */
+    const char *output;       /* file to write */
+    int codes;                /* DT_CODES_...: as many in a byte as fit, or one */
+    bool (*stop)(void *user); /* asked again and again: true ends the call; NULL: never */
+    void (*weight)(void *user, const dt_quantize_summary *s); /* after each weight; NULL: nobody */
+    void *user;
+} dt_tensors_job;
+
+/* Rounds the weights of a file, as `quantize` of the recipe says, which was read to quantize: tensors of
+ * rank 2 as linear layers', of rank 4 as those of conv2d, others by its rules; what is left is copied
+ * byte by byte. Inputs of weight NAME are NAME in the calibration file, [samples, in] or [n, channels,
+ * ...], and where they differ the float model's are NAME.float. OUTPUT gets NAME.codes, NAME.scale and
+ * perhaps NAME.zero_point and NAME.g_idx (docs/format.md), the same bytes on any number of threads. One
+ * weight and its sums are in memory at a time. What is done is kept in OUTPUT.partial when the call is
+ * ended early, and now and then; a call with the same weights, inputs and settings goes on from it.
+ * `summary`, also of a call that failed, is to be given up by dt_quantize_summary_free; NULL: nobody
+ * asks. Errors: CONFIG (rules that suit no tensor, settings that do not suit one, inputs that are
+ * missing; also with dt_recipe_error_at), FORMAT (a file that is damaged, is a model or rounded already;
+ * inputs of another shape or of no weight; names that would stand twice), NUMERIC (a weight or input
+ * that is not finite), INTERRUPTED, IO (also: OUTPUT is one of the files that are read), NOMEM. */
+DT_API dt_status dt_quantize_tensors(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_job *job,
+                                     dt_quantize_summary *summary);
+
 /* Gives up what a summary holds; NULL is allowed. */
 DT_API void dt_quantize_summary_free(dt_quantize_summary *s);
 

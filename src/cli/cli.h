@@ -49,6 +49,7 @@ int cli_ls(const cli_args *args);
 int cli_cp(const cli_args *args);
 int cli_eval(const cli_args *args);
 int cli_convert(const cli_args *args);
+int cli_quantize(const cli_args *args);
 int cli_inspect(const cli_args *args);
 int cli_check(const cli_args *args);
 int cli_bench(const cli_args *args);

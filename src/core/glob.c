@@ -1,9 +1,10 @@
 /* Glob matching in one pass: after a mismatch only the latest `*` needs to take one character more,
  * since any earlier one could only give away what the latest can take. Time is the product of the
  * lengths at worst. */
+#include "core/core.h"
 #include "core/glob.h"
 
-#include <stddef.h>
+#include <string.h>
 
 bool dt__glob_match(const char *pattern, const char *path)
 {
@@ -24,4 +25,19 @@ bool dt__glob_match(const char *pattern, const char *path)
     }
     while (*pattern == '*') pattern++;
     return *pattern == '\0';
+}
+
+bool dt__glob_selects(const char *pattern, const char *path)
+{
+    char above[DT__MESSAGE_SIZE];
+    size_t end = strlen(path);
+    if (end >= sizeof above) return dt__glob_match(pattern, path);
+    memcpy(above, path, end + 1);
+    while (!dt__glob_match(pattern, above)) {
+        if (end == 0) return false;
+        while (end > 0 && above[end - 1] != '.') end--;
+        if (end > 0) end--;
+        above[end] = '\0';
+    }
+    return true;
 }

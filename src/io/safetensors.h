@@ -36,6 +36,10 @@ struct dt_file {
     int64_t capacity, meta_capacity, dims_capacity;
 };
 
+/* dt_file_load of an entry, or of a part of one: with other dims, count, bytes and data. */
+dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,
+                         dt_tensor **out);
+
 /* Reads the header of a mapped file into it and checks every rule. */
 dt_status dt__header_read(dt_file *file);
 

@@ -103,31 +103,27 @@ static dt_status fill(const dt_file *file, const dt_file_entry *e, const pair *p
                    dt__shown(e->name, text), (long long)good, p->why);
 }
 
-dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
+dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,
+                         dt_tensor **out)
 {
     *out = NULL;
     char text[DT__SHOWN];
-    dt__shown(name, text);
-    const dt_file_entry *e = dt_file_find(file, name);
-    if (e == NULL) {
-        return dt_fail(file->ctx, DT_ERR_ARG, "%s: there is no tensor '%s'", file->path, text);
-    }
     const pair *p = pair_of(e->dtype, dtype);
     if (p == NULL) {
         return dt_fail(file->ctx, DT_ERR_DTYPE, "%s: tensor '%s' is %s, which %s cannot hold",
-                       file->path, text, e->dtype, dt_dtype_name(dtype));
+                       file->path, dt__shown(e->name, text), e->dtype, dt_dtype_name(dtype));
     }
     if (e->rank > DT_MAX_RANK) {
         return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
                        "%s: tensor '%s' has %d dimensions; at most %d are supported", file->path,
-                       text, e->rank, DT_MAX_RANK);
+                       dt__shown(e->name, text), e->rank, DT_MAX_RANK);
     }
     dt_tensor *x;
     dt_status status = dt__tensor_create_raw(file->ctx, dtype, e->rank, e->dims, &x);
     if (status == DT_ERR_ARG) {
         return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
                        "%s: tensor '%s' is empty, but its other dimensions are too large",
-                       file->path, text);
+                       file->path, dt__shown(e->name, text));
     }
     if (status == DT_OK) status = fill(file, e, p, x);
     if (status != DT_OK) {
@@ -136,4 +132,14 @@ dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt
     }
     *out = x;
     return DT_OK;
+}
+
+dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
+{
+    const dt_file_entry *e = dt_file_find(file, name);
+    if (e != NULL) return dt__entry_load(file, e, dtype, out);
+    *out = NULL;
+    char text[DT__SHOWN];
+    return dt_fail(file->ctx, DT_ERR_ARG, "%s: there is no tensor '%s'", file->path,
+                   dt__shown(name, text));
 }

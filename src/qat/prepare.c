@@ -39,22 +39,6 @@ typedef struct dt__plan {
     bool matched[DT_MAX_RULES];
 } plan;
 
-/* A glob selects a module by its path or by that of any module above it. */
-static bool selects(const char *glob, const char *path)
-{
-    char above[DT__MESSAGE_SIZE];
-    size_t end = strlen(path);
-    if (end >= sizeof above) return dt__glob_match(glob, path);
-    memcpy(above, path, end + 1);
-    while (!dt__glob_match(glob, above)) {
-        if (end == 0) return false;
-        while (end > 0 && above[end - 1] != '.') end--;
-        if (end > 0) end--;
-        above[end] = '\0';
-    }
-    return true;
-}
-
 static void apply_patch(const dt_quant_patch *patch, dt_quant *quant, bool *on)
 {
     dt_quant_apply(quant, patch);
@@ -77,7 +61,7 @@ static void decide(plan *p, plan_line *l)
     l->selected = how == DT_QUANTIZED_BY_PRESET;
     for (int64_t r = 0; r < o->n_rules; r++) {
         const dt_qat_rule *rule = &o->rules[r];
-        if (!selects(rule->match, l->path)) continue;
+        if (!dt__glob_selects(rule->match, l->path)) continue;
         p->matched[r] = true;
         l->selected = true;
         if (rule->has_skip) l->skipped = rule->skip;

@@ -1,0 +1,104 @@
+/* The table of rounded weights: method and error against nearest, what damping it took, dead columns,
+ * zeros kept, rows that kept nearest, bits of the accumulator that the worst inputs need, seconds. */
+#include "rounded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHAPE 128
+
+static const char *shape_of(const dt_ints *shape, char text[SHAPE])
+{
+    int n = 0;
+    text[0] = 0;
+    for (int i = 0; i < shape->n && n < SHAPE - 24; i++) {
+        n += snprintf(text + n, (size_t)(SHAPE - n), "%s%lld", i == 0 ? "" : "x",
+                      (long long)shape->v[i]);
+    }
+    return text;
+}
+
+static void print_head(void)
+{
+    printf("%-24s %-14s %-24s %-9s %10s %8s %8s %6s %6s %7s %5s %8s\n", "weight", "shape", "scheme",
+           "method", "error", "/nearest", "damping", "dead", "zeros", "nearest", "bits", "seconds");
+}
+
+static void print_weight(const dt_quantized_weight *w)
+{
+    const dt_round_report *r = &w->report;
+    char shape[SHAPE];
+    cli_print_name(w->name, 24);
+    printf(" %-14s %-24s %-9s ", shape_of(&w->shape, shape), w->scheme, r->method);
+    if (r->samples > 0) printf("%10.4g ", r->error);
+    else printf("%10s ", "-");
+    if (r->nearest_error > 0) printf("%8.3f ", r->error / r->nearest_error);
+    else printf("%8s ", "-");
+    printf("%8.3g %6lld %6lld %7lld %5lld %8.2f%s\n", r->damping_share, (long long)r->dead,
+           (long long)r->zeros_kept, (long long)r->kept_nearest, (long long)r->accumulator_bits,
+           r->seconds, r->fallback ? "  fell back" : "");
+}
+
+void rounded_row(const dt_quantize_summary *s)
+{
+    const bool first = s->n == s->resumed + 1;
+    if (first) print_head();
+    for (int64_t i = first ? 0 : s->n - 1; i < s->n; i++) print_weight(&s->weight[i]);
+    fflush(stdout);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+static void print_count(int64_t n, const char *one, const char *many)
+{
+    if (n > 0) printf(", %lld %s", (long long)n, n == 1 ? one : many);
+}
+
+static void print_fallbacks(const dt_quantize_summary *s)
+{
+    const char *before = "fell back to nearest: ";
+    for (int64_t i = 0; i < s->n; i++) {
+        if (!s->weight[i].report.fallback) continue;
+        fputs(before, stdout);
+        cli_print_name(s->weight[i].name, 0);
+        before = ", ";
+    }
+    if (s->total.fallbacks > 0) putchar('\n');
+}
+
+static void print_copied(const dt_quantize_summary *s)
+{
+    if (s->n_copied > 0) fputs("copied: ", stdout);
+    for (int64_t i = 0; i < s->n_copied; i++) {
+        if (i > 0) fputs(", ", stdout);
+        cli_print_name(s->copied[i], 0);
+    }
+    if (s->n_copied > 0) putchar('\n');
+}
+
+void rounded_total(const char *output, const dt_quantize_summary *s)
+{
+    const dt_ptq_report *t = &s->total;
+    if (s->n > 0 && s->n == s->resumed) {
+        print_head();
+        for (int64_t i = 0; i < s->n; i++) print_weight(&s->weight[i]);
+    }
+    print_fallbacks(s);
+    print_copied(s);
+    if (t->unreached > 0) {
+        printf("%lld weights that no example reached were rounded to nearest\n",
+               (long long)t->unreached);
+    }
+    printf("%s: %lld weights of %lld elements", output, (long long)s->n, (long long)t->elements);
+    print_count(s->samples, "sample", "samples");
+    print_count(t->dead, "dead column", "dead columns");
+    print_count(t->zeros_kept, "zero kept", "zeros kept");
+    print_count(t->kept_nearest, "row kept nearest", "rows kept nearest");
+    if (t->accumulator_bits > 0) {
+        printf(", accumulators of %lld bits", (long long)t->accumulator_bits);
+    }
+    if (s->bytes > 0) {
+        printf("; %lld bytes, before %lld", (long long)s->bytes, (long long)s->bytes_before);
+    }
+    printf("; %.1f s, at most %.0f MB of tensors\n", s->seconds, (double)s->peak_memory / 1e6);
+}

@@ -1,0 +1,130 @@
+/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model. */
+#include "core/tensor.h"
+#include "ptq/matrix.h"
+#include "ptq/unfold.h"
+#include "train/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FLOAT_SUFFIX ".float"
+
+/* ---- which inputs belong to which weight ------------------------------------------------------ */
+
+static dt__tensor_plan *plan_named(const dt__tensors_run *r, const char *name, size_t bytes)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        const char *own = r->plan[i].entry->name;
+        if (strlen(own) == bytes && memcmp(own, name, bytes) == 0) return &r->plan[i];
+    }
+    return NULL;
+}
+
+/* Whether the entry has a place; one of a weight that a rule skips needs none. */
+static bool give(const dt__tensors_run *r, const dt_file_entry *e)
+{
+    const size_t n = strlen(e->name), tail = strlen(FLOAT_SUFFIX);
+    dt__tensor_plan *p = plan_named(r, e->name, n);
+    if (p != NULL && p->rounds) p->input = e;
+    if (p != NULL && (p->rounds || p->skipped)) return true;
+    if (n < tail || strcmp(e->name + n - tail, FLOAT_SUFFIX) != 0) return false;
+    p = plan_named(r, e->name, n - tail);
+    if (p != NULL && p->rounds) p->float_input = e;
+    return p != NULL && (p->rounds || p->skipped);
+}
+
+static dt_status give_all(const dt__tensors_run *r)
+{
+    char names[DT__NAMES] = "";
+    int64_t n = 0;
+    for (int64_t i = 0; i < dt_file_count(r->inputs); i++) {
+        const dt_file_entry *e = dt_file_at(r->inputs, i);
+        if (!give(r, e)) dt__add_name(names, &n, e->name);
+    }
+    if (n == 0) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "%s: %s: inputs of no weight that is rounded; they are named as it is, those of "
+                   "the float model with " FLOAT_SUFFIX " behind",
+                   r->inputs->path, names);
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------- */
+
+static dt_status refuse(const dt__tensors_run *r, const dt_file_entry *e, const char *words)
+{
+    char shown[DT__SHOWN], text[DT__MESSAGE_SIZE / 2];
+    snprintf(text, sizeof text, "%s", words);
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "%s: inputs '%s': %s", r->inputs->path,
+                   dt__shown(e->name, shown), text);
+}
+
+/* What dt_statistics_add would say, of a tensor that is a shape and nothing else. */
+static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
+                             const dt_file_entry *e)
+{
+    dt__unfolding layer;
+    dt__inputs inputs;
+    dt__storage none = { .ctx = r->ctx };
+    dt_tensor x = { .ctx = r->ctx, .dtype = DT_F32, .storage = &none };
+    if (e->rank < 2 || e->rank > DT_MAX_RANK) {
+        return refuse(r, e, "[samples, in] or [n, channels, ...] is wanted");
+    }
+    if (e->count == 0) return refuse(r, e, "there are none");
+    x.rank = e->rank;
+    x.count = e->count;
+    memcpy(x.dims, e->dims, (size_t)e->rank * sizeof x.dims[0]);
+    dt__contiguous_strides(x.rank, x.dims, x.strides);
+    dt_status s = dt__unfolding_of(r->ctx, &p->op, p->entry->rank, p->entry->dims, &layer);
+    if (s == DT_OK) s = dt__inputs_of(r->ctx, &layer, &x, &inputs);
+    return s == DT_OK || s == DT_ERR_NOMEM ? s : refuse(r, e, dt_error(r->ctx));
+}
+
+static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p)
+{
+    const dt_file_entry *x = p->float_input;
+    if (p->input == NULL) {
+        return x == NULL ? DT_OK
+                         : refuse(r, x,
+                                  "the float model's inputs alone; those of the quantized one "
+                                  "are missing");
+    }
+    DT__TRY(check_shape(r, p, p->input));
+    if (x == NULL) return DT_OK;
+    DT__TRY(check_shape(r, p, x));
+    if (x->rank == p->input->rank &&
+        memcmp(x->dims, p->input->dims, (size_t)x->rank * sizeof x->dims[0]) == 0) {
+        return DT_OK;
+    }
+    return refuse(r, x, "of another shape than those of the quantized model");
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+static dt_status check_missing(const dt__tensors_run *r)
+{
+    char names[DT__NAMES] = "";
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        const dt__tensor_plan *p = &r->plan[i];
+        if (!p->rounds || p->input != NULL) continue;
+        if (!dt__method_of(p->options.rounder)->rounder->needs_data) continue;
+        dt__add_name(names, &n, p->entry->name);
+    }
+    if (n == 0) return DT_OK;
+    return dt_recipe_refuse(
+        r->recipe, "quantize.rounder",
+        "the inputs of %lld weights are missing in %s: %s; add them, or give these "
+        "tensors 'rounder: nearest' or 'skip: true' by a rule",
+        (long long)n, r->inputs == NULL ? "a calibration file" : r->inputs->path, names);
+}
+
+dt_status dt__tensors_match_inputs(dt__tensors_run *r)
+{
+    if (r->job->calibration != NULL) {
+        DT__TRY(dt_file_open(r->ctx, r->job->calibration, &r->inputs));
+        DT__TRY(dt_file_check(r->inputs));
+        DT__TRY(give_all(r));
+        for (int64_t i = 0; i < r->n; i++) DT__TRY(check_inputs(r, &r->plan[i]));
+    }
+    return check_missing(r);
+}
