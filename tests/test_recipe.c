@@ -492,7 +492,7 @@ START_TEST(quantize_has_defaults)
     const dt_rounding_options d = dt_rounding_defaults();
     ck_assert(!o->given && o->calibration.cache_mb == 1024);
     ck_assert(o->rounding.rounding.alpha == d.rounding.alpha);
-    ck_assert_int_eq(o->rounding.accumulator.input.n, 2);
+    ck_assert_int_eq(o->rounding.accumulator.input.n, 0);
     dt_recipe_free(r);
     TEST_OK(ctx, read_for(ctx, HEAD "quantize: {rounder: gptq}\n", DT_RECIPE_ANY, &r));
     ck_assert(!dt_recipe_only_quantizes(r) && dt_recipe_get(r)->quantize.given);

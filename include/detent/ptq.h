@@ -48,7 +48,7 @@ typedef struct dt_accumulator {
     int64_t bits; /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
     int64_t
         tile; /* columns of one accumulator, from the first of each scale group on; 0: the row */
-    dt_ints input;       /* smallest and largest integer input, first <= 0 <= second */
+    dt_ints input; /* smallest and largest integer input, first <= 0 <= second; none: 0...255 */
     bool soft_threshold; /* arguments shrink before they are clamped */
     int diffuse;         /* DT_DIFFUSE_...: the error from the clamped argument, or all of it */
 } dt_accumulator;
@@ -59,7 +59,7 @@ typedef struct dt_rounding_options {
     dt_accumulator accumulator;
 } dt_rounding_options;
 
-/* Nearest; inputs of 0...255. */
+/* Nearest. */
 DT_API dt_rounding_options dt_rounding_defaults(void);
 /* rounder, rounding: {...}, accumulator: {...} */
 extern DT_API const dt_key dt_rounding_options_keys[];
@@ -115,7 +115,8 @@ typedef struct dt_round_report {
     int64_t accumulator_bits;    /* that the worst inputs need within a tile */
     int64_t sum_bits;            /* that the sum of the tiles needs */
     double seconds;
-    double prepare_seconds, compare_seconds; /* of them: until the first column; errors and nearest */
+    double prepare_seconds,
+        compare_seconds; /* of them: until the first column; errors and nearest */
 } dt_round_report;
 
 /* The codes of a weight. */
@@ -159,6 +160,47 @@ typedef struct dt_ptq_report {
     int64_t accumulator_bits; /* the most of any layer */
     double seconds;
 } dt_ptq_report;
+
+/* ---- a model -------------------------------------------------------------------------------- */
+
+/* Calibration data: batches of a model's input, fetched again and again. */
+typedef struct dt_calibration {
+    int64_t batches;
+    /* Lends batch i, always with the same values, until the next call. */
+    dt_status (*batch)(void *user, int64_t i, dt_tensor **x);
+    void *user;
+} dt_calibration;
+
+typedef struct dt_ptq_options {
+    dt_rounding_options rounding; /* no accumulator.input: what the codes of each layer's can be */
+    size_t cache; /* bytes of activations kept between layers; 0: each layer costs a whole pass */
+    /* After each weight: it is packed in the model from here on, the others are still prepared. `path`
+     * is the weight's. NULL: nobody asks. An error ends dt_ptq with it. */
+    dt_status (*done)(void *user, const char *path, const dt_round_report *report);
+    void *user;
+} dt_ptq_options;
+
+/* Nearest; 1 GiB of activations. */
+DT_API dt_ptq_options dt_ptq_defaults(void);
+
+/* Converts a prepared model layer by layer in the order in which they run: each layer's inputs are those
+ * of the part quantized so far, and of `reference`, the same model in float, where the rounder looks at
+ * both (NULL: it takes the quantized ones for both). What a norm is folded into is rounded folded. A
+ * layer that is used several times, or shares its weight, is rounded by the inputs of its first use.
+ * Weights whose inputs are not known, as of embeddings and of layers that no batch reaches, are
+ * rounded to nearest and counted; with DT_ROUND_NEAREST `data` may be NULL, and m becomes what
+ * dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in float.
+ *
+ * Weights that are packed already stay: after an error, or from a file saved in `done`, a second call
+ * goes on, and ends with the same bits as one call alone, whatever `cache` and the number of threads
+ * are. Both models run in evaluation mode without gradients and come back in the mode they were in;
+ * modules hand on what they make by returning it. `report` may be NULL: totals of the weights that this
+ * call has packed. Errors, naming the layer: STATE (not prepared, a weight that a tape needs, a range
+ * that no batch has reached), CONFIG (settings that do not suit a layer's scheme), ARG (no batches; a
+ * reference without that layer), NUMERIC (inputs that are not finite), those of the model, of `batch`
+ * and of `done`, NOMEM. */
+DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
+                        const dt_ptq_options *options, dt_ptq_report *report);
 
 #ifdef __cplusplus
 }

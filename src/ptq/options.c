@@ -69,8 +69,8 @@ const dt_key dt__accumulator_keys[] = {
       .text = "columns that one accumulator adds up, at most a scale group; 0: all that share a "
               "scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .fewest = 2, .fallback = "[0, 255]",
-      .text = "smallest and largest integer that an input can be" },
+      .text = "smallest and largest integer that an input can be; not given: what the codes of a "
+              "layer's inputs can be, of a weight by itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "shrink arguments before they are clamped" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
@@ -89,7 +89,6 @@ dt_rounding_options dt_rounding_defaults(void)
     return (dt_rounding_options){
         .rounder = DT_ROUND_NEAREST,
         .rounding = { .damping = 0.01, .alpha = 1e-6, .block = 128, .keep_better = true },
-        .accumulator = { .input = { 2, { 0, 255 } } },
     };
 }
 
@@ -154,6 +153,7 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
 static dt_status check_input(dt_ctx *ctx, const dt_ints *input)
 {
     const int64_t *v = input->v;
+    if (input->n == 0) return DT_OK;
     if (input->n == 2 && v[0] <= 0 && v[1] >= 0 && v[0] < v[1] && v[0] >= -MOST_INPUT &&
         v[1] <= MOST_INPUT) {
         return DT_OK;

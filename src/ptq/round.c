@@ -262,12 +262,13 @@ static dt_status round_layer(dt__layer *l)
 dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                    dt_round_report *report)
 {
-    const dt_rounding_options defaults = dt_rounding_defaults();
     const double start = dt__seconds();
     dt_round_report own = { .rows = 0 };
+    dt_rounding_options options = work->options == NULL ? dt_rounding_defaults() : *work->options;
     dt__layer l = { .ctx = ctx, .work = work, .quant = work->quant, .report = &own };
     l.name = work->name == NULL ? "a weight" : work->name;
-    l.options = work->options == NULL ? &defaults : work->options;
+    if (options.accumulator.input.n == 0) options.accumulator.input = (dt_ints){ 2, { 0, 255 } };
+    l.options = &options;
     l.method = dt__method_of(l.options->rounder);
     DT__TRY(dt__kernels_open(ctx));
     const dt_status s = round_layer(&l);

@@ -182,8 +182,8 @@ static void check_accumulator(dt_recipe *r, const block *b)
     const char *input = dt__recipe_join(r, b->path, "accumulator.input");
     if ((b->rounders & BOUNDED) == 0) return;
     if (a->bits < 2) refuse(r, bits, "must be from 2 to 32 for a rounder that bounds sums");
-    if (a->input.n == 2 && a->input.v[0] <= 0 && a->input.v[1] >= 0 &&
-        a->input.v[0] < a->input.v[1]) {
+    if (a->input.n == 0 || (a->input.n == 2 && a->input.v[0] <= 0 && a->input.v[1] >= 0 &&
+                            a->input.v[0] < a->input.v[1])) {
         return;
     }
     refuse(r, input, "wants the smallest input, at most 0, and the largest, at least 0");

@@ -1,0 +1,505 @@
+/* dt_ptq: a prepared model becomes integers, layer by layer in the order in which they run.
+ *
+ * The next layer is the first on a batch's way whose weight is prepared and not yet packed: all that
+ * its input was made of is final. Each batch goes on from where it was (src/nn/trail.h), in the float
+ * model too where the rounder wants its inputs; sums of their products are collected batch by batch,
+ * the weight is rounded and packed, and so on. What no rounder can treat (embeddings) comes first, so
+ * that it is final from the beginning; what no batch reaches comes last. */
+#include "core/clock.h"
+#include "nn/trail.h"
+#include "ptq/target.h"
+#include "qat/convert.h"
+#include "qat/prepare.h"
+
+#include <stdio.h>
+
+typedef struct way {
+    dt__trail trail[2]; /* of the model, and of the float one */
+    bool ended;         /* it meets no layer any more */
+} way;
+
+enum { QUANTIZED, FLOAT };
+
+typedef struct work {
+    dt_ctx *ctx;
+    dt_module *m, *reference; /* reference NULL: not wanted, or not there */
+    const dt_calibration *data;
+    const dt_ptq_options *options;
+    const dt__method *method;
+    dt_ptq_report report;
+    dt_tape *tape;
+    dt__trail_room room;
+    way *way; /* of each batch */
+    /* The layer that is next: */
+    dt_module *layer, *twin; /* in the model and in the float one */
+    dt_statistics *statistics;
+} work;
+
+/* The context's latest error, with what it was about. */
+static dt_status blame(const work *w, dt_status s, const char *about)
+{
+    char text[DT__MESSAGE_SIZE];
+    if (s == DT_OK || s == DT_ERR_NOMEM) return s;
+    snprintf(text, sizeof text, "%s", dt_error(w->ctx));
+    return dt_fail(w->ctx, s, "ptq: %s: %s", about, text);
+}
+
+static const char *path_of_weight(const work *w, const dt_module *layer)
+{
+    return dt_param_path(w->m, dt__member_find(layer, "weight")->x);
+}
+
+/* ---- what is asked for ------------------------------------------------------------------------- */
+
+/* Whether a rounder can treat the module's weight, which is prepared. */
+static bool is_layer(void *user, const dt_module *m)
+{
+    dt_weight_op op;
+    (void)user;
+    return dt__weight_to_convert(m) != NULL && dt__weight_op_of(m, &op);
+}
+
+static dt_status check_layer(void *user, const char *path, dt_module *m)
+{
+    const work *w = user;
+    dt_rounding_options options;
+    (void)path;
+    if (!is_layer(NULL, m)) return DT_OK;
+    return dt__layer_options(m, &dt__weight_to_convert(m)->quant, &w->options->rounding, &options);
+}
+
+static dt_status check(work *w)
+{
+    if (!dt_is_prepared(w->m)) {
+        return dt_fail(w->ctx, DT_ERR_STATE, "ptq: the model is %s",
+                       dt_is_converted(w->m) ? "converted already" : "not prepared");
+    }
+    if (w->method == NULL) {
+        return dt_fail(w->ctx, DT_ERR_CONFIG, "ptq: %d is no rounder",
+                       w->options->rounding.rounder);
+    }
+    if (w->method->rounder->needs_data && (w->data == NULL || w->data->batches < 1)) {
+        return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s wants batches to calibrate with",
+                       w->method->name);
+    }
+    return dt_module_visit_modules(w->m, check_layer, w);
+}
+
+/* ---- modes -------------------------------------------------------------------------------------- */
+
+/* Which modules train, in the order of visiting; ranges are left out, since some of them will go. */
+typedef struct modes {
+    dt_module *m; /* NULL: none */
+    bool *training;
+    int64_t n;
+} modes;
+
+static dt_status count_mode(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    ((modes *)user)->n += dt__quantizer_of(m) == NULL;
+    return DT_OK;
+}
+
+static dt_status note_mode(void *user, const char *path, dt_module *m)
+{
+    modes *s = user;
+    (void)path;
+    if (dt__quantizer_of(m) == NULL) s->training[s->n++] = m->training;
+    return DT_OK;
+}
+
+static dt_status restore_mode(void *user, const char *path, dt_module *m)
+{
+    modes *s = user;
+    (void)path;
+    m->training = dt__quantizer_of(m) == NULL ? s->training[s->n++] : m->parent->training;
+    return DT_OK;
+}
+
+/* Puts m, which may be NULL, into evaluation mode. */
+static dt_status modes_begin(modes *s, dt_module *m)
+{
+    *s = (modes){ .m = NULL };
+    if (m == NULL) return DT_OK;
+    dt_module_visit_modules(m, count_mode, s);
+    s->training = dt__alloc_array(m->ctx, s->n, sizeof *s->training);
+    if (s->training == NULL) return DT_ERR_NOMEM;
+    s->n = 0;
+    dt_module_visit_modules(m, note_mode, s);
+    s->m = m;
+    dt_train(m, false);
+    return DT_OK;
+}
+
+static void modes_end(modes *s)
+{
+    if (s->m == NULL) return;
+    s->n = 0;
+    dt_module_visit_modules(s->m, restore_mode, s);
+    dt__release(s->m->ctx, s->training);
+}
+
+/* ---- ranges of inputs ---------------------------------------------------------------------------- */
+
+/* Only those that have seen nothing are observed. */
+static dt_status observe_unseen(void *user, const char *path, dt_module *m)
+{
+    dt__input_hook *hook = dt__input_hook_of(m);
+    (void)path;
+    if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
+    hook->observing = true;
+    *(bool *)user = true;
+    return DT_OK;
+}
+
+static dt_status observe_no_more(void *user, const char *path, dt_module *m)
+{
+    dt__input_hook *hook = dt__input_hook_of(m);
+    (void)user;
+    (void)path;
+    if (hook != NULL) hook->observing = false;
+    return DT_OK;
+}
+
+static dt_status fetch(const work *w, int64_t i, dt_tensor **x)
+{
+    *x = NULL;
+    DT__TRY(w->data->batch(w->data->user, i, x));
+    if (*x != NULL) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_ARG, "ptq: there is no batch %lld", (long long)i);
+}
+
+static dt_status run_batches(const work *w)
+{
+    dt_status s = DT_OK;
+    const bool grad = dt_no_grad(w->tape, true);
+    for (int64_t i = 0; i < w->data->batches && s == DT_OK; i++) {
+        dt_tensor *x;
+        dt_tape_reset(w->tape);
+        s = fetch(w, i, &x);
+        if (s != DT_OK) break;
+        dt_forward(w->tape, w->m, x);
+        s = dt_tape_status(w->tape);
+    }
+    dt_tape_reset(w->tape);
+    dt_no_grad(w->tape, grad);
+    return s;
+}
+
+/* Ranges that have seen no batch follow from these ones, of the float weights, as in training. */
+static dt_status calibrate(const work *w)
+{
+    bool some = false;
+    dt_module_visit_modules(w->m, observe_no_more, NULL);
+    if (w->data != NULL) dt_module_visit_modules(w->m, observe_unseen, &some);
+    dt_status s = some ? dt_enable(w->m, false) : DT_OK;
+    if (s == DT_OK && some) s = run_batches(w);
+    dt_module_visit_modules(w->m, observe_no_more, NULL);
+    if (s == DT_OK) s = dt_enable(w->m, true);
+    return s == DT_OK ? dt__check_ranges(w->m) : s;
+}
+
+/* ---- a layer ------------------------------------------------------------------------------------- */
+
+/* A weight on its way from its master to codes. */
+typedef struct weight {
+    const dt__fq *fq;
+    dt__folded folded; /* where a norm goes into it */
+    dt_tensor *copy;   /* of a master that has gaps */
+    const dt_tensor *master;
+    float *scale; /* that stand: [rows][groups]; NULL: none */
+    int8_t *zero_point;
+} weight;
+
+static dt_status take_master(weight *v, dt_module *layer)
+{
+    const dt__row_map as_it_lies = { .groups = 0 };
+    v->master = v->fq->inner;
+    if (dt__folded_quant(layer) != NULL) {
+        DT__TRY(dt__folded_begin(layer, &v->folded));
+        v->master = v->folded.weight;
+    }
+    DT__TRY(dt__matrix_of(v->master, &as_it_lies, &v->copy));
+    if (v->copy != NULL) v->master = v->copy;
+    return DT_OK;
+}
+
+/* A range that stands, one scale for all of it or one a block; not where groups are put together anew,
+ * which only ranges can be that follow from the weight itself. */
+static dt_status take_range(const work *w, weight *v)
+{
+    const dt_tensor *scale = v->fq->scale, *zero = v->fq->zero_point;
+    dt__panel_layout l;
+    int64_t dims[DT_MAX_RANK];
+    if (scale == NULL || w->options->rounding.rounding.order == DT_ORDER_GROUP) return DT_OK;
+    const int rank = dt__matrix_dims(&v->fq->map, v->master->rank, v->master->dims, dims);
+    DT__TRY(dt__weight_layout(w->ctx, &v->fq->quant, rank, dims, &l));
+    const int64_t blocks = l.rows * l.groups, step = scale->count == 1 ? 0 : 1;
+    v->scale = dt__alloc_array(w->ctx, blocks, sizeof *v->scale);
+    if (zero != NULL) v->zero_point = dt__alloc_array(w->ctx, blocks, 1);
+    if (v->scale == NULL || (zero != NULL && v->zero_point == NULL)) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < blocks; i++) {
+        v->scale[i] = ((const float *)dt__data(scale))[i * step];
+        if (zero != NULL) v->zero_point[i] = ((const int8_t *)dt__data(zero))[i * step];
+    }
+    return DT_OK;
+}
+
+static void free_weight(const work *w, weight *v)
+{
+    if (v->folded.layer != NULL) dt__folded_end(&v->folded, false);
+    dt_tensor_free(v->copy);
+    dt__release(w->ctx, v->scale);
+    dt__release(w->ctx, v->zero_point);
+}
+
+static dt_status choose_codes(const work *w, dt_module *layer, const weight *v, dt_rounded **out,
+                              dt_round_report *report)
+{
+    dt_weight_op op;
+    dt_rounding_options options;
+    dt__weight_op_of(layer, &op);
+    DT__TRY(dt__layer_options(layer, &v->fq->quant, &w->options->rounding, &options));
+    const dt_round_work rounding = { .name = path_of_weight(w, layer),
+                                     .weight = v->master,
+                                     .op = &op,
+                                     .quant = &v->fq->quant,
+                                     .options = &options,
+                                     .statistics = w->statistics,
+                                     .scale = v->scale,
+                                     .zero_point = v->zero_point };
+    return dt_round(w->ctx, &rounding, out, report);
+}
+
+static dt_status done(work *w, const char *path, const dt_round_report *r)
+{
+    dt_ptq_report *all = &w->report;
+    all->layers++;
+    all->fallbacks += r->fallback;
+    all->elements += r->rows * r->columns;
+    all->dead += r->dead;
+    all->zeros_kept += r->zeros_kept;
+    all->kept_nearest += r->kept_nearest;
+    all->accumulator_bits = dt__max_i64(all->accumulator_bits, r->accumulator_bits);
+    if (w->options->done == NULL) return DT_OK;
+    return w->options->done(w->options->user, path, r);
+}
+
+/* By the rounder, which uses up the layer's statistics. */
+static dt_status round_layer(work *w, dt_module *layer)
+{
+    dt_rounded *codes = NULL;
+    dt_round_report report;
+    weight v = { .fq = dt__weight_to_convert(layer) };
+    dt_status s = take_master(&v, layer);
+    if (s == DT_OK) s = take_range(w, &v);
+    if (s == DT_OK) s = choose_codes(w, layer, &v, &codes, &report);
+    free_weight(w, &v);
+    if (s == DT_OK) {
+        const dt_code_rows rows = { .codes = codes->codes,
+                                    .scale = codes->scale,
+                                    .zero_point = codes->zero_point,
+                                    .group_of = codes->group_of,
+                                    .op_groups = dt__op_groups(layer) };
+        s = dt__convert_layer(w->m, layer, &rows);
+    }
+    dt_rounded_free(w->ctx, codes);
+    return s == DT_OK ? done(w, path_of_weight(w, layer), &report) : s;
+}
+
+/* To nearest, because no inputs are known. */
+static dt_status convert_layer(work *w, dt_module *layer)
+{
+    const double start = dt__seconds();
+    const dt_tensor *x = dt__member_find(layer, "weight")->x;
+    const int64_t groups = dt__op_groups(layer);
+    int64_t dims[DT_MAX_RANK];
+    dt__matrix_dims(&dt__weight_to_convert(layer)->map, x->rank, x->dims, dims);
+    dt_round_report report = { .method = dt__method_of(DT_ROUND_NEAREST)->name,
+                               .rows = dims[0],
+                               .columns = dims[0] == 0 ? 0 : x->count / dims[0],
+                               .groups = groups };
+    DT__TRY(dt__convert_layer(w->m, layer, NULL));
+    report.seconds = dt__seconds() - start;
+    return done(w, path_of_weight(w, layer), &report);
+}
+
+/* ---- statistics ----------------------------------------------------------------------------------- */
+
+static bool is_module(void *user, const dt_module *m) { return m == user; }
+
+/* The float model's layer of the same path. */
+static dt_status find_twin(work *w)
+{
+    dt_weight_op op, other;
+    const char *path = dt__path_within(w->m, w->layer->path);
+    if (w->reference == NULL) return DT_OK;
+    w->twin = dt_module_at(w->reference, path);
+    if (w->twin != NULL && dt__weight_op_of(w->layer, &op) && dt__weight_op_of(w->twin, &other) &&
+        op.kind == other.kind &&
+        dt__same_dims(dt__member_find(w->layer, "weight")->x,
+                      dt__member_find(w->twin, "weight")->x)) {
+        return DT_OK;
+    }
+    return dt_fail(w->ctx, DT_ERR_ARG, "ptq: the float model has no layer like %s", path);
+}
+
+static dt_status begin_layer(work *w, dt_module *layer)
+{
+    dt_weight_op op;
+    const dt_tensor *x = dt__member_find(layer, "weight")->x;
+    w->layer = layer;
+    DT__TRY(find_twin(w));
+    dt__weight_op_of(layer, &op);
+    return blame(
+        w,
+        dt_statistics_create(w->ctx, &op, x->rank, x->dims, w->reference != NULL, &w->statistics),
+        layer->path);
+}
+
+/* The float model's input of the layer, with batch x. */
+static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt_tensor **input)
+{
+    dt_module *at;
+    const dt__trail_goal twin = { is_module, w->twin };
+    DT__TRY(blame(w, dt__trail_walk(&w->way[i].trail[FLOAT], w->tape, x, &twin, &at, input),
+                  "the float model"));
+    if (at != NULL) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
+                   (long long)i, w->layer->path);
+}
+
+/* Batch i goes on to its next layer. The first that meets one says which it is; a batch that another
+ * one meets, as it can be where a model looks at values, waits. */
+static dt_status advance(work *w, int64_t i)
+{
+    const dt__trail_goal next = { is_layer, NULL };
+    dt_tensor *x, *quantized, *plain = NULL;
+    dt_module *at;
+    DT__TRY(fetch(w, i, &x));
+    DT__TRY(dt__trail_walk(&w->way[i].trail[QUANTIZED], w->tape, x, &next, &at, &quantized));
+    w->way[i].ended = at == NULL;
+    dt_status s = w->layer == NULL && at != NULL ? begin_layer(w, at) : DT_OK;
+    if (s == DT_OK && at != NULL && at == w->layer) {
+        if (w->twin != NULL) s = walk_float(w, i, x, &plain);
+        if (s == DT_OK) {
+            s = blame(w, dt_statistics_add(w->statistics, quantized, plain), w->layer->path);
+        }
+    }
+    dt_tensor_free(quantized);
+    dt_tensor_free(plain);
+    return s;
+}
+
+/* The next layer; *more is false where no batch meets one. */
+static dt_status next_layer(work *w, bool *more)
+{
+    dt_status s = DT_OK;
+    w->layer = w->twin = NULL;
+    for (int64_t i = 0; i < w->data->batches && s == DT_OK; i++) {
+        if (!w->way[i].ended) s = advance(w, i);
+    }
+    *more = w->layer != NULL;
+    if (s == DT_OK && *more) s = round_layer(w, w->layer);
+    dt_statistics_free(w->statistics);
+    w->statistics = NULL;
+    return s;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------ */
+
+typedef struct search {
+    bool rounder_can; /* layers that it can treat, or what it cannot */
+    dt_module *found;
+} search;
+
+static dt_status find_layer(void *user, const char *path, dt_module *m)
+{
+    search *f = user;
+    (void)path;
+    if (f->found != NULL || dt__weight_to_convert(m) == NULL) return DT_OK;
+    if (is_layer(NULL, m) == f->rounder_can) f->found = m;
+    return DT_OK;
+}
+
+/* The first of m that is prepared; NULL where there is none. */
+static dt_module *first_layer(const work *w, bool rounder_can)
+{
+    search f = { rounder_can, NULL };
+    dt_module_visit_modules(w->m, find_layer, &f);
+    return f.found;
+}
+
+static dt_status round_by_data(work *w)
+{
+    const int64_t n = w->data->batches;
+    w->way = dt__alloc_array(w->ctx, n, sizeof *w->way);
+    if (w->way == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) {
+        w->way[i] = (way){ .ended = false };
+        w->way[i].trail[QUANTIZED] = (dt__trail){ .m = w->m, .room = &w->room };
+        w->way[i].trail[FLOAT] = (dt__trail){ .m = w->reference, .room = &w->room };
+    }
+    dt_status s = DT_OK;
+    for (bool more = true; more && s == DT_OK && first_layer(w, true) != NULL;) {
+        s = next_layer(w, &more);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        dt__trail_clear(&w->way[i].trail[QUANTIZED]);
+        if (w->reference != NULL) dt__trail_clear(&w->way[i].trail[FLOAT]);
+    }
+    dt__release(w->ctx, w->way);
+    return s;
+}
+
+static dt_status convert_rest(work *w, bool rounder_can)
+{
+    dt_module *layer;
+    while ((layer = first_layer(w, rounder_can)) != NULL) {
+        w->report.unreached++;
+        DT__TRY(convert_layer(w, layer));
+    }
+    return DT_OK;
+}
+
+static dt_status convert(work *w)
+{
+    DT__TRY(check(w));
+    DT__TRY(calibrate(w));
+    DT__TRY(convert_rest(w, false));
+    if (w->method->rounder->needs_data) DT__TRY(round_by_data(w));
+    else {
+        dt_module *layer;
+        while ((layer = first_layer(w, true)) != NULL) DT__TRY(round_layer(w, layer));
+    }
+    return convert_rest(w, true);
+}
+
+dt_ptq_options dt_ptq_defaults(void)
+{
+    return (dt_ptq_options){ .rounding = dt_rounding_defaults(), .cache = (size_t)1 << 30 };
+}
+
+dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
+                 const dt_ptq_options *options, dt_ptq_report *report)
+{
+    const dt_ptq_options defaults = dt_ptq_defaults();
+    const double start = dt__seconds();
+    modes of_m = { .m = NULL }, of_reference = { .m = NULL };
+    work w = { .ctx = dt_module_ctx(m), .m = m, .data = data };
+    w.options = options != NULL ? options : &defaults;
+    w.method = dt__method_of(w.options->rounding.rounder);
+    w.room.most = w.options->cache;
+    if (w.method != NULL && w.method->rounder->needs_float) w.reference = reference;
+    dt_status s = modes_begin(&of_m, m);
+    if (s == DT_OK) s = modes_begin(&of_reference, w.reference);
+    if (s == DT_OK) s = dt_tape_create(w.ctx, &w.tape);
+    if (s == DT_OK) s = convert(&w);
+    dt_tape_free(w.tape);
+    modes_end(&of_reference);
+    modes_end(&of_m);
+    w.report.seconds = dt__seconds() - start;
+    if (report != NULL) *report = w.report;
+    return s;
+}

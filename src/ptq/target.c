@@ -1,0 +1,49 @@
+/* Layers of a model as what a rounder works on. */
+#include "ptq/target.h"
+
+#include "nn/conv.h"
+#include "qat/prepare.h"
+
+#include <stdio.h>
+
+bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
+{
+    static const int kinds[2][2] = {
+        { DT_WEIGHT_CONV1D, DT_WEIGHT_CONV_TRANSPOSE1D },
+        { DT_WEIGHT_CONV2D, DT_WEIGHT_CONV_TRANSPOSE2D },
+    };
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    *out = (dt_weight_op){ .kind = DT_WEIGHT_LINEAR };
+    if (conv == NULL) return m->type == &dt__nn_linear;
+    *out = (dt_weight_op){ kinds[conv->kind->axes - 1][conv->kind->transposed], conv->layer.conv };
+    return true;
+}
+
+/* Codes as they are stored and multiplied; an unsigned scheme's device has them without the shift. */
+static dt_ints codes_of(const dt_quant *input)
+{
+    const int64_t half = (int64_t)1 << (input->bits - 1);
+    if (input->is_unsigned) return (dt_ints){ 2, { 0, 2 * half - 1 } };
+    return (dt_ints){ 2, { -half, half - 1 } };
+}
+
+dt_status dt__layer_options(const dt_module *layer, const dt_quant *quant,
+                            const dt_rounding_options *options, dt_rounding_options *out)
+{
+    const dt__input_hook *hook = dt__input_hook_of(layer);
+    const dt__method *method = dt__method_of(options->rounder);
+    *out = *options;
+    const bool given = options->accumulator.input.n != 0;
+    if (!given && hook != NULL) out->accumulator.input = codes_of(&hook->quant);
+    if (!given && hook == NULL && method != NULL && method->bounded) {
+        return dt_fail(layer->ctx, DT_ERR_CONFIG,
+                       "ptq: the inputs of %s stay float, so nothing bounds its accumulators; "
+                       "%s wants integers, or accumulator.input",
+                       layer->path, method->name);
+    }
+    const dt_status s = dt__rounding_check(layer->ctx, out, quant);
+    if (s == DT_OK) return DT_OK;
+    char text[DT__MESSAGE_SIZE];
+    snprintf(text, sizeof text, "%s", dt_error(layer->ctx));
+    return dt_fail(layer->ctx, s, "ptq: %s: %s", layer->path, text);
+}

@@ -1,0 +1,629 @@
+/* Models rounded layer by layer. Random networks of all kinds and families: nearest is what dt_convert
+ * makes; what is kept between layers, the number of threads, an interruption and a file in between
+ * change no bit. 240 networks and 60 of each family; DETENT_NETWORKS says otherwise. */
+#include "models.h"
+#include "random_nets.h"
+#include "testing.h"
+
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "ptq/matrix.h"
+
+#include <detent/ptq.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#define NETWORKS 24
+#else
+#define NETWORKS 240
+#endif
+#define BATCHES 3
+
+static uint64_t networks(void)
+{
+    const char *text = getenv("DETENT_NETWORKS");
+    return text != NULL ? strtoull(text, NULL, 10) : NETWORKS;
+}
+
+/* ---- a case ---------------------------------------------------------------------------------- */
+
+/* Batches that all come in one tensor. */
+typedef struct batches {
+    dt_tensor *x;
+    float *values[BATCHES];
+    int64_t fetched;
+} batches;
+
+static dt_status fetch(void *user, int64_t i, dt_tensor **x)
+{
+    batches *b = user;
+    b->fetched++;
+    memcpy(dt_data_mut(b->x), b->values[i], (size_t)b->x->count * sizeof(float));
+    *x = b->x;
+    return DT_OK;
+}
+
+/* A network in a context of its own, prepared, and the same in float. */
+typedef struct prepared {
+    const random_net *d;
+    dt_ctx *ctx;
+    dt_module *m, *reference;
+    batches b;
+    dt_calibration data;
+} prepared;
+
+static dt_ctx *context_of(uint64_t seed, int threads)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    dt_ctx *ctx;
+    options.seed = seed;
+    options.threads = threads;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    return ctx;
+}
+
+/* The same values for the same seed, whatever the number of threads. */
+static void prepare_net(prepared *p, const random_net *d, int threads)
+{
+    dt_ctx *ctx = context_of(d->seed, threads);
+    *p = (prepared){ .d = d, .ctx = ctx, .b.x = random_net_input(ctx, d) };
+    const size_t bytes = (size_t)p->b.x->count * sizeof(float);
+    for (int i = 0; i < BATCHES; i++) {
+        dt_fill_normal(p->b.x, 0.1, 1);
+        p->b.values[i] = malloc(bytes + 1);
+        memcpy(p->b.values[i], dt_data(p->b.x), bytes);
+    }
+    p->m = random_net_create(ctx, d);
+    p->reference = random_net_create(ctx, d);
+    TEST_OK(ctx, dt_module_copy_state(p->reference, p->m));
+    TEST_EACH(dt_prepare(p->m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+              dt_error(ctx));
+    p->data = (dt_calibration){ BATCHES, fetch, NULL };
+}
+
+static void free_net(prepared *p)
+{
+    for (int i = 0; i < BATCHES; i++) free(p->b.values[i]);
+    dt_tensor_free(p->b.x);
+    dt_module_free(p->m);
+    dt_module_free(p->reference);
+    dt_ctx_free(p->ctx);
+}
+
+static dt_status quantize(prepared *p, const dt_ptq_options *o, dt_ptq_report *report)
+{
+    p->data.user = &p->b;
+    return dt_ptq(p->m, p->reference, &p->data, o, report);
+}
+
+static void quantize_well(prepared *p, const dt_ptq_options *o, dt_ptq_report *report)
+{
+    TEST_EACH(quantize(p, o, report) == DT_OK, "network %llu: %s", (unsigned long long)p->d->seed,
+              dt_error(p->ctx));
+    TEST_EACH(!dt_is_prepared(p->m), "network %llu: something is left",
+              (unsigned long long)p->d->seed);
+}
+
+static bool has_groups(const random_net *d)
+{
+    const dt_quant_patch *w = &d->qat.weight;
+    const bool preset =
+        d->qat.preset == DT_INT8_DYNAMIC_INT4_WEIGHT || d->qat.preset == DT_INT4_WEIGHT;
+    return preset && (!w->has_granularity || w->quant.granularity == DT_PER_GROUP);
+}
+
+/* Settings that suit the network. */
+static dt_ptq_options draw_options(const random_net *d)
+{
+    static const int rounders[] = { DT_ROUND_GPTQ, DT_ROUND_GPFQ, DT_ROUND_QRONOS };
+    dt__stream s = dt__stream_of(d->seed, DT__FOR_SHUFFLE);
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = rounders[dt__random_below(&s, DT__COUNT_OF(rounders))];
+    o.rounding.rounding.order = (int)dt__random_below(&s, has_groups(d) ? 3 : 2);
+    o.rounding.rounding.keep_better = dt__random_below(&s, 2) == 0;
+    o.rounding.rounding.alpha = 1e-3;
+    return o;
+}
+
+/* The output in evaluation mode on the first batch, a copy. */
+static float *outputs(dt_module *m, const prepared *p, int64_t *n)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_tensor *x;
+    dt_tape *t;
+    const dt_tensor *like = p->b.x;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, like->rank, like->dims, p->b.values[0], &x));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, false);
+    dt_no_grad(t, true);
+    const dt_tensor *y = dt_forward(t, m, x);
+    TEST_EACH(y != NULL, "network %llu: %s", (unsigned long long)p->d->seed, dt_error(ctx));
+    *n = dt_count(y);
+    float *copy = malloc((size_t)*n * sizeof(float) + 1);
+    memcpy(copy, dt_data(y), (size_t)*n * sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    return copy;
+}
+
+static void same_outputs(const prepared *p, dt_module *a, dt_module *b, const char *what)
+{
+    int64_t n, m;
+    float *x = outputs(a, p, &n), *y = outputs(b, p, &m);
+    TEST_EACH(n == m && memcmp(x, y, (size_t)n * sizeof(float)) == 0, "network %llu: %s",
+              (unsigned long long)p->d->seed, what);
+    free(x);
+    free(y);
+}
+
+/* ---- nearest --------------------------------------------------------------------------------- */
+
+/* What dt_ptq does of ranges, done by hand. */
+static void observe(prepared *p)
+{
+    dt_tape *t;
+    if (!dt_is_observed(p->m)) return;
+    TEST_OK(p->ctx, dt_tape_create(p->ctx, &t));
+    TEST_OK(p->ctx, dt_enable(p->m, false));
+    TEST_OK(p->ctx, dt_observe(p->m, true));
+    dt_train(p->m, false);
+    dt_no_grad(t, true);
+    for (int i = 0; i < BATCHES; i++) {
+        dt_tensor *x;
+        fetch(&p->b, i, &x);
+        dt_forward(t, p->m, x);
+        TEST_OK(p->ctx, dt_tape_status(t));
+        dt_tape_reset(t);
+    }
+    TEST_OK(p->ctx, dt_observe(p->m, false));
+    TEST_OK(p->ctx, dt_enable(p->m, true));
+    dt_train(p->m, true);
+    dt_tape_free(t);
+}
+
+static void check_nearest(const random_net *d)
+{
+    prepared a, b;
+    dt_ptq_report report;
+    dt_convert_report converted;
+    prepare_net(&a, d, 2);
+    prepare_net(&b, d, 1);
+    quantize_well(&a, NULL, &report);
+    observe(&b);
+    TEST_EACH(dt_convert(b.m, NULL, &converted) == DT_OK, "network %llu: %s",
+              (unsigned long long)d->seed, dt_error(b.ctx));
+    TEST_EACH(report.layers == converted.converted && report.elements == converted.elements &&
+                  report.unreached == 0,
+              "network %llu: the report", (unsigned long long)d->seed);
+    same_models(a.m, b.m);
+    same_outputs(&a, a.m, b.m, "nearest");
+    free_net(&a);
+    free_net(&b);
+}
+
+static const char *const families[] = { NULL, "mlp", "cnn", "resnet", "unet" };
+
+static random_net net_of(int kind, uint64_t seed)
+{
+    return families[kind] == NULL ? random_net_of(seed)
+                                  : random_net_of_family(seed, families[kind]);
+}
+
+static uint64_t count_of(int kind) { return kind == 0 ? networks() : networks() / 4; }
+
+START_TEST(nearest_is_what_convert_makes)
+{
+    for (uint64_t seed = 1; seed <= count_of(_i); seed++) {
+        const random_net d = net_of(_i, seed);
+        check_nearest(&d);
+    }
+}
+END_TEST
+
+/* ---- the same by all roads -------------------------------------------------------------------- */
+
+typedef struct stopping {
+    dt_ctx *ctx;
+    int64_t left;
+} stopping;
+
+static dt_status stop(void *user, const char *path, const dt_round_report *report)
+{
+    stopping *s = user;
+    (void)report;
+    if (--s->left > 0) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_INTERRUPTED, "stopped behind %s", path);
+}
+
+/* Stops after `layers`, goes through a file, and goes on. */
+static void interrupt(prepared *p, dt_ptq_options o, int64_t layers, const char *path)
+{
+    stopping s = { p->ctx, layers };
+    o.done = stop;
+    o.user = &s;
+    TEST_EACH(quantize(p, &o, NULL) == DT_ERR_INTERRUPTED, "network %llu is not stopped",
+              (unsigned long long)p->d->seed);
+    random_net_save(p->d, p->m, path);
+    dt_module *loaded = random_net_load(p->ctx, p->d, path);
+    same_outputs(p, p->m, loaded, "partly converted, and loaded");
+    dt_module_free(p->m);
+    p->m = loaded;
+    if (!dt_is_prepared(p->m)) return;
+    o.done = NULL;
+    quantize_well(p, &o, NULL);
+}
+
+static void check_roads(const random_net *d, const char *path)
+{
+    prepared whole, other;
+    dt_ptq_report report;
+    dt_ptq_options o = draw_options(d);
+    prepare_net(&whole, d, 2);
+    o.cache = SIZE_MAX;
+    quantize_well(&whole, &o, &report);
+    const size_t caches[] = { 0, (size_t)whole.b.x->count * 8, SIZE_MAX };
+    for (int i = 0; i < 3; i++) {
+        prepare_net(&other, d, 1 + (int)((d->seed + (uint64_t)i) % 3));
+        o.cache = caches[i];
+        if (i < 2) quantize_well(&other, &o, NULL);
+        else interrupt(&other, o, 1 + (int64_t)(d->seed % (uint64_t)report.layers), path);
+        same_models(whole.m, other.m);
+        same_outputs(&whole, whole.m, other.m, "another road");
+        free_net(&other);
+    }
+    free_net(&whole);
+}
+
+START_TEST(all_roads_give_the_same_bits)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "net.safetensors");
+    for (uint64_t seed = 1; seed <= count_of(_i); seed++) {
+        const random_net d = net_of(_i, seed);
+        check_roads(&d, path);
+    }
+    remove(path);
+}
+END_TEST
+
+/* ---- what it is for ---------------------------------------------------------------------------- */
+
+typedef struct errors {
+    double rounded, nearest; /* sums of logarithms */
+    int64_t layers, worse;
+} errors;
+
+static dt_status add_error(void *user, const char *path, const dt_round_report *r)
+{
+    errors *e = user;
+    (void)path;
+    if (r->nearest_error <= 0 || r->error <= 0) return DT_OK;
+    e->layers++;
+    e->worse += r->error > r->nearest_error * (1 + 1e-9);
+    e->rounded += log(r->error);
+    e->nearest += log(r->nearest_error);
+    return DT_OK;
+}
+
+START_TEST(errors_of_layers_are_smaller)
+{
+    errors e = { 0 };
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = DT_ROUND_GPTQ;
+    o.done = add_error;
+    o.user = &e;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const random_net d = random_net_of_family(seed, "unet");
+        prepared p;
+        prepare_net(&p, &d, 2);
+        quantize_well(&p, &o, NULL);
+        free_net(&p);
+    }
+    const double ratio = exp((e.rounded - e.nearest) / (double)e.layers);
+    ck_assert_int_gt(e.layers, 100);
+    ck_assert_int_eq(e.worse, 0);
+    ck_assert_msg(ratio < 0.9, "gptq / nearest is %g over %d layers", ratio, (int)e.layers);
+}
+END_TEST
+
+/* Every pass but the first goes on where the one before ended, in the float model too: a batch is
+ * fetched once a layer, and a module that is not made of others runs once a batch, a layer once more. */
+typedef struct calls {
+    int64_t run;
+} calls;
+
+static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)t;
+    (void)m;
+    ((calls *)user)->run++;
+    return x;
+}
+
+static dt_status hook_leaf(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    const bool made_of_others = m->n_children > 0 && m->type->quantizable == DT_NOT_QUANTIZED;
+    if (made_of_others || m->type->forward == NULL) return DT_OK;
+    return dt_hook_add(m, DT_SITE_INPUT, count_call, user, NULL, NULL);
+}
+
+START_TEST(no_layer_is_computed_twice)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        random_net d = random_net_of_family(seed, families[_i]);
+        prepared p;
+        dt_ptq_report report;
+        calls of_m = { 0 }, of_reference = { 0 };
+        d.qat.preset = DT_INT8_DYNAMIC_INT4_WEIGHT;
+        d.qat.weight = d.qat.activation = (dt_quant_patch){ 0 };
+        d.qat.fold_norm = false;
+        prepare_net(&p, &d, 2);
+        TEST_OK(p.ctx, dt_module_visit_modules(p.m, hook_leaf, &of_m));
+        TEST_OK(p.ctx, dt_module_visit_modules(p.reference, hook_leaf, &of_reference));
+        int64_t n;
+        free(outputs(p.reference, &p, &n));
+        const int64_t once = of_reference.run;
+        of_reference.run = 0;
+        dt_ptq_options o = dt_ptq_defaults();
+        o.rounding.rounder = DT_ROUND_GPFQ;
+        quantize_well(&p, &o, &report);
+        ck_assert_int_eq(p.b.fetched, BATCHES * report.layers);
+        ck_assert_int_le(of_m.run, BATCHES * (once + report.layers));
+        ck_assert_int_le(of_reference.run, BATCHES * (once + report.layers));
+        free_net(&p);
+    }
+}
+END_TEST
+
+/* ---- layers with habits ------------------------------------------------------------------------ */
+
+#define WIDTH 16
+#define ROWS 24
+
+/* x goes through `first`, `tied` (with first's weight) and `again` twice, beside a row of `table`; `idle`
+ * is never used. */
+typedef struct odd {
+    dt_module *first, *tied, *again, *table, *idle;
+    dt_tensor *index;
+} odd;
+
+static void run_odd(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const odd *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    dt_tensor *x = dt_add(t, in[0], dt_forward(t, s->table, s->index));
+    x = dt_forward(t, s->tied, dt_forward(t, s->first, x));
+    x = dt_forward(t, s->again, dt_relu(t, dt_forward(t, s->again, x)));
+    out[0] = dt_forward(t, s->first, x);
+}
+
+static void free_odd(dt_module *m) { dt_tensor_free(((odd *)dt_module_state(m))->index); }
+
+static const dt_module_type odd_type = { .name = "odd",
+                                         .forward = run_odd,
+                                         .free_state = free_odd };
+
+static dt_status build_odd(dt_ctx *ctx, dt_module *m)
+{
+    odd *s = dt_module_state(m);
+    dt_module **const linear[] = { &s->first, &s->tied, &s->again, &s->idle };
+    static const char *const names[] = { "first", "tied", "again", "idle" };
+    for (int i = 0; i < 4; i++) {
+        DT__TRY(dt_linear_create(ctx, WIDTH, WIDTH, true, linear[i]));
+        DT__TRY(dt_module_add(m, names[i], *linear[i]));
+    }
+    DT__TRY(dt_embedding_create(ctx, 5, WIDTH, &s->table));
+    DT__TRY(dt_module_add(m, "table", s->table));
+    DT__TRY(dt_module_tie(m, "tied.weight", "first.weight"));
+    const int64_t index[ROWS] = { 0, 1, 2, 3, 4, 3, 2, 1, 0 }, n = ROWS;
+    return dt_tensor_from(ctx, DT_I64, 1, &n, index, &s->index);
+}
+
+static dt_status create_odd(dt_ctx *ctx, dt_module **out)
+{
+    *out = NULL;
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &odd_type, sizeof(odd), &m));
+    const dt_status s = build_odd(ctx, m);
+    if (s != DT_OK) dt_module_free(m);
+    else *out = m;
+    return s;
+}
+
+static dt_status prepare_odd(dt_module *m, int preset)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = preset;
+    o.rules[0].match = "table";
+    o.n_rules = 1;
+    return dt_prepare(m, &o);
+}
+
+/* Numbers from a sine: no stream of the context moves. */
+static dt_status sine(void *user, int64_t i, dt_tensor **x)
+{
+    *x = user;
+    float *v = dt_data_mut(*x);
+    for (int k = 0; k < ROWS * WIDTH; k++) v[k] = sinf((float)k * 1.7f + (float)i) + 0.2f;
+    return DT_OK;
+}
+
+static dt_status new_rows(dt_ctx *ctx, dt_tensor **x)
+{
+    return dt_tensor_create(ctx, DT_F32, 2, (int64_t[]){ ROWS, WIDTH }, x);
+}
+
+typedef struct notes {
+    char text[512];
+} notes;
+
+static dt_status note(void *user, const char *path, const dt_round_report *r)
+{
+    notes *n = user;
+    const size_t used = strlen(n->text);
+    snprintf(n->text + used, sizeof n->text - used, "%s %s %lld; ", path, r->method,
+             (long long)r->samples);
+    return DT_OK;
+}
+
+START_TEST(each_weight_has_its_turn)
+{
+    dt_ctx *ctx = context_of(3, 2);
+    dt_module *m;
+    dt_tensor *x;
+    dt_ptq_report report;
+    notes n = { "" };
+    TEST_OK(ctx, create_odd(ctx, &m));
+    TEST_OK(ctx, new_rows(ctx, &x));
+    TEST_OK(ctx, prepare_odd(m, DT_INT8_DYNAMIC_INT4_WEIGHT));
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = DT_ROUND_GPTQ;
+    o.done = note;
+    o.user = &n;
+    dt_train(dt_module_at(m, "again"), false); /* and stays so, as the others train */
+    TEST_OK(ctx, dt_ptq(m, NULL, &(dt_calibration){ 2, sine, x }, &o, &report));
+    ck_assert_str_eq(n.text, "table.weight nearest 0; first.weight gptq 48; again.weight gptq 48; "
+                             "idle.weight nearest 0; ");
+    ck_assert_int_eq(report.layers, 4);
+    ck_assert_int_eq(report.unreached, 2);
+    ck_assert_int_eq(report.elements, 5 * WIDTH + 3 * WIDTH * WIDTH);
+    ck_assert(dt_is_training(m) && dt_is_training(dt_module_at(m, "first")));
+    ck_assert(!dt_is_training(dt_module_at(m, "again")));
+    TEST_FAILS(ctx, DT_ERR_STATE, "converted already",
+               dt_ptq(m, NULL, &(dt_calibration){ 2, sine, x }, &o, &report));
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static dt_status quantize_odd(dt_ctx *ctx, void *user)
+{
+    dt_module *m = NULL, *reference = NULL;
+    dt_tensor *x = NULL;
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = *(const int *)user;
+    dt_status s = create_odd(ctx, &m);
+    if (s == DT_OK) s = create_odd(ctx, &reference);
+    if (s == DT_OK) s = dt_module_copy_state(reference, m);
+    if (s == DT_OK) s = new_rows(ctx, &x);
+    if (s == DT_OK) s = prepare_odd(m, DT_INT8_DYNAMIC_INT8_WEIGHT);
+    if (s == DT_OK) s = dt_ptq(m, reference, &(dt_calibration){ 2, sine, x }, &o, NULL);
+    if (m != NULL) TEST_EACH(dt_is_training(m), "the mode is lost");
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_module_free(reference);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    static const int rounders[] = { DT_ROUND_NEAREST, DT_ROUND_GPTQ, DT_ROUND_QRONOS };
+    ck_assert_int_gt(test_every_allocation(quantize_odd, (void *)(uintptr_t)&rounders[_i]), 50);
+}
+END_TEST
+
+/* ---- mistakes ---------------------------------------------------------------------------------- */
+
+static dt_status spoilt(void *user, int64_t i, dt_tensor **x)
+{
+    sine(user, i, x);
+    if (i == 1) ((float *)dt_data_mut(*x))[7] = NAN;
+    return DT_OK;
+}
+
+static dt_status nothing(void *user, int64_t i, dt_tensor **x)
+{
+    (void)user;
+    (void)i;
+    (void)x;
+    return DT_OK;
+}
+
+static dt_status unreadable(void *user, int64_t i, dt_tensor **x)
+{
+    (void)x;
+    return dt_fail(user, DT_ERR_IO, "batch %d cannot be read", (int)i);
+}
+
+START_TEST(mistakes_are_named)
+{
+    dt_ctx *ctx = context_of(3, 1);
+    dt_module *m, *other;
+    dt_tensor *x;
+    TEST_OK(ctx, create_odd(ctx, &m));
+    TEST_OK(ctx, dt_linear_create(ctx, WIDTH, WIDTH, true, &other));
+    TEST_OK(ctx, new_rows(ctx, &x));
+    const dt_calibration good = { 2, sine, x }, bad = { 2, spoilt, x }, none = { 0, sine, x };
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = DT_ROUND_QRONOS;
+    TEST_FAILS(ctx, DT_ERR_STATE, "not prepared", dt_ptq(m, NULL, &good, &o, NULL));
+    TEST_OK(ctx, prepare_odd(m, DT_INT4_WEIGHT));
+    TEST_FAILS(ctx, DT_ERR_ARG, "qronos wants batches", dt_ptq(m, NULL, NULL, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "qronos wants batches", dt_ptq(m, NULL, &none, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "no batch 0",
+               dt_ptq(m, NULL, &(dt_calibration){ 2, nothing, NULL }, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "batch 0 cannot be read",
+               dt_ptq(m, NULL, &(dt_calibration){ 2, unreadable, ctx }, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_NUMERIC, "ptq: first: ", dt_ptq(m, NULL, &bad, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "no layer like first", dt_ptq(m, other, &good, &o, NULL));
+    o.rounding.rounder = DT_ROUND_A2GPTQ;
+    o.rounding.accumulator.bits = 16;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "inputs of first stay float", dt_ptq(m, NULL, &good, &o, NULL));
+    o.rounding.rounder = DT_ROUND_GPTQ;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "ptq: first: accumulator", dt_ptq(m, NULL, &good, &o, NULL));
+    o.rounding.rounder = 77;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "77 is no rounder", dt_ptq(m, NULL, &good, &o, NULL));
+    ck_assert(dt_is_training(m) && dt_is_prepared(m));
+    dt_tensor_free(x);
+    dt_module_free(other);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Accumulators are bounded for the codes that a layer's inputs can be. */
+START_TEST(accumulators_hold_the_codes_of_inputs)
+{
+    dt_ctx *ctx = context_of(3, 2);
+    dt_module *m;
+    dt_tensor *x;
+    dt_ptq_report report;
+    TEST_OK(ctx, create_odd(ctx, &m));
+    TEST_OK(ctx, new_rows(ctx, &x));
+    TEST_OK(ctx, prepare_odd(m, DT_INT8_DYNAMIC_INT8_WEIGHT));
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = DT_ROUND_A2GPTQ;
+    o.rounding.accumulator.bits = 14;
+    TEST_OK(ctx, dt_ptq(m, NULL, &(dt_calibration){ 2, sine, x }, &o, &report));
+    ck_assert_int_le(report.accumulator_bits, 14);
+    ck_assert_int_gt(report.accumulator_bits, 12);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_ptq_suite(void)
+{
+    Suite *s = suite_create("ptq");
+    TCase *c = tcase_create("models");
+    tcase_set_timeout(c, 600);
+    tcase_add_loop_test(c, nearest_is_what_convert_makes, 0, DT__COUNT_OF(families));
+    tcase_add_loop_test(c, all_roads_give_the_same_bits, 0, DT__COUNT_OF(families));
+    tcase_add_test(c, errors_of_layers_are_smaller);
+    tcase_add_loop_test(c, no_layer_is_computed_twice, 1, DT__COUNT_OF(families));
+    tcase_add_test(c, each_weight_has_its_turn);
+    tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
+    tcase_add_test(c, mistakes_are_named);
+    tcase_add_test(c, accumulators_hold_the_codes_of_inputs);
+    suite_add_tcase(s, c);
+    return s;
+}
