@@ -14,17 +14,18 @@
 
 #define BLOCK ((int64_t)128) /* rows of S at a time */
 
-dt_status dt__yardstick_create(const dt__matrix *m, dt__yardstick *y)
+dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, dt__yardstick *y)
 {
-    const size_t column = DT__STRIP * sizeof(double);
+    const size_t column = (size_t)rows * sizeof(double);
     const bool differ = m->moments->g != NULL;
     y->image = dt__alloc_array(m->ctx, m->columns, column);
-    y->target = differ ? dt__alloc_array(m->ctx, m->columns, column) : NULL;
+    if (target || differ) {
+        y->target = dt__alloc_array(m->ctx, m->columns, column);
+        if (y->target == NULL) return DT_ERR_NOMEM;
+    }
     /* sums of a block, and of C, whose rows are packed, a block of rows */
-    y->room =
-        dt__alloc_array(m->ctx, BLOCK * (DT__STRIP + (differ ? m->columns : 0)), sizeof(double));
-    return y->image == NULL || y->room == NULL || (differ && y->target == NULL) ? DT_ERR_NOMEM
-                                                                                : DT_OK;
+    y->room = dt__alloc_array(m->ctx, BLOCK * (rows + (differ ? m->columns : 0)), sizeof(double));
+    return y->image == NULL || y->room == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y)
@@ -84,7 +85,7 @@ static void form(const dt__strip *s, const dt__yardstick *y, double *out)
 static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *out)
 {
     const dt__moments *m = s->m->moments;
-    double *rows = y->room + BLOCK * DT__STRIP;
+    double *rows = y->room + BLOCK * s->rows;
     memset(out, 0, DT__STRIP * sizeof *out);
     for (int64_t first = 0; first < m->size; first += BLOCK) {
         const block b = { first, dt__min_i64(BLOCK, m->size - first), rows, m->size };
@@ -113,15 +114,15 @@ static void take_weight(const dt__strip *s, const dt__yardstick *y)
 void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
 {
     const dt__moments *m = s->m->moments;
-    if (m->g == NULL) return;
+    if (y->target == NULL) return;
     take_weight(s, y);
-    form_of_float(s, y, y->square);
+    if (m->g != NULL) form_of_float(s, y, y->square);
     memset(y->target, 0, (size_t)(m->size * s->rows) * sizeof *y->target);
     dt__dense_product(&(dt__dense){ .m = m->size,
                                     .n = s->rows,
                                     .k = m->size,
                                     .alpha = 1,
-                                    .a = m->g,
+                                    .a = m->g == NULL ? m->h : m->g,
                                     .lda = m->size,
                                     .b = y->image,
                                     .ldb = s->rows,

@@ -17,8 +17,9 @@ typedef struct dt__distance {
     double error[DT__STRIP], own[DT__STRIP];
 } dt__distance;
 
-/* Errors: NOMEM; what was allocated is given back by `free`. */
-dt_status dt__yardstick_create(const dt__matrix *m, dt__yardstick *y);
+/* For strips of so many rows; `target`: it is wanted, as it is where G is known. Errors: NOMEM; what was
+ * allocated is given back by `free`. */
+dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, dt__yardstick *y);
 void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y);
 /* Begins with the strip's rows; measures codes [rows][columns] with the scales that stand. `own`: of a
  * rounder that knows of the float model's inputs, or of one that does not. */

@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "ptq/statistics.h"
 
-#define DT__STRIP 64 /* rows */
+#define DT__STRIP 128 /* rows at most */
 
 /* The codes of a matrix and their scales; rows of the layer that belong to this group. */
 typedef struct dt__code_grid {
@@ -54,6 +54,7 @@ typedef struct dt__strip {
     double *work; /* [columns][rows]: arguments, in processing order; at first W0, dead columns 0 */
     void *scratch;                /* rounder->scratch bytes */
     int64_t *positive, *negative; /* [tiles][rows]: sums of codes less zero point, of bounds */
+    const double *target; /* [columns][rows], in the original order: G W0^T, of `needs_float` */
     double loss;
     bool bad; /* a refreshed scale is not finite */
     /* Of choose: what the rows have for scale group `group`; -1: nothing yet. */

@@ -83,66 +83,31 @@ static dt_status prepare(dt__matrix *m)
 
 /* ---- one strip -------------------------------------------------------------------------------- */
 
-/* Where a strip's parts lie. */
-typedef struct part {
-    double *weight; /* [columns][rows]: W0, in the original order */
-    double *target; /* likewise: G W0^T */
-    double *image;  /* [rows]: q_0 */
-} part;
-
+/* q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)
 {
-    return (size_t)((2 * m->columns + 1) * rows) * sizeof(double);
-}
-
-static part part_of(const dt__strip *s)
-{
-    part p = { .weight = s->scratch };
-    p.target = p.weight + s->m->columns * s->rows;
-    p.image = p.target + s->m->columns * s->rows;
-    return p;
-}
-
-/* What the columns shall reproduce, in sums over samples. */
-static void take_target(const dt__strip *s, const part *p)
-{
-    const dt__matrix *m = s->m;
-    const int64_t columns = m->columns, rows = s->rows;
-    for (int64_t c = 0; c < columns; c++) {
-        const float *w = m->weight + s->row * columns + c;
-        for (int64_t r = 0; r < rows; r++) p->weight[c * rows + r] = (double)w[r * columns];
-    }
-    memset(p->target, 0, (size_t)(columns * rows) * sizeof *p->target);
-    dt__dense_product(&(dt__dense){ .m = columns,
-                                    .n = rows,
-                                    .k = columns,
-                                    .alpha = 1,
-                                    .a = m->moments->g == NULL ? m->moments->h : m->moments->g,
-                                    .lda = columns,
-                                    .b = p->weight,
-                                    .ldb = rows,
-                                    .c = p->target,
-                                    .ldc = rows });
+    (void)m;
+    return (size_t)rows * sizeof(double);
 }
 
 /* v_0 with all other columns at W, and q_0. */
-static void round_first(dt__strip *s, const part *p)
+static void round_first(dt__strip *s, double *image)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, first = m->order[0];
     const double *h = m->moments->h + first * m->columns, norm = h[first];
     double *v = s->work;
-    memcpy(v, p->target + first * rows, (size_t)rows * sizeof *v);
+    memcpy(v, s->target + first * rows, (size_t)rows * sizeof *v);
     for (int64_t j = 1; j < m->columns; j++) {
         const double *w = s->work + j * rows, factor = h[m->order[j]];
         for (int64_t r = 0; r < rows; r++) v[r] -= factor * w[r];
     }
     for (int64_t r = 0; r < rows; r++) v[r] = norm == 0 ? 0 : v[r] / norm;
-    dt__choose(s, 0, v, p->image);
+    dt__choose(s, 0, v, image);
 }
 
 /* V in place of W, but for the first column. */
-static void solve(dt__strip *s, const part *p)
+static void solve(dt__strip *s, const double *image)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, rest = m->columns - 1;
@@ -150,10 +115,10 @@ static void solve(dt__strip *s, const part *p)
     const double share = 1 / (double)m->moments->n;
     for (int64_t j = 1; j <= rest; j++) {
         const int64_t column = m->order[j];
-        const double *target = p->target + column * rows, first = h[column];
+        const double *target = s->target + column * rows, first = h[column];
         double *w = s->work + j * rows;
         for (int64_t r = 0; r < rows; r++) {
-            w[r] = share * (target[r] - first * p->image[r]) + m->damping * w[r];
+            w[r] = share * (target[r] - first * image[r]) + m->damping * w[r];
         }
     }
     dt__triangle t = { .n = rest,
@@ -169,11 +134,10 @@ static void solve(dt__strip *s, const part *p)
 
 static void round_strip(dt__strip *s)
 {
-    const part p = part_of(s);
+    double *image = s->scratch;
     if (s->m->columns == 0) return;
-    take_target(s, &p);
-    round_first(s, &p);
-    solve(s, &p);
+    round_first(s, image);
+    solve(s, image);
     dt__diffuse(s, 1);
 }
 

@@ -9,6 +9,8 @@
 #include <omp.h>
 #include <string.h>
 
+#define LEAST 16 /* rows of a strip */
+
 /* Scales of the rows of a strip, put by. */
 typedef struct kept {
     float *scale, *inverse;
@@ -40,6 +42,7 @@ typedef struct strips {
     bool compares;    /* there are data: errors are measured */
     bool has_changed; /* what the rounder sees is not W, or bounded */
     bool float_too, keeps_better, refreshes;
+    int64_t rows;  /* of a strip */
     int8_t *codes; /* [rows][columns] of this matrix */
     slot *slots;   /* [threads] */
     outcome *outcomes;
@@ -60,9 +63,9 @@ static void free_slot(dt_ctx *ctx, slot *own)
     dt__release(ctx, own->frozen.zero);
 }
 
-static bool make_frozen(const dt__matrix *m, kept *k)
+static bool make_frozen(const dt__matrix *m, int64_t rows, kept *k)
 {
-    const int64_t scales = DT__STRIP * m->grid.groups;
+    const int64_t scales = rows * m->grid.groups;
     k->scale = dt__alloc_array(m->ctx, scales, sizeof *k->scale);
     k->inverse = dt__alloc_array(m->ctx, scales, sizeof *k->inverse);
     if (m->grid.zero != NULL) k->zero = dt__alloc_array(m->ctx, scales, 1);
@@ -78,18 +81,19 @@ static int64_t sums_of(const dt__matrix *m, int64_t rows)
 static dt_status make_slot(const strips *p, slot *own)
 {
     const dt__matrix *m = p->m;
-    const size_t scratch = p->rounder->scratch == NULL ? 0 : p->rounder->scratch(m, DT__STRIP);
-    own->work = dt__alloc_array(m->ctx, m->columns, DT__STRIP * sizeof(double));
+    const size_t rows = (size_t)p->rows;
+    const size_t scratch = p->rounder->scratch == NULL ? 0 : p->rounder->scratch(m, p->rows);
+    own->work = dt__alloc_array(m->ctx, m->columns, rows * sizeof(double));
     own->scratch = dt__alloc(m->ctx, scratch);
-    own->sums = dt__alloc_array(m->ctx, 2 * sums_of(m, DT__STRIP), sizeof *own->sums);
+    own->sums = dt__alloc_array(m->ctx, 2 * sums_of(m, p->rows), sizeof *own->sums);
     if (own->work == NULL || own->scratch == NULL || own->sums == NULL) return DT_ERR_NOMEM;
     if (!p->compares) return DT_OK;
-    own->plain = own->nearest = dt__alloc_array(m->ctx, m->columns, DT__STRIP);
+    own->plain = own->nearest = dt__alloc_array(m->ctx, m->columns, rows);
     if (own->plain == NULL) return DT_ERR_NOMEM;
-    if (p->has_changed) own->nearest = dt__alloc_array(m->ctx, m->columns, DT__STRIP);
+    if (p->has_changed) own->nearest = dt__alloc_array(m->ctx, m->columns, rows);
     if (own->nearest == NULL) return DT_ERR_NOMEM;
-    if (p->refreshes && !make_frozen(m, &own->frozen)) return DT_ERR_NOMEM;
-    return dt__yardstick_create(m, &own->yard);
+    if (p->refreshes && !make_frozen(m, p->rows, &own->frozen)) return DT_ERR_NOMEM;
+    return dt__yardstick_create(m, p->rows, p->float_too, &own->yard);
 }
 
 static void free_room(strips *p)
@@ -104,7 +108,7 @@ static void free_room(strips *p)
 static dt_status make_room(strips *p)
 {
     dt_ctx *ctx = p->m->ctx;
-    const int64_t n = dt__ceil_div(p->m->rows, DT__STRIP);
+    const int64_t n = dt__ceil_div(p->m->rows, p->rows);
     p->slots = dt__alloc_zero(ctx, (size_t)ctx->threads * sizeof *p->slots);
     p->outcomes = dt__alloc_array(ctx, n, sizeof *p->outcomes);
     if (p->slots == NULL || p->outcomes == NULL) return DT_ERR_NOMEM;
@@ -206,11 +210,12 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     const double start = dt__seconds();
     dt__distance nearest;
     outcome out = { .loss = 0 };
-    dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(DT__STRIP, m->rows - row) };
+    dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(p->rows, m->rows - row) };
     s.codes = p->codes + row * m->columns;
     s.work = own->work;
     s.scratch = own->scratch;
     if (p->compares) compare_with(p, &s, own, &nearest);
+    s.target = own->yard.target;
     const double compared = dt__seconds();
     begin(&s, own, false);
     p->rounder->round(&s);
@@ -230,7 +235,7 @@ static dt_status add_up(dt__layer *l, const strips *p, double seconds)
 {
     dt_round_report *r = l->report;
     double all = 0, compare = 0;
-    for (int64_t i = 0; i < dt__ceil_div(p->m->rows, DT__STRIP); i++) {
+    for (int64_t i = 0; i < dt__ceil_div(p->m->rows, p->rows); i++) {
         const outcome *o = &p->outcomes[i];
         if (o->bad) {
             return dt_fail(l->ctx, DT_ERR_NUMERIC,
@@ -250,6 +255,14 @@ static dt_status add_up(dt__layer *l, const strips *p, double seconds)
     return DT_OK;
 }
 
+/* Rows of a strip: an eighth of the matrix, that threads may share a small one, but not so few that
+ * products with them are slow. */
+static int64_t rows_of_strip(int64_t rows)
+{
+    const int64_t share = dt__round_up(dt__ceil_div(rows, 8), LEAST);
+    return dt__max_i64(LEAST, dt__min_i64(share, DT__STRIP));
+}
+
 static bool has_dead(const dt__matrix *m)
 {
     for (int64_t j = 0; j < m->columns; j++) {
@@ -261,7 +274,7 @@ static bool has_dead(const dt__matrix *m)
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
 {
     const dt_rounding *options = &l->options->rounding;
-    strips p = { .m = m, .codes = codes };
+    strips p = { .m = m, .codes = codes, .rows = rows_of_strip(m->rows) };
     p.rounder = m->fallback ? &dt__round_nearest : l->method->rounder;
     p.compares = m->moments != NULL;
     p.has_changed = m->bounds != NULL || has_dead(m);
@@ -271,9 +284,9 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     dt_status s = make_room(&p);
     const double start = dt__seconds();
     const int threads = dt__threads_enter(l->ctx);
-#pragma omp parallel for schedule(dynamic) if (m->rows > DT__STRIP)
-    for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += DT__STRIP) {
-        p.outcomes[row / DT__STRIP] = run_strip(&p, row, &p.slots[omp_get_thread_num()]);
+#pragma omp parallel for schedule(dynamic) if (m->rows > p.rows)
+    for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += p.rows) {
+        p.outcomes[row / p.rows] = run_strip(&p, row, &p.slots[omp_get_thread_num()]);
     }
     dt__threads_leave(threads);
     if (s == DT_OK) s = add_up(l, &p, dt__seconds() - start);
