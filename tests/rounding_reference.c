@@ -132,15 +132,15 @@ static void take_order(run *u)
 
 /* ---- bounds ----------------------------------------------------------------------------------- */
 
+/* Every so many columns of a group are a tile, counted in their own order. */
 static void take_tiles(run *u)
 {
     const int64_t size = u->quant->granularity == DT_PER_GROUP ? u->quant->group_size : u->K;
     const int64_t width = u->options->accumulator.tile > 0 ? u->options->accumulator.tile : size;
-    const bool by_order = u->options->rounding.order == DT_ORDER_GROUP;
-    int32_t tile = 0;
-    for (int64_t j = 0; j < u->K; j++) {
-        tile += j > 0 && (j % size == 0 || j % size % width == 0);
-        u->tile_of[by_order ? u->order[j] : j] = tile;
+    for (int64_t k = 0; k < u->K; k++) {
+        int64_t before = 0;
+        for (int64_t i = 0; i < k; i++) before += u->group_of[i] == u->group_of[k];
+        u->tile_of[k] = (int32_t)(u->group_of[k] * dt__ceil_div(size, width) + before / width);
     }
 }
 

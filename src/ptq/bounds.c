@@ -14,22 +14,28 @@
 
 /* ---- tiles ------------------------------------------------------------------------------------ */
 
+/* Columns by group, those of a group in their own order. `place` [groups + 1] is room. */
+static void sort_columns(const dt__matrix *m, int64_t *place, int32_t *column)
+{
+    const int32_t *group_of = m->grid.group_of;
+    for (int64_t g = 0; g <= m->grid.groups; g++) place[g] = 0;
+    for (int64_t k = 0; k < m->columns; k++) place[group_of[k] + 1]++;
+    for (int64_t g = 1; g <= m->grid.groups; g++) place[g] += place[g - 1];
+    for (int64_t k = 0; k < m->columns; k++) column[place[group_of[k]]++] = (int32_t)k;
+}
+
 static void cut(const dt__matrix *m, dt__tiles *t)
 {
-    const bool by_order = m->options->rounding.order == DT_ORDER_GROUP;
-    int64_t tile = -1, held = 0;
-    for (int64_t j = 0; j < m->columns; j++) {
-        const int32_t column = by_order ? m->order[j] : (int32_t)j;
-        const bool same = j > 0 && m->grid.group_of[column] == m->grid.group_of[t->column[j - 1]];
-        if (!same || held == t->width) {
-            t->start[++tile] = j;
+    const int32_t *group_of = m->grid.group_of;
+    sort_columns(m, t->start, t->column);
+    for (int64_t i = 0, held = 0; i < m->columns; i++, held++) {
+        const int32_t column = t->column[i];
+        if (i == 0 || held == t->width || group_of[column] != group_of[t->column[i - 1]]) {
+            t->start[t->count++] = i;
             held = 0;
         }
-        t->column[j] = column;
-        t->tile_of[column] = (int32_t)tile;
-        held++;
+        t->tile_of[column] = (int32_t)(t->count - 1);
     }
-    t->count = tile + 1;
     t->start[t->count] = m->columns;
 }
 
@@ -39,7 +45,7 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
     if (t->width == 0) {
         t->width = m->quant->granularity == DT_PER_GROUP ? m->quant->group_size : m->columns;
     }
-    t->start = dt__alloc_array(m->ctx, m->columns + 1, sizeof *t->start);
+    t->start = dt__alloc_array(m->ctx, m->columns + 2, sizeof *t->start);
     t->column = dt__alloc_array(m->ctx, m->columns, sizeof *t->column);
     t->tile_of = dt__alloc_array(m->ctx, m->columns, sizeof *t->tile_of);
     if (t->start == NULL || t->column == NULL || t->tile_of == NULL) return DT_ERR_NOMEM;

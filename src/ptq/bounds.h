@@ -19,13 +19,13 @@
 
 #include "ptq/matrix.h"
 
-/* The columns of each accumulator: those of a scale group, cut every so many from its first on, in the
- * order in which a device meets them (the original one, but the processing order where that defines
- * the groups). */
+/* The columns of each accumulator: those of a scale group in their own order, cut every so many from the
+ * first on. So a file says them, whatever order the columns were processed in. */
 typedef struct dt__tiles {
     int64_t count;
-    int64_t width;    /* of a full one */
-    int64_t *start;   /* [count + 1]: tile t is column[start[t]] ... column[start[t + 1] - 1] */
+    int64_t width; /* of a full one */
+    int64_t
+        *start; /* [count + 1] and more: tile t is column[start[t]] ... column[start[t + 1] - 1] */
     int32_t *column;  /* [columns] */
     int32_t *tile_of; /* [columns] */
 } dt__tiles;
