@@ -199,8 +199,7 @@ static dt_rounding_options options_of(const char *text)
     if (find(text, "P") == NULL) return o;
     o.accumulator.bits = integer(text, "P");
     o.accumulator.tile = integer(text, "tile");
-    o.accumulator.input.v[0] = integer(text, "a");
-    o.accumulator.input.v[1] = integer(text, "b");
+    o.accumulator.input = (dt_ints){ 2, { integer(text, "a"), integer(text, "b") } };
     o.accumulator.soft_threshold = integer(text, "soft") != 0;
     return o;
 }

@@ -130,6 +130,12 @@ static void take_order(run *u)
     }
 }
 
+int64_t reference_input(const dt_accumulator *a, int end)
+{
+    static const int64_t none_given[] = { 0, 255 };
+    return a->input.n == 2 ? a->input.v[end] : none_given[end];
+}
+
 /* ---- bounds ----------------------------------------------------------------------------------- */
 
 /* Every so many columns of a group are a tile, counted in their own order. */
@@ -148,7 +154,7 @@ static void take_tiles(run *u)
 static bool fits(const run *u, int64_t row, int64_t tile, int64_t c)
 {
     const dt_accumulator *a = &u->options->accumulator;
-    const int64_t low = a->input.v[0], high = a->input.v[1];
+    const int64_t low = reference_input(a, 0), high = reference_input(a, 1);
     const int64_t limit = ((int64_t)1 << (a->bits - 1)) - 1;
     int64_t most = c > 0 ? c * high : c * low, least = c > 0 ? c * low : c * high;
     for (int64_t k = 0; k < u->K; k++) {
@@ -194,7 +200,8 @@ static double soft(const run *u, int64_t row, int64_t tile)
     for (int64_t i = 0; i < width; i++) mean += v[i] / (double)width;
     for (int64_t i = 0; i < width; i++) sum += v[i] = fabs(v[i] - mean);
     qsort(v, (size_t)width, sizeof *v, falling);
-    const double room = (pow(2, (double)a->bits) - 2) / (double)(a->input.v[1] - a->input.v[0]);
+    const double room =
+        (pow(2, (double)a->bits) - 2) / (double)(reference_input(a, 1) - reference_input(a, 0));
     double partial = 0;
     for (int64_t i = 0; i < width && sum > room; i++) {
         partial += v[i];

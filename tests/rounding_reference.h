@@ -42,6 +42,9 @@ void layer_group(const layer *l, int64_t group, layer *out);
 /* The linear layer that does the same: rows of one group, and its unfolded inputs. */
 void layer_flat(const layer *l, int64_t group, layer *out);
 
+/* The smallest (0) or largest (1) input of an accumulator. */
+int64_t reference_input(const dt_accumulator *a, int end);
+
 /* Codes of a layer, [groups * rows] rows. */
 typedef struct reference {
     int64_t rows, columns, groups;       /* of scales */

@@ -53,7 +53,7 @@ static void draw_accumulator(dt__stream *s, const dt_quant *q, dt_accumulator *a
     const int64_t most = q->granularity == DT_PER_GROUP ? q->group_size : 40;
     a->bits = draw(s, 2, draw(s, 0, 3) == 0 ? 32 : 16);
     a->tile = draw(s, 0, 1) == 0 ? 0 : draw(s, 1, most);
-    a->input = (dt_ints){ 2, { range[0], range[1] } };
+    a->input = (dt_ints){ draw(s, 0, 4) == 0 ? 0 : 2, { range[0], range[1] } };
     a->soft_threshold = draw(s, 0, 2) == 0;
     a->diffuse = (int)draw(s, DT_DIFFUSE_CLAMPED, DT_DIFFUSE_ALL);
 }
@@ -567,7 +567,7 @@ static void add_up_worst(dt__stream *s, const layer *l, const dt_quant *q,
         columns[swap] = columns[k];
         const int64_t code = sign * code_at(l, q, r, row, c);
         int64_t *to = &sum[tile_of[c]];
-        *to += sign * code * a->input.v[code > 0];
+        *to += sign * code * reference_input(a, code > 0);
         TEST_EACH(*to <= limit && *to >= -limit, "%s: row %d: a sum of %lld in %d bits", l->name,
                   (int)row, (long long)*to, (int)a->bits);
     }

@@ -46,7 +46,7 @@ typedef struct dt_rounding {
 /* What a device's accumulators hold; of the a2 forms. */
 typedef struct dt_accumulator {
     int64_t bits; /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
-    int64_t tile;  /* columns of one accumulator, at most a scale group; 0: all that share a scale */
+    int64_t tile; /* columns of one accumulator, at most a scale group; 0: all that share a scale */
     dt_ints input; /* smallest and largest integer input, first <= 0 <= second; none: 0...255 */
     bool soft_threshold; /* arguments shrink before they are clamped */
     int diffuse;         /* DT_DIFFUSE_...: the error from the clamped argument, or all of it */

@@ -134,9 +134,10 @@ static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
 dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out)
 {
     const dt_accumulator *a = &m->options->accumulator;
+    const bool given = a->input.n == 2;
     *out = (dt__bounds){ .limit = binding ? ((int64_t)1 << (a->bits - 1)) - 1 : 0,
-                         .below = -a->input.v[0],
-                         .above = a->input.v[1],
+                         .below = given ? -a->input.v[0] : 0,
+                         .above = given ? a->input.v[1] : 255,
                          .all = a->diffuse == DT_DIFFUSE_ALL };
     DT__TRY(make_tiles(m, &out->tiles));
     return binding && a->soft_threshold ? make_thresholds(m, out) : DT_OK;
@@ -184,10 +185,10 @@ void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
 /* ---- the worst -------------------------------------------------------------------------------- */
 
 /* `codes` are the row's. */
-static dt__worst worst_of_row(const dt__matrix *m, const dt__tiles *t, int64_t row,
+static dt__worst worst_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,
                               const int8_t *codes)
 {
-    const dt_accumulator *a = &m->options->accumulator;
+    const dt__tiles *t = &b->tiles;
     dt__worst w = { 0, 0 };
     for (int64_t tile = 0; tile < t->count; tile++) {
         int64_t positive = 0, negative = 0;
@@ -198,19 +199,19 @@ static dt__worst worst_of_row(const dt__matrix *m, const dt__tiles *t, int64_t r
             positive += code > 0 ? code : 0;
             negative += code < 0 ? code : 0;
         }
-        w.high = dt__max_i64(w.high, a->input.v[1] * positive + a->input.v[0] * negative);
-        w.low = dt__min_i64(w.low, a->input.v[0] * positive + a->input.v[1] * negative);
+        w.high = dt__max_i64(w.high, b->above * positive - b->below * negative);
+        w.low = dt__min_i64(w.low, b->above * negative - b->below * positive);
     }
     return w;
 }
 
-dt__worst dt__worst_of(const dt__matrix *m, const dt__tiles *tiles, const int8_t *codes)
+dt__worst dt__worst_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
 {
     int64_t high = 0, low = 0;
     const int threads = dt__threads_enter(m->ctx);
 #pragma omp parallel for schedule(static) reduction(max : high) reduction(min : low)
     for (int64_t row = 0; row < m->rows; row++) {
-        const dt__worst w = worst_of_row(m, tiles, row, codes + row * m->columns);
+        const dt__worst w = worst_of_row(m, b, row, codes + row * m->columns);
         high = dt__max_i64(high, w.high);
         low = dt__min_i64(low, w.low);
     }

@@ -72,8 +72,8 @@ void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low
 /* After: the codes less their zero points join the sums of their tile. */
 void dt__bounds_add(const dt__strip *s, int64_t column, const float *q);
 
-/* The worst of codes [rows][columns] of a matrix, for inputs of the accumulator's settings. */
-dt__worst dt__worst_of(const dt__matrix *m, const dt__tiles *tiles, const int8_t *codes);
+/* The worst of codes [rows][columns] of a matrix. */
+dt__worst dt__worst_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes);
 /* Bits of an accumulator that holds both, and of one that holds the sum of so many such. */
 int64_t dt__worst_bits(dt__worst w);
 int64_t dt__sum_bits(int64_t bits, int64_t tiles);

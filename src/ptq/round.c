@@ -204,7 +204,7 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
 static void report_worst(dt__layer *l, const dt__matrix *m, const dt__bounds *b,
                          const int8_t *codes)
 {
-    const int64_t bits = dt__worst_bits(dt__worst_of(m, &b->tiles, codes));
+    const int64_t bits = dt__worst_bits(dt__worst_of(m, b, codes));
     const int64_t held = l->method->bounded ? l->options->accumulator.bits : bits;
     dt_round_report *r = l->report;
     r->accumulator_bits = dt__max_i64(r->accumulator_bits, bits);
