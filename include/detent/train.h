@@ -267,7 +267,9 @@ typedef struct dt_run_result {
 typedef struct dt_run_summary {
     dt_run_result result[DT_CONTENDERS];
     bool begun;               /* whether it came so far as to write: then IO is of its own files */
+    const char *rounder;      /* of the converted model: "nearest"; lent for ever */
     bool same_bits_as_qat;    /* the converted model in memory and from its file, every output */
+    bool same_bits_from_file; /* of these two alone: other rounders choose other codes */
     const char *evaluated_on; /* "test", "validation" or "train"; lent for ever */
     int64_t steps;            /* updates */
     int64_t skipped;          /* of them lost to values that were not finite */
@@ -354,6 +356,29 @@ DT_API void dt_quantize_summary_free(dt_quantize_summary *s);
 
 /* {"weights": [{...}, ...], "total": {...}}: every field. Errors: those of the sink, NOMEM. */
 DT_API dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, void *user);
+
+/* A model that is to be quantized without training. */
+typedef struct dt_quantize_job {
+    const char *model;        /* file of a float model, or of a QAT checkpoint */
+    const char *output;       /* file to write */
+    bool converts;            /* the rounder is that of the recipe's `convert`, not of `quantize` */
+    bool (*stop)(void *user); /* asked after each weight: true ends the call; NULL: never */
+    void (*weight)(void *user, const dt_quantize_summary *s); /* after each weight; NULL: nobody */
+    void *user;
+} dt_quantize_job;
+
+/* Quantizes a model without training. A float model is prepared as the recipe's `qat` says (a QAT
+ * checkpoint is prepared already), then converted by dt_ptq with training images of the recipe's data,
+ * without augmentation: the first of a shuffle by run.seed. After each weight OUTPUT.partial is written
+ * anew; a call with the same model, data and settings goes on from it, and gives the same bytes as one
+ * that was not interrupted. One that does not fit is said, and begun anew. It is removed at the end.
+ * The context's random streams start from run.seed, its threads are run.threads while it lasts.
+ * `summary`, also of a call that failed, is to be given up by dt_quantize_summary_free; NULL: nobody
+ * asks. Errors: CONFIG (no `qat` for a float model, settings that do not suit it, keys of plain files,
+ * data that is not there; also with dt_recipe_error_at), FORMAT (a model that is converted already,
+ * that takes other images, damaged), NUMERIC, INTERRUPTED (the partial result was kept), IO, NOMEM. */
+DT_API dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,
+                                   dt_quantize_summary *summary);
 
 #ifdef __cplusplus
 }

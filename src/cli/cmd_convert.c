@@ -1,5 +1,6 @@
-/* detent convert: a QAT checkpoint, or the newest of a run, to the integers that a device runs. */
-#include "cli.h"
+/* detent convert: a QAT checkpoint, or the newest of a run, to the integers that a device runs. A run
+ * is converted as its recipe's `convert` says; a checkpoint by itself to nearest, which needs no data. */
+#include "round_model.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -39,11 +40,28 @@ static void print_report(const cli_args *args, const char *from, const dt_conver
            (long long)r->elements);
 }
 
-static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_info *info,
-                            const char *from)
+/* A run's recipe, if another rounder than nearest is to choose the codes; else NULL. */
+static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
-    dt_ctx *ctx = dt_module_ctx(m);
-    dt_convert_report report;
+    struct stat found;
+    char path[PATH_MAX];
+    const char *word = path;
+    cli_args own = *args;
+    *out = NULL;
+    const int n = snprintf(path, sizeof path, "%s/recipe.yaml", args->words[0]);
+    if (n < 0 || n >= PATH_MAX || stat(path, &found) != 0) return CLI_DONE;
+    own.words = &word;
+    own.n_words = 1;
+    const int status = cli_read_recipe(&own, ctx, 0, true, out);
+    if (status != CLI_DONE) return status;
+    if (dt_recipe_get(*out)->convert.rounding.rounder != DT_ROUND_NEAREST) return CLI_DONE;
+    dt_recipe_free(*out);
+    *out = NULL;
+    return CLI_DONE;
+}
+
+static int check_prepared(const cli_args *args, dt_module *m, const char *from)
+{
     if (dt_is_converted(m)) {
         return cli_fail(args, CLI_BAD_FILE, "%s: converted already; a QAT checkpoint is wanted",
                         from);
@@ -51,16 +69,24 @@ static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_i
     if (!dt_is_prepared(m)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: a float model: none of its weights is prepared for "
-                        "integers; train it with a recipe that has `qat`",
+                        "integers; train it with a recipe that has `qat`, or `detent quantize` it",
                         from);
     }
+    return CLI_DONE;
+}
+
+static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_info *info,
+                            const char *from)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_convert_report report;
     if (dt_convert(m, NULL, &report) != DT_OK) return cli_fail_by(args, ctx);
     if (dt_model_save(m, info, args->option[OUTPUT]) != DT_OK) return cli_fail_by(args, ctx);
     print_report(args, from, &report);
     return CLI_DONE;
 }
 
-static int run(const cli_args *args, dt_ctx *ctx)
+static int convert(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
 {
     char path[PATH_MAX];
     dt_module *m = NULL;
@@ -69,9 +95,24 @@ static int run(const cli_args *args, dt_ctx *ctx)
         dt_model_load(ctx, path, &m, &info) != DT_OK) {
         return cli_fail_file(args, ctx);
     }
-    const int status = convert_and_save(args, m, &info, path);
+    int status = check_prepared(args, m, path);
+    if (status == CLI_DONE && recipe == NULL) status = convert_and_save(args, m, &info, path);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
+    if (status != CLI_DONE || recipe == NULL) return status;
+    const round_model r = { .model = path,
+                            .output = args->option[OUTPUT],
+                            .converts = true,
+                            .json = args->option[JSON] != NULL };
+    return round_model_run(args, ctx, recipe, &r);
+}
+
+static int run(const cli_args *args, dt_ctx *ctx)
+{
+    dt_recipe *recipe = NULL;
+    int status = find_rounder(args, ctx, &recipe);
+    if (status == CLI_DONE) status = convert(args, ctx, recipe);
+    dt_recipe_free(recipe);
     return status;
 }
 

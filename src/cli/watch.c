@@ -105,20 +105,32 @@ static const dt_metrics *metrics_of(const dt_run_summary *s)
     return &s->result[i].metrics;
 }
 
+static void print_proof(const dt_run_summary *s)
+{
+    const long long images = s->result[DT_RUN_CONVERTED].metrics.examples;
+    if (strcmp(s->rounder, "nearest") == 0) {
+        printf("same_bits_as_qat: %s (every output of %lld images, in memory and from the file)\n",
+               s->same_bits_as_qat ? "true" : "false", images);
+    } else {
+        printf("same_bits_from_file: %s (every output of %lld images); codes by %s, not those "
+               "trained with\n",
+               s->same_bits_from_file ? "true" : "false", images, s->rounder);
+    }
+}
+
 void print_table(const dt_recipe_options *o, const dt_run_summary *s)
 {
-    static const char *const names[DT_CONTENDERS] = { "float", "ptq (nearest)", "qat",
-                                                      "converted" };
+    char converted[32] = "converted";
+    const char *const names[DT_CONTENDERS] = { "float", "ptq (nearest)", "qat", converted };
     const dt_metrics *m = metrics_of(s);
+    if (s->rounder != NULL && strcmp(s->rounder, "nearest") != 0) {
+        snprintf(converted, sizeof converted, "qat + %s", s->rounder);
+    }
     printf("%-14s", s->evaluated_on);
     for (int i = 0; i < m->n; i++) printf(" %11s", m->metric[i]->title);
     printf(" %12s %12s %12s\n", "bytes", "bits/weight", "samples/s");
     for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i], m->n);
-    if (s->result[DT_RUN_CONVERTED].given) {
-        printf("same_bits_as_qat: %s (every output of %lld images, in memory and from the file)\n",
-               s->same_bits_as_qat ? "true" : "false",
-               (long long)s->result[DT_RUN_CONVERTED].metrics.examples);
-    }
+    if (s->result[DT_RUN_CONVERTED].given) print_proof(s);
     if (s->clipped > 0) {
         printf("%.2f %% of the quantized weights are cut off by the range of their codes\n",
                100 * s->clipped);

@@ -1,5 +1,6 @@
 /* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found before
  * a file is written: a trial model is built and prepared, a loader opened. */
+#include "train/rounding.h"
 #include "train/run.h"
 
 #include <limits.h>
@@ -13,6 +14,8 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
     DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
+    const dt__rounding end = dt__rounding_of(r->o, true, dt_dataset_count(r->train));
+    DT__TRY(dt__rounding_suits(&end, r->recipe, trial));
     if (r->o->qat.refresh_steps > 0) {
         DT__TRY(dt__recipe_blame(r->recipe, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
     }

@@ -1,7 +1,11 @@
 /* The models that a run compares: float, the same rounded to nearest, the trained one, the converted
- * one; and the proof that the last two answer with the same bits, also after the way through the file. */
+ * one; and the proof that the last two answer with the same bits, also after the way through the file.
+ * Codes that another rounder than nearest chose are others than those trained with: then it is the
+ * converted model and what its file holds that must agree. */
 #include "core/tensor.h"
 #include "io/json.h"
+#include "ptq/keys.h"
+#include "train/rounding.h"
 #include "train/run.h"
 
 #include <string.h>
@@ -87,26 +91,65 @@ static bool same_bits(const dt_tensor *a, const dt_tensor *b)
            memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0;
 }
 
-/* Reads the converted model back and compares it with the outputs of the trained one. */
+/* Reads the converted model back and compares it with itself and with the outputs of the trained one. */
 static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
 {
     dt_module *loaded = NULL;
-    dt_tensor *outputs = NULL;
+    dt_tensor *here = NULL, *there = NULL;
     dt_metrics m;
-    dt_status status = evaluate(r, r->model, &m, &outputs);
-    bool same = status == DT_OK && same_bits(trained, outputs);
-    dt_tensor_free(outputs);
-    outputs = NULL;
+    dt_status status = evaluate(r, r->model, &m, &here);
     if (status == DT_OK) status = dt_model_load(r->ctx, path, &loaded, NULL);
-    if (status == DT_OK) status = evaluate(r, loaded, &m, &outputs);
+    if (status == DT_OK) status = evaluate(r, loaded, &m, &there);
     if (status == DT_OK) {
-        same = same && same_bits(trained, outputs);
         show(r, DT_RUN_CONVERTED, &m);
-        r->summary->same_bits_as_qat = same;
+        r->summary->same_bits_from_file = same_bits(here, there);
+        r->summary->same_bits_as_qat = r->summary->same_bits_from_file && same_bits(trained, there);
     }
-    dt_tensor_free(outputs);
+    dt_tensor_free(here);
+    dt_tensor_free(there);
     dt_module_free(loaded);
     return status;
+}
+
+/* A request to stop is answered here too: the checkpoint of the end is there. */
+static dt_status stop_between(void *user, const char *path, const dt_round_report *report)
+{
+    dt__run *r = user;
+    (void)report;
+    if (r->control.stop == NULL || !r->control.stop(r->control.user)) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
+                   "interrupted behind the codes of %s; --resume goes on", path);
+}
+
+/* The model becomes integers, and `path` their file. */
+static dt_status choose_codes(dt__run *r, const char *path)
+{
+    const dt__rounding p = dt__rounding_of(r->o, true, dt_dataset_count(r->train));
+    dt__calibration calibration;
+    const dt__rounding_job job = {
+        .m = r->model, .calibration = &calibration, .done = stop_between, .user = r
+    };
+    dt_status status = dt__calibration_open(&calibration, r->ctx, r->train, &p.choice);
+    if (status == DT_OK) status = dt__rounding_run(&p, &job, NULL);
+    if (status == DT_OK) status = dt__rounding_save(&p, r->model, &r->state.info, path);
+    dt__calibration_close(&calibration);
+    return status;
+}
+
+/* The same to nearest: the codes of training. */
+static dt_status keep_codes(dt__run *r, const char *path)
+{
+    dt_convert_report report;
+    DT__TRY(dt_convert(r->model, NULL, &report));
+    if (report.elements > 0) {
+        r->summary->clipped = (double)report.clipped / (double)report.elements;
+    }
+    return dt_model_save(r->model, &r->state.info, path);
+}
+
+static bool is_nearest(const dt__run *r)
+{
+    return r->o->convert.rounding.rounder == DT_ROUND_NEAREST;
 }
 
 static dt_status convert(dt__run *r)
@@ -114,7 +157,6 @@ static dt_status convert(dt__run *r)
     char path[DT__RUN_PATH];
     dt_tensor *trained = NULL;
     dt_metrics m;
-    dt_convert_report report;
     DT__TRY(dt__run_path(r, r->o->convert.output, path));
     DT__TRY(dt__run_make_parents(r, path));
     dt_status status = evaluate(r, r->model, &m, &trained);
@@ -122,12 +164,9 @@ static dt_status convert(dt__run *r)
         show(r, DT_RUN_QAT, &m);
         dt_optimizer_free(r->optimizer);
         r->optimizer = NULL;
-        status = dt_convert(r->model, NULL, &report);
+        r->summary->rounder = dt__rounder_names[r->o->convert.rounding.rounder];
+        status = (is_nearest(r) ? keep_codes : choose_codes)(r, path);
     }
-    if (status == DT_OK && report.elements > 0) {
-        r->summary->clipped = (double)report.clipped / (double)report.elements;
-    }
-    if (status == DT_OK) status = dt_model_save(r->model, &r->state.info, path);
     if (status == DT_OK) status = prove(r, path, trained);
     dt_tensor_free(trained);
     return status;
@@ -154,7 +193,9 @@ dt_status dt__run_finish(dt__run *r)
     }
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
-    if (!quantized || r->summary->same_bits_as_qat) return DT_OK;
+    const bool same = is_nearest(r) ? r->summary->same_bits_as_qat : r->summary->same_bits_from_file;
+    if (!quantized || same) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_STATE,
-                   "the converted model does not answer with the bits of the trained one");
+                   "the converted model does not answer with the bits of the %s one",
+                   is_nearest(r) ? "trained" : "saved");
 }

@@ -151,6 +151,12 @@ static void put_number(dt__chars *t, double value)
     else dt__put_text(t, "null"); /* JSON has no other word for it */
 }
 
+static void put_bool(dt__chars *t, const char *name, bool value)
+{
+    put_name(t, name);
+    dt__put_text(t, value ? "true" : "false");
+}
+
 static void put_result(dt__chars *t, const dt_run_result *result)
 {
     const dt_metrics *m = &result->metrics;
@@ -183,8 +189,10 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         }
         put_result(&t, &summary->result[i]);
         if (i == DT_RUN_CONVERTED) {
-            put_name(&t, "same_bits_as_qat");
-            dt__put_text(&t, summary->same_bits_as_qat ? "true" : "false");
+            put_bool(&t, "same_bits_as_qat", summary->same_bits_as_qat);
+            put_bool(&t, "same_bits_from_file", summary->same_bits_from_file);
+            put_name(&t, "rounder");
+            dt__put_quoted(&t, summary->rounder);
         }
         dt__put_text(&t, "}");
     }

@@ -1,0 +1,16 @@
+/* A trained model to integers without training, and the report of it: for quantize and for convert. */
+#ifndef CLI_ROUND_MODEL_H
+#define CLI_ROUND_MODEL_H
+
+#include "cli.h"
+
+typedef struct round_model {
+    const char *model, *output;
+    bool converts; /* by the recipe's `convert`, not by `quantize` */
+    bool json, quiet;
+} round_model;
+
+/* SIGINT and SIGTERM keep what is done and stop. The exit status, after a message. */
+int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r);
+
+#endif

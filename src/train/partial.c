@@ -1,0 +1,120 @@
+/* OUT.partial: what an interrupted quantization goes on from. Metadata beside those of the model:
+ *
+ *     detent.partial   { "source": hash, "calibration": hash, "settings": text }
+ *     detent.report    [ a weight's report, ... ], in the order in which they were done */
+#include "train/partial.h"
+
+#include "io/model.h"
+#include "train/quantize_report.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define KEY_PARTIAL "detent.partial"
+#define KEY_REPORT "detent.report"
+
+typedef struct origin_text {
+    const char *source, *calibration, *settings;
+} origin_text;
+
+#define AT(field) .offset = offsetof(origin_text, field)
+
+static const dt_key origin_keys[] = {
+    { "source", DT_KEY_STRING, AT(source) },
+    { "calibration", DT_KEY_STRING, AT(calibration) },
+    { "settings", DT_KEY_STRING, AT(settings) },
+    { 0 },
+};
+
+dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__PARTIAL_DIGITS])
+{
+    dt_file *file;
+    DT__TRY(dt_file_open(ctx, path, &file));
+    const dt__span whole = { file->bytes, file->size };
+    const dt_status status = dt__hash_spans(ctx, &whole, 1, digits);
+    dt_file_close(file);
+    return status;
+}
+
+/* ---- saving ----------------------------------------------------------------------------------- */
+
+dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,
+                           const dt_quantize_summary *s)
+{
+    const origin_text origin = { p->origin.source, p->origin.calibration, p->origin.settings };
+    dt__chars from = { .ctx = p->ctx }, report = { .ctx = p->ctx };
+    dt__put_options(&from, origin_keys, &origin);
+    dt__report_put(&report, s, false);
+    const dt__meta meta[] = { { KEY_PARTIAL, dt__chars_text(&from) },
+                              { KEY_REPORT, dt__chars_text(&report) },
+                              { NULL, NULL } };
+    const bool room = meta[0].value != NULL && meta[1].value != NULL;
+    const dt_status status = room ? dt__model_save_with(m, info, meta, p->path) : DT_ERR_NOMEM;
+    dt__release(p->ctx, from.bytes);
+    dt__release(p->ctx, report.bytes);
+    return status;
+}
+
+void dt__partial_remove(const dt__partial *p) { unlink(p->path); }
+
+/* ---- loading ---------------------------------------------------------------------------------- */
+
+/* FORMAT where it was begun from something else: what. */
+static dt_status check_origin(const dt__partial *p, const dt_file *file)
+{
+    static const char *const parts[] = { "of another file", "with other calibration data",
+                                         "with other settings" };
+    origin_text origin = { NULL };
+    dt__json j;
+    char *strings;
+    bool has;
+    DT__TRY(dt__meta_scan(file, KEY_PARTIAL, &j, &strings, &has));
+    dt_status status =
+        !has ? dt_fail(p->ctx, DT_ERR_FORMAT, "%s: " KEY_PARTIAL " is missing", p->path)
+             : dt__json_options(&j, origin_keys, &origin);
+    if (status == DT_OK) status = dt__json_end(&j);
+    const char *const is[] = { origin.source, origin.calibration, origin.settings };
+    const char *const wanted[] = { p->origin.source, p->origin.calibration, p->origin.settings };
+    for (int i = 0; i < DT__COUNT_OF(is) && status == DT_OK; i++) {
+        if (strcmp(is[i], wanted[i]) == 0) continue;
+        status = dt_fail(p->ctx, DT_ERR_FORMAT, "%s was begun %s", p->path, parts[i]);
+    }
+    dt__release(p->ctx, strings);
+    return status;
+}
+
+static dt_status read_report(const dt_file *file, dt_quantize_summary *s)
+{
+    dt__json j;
+    char *strings;
+    bool has;
+    DT__TRY(dt__meta_scan(file, KEY_REPORT, &j, &strings, &has));
+    const dt_status status =
+        has ? dt__report_read(&j, s)
+            : dt_fail(file->ctx, DT_ERR_FORMAT, "%s: " KEY_REPORT " is missing", file->path);
+    dt__release(file->ctx, strings);
+    return status;
+}
+
+static dt_status load(const dt__partial *p, const dt_file *file, dt_module **m,
+                      dt_quantize_summary *s)
+{
+    DT__TRY(dt_file_check(file));
+    DT__TRY(check_origin(p, file));
+    DT__TRY(read_report(file, s));
+    return dt__model_of_file(file, m, NULL);
+}
+
+dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summary *s)
+{
+    dt_file *file = NULL;
+    *m = NULL;
+    if (access(p->path, F_OK) != 0) return DT_OK;
+    dt_status status = dt_file_open(p->ctx, p->path, &file);
+    if (status == DT_OK) status = load(p, file, m, s);
+    dt_file_close(file);
+    if (status == DT_OK || status == DT_ERR_NOMEM) return status;
+    dt__say(p->ctx, "%s; begun anew", dt_error(p->ctx));
+    dt_quantize_summary_free(s);
+    return DT_OK;
+}

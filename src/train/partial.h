@@ -1,0 +1,36 @@
+/* A model that is half quantized, beside the file that it will be: OUT.partial is a model file, some
+ * of whose weights are packed already, with metadata that say what it was begun from. */
+#ifndef DT__TRAIN_PARTIAL_H
+#define DT__TRAIN_PARTIAL_H
+
+#include <detent/io.h>
+#include <detent/train.h>
+
+#define DT__PARTIAL_DIGITS 17
+
+/* What a partial result depends on. Two with the same origin go on to the same bytes. */
+typedef struct dt__origin_of {
+    char source[DT__PARTIAL_DIGITS];      /* XXH3-64 of the file that is quantized */
+    char calibration[DT__PARTIAL_DIGITS]; /* and of the batches */
+    char *settings;                       /* JSON */
+} dt__origin_of;
+
+typedef struct dt__partial {
+    dt_ctx *ctx;
+    char *path;
+    dt__origin_of origin;
+} dt__partial;
+
+/* XXH3-64 of a file's bytes. */
+dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__PARTIAL_DIGITS]);
+
+/* Loads the partial result if there is one that fits, with its part of the report; else *m stays
+ * NULL, and where there is one that does not fit or is damaged, the log says why. Errors: NOMEM. */
+dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summary *s);
+/* Errors: those of dt_model_save. */
+dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,
+                           const dt_quantize_summary *s);
+/* Removes the file. */
+void dt__partial_remove(const dt__partial *p);
+
+#endif

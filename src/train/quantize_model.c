@@ -1,0 +1,232 @@
+/* A trained model becomes integers without training: prepared by the recipe's `qat`, then converted
+ * layer by layer with codes that a rounder chooses by calibration data (src/ptq).
+ *
+ * After each layer OUT.partial is written anew, and a later call with the same file, data and settings
+ * goes on from there: a packed layer answers with the same bits after its way through a file, so what
+ * comes out is what an uninterrupted call gives. */
+#include "core/clock.h"
+#include "core/tensor.h"
+#include "io/json.h"
+#include "nn/module.h"
+#include "qat/fold.h"
+#include "train/partial.h"
+#include "train/quantize_report.h"
+#include "train/rounding.h"
+#include "train/run.h"
+
+typedef struct work {
+    dt_ctx *ctx;
+    dt_recipe *recipe;
+    const dt_recipe_options *o;
+    const dt_quantize_job *job;
+    dt__rounding rounding;
+    dt_quantize_summary *summary;
+    dt_dataset *train;
+    dt__calibration calibration;
+    dt_module *m, *reference; /* what becomes integers; the float model, NULL where it has none */
+    dt_model_info info;
+    dt__partial partial;
+} work;
+
+/* ---- what is given -------------------------------------------------------------------------------- */
+
+/* What is missing on the disk is a mistake of the recipe, which names it. */
+static dt_status open_data(work *w)
+{
+    dt_dataset *validation = NULL, *test = NULL;
+    dt_status status = dt_data_open(w->ctx, &w->o->data, &w->train, &validation, &test);
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    status = dt__recipe_blame(w->recipe, "data", DT_ERR_CONFIG, status);
+    DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
+    w->rounding = dt__rounding_of(w->o, w->job->converts, dt_dataset_count(w->train));
+    w->summary->samples = w->rounding.choice.samples;
+    return dt__recipe_blame(
+        w->recipe, "data", DT_ERR_ARG,
+        dt__calibration_open(&w->calibration, w->ctx, w->train, &w->rounding.choice));
+}
+
+static dt_status check_model(work *w, dt_module *m)
+{
+    const char *path = w->job->model;
+    if (dt_is_converted(m)) {
+        return dt_fail(
+            w->ctx, DT_ERR_FORMAT,
+            "%s: weights of it are integers already; a float model or a QAT checkpoint is "
+            "wanted",
+            path);
+    }
+    if (dt_is_prepared(m)) {
+        if (w->job->converts) return DT_OK;
+        dt__say(w->ctx, "%s is prepared: its own settings stand, 'qat' is not read", path);
+        return DT_OK;
+    }
+    if (w->o->qat.given) return dt_recipe_check_model(w->recipe, m);
+    return dt_recipe_refuse(w->recipe, "",
+                            "there is no 'qat', which says what of a float model becomes integers");
+}
+
+/* ---- where it begins ------------------------------------------------------------------------------- */
+
+static dt_status prepare(work *w, dt_module *m)
+{
+    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->o->qat)));
+    return dt_is_observed(m) ? dt__observe_ranges(m, w->train, w->o) : DT_OK;
+}
+
+/* The source as it is read. A float one becomes the reference, and is read once more to be prepared,
+ * unless a partial result takes that place. */
+static dt_status begin(work *w)
+{
+    const char *path = w->job->model;
+    DT__TRY(dt__partial_load(&w->partial, &w->m, w->summary));
+    w->summary->resumed = w->summary->n;
+    if (dt_is_prepared(w->reference)) {
+        if (w->m != NULL) dt_module_free(w->reference);
+        else w->m = w->reference;
+        w->reference = NULL;
+    } else if (w->m == NULL) {
+        DT__TRY(dt_model_load(w->ctx, path, &w->m, NULL));
+        DT__TRY(prepare(w, w->m));
+    }
+    if (w->summary->resumed == 0) return DT_OK;
+    dt__say(w->ctx, "%s: going on behind %lld weights", w->partial.path,
+            (long long)w->summary->resumed);
+    return DT_OK;
+}
+
+/* What the result depends on besides the file and the batches, as text to compare. */
+static dt_status describe(work *w, char **out)
+{
+    dt__chars t = { .ctx = w->ctx };
+    char *text = dt__rounding_text(w->ctx, &w->rounding);
+    dt__put_text(&t, text == NULL ? "" : text);
+    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, &w->o->qat);
+    const bool made = dt__chars_text(&t) != NULL && text != NULL;
+    dt__release(w->ctx, text);
+    if (!made) dt__release(w->ctx, t.bytes);
+    *out = made ? t.bytes : NULL;
+    return made ? DT_OK : DT_ERR_NOMEM;
+}
+
+static dt_status open_partial(work *w)
+{
+    dt__partial *p = &w->partial;
+    p->ctx = w->ctx;
+    p->path = dt__format_string(w->ctx, "%s.partial", w->job->output);
+    if (p->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(describe(w, &p->origin.settings));
+    DT__TRY(dt__partial_hash(w->ctx, w->job->model, p->origin.source));
+    return dt__calibration_hash(&w->calibration, p->origin.calibration);
+}
+
+/* ---- layer by layer ---------------------------------------------------------------------------------- */
+
+static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    work *w = user;
+    const bool first = dt_param_path(w->m, x) == path;
+    w->summary->wanted += member == DT_PARAM && first && (dt_is_fake_quant(x) || dt_is_packed(x));
+    return DT_OK;
+}
+
+static dt_status count_folded(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    ((work *)user)->summary->wanted += dt__folded_quant(m) != NULL;
+    return DT_OK;
+}
+
+static dt_status keep(work *w) { return dt__partial_save(&w->partial, w->m, &w->info, w->summary); }
+
+static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
+{
+    work *w = user;
+    const dt_quantize_job *job = w->job;
+    const dt_quantize_summary *s = w->summary;
+    DT__TRY(dt__report_add(w->summary, w->m, path, report));
+    DT__TRY(keep(w));
+    if (job->weight != NULL) job->weight(job->user, s);
+    if (job->stop == NULL || s->n == s->wanted || !job->stop(job->user)) return DT_OK;
+    return dt_fail(
+        w->ctx, DT_ERR_INTERRUPTED,
+        "interrupted behind %s, %lld of %lld weights; %s holds them, and the same command "
+        "goes on",
+        path, (long long)s->n, (long long)s->wanted, w->partial.path);
+}
+
+/* Weights whose inputs no example gave, in earlier calls too. */
+static int64_t count_unreached(const work *w)
+{
+    int64_t n = 0;
+    if (w->rounding.options.rounder == DT_ROUND_NEAREST) return 0;
+    for (int64_t i = 0; i < w->summary->n; i++) n += w->summary->weight[i].report.samples == 0;
+    return n;
+}
+
+static dt_status convert(work *w)
+{
+    dt_quantize_summary *s = w->summary;
+    const dt__rounding_job job = { .m = w->m,
+                                   .reference = w->reference,
+                                   .calibration = &w->calibration,
+                                   .done = weight_done,
+                                   .user = w };
+    DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
+    dt_module_visit(w->m, count_weight, w);
+    dt_module_visit_modules(w->m, count_folded, w);
+    DT__TRY(keep(w)); /* a place that cannot be written is found before the work */
+    if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
+    s->total.unreached = count_unreached(w);
+    dt__report_total(s);
+    DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
+    dt__partial_remove(&w->partial);
+    return DT_OK;
+}
+
+static dt_status quantize(work *w)
+{
+    dt_seed(w->ctx, (uint64_t)w->o->run.seed);
+    DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
+    DT__TRY(check_model(w, w->reference));
+    DT__TRY(open_data(w));
+    DT__TRY(dt__check_images(w->ctx, w->job->model, &w->info, w->train));
+    DT__TRY(open_partial(w));
+    DT__TRY(begin(w));
+    return convert(w);
+}
+
+static void close_work(work *w)
+{
+    dt_module_free(w->m);
+    dt_module_free(w->reference);
+    dt_model_info_free(w->ctx, &w->info);
+    dt__calibration_close(&w->calibration);
+    dt_dataset_free(w->train);
+    dt__release(w->ctx, w->partial.path);
+    dt__release(w->ctx, w->partial.origin.settings);
+}
+
+dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,
+                            dt_quantize_summary *summary)
+{
+    dt_quantize_summary unwanted;
+    const dt_recipe_options *o = dt_recipe_get(recipe);
+    work w = { .ctx = ctx, .recipe = recipe, .o = o, .job = job };
+    w.summary = summary != NULL ? summary : &unwanted;
+    *w.summary = (dt_quantize_summary){ .ctx = ctx };
+    if (dt_recipe_error_count(recipe) > 0) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
+    }
+    const int threads = ctx->threads;
+    if (o->run.threads > 0) ctx->threads = (int)o->run.threads;
+    const double before = dt__seconds();
+    dt_memory_reset_peak(ctx);
+    const dt_status status = quantize(&w);
+    w.summary->seconds = dt__seconds() - before;
+    w.summary->peak_memory = (int64_t)dt_memory_of(ctx).peak;
+    close_work(&w);
+    ctx->threads = threads;
+    if (summary == NULL) dt_quantize_summary_free(&unwanted);
+    return status;
+}

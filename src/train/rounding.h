@@ -1,0 +1,35 @@
+/* How a model is rounded, as a recipe's `quantize` or `convert` says it. */
+#ifndef DT__TRAIN_ROUNDING_H
+#define DT__TRAIN_ROUNDING_H
+
+#include "train/calibration.h"
+
+#include <detent/io.h>
+
+typedef struct dt__rounding {
+    const char *key; /* where the recipe says it: "convert" */
+    dt_rounding_options options;
+    dt__calibration_choice choice;
+    size_t cache;
+} dt__rounding;
+
+/* `samples`: images that there are. A recipe without `quantize` rounds to nearest. */
+dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t samples);
+/* Whether the settings suit every weight of a prepared model, and every input; else CONFIG at the key. */
+dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m);
+/* The settings that results depend on, as JSON; to be released. NULL: NOMEM. */
+char *dt__rounding_text(dt_ctx *ctx, const dt__rounding *p);
+/* dt_ptq with these settings; `done` and `user` are those of dt_ptq_options. */
+typedef struct dt__rounding_job {
+    dt_module *m, *reference;
+    dt__calibration *calibration;
+    dt_status (*done)(void *user, const char *path, const dt_round_report *report);
+    void *user;
+} dt__rounding_job;
+dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
+                           dt_ptq_report *report);
+/* dt_model_save, with the settings in the metadata. */
+dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_info *info,
+                            const char *path);
+
+#endif
