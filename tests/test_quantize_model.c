@@ -163,7 +163,8 @@ static void quantize(call *c)
         ck_assert_msg(strstr(c->message, c->words) != NULL, "not \"%s\" but \"%s\"", c->words,
                       c->message);
     }
-    if (c->net == MLP) ck_assert_uint_eq(dt_memory_of(ctx).used, 0); /* contexts keep convolutions */
+    if (c->net == MLP)
+        ck_assert_uint_eq(dt_memory_of(ctx).used, 0); /* contexts keep convolutions */
     dt_ctx_free(ctx);
 }
 

@@ -111,6 +111,12 @@ int cli_print_errors(const dt_recipe *recipe)
     return CLI_USAGE;
 }
 
+int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe)
+{
+    const bool blamed = dt_error_status(ctx) == DT_ERR_CONFIG && dt_recipe_error_count(recipe) > 0;
+    return blamed ? cli_print_errors(recipe) : cli_fail_file(args, ctx);
+}
+
 int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
                     dt_recipe **out)
 {

@@ -76,6 +76,8 @@ void cli_json_string(const char *text);
 void cli_json_number(double value);
 /* A name from a file, with control characters as '?'; padded with spaces to `width` characters. */
 void cli_print_name(const char *name, int width);
+/* The same where the recipe may be to blame: then all its errors. */
+int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
 /* All errors of a recipe to stderr. Returns CLI_USAGE. */
 int cli_print_errors(const dt_recipe *recipe);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,

@@ -1,5 +1,6 @@
-/* detent quantize: weights to integers without training, of a file of tensors that has no model. */
-#include "cli.h"
+/* detent quantize: weights to integers without training, of a model, or of a file of tensors that
+ * has none. */
+#include "round_model.h"
 #include "rounded.h"
 
 #include <stdio.h>
@@ -39,20 +40,6 @@ static int read_codes(const cli_args *args, int *codes)
 
 /* ---- a file of tensors -------------------------------------------------------------------------- */
 
-static void show_row(void *user, const dt_quantize_summary *s)
-{
-    (void)user;
-    rounded_row(s);
-}
-
-static int explain(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe)
-{
-    if (dt_error_status(ctx) == DT_ERR_CONFIG && dt_recipe_error_count(recipe) > 0) {
-        return cli_print_errors(recipe);
-    }
-    return cli_fail_file(args, ctx);
-}
-
 static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
 {
     const bool json = args->option[JSON] != NULL;
@@ -62,13 +49,13 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
         .output = args->option[OUTPUT],
         .codes = codes,
         .stop = cli_stopped,
-        .weight = json || args->option[QUIET] != NULL ? NULL : show_row,
+        .weight = json || args->option[QUIET] != NULL ? NULL : rounded_row,
     };
     dt_quantize_summary summary;
     int status = CLI_DONE;
     cli_catch_signals();
     if (dt_quantize_tensors(ctx, recipe, &job, &summary) != DT_OK) {
-        status = explain(args, ctx, recipe);
+        status = cli_fail_recipe(args, ctx, recipe);
     } else if (json) {
         status = cli_written(dt_quantize_summary_json(&summary, cli_stdout, NULL));
     } else if (args->option[QUIET] == NULL) {
@@ -85,6 +72,27 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
     int status = read_codes(args, &codes);
     if (status == CLI_DONE) status = read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = run(args, ctx, recipe, codes);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* ---- a model ------------------------------------------------------------------------------------ */
+
+static int quantize_model(const cli_args *args, dt_ctx *ctx)
+{
+    dt_recipe *recipe = NULL;
+    const round_model r = { .model = args->words[0],
+                            .output = args->option[OUTPUT],
+                            .json = args->option[JSON] != NULL,
+                            .quiet = args->option[QUIET] != NULL };
+    if (args->option[CALIBRATION] != NULL || args->option[CODES] != NULL) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s is a model: it calibrates with its recipe's data, and its codes are "
+                        "packed; %s is of files of tensors",
+                        r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
+    }
+    int status = cli_read_recipe_of(args, ctx, "'qat' and its data", &recipe);
+    if (status == CLI_DONE) status = round_model_run(args, ctx, recipe, &r);
     dt_recipe_free(recipe);
     return status;
 }
@@ -110,7 +118,7 @@ int cli_quantize(const cli_args *args)
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;
     int status = is_model(args, ctx, &model);
-    if (status == CLI_DONE) status = quantize_tensors(args, ctx);
+    if (status == CLI_DONE) status = (model ? quantize_model : quantize_tensors)(args, ctx);
     dt_ctx_free(ctx);
     return status;
 }

@@ -31,12 +31,14 @@ static const cli_command commands[] = {
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" }, { "-o", "FILE", "the file to write" } } },
     { "quantize", "FILE [RECIPE] [key=value ...] -o FILE",
-      "weights of a safetensors file to integers without training: to nearest, or with calibration "
-      "data by gptq, gpfq, qronos and their a2 forms",
+      "weights of a model or of a safetensors file to integers without training: to nearest, or "
+      "with calibration data by gptq, gpfq, qronos and their a2 forms",
       cli_quantize, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write" },
-                   { "--calibration", "FILE", "safetensors file of the weights' inputs, by name" },
-                   { "--codes", "packed|i8", "as many codes in a byte as fit (default), or one" },
+                   { "--calibration", "FILE",
+                     "of a file of tensors: the weights' inputs, by name" },
+                   { "--codes", "packed|i8",
+                     "of a file of tensors: as many in a byte as fit, or one" },
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no table" } } },
     { "inspect", "FILE", "tensors, shapes, schemes, bytes, bits per weight of a safetensors file",

@@ -1,4 +1,4 @@
-/* A trained model to integers without training, and the report of it: for quantize and for convert. */
+/* A trained model to integers without training: of quantize and of convert. */
 #ifndef CLI_ROUND_MODEL_H
 #define CLI_ROUND_MODEL_H
 
@@ -10,7 +10,8 @@ typedef struct round_model {
     bool json, quiet;
 } round_model;
 
-/* SIGINT and SIGTERM keep what is done and stop. The exit status, after a message. */
+/* Rounds and prints the report. SIGINT and SIGTERM keep what is done and stop. The exit status, after a
+ * message. */
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r);
 
 #endif

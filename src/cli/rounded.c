@@ -39,8 +39,9 @@ static void print_weight(const dt_quantized_weight *w)
            r->seconds, r->fallback ? "  fell back" : "");
 }
 
-void rounded_row(const dt_quantize_summary *s)
+void rounded_row(void *user, const dt_quantize_summary *s)
 {
+    (void)user;
     const bool first = s->n == s->resumed + 1;
     if (first) print_head();
     for (int64_t i = first ? 0 : s->n - 1; i < s->n; i++) print_weight(&s->weight[i]);

@@ -4,8 +4,9 @@
 
 #include "cli.h"
 
-/* The row of the latest weight; before the first one the head, and the rows of an earlier call. */
-void rounded_row(const dt_quantize_summary *s);
+/* The row of the latest weight; before the first one the head, and the rows of an earlier call. `user`
+ * is not looked at. */
+void rounded_row(void *user, const dt_quantize_summary *s);
 /* What the file at `output` is; rows that no call showed come first. */
 void rounded_total(const char *output, const dt_quantize_summary *s);
 

@@ -346,7 +346,7 @@ static void check_quantize(dt_recipe *r)
     }
     for (int i = 0; i < DT__COUNT_OF(of_files); i++) {
         dt__node *node = dt__given(r, of_files[i]);
-        if (node == NULL) continue;
+        if (node == NULL || node->count == 0) continue; /* resolved recipes show empty ones */
         dt__complain(r, node,
                      "'%s' is of files without a model; a model's weights are quantized as "
                      "'qat' says",

@@ -193,7 +193,8 @@ dt_status dt__run_finish(dt__run *r)
     }
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
-    const bool same = is_nearest(r) ? r->summary->same_bits_as_qat : r->summary->same_bits_from_file;
+    const bool same =
+        is_nearest(r) ? r->summary->same_bits_as_qat : r->summary->same_bits_from_file;
     if (!quantized || same) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_STATE,
                    "the converted model does not answer with the bits of the %s one",
