@@ -77,23 +77,9 @@ bool dt_tape_watch(dt_tape *t, bool on)
     return before;
 }
 
-/* Makes room for one more element of `size` bytes in *array. */
-static dt_status make_room(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t size)
-{
-    if (n < *room) return DT_OK;
-    const int64_t more = *room < 32 ? 32 : *room * 2;
-    void *old;
-    memcpy(&old, array, sizeof old);
-    void *grown = dt__grow(ctx, old, (size_t)n * size, (size_t)more * size);
-    if (grown == NULL) return DT_ERR_NOMEM;
-    memcpy(array, &grown, sizeof grown);
-    *room = more;
-    return DT_OK;
-}
-
 dt_status dt__tape_lend(dt_tape *t, dt_tensor *x)
 {
-    const dt_status s = make_room(t->ctx, &t->lent, t->n_lent, &t->room_lent, sizeof *t->lent);
+    const dt_status s = DT__RESERVE(t->ctx, t->lent, t->n_lent, t->room_lent);
     if (s != DT_OK) {
         dt_tensor_free(x);
         return s;
@@ -106,7 +92,7 @@ dt_status dt__tape_lend(dt_tape *t, dt_tensor *x)
 
 dt_status dt__tape_record(dt_tape *t, dt__record *r)
 {
-    DT__TRY(make_room(t->ctx, &t->records, t->n_records, &t->room_records, sizeof *t->records));
+    DT__TRY(DT__RESERVE(t->ctx, t->records, t->n_records, t->room_records));
     t->records[t->n_records++] = r;
     return DT_OK;
 }
@@ -182,8 +168,7 @@ static void drop(dt_tensor *x)
 
 dt_status dt__scope_enter(dt_tape *t)
 {
-    const dt_status s =
-        make_room(t->ctx, &t->scope_start, t->depth, &t->room_scopes, sizeof *t->scope_start);
+    const dt_status s = DT__RESERVE(t->ctx, t->scope_start, t->depth, t->room_scopes);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     t->scope_start[t->depth++] = t->n_lent;
     return DT_OK;

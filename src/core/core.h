@@ -43,6 +43,9 @@ void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
 void dt__release(dt_ctx *ctx, void *pointer);
 /* A grown copy; the old block is released unless NULL comes back. */
 void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes);
+/* Room for one more of `array`, a pointer whose block has place for `room` elements and holds n. */
+#define DT__RESERVE(ctx, array, n, room) dt__reserve(ctx, &(array), n, &(room), sizeof *(array))
+dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t size);
 char *dt__copy_string(dt_ctx *ctx, const char *text);
 char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 void dt__pool_trim(dt_ctx *ctx);

@@ -130,6 +130,19 @@ void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes)
     return p;
 }
 
+dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t size)
+{
+    if (n < *room) return DT_OK;
+    const int64_t more = *room == 0 ? 8 : 2 * *room;
+    void *block;
+    memcpy(&block, array, sizeof block);
+    block = dt__grow(ctx, block, (size_t)n * size, (size_t)more * size);
+    if (block == NULL) return DT_ERR_NOMEM;
+    memcpy(array, &block, sizeof block);
+    *room = more;
+    return DT_OK;
+}
+
 char *dt__copy_string(dt_ctx *ctx, const char *text)
 {
     const size_t size = strlen(text) + 1;

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FIRST_ROOM 64
-
 /* ---- names -------------------------------------------------------------------------------- */
 
 typedef struct names {
@@ -30,13 +28,7 @@ static void names_free(dt_ctx *ctx, names *list)
 
 static dt_status names_add(dt_ctx *ctx, names *list, const char *name)
 {
-    if (list->n == list->room) {
-        const int64_t room = list->room == 0 ? FIRST_ROOM : 2 * list->room;
-        char **v = dt__grow(ctx, list->v, (size_t)list->n * sizeof *v, (size_t)room * sizeof *v);
-        if (v == NULL) return DT_ERR_NOMEM;
-        list->v = v;
-        list->room = room;
-    }
+    DT__TRY(DT__RESERVE(ctx, list->v, list->n, list->room));
     list->v[list->n] = dt__copy_string(ctx, name);
     if (list->v[list->n] == NULL) return DT_ERR_NOMEM;
     list->n++;

@@ -323,7 +323,7 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
                        name, path, e == NULL ? "missing" : "of another form");
     }
     DT__TRY(check_updates(l, path, e));
-    DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots);
+    DT__TRY(DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots));
     l->slot[l->n_slots++] = (slot){ x, e };
     return DT_OK;
 }

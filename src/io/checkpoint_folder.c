@@ -42,7 +42,7 @@ static dt_status read_names(steps *s, DIR *dir)
     for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
         const int64_t step = step_of(e->d_name);
         if (step < 0) continue;
-        DT__RESERVE(s->ctx, s->at, s->n, s->room);
+        DT__TRY(DT__RESERVE(s->ctx, s->at, s->n, s->room));
         s->at[s->n++] = step;
     }
     if (s->n > 0) qsort(s->at, (size_t)s->n, sizeof s->at[0], ascending);

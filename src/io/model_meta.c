@@ -222,7 +222,7 @@ dt__row_map dt__described_map(const dt__module_quant *q)
 
 static dt_status read_quant(dt__json *j, dt__model_meta *meta)
 {
-    DT__RESERVE(meta->ctx, meta->quant, meta->n_quants, meta->room_quants);
+    DT__TRY(DT__RESERVE(meta->ctx, meta->quant, meta->n_quants, meta->room_quants));
     dt__module_quant *q = &meta->quant[meta->n_quants];
     *q = (dt__module_quant){ .input.scheme.activation = true };
     char shown[DT__SHOWN];
@@ -239,7 +239,7 @@ static dt_status read_quant(dt__json *j, dt__model_meta *meta)
 
 static dt_status read_tie(dt__json *j, dt__model_meta *meta)
 {
-    DT__RESERVE(meta->ctx, meta->tie, meta->n_ties, meta->room_ties);
+    DT__TRY(DT__RESERVE(meta->ctx, meta->tie, meta->n_ties, meta->room_ties));
     dt__tie *t = &meta->tie[meta->n_ties];
     char shown[DT__SHOWN];
     DT__TRY(dt__json_string(j, &t->path));

@@ -100,7 +100,7 @@ static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_member 
     (void)member;
     if (dt_param_path(w->r->m, x) != path) return DT_OK;
     DT__TRY(check_writable(w, path, x));
-    DT__RESERVE(w->ctx, w->item, w->n_items, w->room_items);
+    DT__TRY(DT__RESERVE(w->ctx, w->item, w->n_items, w->room_items));
     w->item[w->n_items++] = (item){ .x = x, .path = path };
     return DT_OK;
 }

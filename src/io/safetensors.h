@@ -47,19 +47,6 @@ dt_status dt__header_read(dt_file *file);
 dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
                          char digits[DT__HASH_DIGITS + 1]);
 
-/* Room for one more element in the growing array `array`, or NOMEM to the caller. */
-#define DT__RESERVE(ctx, array, count, capacity)                                                   \
-    do {                                                                                           \
-        if ((count) == (capacity)) {                                                               \
-            const int64_t wanted_ = (capacity) == 0 ? 16 : 2 * (capacity);                         \
-            void *grown_ = dt__grow(ctx, array, (size_t)(capacity) * sizeof *(array),              \
-                                    (size_t)wanted_ * sizeof *(array));                            \
-            if (grown_ == NULL) return DT_ERR_NOMEM;                                               \
-            (array) = grown_;                                                                      \
-            (capacity) = wanted_;                                                                  \
-        }                                                                                          \
-    } while (0)
-
 /* ---- dtypes of the format ------------------------------------------------------------------- */
 
 typedef struct dt__file_dtype {

@@ -71,7 +71,7 @@ static dt_status read_shape(dt_file *file, dt__json *j, tensor *t)
     t->rank = 0;
     bool more = !dt__json_next(j, ']');
     while (more) {
-        DT__RESERVE(file->ctx, file->dims, file->dims_count, file->dims_capacity);
+        DT__TRY(DT__RESERVE(file->ctx, file->dims, file->dims_count, file->dims_capacity));
         DT__TRY(dt__json_integer(j, &file->dims[file->dims_count]));
         file->dims_count++;
         t->rank++;
@@ -135,7 +135,7 @@ static dt_status add_entry(dt_file *file, const dt__json *j, const tensor *t)
         return dt__json_fail(j, "data_offsets span %lld bytes, but dtype and shape need %zu",
                              (long long)(t->end - t->begin), bytes);
     }
-    DT__RESERVE(file->ctx, file->entry, file->count, file->capacity);
+    DT__TRY(DT__RESERVE(file->ctx, file->entry, file->count, file->capacity));
     file->entry[file->count++] = (dt_file_entry){
         .name = t->name,
         .dtype = t->dtype->name,
@@ -180,7 +180,7 @@ static dt_status read_meta(dt_file *file, dt__json *j)
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__RESERVE(file->ctx, file->meta, file->meta_count, file->meta_capacity);
+        DT__TRY(DT__RESERVE(file->ctx, file->meta, file->meta_count, file->meta_capacity));
         dt__meta *m = &file->meta[file->meta_count];
         DT__TRY(dt__json_string(j, &m->key));
         DT__TRY(dt__json_expect(j, ':'));

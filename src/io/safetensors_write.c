@@ -86,7 +86,7 @@ dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value)
         return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_meta: the key '%s' was given before",
                        dt__shown(key, text));
     }
-    DT__RESERVE(w->ctx, w->meta, w->meta_count, w->meta_capacity);
+    DT__TRY(DT__RESERVE(w->ctx, w->meta, w->meta_count, w->meta_capacity));
     dt__meta m = { .key = dt__copy_string(w->ctx, key) };
     if (m.key != NULL) m.value = dt__copy_string(w->ctx, value);
     if (m.value == NULL) {
@@ -129,7 +129,7 @@ dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
     }
     item i = { .entry = *entry };
     DT__TRY(measure(w, &i));
-    DT__RESERVE(w->ctx, w->item, w->count, w->capacity);
+    DT__TRY(DT__RESERVE(w->ctx, w->item, w->count, w->capacity));
     const size_t bytes = (size_t)entry->rank * sizeof entry->dims[0];
     int64_t *dims = dt__alloc(w->ctx, bytes);
     i.entry.dims = dims;

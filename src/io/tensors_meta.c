@@ -123,7 +123,7 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
 static dt_status read_weight(dt__json *j, dt__tensors *all)
 {
     char shown[DT__SHOWN];
-    DT__RESERVE(all->ctx, all->at, all->n, all->room);
+    DT__TRY(DT__RESERVE(all->ctx, all->at, all->n, all->room));
     dt__tensor_weight *w = &all->at[all->n];
     *w = (dt__tensor_weight){ .conv.groups = 1 };
     DT__TRY(dt__json_string(j, &w->name));

@@ -160,21 +160,9 @@ static dt_status keep(const dt__trail *trail, dt_tensor *x, dt_tensor **out)
     return x->storage == trail->pass->x->storage ? copy_of(x, out) : dt_alias(x, out);
 }
 
-static dt_status make_room(dt__trail *trail)
-{
-    if (trail->n < trail->room_steps) return DT_OK;
-    const int64_t more = trail->room_steps == 0 ? 16 : 2 * trail->room_steps;
-    step *grown = dt__grow(trail->m->ctx, trail->step, (size_t)trail->n * sizeof *grown,
-                           (size_t)more * sizeof *grown);
-    if (grown == NULL) return DT_ERR_NOMEM;
-    trail->step = grown;
-    trail->room_steps = more;
-    return DT_OK;
-}
-
 static dt_status add(dt__trail *trail, const step *like, dt_tensor *const *out)
 {
-    DT__TRY(make_room(trail));
+    DT__TRY(DT__RESERVE(trail->m->ctx, trail->step, trail->n, trail->room_steps));
     step *s = &trail->step[trail->n];
     *s = *like;
     for (int i = 0; i < like->n_out; i++) {

@@ -89,36 +89,6 @@ static dt_status place(dt_module *m, const char *above)
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* Makes room for one more element of `size` bytes in `*array`. */
-static dt_status make_room(dt_ctx *ctx, void **array, int64_t n, int64_t *room, size_t size)
-{
-    if (n < *room) return DT_OK;
-    const int64_t more = *room == 0 ? 4 : 2 * *room;
-    void *grown = dt__grow(ctx, *array, (size_t)n * size, (size_t)more * size);
-    if (grown == NULL) return DT_ERR_NOMEM;
-    *array = grown;
-    *room = more;
-    return DT_OK;
-}
-
-static dt_status room_for_child(dt_module *m)
-{
-    void *array = m->children;
-    const dt_status s =
-        make_room(m->ctx, &array, m->n_children, &m->room_children, sizeof m->children[0]);
-    m->children = array;
-    return s;
-}
-
-static dt_status room_for_member(dt_module *m)
-{
-    void *array = m->members;
-    const dt_status s =
-        make_room(m->ctx, &array, m->n_members, &m->room_members, sizeof m->members[0]);
-    m->members = array;
-    return s;
-}
-
 static dt_status given_nothing(const dt_module *m, const char *what)
 {
     const dt_status s = dt_error_status(m->ctx);
@@ -136,7 +106,7 @@ static dt_status check_child(dt_module *m, const char *name, const dt_module *ch
 
 static dt_status place_child(dt_module *m, const char *name, dt_module *child)
 {
-    DT__TRY(room_for_child(m));
+    DT__TRY(DT__RESERVE(m->ctx, m->children, m->n_children, m->room_children));
     child->name = dt__text(m->ctx, "%s", name);
     if (child->name == NULL) return DT_ERR_NOMEM;
     forget_names(child);
@@ -196,7 +166,7 @@ static dt_status check_tensor(const dt_module *m, const char *name, const dt_ten
 
 static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member)
 {
-    DT__TRY(room_for_member(m));
+    DT__TRY(DT__RESERVE(m->ctx, m->members, m->n_members, m->room_members));
     dt__member e = { .name = dt__text(m->ctx, "%s", name), .x = x, .member = member };
     dt_status s = e.name == NULL ? DT_ERR_NOMEM : place_member(m, &e);
     if (s == DT_OK && member == DT_PARAM) s = dt_set_requires_grad(x, true);

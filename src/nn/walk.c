@@ -123,14 +123,7 @@ static dt_status list_param(void *user, const char *path, dt_tensor *x, dt_membe
 {
     dt_module *m = user;
     if (member != DT_PARAM || listed(m, x)) return DT_OK;
-    if (m->n_params == m->room_params) {
-        const int64_t more = m->room_params == 0 ? 8 : 2 * m->room_params;
-        dt__param *grown = dt__grow(m->ctx, m->params, (size_t)m->n_params * sizeof *grown,
-                                    (size_t)more * sizeof *grown);
-        if (grown == NULL) return DT_ERR_NOMEM;
-        m->params = grown;
-        m->room_params = more;
-    }
+    DT__TRY(DT__RESERVE(m->ctx, m->params, m->n_params, m->room_params));
     m->params[m->n_params++] = (dt__param){ x, path };
     return DT_OK;
 }

@@ -147,14 +147,7 @@ static dt_status add_item(conversion *c, const char *path, dt_tensor *w, const d
         return dt_fail(c->ctx, DT_ERR_STATE,
                        "convert: %s is still needed by a tape; run backward or reset it", path);
     }
-    if (c->n == c->room) {
-        const int64_t room = c->room == 0 ? 16 : 2 * c->room;
-        void *grown = dt__grow(c->ctx, c->item, (size_t)c->n * sizeof *c->item,
-                               (size_t)room * sizeof *c->item);
-        if (grown == NULL) return DT_ERR_NOMEM;
-        c->item = grown;
-        c->room = room;
-    }
+    DT__TRY(DT__RESERVE(c->ctx, c->item, c->n, c->room));
     dt__packed *packed = *out = dt__alloc(c->ctx, sizeof *packed);
     if (packed == NULL) return DT_ERR_NOMEM;
     *packed = (dt__packed){ .quant = fq->quant, .simulated = fq->simulated };

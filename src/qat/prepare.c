@@ -78,14 +78,7 @@ static dt_status add_line(void *user, const char *path, dt_module *m)
 {
     plan *p = user;
     if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
-    if (p->n == p->room) {
-        const int64_t room = p->room == 0 ? 16 : 2 * p->room;
-        plan_line *grown =
-            dt__grow(p->ctx, p->line, (size_t)p->n * sizeof *grown, (size_t)room * sizeof *grown);
-        if (grown == NULL) return DT_ERR_NOMEM;
-        p->line = grown;
-        p->room = room;
-    }
+    DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
     const char *copy = dt__copy_string(p->ctx, path);
     if (copy == NULL) return DT_ERR_NOMEM;
     p->line[p->n] = (plan_line){ .path = copy, .module = m };

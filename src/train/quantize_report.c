@@ -61,21 +61,9 @@ static const dt_key total_keys[] = {
 
 /* ---- the list --------------------------------------------------------------------------------- */
 
-static dt_status make_room(dt_quantize_summary *s)
-{
-    if (s->n < s->room) return DT_OK;
-    const int64_t room = s->room == 0 ? 16 : 2 * s->room;
-    void *grown = dt__grow(s->ctx, s->weight, (size_t)s->n * sizeof *s->weight,
-                           (size_t)room * sizeof *s->weight);
-    if (grown == NULL) return DT_ERR_NOMEM;
-    s->weight = grown;
-    s->room = room;
-    return DT_OK;
-}
-
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
-    DT__TRY(make_room(s));
+    DT__TRY(DT__RESERVE(s->ctx, s->weight, s->n, s->room));
     dt_quantized_weight own = *w;
     own.name = dt__copy_string(s->ctx, w->name);
     own.scheme = dt__copy_string(s->ctx, w->scheme);
