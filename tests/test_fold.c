@@ -332,6 +332,10 @@ START_TEST(prepared_converted_and_loaded_agree)
     o = dt_qat_defaults();
     o.forward = DT_FORWARD_SIMULATED;
     compare_everywhere(&o, false, false);
+    o = dt_qat_defaults(); /* scales and zero points that stand */
+    o.weight.quant = (dt_quant){ .rule = DT_RULE_ASYMMETRIC, .range = DT_RANGE_STATIC };
+    o.weight.has_rule = o.weight.has_range = true;
+    compare_everywhere(&o, false, false);
 }
 END_TEST
 

@@ -179,7 +179,8 @@ typedef struct dt_code_rows {
 
 /* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered as
  * a matrix of rows. Buffers of `to` are there already:
- *     scale      where the range is learned or static, holds what stands already and must be left so
+ *     scale, zero_point
+ *                where the range is learned or static, hold what stands already and must be left so
  *     group_of   consecutive groups; it may put other columns together, of which each group has as many
  *                as before. NULL where it must not: the granularity is not group, or the range stands
  * A rounder of NULL: nearest. */

@@ -507,6 +507,7 @@ static dt_status fold(work *w, folding *f)
                         .simulated = q->simulated,
                         .map = dt__described_map(q),
                         .scale = range == NULL ? NULL : range->scale,
+                        .zero_point = range == NULL ? NULL : range->zero_point,
                         .count = range == NULL ? NULL : range->count };
     DT__TRY(dt__fold(f->m, &fq));
     f->added = true;

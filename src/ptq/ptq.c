@@ -229,20 +229,17 @@ static dt_status take_master(weight *v, dt_module *layer)
  * which only ranges can be that follow from the weight itself. */
 static dt_status take_range(const work *w, weight *v)
 {
-    const dt_tensor *scale = v->fq->scale, *zero = v->fq->zero_point;
+    const bool has_zero = v->fq->zero_point != NULL;
     dt__panel_layout l;
     int64_t dims[DT_MAX_RANK];
-    if (scale == NULL || w->options->rounding.rounding.order == DT_ORDER_GROUP) return DT_OK;
+    if (v->fq->scale == NULL || w->options->rounding.rounding.order == DT_ORDER_GROUP) return DT_OK;
     const int rank = dt__matrix_dims(&v->fq->map, v->master->rank, v->master->dims, dims);
     DT__TRY(dt__weight_layout(w->ctx, &v->fq->quant, rank, dims, &l));
-    const int64_t blocks = l.rows * l.groups, step = scale->count == 1 ? 0 : 1;
+    const int64_t blocks = l.rows * l.groups;
     v->scale = dt__alloc_array(w->ctx, blocks, sizeof *v->scale);
-    if (zero != NULL) v->zero_point = dt__alloc_array(w->ctx, blocks, 1);
-    if (v->scale == NULL || (zero != NULL && v->zero_point == NULL)) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < blocks; i++) {
-        v->scale[i] = ((const float *)dt__data(scale))[i * step];
-        if (zero != NULL) v->zero_point[i] = ((const int8_t *)dt__data(zero))[i * step];
-    }
+    if (has_zero) v->zero_point = dt__alloc_array(w->ctx, blocks, 1);
+    if (v->scale == NULL || (has_zero && v->zero_point == NULL)) return DT_ERR_NOMEM;
+    dt__give_range(v->fq, blocks, v->scale, v->zero_point);
     return DT_OK;
 }
 

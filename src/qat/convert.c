@@ -34,12 +34,15 @@ static bool seen(const conversion *c, const dt_tensor *w)
     return false;
 }
 
-/* A learned scale is what the rounder starts from, and what stays. */
-static void give_scales(const dt__fq *fq, int64_t blocks, float *scale)
+/* A range that stands is what the rounder starts from; a learned one stays. */
+void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point)
 {
-    const float *learned = fq->scale == NULL ? NULL : dt__data(fq->scale);
-    for (int64_t i = 0; learned != NULL && i < blocks; i++) {
-        scale[i] = learned[fq->scale->count == 1 ? 0 : i];
+    const float *s = fq->scale == NULL ? NULL : dt__data(fq->scale);
+    const int8_t *z = fq->zero_point == NULL ? NULL : dt__data(fq->zero_point);
+    for (int64_t i = 0; s != NULL && i < blocks; i++) {
+        const int64_t at = fq->scale->count == 1 ? 0 : i;
+        scale[i] = s[at];
+        if (zero_point != NULL) zero_point[i] = z == NULL ? 0 : z[at];
     }
 }
 
@@ -76,7 +79,7 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
         (groups_may_move && rows->group_of == NULL)) {
         return DT_ERR_NOMEM;
     }
-    give_scales(r->fq, blocks, rows->scale);
+    dt__give_range(r->fq, blocks, rows->scale, rows->zero_point);
     for (int64_t i = 0; i < columns && groups_may_move; i++) {
         rows->group_of[i] = (int32_t)(i % l->columns / l->group);
     }

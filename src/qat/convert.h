@@ -15,6 +15,9 @@ const dt__fq *dt__weight_to_convert(const dt_module *layer);
  * NUMERIC, NOMEM. */
 dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *rows);
 
+/* Copies the range of a weight that stands, if one does, for each of its blocks; zero_point may be NULL. */
+void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point);
+
 /* STATE, naming the module, where the range of an input in m has seen no batch. */
 dt_status dt__check_ranges(dt_module *m);
 
