@@ -160,17 +160,17 @@ static dt_status round_all(dt__tensors_run *r)
     return write_output(r);
 }
 
-/* A call that was ended keeps what it did, and says so. */
+/* A call that was ended keeps what it did; where it cannot, that is the error. */
 static dt_status keep_rest(dt__tensors_run *r, dt_status status)
 {
-    char why[DT__MESSAGE_SIZE / 2];
+    char why[DT__MESSAGE_SIZE / 2], kept[DT__MESSAGE_SIZE / 2];
     if (status != DT_ERR_INTERRUPTED && status != DT_ERR_NOMEM) return status;
     if (r->summary->n == r->summary->resumed) return status;
     snprintf(why, sizeof why, "%s", dt_error(r->ctx));
-    if (dt__tensors_keep(r, true) == DT_OK) return status;
-    char kept[DT__MESSAGE_SIZE / 2];
+    const dt_status s = dt__tensors_keep(r, true);
+    if (s == DT_OK) return dt_fail(r->ctx, status, "%s", why);
     snprintf(kept, sizeof kept, "%s", dt_error(r->ctx));
-    return dt_fail(r->ctx, status, "%s (which could not be kept: %s)", why, kept);
+    return dt_fail(r->ctx, s, "%s; what is done could not be kept: %s", why, kept);
 }
 
 static dt_status run(dt__tensors_run *r)

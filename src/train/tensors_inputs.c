@@ -111,11 +111,13 @@ static dt_status check_missing(const dt__tensors_run *r)
         dt__add_name(names, &n, p->entry->name);
     }
     if (n == 0) return DT_OK;
+    const bool none = r->inputs == NULL;
     return dt_recipe_refuse(
         r->recipe, "quantize.rounder",
-        "the inputs of %lld weights are missing in %s: %s; add them, or give these "
-        "tensors 'rounder: nearest' or 'skip: true' by a rule",
-        (long long)n, r->inputs == NULL ? "a calibration file" : r->inputs->path, names);
+        "the inputs of %lld weights are wanted, and %s%s: %s; add them, or give these tensors "
+        "'rounder: nearest' or 'skip: true' by a rule",
+        (long long)n, none ? "there is no calibration file" : "not in ",
+        none ? "" : r->inputs->path, names);
 }
 
 dt_status dt__tensors_match_inputs(dt__tensors_run *r)
