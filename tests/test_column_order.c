@@ -410,6 +410,64 @@ START_TEST(every_layer_multiplies_its_image)
 }
 END_TEST
 
+/* y of an op on the weight itself and on its image, which another kernel computes with. */
+static void same_as_image(dt_tensor *(*op)(dt_tape *t, dt_tensor *x, dt_tensor *w), dt_tensor *x,
+                          dt_tensor *w)
+{
+    dt_tape *t;
+    dt_tensor *image;
+    dt__fq fq = { .quant = dt_activation_quant_defaults(), .enabled = true, .samples = true };
+    fq.quant.granularity = DT_PER_SAMPLE;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_dequantize(w, &image));
+    dt_tensor *u = dt__fake_quant_as(t, x, &fq);
+    dt_tensor *got = op(t, u, w), *want = op(t, u, image);
+    TEST_OK(ctx, dt_tape_status(t));
+    ck_assert_mem_eq(dt_data(got), dt_data(want), (size_t)dt_count(got) * sizeof(float));
+    dt_tensor_free(image);
+    dt_tape_free(t);
+}
+
+static dt_tensor *conv_of_two(dt_tape *t, dt_tensor *x, dt_tensor *w)
+{
+    dt_conv_options o = dt_conv_defaults();
+    o.groups = 2;
+    return dt_conv2d(t, x, w, NULL, &o);
+}
+
+static dt_tensor *linear_of(dt_tape *t, dt_tensor *x, dt_tensor *w)
+{
+    return dt_linear(t, x, w, NULL);
+}
+
+/* An op of other groups than those that the orders are of computes with the image. */
+START_TEST(orders_of_other_ops)
+{
+    dealer d = dealer_of(DEALT, 1);
+    dt_module *m = converted(&kinds[9], INTEGER, &d); /* [12,4,3,3] of four groups */
+    dt_tensor *x, *w;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, (const int64_t[]){ 2, 8, 5, 6 }, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    same_as_image(conv_of_two, x, weight_of(m));
+    dt_tensor_free(x);
+
+    const dt__codes *codes = ((const dt__packed *)weight_of(m)->ext)->codes;
+    dt__packed *packed = dt__alloc(ctx, sizeof *packed);
+    *packed = *(const dt__packed *)weight_of(m)->ext;
+    dt__codes_retain(packed->codes);
+    const int64_t dims[2] = { codes->rows, codes->columns };
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &w));
+    dt__packed_take(w, packed);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 3, codes->columns }, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    same_as_image(linear_of, x, w);
+    dt_tensor_free(x);
+    dt_tensor_free(w);
+    dt_module_free(m);
+    forget(&d);
+}
+END_TEST
+
 /* ---- the products of linear, bit for bit -------------------------------------------------------- */
 
 typedef struct linear {
@@ -824,6 +882,7 @@ Suite *test_column_order_suite(void)
     TCase *c = tcase_create("column_order");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, every_layer_multiplies_its_image, 0, DT__COUNT_OF(kinds));
+    tcase_add_test(c, orders_of_other_ops);
     tcase_add_loop_test(c, linear_products_are_the_formula, 0, 10);
     tcase_add_test(c, long_groups);
     tcase_add_loop_test(c, threads_change_nothing, 0, DT__COUNT_OF(kinds));
