@@ -313,6 +313,38 @@ START_TEST(test_every_input)
 }
 END_TEST
 
+/* Where no damping makes a matrix positive definite, nearest is bounded too. */
+START_TEST(test_fallback)
+{
+    dt_ctx *ctx = context(2);
+    rounding_layer l;
+    rounding_case c;
+    int fallbacks = 0;
+    if (!rounding_open(ctx, "not_positive", &l)) l.file = NULL;
+    for (int i = 0; l.file != NULL && rounding_case_at(&l, i, &c); i++) {
+        dt_rounded *got;
+        dt_round_report report;
+        c.options.rounder = DT_ROUND_A2GPTQ;
+        c.options.accumulator.bits = 9;
+        c.options.accumulator.input = (dt_ints){ 2, { -8, 7 } };
+        TEST_OK(ctx, rounding_run(&c, &got, &report));
+        const extremes e = extremes_of(&c, got);
+        TEST_EACH(e.high <= 255 && e.low >= -255, "%s: sums of %d and %d", c.name, (int)e.high,
+                  (int)e.low);
+        TEST_EACH(strcmp(report.method, report.fallback ? "nearest" : "a2gptq") == 0, "%s: by %s",
+                  c.name, report.method);
+        fallbacks += report.fallback;
+        dt_rounded_free(ctx, got);
+        rounding_case_free(&c);
+    }
+    if (l.file != NULL) {
+        ck_assert_int_gt(fallbacks, 0);
+        rounding_close(&l);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- mistakes, and memory that fails ------------------------------------------------------------- */
 
 typedef struct mistake {
@@ -391,6 +423,7 @@ Suite *test_rounding_bounds_suite(void)
     tcase_add_test(t, test_thresholds);
     tcase_add_test(t, test_room);
     tcase_add_test(t, test_every_input);
+    tcase_add_test(t, test_fallback);
     tcase_add_test(t, test_mistakes);
     tcase_add_loop_test(t, test_allocations, DT_ROUND_A2GPTQ, DT_ROUND_A2QRONOS + 1);
     suite_add_tcase(s, t);

@@ -19,8 +19,6 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-static dt__stream stream_of(uint64_t seed) { return dt__stream_of(seed, DT__FOR_USER); }
-
 static int64_t draw(dt__stream *s, int64_t least, int64_t most)
 {
     return least + (int64_t)dt__random_below(s, (uint64_t)(most - least + 1));
@@ -93,166 +91,73 @@ static layer_wish draw_wish(dt__stream *s)
 
 /* ---- one layer --------------------------------------------------------------------------------- */
 
-static dt_rounded *round_layer(dt_ctx *ctx, const layer *l, const dt_quant *q,
-                               const dt_rounding_options *o, dt_round_report *report)
+typedef struct trial {
+    dt_ctx *ctx;
+    dt__stream random;
+    layer l;
+    dt_quant q;
+    dt_rounding_options o;
+    dt_round_report report; /* of the last round */
+} trial;
+
+/* `wish` NULL: drawn. */
+static trial begin(dt_ctx *ctx, int seed, int rounder, const layer_wish *wish)
 {
-    dt_rounded *out;
-    const bool data = o->rounder != DT_ROUND_NEAREST;
-    dt_statistics *s = data ? layer_statistics(ctx, l, l->x != NULL) : NULL;
-    const dt_round_work work = { .name = l->name,
-                                 .weight = l->weight,
-                                 .op = &l->op,
-                                 .quant = q,
-                                 .options = o,
-                                 .statistics = s };
-    TEST_OK(ctx, dt_round(ctx, &work, &out, report));
-    dt_statistics_free(s);
-    return out;
+    trial t = { .ctx = ctx, .random = dt__stream_of((uint64_t)seed + 1, DT__FOR_USER) };
+    const layer_wish drawn = draw_wish(&t.random);
+    layer_create(ctx, &t.random, wish == NULL ? &drawn : wish, &t.l);
+    t.q = draw_quant(&t.random);
+    t.o = draw_options(&t.random, rounder, &t.q);
+    return t;
 }
 
-typedef struct tally {
-    int64_t rows, ties;
-} tally;
+static void end(trial *t) { layer_free(&t->l); }
 
-/* Codes in processing order to the first difference: a tie where the reference's argument lay by a
- * boundary, else an error. */
-#define TIE 3e-5
-
-static void compare_row(const layer *l, const dt_rounded *got, const reference *want, int64_t row,
-                        tally *t)
+/* For messages. */
+static void name_trial(trial *t, int i)
 {
-    const int32_t *order = want->order + row / l->rows * l->columns;
-    t->rows++;
-    for (int64_t j = 0; j < l->columns; j++) {
-        const int64_t at = row * l->columns + order[j];
-        if (got->codes[at] == want->codes[at]) continue;
-        TEST_EACH(want->margin[at] < TIE,
-                  "%s: row %d, place %d: code %d, not %d, %g off a boundary", l->name, (int)row,
-                  (int)j, got->codes[at], want->codes[at], want->margin[at]);
-        t->ties++;
-        return;
-    }
-}
-
-static void compare(const layer *l, const dt_rounded *got, const reference *want, bool refreshed,
-                    tally *t)
-{
-    const size_t scales = (size_t)(want->rows * want->groups);
-    TEST_EACH(got->rows == want->rows && got->columns == want->columns &&
-                  got->groups == want->groups,
-              "%s: another shape", l->name);
-    TEST_EACH(refreshed || memcmp(got->scale, want->scale, scales * sizeof(float)) == 0,
-              "%s: other scales", l->name);
-    TEST_EACH(refreshed || got->zero_point == NULL ||
-                  memcmp(got->zero_point, want->zero, scales) == 0,
-              "%s: other zero points", l->name);
-    TEST_EACH(got->group_of == NULL ||
-                  memcmp(got->group_of, want->group_of,
-                         (size_t)(l->groups * l->columns) * sizeof(int32_t)) == 0,
-              "%s: other groups", l->name);
-    for (int64_t row = 0; row < want->rows; row++) compare_row(l, got, want, row, t);
-}
-
-/* ---- the reference ------------------------------------------------------------------------------ */
-
-static void name_case(layer *l, int i, const dt_quant *q, const dt_rounding_options *o)
-{
+    layer *l = &t->l;
+    const dt_rounding *r = &t->o.rounding;
+    const dt_accumulator *a = &t->o.accumulator;
     char text[sizeof l->name + 200];
     snprintf(
         text, sizeof text,
         "%d %s rounder %d rule %d bits %d gran %d/%d order %d mean %d zeros %d refresh %d P %d "
         "tile %d soft %d all %d",
-        i, l->name, o->rounder, q->rule, (int)q->bits, q->granularity, (int)q->group_size,
-        o->rounding.order, o->rounding.damping_mean, o->rounding.keep_zeros,
-        o->rounding.group_scales, (int)o->accumulator.bits, (int)o->accumulator.tile,
-        o->accumulator.soft_threshold, o->accumulator.diffuse);
+        i, l->name, t->o.rounder, t->q.rule, (int)t->q.bits, t->q.granularity, (int)t->q.group_size,
+        r->order, r->damping_mean, r->keep_zeros, r->group_scales, (int)a->bits, (int)a->tile,
+        a->soft_threshold, a->diffuse);
     memcpy(l->name, text, sizeof l->name - 1);
 }
 
-static void run_random(dt_ctx *ctx, int i, int rounder, tally *t)
+static dt_rounded *round_layer(trial *t, const layer *l)
 {
-    dt__stream s = stream_of((uint64_t)(1000 * rounder + i));
-    layer l;
-    const layer_wish wish = draw_wish(&s);
-    layer_create(ctx, &s, &wish, &l);
-    const dt_quant q = draw_quant(&s);
-    const dt_rounding_options o = draw_options(&s, rounder, &q);
-    name_case(&l, i, &q, &o);
-    dt_round_report report;
-    dt_rounded *got = round_layer(ctx, &l, &q, &o, &report);
-    reference want = reference_round(&l, &q, &o);
-    const int64_t ties = t->ties;
-    compare(&l, got, &want, o.rounding.group_scales == DT_SCALES_REFRESH, t);
-    TEST_EACH(test_near(report.damping, want.damping, 0, 1e-9), "%s: damping %.17g, not %.17g",
-              l.name, report.damping, want.damping);
-    const bool has_loss = rounder == DT_ROUND_GPTQ || rounder == DT_ROUND_A2GPTQ;
-    TEST_EACH(!has_loss || ties != t->ties || test_near(report.loss, want.loss, 1e-12, 1e-6),
-              "%s: loss %.17g, not %.17g", l.name, report.loss, want.loss);
-    reference_free(&want);
-    dt_rounded_free(ctx, got);
-    layer_free(&l);
+    dt_rounded *out;
+    const bool data = t->o.rounder != DT_ROUND_NEAREST;
+    dt_statistics *s = data ? layer_statistics(t->ctx, l, l->x != NULL) : NULL;
+    const dt_round_work work = { .name = l->name,
+                                 .weight = l->weight,
+                                 .op = &l->op,
+                                 .quant = &t->q,
+                                 .options = &t->o,
+                                 .statistics = s };
+    TEST_OK(t->ctx, dt_round(t->ctx, &work, &out, &t->report));
+    dt_statistics_free(s);
+    return out;
 }
 
-START_TEST(test_reference)
-{
-    dt_ctx *ctx = context(2);
-    tally t = { 0, 0 };
-    for (int i = 0; i < LAYERS; i++) run_random(ctx, i, _i, &t);
-    printf("rounding_properties: rounder %d: %lld rows, %lld ties\n", _i, (long long)t.rows,
-           (long long)t.ties);
-    ck_assert_int_le(t.ties * 100, t.rows);
-    dt_ctx_free(ctx);
-}
-END_TEST
+static dt_rounded *round_it(trial *t) { return round_layer(t, &t->l); }
 
-/* ---- what follows from codes -------------------------------------------------------------------- */
-
-static int64_t group_at(const layer *l, const dt_quant *q, const dt_rounded *r, int64_t row,
-                        int64_t column)
+static dt_rounded *round_by(trial *t, int rounder)
 {
-    if (r->group_of != NULL) return r->group_of[row / l->rows * l->columns + column];
-    return q->granularity == DT_PER_GROUP ? column / q->group_size : 0;
+    t->o.rounder = rounder;
+    return round_it(t);
 }
 
-/* A code less its zero point. */
-static int code_at(const layer *l, const dt_quant *q, const dt_rounded *r, int64_t row,
-                   int64_t column)
+static void drop(trial *t, dt_rounded *a, dt_rounded *b)
 {
-    const int64_t at = row * r->groups + group_at(l, q, r, row, column);
-    return r->codes[row * r->columns + column] - (r->zero_point == NULL ? 0 : r->zero_point[at]);
-}
-
-static double image_at(const layer *l, const dt_quant *q, const dt_rounded *r, int64_t row,
-                       int64_t column)
-{
-    const int64_t at = row * r->groups + group_at(l, q, r, row, column);
-    return code_at(l, q, r, row, column) * (double)r->scale[at];
-}
-
-/* ||w X - w^ Xq||^2 of a row; `same`: ||(w - w^) Xq||^2. `image` [columns]. */
-static double row_error(const layer *l, const double *image, int64_t row, bool same)
-{
-    const float *w = l->w + row * l->columns;
-    const int64_t at = row / l->rows * l->columns * l->samples;
-    double total = 0;
-    for (int64_t n = 0; n < l->samples; n++) {
-        double sum = 0;
-        for (int64_t k = 0; k < l->columns; k++) {
-            const double xq = (double)l->xqs[at + k * l->samples + n];
-            const double x = same ? xq : (double)l->xs[at + k * l->samples + n];
-            sum += (double)w[k] * x - image[k] * xq;
-        }
-        total += sum * sum;
-    }
-    return total;
-}
-
-static double error_of(const layer *l, const dt_quant *q, const dt_rounded *r, int64_t row,
-                       bool same)
-{
-    double image[256];
-    for (int64_t k = 0; k < l->columns; k++) image[k] = image_at(l, q, r, row, k);
-    return row_error(l, image, row, same);
+    dt_rounded_free(t->ctx, a);
+    dt_rounded_free(t->ctx, b);
 }
 
 static bool same_codes(const dt_rounded *a, const dt_rounded *b)
@@ -261,37 +166,179 @@ static bool same_codes(const dt_rounded *a, const dt_rounded *b)
            memcmp(a->codes, b->codes, (size_t)(a->rows * a->columns)) == 0;
 }
 
-/* ---- 1, 2: sums over samples that say nothing new ------------------------------------------------ */
+/* ---- codes beside the reference's ---------------------------------------------------------------- */
 
-static const int data_rounders[] = { DT_ROUND_GPTQ, DT_ROUND_GPFQ, DT_ROUND_QRONOS };
+typedef struct tally {
+    int64_t rows, ties;
+} tally;
 
-/* A linear layer whose inputs are the unit vectors: H = I. */
+/* Row by row in processing order to the first difference from `codes`: a tie where the reference's
+ * argument lay by a boundary, else an error. */
+#define TIE 3e-5
+
+static void compare_codes(const layer *l, const int8_t *got, const int8_t *codes,
+                          const reference *want, tally *t)
+{
+    for (int64_t i = 0, row = 0; row < want->rows; row++) {
+        const int32_t *order = want->order + row / l->rows * l->columns;
+        const int64_t first = row * l->columns;
+        for (i = 0; i < l->columns && got[first + order[i]] == codes[first + order[i]];) i++;
+        t->rows++;
+        if (i == l->columns) continue;
+        const int64_t at = first + order[i];
+        TEST_EACH(want->margin[at] < TIE,
+                  "%s: row %d, place %d: code %d, not %d, %g off a boundary", l->name, (int)row,
+                  (int)i, got[at], codes[at], want->margin[at]);
+        t->ties++;
+    }
+}
+
+static void compare(const trial *c, const dt_rounded *got, const reference *want, tally *t)
+{
+    const layer *l = &c->l;
+    const bool frozen = c->o.rounding.group_scales == DT_SCALES_FROZEN;
+    const size_t scales = (size_t)(want->rows * want->groups);
+    const size_t columns = (size_t)(l->groups * l->columns);
+    TEST_EACH(got->rows == want->rows && got->columns == want->columns &&
+                  got->groups == want->groups,
+              "%s: another shape", l->name);
+    TEST_EACH(!frozen || memcmp(got->scale, want->scale, scales * sizeof(float)) == 0,
+              "%s: other scales", l->name);
+    TEST_EACH(!frozen || got->zero_point == NULL ||
+                  memcmp(got->zero_point, want->zero, scales) == 0,
+              "%s: other zero points", l->name);
+    TEST_EACH(got->group_of == NULL ||
+                  memcmp(got->group_of, want->group_of, columns * sizeof(int32_t)) == 0,
+              "%s: other groups", l->name);
+    compare_codes(l, got->codes, want->codes, want, t);
+}
+
+static void finish(dt_ctx *ctx, const char *what, const tally *t)
+{
+    printf("rounding_properties: %s: %lld rows, %lld ties\n", what, (long long)t->rows,
+           (long long)t->ties);
+    ck_assert_int_gt(t->rows, 0);
+    ck_assert_int_le(t->ties * 100, t->rows);
+    dt_ctx_free(ctx);
+}
+
+static void check_figures(const trial *c, const reference *want, bool tied)
+{
+    const char *name = c->l.name;
+    const bool has_loss = c->o.rounder % 3 == DT_ROUND_GPTQ && !tied;
+    TEST_EACH(test_near(c->report.damping, want->damping, 0, 1e-9), "%s: damping %.17g, not %.17g",
+              name, c->report.damping, want->damping);
+    TEST_EACH(!has_loss || test_near(c->report.loss, want->loss, 1e-12, 1e-6),
+              "%s: loss %.17g, not %.17g", name, c->report.loss, want->loss);
+}
+
+START_TEST(test_reference)
+{
+    static const char *const names[] = { "gptq", "gpfq", "qronos", "a2gptq", "a2gpfq", "a2qronos" };
+    dt_ctx *ctx = context(2);
+    tally t = { 0, 0 };
+    for (int i = 0; i < LAYERS; i++) {
+        trial c = begin(ctx, 1000 * _i + i, _i, NULL);
+        name_trial(&c, i);
+        const int64_t ties = t.ties;
+        dt_rounded *got = round_it(&c);
+        reference want = reference_round(&c.l, &c.q, &c.o);
+        compare(&c, got, &want, &t);
+        check_figures(&c, &want, t.ties > ties);
+        reference_free(&want);
+        dt_rounded_free(ctx, got);
+        end(&c);
+    }
+    finish(ctx, names[_i - 1], &t);
+}
+END_TEST
+
+/* ---- what follows from codes -------------------------------------------------------------------- */
+
+static int64_t scale_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
+{
+    const layer *l = &c->l;
+    const bool grouped = c->q.granularity == DT_PER_GROUP;
+    int64_t group = grouped ? column / c->q.group_size : 0;
+    if (r->group_of != NULL) group = r->group_of[row / l->rows * l->columns + column];
+    return row * r->groups + group;
+}
+
+/* A code less its zero point. */
+static int code_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
+{
+    const int zero = r->zero_point == NULL ? 0 : r->zero_point[scale_at(c, r, row, column)];
+    return r->codes[row * r->columns + column] - zero;
+}
+
+static double image_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
+{
+    return code_at(c, r, row, column) * (double)r->scale[scale_at(c, r, row, column)];
+}
+
+static bool is_dead(const layer *l, int64_t row, int64_t column)
+{
+    const float *x = l->xqs + (row / l->rows * l->columns + column) * l->samples;
+    for (int64_t n = 0; n < l->samples; n++) {
+        if (x[n] != 0) return false;
+    }
+    return true;
+}
+
+/* ||w X - w^ Xq||^2 of a row; `same`: ||(w - w^) Xq||^2. */
+static double row_error(const trial *c, const dt_rounded *r, int64_t row, bool same)
+{
+    const layer *l = &c->l;
+    const int64_t n = l->samples, first = row / l->rows * l->columns * n;
+    double total = 0, *missing = calloc((size_t)n, sizeof *missing);
+    for (int64_t k = 0; k < l->columns; k++) {
+        const double w = (double)l->w[row * l->columns + k], image = image_at(c, r, row, k);
+        const float *xq = l->xqs + first + k * n, *x = same ? xq : l->xs + first + k * n;
+        for (int64_t i = 0; i < n; i++) missing[i] += w * (double)x[i] - image * (double)xq[i];
+    }
+    for (int64_t i = 0; i < n; i++) total += missing[i] * missing[i];
+    free(missing);
+    return total;
+}
+
+static double layer_error(const trial *c, const dt_rounded *r, bool same)
+{
+    double total = 0;
+    for (int64_t row = 0; row < r->rows; row++) total += row_error(c, r, row, same);
+    return sqrt(total);
+}
+
+/* ---- 1, 2: inputs that say nothing new ----------------------------------------------------------- */
+
+/* Unit vectors: H = I. */
+static void set_unit_inputs(layer *l)
+{
+    dt_ctx *ctx = dt_ctx_of(l->weight);
+    const int64_t dims[2] = { l->columns, l->columns };
+    dt_tensor_free(l->xq);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &l->xq));
+    float *x = dt__data_mut(l->xq);
+    for (int64_t k = 0; k < l->xq->count; k++) x[k] = k / l->columns == k % l->columns;
+    layer_unfold(l);
+}
+
 START_TEST(test_unit_inputs)
 {
+    const layer_wish wish = { .kind = DT_WEIGHT_LINEAR };
     dt_ctx *ctx = context(2);
     for (int i = 0; i < 60; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = { .kind = DT_WEIGHT_LINEAR };
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const int64_t dims[2] = { l.columns, l.columns };
-        dt_tensor_free(l.xq);
-        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &l.xq));
-        float *x = dt__data_mut(l.xq);
-        for (int64_t k = 0; k < l.xq->count; k++) x[k] = k / l.columns == k % l.columns;
-        layer_unfold(&l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = dt_rounding_defaults();
-        o.rounding.keep_better = false;
-        dt_rounded *nearest = round_layer(ctx, &l, &q, &o, NULL);
-        for (int k = 0; k < 3; k++) {
-            o.rounder = data_rounders[k];
-            dt_rounded *got = round_layer(ctx, &l, &q, &o, NULL);
-            TEST_EACH(same_codes(got, nearest), "layer %d, rounder %d: not nearest", i, o.rounder);
+        trial c = begin(ctx, i, DT_ROUND_QRONOS, &wish);
+        set_unit_inputs(&c.l);
+        c.o = dt_rounding_defaults();
+        c.o.rounding.keep_better = false;
+        dt_rounded *nearest = round_it(&c);
+        for (int rounder = DT_ROUND_GPTQ; rounder <= DT_ROUND_QRONOS; rounder++) {
+            dt_rounded *got = round_by(&c, rounder);
+            TEST_EACH(same_codes(got, nearest), "layer %d, rounder %d: not nearest", i, rounder);
             dt_rounded_free(ctx, got);
         }
         dt_rounded_free(ctx, nearest);
-        layer_free(&l);
+        end(&c);
     }
     dt_ctx_free(ctx);
 }
@@ -312,23 +359,16 @@ START_TEST(test_scaled_inputs)
     static const float factors[] = { 0x1p-7f, 0x1p9f };
     dt_ctx *ctx = context(2);
     for (int i = 0; i < 120; i++) {
-        const int rounder = 1 + i % 6;
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = draw_wish(&s);
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, rounder, &q);
-        o.rounding.damping_absolute = 0;
-        o.rounding.damping_mean = DT_MEAN_LIVE;
-        o.rounding.keep_better = i % 2 == 0;
-        dt_rounded *base = round_layer(ctx, &l, &q, &o, NULL);
-        scale_inputs(&l, factors[i / 6 % 2]);
-        dt_rounded *got = round_layer(ctx, &l, &q, &o, NULL);
-        TEST_EACH(same_codes(got, base), "layer %d, rounder %d: other codes", i, rounder);
-        dt_rounded_free(ctx, got);
-        dt_rounded_free(ctx, base);
-        layer_free(&l);
+        trial c = begin(ctx, i, 1 + i % 6, NULL);
+        c.o.rounding.damping_absolute = 0;
+        c.o.rounding.damping_mean = DT_MEAN_LIVE;
+        c.o.rounding.keep_better = i % 2 == 0;
+        dt_rounded *base = round_it(&c);
+        scale_inputs(&c.l, factors[i / 6 % 2]);
+        dt_rounded *got = round_it(&c);
+        TEST_EACH(same_codes(got, base), "layer %d, rounder %d: other codes", i, c.o.rounder);
+        drop(&c, base, got);
+        end(&c);
     }
     dt_ctx_free(ctx);
 }
@@ -341,118 +381,84 @@ START_TEST(test_blocks)
     dt_ctx *ctx = context(2);
     tally t = { 0, 0 };
     for (int i = 0; i < 120; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = draw_wish(&s);
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const int64_t blocks[] = { 1, 32, 128, l.columns };
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, 1 + i % 6, &q);
-        reference want = reference_round(&l, &q, &o);
+        trial c = begin(ctx, i, 1 + i % 6, NULL);
+        const int64_t blocks[] = { 1, 32, 128, c.l.columns };
+        reference want = reference_round(&c.l, &c.q, &c.o);
         for (int b = 0; b < 4; b++) {
-            o.rounding.block = blocks[b];
-            dt_rounded *got = round_layer(ctx, &l, &q, &o, NULL);
-            compare(&l, got, &want, o.rounding.group_scales == DT_SCALES_REFRESH, &t);
+            c.o.rounding.block = blocks[b];
+            dt_rounded *got = round_it(&c);
+            compare(&c, got, &want, &t);
             dt_rounded_free(ctx, got);
         }
         reference_free(&want);
-        layer_free(&l);
+        end(&c);
     }
-    printf("rounding_properties: blocks: %lld rows, %lld ties\n", (long long)t.rows,
-           (long long)t.ties);
-    ck_assert_int_le(t.ties * 100, t.rows);
-    dt_ctx_free(ctx);
+    finish(ctx, "blocks", &t);
 }
 END_TEST
 
-/* A group of the whole against the same as a layer. Scales of a tensor are of all groups. */
-static void compare_part(const layer *l, const dt_rounded *whole, int64_t g, const dt_rounded *part,
-                         const reference *want, tally *t)
-{
-    dt_rounded mine = *whole;
-    mine.rows = part->rows;
-    mine.codes = whole->codes + g * part->rows * part->columns;
-    for (int64_t row = 0; row < part->rows; row++) {
-        reference other = *want;
-        other.codes = part->codes;
-        compare_row(l, &mine, &other, row, t);
-    }
-}
-
 typedef void layer_maker(const layer *l, int64_t group, layer *out);
 
-static void run_parts(dt_ctx *ctx, int i, bool transposed, layer_maker *make, tally *t)
+/* Each group of a convolution against the same as a layer of its own. */
+static void compare_parts(dt_ctx *ctx, int i, bool transposed, layer_maker *make, tally *t)
 {
-    dt__stream s = stream_of((uint64_t)i + 1);
-    layer_wish wish = draw_wish(&s);
-    const int flat = (int)draw(&s, 0, 1);
-    wish.kind = transposed ? DT_WEIGHT_CONV_TRANSPOSE1D + flat : DT_WEIGHT_CONV1D + flat;
-    layer l, part;
-    layer_create(ctx, &s, &wish, &l);
-    dt_quant q = draw_quant(&s);
-    if (q.granularity == DT_PER_TENSOR) q.granularity = DT_PER_CHANNEL;
-    dt_rounding_options o = draw_options(&s, 1 + i % 6, &q);
-    o.rounding.keep_zeros = false; /* zeros are counted in all groups together */
-    dt_rounded *whole = round_layer(ctx, &l, &q, &o, NULL);
-    for (int64_t g = 0; g < l.groups; g++) {
-        make(&l, g, &part);
-        dt_rounded *alone = round_layer(ctx, &part, &q, &o, NULL);
-        reference want = reference_round(&part, &q, &o);
-        compare_part(&part, whole, g, alone, &want, t);
+    layer_wish wish = { .kind = DT_WEIGHT_CONV1D + i / 2 % 2, .noise = 0.15, .dead = i % 3 * 0.1 };
+    if (transposed) wish.kind += DT_WEIGHT_CONV_TRANSPOSE1D - DT_WEIGHT_CONV1D;
+    trial c = begin(ctx, i, 1 + i % 6, &wish);
+    if (c.q.granularity == DT_PER_TENSOR) c.q.granularity = DT_PER_CHANNEL;
+    c.o.rounding.keep_zeros = false; /* zeros are counted in all groups together */
+    dt_rounded *whole = round_it(&c);
+    for (int64_t g = 0; g < c.l.groups; g++) {
+        layer part;
+        make(&c.l, g, &part);
+        dt_rounded *alone = round_layer(&c, &part);
+        reference want = reference_round(&part, &c.q, &c.o);
+        compare_codes(&part, whole->codes + g * part.rows * part.columns, alone->codes, &want, t);
         reference_free(&want);
         dt_rounded_free(ctx, alone);
         layer_free(&part);
     }
     dt_rounded_free(ctx, whole);
-    layer_free(&l);
+    end(&c);
 }
 
 START_TEST(test_groups_alone)
 {
     dt_ctx *ctx = context(2);
     tally t = { 0, 0 };
-    for (int i = 0; i < 120; i++) run_parts(ctx, i, i % 2 == 1, layer_group, &t);
-    ck_assert_int_gt(t.rows, 500);
+    for (int i = 0; i < 120; i++) compare_parts(ctx, i, i % 4 > 1, layer_group, &t);
     ck_assert_int_eq(t.ties, 0); /* the same sums in the same order */
-    dt_ctx_free(ctx);
+    finish(ctx, "groups", &t);
 }
 END_TEST
 
-/* A transposed convolution is the linear layer on its unfolded inputs. */
 START_TEST(test_transposed_is_linear)
 {
     dt_ctx *ctx = context(2);
     tally t = { 0, 0 };
-    for (int i = 0; i < 120; i++) run_parts(ctx, i, true, layer_flat, &t);
-    ck_assert_int_gt(t.rows, 500);
-    ck_assert_int_le(t.ties * 100, t.rows);
-    dt_ctx_free(ctx);
+    for (int i = 0; i < 120; i++) compare_parts(ctx, i, true, layer_flat, &t);
+    finish(ctx, "transposed and linear", &t);
 }
 END_TEST
 
-/* And the rounder reaches it: of layers whose inputs overlap, most get codes unlike nearest's. */
+/* The rounder reaches a transposed weight: most get codes unlike nearest's. */
 START_TEST(test_transposed_changes)
 {
     dt_ctx *ctx = context(2);
     int layers = 0, changed = 0;
     for (int i = 0; i < 60; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
         const layer_wish wish = { .kind = DT_WEIGHT_CONV_TRANSPOSE1D + i % 2, .noise = 0.15 };
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = { .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_CHANNEL };
-        dt_rounding_options o = dt_rounding_defaults();
-        dt_rounded *nearest = round_layer(ctx, &l, &q, &o, NULL);
-        o.rounder = data_rounders[i % 3];
-        o.rounding.keep_better = false;
-        dt_round_report report;
-        dt_rounded *got = round_layer(ctx, &l, &q, &o, &report);
-        ck_assert_int_eq(report.changed > 0, !same_codes(got, nearest));
-        layers += l.columns > 2;
-        changed += l.columns > 2 && report.changed > 0;
-        dt_rounded_free(ctx, got);
-        dt_rounded_free(ctx, nearest);
-        layer_free(&l);
+        trial c = begin(ctx, i, DT_ROUND_GPTQ, &wish);
+        c.q = dt_weight_quant_defaults();
+        c.o = dt_rounding_defaults();
+        dt_rounded *nearest = round_it(&c);
+        c.o.rounding.keep_better = false;
+        dt_rounded *got = round_by(&c, DT_ROUND_GPTQ + i % 3);
+        ck_assert_int_eq(c.report.changed > 0, !same_codes(got, nearest));
+        layers += c.l.columns > 2;
+        changed += c.l.columns > 2 && c.report.changed > 0;
+        drop(&c, got, nearest);
+        end(&c);
     }
     printf("rounding_properties: %d of %d transposed layers changed\n", changed, layers);
     ck_assert_int_gt(changed * 10, layers * 7);
@@ -462,45 +468,40 @@ END_TEST
 
 /* ---- 6: dead columns, zeros, orders -------------------------------------------------------------- */
 
-static void check_zeros(const layer *l, const dt_quant *q, const dt_rounded *r, bool kept)
+static void check_zeros(const trial *c, const dt_rounded *r, bool kept)
 {
     for (int64_t i = 0; i < r->rows * r->columns; i++) {
         const int64_t row = i / r->columns, column = i % r->columns;
-        const float *x = l->xqs + (row / l->rows * l->columns + column) * l->samples;
-        bool dead = true;
-        for (int64_t n = 0; n < l->samples; n++) dead &= x[n] == 0;
-        TEST_EACH(!dead || code_at(l, q, r, row, column) == 0, "%s: a dead column is not 0",
-                  l->name);
-        TEST_EACH(!kept || l->w[i] != 0 || code_at(l, q, r, row, column) == 0,
-                  "%s: a zero did not stay", l->name);
+        if (code_at(c, r, row, column) == 0) continue;
+        TEST_EACH(!is_dead(&c->l, row, column), "%s: a dead column is not 0", c->l.name);
+        TEST_EACH(!kept || c->l.w[i] != 0, "%s: a zero did not stay", c->l.name);
     }
 }
 
 START_TEST(test_zeros)
 {
+    static const layer_wish wishes[] = {
+        { .kind = DT_WEIGHT_LINEAR, .zeros = 0.3, .dead = 0.3, .noise = 0.15 },
+        { .kind = DT_WEIGHT_CONV2D, .zeros = 0.02, .dead = 0.3 },
+        { .kind = DT_WEIGHT_CONV_TRANSPOSE1D, .zeros = 0.3, .dead = 0.3, .noise = 0.15 },
+        { .kind = DT_WEIGHT_CONV1D, .zeros = 0.06, .dead = 1 },
+    };
     dt_ctx *ctx = context(2);
     int64_t dead = 0, kept = 0;
-    for (int i = 0; i < 150; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        layer_wish wish = draw_wish(&s);
-        wish.dead = 0.3;
-        wish.zeros = i % 3 == 0 ? 0.02 : 0.3;
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, 1 + i % 6, &q);
-        o.rounding.keep_zeros = true;
-        dt_round_report report;
-        dt_rounded *got = round_layer(ctx, &l, &q, &o, &report);
+    for (int i = 0; i < 168; i++) {
+        trial c = begin(ctx, i, 1 + i % 6, &wishes[i / 6 % 4]);
+        c.o.rounding.keep_zeros = true;
+        dt_rounded *got = round_it(&c);
+        const int64_t count = got->rows * got->columns;
         int64_t zeros = 0;
-        for (int64_t k = 0; k < got->rows * got->columns; k++) zeros += l.w[k] == 0;
-        const bool many = zeros * 20 >= got->rows * got->columns && zeros > 0;
-        ck_assert_int_eq(report.zeros_kept, many ? zeros : 0);
-        check_zeros(&l, &q, got, many);
-        dead += report.dead;
-        kept += report.zeros_kept;
+        for (int64_t k = 0; k < count; k++) zeros += c.l.w[k] == 0;
+        const bool many = zeros > 0 && zeros * 20 >= count;
+        ck_assert_int_eq(c.report.zeros_kept, many ? zeros : 0);
+        check_zeros(&c, got, many);
+        dead += c.report.dead;
+        kept += c.report.zeros_kept;
         dt_rounded_free(ctx, got);
-        layer_free(&l);
+        end(&c);
     }
     ck_assert_int_gt(dead, 100);
     ck_assert_int_gt(kept, 1000);
@@ -508,67 +509,60 @@ START_TEST(test_zeros)
 }
 END_TEST
 
-/* Order `weight` gives other values in the same form; order `group` says which scale a column has, and
+/* Order `weight` gives other codes in the same form; order `group` says which scale a column has, and
  * with these the images err as the report says. */
 START_TEST(test_orders)
 {
     dt_ctx *ctx = context(2);
     int other = 0;
     for (int i = 0; i < 60; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        layer_wish wish = draw_wish(&s);
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        dt_quant q = dt_weight_quant_defaults();
-        q.group_size = 8;
-        dt_rounding_options o = dt_rounding_defaults();
-        o.rounder = 1 + i % 6;
-        if (o.rounder >= DT_ROUND_A2GPTQ) o.accumulator.bits = 14;
-        dt_round_report report;
+        trial c = begin(ctx, i, 1 + i % 6, NULL);
         dt_rounded *all[3];
-        for (int order = 0; order < 3; order++) {
-            o.rounding.order = order;
-            all[order] = round_layer(ctx, &l, &q, &o, &report);
-            ck_assert_int_eq(all[order]->groups, dt__ceil_div(l.columns, 8));
+        c.q = dt_weight_quant_defaults();
+        c.q.group_size = 8;
+        c.o.accumulator.tile = 0;
+        c.o.rounding.group_scales = DT_SCALES_FROZEN;
+        for (int order = DT_ORDER_NONE; order <= DT_ORDER_GROUP; order++) {
+            c.o.rounding.order = order;
+            all[order] = round_it(&c);
+            const double error = layer_error(&c, all[order], false);
+            ck_assert_int_eq(all[order]->groups, dt__ceil_div(c.l.columns, 8));
             ck_assert_int_eq(all[order]->group_of != NULL, order == DT_ORDER_GROUP);
-            double error = 0;
-            for (int64_t row = 0; row < all[order]->rows; row++) {
-                error += error_of(&l, &q, all[order], row, false);
-            }
-            TEST_EACH(test_near(report.error, sqrt(error), 1e-6, 1e-6),
-                      "layer %d, order %d: error %g, not %g", i, order, report.error, sqrt(error));
+            TEST_EACH(test_near(c.report.error, error, 1e-6, 1e-6),
+                      "layer %d, order %d: error %g, not %g", i, order, c.report.error, error);
         }
         const size_t scales = (size_t)(all[0]->rows * all[0]->groups) * sizeof(float);
         ck_assert_mem_eq(all[0]->scale, all[1]->scale, scales);
         other += !same_codes(all[0], all[1]);
-        for (int order = 0; order < 3; order++) dt_rounded_free(ctx, all[order]);
-        layer_free(&l);
+        drop(&c, all[0], all[1]);
+        dt_rounded_free(ctx, all[2]);
+        end(&c);
     }
-    ck_assert_int_gt(other, 30);
+    ck_assert_int_gt(other, 20);
     dt_ctx_free(ctx);
 }
 END_TEST
 
 /* ---- 7: accumulators ------------------------------------------------------------------------------ */
 
-/* The worst inputs of each tile of a row, its products added up in a random order. */
-static void add_up_worst(dt__stream *s, const layer *l, const dt_quant *q,
-                         const dt_rounding_options *o, const dt_rounded *r, const reference *want,
-                         int64_t row, int sign)
+#define MOST_TILES 256
+
+/* The inputs that make a row's sums largest (sign 1) or smallest, added up in a random order. */
+static void add_up_worst(trial *c, const dt_rounded *r, const reference *tiles, int64_t row,
+                         int sign)
 {
-    const int32_t *tile_of = want->tile_of + row / l->rows * l->columns;
-    const dt_accumulator *a = &o->accumulator;
-    const int64_t limit = ((int64_t)1 << (a->bits - 1)) - 1;
-    int64_t sum[256] = { 0 };
-    int32_t columns[256];
-    for (int64_t k = 0; k < l->columns; k++) columns[k] = (int32_t)k;
-    for (int64_t k = l->columns - 1; k >= 0; k--) {
-        const int64_t swap = draw(s, 0, k), c = columns[swap];
-        columns[swap] = columns[k];
-        const int64_t code = sign * code_at(l, q, r, row, c);
-        int64_t *to = &sum[tile_of[c]];
-        *to += sign * code * reference_input(a, code > 0);
-        TEST_EACH(*to <= limit && *to >= -limit, "%s: row %d: a sum of %lld in %d bits", l->name,
+    const int32_t *tile_of = tiles->tile_of + row / c->l.rows * c->l.columns;
+    const dt_accumulator *a = &c->o.accumulator;
+    const int64_t limit = ((int64_t)1 << (a->bits - 1)) - 1, columns = c->l.columns;
+    int64_t sum[MOST_TILES] = { 0 }, left[MOST_TILES];
+    for (int64_t k = 0; k < columns; k++) left[k] = k;
+    for (int64_t k = columns - 1; k >= 0; k--) {
+        const int64_t pick = draw(&c->random, 0, k), column = left[pick];
+        const int64_t code = code_at(c, r, row, column);
+        int64_t *to = &sum[tile_of[column]];
+        left[pick] = left[k];
+        *to += code * reference_input(a, sign * code > 0);
+        TEST_EACH(*to <= limit && *to >= -limit, "%s: row %d: a sum of %lld in %d bits", c->l.name,
                   (int)row, (long long)*to, (int)a->bits);
     }
 }
@@ -576,77 +570,67 @@ static void add_up_worst(dt__stream *s, const layer *l, const dt_quant *q,
 START_TEST(test_accumulators)
 {
     dt_ctx *ctx = context(2);
-    int64_t clipped = 0;
+    int64_t changed = 0;
     for (int i = 0; i < 240; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = draw_wish(&s);
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, DT_ROUND_A2GPTQ + i % 3, &q);
-        o.rounding.keep_better = i % 2 == 0;
-        name_case(&l, i, &q, &o);
-        dt_round_report report;
-        dt_rounded *got = round_layer(ctx, &l, &q, &o, &report);
-        reference nearest = reference_nearest(&l, &q, &o);
+        trial c = begin(ctx, i, DT_ROUND_A2GPTQ + i % 3, NULL);
+        c.o.rounding.keep_better = i % 2 == 0;
+        name_trial(&c, i);
+        dt_rounded *got = round_it(&c);
+        reference nearest = reference_nearest(&c.l, &c.q, &c.o); /* which has the tiles */
         for (int64_t row = 0; row < got->rows; row++) {
-            add_up_worst(&s, &l, &q, &o, got, &nearest, row, 1);
-            add_up_worst(&s, &l, &q, &o, got, &nearest, row, -1);
+            add_up_worst(&c, got, &nearest, row, 1);
+            add_up_worst(&c, got, &nearest, row, -1);
         }
-        TEST_EACH(report.accumulator_bits <= o.accumulator.bits, "%s: says %d bits", l.name,
-                  (int)report.accumulator_bits);
-        clipped += report.changed;
+        TEST_EACH(c.report.accumulator_bits <= c.o.accumulator.bits, "%s: says %d bits", c.l.name,
+                  (int)c.report.accumulator_bits);
+        changed += c.report.changed;
         reference_free(&nearest);
         dt_rounded_free(ctx, got);
-        layer_free(&l);
+        end(&c);
     }
-    ck_assert_int_gt(clipped, 1000);
+    ck_assert_int_gt(changed, 1000);
     dt_ctx_free(ctx);
 }
 END_TEST
 
 /* ---- 8: nearest and better ------------------------------------------------------------------------ */
 
-/* With keep_better a row is the rounder's or nearest's, and of the two the one that errs less. */
+/* A row is the rounder's own or nearest's, and of the two the one that errs less. */
+static void check_row(const trial *c, const dt_rounded *got, const dt_rounded *own,
+                      const dt_rounded *nearest, int64_t row)
+{
+    const bool same = c->o.rounder % 3 == DT_ROUND_GPTQ;
+    const size_t n = (size_t)c->l.columns;
+    const int64_t at = row * c->l.columns;
+    const double error = row_error(c, got, row, same);
+    const double least = fmin(row_error(c, own, row, same), row_error(c, nearest, row, same));
+    TEST_EACH(memcmp(got->codes + at, own->codes + at, n) == 0 ||
+                  memcmp(got->codes + at, nearest->codes + at, n) == 0,
+              "%s: row %d is nobody's", c->l.name, (int)row);
+    TEST_EACH(error <= least * (1 + 1e-9) + 1e-12, "%s: row %d errs by %g, not %g", c->l.name,
+              (int)row, error, least);
+}
+
 START_TEST(test_keep_better)
 {
     dt_ctx *ctx = context(2);
     int64_t kept = 0, rows = 0;
     for (int i = 0; i < 180; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = draw_wish(&s);
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, 1 + i % 6, &q);
-        o.rounding.group_scales = DT_SCALES_FROZEN;
-        const bool same = o.rounder % 3 == DT_ROUND_GPTQ;
-        dt_round_report report;
-        dt_rounded *plain = round_layer(ctx, &l, &q, &o, NULL);
-        o.rounding.keep_better = true;
-        dt_rounded *got = round_layer(ctx, &l, &q, &o, &report);
-        reference nearest = reference_nearest(&l, &q, &o);
-        dt_rounded other = *got;
-        other.codes = nearest.codes;
-        for (int64_t row = 0; row < got->rows; row++) {
-            const size_t n = (size_t)l.columns;
-            const int8_t *codes = got->codes + row * l.columns;
-            const double mine = error_of(&l, &q, got, row, same);
-            const double theirs = error_of(&l, &q, &other, row, same);
-            const double own = error_of(&l, &q, plain, row, same);
-            const double slack = 1e-9 * (theirs + own) + 1e-12;
-            const bool is_own = memcmp(codes, plain->codes + row * l.columns, n) == 0;
-            const bool is_nearest = memcmp(codes, nearest.codes + row * l.columns, n) == 0;
-            TEST_EACH(is_own || is_nearest, "layer %d: a row of nobody", i);
-            TEST_EACH(mine <= theirs + slack, "layer %d: %g, nearest %g", i, mine, theirs);
-            TEST_EACH(mine <= own + slack, "layer %d: %g, without %g", i, mine, own);
-        }
-        kept += report.kept_nearest;
+        trial c = begin(ctx, i, 1 + i % 6, NULL);
+        name_trial(&c, i);
+        c.o.rounding.group_scales = DT_SCALES_FROZEN;
+        dt_rounded *own = round_it(&c);
+        c.o.rounding.keep_better = true;
+        dt_rounded *got = round_it(&c);
+        reference r = reference_nearest(&c.l, &c.q, &c.o);
+        dt_rounded nearest = *got;
+        nearest.codes = r.codes;
+        for (int64_t row = 0; row < got->rows; row++) check_row(&c, got, own, &nearest, row);
+        kept += c.report.kept_nearest;
         rows += got->rows;
-        reference_free(&nearest);
-        dt_rounded_free(ctx, got);
-        dt_rounded_free(ctx, plain);
-        layer_free(&l);
+        reference_free(&r);
+        drop(&c, got, own);
+        end(&c);
     }
     printf("rounding_properties: %lld of %lld rows kept nearest\n", (long long)kept,
            (long long)rows);
@@ -655,40 +639,34 @@ START_TEST(test_keep_better)
 }
 END_TEST
 
-/* Means over layers of GPTQ's error to nearest's, and Qronos' to GPTQ's. */
+/* Means over layers: GPTQ's error to nearest's, and Qronos' to GPTQ's. */
 START_TEST(test_means)
 {
     dt_ctx *ctx = context(2);
     double gptq = 0, qronos = 0;
     int layers = 0;
     for (int i = 0; layers < 100; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        layer_wish wish = { .kind = i % 5, .noise = 0.15 };
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        dt_quant q = draw_quant(&s);
-        dt_rounding_options o = dt_rounding_defaults();
-        o.rounding.keep_better = false;
-        double error[4] = { 0 }, same[4] = { 0 };
-        for (int k = 0; k < 4; k++) {
-            o.rounder = k;
-            dt_rounded *got = round_layer(ctx, &l, &q, &o, NULL);
-            for (int64_t row = 0; row < got->rows; row++) {
-                error[k] += error_of(&l, &q, got, row, false);
-                same[k] += error_of(&l, &q, got, row, true);
-            }
+        const layer_wish wish = { .kind = i % 5, .noise = 0.15 };
+        trial c = begin(ctx, i, DT_ROUND_GPTQ, &wish);
+        double error[4], same[4];
+        c.o = dt_rounding_defaults();
+        c.o.rounding.keep_better = false;
+        for (int rounder = DT_ROUND_NEAREST; rounder <= DT_ROUND_QRONOS; rounder++) {
+            dt_rounded *got = round_by(&c, rounder);
+            error[rounder] = layer_error(&c, got, false);
+            same[rounder] = layer_error(&c, got, true);
             dt_rounded_free(ctx, got);
         }
-        layer_free(&l);
-        if (same[0] == 0 || error[1] == 0) continue;
-        gptq += sqrt(same[1] / same[0]);
-        qronos += sqrt(error[3] / error[1]);
+        end(&c);
+        if (same[DT_ROUND_NEAREST] == 0 || error[DT_ROUND_GPTQ] == 0) continue;
+        gptq += same[DT_ROUND_GPTQ] / same[DT_ROUND_NEAREST];
+        qronos += error[DT_ROUND_QRONOS] / error[DT_ROUND_GPTQ];
         layers++;
     }
     printf("rounding_properties: GPTQ / nearest %.3f, Qronos / GPTQ %.3f\n", gptq / layers,
            qronos / layers);
     ck_assert(gptq < 0.95 * layers);
-    ck_assert(qronos < 0.95 * layers);
+    ck_assert(qronos < 0.97 * layers);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -696,18 +674,15 @@ END_TEST
 /* ---- 9, and Qronos is GPTQ ------------------------------------------------------------------------ */
 
 /* tr((W - W^) (2/n H + damping I) (W - W^)^T) / 2, W with dead columns 0. */
-static double damped_error(const layer *l, const dt_quant *q, const dt_rounded *r, double damping)
+static double damped_error(const trial *c, const dt_rounded *r)
 {
     double total = 0;
     for (int64_t row = 0; row < r->rows; row++) {
-        total += error_of(l, q, r, row, true) / (double)l->samples;
-        for (int64_t k = 0; k < l->columns; k++) {
-            const float *x = l->xqs + k * l->samples;
-            bool dead = true;
-            for (int64_t n = 0; n < l->samples; n++) dead &= x[n] == 0;
-            const double d =
-                dead ? 0 : (double)l->w[row * l->columns + k] - image_at(l, q, r, row, k);
-            total += damping * d * d / 2;
+        total += row_error(c, r, row, true) / (double)c->l.samples;
+        for (int64_t k = 0; k < r->columns; k++) {
+            const double w = (double)c->l.w[row * r->columns + k];
+            const double d = is_dead(&c->l, row, k) ? 0 : w - image_at(c, r, row, k);
+            total += c->report.damping * d * d / 2;
         }
     }
     return total;
@@ -717,23 +692,18 @@ START_TEST(test_loss)
 {
     dt_ctx *ctx = context(2);
     for (int i = 0; i < 120; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        const layer_wish wish = draw_wish(&s);
-        layer l, one;
-        layer_create(ctx, &s, &wish, &l);
-        layer_flat(&l, 0, &one);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, i % 2 ? DT_ROUND_GPTQ : DT_ROUND_A2GPTQ, &q);
-        o.rounding.keep_zeros = false;
-        o.accumulator.diffuse = i % 2 ? DT_DIFFUSE_CLAMPED : DT_DIFFUSE_ALL;
-        dt_round_report report;
-        dt_rounded *got = round_layer(ctx, &one, &q, &o, &report);
-        const double want = damped_error(&one, &q, got, report.damping);
-        TEST_EACH(test_near(report.loss, want, 1e-9, 1e-6), "layer %d: loss %.17g, not %.17g", i,
-                  report.loss, want);
+        trial c = begin(ctx, i, i % 2 ? DT_ROUND_GPTQ : DT_ROUND_A2GPTQ, NULL);
+        layer whole = c.l;
+        layer_flat(&whole, 0, &c.l); /* one group, one damping */
+        c.o.rounding.keep_zeros = false;
+        c.o.accumulator.diffuse = i % 2 ? DT_DIFFUSE_CLAMPED : DT_DIFFUSE_ALL;
+        dt_rounded *got = round_it(&c);
+        const double want = damped_error(&c, got);
+        TEST_EACH(test_near(c.report.loss, want, 1e-9, 1e-6), "layer %d: loss %.17g, not %.17g", i,
+                  c.report.loss, want);
         dt_rounded_free(ctx, got);
-        layer_free(&one);
-        layer_free(&l);
+        layer_free(&whole);
+        end(&c);
     }
     dt_ctx_free(ctx);
 }
@@ -745,75 +715,62 @@ START_TEST(test_qronos_is_gptq)
     dt_ctx *ctx = context(2);
     tally t = { 0, 0 };
     for (int i = 0; i < 120; i++) {
-        dt__stream s = stream_of((uint64_t)i + 1);
-        layer_wish wish = draw_wish(&s);
-        wish.noise = 0;
-        layer l;
-        layer_create(ctx, &s, &wish, &l);
-        const dt_quant q = draw_quant(&s);
-        dt_rounding_options o = draw_options(&s, DT_ROUND_QRONOS, &q);
-        o.rounding.damping_absolute = 0.01;
-        reference want = reference_round(&l, &q, &o);
-        dt_rounded *qronos = round_layer(ctx, &l, &q, &o, NULL);
-        o.rounder = DT_ROUND_GPTQ;
-        o.rounding.damping_absolute = 0.02;
-        dt_rounded *gptq = round_layer(ctx, &l, &q, &o, NULL);
-        reference other = want;
-        other.codes = gptq->codes;
-        for (int64_t row = 0; row < gptq->rows; row++) compare_row(&l, qronos, &other, row, &t);
-        dt_rounded_free(ctx, gptq);
-        dt_rounded_free(ctx, qronos);
+        const layer_wish wish = { .kind = i % 5, .dead = i % 3 * 0.1, .zeros = i % 2 * 0.2 };
+        trial c = begin(ctx, i, DT_ROUND_QRONOS, &wish);
+        c.o.rounding.damping_absolute = 0.01;
+        reference want = reference_round(&c.l, &c.q, &c.o);
+        dt_rounded *qronos = round_it(&c);
+        c.o.rounding.damping_absolute = 0.02;
+        dt_rounded *gptq = round_by(&c, DT_ROUND_GPTQ);
+        compare_codes(&c.l, qronos->codes, gptq->codes, &want, &t);
+        drop(&c, qronos, gptq);
         reference_free(&want);
-        layer_free(&l);
+        end(&c);
     }
-    ck_assert_int_le(t.ties * 100, t.rows);
-    dt_ctx_free(ctx);
+    finish(ctx, "qronos and gptq", &t);
 }
 END_TEST
 
 /* ---- threads -------------------------------------------------------------------------------------- */
 
-/* Several strips and tiles of the factor: the same codes and figures on any number of threads. */
-START_TEST(test_threads)
+/* A layer of several strips, and of several tiles of the factor. */
+static void make_large(dt_ctx *ctx, layer *l)
 {
     const int64_t weight[2] = { 150, 400 }, input[2] = { 500, 400 };
-    dt_rounded *first[7] = { NULL };
-    dt_round_report reports[7];
-    dt_ctx *contexts[3];
-    for (int c = 0; c < 3; c++) {
-        contexts[c] = context(1 + c * c);
-        dt_ctx *ctx = contexts[c];
-        dt__stream s = stream_of(5);
-        layer l = { .name = "threads", .op = { .kind = DT_WEIGHT_LINEAR } };
-        dt_tensor **all[] = { &l.weight, &l.xq, &l.x };
-        for (int k = 0; k < 3; k++) {
-            TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, k == 0 ? weight : input, all[k]));
-            float *x = dt__data_mut(*all[k]);
-            for (int64_t i = 0; i < (*all[k])->count; i++) x[i] = (float)dt__random_unit(&s) - 0.4f;
-        }
-        dt_quant q = dt_weight_quant_defaults();
-        dt_rounding_options o = dt_rounding_defaults();
-        o.rounding.order = DT_ORDER_WEIGHT;
-        for (int k = DT_ROUND_GPTQ; k <= DT_ROUND_A2QRONOS; k++) {
-            o.rounder = k;
-            o.accumulator.bits = k >= DT_ROUND_A2GPTQ ? 12 : 0;
-            o.accumulator.soft_threshold = k == DT_ROUND_A2QRONOS;
-            dt_round_report r;
-            dt_rounded *got = round_layer(ctx, &l, &q, &o, &r);
-            if (c == 0) {
-                first[k] = got;
-                reports[k] = r;
-                continue;
-            }
-            ck_assert(same_codes(got, first[k]));
-            ck_assert(r.loss == reports[k].loss && r.error == reports[k].error &&
-                      r.damping == reports[k].damping);
-            dt_rounded_free(ctx, got);
-        }
-        for (int k = 0; k < 3; k++) dt_tensor_free(*all[k]);
+    dt__stream s = dt__stream_of(5, DT__FOR_USER);
+    dt_tensor **all[] = { &l->weight, &l->xq, &l->x };
+    *l = (layer){ .name = "large", .op = { .kind = DT_WEIGHT_LINEAR } };
+    for (int k = 0; k < 3; k++) {
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, k == 0 ? weight : input, all[k]));
+        float *x = dt__data_mut(*all[k]);
+        for (int64_t i = 0; i < (*all[k])->count; i++) x[i] = (float)dt__random_unit(&s) - 0.4f;
     }
-    for (int k = 0; k < 7; k++) dt_rounded_free(contexts[0], first[k]);
-    for (int c = 0; c < 3; c++) dt_ctx_free(contexts[c]);
+    layer_unfold(l);
+}
+
+START_TEST(test_threads)
+{
+    static const int threads[] = { 1, 2, 5 };
+    trial c[3];
+    dt_rounded *got[3];
+    for (int k = 0; k < 3; k++) {
+        c[k] = (trial){ .ctx = context(threads[k]), .q = dt_weight_quant_defaults() };
+        make_large(c[k].ctx, &c[k].l);
+        c[k].o = dt_rounding_defaults();
+        c[k].o.rounder = _i;
+        c[k].o.rounding.order = DT_ORDER_WEIGHT;
+        c[k].o.accumulator.bits = _i >= DT_ROUND_A2GPTQ ? 12 : 0;
+        c[k].o.accumulator.soft_threshold = _i == DT_ROUND_A2QRONOS;
+        got[k] = round_it(&c[k]);
+        const dt_round_report *a = &c[k].report, *b = &c[0].report;
+        ck_assert(same_codes(got[k], got[0]));
+        ck_assert(a->loss == b->loss && a->error == b->error && a->damping == b->damping);
+    }
+    for (int k = 0; k < 3; k++) {
+        dt_rounded_free(c[k].ctx, got[k]);
+        end(&c[k]);
+        dt_ctx_free(c[k].ctx);
+    }
 }
 END_TEST
 
@@ -836,7 +793,7 @@ Suite *test_rounding_properties_suite(void)
     tcase_add_test(t, test_means);
     tcase_add_test(t, test_loss);
     tcase_add_test(t, test_qronos_is_gptq);
-    tcase_add_test(t, test_threads);
+    tcase_add_loop_test(t, test_threads, DT_ROUND_GPTQ, DT_ROUND_A2QRONOS + 1);
     suite_add_tcase(s, t);
     return s;
 }
