@@ -58,7 +58,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
         status = cli_fail_recipe(args, ctx, recipe);
     } else if (json) {
         status = cli_written(dt_quantize_summary_json(&summary, cli_stdout, NULL));
-    } else if (args->option[QUIET] == NULL) {
+    } else {
         rounded_total(job.output, &summary);
     }
     dt_quantize_summary_free(&summary);
