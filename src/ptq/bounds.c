@@ -134,10 +134,9 @@ static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
 dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out)
 {
     const dt_accumulator *a = &m->options->accumulator;
-    const bool given = a->input.n == 2;
     *out = (dt__bounds){ .limit = binding ? ((int64_t)1 << (a->bits - 1)) - 1 : 0,
-                         .below = given ? -a->input.v[0] : 0,
-                         .above = given ? a->input.v[1] : 255,
+                         .below = -a->input.v[0],
+                         .above = a->input.v[1],
                          .all = a->diffuse == DT_DIFFUSE_ALL };
     DT__TRY(make_tiles(m, &out->tiles));
     return binding && a->soft_threshold ? make_thresholds(m, out) : DT_OK;
