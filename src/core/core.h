@@ -18,7 +18,7 @@
 /* ---- memory: every allocation of the library goes through the context's block pool ---------- */
 
 #define DT__ALIGNMENT 64
-#define DT__CLASSES 256
+#define DT__CLASSES 768
 
 typedef struct dt__block {
     size_t bytes; /* of the whole block, header included */

@@ -4,6 +4,9 @@
  *     ||D Xq||^2        = D H D^T
  *     ||W X - W^ Xq||^2 = W C W^T - 2 W^ (G W^T) + W^ H W^^T
  *
+ * Where a column's error e was diffused over all columns behind it, column after column, and nothing else
+ * happened, D (scale H + damping I) D^T is the sum of e^2 already.
+ *
  * A form V S V^T of a symmetric S is added up by blocks of rows of S, of which only what lies left of
  * the block's end is looked at; for the rows of a strip together these are products. */
 #include "ptq/error.h"
@@ -164,4 +167,22 @@ void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt
         out->error[r] = square > 0 ? square : 0;
     }
     if (float_too) memcpy(out->own, out->error, sizeof out->own);
+}
+
+void dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
+{
+    const dt__matrix *m = s->m;
+    const float *w = m->weight + s->row * m->columns;
+    double image[DT__STRIP], damped[DT__STRIP] = { 0 };
+    for (int64_t c = 0; c < m->columns; c++) {
+        dt__images(s, c, codes, image);
+        for (int64_t r = 0; r < s->rows; r++) {
+            const double d = (m->dead[c] ? 0 : (double)w[r * m->columns + c]) - image[r];
+            damped[r] += d * d;
+        }
+    }
+    for (int64_t r = 0; r < s->rows; r++) {
+        const double square = (s->square[r] - m->damping * damped[r]) / m->scale;
+        out->own[r] = out->error[r] = square > 0 ? square : 0;
+    }
 }

@@ -20,5 +20,6 @@ dt_status dt__make_factor(dt__matrix *m, double scale, double damping)
         return room ? DT_OK : DT_ERR_NOMEM;
     }
     m->factor = r.u;
+    m->scale = scale;
     return DT_OK;
 }

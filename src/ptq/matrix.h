@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "ptq/statistics.h"
 
-#define DT__STRIP 128 /* rows at most */
+#define DT__STRIP 256 /* rows at most */
 
 /* The codes of a matrix and their scales; rows of the layer that belong to this group. */
 typedef struct dt__code_grid {
@@ -42,6 +42,7 @@ typedef struct dt__matrix {
     double mean;                     /* of the diagonal of 2/n H, as damping_mean has it */
     /* by the rounder's prepare: */
     double *factor; /* [columns][columns]: U, upper, of the processing order */
+    double scale;   /* it is the factor of scale H + damping I */
     double damping, damping_share;
     bool fallback; /* no factor at any damping: nearest */
 } dt__matrix;
@@ -54,9 +55,9 @@ typedef struct dt__strip {
     double *work; /* [columns][rows]: arguments, in processing order; at first W0, dead columns 0 */
     void *scratch;                /* rounder->scratch bytes */
     int64_t *positive, *negative; /* [tiles][rows]: sums of codes less zero point, of bounds */
-    const double *target; /* [columns][rows], in the original order: G W0^T, of `needs_float` */
-    double loss;
-    bool bad; /* a refreshed scale is not finite */
+    const double *target;     /* [columns][rows], in the original order: G W0^T, of `needs_float` */
+    double square[DT__STRIP]; /* of dt__diffuse: the sum of e^2 of each row */
+    bool bad;                 /* a refreshed scale is not finite */
     /* Of choose: what the rows have for scale group `group`; -1: nothing yet. */
     int64_t group;
     float scale[DT__STRIP], inverse[DT__STRIP], zero[DT__STRIP];
@@ -67,6 +68,7 @@ typedef struct dt__rounder {
     bool needs_data;  /* statistics */
     bool needs_float; /* G as well: where the statistics have none, X is Xq */
     bool refreshes;   /* DT_SCALES_REFRESH has a meaning */
+    bool diffuses;    /* every error, from the first column on */
     size_t (*scratch)(const dt__matrix *m, int64_t rows); /* bytes for a strip; NULL: none */
     dt_status (*prepare)(dt__matrix *m); /* factor and damping, on all threads; NULL: nothing */
     void (*round)(dt__strip *s);         /* codes of all columns of these rows */
@@ -85,8 +87,8 @@ void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image
 dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
 
 /* GPTQ's loop, for columns first ... of the processing order: column j gets its codes, its error
- * e = (argument - image) / U[j][j] reaches the columns behind it by -e U[j][...], and s->loss the sum of
- * e^2 / 2. s->work holds arguments before and errors afterwards. */
+ * e = (argument - image) / U[j][j] reaches the columns behind it by -e U[j][...], and s->square the sums
+ * of e^2. s->work holds arguments before and errors afterwards. */
 void dt__diffuse(dt__strip *s, int64_t first);
 size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
 

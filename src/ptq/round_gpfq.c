@@ -7,32 +7,41 @@
  * [Lybrand & Saab 2021, in the form of sums].
  *
  * A block of columns at a time takes what came before it by matrix products with the block's rows of
- * H and G, gathered in processing order; within the block columns follow each other. */
-#include "kernels/kernels.h"
+ * H and G, in processing order; a part of a block then what came before it in the block; within a part
+ * columns follow each other. */
+#include "kernels/dense64.h"
 #include "ptq/matrix.h"
 
-#define BLOCK 64
+#include <string.h>
+
+#define BLOCK 128
+#define PART 16
 
 /* Where a strip's parts lie. */
 typedef struct part {
     dt__strip *s;
-    double *less;  /* [columns][rows]: -q, in processing order */
-    double *h, *g; /* [BLOCK][columns]: rows of a block, columns up to its end */
-    double *sum;   /* [BLOCK][rows]: arguments of a block, or what is known of them */
+    double *less;    /* [columns][rows]: -q, in processing order */
+    double *room[2]; /* [BLOCK][columns]: for h and g, where columns are not in their own order */
+    int64_t from;    /* the first column of the block */
+    const double *h, *g; /* [BLOCK][columns]: its rows, columns up to its end */
+    double *sum;         /* [BLOCK][rows]: arguments of a block, or what is known of them */
 } part;
+
+static bool is_permuted(const dt__matrix *m) { return m->options->rounding.order != DT_ORDER_NONE; }
 
 static size_t scratch(const dt__matrix *m, int64_t rows)
 {
-    return (size_t)(m->columns * rows + 2 * BLOCK * m->columns + BLOCK * rows) * sizeof(double);
+    const int64_t gathered = is_permuted(m) ? 2 * BLOCK * m->columns : 0;
+    return (size_t)(m->columns * rows + gathered + BLOCK * rows) * sizeof(double);
 }
 
 static part part_of(dt__strip *s)
 {
     const int64_t columns = s->m->columns;
     part p = { .s = s, .less = s->scratch };
-    p.h = p.less + columns * s->rows;
-    p.g = p.h + BLOCK * columns;
-    p.sum = p.g + BLOCK * columns;
+    p.sum = p.less + columns * s->rows;
+    p.room[0] = p.sum + BLOCK * s->rows;
+    p.room[1] = p.room[0] + BLOCK * columns;
     return p;
 }
 
@@ -49,75 +58,88 @@ static void take_weight(const dt__strip *s)
     }
 }
 
-/* Rows from ... to - 1 of moments, and of these the columns before `to`. */
-static void gather(const part *p, const double *moments, int64_t from, int64_t to, double *out)
+/* Rows from ... to - 1 of moments, and of these the columns before `to`, in processing order. */
+static const double *rows_of(const dt__matrix *m, const double *moments, int64_t from, int64_t to,
+                             double *room)
 {
-    const dt__matrix *m = p->s->m;
+    if (!is_permuted(m)) return moments + from * m->columns;
+    double *out = room;
     for (int64_t t = from; t < to; t++, out += m->columns) {
         const double *row = moments + m->order[t] * m->columns;
         for (int64_t k = 0; k < to; k++) out[k] = row[m->order[k]];
     }
+    return room;
 }
 
-/* p->sum += the block's first n columns of a, times n columns of values. */
-static void add_product(const part *p, int64_t block, int64_t n, const double *a,
-                        const double *values)
+typedef struct span {
+    int64_t from, to;
+} span;
+
+/* Sums of the block's columns `to` += a's rows times values, over columns `of`. */
+static void add_product(const part *p, span to, span of, const double *a, const double *values)
 {
-    const dt__gemm g = { .m = block,
-                         .n = p->s->rows,
-                         .k = n,
-                         .a = a,
-                         .lda = p->s->m->columns,
-                         .b = values,
-                         .ldb = p->s->rows,
-                         .accumulate = true,
-                         .c = p->sum,
-                         .ldc = p->s->rows };
-    dt__kernels_of(p->s->m->ctx, DT_F64)->gemm(&g);
+    const int64_t rows = p->s->rows, columns = p->s->m->columns, first = to.from - p->from;
+    dt__dense_product(&(dt__dense){ .m = to.to - to.from,
+                                    .n = rows,
+                                    .k = of.to - of.from,
+                                    .alpha = 1,
+                                    .a = a + first * columns + of.from,
+                                    .lda = columns,
+                                    .b = values + of.from * rows,
+                                    .ldb = rows,
+                                    .c = p->sum + first * rows,
+                                    .ldc = rows });
 }
 
-/* v += sum of coefficient[k] * values[k] for from <= k < to. */
-static void add_columns(const part *p, int64_t from, int64_t to, const double *coefficient,
-                        const double *values, double *v)
+/* v += sum of coefficient[k] * values[k] over columns `of`. */
+static void add_columns(const part *p, span of, const double *coefficient, const double *values,
+                        double *v)
 {
-    for (int64_t k = from; k < to; k++) {
+    for (int64_t k = of.from; k < of.to; k++) {
         const double *x = values + k * p->s->rows;
         for (int64_t r = 0; r < p->s->rows; r++) v[r] += coefficient[k] * x[r];
     }
 }
 
-/* Column t of the block that begins at `from`. */
-static void round_column(const part *p, int64_t from, int64_t t)
+/* Column t, to which nothing is pending but what columns `first` ... t-1 leave. */
+static void round_column(const part *p, int64_t first, int64_t t)
 {
     dt__strip *s = p->s;
-    const int64_t rows = s->rows, row = (t - from) * s->m->columns;
+    const int64_t rows = s->rows, row = (t - p->from) * s->m->columns;
     const double norm = p->h[row + t];
-    double *v = p->sum + (t - from) * rows, *less = p->less + t * rows;
-    add_columns(p, from, t + 1, p->g + row, s->work, v);
-    add_columns(p, from, t, p->h + row, p->less, v);
+    double *v = p->sum + (t - p->from) * rows, *less = p->less + t * rows;
+    add_columns(p, (span){ first, t + 1 }, p->g + row, s->work, v);
+    add_columns(p, (span){ first, t }, p->h + row, p->less, v);
     for (int64_t r = 0; r < rows; r++) v[r] = norm == 0 ? 0 : v[r] / norm;
     dt__choose(s, t, v, less);
     for (int64_t r = 0; r < rows; r++) less[r] = -less[r];
 }
 
-static void round_block(const part *p, int64_t from, int64_t to)
+static void round_block(part *p, span block)
 {
-    const dt__moments *x = p->s->m->moments;
-    gather(p, x->h, from, to, p->h);
-    gather(p, x->g == NULL ? x->h : x->g, from, to, p->g);
-    for (int64_t i = 0; i < (to - from) * p->s->rows; i++) p->sum[i] = 0;
-    add_product(p, to - from, from, p->g, p->s->work);
-    add_product(p, to - from, from, p->h, p->less);
-    for (int64_t t = from; t < to; t++) round_column(p, from, t);
+    const dt__matrix *m = p->s->m;
+    const dt__moments *x = m->moments;
+    p->from = block.from;
+    p->h = rows_of(m, x->h, block.from, block.to, p->room[0]);
+    p->g = x->g == NULL ? p->h : rows_of(m, x->g, block.from, block.to, p->room[1]);
+    memset(p->sum, 0, (size_t)((block.to - block.from) * p->s->rows) * sizeof *p->sum);
+    add_product(p, block, (span){ 0, block.from }, p->g, p->s->work);
+    add_product(p, block, (span){ 0, block.from }, p->h, p->less);
+    for (int64_t j = block.from; j < block.to; j += PART) {
+        const span now = { j, dt__min_i64(j + PART, block.to) };
+        add_product(p, now, (span){ block.from, j }, p->g, p->s->work);
+        add_product(p, now, (span){ block.from, j }, p->h, p->less);
+        for (int64_t t = now.from; t < now.to; t++) round_column(p, j, t);
+    }
 }
 
 static void round_strip(dt__strip *s)
 {
-    const part p = part_of(s);
+    part p = part_of(s);
     const int64_t columns = s->m->columns;
     take_weight(s);
     for (int64_t from = 0; from < columns; from += BLOCK) {
-        round_block(&p, from, dt__min_i64(from + BLOCK, columns));
+        round_block(&p, (span){ from, dt__min_i64(from + BLOCK, columns) });
     }
 }
 

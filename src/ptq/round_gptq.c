@@ -29,6 +29,7 @@ const dt__rounder dt__round_gptq = {
     .name = "gptq",
     .needs_data = true,
     .refreshes = true,
+    .diffuses = true,
     .scratch = dt__diffuse_scratch,
     .prepare = prepare,
     .round = round_strip,

@@ -50,17 +50,12 @@ static dt_status allocate(dt_statistics *s)
     s->stride = s->capacity + PADDING;
     s->moments = dt__alloc_array(ctx, groups, sizeof *s->moments);
     s->h = dt__alloc_array(ctx, square, sizeof *s->h);
-    s->slice[0] = dt__alloc_array(ctx, product(columns, s->stride), sizeof *s->slice[0]);
-    if (s->moments == NULL || s->h == NULL || s->slice[0] == NULL) return DT_ERR_NOMEM;
+    if (s->moments == NULL || s->h == NULL) return DT_ERR_NOMEM;
     memset(s->h, 0, (size_t)square * sizeof *s->h);
     if (!s->differ) return DT_OK;
     s->g = dt__alloc_array(ctx, square, sizeof *s->g);
     s->c = dt__alloc_array(ctx, packed / 2, sizeof *s->c);
-    s->slice[1] = dt__alloc_array(ctx, product(columns, s->stride), sizeof *s->slice[1]);
-    s->tiles = dt__alloc_array(ctx, ctx->threads * s->side * s->side, sizeof *s->tiles);
-    if (s->g == NULL || s->c == NULL || s->slice[1] == NULL || s->tiles == NULL) {
-        return DT_ERR_NOMEM;
-    }
+    if (s->g == NULL || s->c == NULL) return DT_ERR_NOMEM;
     memset(s->g, 0, (size_t)square * sizeof *s->g);
     memset(s->c, 0, (size_t)(packed / 2) * sizeof *s->c);
     return DT_OK;
@@ -91,12 +86,40 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
     return DT_OK;
 }
 
+/* Room to add in, which is given back when the sums are asked for. */
+static void give_room_back(dt_statistics *s)
+{
+    dt__release(s->ctx, s->slice[0]);
+    dt__release(s->ctx, s->slice[1]);
+    dt__release(s->ctx, s->tiles);
+    s->slice[0] = s->slice[1] = s->tiles = NULL;
+}
+
+static dt_status take_room(dt_statistics *s)
+{
+    const int64_t columns = product(s->layer.groups, s->layer.columns), tile = s->side * s->side;
+    if (s->slice[0] != NULL) return DT_OK;
+    bool taken = true;
+    for (int i = 0; i < (s->differ ? 2 : 1); i++) {
+        s->slice[i] = dt__alloc_array(s->ctx, product(columns, s->stride), sizeof *s->slice[i]);
+        taken = taken && s->slice[i] != NULL;
+    }
+    if (s->differ) s->tiles = dt__alloc_array(s->ctx, s->ctx->threads * tile, sizeof *s->tiles);
+    taken = taken && (s->tiles != NULL || !s->differ);
+    if (!taken) give_room_back(s);
+    return taken ? DT_OK : DT_ERR_NOMEM;
+}
+
 void dt_statistics_free(dt_statistics *s)
 {
     if (s == NULL) return;
-    void *const parts[] = { s->moments, s->h, s->g, s->c, s->slice[0], s->slice[1], s->tiles, s };
     dt_ctx *ctx = s->ctx;
-    for (int i = 0; i < DT__COUNT_OF(parts); i++) dt__release(ctx, parts[i]);
+    give_room_back(s);
+    dt__release(ctx, s->moments);
+    dt__release(ctx, s->h);
+    dt__release(ctx, s->g);
+    dt__release(ctx, s->c);
+    dt__release(ctx, s);
 }
 
 int64_t dt_statistics_samples(const dt_statistics *s) { return s->samples; }
@@ -198,6 +221,7 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
     }
     s->lower = false;
     dt__threads_leave(threads);
+    give_room_back(s);
     return s->moments;
 }
 
@@ -248,6 +272,7 @@ dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tens
                            dt__dims_text(x->rank, x->dims, b, sizeof b));
         }
     }
+    DT__TRY(take_room(s));
     const int threads = dt__threads_enter(s->ctx);
     for (int64_t at = 0, n; at < in[0].samples; at += n) {
         n = dt__min_i64(s->capacity - s->waiting, in[0].samples - at);

@@ -9,7 +9,8 @@
 #include <omp.h>
 #include <string.h>
 
-#define LEAST 16 /* rows of a strip */
+#define LEAST 16       /* rows of a strip */
+#define ROUNDING 1e-10 /* errors of rows are sums, which may be that much off */
 
 /* Scales of the rows of a strip, put by. */
 typedef struct kept {
@@ -42,6 +43,7 @@ typedef struct strips {
     bool compares;    /* there are data: errors are measured */
     bool has_changed; /* what the rounder sees is not W, or bounded */
     bool float_too, keeps_better, refreshes;
+    bool sums;     /* what was diffused says how far off the codes are */
     int64_t rows;  /* of a strip */
     int8_t *codes; /* [rows][columns] of this matrix */
     slot *slots;   /* [threads] */
@@ -191,10 +193,11 @@ static void judge(const strips *p, dt__strip *s, slot *own, const dt__distance *
     const int64_t columns = p->m->columns;
     dt__distance now;
     s->group = -1; /* scales may have been refreshed */
-    dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
+    if (p->sums) dt__yardstick_sum(s, s->codes, &now);
+    else dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
     for (int64_t r = 0; r < s->rows; r++) {
         out->nearest_error += nearest->error[r];
-        if (p->keeps_better && !(now.own[r] <= nearest->own[r])) {
+        if (p->keeps_better && !(now.own[r] <= (1 + ROUNDING) * nearest->own[r])) {
             keep_nearest(p, s, own, r);
             out->kept_nearest++;
             now.error[r] = nearest->error[r];
@@ -220,7 +223,7 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     begin(&s, own, false);
     p->rounder->round(&s);
     const double rounded = dt__seconds();
-    out.loss = s.loss;
+    for (int64_t r = 0; r < s.rows; r++) out.loss += s.square[r] / 2;
     out.bad = s.bad;
     if (p->compares && !s.bad) judge(p, &s, own, &nearest, &out);
     out.seconds = dt__seconds() - start;
@@ -281,6 +284,7 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     p.float_too = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
+    p.sums = p.rounder->diffuses && m->bounds == NULL && !m->keep_zeros && m->moments->g == NULL;
     dt_status s = make_room(&p);
     const double start = dt__seconds();
     const int threads = dt__threads_enter(l->ctx);
