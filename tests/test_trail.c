@@ -248,11 +248,23 @@ END_TEST
 
 #define WIDTH 16
 
-/* Layers a, b, c and an identity i; how they are used is its own. */
+/* Layers a, b, c, an identity i, and a pair that returns two; how they are used is its own. */
 typedef struct odd {
-    dt_module *a, *b, *c, *i;
-    dt_tensor *aside; /* of the pass */
+    dt_module *a, *b, *c, *i, *pair;
 } odd;
+
+/* A wrapper of what comes in, and the sum of both inputs, written where the first was. */
+static void run_pair(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                     int n_out)
+{
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_fake_quant(t, in[1], NULL, true);
+    out[1] = dt_add_(t, in[0], in[1], 1.0);
+}
+
+static const dt_module_type pair_type = { .name = "pair", .forward = run_pair };
 
 static dt_tensor *last(dt_tape *t, const odd *s, dt_tensor *x)
 {
@@ -299,8 +311,17 @@ static dt_tensor *wrapped(dt_tape *t, odd *s, dt_tensor *x)
     return dt_forward(t, s->c, dt_forward(t, s->i, y));
 }
 
+/* Two results, one a wrapper, the other an input that was written. */
+static dt_tensor *paired(dt_tape *t, odd *s, dt_tensor *x)
+{
+    dt_tensor *in[2] = { dt_forward(t, s->a, x), dt_forward(t, s->b, x) }, *out[2] = { NULL };
+    dt_forward_n(t, s->pair, in, 2, out, 2);
+    dt_drop(t, in[1]);
+    return dt_forward(t, s->c, dt_mul(t, out[0], out[1]));
+}
+
 typedef dt_tensor *(*habit)(dt_tape *t, odd *s, dt_tensor *x);
-static const habit habits[] = { again, in_place, between, wrapped };
+static const habit habits[] = { again, in_place, between, wrapped, paired };
 
 typedef struct odd_net {
     odd parts;
@@ -321,8 +342,9 @@ static const dt_module_type odd_type = { .name = "odd", .forward = run_odd };
 static dt_status add_odd(dt_module *m, const char *name, dt_module **part)
 {
     dt_ctx *ctx = dt_module_ctx(m);
-    DT__TRY(name[0] == 'i' ? dt_activation_create(ctx, "identity", part)
-                           : dt_linear_create(ctx, WIDTH, WIDTH, true, part));
+    DT__TRY(name[0] == 'i'   ? dt_activation_create(ctx, "identity", part)
+            : name[0] == 'p' ? dt_module_create(ctx, &pair_type, 0, part)
+                             : dt_linear_create(ctx, WIDTH, WIDTH, true, part));
     return dt_module_add(m, name, *part);
 }
 
@@ -336,6 +358,7 @@ static dt_status create_odd(dt_ctx *ctx, habit how, dt_module **out)
     if (status == DT_OK) status = add_odd(m, "b", &s->parts.b);
     if (status == DT_OK) status = add_odd(m, "c", &s->parts.c);
     if (status == DT_OK) status = add_odd(m, "i", &s->parts.i);
+    if (status == DT_OK) status = add_odd(m, "pair", &s->parts.pair);
     if (status == DT_OK) status = dt_prepare(m, NULL);
     if (status != DT_OK) dt_module_free(m);
     else *out = m;
