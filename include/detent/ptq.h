@@ -187,8 +187,9 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
  * both (NULL: it takes the quantized ones for both). What a norm is folded into is rounded folded. A
  * layer that is used several times, or shares its weight, is rounded by the inputs of its first use.
  * Weights whose inputs are not known, as of embeddings and of layers that no batch reaches, are
- * rounded to nearest and counted; with DT_ROUND_NEAREST `data` may be NULL, and m becomes what
- * dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in float.
+ * rounded to nearest and counted; with DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes
+ * what dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in
+ * float.
  *
  * Weights that are packed already stay: after an error, or from a file saved in `done`, a second call
  * goes on, and ends with the same bits as one call alone, whatever `cache` and the number of threads
