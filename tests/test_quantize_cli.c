@@ -90,7 +90,6 @@ static const struct {
       "alone.safetensors lies in no run: a RECIPE is wanted" },
     { "quantize " FLOAT "nothing.yaml -o q", 4, "nothing.yaml" },
     { "quantize " FLOAT "-o q quantize.rounder=gtpq", 2, "did you mean 'gptq'?" },
-    { "quantize " FLOAT "-o q '~qat' '~convert'", 2, "there is no 'qat'" },
     { "quantize " FLOAT "-o q quantize.weight.bits=2", 2, "'quantize.weight'" },
     { "quantize " FLOAT "-o q 'data={format: idx, dir: none, train: [a, b]}'", 2, "none" },
     { "quantize run/model.safetensors -o q", 4, "integers already" },

@@ -312,6 +312,25 @@ START_TEST(threads_change_no_byte)
 }
 END_TEST
 
+/* The default preset is what `qat` of these networks says. */
+START_TEST(without_qat_its_defaults_stand)
+{
+    char folder[TEST_PATH];
+    call given = { .net = _i,
+                   .model = float_model(_i, folder),
+                   .output = in(folder, "given.safetensors"),
+                   .overrides = { "qat.start_step=0" } };
+    call none = given;
+    none.output = in(folder, "none.safetensors");
+    none.overrides[0] = "~qat";
+    quantize(&given);
+    quantize(&none);
+    same_bytes(given.output, none.output);
+    drop(&given);
+    drop(&none);
+}
+END_TEST
+
 /* Static and learned ranges see data before they are needed. */
 START_TEST(ranges_are_observed_first)
 {
@@ -433,7 +452,6 @@ static const struct {
     { MLP, "qat/model.safetensors", { NULL }, DT_ERR_FORMAT, "integers already; a float model" },
     { MLP, "float/recipe.yaml", { NULL }, DT_ERR_FORMAT, "recipe.yaml" },
     { MLP, "nothing.safetensors", { NULL }, DT_ERR_IO, "nothing.safetensors" },
-    { MLP, "float/float.safetensors", { "~qat" }, DT_ERR_CONFIG, "there is no 'qat'" },
     { MLP,
       "float/float.safetensors",
       { "qat.rules=[{match: tail, skip: true}]" },
@@ -621,6 +639,7 @@ Suite *test_quantize_model_suite(void)
     tcase_add_loop_test(all, nearest_is_what_convert_does, 0, NETS);
     tcase_add_loop_test(all, every_weight_is_reported, 0, NETS);
     tcase_add_loop_test(all, threads_change_no_byte, 0, NETS * ROUNDERS);
+    tcase_add_loop_test(all, without_qat_its_defaults_stand, 0, NETS);
     tcase_add_loop_test(all, ranges_are_observed_first, 0, NETS * 3);
     tcase_add_loop_test(all, an_interrupted_call_goes_on, 0, NETS);
     tcase_add_loop_test(all, a_partial_result_must_fit, 0, UNFIT);

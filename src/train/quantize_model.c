@@ -19,6 +19,8 @@ typedef struct work {
     dt_recipe *recipe;
     const dt_recipe_options *o;
     const dt_quantize_job *job;
+    dt_qat_options usual; /* of a recipe without `qat` */
+    const dt_qat_options *qat;
     dt__rounding rounding;
     dt_quantize_summary *summary;
     dt_dataset *train;
@@ -62,15 +64,15 @@ static dt_status check_model(work *w, dt_module *m)
         return DT_OK;
     }
     if (w->o->qat.given) return dt_recipe_check_model(w->recipe, m);
-    return dt_recipe_refuse(w->recipe, "",
-                            "there is no 'qat', which says what of a float model becomes integers");
+    dt__say(w->ctx, "the recipe has no 'qat': what becomes integers is as its defaults say");
+    return DT_OK;
 }
 
 /* ---- where it begins ------------------------------------------------------------------------------- */
 
 static dt_status prepare(work *w, dt_module *m)
 {
-    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->o->qat)));
+    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, w->qat)));
     return dt_is_observed(m) ? dt__observe_ranges(m, w->train, w->o) : DT_OK;
 }
 
@@ -101,7 +103,7 @@ static dt_status describe(work *w, char **out)
     dt__chars t = { .ctx = w->ctx };
     char *text = dt__rounding_text(w->ctx, &w->rounding);
     dt__put_text(&t, text == NULL ? "" : text);
-    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, &w->o->qat);
+    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, w->qat);
     const bool made = dt__chars_text(&t) != NULL && text != NULL;
     dt__release(w->ctx, text);
     if (!made) dt__release(w->ctx, t.bytes);
@@ -187,6 +189,8 @@ static dt_status convert(work *w)
 static dt_status quantize(work *w)
 {
     dt_seed(w->ctx, (uint64_t)w->o->run.seed);
+    w->usual = dt_qat_defaults();
+    w->qat = w->o->qat.given ? &w->o->qat : &w->usual;
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));
