@@ -550,6 +550,8 @@ START_TEST(rules_that_do_not_suit)
         { "quantize: {tensors: [{match: a, op: conv2d}]}",
           "selects no tensor of floats of rank 4" },
         { "quantize: {tensors: [{match: table, weight: {bits: 3}}]}", "'table' selects no tensor" },
+        { "quantize: {tensors: [{match: '*', op: conv1d, stride: 2}]}",
+          "selects no tensor of floats of rank 3, as op conv1d has them" },
         { "quantize: {tensors: [{match: '*', stride: 2}]}",
           "1:43: error: 'quantize.tensors.0.stride' is of convolutions; 'a.weight' [6,20] is a "
           "linear" },
@@ -568,8 +570,8 @@ START_TEST(rules_that_do_not_suit)
     write_small();
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
         const dt_status s = run((call){ .recipe = cases[i].text, .calibration = "" });
-        ck_assert_msg(s == (i == 8 ? DT_ERR_FORMAT : DT_ERR_CONFIG), "%s: %s: %s", cases[i].text,
-                      dt_status_name(s), dt_error(ctx));
+        ck_assert_msg(s == (i == DT__COUNT_OF(cases) - 1 ? DT_ERR_FORMAT : DT_ERR_CONFIG),
+                      "%s: %s: %s", cases[i].text, dt_status_name(s), dt_error(ctx));
         ck_assert_msg(strstr(dt_error(ctx), cases[i].words) != NULL, "%s", dt_error(ctx));
     }
     /* all at once */
@@ -585,6 +587,48 @@ START_TEST(rules_that_do_not_suit)
     TEST_FAILS(ctx, DT_ERR_CONFIG, "'x' selects", dt_quantize_tensors(ctx, r, &job, NULL));
     dt_recipe_free(r);
     ck_assert(!test_file_exists(output));
+}
+END_TEST
+
+/* An op over one extent is that over two, of which one is 1; an op of another rank says nothing. */
+START_TEST(ops_of_one_extent)
+{
+    static const char one[] =
+        "quantize:\n  rounder: qronos\n  weight: {bits: 3, group_size: 7}\n  tensors:\n"
+        "    - {match: '*', op: conv1d, stride: 2, padding: 3, dilation: 2}\n"
+        "    - {match: u, op: conv_transpose1d, stride: 3, padding: 0, dilation: 1, "
+        "output_padding: 1, "
+        "groups: 2}\n";
+    static const char two[] =
+        "quantize:\n  rounder: qronos\n  weight: {bits: 3, group_size: 7}\n  tensors:\n"
+        "    - {match: c, stride: [1, 2], padding: [0, 3], dilation: [1, 2]}\n"
+        "    - {match: u, op: conv_transpose2d, stride: [1, 3], output_padding: [0, 1], groups: "
+        "2}\n";
+    const sample w[2][3] = { { { "c", "F32", 3, { 6, 4, 5 } },
+                               { "u", "F32", 3, { 4, 3, 4 } },
+                               { "a", "F32", 2, { 3, 9 } } },
+                             { { "c", "F32", 4, { 6, 4, 1, 5 } },
+                               { "u", "F32", 4, { 4, 3, 1, 4 } },
+                               { "a", "F32", 2, { 3, 9 } } } };
+    const sample x[2][3] = { { { "c", "F32", 3, { 3, 4, 11 } },
+                               { "u", "F32", 3, { 2, 4, 9 } },
+                               { "a", "F32", 2, { 20, 9 } } },
+                             { { "c", "F32", 4, { 3, 4, 1, 11 } },
+                               { "u", "F32", 4, { 2, 4, 1, 9 } },
+                               { "a", "F32", 2, { 20, 9 } } } };
+    dt_rounded *got[2][3];
+    for (int i = 0; i < 2; i++) {
+        write_samples(weights, w[i], 3, 1);
+        write_samples(inputs, x[i], 3, 11);
+        TEST_OK(ctx, run((call){ .recipe = i == 0 ? one : two }));
+        for (int k = 0; k < 3; k++) got[i][k] = read_weight(output, w[i][k].name);
+    }
+    for (int k = 0; k < 3; k++) {
+        const size_t n = (size_t)(got[0][k]->rows * got[0][k]->columns);
+        ck_assert_mem_eq(got[0][k]->codes, got[1][k]->codes, n);
+        dt_rounded_free(ctx, got[0][k]);
+        dt_rounded_free(ctx, got[1][k]);
+    }
 }
 END_TEST
 
@@ -997,6 +1041,7 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, an_interrupted_call_goes_on);
     tcase_add_test(all, what_does_not_fit_is_done_again);
     tcase_add_test(all, rules_that_do_not_suit);
+    tcase_add_test(all, ops_of_one_extent);
     tcase_add_test(all, rules_change_the_rounder);
     tcase_add_test(all, inputs_that_do_not_suit);
     tcase_add_test(all, values_that_are_not_finite);

@@ -87,33 +87,52 @@ static dt_rounding_options settings_of(const dt_rounding_options *o, int rounder
     return own;
 }
 
-/* The op first, since it says how the other keys are read. */
-static void decide(const dt__tensors_run *r, dt__tensor_plan *p)
+/* What the rules say of ops: one with an op of another rank says nothing of this tensor's. */
+static bool speaks_of(const dt_tensor_rule *rule, const dt_file_entry *e)
+{
+    return dt__glob_selects(rule->match, e->name) &&
+           (!rule->has_op || rank_of(rule->op) == e->rank);
+}
+
+static bool is_candidate(const dt_file_entry *e)
+{
+    return is_float(e) && e->count > 0 &&
+           strncmp(e->name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
+}
+
+/* The op first, since it says how its keys are read. */
+static void decide_op(const dt__tensors_run *r, dt__tensor_plan *p)
 {
     const dt_quantize_options *o = r->o;
     const dt_file_entry *e = p->entry;
-    int rounder = o->rounding.rounder, op = e->rank == 2   ? DT_WEIGHT_LINEAR
-                                            : e->rank == 4 ? DT_WEIGHT_CONV2D
-                                                           : -1;
+    int op = e->rank == 2 ? DT_WEIGHT_LINEAR : e->rank == 4 ? DT_WEIGHT_CONV2D : -1;
+    for (int64_t i = 0; i < o->n_tensors; i++) {
+        if (!speaks_of(&o->tensors[i], e)) continue;
+        if (o->tensors[i].has_op) op = o->tensors[i].op;
+        if (says_of_op(&o->tensors[i])) p->from_op = i;
+    }
+    p->rounds = op >= 0 && is_candidate(e);
+    p->op.kind = op;
+    for (int64_t i = 0; i < o->n_tensors && p->rounds; i++) {
+        if (speaks_of(&o->tensors[i], e)) take_options(p, &o->tensors[i]);
+    }
+}
+
+static void decide(const dt__tensors_run *r, dt__tensor_plan *p)
+{
+    const dt_quantize_options *o = r->o;
+    int rounder = o->rounding.rounder;
     p->meta.scheme = dt_weight_quant_defaults();
     dt_quant_apply(&p->meta.scheme, &o->weight);
     for (int64_t i = 0; i < o->n_tensors; i++) {
         const dt_tensor_rule *rule = &o->tensors[i];
-        if (!dt__glob_selects(rule->match, e->name)) continue;
-        if (rule->has_op) op = rule->op;
+        if (!dt__glob_selects(rule->match, p->entry->name)) continue;
         if (rule->has_skip) p->skipped = rule->skip;
         if (rule->has_rounder) rounder = rule->rounder;
-        if (says_of_op(rule)) p->from_op = i;
         dt_quant_apply(&p->meta.scheme, &rule->weight);
     }
-    const bool own = strncmp(e->name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0;
-    p->rounds =
-        op >= 0 && rank_of(op) == e->rank && is_float(e) && e->count > 0 && !own && !p->skipped;
-    if (!p->rounds) return;
-    p->op.kind = op;
-    for (int64_t i = 0; i < o->n_tensors; i++) {
-        if (dt__glob_selects(o->tensors[i].match, e->name)) take_options(p, &o->tensors[i]);
-    }
+    decide_op(r, p);
+    p->rounds &= !p->skipped;
     p->options = settings_of(&o->rounding, rounder);
 }
 
@@ -157,7 +176,7 @@ static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     for (int64_t i = 0; i < r->o->n_tensors; i++) {
         const dt_tensor_rule *t = &r->o->tensors[i];
-        if (!dt__glob_selects(t->match, p->entry->name)) continue;
+        if (!speaks_of(t, p->entry)) continue;
         const char *key = key_of(r, i);
         const bool of_conv = t->has_stride || t->has_padding || t->has_dilation || t->has_groups ||
                              t->has_output_padding;
