@@ -177,7 +177,8 @@ START_TEST(test_schemes)
 {
     dt_ctx *ctx = context(2);
     layer l = layer_of(ctx, 70, 100, 40);
-    int64_t n = 0;
+    dt_round_report report;
+    l.options.rounding.keep_better = true;
     for (int i = 0; scheme_at(i, &l.quant); i++) {
         l.options.rounder = DT_ROUND_NEAREST;
         l.identity = false;
@@ -188,10 +189,11 @@ START_TEST(test_schemes)
         dt_rounded_free(ctx, again);
         l.options.rounder = DT_ROUND_GPTQ;
         l.identity = true;
-        for (int order = DT_ORDER_NONE; order <= DT_ORDER_GROUP; order++, n++) {
+        for (int order = DT_ORDER_NONE; order <= DT_ORDER_GROUP; order++) {
             if (order == DT_ORDER_GROUP && l.quant.granularity != DT_PER_GROUP) continue;
             l.options.rounding.order = order;
-            again = rounded(&l, NULL);
+            again = rounded(&l, &report);
+            TEST_EACH(report.kept_nearest == 0 && report.changed == 0, "what is equal is not kept");
             TEST_EACH((again->group_of != NULL) == (order == DT_ORDER_GROUP), "group_of");
             TEST_EACH(memcmp(again->codes, nearest->codes, 7000) == 0,
                       "scheme %d, order %d: GPTQ with H = I is not nearest", i, order);
@@ -368,6 +370,26 @@ START_TEST(test_keep_better)
         layer_free(&l);
     }
     ck_assert_int_gt(kept, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* With few samples an error all but vanishes beside what damping makes of it; it is told all the same. */
+START_TEST(test_few_samples)
+{
+    dt_ctx *ctx = context(2);
+    layer l = layer_of(ctx, 40, 300, 3);
+    dt_round_report report;
+    l.quant = scheme(DT_RULE_SYMMETRIC, DT_PER_CHANNEL, 8, DT_SCALE_F32);
+    for (l.options.rounding.damping = 1; l.options.rounding.damping > 1e-7;) {
+        dt_rounded *r = rounded(&l, &report);
+        double error = 0;
+        for (int64_t row = 0; row < l.rows; row++) error += row_error(&l, r, row);
+        TEST_NEAR(report.error, sqrt(error), 0, 1e-6);
+        dt_rounded_free(ctx, r);
+        l.options.rounding.damping /= 100;
+    }
+    layer_free(&l);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -576,6 +598,7 @@ Suite *test_rounding_layers_suite(void)
     tcase_add_loop_test(t, test_threads, 0, DT__COUNT_OF(variants));
     tcase_add_loop_test(t, test_blocks, 0, DT__COUNT_OF(variants));
     tcase_add_test(t, test_keep_better);
+    tcase_add_test(t, test_few_samples);
     tcase_add_loop_test(t, test_dead_and_zeros, 0, 2);
     tcase_add_test(t, test_settings);
     tcase_add_test(t, test_operands);

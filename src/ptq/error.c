@@ -169,7 +169,10 @@ void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt
     if (float_too) memcpy(out->own, out->error, sizeof out->own);
 }
 
-void dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
+/* What is left of a square has an error of some 1e-13 of it. */
+#define LEFT 1e-3
+
+bool dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
 {
     const dt__matrix *m = s->m;
     const float *w = m->weight + s->row * m->columns;
@@ -182,7 +185,9 @@ void dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
         }
     }
     for (int64_t r = 0; r < s->rows; r++) {
-        const double square = (s->square[r] - m->damping * damped[r]) / m->scale;
-        out->own[r] = out->error[r] = square > 0 ? square : 0;
+        const double left = s->square[r] - m->damping * damped[r];
+        if (!(left >= LEFT * s->square[r])) return false;
+        out->own[r] = out->error[r] = left / m->scale;
     }
+    return true;
 }

@@ -26,7 +26,8 @@ void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y);
 void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y);
 void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
                            dt__distance *out);
-/* Measures codes of which every error was diffused, by s->square, up to rounding. */
-void dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out);
+/* Measures codes of which every error was diffused, by s->square; false where little but damping is in
+ * them, so that rounding would show. */
+bool dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out);
 
 #endif

@@ -193,8 +193,9 @@ static void judge(const strips *p, dt__strip *s, slot *own, const dt__distance *
     const int64_t columns = p->m->columns;
     dt__distance now;
     s->group = -1; /* scales may have been refreshed */
-    if (p->sums) dt__yardstick_sum(s, s->codes, &now);
-    else dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
+    if (!p->sums || !dt__yardstick_sum(s, s->codes, &now)) {
+        dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
+    }
     for (int64_t r = 0; r < s->rows; r++) {
         out->nearest_error += nearest->error[r];
         if (p->keeps_better && !(now.own[r] <= (1 + ROUNDING) * nearest->own[r])) {
