@@ -102,13 +102,16 @@ static dt_status describe(work *w, char **out)
 {
     dt__chars t = { .ctx = w->ctx };
     char *text = dt__rounding_text(w->ctx, &w->rounding);
-    dt__put_text(&t, text == NULL ? "" : text);
-    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, w->qat);
-    const bool made = dt__chars_text(&t) != NULL && text != NULL;
+    if (text == NULL) return DT_ERR_NOMEM;
+    dt__put_text(&t, text);
     dt__release(w->ctx, text);
-    if (!made) dt__release(w->ctx, t.bytes);
-    *out = made ? t.bytes : NULL;
-    return made ? DT_OK : DT_ERR_NOMEM;
+    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, w->qat);
+    if (dt__chars_text(&t) == NULL) {
+        dt__release(w->ctx, t.bytes);
+        return DT_ERR_NOMEM;
+    }
+    *out = t.bytes;
+    return DT_OK;
 }
 
 static dt_status open_partial(work *w)
