@@ -167,6 +167,27 @@ START_TEST(a_run_is_converted_as_its_recipe_says)
 }
 END_TEST
 
+#define ACCUMULATORS "'" DETENT_BINARY_DIR "/bench/accumulators' "
+
+/* What is promised of accumulators is seen by a program that only reads the codes. */
+START_TEST(accumulators_hold)
+{
+    char folder[TEST_PATH];
+    begin(folder);
+    expect(folder,
+           DETENT "quantize " FLOAT "-o a.safetensors --quiet 'quantize={rounder: a2gptq, "
+                  "accumulator: {bits: 14, tile: 16}, calibration: {samples: 64}}'",
+           0, "");
+    expect(folder, ACCUMULATORS "a.safetensors 14 16", 0, " 0 overflows");
+    expect(folder, ACCUMULATORS "a.safetensors 13 16", 1, "14 bits");
+    expect(folder, DETENT "quantize " FLOAT "-o n.safetensors --quiet 'quantize={}'", 0, "");
+    expect(folder, ACCUMULATORS "n.safetensors 14 32", 1, "overflows");
+    expect(folder, ACCUMULATORS "n.safetensors 24 0 -128 127", 0, " 0 overflows");
+    expect(folder, ACCUMULATORS "run/nothing 14 16", 1, "nothing");
+    expect(folder, ACCUMULATORS "n.safetensors 40 0", 2, "BITS is 2 to 32");
+}
+END_TEST
+
 Suite *test_quantize_cli_suite(void)
 {
     Suite *suite = suite_create("quantize_cli");
@@ -176,6 +197,7 @@ Suite *test_quantize_cli_suite(void)
     tcase_add_test(all, what_is_refused);
     tcase_add_test(all, a_signal_keeps_what_is_done);
     tcase_add_test(all, a_run_is_converted_as_its_recipe_says);
+    tcase_add_test(all, accumulators_hold);
     suite_add_tcase(suite, all);
     return suite;
 }
