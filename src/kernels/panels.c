@@ -270,64 +270,11 @@ static void expand_panel(const dt__panel_tile *t, int64_t panel, dt__expand_piec
     }
 }
 
-/* Places whose values are scattered together. */
-#define APART 64
-
-/* The first of places j0 ... j1-1, of ascending columns, whose column is k or behind it. */
-static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
-{
-    while (j0 < j1) {
-        const int64_t middle = j0 + (j1 - j0) / 2;
-        if (order[middle] < k) j0 = middle + 1;
-        else j1 = middle;
-    }
-    return j0;
-}
-
-/* Rows n0 ... n1-1 of one panel and one order, at places j0 ... j1-1 of one piece. */
-static void expand_places(const dt__panel_tile *t, const dt__panel_tile *part, const int32_t *order,
-                          dt__expand_piece *piece)
-{
-    float y[DT__LANES * APART];
-    dt__panel_tile some = *part;
-    some.y = y;
-    some.ldy = APART;
-    for (int64_t j = part->k0; j < part->k1; j += APART) {
-        some.k0 = j;
-        some.k1 = dt__min_i64(part->k1, j + APART);
-        expand_panel(&some, part->n0 / DT__LANES, piece);
-        for (int64_t n = part->n0; n < part->n1; n++) {
-            const float *from = y + (n - part->n0) * APART;
-            float *to = t->y + (n - t->n0) * t->ldy;
-            for (int64_t i = j; i < some.k1; i++) to[order[i] - t->k0] = from[i - j];
-        }
-    }
-}
-
-/* Of an order: columns ascend within a group, so those of the tile are neighbours in each piece. */
-static void expand_ordered(const dt__panel_tile *t, dt__expand_piece *piece)
-{
-    const dt__panel_layout *l = t->layout;
-    dt__panel_tile part = *t;
-    for (part.n0 = t->n0; part.n0 < t->n1; part.n0 = part.n1) {
-        const int64_t panel_end = (part.n0 / DT__LANES + 1) * DT__LANES;
-        const int64_t order_end = (part.n0 / l->order_rows + 1) * l->order_rows;
-        const int32_t *order = dt__panel_order(l, part.n0);
-        part.n1 = dt__min_i64(t->n1, dt__min_i64(panel_end, order_end));
-        for (int64_t i = 0; i < l->pieces; i++) {
-            const dt__piece p = dt__piece_of(l, i);
-            part.k0 = place_of(order, p.start, p.start + p.length, t->k0);
-            part.k1 = place_of(order, part.k0, p.start + p.length, t->k1);
-            expand_places(t, &part, order, piece);
-        }
-    }
-}
-
 void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
 {
     if (t->n0 >= t->n1 || t->k0 >= t->k1) return;
     if (t->layout->order != NULL) {
-        expand_ordered(t, piece);
+        dt__expand_ordered(t);
         return;
     }
     for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {

@@ -145,10 +145,12 @@ typedef struct dt__panel_tile {
 } dt__panel_tile;
 
 /* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the tile.
- * `panel` begins with row n0. With an order, `piece` gets tiles of places, which are scattered. */
+ * `panel` begins with row n0. Where there is an order, no set has a faster way than plain C, which is
+ * called instead. */
 typedef void dt__expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
                               const uint8_t *panel);
 void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece);
+void dt__expand_ordered(const dt__panel_tile *t);
 
 /* The integer product (numerics §2): for each row m and output n
  *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)

@@ -1,0 +1,103 @@
+/* Images of panels whose columns have an order (panels.h). The columns of a tile lie apart, so a row takes
+ * its codes one by one: places are found once for all rows of a panel, then each row is written. */
+#include "kernels/kernels.h"
+
+#define APART 64
+
+/* Places of one panel whose columns lie in a tile, as its lanes read them. */
+typedef struct places {
+    int n;
+    const uint8_t *code[APART]; /* byte of lane 0, whose bits are code << shift */
+    int shift[APART];
+    int64_t column[APART]; /* of the tile */
+    float scale[APART][DT__LANES], zero[APART][DT__LANES];
+} places;
+
+/* Values of one row; with zero points where `zero` says so, which is a constant here. */
+static inline void write_row(const places *s, const dt__panel_layout *l, int lane, bool zero,
+                             float *y)
+{
+    const unsigned mask = l->nibbles ? 15 : 255;
+    const int sign = l->nibbles ? 8 : 128;
+    const size_t at = dt__panel_lane(l, lane);
+    for (int i = 0; i < s->n; i++) {
+        const int code = (int)((unsigned)s->code[i][at] >> s->shift[i] & mask);
+        float q = (float)((code ^ sign) - sign);
+        if (zero) q -= s->zero[i][lane];
+        y[s->column[i]] = q * s->scale[i][lane];
+    }
+}
+
+/* Rows n0 ... n1-1 of the tile's, lane by lane. */
+static void write_places(const dt__panel_tile *t, int64_t n0, int64_t n1, const places *s)
+{
+    for (int64_t n = n0; n < n1; n++) {
+        const int lane = (int)(n % DT__LANES);
+        float *y = t->y + (n - t->n0) * t->ldy;
+        if (t->zero != NULL) write_row(s, t->layout, lane, true, y);
+        else write_row(s, t->layout, lane, false, y);
+    }
+}
+
+static void add_place(const dt__panel_tile *t, const dt__piece *p, const uint8_t *panel, int64_t k,
+                      places *s)
+{
+    const dt__panel_layout *l = t->layout;
+    const int in_step = (int)(k % DT__STEP);
+    const uint8_t *step = panel + p->codes + (size_t)(k / DT__STEP) * l->step_bytes;
+    s->code[s->n] = step + in_step % 4 + (l->nibbles ? 0 : in_step / 4 * 64);
+    s->shift[s->n] = l->nibbles ? in_step / 4 * 4 : 0;
+    dt__panel_scales(l->scale_dtype, panel + p->scales, s->scale[s->n]);
+}
+
+static void add_zeros(const dt__panel_tile *t, int64_t n0, int64_t n1, int64_t group, float *zero)
+{
+    for (int64_t n = n0; n < n1 && t->zero != NULL; n++) {
+        zero[n % DT__LANES] = t->zero[t->zero_step == 0 ? 0 : n * t->zero_step + group];
+    }
+}
+
+/* The first of places j0 ... j1-1, of ascending columns, whose column is k or behind it. */
+static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
+{
+    while (j0 < j1) {
+        const int64_t middle = j0 + (j1 - j0) / 2;
+        if (order[middle] < k) j0 = middle + 1;
+        else j1 = middle;
+    }
+    return j0;
+}
+
+/* Rows of one panel and one order. Columns ascend within a group, so those of the tile are neighbours
+ * in each piece. */
+static void expand_rows(const dt__panel_tile *t, int64_t n0, int64_t n1)
+{
+    const dt__panel_layout *l = t->layout;
+    const int32_t *order = dt__panel_order(l, n0);
+    const uint8_t *panel = (const uint8_t *)t->panels + (size_t)(n0 / DT__LANES) * l->panel_bytes;
+    places s;
+    s.n = 0;
+    for (int64_t i = 0; i < l->pieces; i++) {
+        const dt__piece p = dt__piece_of(l, i);
+        int64_t j = place_of(order, p.start, p.start + p.length, t->k0);
+        for (; j < p.start + p.length && order[j] < t->k1; j++) {
+            add_place(t, &p, panel, j - p.start, &s);
+            add_zeros(t, n0, n1, p.group, s.zero[s.n]);
+            s.column[s.n++] = order[j] - t->k0;
+            if (s.n < APART) continue;
+            write_places(t, n0, n1, &s);
+            s.n = 0;
+        }
+    }
+    write_places(t, n0, n1, &s);
+}
+
+void dt__expand_ordered(const dt__panel_tile *t)
+{
+    const int64_t rows = t->layout->order_rows;
+    for (int64_t n0 = t->n0, n1; n0 < t->n1; n0 = n1) {
+        n1 = dt__min_i64((n0 / DT__LANES + 1) * DT__LANES, (n0 / rows + 1) * rows);
+        n1 = dt__min_i64(n1, t->n1);
+        expand_rows(t, n0, n1);
+    }
+}
