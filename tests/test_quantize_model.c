@@ -440,6 +440,94 @@ START_TEST(a_partial_result_must_fit)
 }
 END_TEST
 
+/* A partial result with the model of another file, or with `report` for its own; "": as it is. */
+static void forge(const char *partial, const char *model, const char *report)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt_file *own = NULL, *from = NULL;
+    dt_writer *w = NULL;
+    const char *key, *text;
+    TEST_OK(ctx, dt_file_open(ctx, partial, &own));
+    TEST_OK(ctx, dt_file_open(ctx, model, &from));
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    TEST_OK(ctx, dt_writer_meta(w, "detent.partial", dt_file_meta(own, "detent.partial")));
+    if (*report == 0) report = dt_file_meta(own, "detent.report");
+    TEST_OK(ctx, dt_writer_meta(w, "detent.report", report));
+    for (int64_t i = 0; dt_file_meta_at(from, i, &key, &text); i++) {
+        static const char *const written[] = { "detent.partial", "detent.report", "detent.version",
+                                               "detent.xxh3" };
+        bool again = false;
+        for (int k = 0; k < 4; k++) again |= strcmp(key, written[k]) == 0;
+        if (!again) TEST_OK(ctx, dt_writer_meta(w, key, text));
+    }
+    for (int64_t i = 0; i < dt_file_count(from); i++) {
+        TEST_OK(ctx, dt_writer_add_bytes(w, dt_file_at(from, i)));
+    }
+    TEST_OK(ctx, dt_writer_write(w, partial));
+    dt_writer_free(w);
+    dt_file_close(own);
+    dt_file_close(from);
+    dt_ctx_free(ctx);
+}
+
+#define REPORT(name, shape, dead)                                                                  \
+    "{\"name\":\"" name "\",\"scheme\":\"int4\",\"shape\":" shape                                  \
+    ",\"method\":\"gptq\",\"fallback\":false,\"rows\":1,\"columns\":1,\"groups\":1,"               \
+    "\"samples\":1,\"dead\":" dead ",\"zeros_kept\":0,\"kept_nearest\":0,\"damping_share\":0,"     \
+    "\"damping\":0,\"loss\":0,\"error\":0,\"nearest_error\":0,\"changed\":0,"                      \
+    "\"accumulator_bits\":0,\"sum_bits\":0,\"seconds\":0}"
+#define HUGE "9223372036854775807"
+#define DONE REPORT("layers.0.weight", "[24,784]", "0")
+
+static const struct {
+    const char *model; /* in the folder; NULL: the partial result's own */
+    const char *report;
+    bool anew;
+} forged[] = {
+    { "float/float.safetensors", "", true },
+    { "wide/float.safetensors", "", true },
+    { "whole.safetensors", "[]", false },
+    { NULL, "[]", false },
+    { NULL, "[" REPORT("head.weight", "[10,16]", "0") "]", true },
+    { NULL, "[" REPORT("layers.0.weight", "[24,784]", "-1") "]", true },
+    { NULL, "[" REPORT("layers.0.weight", "[24,785]", "0") "]", true },
+    { NULL, "[" DONE "," DONE "]", true },
+    { NULL, "[" REPORT("layers.0.weight", "[24,784]", HUGE) "]", true },
+    { NULL, "[" REPORT("layers.0.weight", "[4611686018427387904,2]", "0") "]", true },
+    { NULL, "[" REPORT("layers.0.weight", "[1e9]", "0") "]", true },
+    { NULL, "{}", true },
+};
+
+/* It may say anything; what cannot be is done anew. */
+START_TEST(a_partial_result_may_lie)
+{
+    char folder[TEST_PATH];
+    call c = { .net = MLP,
+               .model = float_model(MLP, folder),
+               .output = in(folder, "q.safetensors"),
+               .overrides = { "quantize.rounder=gpfq", CALIBRATION },
+               .stop_at = 1,
+               .wanted = DT_ERR_INTERRUPTED };
+    const char *partial = in(folder, "q.safetensors.partial");
+    call whole = c;
+    whole.stop_at = 0;
+    whole.wanted = DT_OK;
+    whole.output = in(folder, "whole.safetensors");
+    train(MLP, in(folder, "wide"), "model.sizes=[784, 32, 16, 10]", NULL);
+    quantize(&whole);
+    quantize(&c);
+    forge(partial, forged[_i].model == NULL ? partial : in(folder, forged[_i].model),
+          forged[_i].report);
+    c.stop_at = 0;
+    c.wanted = DT_OK;
+    quantize(&c);
+    ck_assert_msg((strstr(c.log, "begun anew") != NULL) == forged[_i].anew, "%s", c.log);
+    same_bytes(whole.output, c.output);
+    drop(&c);
+    drop(&whole);
+}
+END_TEST
+
 /* ---- doors ------------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -643,6 +731,7 @@ Suite *test_quantize_model_suite(void)
     tcase_add_loop_test(all, ranges_are_observed_first, 0, NETS * 3);
     tcase_add_loop_test(all, an_interrupted_call_goes_on, 0, NETS);
     tcase_add_loop_test(all, a_partial_result_must_fit, 0, UNFIT);
+    tcase_add_loop_test(all, a_partial_result_may_lie, 0, (int)(sizeof forged / sizeof forged[0]));
     tcase_add_loop_test(all, what_is_refused, 0, DOORS);
     tcase_add_test(all, images_must_fit);
     tcase_add_test(all, the_place_must_be_writable);

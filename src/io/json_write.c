@@ -9,7 +9,7 @@
 
 void dt__put(dt__chars *t, const char *bytes, size_t n)
 {
-    if (t->failed) return;
+    if (t->failed || n == 0) return;
     if (n > t->capacity - t->used) {
         const size_t wanted = 2 * t->capacity + n + 256;
         char *grown = dt__grow(t->ctx, t->bytes, t->used, wanted);

@@ -4,6 +4,7 @@
  *     detent.report    [ a weight's report, ... ], in the order in which they were done */
 #include "train/partial.h"
 
+#include "core/tensor.h"
 #include "io/model.h"
 #include "train/quantize_report.h"
 
@@ -96,13 +97,43 @@ static dt_status read_report(const dt_file *file, dt_quantize_summary *s)
     return status;
 }
 
+/* Whether report i is of a weight of m that is done, and the first of it. */
+static bool is_done(const dt_quantize_summary *s, int64_t i, dt_module *m)
+{
+    const dt_quantized_weight *w = &s->weight[i];
+    const dt_tensor *x = dt_param(m, w->name);
+    if (x == NULL || !dt_is_packed(x) || x->rank != w->shape.n) return false;
+    for (int k = 0; k < x->rank; k++) {
+        if (x->dims[k] != w->shape.v[k]) return false;
+    }
+    for (int64_t k = 0; k < i; k++) {
+        if (strcmp(s->weight[k].name, w->name) == 0) return false;
+    }
+    return true;
+}
+
+static dt_status load_model(const dt_file *file, const dt_quantize_summary *s, dt_module **m)
+{
+    char shown[DT__SHOWN];
+    DT__TRY(dt__model_of_file(file, m, NULL));
+    for (int64_t i = 0; i < s->n; i++) {
+        if (is_done(s, i, *m)) continue;
+        dt_module_free(*m);
+        *m = NULL;
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: " KEY_REPORT ": '%s' is no weight that is done", file->path,
+                       dt__shown(s->weight[i].name, shown));
+    }
+    return DT_OK;
+}
+
 static dt_status load(const dt__partial *p, const dt_file *file, dt_module **m,
                       dt_quantize_summary *s)
 {
     DT__TRY(dt_file_check(file));
     DT__TRY(check_origin(p, file));
     DT__TRY(read_report(file, s));
-    return dt__model_of_file(file, m, NULL);
+    return load_model(file, s, m);
 }
 
 dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summary *s)

@@ -12,27 +12,35 @@
 #define AT(field) .offset = offsetof(dt_quantized_weight, field)
 #define OF(field) .offset = offsetof(dt_quantized_weight, report.field)
 
+/* Of a report that is read: sums over all weights stay below 2^63. */
+#define MOST_COUNT 1e14
+#define MOST_WEIGHTS 65536
+#define COUNT(name, field)                                                                         \
+    {                                                                                              \
+        name, DT_KEY_INT, OF(field), .most = MOST_COUNT                                            \
+    }
+
 static const dt_key weight_keys[] = {
     { "name", DT_KEY_STRING, AT(name) },
     { "scheme", DT_KEY_STRING, AT(scheme) },
     { "shape", DT_KEY_INTS, AT(shape) },
     { "method", DT_KEY_STRING, OF(method) },
     { "fallback", DT_KEY_BOOL, OF(fallback) },
-    { "rows", DT_KEY_INT, OF(rows) },
-    { "columns", DT_KEY_INT, OF(columns) },
-    { "groups", DT_KEY_INT, OF(groups) },
-    { "samples", DT_KEY_INT, OF(samples) },
-    { "dead", DT_KEY_INT, OF(dead) },
-    { "zeros_kept", DT_KEY_INT, OF(zeros_kept) },
-    { "kept_nearest", DT_KEY_INT, OF(kept_nearest) },
+    COUNT("rows", rows),
+    COUNT("columns", columns),
+    COUNT("groups", groups),
+    COUNT("samples", samples),
+    COUNT("dead", dead),
+    COUNT("zeros_kept", zeros_kept),
+    COUNT("kept_nearest", kept_nearest),
     { "damping_share", DT_KEY_REAL, OF(damping_share) },
     { "damping", DT_KEY_REAL, OF(damping) },
     { "loss", DT_KEY_REAL, OF(loss) },
     { "error", DT_KEY_REAL, OF(error) },
     { "nearest_error", DT_KEY_REAL, OF(nearest_error) },
-    { "changed", DT_KEY_INT, OF(changed) },
-    { "accumulator_bits", DT_KEY_INT, OF(accumulator_bits) },
-    { "sum_bits", DT_KEY_INT, OF(sum_bits) },
+    COUNT("changed", changed),
+    COUNT("accumulator_bits", accumulator_bits),
+    COUNT("sum_bits", sum_bits),
     { "seconds", DT_KEY_REAL, OF(seconds) },
     { 0 },
 };
@@ -139,7 +147,12 @@ dt_status dt__report_read(dt__json *j, dt_quantize_summary *s)
     bool more = !dt__json_next(j, ']');
     while (more) {
         dt_quantized_weight w = { .name = NULL };
+        int64_t elements = 1;
         DT__TRY(dt__json_options(j, weight_keys, &w));
+        if (!dt__product(w.shape.n, w.shape.v, &elements) || elements > (int64_t)MOST_COUNT ||
+            s->n == MOST_WEIGHTS) {
+            return dt__json_fail(j, "more weights, or larger ones, than there can be");
+        }
         DT__TRY(dt__report_append(s, &w));
         DT__TRY(dt__json_more(j, ']', &more));
     }
