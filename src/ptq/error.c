@@ -21,19 +21,17 @@ dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, d
 {
     const size_t column = (size_t)rows * sizeof(double);
     const bool differ = m->moments->g != NULL;
-    y->image = dt__alloc_array(m->ctx, m->columns, column);
     if (target || differ) {
         y->target = dt__alloc_array(m->ctx, m->columns, column);
         if (y->target == NULL) return DT_ERR_NOMEM;
     }
     /* sums of a block, and of C, whose rows are packed, a block of rows */
     y->room = dt__alloc_array(m->ctx, BLOCK * (rows + (differ ? m->columns : 0)), sizeof(double));
-    return y->image == NULL || y->room == NULL ? DT_ERR_NOMEM : DT_OK;
+    return y->room == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y)
 {
-    dt__release(ctx, y->image);
     dt__release(ctx, y->target);
     dt__release(ctx, y->room);
 }
@@ -57,7 +55,7 @@ static void add_form(const dt__strip *s, const block *b, const dt__yardstick *y,
                     .alpha = 2,
                     .a = b->s,
                     .lda = b->ld,
-                    .b = y->image,
+                    .b = s->work,
                     .ldb = rows,
                     .c = sum,
                     .ldc = rows };
@@ -65,15 +63,15 @@ static void add_form(const dt__strip *s, const block *b, const dt__yardstick *y,
     p.k = b->n;
     p.alpha = 1;
     p.a = b->s + b->first;
-    p.b = y->image + b->first * rows;
+    p.b = s->work + b->first * rows;
     dt__dense_product(&p);
     for (int64_t i = 0; i < b->n; i++) {
-        const double *v = y->image + (b->first + i) * rows;
+        const double *v = s->work + (b->first + i) * rows;
         for (int64_t r = 0; r < rows; r++) out[r] += sum[i * rows + r] * v[r];
     }
 }
 
-/* out = V H V^T of what stands in y->image. */
+/* out = V H V^T of what stands in s->work. */
 static void form(const dt__strip *s, const dt__yardstick *y, double *out)
 {
     const dt__moments *m = s->m->moments;
@@ -103,13 +101,13 @@ static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *ou
     }
 }
 
-/* image = W, in double, by columns. */
-static void take_weight(const dt__strip *s, const dt__yardstick *y)
+/* s->work = W, in the original order. */
+static void take_weight(const dt__strip *s)
 {
     const float *w = s->m->weight + s->row * s->m->columns;
     for (int64_t c = 0; c < s->m->columns; c++) {
         for (int64_t r = 0; r < s->rows; r++) {
-            y->image[c * s->rows + r] = w[r * s->m->columns + c];
+            s->work[c * s->rows + r] = w[r * s->m->columns + c];
         }
     }
 }
@@ -118,7 +116,7 @@ void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
 {
     const dt__moments *m = s->m->moments;
     if (y->target == NULL) return;
-    take_weight(s, y);
+    take_weight(s);
     if (m->g != NULL) form_of_float(s, y, y->square);
     memset(y->target, 0, (size_t)(m->size * s->rows) * sizeof *y->target);
     dt__dense_product(&(dt__dense){ .m = m->size,
@@ -127,19 +125,19 @@ void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
                                     .alpha = 1,
                                     .a = m->g == NULL ? m->h : m->g,
                                     .lda = m->size,
-                                    .b = y->image,
+                                    .b = s->work,
                                     .ldb = s->rows,
                                     .c = y->target,
                                     .ldc = s->rows });
 }
 
-/* image = W^, or W - W^. */
-static void take_codes(dt__strip *s, const int8_t *codes, bool difference, const dt__yardstick *y)
+/* s->work = W^, or W - W^. */
+static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
 {
     const dt__matrix *m = s->m;
     const float *w = m->weight + s->row * m->columns;
     for (int64_t c = 0; c < m->columns; c++) {
-        double *to = y->image + c * s->rows;
+        double *to = s->work + c * s->rows;
         dt__images(s, c, codes, to);
         for (int64_t r = 0; difference && r < s->rows; r++) to[r] = w[r * m->columns + c] - to[r];
     }
@@ -150,16 +148,16 @@ void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt
 {
     const bool differ = s->m->moments->g != NULL;
     if (!differ || !float_too) {
-        take_codes(s, codes, true, y);
+        take_codes(s, codes, true);
         form(s, y, out->own);
         memcpy(out->error, out->own, sizeof out->error);
     }
     if (!differ) return;
-    take_codes(s, codes, false, y);
+    take_codes(s, codes, false);
     form(s, y, out->error);
     for (int64_t i = 0; i < s->m->columns * s->rows; i += s->rows) {
         for (int64_t r = 0; r < s->rows; r++) {
-            out->error[r] -= 2 * y->image[i + r] * y->target[i + r];
+            out->error[r] -= 2 * s->work[i + r] * y->target[i + r];
         }
     }
     for (int64_t r = 0; r < s->rows; r++) {

@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "ptq/statistics.h"
 
-#define DT__STRIP 256 /* rows at most */
+#define DT__STRIP 192 /* rows at most */
 
 /* The codes of a matrix and their scales; rows of the layer that belong to this group. */
 typedef struct dt__code_grid {
