@@ -66,10 +66,10 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
         dt__bounds_narrow(s, column, v, e.low, e.high);
     }
     round_column(s, &e, v, q);
-    int8_t *codes = s->codes + column;
+    int8_t *codes = s->codes + column * s->rows;
     for (int64_t r = 0; r < s->rows; r++) {
         image[r] = (double)q[r] * (double)s->scale[r];
-        codes[r * m->columns] = (int8_t)(q[r] + s->zero[r]);
+        codes[r] = (int8_t)(q[r] + s->zero[r]);
     }
     if (m->bounds == NULL) return;
     dt__bounds_add(s, column, q);
@@ -82,7 +82,7 @@ void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image
     const int64_t group = m->grid.group_of[column];
     if (group != s->group) load_scales(s, group);
     for (int64_t r = 0; r < s->rows; r++) {
-        const float q = (float)codes[r * m->columns + column] - s->zero[r];
+        const float q = (float)codes[column * s->rows + r] - s->zero[r];
         image[r] = (double)q * (double)s->scale[r];
     }
 }

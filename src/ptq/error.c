@@ -101,22 +101,11 @@ static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *ou
     }
 }
 
-/* s->work = W, in the original order. */
-static void take_weight(const dt__strip *s)
-{
-    const float *w = s->m->weight + s->row * s->m->columns;
-    for (int64_t c = 0; c < s->m->columns; c++) {
-        for (int64_t r = 0; r < s->rows; r++) {
-            s->work[c * s->rows + r] = w[r * s->m->columns + c];
-        }
-    }
-}
-
 void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
 {
     const dt__moments *m = s->m->moments;
     if (y->target == NULL) return;
-    take_weight(s);
+    dt__take_weight(s, NULL, true);
     if (m->g != NULL) form_of_float(s, y, y->square);
     memset(y->target, 0, (size_t)(m->size * s->rows) * sizeof *y->target);
     dt__dense_product(&(dt__dense){ .m = m->size,
@@ -131,15 +120,15 @@ void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
                                     .ldc = s->rows });
 }
 
-/* s->work = W^, or W - W^. */
+/* s->work = W^, or W - W^, in the original order. */
 static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
 {
-    const dt__matrix *m = s->m;
-    const float *w = m->weight + s->row * m->columns;
-    for (int64_t c = 0; c < m->columns; c++) {
+    double image[DT__STRIP];
+    if (difference) dt__take_weight(s, NULL, true);
+    for (int64_t c = 0; c < s->m->columns; c++) {
         double *to = s->work + c * s->rows;
-        dt__images(s, c, codes, to);
-        for (int64_t r = 0; difference && r < s->rows; r++) to[r] = w[r * m->columns + c] - to[r];
+        dt__images(s, c, codes, image);
+        for (int64_t r = 0; r < s->rows; r++) to[r] = difference ? to[r] - image[r] : image[r];
     }
 }
 
@@ -173,12 +162,13 @@ void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt
 bool dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
 {
     const dt__matrix *m = s->m;
-    const float *w = m->weight + s->row * m->columns;
     double image[DT__STRIP], damped[DT__STRIP] = { 0 };
+    dt__take_weight(s, NULL, false);
     for (int64_t c = 0; c < m->columns; c++) {
+        const double *w = s->work + c * s->rows;
         dt__images(s, c, codes, image);
         for (int64_t r = 0; r < s->rows; r++) {
-            const double d = (m->dead[c] ? 0 : (double)w[r * m->columns + c]) - image[r];
+            const double d = w[r] - image[r];
             damped[r] += d * d;
         }
     }

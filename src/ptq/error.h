@@ -20,8 +20,8 @@ typedef struct dt__distance {
  * allocated is given back by `free`. */
 dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, dt__yardstick *y);
 void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y);
-/* Begins with the strip's rows, whose `work` both write over; measures codes [rows][columns] with the scales that stand. `own`: of a
- * rounder that knows of the float model's inputs, or of one that does not. */
+/* Begins with the strip's rows; measures codes [columns][rows] with the scales that stand. Both write
+ * over s->work. `own`: of a rounder that knows of the float model's inputs, or of one that does not. */
 void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y);
 void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
                            dt__distance *out);

@@ -51,7 +51,7 @@ typedef struct dt__matrix {
 typedef struct dt__strip {
     const dt__matrix *m;
     int64_t row, rows;
-    int8_t *codes; /* [rows][columns], columns in the original order */
+    int8_t *codes; /* [columns][rows], columns in the original order */
     double *work; /* [columns][rows]: arguments, in processing order; at first W0, dead columns 0 */
     void *scratch;                /* rounder->scratch bytes */
     int64_t *positive, *negative; /* [tiles][rows]: sums of codes less zero point, of bounds */
@@ -74,12 +74,16 @@ typedef struct dt__rounder {
     void (*round)(dt__strip *s);         /* codes of all columns of these rows */
 } dt__rounder;
 
+/* s->work = W, column `order[j]` as the j-th; order NULL: the original one. Dead columns as 0 unless
+ * `all`. */
+void dt__take_weight(const dt__strip *s, const int32_t *order, bool all);
+
 /* Column j of the processing order: codes of its arguments v [rows of the strip]. Afterwards v is what
  * an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL; 0 where a
  * zero is kept) and `image` the images, (code - zero) * scale, exact. */
 void dt__choose(dt__strip *s, int64_t j, double *v, double *image);
 
-/* The images of codes [rows of the strip][columns] in a column of the original order. */
+/* The images of codes [columns][rows of the strip] in a column of the original order. */
 void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image);
 
 /* Makes m->factor, U with U^T U = (scale H + damping I)^-1 in the processing order, dead entries of the

@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
+#define LINE 16        /* floats of a line of memory */
 #define LEAST 16       /* rows of a strip */
 #define ROUNDING 1e-10 /* errors of rows are sums, which may be that much off */
 
@@ -23,7 +24,8 @@ typedef struct slot {
     double *work;
     void *scratch;
     int64_t *sums;   /* of bounds: [tiles][rows] positive ones, then as many negative ones */
-    int8_t *plain;   /* [rows][columns]: nearest of W */
+    int8_t *codes;   /* [columns][rows], as the next two */
+    int8_t *plain;   /* nearest of W */
     int8_t *nearest; /* of what the rounder sees, under its bounds; may be `plain` */
     dt__yardstick yard;
     kept frozen;
@@ -57,6 +59,7 @@ static void free_slot(dt_ctx *ctx, slot *own)
     dt__release(ctx, own->work);
     dt__release(ctx, own->scratch);
     dt__release(ctx, own->sums);
+    dt__release(ctx, own->codes);
     if (own->nearest != own->plain) dt__release(ctx, own->nearest);
     dt__release(ctx, own->plain);
     dt__yardstick_free(ctx, &own->yard);
@@ -88,7 +91,10 @@ static dt_status make_slot(const strips *p, slot *own)
     own->work = dt__alloc_array(m->ctx, m->columns, rows * sizeof(double));
     own->scratch = dt__alloc(m->ctx, scratch);
     own->sums = dt__alloc_array(m->ctx, 2 * sums_of(m, p->rows), sizeof *own->sums);
-    if (own->work == NULL || own->scratch == NULL || own->sums == NULL) return DT_ERR_NOMEM;
+    own->codes = dt__alloc_array(m->ctx, m->columns, rows);
+    if (own->work == NULL || own->scratch == NULL || own->sums == NULL || own->codes == NULL) {
+        return DT_ERR_NOMEM;
+    }
     if (!p->compares) return DT_OK;
     own->plain = own->nearest = dt__alloc_array(m->ctx, m->columns, rows);
     if (own->plain == NULL) return DT_ERR_NOMEM;
@@ -120,16 +126,32 @@ static dt_status make_room(strips *p)
 
 /* ---- a strip -------------------------------------------------------------------------------- */
 
-/* W in processing order, by columns; dead columns as 0. */
-static void gather(dt__strip *s, bool all)
+/* A row of W lies far from the next: it is read a line of memory at a time. */
+void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
 {
     const dt__matrix *m = s->m;
-    const float *w = m->weight + s->row * m->columns;
-    for (int64_t j = 0; j < m->columns; j++) {
-        const int64_t column = m->order[j];
-        double *to = s->work + j * s->rows;
+    for (int64_t from = 0; from < m->columns; from += LINE) {
+        const int64_t to = dt__min_i64(from + LINE, m->columns);
         for (int64_t r = 0; r < s->rows; r++) {
-            to[r] = m->dead[column] && !all ? 0 : w[r * m->columns + column];
+            const float *w = m->weight + (s->row + r) * m->columns;
+            for (int64_t j = from; j < to; j++) {
+                const int64_t column = order == NULL ? j : order[j];
+                const bool none = !all && m->dead[column];
+                s->work[j * s->rows + r] = none ? 0 : (double)w[column];
+            }
+        }
+    }
+}
+
+/* codes [rows][columns] = those of the strip, which lie by columns. */
+static void hand_over(const dt__strip *s, int8_t *codes)
+{
+    const int64_t columns = s->m->columns;
+    for (int64_t from = 0; from < columns; from += DT__ALIGNMENT) {
+        const int64_t to = dt__min_i64(from + DT__ALIGNMENT, columns);
+        for (int64_t r = 0; r < s->rows; r++) {
+            int8_t *row = codes + r * columns;
+            for (int64_t c = from; c < to; c++) row[c] = s->codes[c * s->rows + r];
         }
     }
 }
@@ -142,7 +164,7 @@ static void begin(dt__strip *s, const slot *own, bool all)
     s->negative = own->sums + sums;
     memset(own->sums, 0, 2 * (size_t)sums * sizeof *own->sums);
     s->group = -1;
-    gather(s, all);
+    dt__take_weight(s, s->m->order, all);
 }
 
 static void put_by(const dt__strip *s, const kept *k)
@@ -159,7 +181,9 @@ static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, i
 {
     const dt__code_grid *g = &s->m->grid;
     const int64_t at = (s->row + r) * g->groups, n = g->groups, columns = s->m->columns;
-    memcpy(s->codes + r * columns, own->nearest + r * columns, (size_t)columns);
+    for (int64_t c = 0; c < columns; c++) {
+        s->codes[c * s->rows + r] = own->nearest[c * s->rows + r];
+    }
     if (!p->refreshes) return;
     memcpy(g->scale + at, own->frozen.scale + r * n, (size_t)n * sizeof *g->scale);
     if (g->zero != NULL) memcpy(g->zero + at, own->frozen.zero + r * n, (size_t)n);
@@ -215,7 +239,7 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     dt__distance nearest;
     outcome out = { .loss = 0 };
     dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(p->rows, m->rows - row) };
-    s.codes = p->codes + row * m->columns;
+    s.codes = own->codes;
     s.work = own->work;
     s.scratch = own->scratch;
     if (p->compares) compare_with(p, &s, own, &nearest);
@@ -227,6 +251,7 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     for (int64_t r = 0; r < s.rows; r++) out.loss += s.square[r] / 2;
     out.bad = s.bad;
     if (p->compares && !s.bad) judge(p, &s, own, &nearest, &out);
+    hand_over(&s, p->codes + row * m->columns);
     out.seconds = dt__seconds() - start;
     out.compare_seconds = out.seconds - (rounded - compared);
     return out;
