@@ -80,9 +80,15 @@ static void observe_layer(run *u)
     }
 }
 
+/* Columns that share a scale; a group longer than the row is the row. */
+static int64_t block_of(const run *u)
+{
+    return u->quant->granularity == DT_PER_GROUP ? dt__min_i64(u->quant->group_size, u->K) : u->K;
+}
+
 static void take_groups(run *u)
 {
-    const int64_t size = u->quant->granularity == DT_PER_GROUP ? u->quant->group_size : u->K;
+    const int64_t size = block_of(u);
     const bool by_order = u->options->rounding.order == DT_ORDER_GROUP;
     for (int64_t j = 0; j < u->K; j++) {
         u->group_of[by_order ? u->order[j] : j] = (int32_t)(j / size);
@@ -141,7 +147,7 @@ int64_t reference_input(const dt_accumulator *a, int end)
 /* Every so many columns of a group are a tile, counted in their own order. */
 static void take_tiles(run *u)
 {
-    const int64_t size = u->quant->granularity == DT_PER_GROUP ? u->quant->group_size : u->K;
+    const int64_t size = block_of(u);
     const int64_t width = u->options->accumulator.tile > 0 ? u->options->accumulator.tile : size;
     for (int64_t k = 0; k < u->K; k++) {
         int64_t before = 0;
@@ -188,7 +194,7 @@ static int falling(const void *a, const void *b)
 static double soft(const run *u, int64_t row, int64_t tile)
 {
     const dt_accumulator *a = &u->options->accumulator;
-    const int64_t size = u->quant->granularity == DT_PER_GROUP ? u->quant->group_size : u->K;
+    const int64_t size = block_of(u);
     const int64_t width = a->tile > 0 ? a->tile : size;
     double *v = zeros(width, sizeof *v), mean = 0, sum = 0, theta = 0;
     int64_t n = 0;

@@ -188,6 +188,45 @@ START_TEST(test_thresholds)
 }
 END_TEST
 
+/* A group longer than the row is the row: its tile is as wide as the row, too. */
+START_TEST(test_threshold_of_long_groups)
+{
+    enum { ROWS = 3, COLUMNS = 6 };
+    static int32_t group_of[COLUMNS] = { 0 };
+    static bool dead[COLUMNS] = { false };
+    static float scale[ROWS] = { 0.1F, 0.2F, 0.05F };
+    dt_ctx *ctx = context(1);
+    dt_rounding_options o = dt_rounding_defaults();
+    dt_quant q = dt_weight_quant_defaults();
+    float w[ROWS * COLUMNS];
+    dt__bounds b[2];
+    for (int i = 0; i < ROWS * COLUMNS; i++) w[i] = (i % 3 == 0 ? -0.5F : 0.6F) + 0.03F * (float)i;
+    o.accumulator.bits = 10;
+    o.accumulator.input = (dt_ints){ 2, { 0, 255 } };
+    o.accumulator.soft_threshold = true;
+    for (int i = 0; i < 2; i++) {
+        q.group_size = i == 0 ? COLUMNS : 1000;
+        const dt__matrix m = { .ctx = ctx,
+                               .name = "long",
+                               .rows = ROWS,
+                               .columns = COLUMNS,
+                               .weight = w,
+                               .quant = &q,
+                               .options = &o,
+                               .dead = dead,
+                               .grid = { .groups = 1, .group_of = group_of, .scale = scale } };
+        TEST_OK(ctx, dt__bounds_create(&m, true, &b[i]));
+    }
+    for (int r = 0; r < ROWS; r++) {
+        TEST_EACH(b[0].theta[r] > 0 && !(b[0].theta[r] < b[1].theta[r]) &&
+                      !(b[0].theta[r] > b[1].theta[r]),
+                  "row %d: %g, not %g", r, b[1].theta[r], b[0].theta[r]);
+    }
+    for (int i = 0; i < 2; i++) dt__bounds_free(ctx, &b[i]);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- every input there is ----------------------------------------------------------------------- */
 
 /* The room that is left is exactly the codes with which no sum leaves -limit ... limit. */
@@ -421,6 +460,7 @@ Suite *test_rounding_bounds_suite(void)
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, test_files, 0, DT__COUNT_OF(files));
     tcase_add_test(t, test_thresholds);
+    tcase_add_test(t, test_threshold_of_long_groups);
     tcase_add_test(t, test_room);
     tcase_add_test(t, test_every_input);
     tcase_add_test(t, test_fallback);

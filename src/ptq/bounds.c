@@ -43,7 +43,8 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
 {
     t->width = m->options->accumulator.tile;
     if (t->width == 0) {
-        t->width = m->quant->granularity == DT_PER_GROUP ? m->quant->group_size : m->columns;
+        const bool grouped = m->quant->granularity == DT_PER_GROUP;
+        t->width = grouped ? dt__min_i64(m->quant->group_size, m->columns) : m->columns;
     }
     t->start = dt__alloc_array(m->ctx, m->columns + 2, sizeof *t->start);
     t->column = dt__alloc_array(m->ctx, m->columns, sizeof *t->column);
