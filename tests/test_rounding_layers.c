@@ -394,6 +394,30 @@ START_TEST(test_few_samples)
 }
 END_TEST
 
+/* Data measure what nearest does; they do not change it, columns without inputs included. */
+START_TEST(test_nearest_looks_at_no_data)
+{
+    dt_ctx *ctx = context(2);
+    layer l = layer_of(ctx, 20, 40, 60);
+    float *x = dt_data_mut(l.x);
+    dt_round_report report;
+    dt_rounded *alone;
+    for (int64_t s = 0; s < l.samples; s++) x[s * 40 + 7] = 0;
+    l.options.rounder = DT_ROUND_NEAREST;
+    const dt_round_work work = { .weight = l.w, .quant = &l.quant };
+    TEST_OK(ctx, dt_round(ctx, &work, &alone, NULL));
+    dt_rounded *r = rounded(&l, &report);
+    ck_assert_int_eq(report.dead, 1);
+    ck_assert_int_eq(report.changed, 0);
+    ck_assert_mem_eq(r->codes, alone->codes, 20 * 40);
+    TEST_NEAR(report.error, report.nearest_error, 0, 1e-12);
+    dt_rounded_free(ctx, alone);
+    dt_rounded_free(ctx, r);
+    layer_free(&l);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Columns without inputs become 0, though nearest keeps them; zeros stay where they are many. */
 START_TEST(test_dead_and_zeros)
 {
@@ -599,6 +623,7 @@ Suite *test_rounding_layers_suite(void)
     tcase_add_loop_test(t, test_blocks, 0, DT__COUNT_OF(variants));
     tcase_add_test(t, test_keep_better);
     tcase_add_test(t, test_few_samples);
+    tcase_add_test(t, test_nearest_looks_at_no_data);
     tcase_add_loop_test(t, test_dead_and_zeros, 0, 2);
     tcase_add_test(t, test_settings);
     tcase_add_test(t, test_operands);

@@ -44,6 +44,7 @@ typedef struct strips {
     const dt__rounder *rounder;
     bool compares;    /* there are data: errors are measured */
     bool has_changed; /* what the rounder sees is not W, or bounded */
+    bool all;         /* dead columns keep their codes: the rounder looks at no data */
     bool float_too, keeps_better, refreshes;
     bool sums;     /* what was diffused says how far off the codes are */
     int64_t rows;  /* of a strip */
@@ -202,7 +203,7 @@ static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance 
     if (p->has_changed) {
         t = *s;
         t.codes = own->nearest;
-        begin(&t, own, false);
+        begin(&t, own, p->all);
         dt__round_nearest.round(&t);
     }
     s->group = -1;
@@ -245,7 +246,7 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     if (p->compares) compare_with(p, &s, own, &nearest);
     s.target = own->yard.target;
     const double compared = dt__seconds();
-    begin(&s, own, false);
+    begin(&s, own, p->all);
     p->rounder->round(&s);
     const double rounded = dt__seconds();
     for (int64_t r = 0; r < s.rows; r++) out.loss += s.square[r] / 2;
@@ -306,7 +307,8 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     strips p = { .m = m, .codes = codes, .rows = rows_of_strip(m->rows) };
     p.rounder = m->fallback ? &dt__round_nearest : l->method->rounder;
     p.compares = m->moments != NULL;
-    p.has_changed = m->bounds != NULL || has_dead(m);
+    p.all = !l->method->rounder->needs_data;
+    p.has_changed = m->bounds != NULL || (has_dead(m) && !p.all);
     p.float_too = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
