@@ -276,10 +276,11 @@ START_TEST(every_weight_is_reported)
 }
 END_TEST
 
+#define BOUNDED                                                                                    \
+    "quantize={rounder: a2gptq, accumulator: {bits: 16, tile: 32}, calibration: {samples: 40}}"
+
 static const char *const rounders[] = { "quantize.rounder=gptq", "quantize.rounder=gpfq",
-                                        "quantize.rounder=qronos",
-                                        "quantize={rounder: a2gptq, accumulator: {bits: 16, tile: "
-                                        "32}, calibration: {samples: 40}}" };
+                                        "quantize.rounder=qronos", BOUNDED };
 
 #define ROUNDERS ((int)(sizeof rounders / sizeof rounders[0]))
 
