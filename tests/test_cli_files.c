@@ -138,6 +138,9 @@ START_TEST(a_run_is_converted)
     json_decref(report);
     expect(4, "converted already", "convert model.safetensors -o again.safetensors");
     expect(0, "2 weights converted", "convert run/checkpoints/step-0000000010.safetensors -o a.st");
+    expect(2, "it is read; another output is wanted",
+           "convert run/checkpoints/step-0000000010.safetensors -o "
+           "run/../run/checkpoints/step-0000000010.safetensors");
     expect(0, "good: 6 tensors, hash and values verified", "check model.safetensors");
     /* the newest one is damaged: the one before is taken, and that is said */
     damage("run/checkpoints/step-0000000020.safetensors",

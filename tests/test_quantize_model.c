@@ -631,6 +631,27 @@ START_TEST(the_place_must_be_writable)
 }
 END_TEST
 
+/* What is read is never written over, by whatever name. */
+START_TEST(the_model_stays)
+{
+    char folder[TEST_PATH];
+    const char *model = float_model(MLP, folder), *link = in(folder, "link.safetensors");
+    const char *partial = in(folder, "q.safetensors.partial");
+    ck_assert_int_eq(
+        test_shell(NULL, "ln -s '%s' '%s' && cp '%s' '%s'", model, link, model, partial), 0);
+    call calls[] = { { .model = model, .output = model },
+                     { .model = model, .output = link },
+                     { .model = partial, .output = in(folder, "q.safetensors") } };
+    for (int i = 0; i < 3; i++) {
+        calls[i].net = MLP;
+        calls[i].wanted = DT_ERR_IO;
+        calls[i].words = "would be written over: it is read";
+        quantize(&calls[i]);
+    }
+    same_bytes(model, partial);
+}
+END_TEST
+
 /* Each time from the beginning. */
 static dt_status scenario(dt_ctx *ctx, void *user)
 {
@@ -736,6 +757,7 @@ Suite *test_quantize_model_suite(void)
     tcase_add_loop_test(all, what_is_refused, 0, DOORS);
     tcase_add_test(all, images_must_fit);
     tcase_add_test(all, the_place_must_be_writable);
+    tcase_add_test(all, the_model_stays);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_loop_test(all, a_run_may_end_with_a_rounder, 0, NETS);
     tcase_add_test(all, a_rounder_is_checked_before_training);

@@ -78,6 +78,14 @@ static int check_prepared(const cli_args *args, dt_module *m, const char *from)
 static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_info *info,
                             const char *from)
 {
+    struct stat a, b;
+    if (stat(args->option[OUTPUT], &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s would be written over: it is read; another output is "
+                        "wanted",
+                        from);
+    }
     dt_ctx *ctx = dt_module_ctx(m);
     dt_convert_report report;
     if (dt_convert(m, NULL, &report) != DT_OK) return cli_fail_by(args, ctx);

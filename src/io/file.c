@@ -142,3 +142,13 @@ dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__span *span, 
     if (w.folder >= 0) close(w.folder);
     return status;
 }
+
+dt_status dt__file_apart(dt_ctx *ctx, const char *to, const char *from)
+{
+    struct stat a, b;
+    if (from == NULL || stat(to, &a) != 0 || stat(from, &b) != 0) return DT_OK;
+    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return DT_OK;
+    return dt_fail(ctx, DT_ERR_IO,
+                   "%s: would be written over: it is read; another output is wanted",
+                   dt__path_tail(to));
+}

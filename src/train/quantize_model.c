@@ -6,6 +6,7 @@
  * comes out is what an uninterrupted call gives. */
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "nn/module.h"
 #include "qat/fold.h"
@@ -120,6 +121,8 @@ static dt_status open_partial(work *w)
     p->ctx = w->ctx;
     p->path = dt__format_string(w->ctx, "%s.partial", w->job->output);
     if (p->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__file_apart(w->ctx, w->job->output, w->job->model));
+    DT__TRY(dt__file_apart(w->ctx, p->path, w->job->model));
     DT__TRY(describe(w, &p->origin.settings));
     DT__TRY(dt__partial_hash(w->ctx, w->job->model, p->origin.source));
     return dt__calibration_hash(&w->calibration, p->origin.calibration);

@@ -3,6 +3,7 @@
  * at the end the file is written as a whole. */
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "io/file.h"
 #include "io/model.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"
@@ -18,18 +19,8 @@
 /* Neither the output nor its partial form may be a file that is read. */
 static dt_status check_same(const dt__tensors_run *r, const char *to)
 {
-    const char *const from[] = { r->job->weights, r->job->calibration };
-    struct stat a, b;
-    if (stat(to, &a) != 0) return DT_OK;
-    for (int i = 0; i < 2; i++) {
-        if (from[i] == NULL || stat(from[i], &b) != 0) continue;
-        if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) continue;
-        return dt_fail(r->ctx, DT_ERR_IO,
-                       "%s: would be written over: it is read; another output is "
-                       "wanted",
-                       dt__path_tail(to));
-    }
-    return DT_OK;
+    DT__TRY(dt__file_apart(r->ctx, to, r->job->weights));
+    return dt__file_apart(r->ctx, to, r->job->calibration);
 }
 
 /* What would only come out at the end, after hours. */

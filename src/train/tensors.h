@@ -40,6 +40,8 @@ typedef struct dt__tensors_run {
 /* Adds a name to a list of them for a message: "'a', 'b', ..."; *n counts them all. */
 void dt__add_name(char text[DT__NAMES], int64_t *n, const char *name);
 
+bool dt__is_float_entry(const dt_file_entry *e);
+
 /* Opens the files and decides on every tensor. All that can be wrong with names, shapes and settings is
  * found here. (tensors_plan.c, tensors_inputs.c) */
 dt_status dt__tensors_plan(dt__tensors_run *r);

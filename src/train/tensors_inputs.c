@@ -70,6 +70,7 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
         return refuse(r, e, "[samples, in] or [n, channels, ...] is wanted");
     }
     if (e->count == 0) return refuse(r, e, "there are none");
+    if (!dt__is_float_entry(e)) return refuse(r, e, "F32, F16, BF16 or F64 is wanted");
     x.rank = e->rank;
     x.count = e->count;
     memcpy(x.dims, e->dims, (size_t)e->rank * sizeof x.dims[0]);

@@ -32,7 +32,7 @@ void dt__add_name(char text[DT__NAMES], int64_t *n, const char *name)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-static bool is_float(const dt_file_entry *e)
+bool dt__is_float_entry(const dt_file_entry *e)
 {
     static const char *const dtypes[] = { "F32", "F16", "BF16", "F64" };
     for (int i = 0; i < DT__COUNT_OF(dtypes); i++) {
@@ -96,7 +96,7 @@ static bool speaks_of(const dt_tensor_rule *rule, const dt_file_entry *e)
 
 static bool is_candidate(const dt_file_entry *e)
 {
-    return is_float(e) && e->count > 0 &&
+    return dt__is_float_entry(e) && e->count > 0 &&
            strncmp(e->name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
 }
 
@@ -231,7 +231,7 @@ static void check_rules(const dt__tensors_run *r)
             const dt_file_entry *e = r->plan[k].entry;
             if (!dt__glob_selects(t->match, e->name)) continue;
             any = true;
-            fits |= is_float(e) && (!t->has_op || e->rank == rank_of(t->op));
+            fits |= dt__is_float_entry(e) && (!t->has_op || e->rank == rank_of(t->op));
         }
         if (!any) {
             refuse_rule(r, i, "");
