@@ -503,7 +503,7 @@ START_TEST(test_settings)
     o->order = DT_ORDER_WEIGHT;
     REFUSES("in order weight");
     l.options.accumulator.bits = 16;
-    REFUSES("a2gptq does");
+    REFUSES("a2gptq, a2gpfq and a2qronos do");
     layer_free(&l);
     dt_ctx_free(ctx);
 }

@@ -12,6 +12,7 @@
 #include "ptq/statistics.h"
 
 #define DT__STRIP 192 /* rows at most */
+#define DT__METHODS_TEXT 256
 
 /* The codes of a matrix and their scales; rows of the layer that belong to this group. */
 typedef struct dt__code_grid {
@@ -63,11 +64,20 @@ typedef struct dt__strip {
     float scale[DT__STRIP], inverse[DT__STRIP], zero[DT__STRIP];
 } dt__strip;
 
+/* Settings that not every method reads. */
+enum {
+    DT__READS_DATA = 1, /* statistics, and so order, keep_zeros and keep_better */
+    DT__READS_DAMPING = 2,
+    DT__READS_DAMPING_ABSOLUTE = 4,
+    DT__READS_ALPHA = 8,
+    DT__READS_BLOCK = 16,
+    DT__READS_GROUP_SCALES = 32,
+    DT__READS_ACCUMULATOR = 64 /* of bounded methods, whatever their rounder */
+};
+
 typedef struct dt__rounder {
-    const char *name;
-    bool needs_data;  /* statistics */
+    unsigned reads;   /* DT__READS_... */
     bool needs_float; /* G as well: where the statistics have none, X is Xq */
-    bool refreshes;   /* DT_SCALES_REFRESH has a meaning */
     bool diffuses;    /* every error, from the first column on */
     size_t (*scratch)(const dt__matrix *m, int64_t rows); /* bytes for a strip; NULL: none */
     dt_status (*prepare)(dt__matrix *m); /* factor and damping, on all threads; NULL: nothing */
@@ -96,9 +106,20 @@ dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
 void dt__diffuse(dt__strip *s, int64_t first);
 size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
 
-#define DT__ROUNDER(name) extern const dt__rounder dt__round_##name;
+#define DT__ROUNDER(name, number) extern const dt__rounder dt__round_##name;
+#define DT__BOUNDED(name, number)
 #include "ptq/rounders.inc"
 #undef DT__ROUNDER
+#undef DT__BOUNDED
+
+enum {
+#define DT__ROUNDER(name, number) DT__COUNTS_##name,
+#define DT__BOUNDED(name, number) DT__COUNTS_A2##name,
+#include "ptq/rounders.inc"
+#undef DT__ROUNDER
+#undef DT__BOUNDED
+    DT__METHODS /* how many */
+};
 
 /* A DT_ROUND_...: a rounder, with bounds or without. */
 typedef struct dt__method {
@@ -107,7 +128,16 @@ typedef struct dt__method {
     bool bounded;
 } dt__method;
 
+/* NULL for a number that is none. */
 const dt__method *dt__method_of(int rounder);
+/* All of its DT__READS_.... */
+unsigned dt__method_reads(const dt__method *method);
+static inline bool dt__needs_data(const dt__method *method)
+{
+    return (method->rounder->reads & DT__READS_DATA) != 0;
+}
+/* Names of the methods that read any of these: "gptq and a2gptq". */
+const char *dt__methods_that_read(unsigned reads, char text[DT__METHODS_TEXT]);
 
 /* Settings by themselves, and with a scheme: CONFIG, with a message that says which setting and what
  * would be right. */

@@ -4,28 +4,51 @@
 #include "qat/scheme.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #define MOST_INPUT 65536 /* sums of codes times inputs then fit 64 bits */
 
-static const dt__method methods[] = {
-    [DT_ROUND_NEAREST] = { "nearest", &dt__round_nearest, false },
-    [DT_ROUND_GPTQ] = { "gptq", &dt__round_gptq, false },
-    [DT_ROUND_GPFQ] = { "gpfq", &dt__round_gpfq, false },
-    [DT_ROUND_QRONOS] = { "qronos", &dt__round_qronos, false },
-    [DT_ROUND_A2GPTQ] = { "a2gptq", &dt__round_gptq, true },
-    [DT_ROUND_A2GPFQ] = { "a2gpfq", &dt__round_gpfq, true },
-    [DT_ROUND_A2QRONOS] = { "a2qronos", &dt__round_qronos, true },
+static const dt__method methods[DT__METHODS] = {
+#define DT__ROUNDER(name, number) [number] = { #name, &dt__round_##name, false },
+#define DT__BOUNDED(name, number) [number] = { "a2" #name, &dt__round_##name, true },
+#include "ptq/rounders.inc"
+#undef DT__ROUNDER
+#undef DT__BOUNDED
 };
 
 const dt__method *dt__method_of(int rounder)
 {
-    return rounder < 0 || rounder >= DT__COUNT_OF(methods) ? NULL : &methods[rounder];
+    return rounder < 0 || rounder >= DT__METHODS ? NULL : &methods[rounder];
+}
+
+unsigned dt__method_reads(const dt__method *method)
+{
+    return method->rounder->reads | (method->bounded ? DT__READS_ACCUMULATOR : 0);
+}
+
+const char *dt__methods_that_read(unsigned reads, char text[DT__METHODS_TEXT])
+{
+    int last = DT__METHODS - 1, used = 0;
+    text[0] = 0;
+    while (last >= 0 && !(dt__method_reads(&methods[last]) & reads)) last--;
+    for (int i = 0; i <= last && used < DT__METHODS_TEXT; i++) {
+        if (!(dt__method_reads(&methods[i]) & reads)) continue;
+        const char *before = used == 0 ? "" : i == last ? " and " : ", ";
+        used += snprintf(text + used, (size_t)(DT__METHODS_TEXT - used), "%s%s", before,
+                         methods[i].name);
+    }
+    return text;
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-const char *const dt__rounder_names[] = { "nearest", "gptq",   "gpfq",     "qronos",
-                                          "a2gptq",  "a2gpfq", "a2qronos", NULL };
+const char *const dt__rounder_names[DT__METHODS + 1] = {
+#define DT__ROUNDER(name, number) [number] = #name,
+#define DT__BOUNDED(name, number) [number] = "a2" #name,
+#include "ptq/rounders.inc"
+#undef DT__ROUNDER
+#undef DT__BOUNDED
+};
 static const char *const order_names[] = { "none", "weight", "group", NULL };
 static const char *const mean_names[] = { "live", "all", NULL };
 static const char *const scales_names[] = { "frozen", "refresh", NULL };
@@ -122,7 +145,8 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
                               const dt_quant *q)
 {
     const bool grouped = q->granularity == DT_PER_GROUP;
-    if (r->order != DT_ORDER_NONE && !method->rounder->needs_data) {
+    char text[DT__METHODS_TEXT];
+    if (r->order != DT_ORDER_NONE && !dt__needs_data(method)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "rounding: rounder %s looks at no data that would give an order",
                        method->name);
@@ -133,10 +157,9 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
             "rounding: order group is about scales of groups: it wants granularity group");
     }
     if (r->group_scales == DT_SCALES_FROZEN) return DT_OK;
-    if (!method->rounder->refreshes) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "rounding: group_scales refresh is for gptq and a2gptq, not for %s",
-                       method->name);
+    if (!(method->rounder->reads & DT__READS_GROUP_SCALES)) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: group_scales refresh is for %s, not for %s",
+                       dt__methods_that_read(DT__READS_GROUP_SCALES, text), method->name);
     }
     if (!grouped || q->range == DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG,
@@ -181,14 +204,15 @@ static dt_status check_tile(dt_ctx *ctx, const dt_accumulator *a, const dt_quant
 static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const dt_accumulator *a,
                                    const dt_quant *q)
 {
+    char text[DT__METHODS_TEXT];
     DT__TRY(check_input(ctx, &a->input));
     if (a->diffuse != DT_DIFFUSE_CLAMPED && a->diffuse != DT_DIFFUSE_ALL) {
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: %d is no diffuse", a->diffuse);
     }
     if (!method->bounded) {
         if (a->bits == 0 && a->tile == 0 && !a->soft_threshold && a->diffuse == 0) return DT_OK;
-        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: rounder %s does not bound sums; a2%s does",
-                       method->name, method->rounder->needs_data ? method->name : "gptq");
+        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: rounder %s does not bound sums; %s do",
+                       method->name, dt__methods_that_read(DT__READS_ACCUMULATOR, text));
     }
     if (a->bits < 2 || a->bits > 32) {
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s wants 2 to 32",

@@ -78,7 +78,7 @@ static dt_status check(work *w)
         return dt_fail(w->ctx, DT_ERR_CONFIG, "ptq: %d is no rounder",
                        w->options->rounding.rounder);
     }
-    if (w->method->rounder->needs_data && (w->data == NULL || w->data->batches < 1)) {
+    if (dt__needs_data(w->method) && (w->data == NULL || w->data->batches < 1)) {
         return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s wants batches to calibrate with",
                        w->method->name);
     }
@@ -465,7 +465,7 @@ static dt_status convert(work *w)
     DT__TRY(check(w));
     DT__TRY(calibrate(w));
     DT__TRY(convert_rest(w, false));
-    if (w->method->rounder->needs_data) DT__TRY(round_by_data(w));
+    if (dt__needs_data(w->method)) DT__TRY(round_by_data(w));
     else {
         dt_module *layer;
         while ((layer = first_layer(w, true)) != NULL) DT__TRY(round_layer(w, layer));

@@ -47,7 +47,7 @@ static dt_status check_statistics(const dt__layer *l)
 {
     dt_statistics *s = l->work->statistics;
     if (s == NULL) {
-        if (!l->method->rounder->needs_data) return DT_OK;
+        if (!dt__needs_data(l->method)) return DT_OK;
         return dt_fail(l->ctx, DT_ERR_ARG, "round %s: %s wants statistics of its inputs", l->name,
                        l->method->name);
     }
@@ -255,7 +255,7 @@ static dt_status round_layer(dt__layer *l)
     l->report->nearest_error = sqrt(l->report->nearest_error);
     if (l->options->rounding.order == DT_ORDER_GROUP) l->out->group_of = l->group_of;
     l->report->fallback = l->fallbacks > 0;
-    if (l->fallbacks == l->shape.groups) l->report->method = dt__round_nearest.name;
+    if (l->fallbacks == l->shape.groups) l->report->method = dt__method_of(DT_ROUND_NEAREST)->name;
     return DT_OK;
 }
 

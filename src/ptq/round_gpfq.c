@@ -144,8 +144,7 @@ static void round_strip(dt__strip *s)
 }
 
 const dt__rounder dt__round_gpfq = {
-    .name = "gpfq",
-    .needs_data = true,
+    .reads = DT__READS_DATA,
     .needs_float = true,
     .scratch = scratch,
     .round = round_strip,

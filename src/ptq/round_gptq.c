@@ -26,9 +26,8 @@ static dt_status prepare(dt__matrix *m)
 static void round_strip(dt__strip *s) { dt__diffuse(s, 0); }
 
 const dt__rounder dt__round_gptq = {
-    .name = "gptq",
-    .needs_data = true,
-    .refreshes = true,
+    .reads = DT__READS_DATA | DT__READS_DAMPING | DT__READS_DAMPING_ABSOLUTE | DT__READS_BLOCK |
+             DT__READS_GROUP_SCALES,
     .diffuses = true,
     .scratch = dt__diffuse_scratch,
     .prepare = prepare,

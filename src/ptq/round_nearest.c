@@ -7,4 +7,4 @@ static void round_strip(dt__strip *s)
     for (int64_t j = 0; j < s->m->columns; j++) dt__choose(s, j, s->work + j * s->rows, image);
 }
 
-const dt__rounder dt__round_nearest = { .name = "nearest", .round = round_strip };
+const dt__rounder dt__round_nearest = { .round = round_strip };

@@ -142,8 +142,7 @@ static void round_strip(dt__strip *s)
 }
 
 const dt__rounder dt__round_qronos = {
-    .name = "qronos",
-    .needs_data = true,
+    .reads = DT__READS_DATA | DT__READS_DAMPING_ABSOLUTE | DT__READS_ALPHA | DT__READS_BLOCK,
     .needs_float = true,
     .scratch = scratch,
     .prepare = prepare,

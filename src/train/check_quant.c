@@ -95,41 +95,36 @@ static void check_qat(dt_recipe *r)
 
 /* ---- rounders ----------------------------------------------------------------------------- */
 
-#define BIT(rounder) (1U << (rounder))
-#define GPTQ (BIT(DT_ROUND_GPTQ) | BIT(DT_ROUND_A2GPTQ))
-#define GPFQ (BIT(DT_ROUND_GPFQ) | BIT(DT_ROUND_A2GPFQ))
-#define QRONOS (BIT(DT_ROUND_QRONOS) | BIT(DT_ROUND_A2QRONOS))
-#define BOUNDED (BIT(DT_ROUND_A2GPTQ) | BIT(DT_ROUND_A2GPFQ) | BIT(DT_ROUND_A2QRONOS))
-
 /* Keys that only some rounders read; a map before what is in it. */
 static const struct {
     const char *key;
-    unsigned rounders;
-    const char *whose;
+    unsigned reads; /* DT__READS_... */
 } limited[] = {
-    { "rounding", GPTQ | GPFQ | QRONOS, "rounders that look at data" },
-    { "rounding.damping", GPTQ, "gptq and a2gptq" },
-    { "rounding.damping_mean", GPTQ, "gptq and a2gptq" },
-    { "rounding.damping_absolute", GPTQ | QRONOS, "gptq, qronos and their a2 forms" },
-    { "rounding.alpha", QRONOS, "qronos and a2qronos" },
-    { "rounding.block", GPTQ | QRONOS, "gptq, qronos and their a2 forms" },
-    { "rounding.group_scales", GPTQ, "gptq and a2gptq" },
-    { "accumulator", BOUNDED, "a2gptq, a2gpfq and a2qronos" },
+    { "rounding", DT__READS_DATA },
+    { "rounding.damping", DT__READS_DAMPING },
+    { "rounding.damping_mean", DT__READS_DAMPING },
+    { "rounding.damping_absolute", DT__READS_DAMPING_ABSOLUTE },
+    { "rounding.alpha", DT__READS_ALPHA },
+    { "rounding.block", DT__READS_BLOCK },
+    { "rounding.group_scales", DT__READS_GROUP_SCALES },
+    { "accumulator", DT__READS_ACCUMULATOR },
 };
 
 /* A block that chooses rounders. */
 typedef struct block {
     const char *path; /* "quantize", "convert" */
     const dt_rounding_options *o;
-    unsigned rounders; /* all that it chooses, for whatever part */
+    unsigned reads; /* of all that it chooses, for whatever part */
 } block;
+
+static unsigned reads_of(int rounder) { return dt__method_reads(dt__method_of(rounder)); }
 
 static block quantize_block(const dt_recipe *r)
 {
     const dt_quantize_options *q = &r->options.quantize;
-    block b = { "quantize", &q->rounding, BIT(q->rounding.rounder) };
+    block b = { "quantize", &q->rounding, reads_of(q->rounding.rounder) };
     for (int64_t i = 0; i < q->n_tensors; i++) {
-        if (q->tensors[i].has_rounder) b.rounders |= BIT(q->tensors[i].rounder);
+        if (q->tensors[i].has_rounder) b.reads |= reads_of(q->tensors[i].rounder);
     }
     return b;
 }
@@ -137,7 +132,7 @@ static block quantize_block(const dt_recipe *r)
 static block convert_block(const dt_recipe *r)
 {
     const dt_rounding_options *o = &r->options.convert.rounding;
-    return (block){ "convert", o, BIT(o->rounder) };
+    return (block){ "convert", o, reads_of(o->rounder) };
 }
 
 bool dt__rounding_applies(const dt_recipe *r, const char *path)
@@ -148,7 +143,7 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path)
         if (strncmp(path, blocks[i].path, n) != 0 || path[n] != '.') continue;
         for (int k = 0; k < DT__COUNT_OF(limited); k++) {
             if (strcmp(limited[k].key, path + n + 1) != 0) continue;
-            return (limited[k].rounders & blocks[i].rounders) != 0;
+            return (limited[k].reads & blocks[i].reads) != 0;
         }
     }
     return true;
@@ -157,15 +152,16 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path)
 static void check_limited(dt_recipe *r, const block *b)
 {
     const char *above = "";
+    char text[DT__METHODS_TEXT];
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
         const char *path = dt__recipe_join(r, b->path, limited[i].key);
         dt__node *node = dt__given(r, path);
         const size_t n = strlen(above);
         const bool said = n > 0 && strncmp(path, above, n) == 0 && path[n] == '.';
-        if (node == NULL || said || (limited[i].rounders & b->rounders) != 0) continue;
+        if (node == NULL || said || (limited[i].reads & b->reads) != 0) continue;
         above = path;
         dt__complain(r, node, "'%s' belongs to %s, which '%s.rounder' does not choose", path,
-                     limited[i].whose, b->path);
+                     dt__methods_that_read(limited[i].reads, text), b->path);
     }
 }
 
@@ -180,7 +176,7 @@ static void check_accumulator(dt_recipe *r, const block *b)
     const dt_accumulator *a = &b->o->accumulator;
     const char *bits = dt__recipe_join(r, b->path, "accumulator.bits");
     const char *input = dt__recipe_join(r, b->path, "accumulator.input");
-    if ((b->rounders & BOUNDED) == 0) return;
+    if ((b->reads & DT__READS_ACCUMULATOR) == 0) return;
     if (a->bits < 2) refuse(r, bits, "must be from 2 to 32 for a rounder that bounds sums");
     if (a->input.n == 0 || (a->input.n == 2 && a->input.v[0] <= 0 && a->input.v[1] >= 0 &&
                             a->input.v[0] < a->input.v[1])) {
@@ -209,14 +205,14 @@ static void refuse_granularity(dt_recipe *r, const part *p, const char *key, con
 static void check_part(dt_recipe *r, const block *b, const part *p)
 {
     const dt_rounding *o = &b->o->rounding;
-    const unsigned rounder = BIT(p->rounder);
+    const unsigned reads = reads_of(p->rounder);
     const bool grouped = p->quant.granularity == DT_PER_GROUP;
     const char *order = dt__recipe_join(r, b->path, "rounding.order");
     const char *scales = dt__recipe_join(r, b->path, "rounding.group_scales");
     const char *tile = dt__recipe_join(r, b->path, "accumulator.tile");
-    if (dt__has_bad(r, p->path) || rounder == BIT(DT_ROUND_NEAREST)) return;
+    if (dt__has_bad(r, p->path) || !(reads & DT__READS_DATA)) return;
     if (o->order == DT_ORDER_GROUP && !grouped) refuse_granularity(r, p, order, "group");
-    if (o->group_scales == DT_SCALES_REFRESH && (rounder & GPTQ) != 0) {
+    if (o->group_scales == DT_SCALES_REFRESH && (reads & DT__READS_GROUP_SCALES) != 0) {
         if (!grouped) refuse_granularity(r, p, scales, "refresh");
         if (o->order == DT_ORDER_WEIGHT) {
             refuse(r, scales,
@@ -224,7 +220,8 @@ static void check_part(dt_recipe *r, const block *b, const part *p)
                    "group have");
         }
     }
-    if ((rounder & BOUNDED) == 0 || !grouped || b->o->accumulator.tile <= p->quant.group_size) {
+    if (!(reads & DT__READS_ACCUMULATOR) || !grouped ||
+        b->o->accumulator.tile <= p->quant.group_size) {
         return;
     }
     refuse(r, tile,

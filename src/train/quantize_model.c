@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "nn/module.h"
+#include "ptq/matrix.h"
 #include "qat/fold.h"
 #include "train/partial.h"
 #include "train/quantize_report.h"
@@ -167,7 +168,7 @@ static dt_status weight_done(void *user, const char *path, const dt_round_report
 static int64_t count_unreached(const work *w)
 {
     int64_t n = 0;
-    if (w->rounding.options.rounder == DT_ROUND_NEAREST) return 0;
+    if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return 0;
     for (int64_t i = 0; i < w->summary->n; i++) n += w->summary->weight[i].report.samples == 0;
     return n;
 }

@@ -108,7 +108,7 @@ static dt_status check_missing(const dt__tensors_run *r)
     for (int64_t i = 0; i < r->n; i++) {
         const dt__tensor_plan *p = &r->plan[i];
         if (!p->rounds || p->input != NULL) continue;
-        if (!dt__method_of(p->options.rounder)->rounder->needs_data) continue;
+        if (!dt__needs_data(dt__method_of(p->options.rounder))) continue;
         dt__add_name(names, &n, p->entry->name);
     }
     if (n == 0) return DT_OK;

@@ -79,11 +79,12 @@ static dt_rounding_options settings_of(const dt_rounding_options *o, int rounder
     const dt_rounding_options defaults = dt_rounding_defaults();
     dt_rounding_options own = *o;
     own.rounder = rounder;
-    if (rounder == DT_ROUND_NEAREST) own.rounding = defaults.rounding;
-    if (rounder != DT_ROUND_GPTQ && rounder != DT_ROUND_A2GPTQ) {
+    const unsigned reads = dt__method_reads(dt__method_of(rounder));
+    if (!(reads & DT__READS_DATA)) own.rounding = defaults.rounding;
+    if (!(reads & DT__READS_GROUP_SCALES)) {
         own.rounding.group_scales = defaults.rounding.group_scales;
     }
-    if (!dt__method_of(rounder)->bounded) own.accumulator = defaults.accumulator;
+    if (!(reads & DT__READS_ACCUMULATOR)) own.accumulator = defaults.accumulator;
     return own;
 }
 
