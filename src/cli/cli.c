@@ -147,11 +147,11 @@ static bool find_recipe(const char *model, char path[CLI_PATH])
     return false;
 }
 
-static bool is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
+bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
 
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out)
 {
-    if (args->n_words > 1 && !is_override(args->words[1])) {
+    if (args->n_words > 1 && !cli_is_override(args->words[1])) {
         return cli_read_recipe(args, ctx, 1, true, out);
     }
     char path[CLI_PATH];

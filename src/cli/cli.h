@@ -80,6 +80,8 @@ void cli_print_name(const char *name, int width);
 int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
 /* All errors of a recipe to stderr. Returns CLI_USAGE. */
 int cli_print_errors(const dt_recipe *recipe);
+/* Whether a word changes a recipe: "key=value" or "~key". */
+bool cli_is_override(const char *word);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,
  * or the exit status. *out is to be freed if not NULL. */
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,

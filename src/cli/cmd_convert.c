@@ -108,10 +108,11 @@ static int convert(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     if (status != CLI_DONE || recipe == NULL) return status;
-    const round_model r = { .model = path,
-                            .output = args->option[OUTPUT],
-                            .converts = true,
-                            .json = args->option[JSON] != NULL };
+    const round_model r = {
+        .model = path,
+        .converts = true,
+        .view = { .output = args->option[OUTPUT], .json = args->option[JSON] != NULL },
+    };
     return round_model_run(args, ctx, recipe, &r);
 }
 

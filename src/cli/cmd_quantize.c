@@ -1,7 +1,6 @@
 /* detent quantize: weights to integers without training, of a model, or of a file of tensors that
  * has none. */
 #include "round_model.h"
-#include "rounded.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +8,6 @@
 enum { OUTPUT, CALIBRATION, CODES, JSON, QUIET }; /* options, as in main.c */
 
 /* ---- what is asked for ------------------------------------------------------------------------- */
-
-static bool is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
 
 /* Without RECIPE its defaults, which words may change. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -20,7 +17,7 @@ static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
                                 .text = defaults,
                                 .bytes = sizeof defaults - 1,
                                 .use = DT_RECIPE_TO_QUANTIZE };
-    const bool has_recipe = args->n_words > 1 && !is_override(args->words[1]);
+    const bool has_recipe = args->n_words > 1 && !cli_is_override(args->words[1]);
     if (has_recipe) {
         source = (dt_recipe_source){ .path = args->words[1], .use = DT_RECIPE_TO_QUANTIZE };
     }
@@ -38,29 +35,30 @@ static int read_codes(const cli_args *args, int *codes)
     return cli_fail(args, CLI_USAGE, "--codes is packed or i8, not '%s'", given);
 }
 
+static rounded_view view_of(const cli_args *args)
+{
+    return (rounded_view){ .output = args->option[OUTPUT],
+                           .json = args->option[JSON] != NULL,
+                           .quiet = args->option[QUIET] != NULL };
+}
+
 /* ---- a file of tensors -------------------------------------------------------------------------- */
 
 static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
 {
-    const bool json = args->option[JSON] != NULL;
+    const rounded_view view = view_of(args);
     const dt_tensors_job job = {
         .weights = args->words[0],
         .calibration = args->option[CALIBRATION],
-        .output = args->option[OUTPUT],
+        .output = view.output,
         .codes = codes,
         .stop = cli_stopped,
-        .weight = json || args->option[QUIET] != NULL ? NULL : rounded_row,
+        .weight = view.json || view.quiet ? NULL : rounded_row,
     };
     dt_quantize_summary summary;
-    int status = CLI_DONE;
     cli_catch_signals();
-    if (dt_quantize_tensors(ctx, recipe, &job, &summary) != DT_OK) {
-        status = cli_fail_recipe(args, ctx, recipe);
-    } else if (json) {
-        status = cli_written(dt_quantize_summary_json(&summary, cli_stdout, NULL));
-    } else {
-        rounded_total(job.output, &summary);
-    }
+    const bool good = dt_quantize_tensors(ctx, recipe, &job, &summary) == DT_OK;
+    const int status = good ? rounded_end(&view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);
     return status;
 }
@@ -81,10 +79,7 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
 static int quantize_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
-    const round_model r = { .model = args->words[0],
-                            .output = args->option[OUTPUT],
-                            .json = args->option[JSON] != NULL,
-                            .quiet = args->option[QUIET] != NULL };
+    const round_model r = { .model = args->words[0], .view = view_of(args) };
     if (args->option[CALIBRATION] != NULL || args->option[CODES] != NULL) {
         return cli_fail(args, CLI_USAGE,
                         "%s is a model: it calibrates with its recipe's data, and its codes are "

@@ -40,7 +40,7 @@ static const cli_command commands[] = {
                    { "--codes", "packed|i8",
                      "of a file of tensors: as many in a byte as fit, or one" },
                    { "--json", NULL, "results as JSON" },
-                   { "--quiet", NULL, "no rows" } } },
+                   { "--quiet", NULL, "totals without a row a weight" } } },
     { "inspect", "FILE", "tensors, shapes, schemes, bytes, bits per weight of a safetensors file",
       cli_inspect, .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" } } },

@@ -2,12 +2,12 @@
 #ifndef CLI_ROUND_MODEL_H
 #define CLI_ROUND_MODEL_H
 
-#include "cli.h"
+#include "rounded.h"
 
 typedef struct round_model {
-    const char *model, *output;
+    const char *model;
     bool converts; /* by the recipe's `convert`, not by `quantize` */
-    bool json, quiet;
+    rounded_view view;
 } round_model;
 
 /* Rounds and prints the report. SIGINT and SIGTERM keep what is done and stop. The exit status, after a

@@ -77,10 +77,10 @@ static void print_copied(const dt_quantize_summary *s)
     if (s->n_copied > 0) putchar('\n');
 }
 
-void rounded_total(const char *output, const dt_quantize_summary *s)
+static void print_total(const rounded_view *v, const dt_quantize_summary *s)
 {
     const dt_ptq_report *t = &s->total;
-    if (s->n > 0 && s->n == s->resumed) {
+    if (s->n > 0 && s->n == s->resumed && !v->quiet) { /* no call showed them */
         print_head();
         for (int64_t i = 0; i < s->n; i++) print_weight(&s->weight[i]);
     }
@@ -90,7 +90,7 @@ void rounded_total(const char *output, const dt_quantize_summary *s)
         printf("%lld weights that no example reached were rounded to nearest\n",
                (long long)t->unreached);
     }
-    printf("%s: %lld weights of %lld elements", output, (long long)s->n, (long long)t->elements);
+    printf("%s: %lld weights of %lld elements", v->output, (long long)s->n, (long long)t->elements);
     print_count(s->samples, "sample", "samples");
     print_count(t->dead, "dead column", "dead columns");
     print_count(t->zeros_kept, "zero kept", "zeros kept");
@@ -102,4 +102,11 @@ void rounded_total(const char *output, const dt_quantize_summary *s)
         printf("; %lld bytes, before %lld", (long long)s->bytes, (long long)s->bytes_before);
     }
     printf("; %.1f s, at most %.0f MB of tensors\n", s->seconds, (double)s->peak_memory / 1e6);
+}
+
+int rounded_end(const rounded_view *v, const dt_quantize_summary *s)
+{
+    if (v->json) return cli_written(dt_quantize_summary_json(s, cli_stdout, NULL));
+    print_total(v, s);
+    return CLI_DONE;
 }
