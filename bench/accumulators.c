@@ -1,6 +1,6 @@
 /* accumulators FILE BITS TILE [LEAST MOST]: the worst that inputs of LEAST...MOST (default -128...127)
  * can do to accumulators of BITS bits that add up TILE columns each (0: all that share a scale), for
- * each weight of a converted model's file. It reads the codes as docs/format.md has them and knows
+ * each weight of a converted model's file, or of a file of tensors. It reads the codes as docs/format.md has them and knows
  * nothing of how they were chosen. The largest sum takes MOST where a code is positive and LEAST where it
  * is negative, the smallest the other way round, and partial sums in any order lie between, so both
  * sums of a tile stand for all inputs. The exit status is 1 where one leaves -(2^(BITS-1) - 1) ...
@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct bounds {
     int64_t bits, tile, least, most;
@@ -87,7 +88,8 @@ static bool check_weight(const dt_file *file, const dt_file_weight *weight, cons
     const int64_t rows = codes->dims[0], columns = weight->count / rows;
     const bool grouped = weight->quant.granularity == DT_PER_GROUP;
     row r = { .columns = columns, .group = grouped ? weight->quant.group_size : columns };
-    r.bits = weight->quant.bits <= 2 ? 2 : weight->quant.bits <= 4 ? 4 : 8;
+    const bool bytes = strcmp(codes->dtype, "I8") == 0; /* a code a byte */
+    r.bits = bytes ? 8 : weight->quant.bits <= 2 ? 2 : weight->quant.bits <= 4 ? 4 : 8;
     for (int64_t i = 0; i < rows; i++) {
         r.codes = (const unsigned char *)codes->data + i * codes->dims[1];
         if (zero != NULL) r.zero_point = (const signed char *)zero->data + i * zero->dims[1];
