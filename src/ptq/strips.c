@@ -307,7 +307,7 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     strips p = { .m = m, .codes = codes, .rows = rows_of_strip(m->rows) };
     p.rounder = m->fallback ? &dt__round_nearest : l->method->rounder;
     p.compares = m->moments != NULL;
-    p.all = !l->method->rounder->needs_data;
+    p.all = !dt__needs_data(l->method);
     p.has_changed = m->bounds != NULL || (has_dead(m) && !p.all);
     p.float_too = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
