@@ -565,7 +565,7 @@ static reference run_layer(const layer *l, const dt_quant *quant,
     reference r = empty(l, quant);
     for (int64_t g = 0; g < l->groups; g++) {
         run u = { .l = l, .quant = quant, .options = options };
-        u.bounded = options->rounder >= DT_ROUND_A2GPTQ;
+        u.bounded = options->accumulator.bits > 0;
         u.keep_zeros = options->rounding.keep_zeros && many_zeros(l);
         begin(&u, &r, l, g);
         take_order(&u);

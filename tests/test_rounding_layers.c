@@ -465,8 +465,8 @@ START_TEST(test_settings)
     const dt_rounding_options good = l.options;
     const dt_quant quant = l.quant;
     dt_rounding *o = &l.options.rounding;
-    l.options.rounder = 7;
-    REFUSES("7 is no rounder");
+    l.options.rounder = 1000;
+    REFUSES("1000 is no rounder");
     l.options.rounder = -1;
     REFUSES("-1 is no rounder");
     o->order = 3;

@@ -3,6 +3,7 @@
 #include "rounding_reference.h"
 
 #include "core/tensor.h"
+#include "ptq/matrix.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,11 +72,11 @@ static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_qua
     o.rounding.alpha = alphas[draw(s, 0, 2)];
     o.rounding.block = blocks[draw(s, 0, 3)];
     o.rounding.keep_zeros = draw(s, 0, 2) == 0;
-    const bool gptq = rounder == DT_ROUND_GPTQ || rounder == DT_ROUND_A2GPTQ;
-    if (gptq && grouped && o.rounding.order != DT_ORDER_WEIGHT && draw(s, 0, 2) == 0) {
+    const bool refreshes = dt__method_reads(dt__method_of(rounder)) & DT__READS_GROUP_SCALES;
+    if (refreshes && grouped && o.rounding.order != DT_ORDER_WEIGHT && draw(s, 0, 2) == 0) {
         o.rounding.group_scales = DT_SCALES_REFRESH;
     }
-    if (rounder >= DT_ROUND_A2GPTQ) draw_accumulator(s, q, &o.accumulator);
+    if (dt__method_of(rounder)->bounded) draw_accumulator(s, q, &o.accumulator);
     return o;
 }
 
