@@ -2,7 +2,6 @@
 #include "train/calibration.h"
 
 #include "core/tensor.h"
-#include "io/safetensors.h"
 
 #include <string.h>
 
@@ -41,7 +40,7 @@ dt_status dt__calibration_batch(void *user, int64_t i, dt_tensor **x)
 }
 
 /* Each batch is hashed with the digits of those before it, so that they need not all be there at once. */
-dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__CALIBRATION_DIGITS])
+dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS + 1])
 {
     digits[0] = 0;
     for (int64_t i = 0; i < c->batches; i++) {

@@ -3,6 +3,7 @@
 #ifndef DT__TRAIN_CALIBRATION_H
 #define DT__TRAIN_CALIBRATION_H
 
+#include "io/safetensors.h"
 #include "train/recipe.h"
 
 typedef struct dt__calibration {
@@ -25,8 +26,7 @@ void dt__calibration_close(dt__calibration *c);
 /* Lends batch i of the dt__calibration `user` until the next call. */
 dt_status dt__calibration_batch(void *user, int64_t i, dt_tensor **x);
 /* XXH3-64 of all of them, as 16 digits: who has the same has the same images. */
-#define DT__CALIBRATION_DIGITS 17
-dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__CALIBRATION_DIGITS]);
+dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS + 1]);
 
 /* Static ranges of a prepared model see qat.calibrate_batches, in float. */
 dt_status dt__observe_ranges(dt_module *m, const dt_dataset *d, const dt_recipe_options *o);

@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEY_PARTIAL "detent.partial"
-#define KEY_REPORT "detent.report"
-
 typedef struct origin_text {
     const char *source, *calibration, *settings;
 } origin_text;
@@ -27,7 +24,7 @@ static const dt_key origin_keys[] = {
     { 0 },
 };
 
-dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__PARTIAL_DIGITS])
+dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_DIGITS + 1])
 {
     dt_file *file;
     DT__TRY(dt_file_open(ctx, path, &file));
@@ -46,8 +43,8 @@ dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_in
     dt__chars from = { .ctx = p->ctx }, report = { .ctx = p->ctx };
     dt__put_options(&from, origin_keys, &origin);
     dt__report_put(&report, s, false);
-    const dt__meta meta[] = { { KEY_PARTIAL, dt__chars_text(&from) },
-                              { KEY_REPORT, dt__chars_text(&report) },
+    const dt__meta meta[] = { { DT__KEY_PARTIAL, dt__chars_text(&from) },
+                              { DT__KEY_REPORT, dt__chars_text(&report) },
                               { NULL, NULL } };
     const bool room = meta[0].value != NULL && meta[1].value != NULL;
     const dt_status status = room ? dt__model_save_with(m, info, meta, p->path) : DT_ERR_NOMEM;
@@ -67,12 +64,9 @@ static dt_status check_origin(const dt__partial *p, const dt_file *file)
                                          "with other settings" };
     origin_text origin = { NULL };
     dt__json j;
-    char *strings;
-    bool has;
-    DT__TRY(dt__meta_scan(file, KEY_PARTIAL, &j, &strings, &has));
-    dt_status status =
-        !has ? dt_fail(p->ctx, DT_ERR_FORMAT, "%s: " KEY_PARTIAL " is missing", p->path)
-             : dt__json_options(&j, origin_keys, &origin);
+    char *strings = NULL;
+    dt_status status = dt__partial_scan(file, DT__KEY_PARTIAL, &j, &strings);
+    if (status == DT_OK) status = dt__json_options(&j, origin_keys, &origin);
     if (status == DT_OK) status = dt__json_end(&j);
     const char *const is[] = { origin.source, origin.calibration, origin.settings };
     const char *const wanted[] = { p->origin.source, p->origin.calibration, p->origin.settings };
@@ -81,19 +75,6 @@ static dt_status check_origin(const dt__partial *p, const dt_file *file)
         status = dt_fail(p->ctx, DT_ERR_FORMAT, "%s was begun %s", p->path, parts[i]);
     }
     dt__release(p->ctx, strings);
-    return status;
-}
-
-static dt_status read_report(const dt_file *file, dt_quantize_summary *s)
-{
-    dt__json j;
-    char *strings;
-    bool has;
-    DT__TRY(dt__meta_scan(file, KEY_REPORT, &j, &strings, &has));
-    const dt_status status =
-        has ? dt__report_read(&j, s)
-            : dt_fail(file->ctx, DT_ERR_FORMAT, "%s: " KEY_REPORT " is missing", file->path);
-    dt__release(file->ctx, strings);
     return status;
 }
 
@@ -121,7 +102,7 @@ static dt_status load_model(const dt_file *file, const dt_quantize_summary *s, d
         dt_module_free(*m);
         *m = NULL;
         return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: " KEY_REPORT ": '%s' is no weight that is done", file->path,
+                       "%s: " DT__KEY_REPORT ": '%s' is no weight that is done", file->path,
                        dt__shown(s->weight[i].name, shown));
     }
     return DT_OK;
@@ -132,7 +113,7 @@ static dt_status load(const dt__partial *p, const dt_file *file, dt_module **m,
 {
     DT__TRY(dt_file_check(file));
     DT__TRY(check_origin(p, file));
-    DT__TRY(read_report(file, s));
+    DT__TRY(dt__report_of_file(file, s));
     return load_model(file, s, m);
 }
 

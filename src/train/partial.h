@@ -3,16 +3,15 @@
 #ifndef DT__TRAIN_PARTIAL_H
 #define DT__TRAIN_PARTIAL_H
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include "io/safetensors.h"
 
-#define DT__PARTIAL_DIGITS 17
+#include <detent/train.h>
 
 /* What a partial result depends on. Two with the same origin go on to the same bytes. */
 typedef struct dt__origin_of {
-    char source[DT__PARTIAL_DIGITS];      /* XXH3-64 of the file that is quantized */
-    char calibration[DT__PARTIAL_DIGITS]; /* and of the batches */
-    char *settings;                       /* JSON */
+    char source[DT__HASH_DIGITS + 1];      /* XXH3-64 of the file that is quantized */
+    char calibration[DT__HASH_DIGITS + 1]; /* and of the batches */
+    char *settings;                        /* JSON */
 } dt__origin_of;
 
 typedef struct dt__partial {
@@ -22,7 +21,7 @@ typedef struct dt__partial {
 } dt__partial;
 
 /* XXH3-64 of a file's bytes. */
-dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__PARTIAL_DIGITS]);
+dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_DIGITS + 1]);
 
 /* Loads the partial result if there is one that fits, with its part of the report; else *m stays
  * NULL, and where there is one that does not fit or is damaged, the log says why. Errors: NOMEM. */

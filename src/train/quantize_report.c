@@ -3,6 +3,7 @@
 #include "train/quantize_report.h"
 
 #include "core/tensor.h"
+#include "io/model.h"
 #include "qat/quantized.h"
 
 #include <string.h>
@@ -141,7 +142,7 @@ void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
     dt__put_text(t, "]");
 }
 
-dt_status dt__report_read(dt__json *j, dt_quantize_summary *s)
+static dt_status read_list(dt__json *j, dt_quantize_summary *s)
 {
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
@@ -157,6 +158,24 @@ dt_status dt__report_read(dt__json *j, dt_quantize_summary *s)
         DT__TRY(dt__json_more(j, ']', &more));
     }
     return dt__json_end(j);
+}
+
+dt_status dt__partial_scan(const dt_file *file, const char *key, dt__json *j, char **strings)
+{
+    bool has;
+    DT__TRY(dt__meta_scan(file, key, j, strings, &has));
+    if (has) return DT_OK;
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s is missing", file->path, key);
+}
+
+dt_status dt__report_of_file(const dt_file *file, dt_quantize_summary *s)
+{
+    dt__json j;
+    char *strings = NULL;
+    dt_status status = dt__partial_scan(file, DT__KEY_REPORT, &j, &strings);
+    if (status == DT_OK) status = read_list(&j, s);
+    dt__release(file->ctx, strings);
+    return status;
 }
 
 dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, void *user)

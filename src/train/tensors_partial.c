@@ -18,8 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEY_PARTIAL "detent.partial"
-#define KEY_REPORT "detent.report"
 #define LEAST_SECONDS 2.0
 #define SHARE 20.0
 
@@ -101,8 +99,8 @@ static dt_status add_keys(const dt__tensors_run *r, dt_writer *w)
     dt__report_put(&reports, r->summary, false);
     const char *a = dt__chars_text(&keys), *b = dt__chars_text(&reports);
     if (s == DT_OK && (a == NULL || b == NULL)) s = DT_ERR_NOMEM;
-    if (s == DT_OK) s = dt_writer_meta(w, KEY_PARTIAL, a);
-    if (s == DT_OK) s = dt_writer_meta(w, KEY_REPORT, b);
+    if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_PARTIAL, a);
+    if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_REPORT, b);
     dt__release(r->ctx, keys.bytes);
     dt__release(r->ctx, reports.bytes);
     return s;
@@ -169,18 +167,9 @@ typedef struct found {
     dt_file *file;
     dt__tensors tensors;
     dt_quantize_summary reports;
-    char *keys_text, *report_text; /* memory of their strings */
+    char *keys_text; /* memory of the hashes */
     int64_t fit;
 } found;
-
-static dt_status read_reports(found *f)
-{
-    dt__json j;
-    bool has;
-    DT__TRY(dt__meta_scan(f->file, KEY_REPORT, &j, &f->report_text, &has));
-    if (has) return dt__report_read(&j, &f->reports);
-    return dt_fail(f->file->ctx, DT_ERR_FORMAT, "%s: " KEY_REPORT " is missing", f->file->path);
-}
 
 static const dt__tensor_weight *described(const found *f, const char *name)
 {
@@ -211,11 +200,7 @@ static dt_status take(dt__tensors_run *r, found *f, int64_t i, const char *key)
 static dt_status take_all(dt__tensors_run *r, found *f)
 {
     dt__json j;
-    bool has;
-    DT__TRY(dt__meta_scan(f->file, KEY_PARTIAL, &j, &f->keys_text, &has));
-    if (!has) {
-        return dt_fail(r->ctx, DT_ERR_FORMAT, "%s: " KEY_PARTIAL " is missing", f->file->path);
-    }
+    DT__TRY(dt__partial_scan(f->file, DT__KEY_PARTIAL, &j, &f->keys_text));
     DT__TRY(dt__json_expect(&j, '['));
     bool more = !dt__json_next(&j, ']');
     for (int64_t i = 0; more; i++) {
@@ -233,7 +218,7 @@ static dt_status look(dt__tensors_run *r, found *f)
     DT__TRY(dt_file_open(r->ctx, r->partial_path, &f->file));
     DT__TRY(dt_model_check(f->file));
     DT__TRY(dt__tensors_read(f->file, &f->tensors));
-    DT__TRY(read_reports(f));
+    DT__TRY(dt__report_of_file(f->file, &f->reports));
     return take_all(r, f);
 }
 
@@ -266,6 +251,5 @@ dt_status dt__tensors_resume(dt__tensors_run *r)
     dt__tensors_free(&f.tensors);
     dt_quantize_summary_free(&f.reports);
     dt__release(r->ctx, f.keys_text);
-    dt__release(r->ctx, f.report_text);
     return s;
 }
