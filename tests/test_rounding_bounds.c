@@ -146,7 +146,6 @@ static void check_theta(const rounding_case *c)
         dead[k] = l->h[k * l->columns + k] == 0;
     }
     const dt__matrix m = { .ctx = l->ctx,
-                           .name = l->name,
                            .rows = l->rows,
                            .columns = l->columns,
                            .weight = dt_data(l->w),
@@ -207,7 +206,6 @@ START_TEST(test_threshold_of_long_groups)
     for (int i = 0; i < 2; i++) {
         q.group_size = i == 0 ? COLUMNS : 1000;
         const dt__matrix m = { .ctx = ctx,
-                               .name = "long",
                                .rows = ROWS,
                                .columns = COLUMNS,
                                .weight = w,

@@ -118,12 +118,7 @@ static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
 
 static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
 {
-    int64_t count;
-    const int64_t dims[] = { m->rows, b->tiles.count };
-    if (!dt__product(2, dims, &count)) {
-        return dt_fail(m->ctx, DT_ERR_NOMEM, "%s: too many tiles", m->name);
-    }
-    b->theta = dt__alloc_array(m->ctx, count, sizeof *b->theta);
+    b->theta = dt__alloc_array(m->ctx, m->rows * b->tiles.count, sizeof *b->theta);
     if (b->theta == NULL) return DT_ERR_NOMEM;
     const int threads = dt__threads_enter(m->ctx);
 #pragma omp parallel for schedule(static)

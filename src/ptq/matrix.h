@@ -29,7 +29,6 @@ struct dt__bounds; /* what accumulators allow: bounds.h */
 
 typedef struct dt__matrix {
     dt_ctx *ctx;
-    const char *name;
     int64_t rows, columns;
     const float *weight; /* W0 [rows][columns] */
     const dt_quant *quant;

@@ -177,7 +177,6 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
     dt_statistics *s = l->work->statistics;
     return (dt__matrix){
         .ctx = l->ctx,
-        .name = l->name,
         .rows = l->shape.rows,
         .columns = columns,
         .weight = l->weight + row * columns,

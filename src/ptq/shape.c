@@ -24,6 +24,7 @@ static bool shape_of(const kind *k, int64_t groups, int rank, const int64_t *dim
     dt__row_map map;
     int64_t columns;
     if (groups < 1 || !dt__product(rank, dims, &columns)) return false;
+    if (groups > dt__max_i64(dims[0], 1)) return false; /* which 0 channels would not say */
     if (k->transposed) {
         if (!dt__row_map_of(groups, rank, dims, &map)) return false;
         *out = (dt__work_shape){ groups, map.out, dt__mapped_columns(&map) };
