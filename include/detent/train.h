@@ -318,7 +318,7 @@ typedef struct dt_quantize_summary {
     double seconds;              /* of this call */
     int64_t peak_memory;         /* bytes */
     int64_t room;                /* elements that `weight` has room for */
-    char **copied; /* of a file: tensors that are no weights, or skipped by a rule */
+    char **copied;               /* of a file: tensors that are no weights, or skipped by a rule */
     int64_t n_copied;
     int64_t bytes_before, bytes; /* of a file: of all its tensors, and of the new ones */
 } dt_quantize_summary;

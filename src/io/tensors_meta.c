@@ -23,6 +23,8 @@ static const struct {
             { 3, true, true },
             { 4, true, true } };
 
+int dt__weight_op_rank(int op) { return ops[op].rank; }
+
 /* ---- tables --------------------------------------------------------------------------------- */
 
 static const char *const code_names[] = { "packed", "i8", NULL };

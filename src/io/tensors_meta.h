@@ -14,6 +14,8 @@ enum { DT__CODES_PACKED, DT__CODES_I8 };
 
 /* "linear", "conv1d", ..., as ptq.h numbers them; ended by NULL. */
 extern const char *const dt__weight_op_names[];
+/* The rank of its weight. */
+int dt__weight_op_rank(int op);
 
 typedef struct dt__tensor_weight {
     const char *name;

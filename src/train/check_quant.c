@@ -272,13 +272,6 @@ static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant *
     dt__complain(r, node, "'%s': %s", path, dt__recipe_format(r, "%s", dt_error(r->ctx)));
 }
 
-static bool is_conv(int op) { return op != DT_WEIGHT_LINEAR; }
-static bool is_signal(int op) { return op == DT_WEIGHT_CONV1D || op == DT_WEIGHT_CONV_TRANSPOSE1D; }
-static bool is_transposed(int op)
-{
-    return op == DT_WEIGHT_CONV_TRANSPOSE1D || op == DT_WEIGHT_CONV_TRANSPOSE2D;
-}
-
 /* Keys of an op that a rule gives, against the op that it names. */
 static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
 {
@@ -298,11 +291,11 @@ static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
         const char *key = dt__recipe_join(r, path, keys[i].name);
         dt__node *node = keys[i].given ? dt__given(r, key) : NULL;
         if (node == NULL) continue;
-        if (!is_conv(rule->op)) {
+        if (rule->op == DT_WEIGHT_LINEAR) {
             dt__complain(r, node, "'%s' is of convolutions; op %s has none", key, op);
-        } else if (i == 2 && !is_transposed(rule->op)) {
+        } else if (i == 2 && !dt__is_transposed(&(dt_weight_op){ .kind = rule->op })) {
             dt__complain(r, node, "'%s' is of transposed convolutions; op %s has none", key, op);
-        } else if (keys[i].pair != NULL && is_signal(rule->op) &&
+        } else if (keys[i].pair != NULL && dt__weight_op_rank(rule->op) == 3 &&
                    keys[i].pair[0] != keys[i].pair[1]) {
             dt__complain(r, node, "'%s': op %s has one extent, so it wants one number", key, op);
         }

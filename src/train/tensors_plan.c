@@ -41,19 +41,12 @@ bool dt__is_float_entry(const dt_file_entry *e)
     return false;
 }
 
-static int rank_of(int op)
-{
-    return op == DT_WEIGHT_LINEAR                                       ? 2
-           : op == DT_WEIGHT_CONV1D || op == DT_WEIGHT_CONV_TRANSPOSE1D ? 3
-                                                                        : 4;
-}
-
 /* Of an op over one extent the second one keeps its default. */
 static void take_pair(const dt__tensor_plan *p, bool given, const int64_t from[2], int64_t to[2])
 {
     if (!given) return;
     to[0] = from[0];
-    if (rank_of(p->op.kind) == 4) to[1] = from[1];
+    if (dt__weight_op_rank(p->op.kind) == 4) to[1] = from[1];
 }
 
 static bool says_of_op(const dt_tensor_rule *rule)
@@ -92,7 +85,7 @@ static dt_rounding_options settings_of(const dt_rounding_options *o, int rounder
 static bool speaks_of(const dt_tensor_rule *rule, const dt_file_entry *e)
 {
     return dt__glob_selects(rule->match, e->name) &&
-           (!rule->has_op || rank_of(rule->op) == e->rank);
+           (!rule->has_op || dt__weight_op_rank(rule->op) == e->rank);
 }
 
 static bool is_candidate(const dt_file_entry *e)
@@ -232,14 +225,14 @@ static void check_rules(const dt__tensors_run *r)
             const dt_file_entry *e = r->plan[k].entry;
             if (!dt__glob_selects(t->match, e->name)) continue;
             any = true;
-            fits |= dt__is_float_entry(e) && (!t->has_op || e->rank == rank_of(t->op));
+            fits |= dt__is_float_entry(e) && (!t->has_op || e->rank == dt__weight_op_rank(t->op));
         }
         if (!any) {
             refuse_rule(r, i, "");
         } else if (!fits) {
             refuse_rule(r, i,
                         dt__recipe_format(r->recipe, " of floats of rank %d, as op %s has them",
-                                          rank_of(t->op), dt__weight_op_names[t->op]));
+                                          dt__weight_op_rank(t->op), dt__weight_op_names[t->op]));
         }
     }
 }
