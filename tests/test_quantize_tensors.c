@@ -861,6 +861,35 @@ START_TEST(check_knows_the_form)
 }
 END_TEST
 
+/* As many weights as a model of experts has, none of them larger than it must be. */
+START_TEST(many_weights)
+{
+    enum { MANY = 17000 };
+    static char names[MANY][16];
+    static const float values[2] = { 1, -0.5f };
+    dt_writer *w = NULL;
+    dt_file *file = NULL;
+    dt_file_weights *list = NULL;
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "w.%d", i);
+        const dt_file_entry e = {
+            .name = names[i], .dtype = "F32", .rank = 2, .dims = (int64_t[]){ 1, 2 }, .data = values
+        };
+        TEST_OK(ctx, dt_writer_add_bytes(w, &e));
+    }
+    TEST_OK(ctx, dt_writer_write(w, weights));
+    dt_writer_free(w);
+    TEST_OK(ctx, run((call){ .recipe = "quantize: {}", .calibration = "" }));
+    TEST_OK(ctx, dt_file_open(ctx, output, &file));
+    TEST_OK(ctx, dt_model_check(file));
+    TEST_OK(ctx, dt_file_weights_read(file, &list));
+    ck_assert_int_eq(dt_file_weights_count(list), MANY);
+    dt_file_weights_free(list);
+    dt_file_close(file);
+}
+END_TEST
+
 /* Any byte of any file may be another: an answer or an error, and no output by halves. */
 START_TEST(damaged_files_survive)
 {
@@ -1039,6 +1068,7 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_loop_test(all, codes_of_reference_files, 0, DT__COUNT_OF(golden));
     tcase_add_test(all, tensors_of_all_kinds);
+    tcase_add_test(all, many_weights);
     tcase_add_test(all, forms_hold_the_same);
     tcase_add_test(all, dtypes_change_nothing);
     tcase_add_test(all, bytes_depend_on_the_recipe_alone);

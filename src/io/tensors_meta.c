@@ -7,9 +7,8 @@
 #include "qat/scheme.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define MOST_ENTRIES 16384 /* each is compared with those before it */
 
 const char *const dt__weight_op_names[] = { "linear",           "conv1d",           "conv2d",
                                             "conv_transpose1d", "conv_transpose2d", NULL };
@@ -124,19 +123,35 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
 
 static dt_status read_weight(dt__json *j, dt__tensors *all)
 {
-    char shown[DT__SHOWN];
     DT__TRY(DT__RESERVE(all->ctx, all->at, all->n, all->room));
     dt__tensor_weight *w = &all->at[all->n];
     *w = (dt__tensor_weight){ .conv.groups = 1 };
     DT__TRY(dt__json_string(j, &w->name));
-    for (int64_t i = 0; i < all->n; i++) {
-        if (strcmp(all->at[i].name, w->name) != 0) continue;
-        return dt__json_fail(j, "weight '%s' stands twice", dt__shown(w->name, shown));
-    }
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, weight_keys, w));
     all->n++;
     return check_weight(j, w);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static dt_status check_twice(const dt__json *j, const dt__tensors *all)
+{
+    char shown[DT__SHOWN];
+    const char *twice = NULL;
+    const char **names = dt__alloc_array(all->ctx, all->n, sizeof *names);
+    if (names == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < all->n; i++) names[i] = all->at[i].name;
+    qsort(names, (size_t)all->n, sizeof *names, by_name);
+    for (int64_t i = 1; i < all->n; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0) twice = names[i];
+    }
+    dt__release(all->ctx, names);
+    if (twice == NULL) return DT_OK;
+    return dt__json_fail(j, "weight '%s' stands twice", dt__shown(twice, shown));
 }
 
 static dt_status read_all(const dt_file *file, dt__tensors *all)
@@ -147,12 +162,12 @@ static dt_status read_all(const dt_file *file, dt__tensors *all)
     if (!has) return DT_OK;
     DT__TRY(dt__json_expect(&j, '{'));
     bool more = !dt__json_next(&j, '}');
-    for (int n = 0; more; n++) {
-        if (n == MOST_ENTRIES) return dt__json_fail(&j, "more than %d entries", MOST_ENTRIES);
+    while (more) {
         DT__TRY(read_weight(&j, all));
         DT__TRY(dt__json_more(&j, '}', &more));
     }
-    return dt__json_end(&j);
+    DT__TRY(dt__json_end(&j));
+    return check_twice(&j, all);
 }
 
 dt_status dt__tensors_read(const dt_file *file, dt__tensors *out)
