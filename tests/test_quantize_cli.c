@@ -62,6 +62,10 @@ START_TEST(a_report_is_printed)
     expect(folder, DETENT "eval q.safetensors r.yaml", 0, "accuracy");
     expect(folder, DETENT "quantize " FLOAT "-o n.safetensors --quiet | grep -c .", 0, "1\n");
     expect(folder, "cmp q.safetensors n.safetensors", 0, "");
+    /* nearest looks at nothing */
+    expect(folder,
+           DETENT "quantize " FLOAT "-o n.safetensors --quiet 'quantize={}' | grep -c samples", 1,
+           "0\n");
     ck_assert_int_eq(test_shell(&output,
                                 "cd %s && " DETENT "quantize " FLOAT
                                 "r.yaml quantize.rounder=gptq -o j.safetensors --json",

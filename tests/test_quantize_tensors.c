@@ -990,6 +990,9 @@ START_TEST(the_program)
     expect(4, "nowhere: cannot open", "quantize w.safetensors -o x --calibration nowhere");
     ck_assert_int_eq(test_shell(NULL, "test ! -e %s/x", folder), 0);
     expect(0, "x: 3 weights of 276 elements", "quantize w.safetensors -o x");
+    expect(0, "x: 1 weight of 120 elements",
+           "quantize w.safetensors -o x 'quantize.tensors=[{match: \"*\", skip: true}, {match: a, "
+           "skip: false}]'");
     expect(0, "copied: ", "quantize w.safetensors -o x quantize.weight.bits=8");
     expect(0, "good: 8 tensors, hash and values verified", "check x");
     expect(0, "int8 symmetric group 32, nearest", "inspect x");

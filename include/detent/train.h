@@ -313,7 +313,7 @@ typedef struct dt_quantize_summary {
     dt_quantized_weight *weight; /* in the order in which they were rounded */
     int64_t n, wanted;           /* of them: done, and to be done in all */
     int64_t resumed;             /* the first so many were done by an earlier call */
-    int64_t samples;             /* calibration examples; of a file, the most of any weight */
+    int64_t samples;             /* that were looked at; of a file, the most of any weight */
     dt_ptq_report total;         /* of all weights, those of an earlier call too */
     double seconds;              /* of this call */
     int64_t peak_memory;         /* bytes */

@@ -90,7 +90,8 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
         printf("%lld weights that no example reached were rounded to nearest\n",
                (long long)t->unreached);
     }
-    printf("%s: %lld weights of %lld elements", v->output, (long long)s->n, (long long)t->elements);
+    printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
+           s->n == 1 ? "weight" : "weights", (long long)t->elements);
     print_count(s->samples, "sample", "samples");
     print_count(t->dead, "dead column", "dead columns");
     print_count(t->zeros_kept, "zero kept", "zeros kept");

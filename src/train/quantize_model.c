@@ -44,7 +44,9 @@ static dt_status open_data(work *w)
     status = dt__recipe_blame(w->recipe, "data", DT_ERR_CONFIG, status);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
     w->rounding = dt__rounding_of(w->o, w->job->converts, dt_dataset_count(w->train));
-    w->summary->samples = w->rounding.choice.samples;
+    if (dt__needs_data(dt__method_of(w->rounding.options.rounder))) {
+        w->summary->samples = w->rounding.choice.samples;
+    }
     return dt__recipe_blame(
         w->recipe, "data", DT_ERR_ARG,
         dt__calibration_open(&w->calibration, w->ctx, w->train, &w->rounding.choice));
