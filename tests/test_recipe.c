@@ -483,6 +483,48 @@ START_TEST(a_recipe_may_only_quantize)
 }
 END_TEST
 
+/* One recipe serves every rounder: what the chosen one does not read is a warning. */
+static void take_line(void *user, const char *line)
+{
+    text *all = user;
+    all->n += (size_t)snprintf(all->bytes + all->n, sizeof all->bytes - all->n, "%s\n", line);
+}
+
+START_TEST(settings_of_other_rounders_are_warned_of)
+{
+    static text log;
+    static const char *const rounders[] = { "nearest", "gptq", "gpfq", "qronos", "a2qronos" };
+    static const char *const unread[] = {
+        "bad.yaml:2:13: warning: 'quantize.rounding' is not read: it belongs to gptq, gpfq",
+        "bad.yaml:2:50: warning: 'quantize.rounding.alpha' is not read: it belongs to qronos",
+        "bad.yaml:2:38: warning: 'quantize.rounding.damping' is not read: it belongs to gptq",
+        "bad.yaml:3:16: warning: 'quantize.accumulator' is not read: it belongs to a2gptq", ""
+    };
+    const dt_ctx_options options = { .log = take_line, .log_user = &log };
+    for (int i = 0; i < 5; i++) {
+        dt_ctx *ctx = NULL;
+        dt_recipe *r = NULL;
+        char override[64];
+        const char *overrides[] = { override };
+        log.n = 0;
+        log.bytes[0] = 0;
+        snprintf(override, sizeof override, "quantize.rounder=%s", rounders[i]);
+        ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+        dt_recipe_source source =
+            source_of("quantize:\n"
+                      "  rounding: {order: weight, damping: 0.1, alpha: 1e-3}\n"
+                      "  accumulator: {bits: 16, tile: 32}\n");
+        source.use = DT_RECIPE_TO_QUANTIZE;
+        source.overrides = overrides;
+        source.n_overrides = 1;
+        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+        ck_assert_msg(strstr(log.bytes, unread[i]) != NULL, "%s: %s", rounders[i], log.bytes);
+        dt_recipe_free(r);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
 START_TEST(quantize_has_defaults)
 {
     dt_ctx *ctx = create_ctx();
@@ -753,6 +795,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, a_recipe_may_only_quantize);
     tcase_add_test(values, quantize_has_defaults);
+    tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 10);
     suite_add_tcase(suite, values);

@@ -131,6 +131,8 @@ typedef struct dt__method {
 const dt__method *dt__method_of(int rounder);
 /* All of its DT__READS_.... */
 unsigned dt__method_reads(const dt__method *method);
+/* The settings for this rounder: *o, but defaults where they are of others. */
+dt_rounding_options dt__settings_of(const dt_rounding_options *o, int rounder);
 static inline bool dt__needs_data(const dt__method *method)
 {
     return (method->rounder->reads & DT__READS_DATA) != 0;

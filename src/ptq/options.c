@@ -115,6 +115,20 @@ dt_rounding_options dt_rounding_defaults(void)
     };
 }
 
+dt_rounding_options dt__settings_of(const dt_rounding_options *o, int rounder)
+{
+    const dt_rounding_options defaults = dt_rounding_defaults();
+    dt_rounding_options own = *o;
+    own.rounder = rounder;
+    const unsigned reads = dt__method_reads(dt__method_of(rounder));
+    if (!(reads & DT__READS_DATA)) own.rounding = defaults.rounding;
+    if (!(reads & DT__READS_GROUP_SCALES)) {
+        own.rounding.group_scales = defaults.rounding.group_scales;
+    }
+    if (!(reads & DT__READS_ACCUMULATOR)) own.accumulator = defaults.accumulator;
+    return own;
+}
+
 /* ---- what contradicts ----------------------------------------------------------------------- */
 
 static bool is_share(double x) { return x >= 0 && isfinite(x); }

@@ -149,19 +149,22 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path)
     return true;
 }
 
-static void check_limited(dt_recipe *r, const block *b)
+/* One recipe may hold the settings of several rounders, for `quantize.rounder=...` to choose from; what
+ * the chosen one does not read is said. */
+static void remark_limited(dt_recipe *r, const block *b)
 {
     const char *above = "";
     char text[DT__METHODS_TEXT];
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
         const char *path = dt__recipe_join(r, b->path, limited[i].key);
-        dt__node *node = dt__given(r, path);
+        const dt__node *node = dt__given(r, path);
         const size_t n = strlen(above);
         const bool said = n > 0 && strncmp(path, above, n) == 0 && path[n] == '.';
         if (node == NULL || said || (limited[i].reads & b->reads) != 0) continue;
         above = path;
-        dt__complain(r, node, "'%s' belongs to %s, which '%s.rounder' does not choose", path,
-                     dt__methods_that_read(limited[i].reads, text), b->path);
+        dt__remark(r, node,
+                   "'%s' is not read: it belongs to %s, which '%s.rounder' does not choose", path,
+                   dt__methods_that_read(limited[i].reads, text), b->path);
     }
 }
 
@@ -233,7 +236,7 @@ static void check_part(dt_recipe *r, const block *b, const part *p)
 static void check_block(dt_recipe *r, const block *b)
 {
     if (dt__is_bad(r, dt__recipe_join(r, b->path, "rounder"))) return;
-    check_limited(r, b);
+    remark_limited(r, b);
     check_accumulator(r, b);
 }
 

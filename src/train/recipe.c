@@ -103,6 +103,16 @@ static bool comes_before(const dt__complaint *a, const dt__complaint *b)
     return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
+/* The line that says `words` of a node; `kind` is "error" or "warning". */
+static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, const char *words)
+{
+    if (at->origin == DT__FROM_FILE) {
+        return dt__recipe_format(r, "%s:%d:%d: %s: %s", r->file, at->line, at->column, kind, words);
+    }
+    if (r->parsing == NULL) return dt__recipe_format(r, "command line: %s: %s", kind, words);
+    return dt__recipe_format(r, "command line: %s: '%s': %s", kind, r->parsing, words);
+}
+
 static const char *complain_v(dt_recipe *r, dt__node *at, const char *format, va_list arguments)
 {
     at->bad = true;
@@ -111,13 +121,7 @@ static const char *complain_v(dt_recipe *r, dt__node *at, const char *format, va
     dt__complaint *c = dt__recipe_alloc(r, sizeof *c);
     if (c == NULL) return "";
     *c = (dt__complaint){ at->origin, at->line, at->column, NULL, NULL };
-    if (at->origin == DT__FROM_FILE) {
-        c->text = dt__recipe_format(r, "%s:%d:%d: error: %s", r->file, at->line, at->column, words);
-    } else if (r->parsing != NULL) {
-        c->text = dt__recipe_format(r, "command line: error: '%s': %s", r->parsing, words);
-    } else {
-        c->text = dt__recipe_format(r, "command line: error: %s", words);
-    }
+    c->text = line_of(r, at, "error", words);
     dt__complaint **place = &r->complaints;
     while (*place != NULL && !comes_before(c, *place)) place = &(*place)->next;
     c->next = *place;
@@ -130,6 +134,14 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     complain_v(r, at, format, arguments);
+    va_end(arguments);
+}
+
+void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    dt__say(r->ctx, "%s", line_of(r, at, "warning", format_v(r, format, arguments)));
     va_end(arguments);
 }
 

@@ -67,6 +67,8 @@ const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes);
 
 /* A complaint at a node, which is marked bad. */
 void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
+/* A line of the same form for the context's log: a warning, and no error. */
+void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
 /* `status`, but where it is `kind` an error of the recipe at `key`, with the same words. */
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status);

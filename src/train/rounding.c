@@ -24,6 +24,7 @@ static dt__rounding rounding_of(const dt_recipe_options *o, bool converts)
         p.key = "convert";
         p.options = o->convert.rounding;
     }
+    p.options = dt__settings_of(&p.options, p.options.rounder);
     p.choice = (dt__calibration_choice){ data->samples, data->batch_size, o->run.seed };
     p.cache = (size_t)data->cache_mb << 20;
     return p;

@@ -65,22 +65,6 @@ static void take_options(dt__tensor_plan *p, const dt_tensor_rule *rule)
     if (rule->has_groups) c->groups = rule->groups;
 }
 
-/* What a rounder does not read keeps its default: a rule's rounder is another than the one that the
- * settings are of. */
-static dt_rounding_options settings_of(const dt_rounding_options *o, int rounder)
-{
-    const dt_rounding_options defaults = dt_rounding_defaults();
-    dt_rounding_options own = *o;
-    own.rounder = rounder;
-    const unsigned reads = dt__method_reads(dt__method_of(rounder));
-    if (!(reads & DT__READS_DATA)) own.rounding = defaults.rounding;
-    if (!(reads & DT__READS_GROUP_SCALES)) {
-        own.rounding.group_scales = defaults.rounding.group_scales;
-    }
-    if (!(reads & DT__READS_ACCUMULATOR)) own.accumulator = defaults.accumulator;
-    return own;
-}
-
 /* What the rules say of ops: one with an op of another rank says nothing of this tensor's. */
 static bool speaks_of(const dt_tensor_rule *rule, const dt_file_entry *e)
 {
@@ -127,7 +111,7 @@ static void decide(const dt__tensors_run *r, dt__tensor_plan *p)
     }
     decide_op(r, p);
     p->rounds &= !p->skipped;
-    p->options = settings_of(&o->rounding, rounder);
+    p->options = dt__settings_of(&o->rounding, rounder);
 }
 
 static void describe(const dt__tensors_run *r, dt__tensor_plan *p)
