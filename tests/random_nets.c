@@ -397,3 +397,26 @@ dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path)
     dt_file_close(file);
     return m;
 }
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)t;
+    (void)m;
+    ++*(int64_t *)user;
+    return x;
+}
+
+static dt_status hook_leaf(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    const bool made_of_others = m->n_children > 0 && m->type->quantizable == DT_NOT_QUANTIZED;
+    if (made_of_others || m->type->forward == NULL) return DT_OK;
+    return dt_hook_add(m, DT_SITE_INPUT, count_call, user, NULL, NULL);
+}
+
+dt_status random_net_count_calls(dt_module *m, int64_t *calls)
+{
+    return dt_module_visit_modules(m, hook_leaf, calls);
+}

@@ -48,6 +48,9 @@ random_net random_net_of_family(uint64_t seed, const char *family);
 dt_module *random_net_create(dt_ctx *ctx, const random_net *d);
 dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
 
+/* From here on *calls counts what runs of m: of its parts, those that are not made of others. */
+dt_status random_net_count_calls(dt_module *m, int64_t *calls);
+
 /* As a file, and back; one of no family is built first. */
 void random_net_save(const random_net *d, dt_module *m, const char *path);
 dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path);

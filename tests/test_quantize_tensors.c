@@ -677,7 +677,7 @@ START_TEST(inputs_that_do_not_suit)
         { 3, { "up.weight", "F32", 4, { 3, 2, 4, 5 } }, "x has 2 channels, weight takes 4" },
         { 3,
           { "a.weight.float", "F32", 3, { 5, 7, 20 } },
-          "the inputs of 1 weights are wanted, and not in" },
+          "the inputs of 1 weight are wanted, and not in" },
     };
     write_small();
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {

@@ -154,26 +154,6 @@ END_TEST
 
 /* ---- nothing twice --------------------------------------------------------------------------- */
 
-typedef struct calls {
-    int64_t run; /* of modules that are not made of others */
-} calls;
-
-static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
-{
-    (void)t;
-    (void)m;
-    ((calls *)user)->run++;
-    return x;
-}
-
-static dt_status hook_leaf(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    const bool made_of_others = m->n_children > 0 && m->type->quantizable == DT_NOT_QUANTIZED;
-    if (made_of_others || m->type->forward == NULL) return DT_OK;
-    return dt_hook_add(m, DT_SITE_INPUT, count_call, user, NULL, NULL);
-}
-
 /* Every call of a module that is not made of others runs once, and those of layers once more: to their
  * hooks. */
 START_TEST(nothing_is_computed_twice)
@@ -181,7 +161,7 @@ START_TEST(nothing_is_computed_twice)
     for (uint64_t seed = 1; seed <= 20; seed++) {
         random_net d = random_net_of_family(seed, families[_i]);
         dt_ctx *ctx;
-        calls count = { 0 };
+        int64_t calls = 0;
         TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
         dt_module *m = random_net_create(ctx, &d), *at;
         dt_tensor *x = random_net_input(ctx, &d), *input;
@@ -190,11 +170,11 @@ START_TEST(nothing_is_computed_twice)
         d.qat.fold_norm = false; /* so that a norm runs until the end */
         TEST_OK(ctx, dt_prepare(m, &d.qat));
         calibrate(m, x);
-        TEST_OK(ctx, dt_module_visit_modules(m, hook_leaf, &count));
+        TEST_OK(ctx, random_net_count_calls(m, &calls));
         TEST_EACH(dt_forward(t, m, x) != NULL, "%s", dt_error(ctx));
-        const int64_t once = count.run;
+        const int64_t once = calls;
         int64_t layers = 0;
-        count.run = 0;
+        calls = 0;
         dt__trail_room room = { SIZE_MAX, 0 };
         dt__trail trail = { .m = m, .room = &room };
         for (;; layers++) {
@@ -203,8 +183,8 @@ START_TEST(nothing_is_computed_twice)
             if (at == NULL) break;
             TEST_OK(ctx, dt__convert_layer(m, at, NULL));
         }
-        TEST_EACH(count.run == once + layers, "%s %llu: %lld calls of modules, not %lld + %lld",
-                  families[_i], (unsigned long long)seed, (long long)count.run, (long long)once,
+        TEST_EACH(calls == once + layers, "%s %llu: %lld calls of modules, not %lld + %lld",
+                  families[_i], (unsigned long long)seed, (long long)calls, (long long)once,
                   (long long)layers);
         dt_tape_free(t);
         dt_tensor_free(x);

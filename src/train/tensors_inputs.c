@@ -115,9 +115,9 @@ static dt_status check_missing(const dt__tensors_run *r)
     const bool none = r->inputs == NULL;
     return dt_recipe_refuse(
         r->recipe, "quantize.rounder",
-        "the inputs of %lld weights are wanted, and %s%s: %s; add them, or give these tensors "
+        "the inputs of %lld weight%s are wanted, and %s%s: %s; add them, or give these tensors "
         "'rounder: nearest' or 'skip: true' by a rule",
-        (long long)n, none ? "there is no calibration file" : "not in ",
+        (long long)n, n == 1 ? "" : "s", none ? "there is no calibration file" : "not in ",
         none ? "" : r->inputs->path, names);
 }
 
