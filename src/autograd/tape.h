@@ -55,6 +55,7 @@ struct dt_tape {
      * op meanwhile. NULL: neither. */
     struct dt__trail *trail;
     void (*met)(dt_tape *t, const dt_tensor *x);
+    struct dt__cache *cache; /* of the tokens of earlier passes: src/nn/cache.h; NULL: none */
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */

@@ -1,0 +1,113 @@
+/* The key-value cache of a decoder: cache.h. */
+#include "nn/cache.h"
+
+void dt__cache_free(dt_ctx *ctx, dt__cache *cache)
+{
+    for (int64_t i = 0; i < cache->n; i++) {
+        dt_tensor_free(cache->layer[i].k);
+        dt_tensor_free(cache->layer[i].v);
+    }
+    dt__release(ctx, cache->layer);
+    *cache = (dt__cache){ .capacity = 0 };
+}
+
+int64_t dt__cache_start(const dt_tape *t) { return t->cache == NULL ? 0 : t->cache->length; }
+
+dt_tensor *dt__cache_places(dt_tape *t, int64_t n)
+{
+    dt_tensor *places;
+    if (t->status != DT_OK) return NULL;
+    dt_status s = dt__tensor_create_raw(t->ctx, DT_I32, 1, &n, &places);
+    if (s == DT_OK) {
+        int32_t *to = dt__data_mut(places);
+        for (int64_t i = 0; i < n; i++) to[i] = (int32_t)(dt__cache_start(t) + i);
+        s = dt__tape_lend(t, places);
+    }
+    if (s == DT_OK) return places;
+    dt__tape_adopt(t, s);
+    return NULL;
+}
+
+static dt_status add_layer(dt_tape *t, const dt_module *m, const dt_tensor *k)
+{
+    dt__cache *cache = t->cache;
+    const int64_t dims[] = { k->dims[2], cache->capacity, k->dims[3] };
+    DT__TRY(DT__RESERVE(t->ctx, cache->layer, cache->n, cache->room));
+    dt__cache_layer l = { .m = m };
+    DT__TRY(dt__tensor_create_raw(t->ctx, k->dtype, 3, dims, &l.k));
+    const dt_status s = dt__tensor_create_raw(t->ctx, k->dtype, 3, dims, &l.v);
+    if (s == DT_OK) cache->layer[cache->n++] = l;
+    else dt_tensor_free(l.k);
+    return s;
+}
+
+static bool fits(const dt__cache_layer *l, const dt_module *m, const dt_tensor *x)
+{
+    return l->m == m && l->k->dtype == x->dtype && l->k->dims[0] == x->dims[2] &&
+           l->k->dims[2] == x->dims[3];
+}
+
+static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const dt_tensor *v)
+{
+    const dt__cache *cache = t->cache;
+    if (!t->no_grad) {
+        return dt_fail(t->ctx, DT_ERR_STATE, "module %s: a pass with a cache records nothing",
+                       m->path);
+    }
+    if (k->rank != 4 || k->dims[0] != 1 || !dt__same_dims(k, v)) {
+        return dt_fail(t->ctx, DT_ERR_STATE, "module %s: a cache holds one text, not a batch",
+                       m->path);
+    }
+    if (cache->length + k->dims[1] > cache->capacity) {
+        return dt_fail(t->ctx, DT_ERR_STATE, "module %s: the cache holds %lld tokens", m->path,
+                       (long long)cache->capacity);
+    }
+    return DT_OK;
+}
+
+/* Rows first ... first + n - 1 of what is kept, [1, n, heads, width]. */
+static dt_status rows_of(dt_tape *t, dt_tensor *kept, int64_t first, int64_t n, dt_tensor **out)
+{
+    const int64_t heads = kept->dims[0], width = kept->dims[2];
+    const int64_t dims[] = { 1, n, heads, width };
+    DT__TRY(dt__handle_create(t->ctx, kept->dtype, 4, dims, out));
+    (*out)->strides[1] = kept->strides[1];
+    (*out)->strides[2] = kept->strides[0];
+    (*out)->offset = kept->offset + first * width;
+    (*out)->storage = kept->storage;
+    dt__storage_retain(kept->storage);
+    return DT_OK;
+}
+
+/* *x is kept behind what is there, and becomes all of it. */
+static dt_status join(dt_tape *t, dt_tensor *kept, dt_tensor **x)
+{
+    dt_tensor *to, *all;
+    const int64_t start = t->cache->length, n = (*x)->dims[1];
+    DT__TRY(rows_of(t, kept, start, n, &to));
+    dt__copy_tensor(*x, to);
+    kept->storage->version++;
+    dt_tensor_free(to);
+    DT__TRY(rows_of(t, kept, 0, start + n, &all));
+    DT__TRY(dt__tape_lend(t, all));
+    *x = all;
+    return DT_OK;
+}
+
+dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_tensor **k, dt_tensor **v)
+{
+    dt__cache *cache = t->cache;
+    if (cache == NULL || t->status != DT_OK) return t->status;
+    dt_status s = check(t, m, *k, *v);
+    if (s == DT_OK && cache->at == cache->n) s = add_layer(t, m, *k);
+    if (s == DT_OK && !fits(&cache->layer[cache->at], m, *k)) {
+        s = dt_fail(t->ctx, DT_ERR_STATE,
+                    "module %s: layers came in another order than in the pass before", m->path);
+    }
+    if (s == DT_OK) {
+        const dt__cache_layer *l = &cache->layer[cache->at++];
+        s = join(t, l->k, k);
+        if (s == DT_OK) s = join(t, l->v, v);
+    }
+    return dt__tape_adopt(t, s);
+}
