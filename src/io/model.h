@@ -3,7 +3,7 @@
 #ifndef DT__IO_MODEL_H
 #define DT__IO_MODEL_H
 
-#include "io/json.h"
+#include "core/json.h"
 #include "io/safetensors.h"
 #include "qat/prepare.h"
 

@@ -4,7 +4,7 @@
 #define DT__IO_SAFETENSORS_H
 
 #include "io/file.h"
-#include "io/json.h"
+#include "core/json.h"
 
 #include <detent/io.h>
 

@@ -3,7 +3,7 @@
 #define DT__IO_TENSORS_META_H
 
 #include "io/code_rows.h"
-#include "io/json.h"
+#include "core/json.h"
 
 #include <detent/ops.h>
 

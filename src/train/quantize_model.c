@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "io/file.h"
-#include "io/json.h"
+#include "core/json.h"
 #include "nn/module.h"
 #include "ptq/matrix.h"
 #include "qat/fold.h"

@@ -3,7 +3,7 @@
 #ifndef DT__TRAIN_QUANTIZE_REPORT_H
 #define DT__TRAIN_QUANTIZE_REPORT_H
 
-#include "io/json.h"
+#include "core/json.h"
 
 #include <detent/io.h>
 #include <detent/train.h>

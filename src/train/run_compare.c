@@ -3,7 +3,7 @@
  * Codes that another rounder than nearest chose are others than those trained with: then it is the
  * converted model and what its file holds that must agree. */
 #include "core/tensor.h"
-#include "io/json.h"
+#include "core/json.h"
 #include "ptq/keys.h"
 #include "train/rounding.h"
 #include "train/run.h"

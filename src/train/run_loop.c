@@ -1,6 +1,6 @@
 /* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, the validation
  * images at the end of each epoch, progress, and the wish to stop. */
-#include "io/json.h"
+#include "core/json.h"
 #include "core/clock.h"
 #include "train/run.h"
 

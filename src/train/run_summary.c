@@ -1,7 +1,7 @@
 /* What a run says of its model: how large it is, and summary.json. */
 #include "autograd/kind.h"
 #include "core/tensor.h"
-#include "io/json.h"
+#include "core/json.h"
 #include "nn/module.h"
 #include "qat/fold.h"
 #include "qat/quantized.h"

@@ -1,6 +1,6 @@
 /* JSON as files hold it: a scanner, a writer, and options by their tables of keys. */
-#ifndef DT__IO_JSON_H
-#define DT__IO_JSON_H
+#ifndef DT__CORE_JSON_H
+#define DT__CORE_JSON_H
 
 #include "core/core.h"
 
@@ -28,14 +28,26 @@ dt_status dt__json_more(dt__json *j, char close, bool *more);
 dt_status dt__json_end(dt__json *j);
 /* A string without NUL, in UTF-8. */
 dt_status dt__json_string(dt__json *j, const char **out);
-/* Whether a text is UTF-8 throughout. */
-bool dt__is_utf8(const char *text);
+/* A string that may hold NUL: its bytes, UTF-8, and one NUL behind them. */
+dt_status dt__json_bytes(dt__json *j, const char **out, size_t *bytes);
+/* The name of an object's member, and the colon. */
+dt_status dt__json_key(dt__json *j, const char **out);
 /* An integer of 0...2^63-1, written with digits alone. */
 dt_status dt__json_integer(dt__json *j, int64_t *out);
 /* A number's own text, by JSON's grammar. */
 #define DT__NUMBER_TEXT 48
 dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT]);
+/* An integer that may be negative; a number as a double. */
+dt_status dt__json_signed(dt__json *j, int64_t *out);
+dt_status dt__json_real(dt__json *j, double *out);
 dt_status dt__json_bool(dt__json *j, bool *out);
+/* Steps over null if it comes next. */
+bool dt__json_null(dt__json *j);
+/* The first character of what comes next, which says its kind; 0 at the end. */
+char dt__json_peek(dt__json *j);
+/* Steps over a value of any kind; j->strings stay as they are. */
+#define DT__JSON_DEPTH 64
+dt_status dt__json_skip(dt__json *j);
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
@@ -50,6 +62,7 @@ typedef struct dt__chars {
 void dt__put(dt__chars *t, const char *bytes, size_t n);
 void dt__put_text(dt__chars *t, const char *text);
 void dt__put_quoted(dt__chars *t, const char *text);
+void dt__put_quoted_bytes(dt__chars *t, const char *text, size_t bytes); /* UTF-8; NUL is allowed */
 void dt__put_integer(dt__chars *t, int64_t value);
 void dt__put_real(dt__chars *t, double value); /* finite */
 /* `,` unless it is the first of a list or object, of which *first is the flag. */

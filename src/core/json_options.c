@@ -2,7 +2,7 @@
  * holds every key; what is read must too, and nothing else, so that a file never means something
  * other than what its writer meant. */
 #include "core/number.h"
-#include "io/json.h"
+#include "core/json.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,10 @@
  * memory of its own. A general JSON library is not used here, because a header comes from strangers:
  * duplicates, numbers and depth must be judged, and a failing malloc inside a library must not turn
  * into a wrong name. */
-#include "io/json.h"
+#include "core/json.h"
+
+#include "core/number.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,26 +80,12 @@ static bool hex4(dt__json *j, uint32_t *out)
     return true;
 }
 
-/* A character as UTF-8; returns the end. Never longer than the escape that wrote it. */
-static char *put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-        return to;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint32_t lead[] = { 0, 0xc0, 0xe0, 0xf0 };
-    *to++ = (char)(lead[more] | c >> (6 * more));
-    while (more-- > 0) *to++ = (char)(0x80 | ((c >> (6 * more)) & 0x3f));
-    return to;
-}
-
 /* After "\u". Two halves of a surrogate pair make one character; one half alone is none. */
-static dt_status unicode(dt__json *j, char **to)
+static dt_status unicode(dt__json *j, bool zero, char **to)
 {
     uint32_t c, low;
     if (!hex4(j, &c)) return dt__json_fail(j, "\\u wants four hexadecimal digits");
-    if (c == 0) return dt__json_fail(j, "a string may not hold the character 0");
+    if (c == 0 && !zero) return dt__json_fail(j, "a string may not hold the character 0");
     if (c >= 0xdc00 && c <= 0xdfff) return dt__json_fail(j, "half a surrogate pair");
     if (c >= 0xd800 && c <= 0xdbff) {
         if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') {
@@ -108,11 +97,11 @@ static dt_status unicode(dt__json *j, char **to)
         }
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
-    *to = put_utf8(*to, c);
+    *to += dt__utf8_put(c, *to); /* never longer than the escape */
     return DT_OK;
 }
 
-static dt_status escape(dt__json *j, char **to)
+static dt_status escape(dt__json *j, bool zero, char **to)
 {
     static const char names[] = "\"\\/bfnrt";
     static const char means[] = "\"\\/\b\f\n\r\t";
@@ -120,7 +109,7 @@ static dt_status escape(dt__json *j, char **to)
     const char c = (char)*j->at;
     if (c == 'u') {
         j->at++;
-        return unicode(j, to);
+        return unicode(j, zero, to);
     }
     const char *found = c == 0 ? NULL : strchr(names, c);
     if (found == NULL) return dt__json_fail(j, "no escape of JSON");
@@ -129,35 +118,7 @@ static dt_status escape(dt__json *j, char **to)
     return DT_OK;
 }
 
-/* Length of the UTF-8 sequence at `p`, before `end`; 0 where there is none: RFC 3629, so no
- * overlong forms, no surrogates, nothing above U+10FFFF. */
-static int utf8_length(const unsigned char *p, const unsigned char *end)
-{
-    if (p[0] < 0x80) return 1;
-    const int n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || end - p < n) return 0;
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    }
-    if (p[0] == 0xe0 && p[1] < 0xa0) return 0;
-    if (p[0] == 0xed && p[1] > 0x9f) return 0;
-    if (p[0] == 0xf0 && p[1] < 0x90) return 0;
-    if (p[0] == 0xf4 && p[1] > 0x8f) return 0;
-    return n;
-}
-
-bool dt__is_utf8(const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text, *end = p + strlen(text);
-    while (p < end) {
-        const int n = utf8_length(p, end);
-        if (n == 0) return false;
-        p += n;
-    }
-    return true;
-}
-
-dt_status dt__json_string(dt__json *j, const char **out)
+static dt_status scan_string(dt__json *j, bool zero, const char **out, size_t *bytes)
 {
     skip_space(j);
     if (j->at == j->end || *j->at != '"') return dt__json_fail(j, "a string must stand here");
@@ -168,10 +129,10 @@ dt_status dt__json_string(dt__json *j, const char **out)
         if (*j->at == '"') break;
         if (*j->at == '\\') {
             j->at++;
-            DT__TRY(escape(j, &to));
+            DT__TRY(escape(j, zero, &to));
             continue;
         }
-        const int n = utf8_length(j->at, j->end);
+        const int n = dt__utf8_length(j->at, j->end);
         if (n == 0) return dt__json_fail(j, "no UTF-8");
         if (*j->at < 0x20) return dt__json_fail(j, "a bare control character within a string");
         memcpy(to, j->at, (size_t)n);
@@ -179,10 +140,28 @@ dt_status dt__json_string(dt__json *j, const char **out)
         j->at += n;
     }
     j->at++;
+    *bytes = (size_t)(to - j->strings);
     *to++ = 0;
     *out = j->strings;
     j->strings = to;
     return DT_OK;
+}
+
+dt_status dt__json_string(dt__json *j, const char **out)
+{
+    size_t bytes;
+    return scan_string(j, false, out, &bytes);
+}
+
+dt_status dt__json_bytes(dt__json *j, const char **out, size_t *bytes)
+{
+    return scan_string(j, true, out, bytes);
+}
+
+dt_status dt__json_key(dt__json *j, const char **out)
+{
+    DT__TRY(dt__json_string(j, out));
+    return dt__json_expect(j, ':');
 }
 
 /* ---- numbers and words ----------------------------------------------------------------------- */
@@ -226,10 +205,10 @@ static bool take(dt__json *j, char a, char b)
     return true;
 }
 
-dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
+/* A number by JSON's grammar, of any length. */
+static dt_status scan_number(dt__json *j)
 {
     skip_space(j);
-    const unsigned char *begin = j->at;
     take(j, '-', '-');
     bool good = at_digit(j);
     if (!take(j, '0', '0')) take_digits(j);
@@ -243,8 +222,15 @@ dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
         good = at_digit(j);
         take_digits(j);
     }
+    return good ? DT_OK : dt__json_fail(j, "a number must stand here");
+}
+
+dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
+{
+    skip_space(j);
+    const unsigned char *begin = j->at;
+    DT__TRY(scan_number(j));
     const size_t n = (size_t)(j->at - begin);
-    if (!good) return dt__json_fail(j, "a number must stand here");
     if (n >= DT__NUMBER_TEXT) {
         return dt__json_fail(j, "a number of more than %d characters", DT__NUMBER_TEXT - 1);
     }
@@ -253,18 +239,110 @@ dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
     return DT_OK;
 }
 
+dt_status dt__json_signed(dt__json *j, int64_t *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_int(text, out) == DT__NUMBER) return DT_OK;
+    return dt__json_fail(j, "a whole number below 2^63 must stand here, not %s", text);
+}
+
+dt_status dt__json_real(dt__json *j, double *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_real(text, out) == DT__NUMBER) return DT_OK;
+    return dt__json_fail(j, "%s is no number that fits", text);
+}
+
+static bool take_word(dt__json *j, const char *word)
+{
+    const size_t n = strlen(word);
+    skip_space(j);
+    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n) != 0) return false;
+    j->at += n;
+    return true;
+}
+
 dt_status dt__json_bool(dt__json *j, bool *out)
 {
-    static const char *const words[] = { "false", "true" };
-    skip_space(j);
-    for (int i = 0; i < 2; i++) {
-        const size_t n = strlen(words[i]);
-        if ((size_t)(j->end - j->at) < n || memcmp(j->at, words[i], n) != 0) continue;
-        j->at += n;
-        *out = i == 1;
-        return DT_OK;
-    }
+    *out = take_word(j, "true");
+    if (*out || take_word(j, "false")) return DT_OK;
     return dt__json_fail(j, "true or false must stand here");
+}
+
+bool dt__json_null(dt__json *j) { return take_word(j, "null"); }
+
+/* ---- values of any kind ---------------------------------------------------------------------- */
+
+char dt__json_peek(dt__json *j)
+{
+    skip_space(j);
+    return j->at == j->end ? 0 : (char)*j->at;
+}
+
+static dt_status skip_scalar(dt__json *j)
+{
+    const char *text;
+    size_t bytes;
+    bool truth;
+    switch (dt__json_peek(j)) {
+    case '"': return dt__json_bytes(j, &text, &bytes);
+    case 't':
+    case 'f': return dt__json_bool(j, &truth);
+    case 'n': return dt__json_null(j) ? DT_OK : dt__json_fail(j, "a value must stand here");
+    default: return scan_number(j);
+    }
+}
+
+/* Which of the lists and objects around a place are objects: a bit for each, the innermost lowest. */
+typedef struct around {
+    int depth;
+    uint64_t objects;
+} around;
+
+static dt_status open_one(dt__json *j, around *a, bool *empty)
+{
+    if (a->depth == DT__JSON_DEPTH) {
+        return dt__json_fail(j, "more than %d lists and objects within each other", DT__JSON_DEPTH);
+    }
+    const bool object = *j->at++ == '{';
+    a->objects = a->objects << 1 | (uint64_t)object;
+    a->depth++;
+    *empty = dt__json_peek(j) == (object ? '}' : ']');
+    return DT_OK;
+}
+
+/* After a value: over what closes, up to the place where another value must stand. */
+static dt_status close_some(dt__json *j, around *a)
+{
+    while (a->depth > 0) {
+        const bool object = (a->objects & 1) != 0;
+        const char *key;
+        bool more;
+        DT__TRY(dt__json_more(j, object ? '}' : ']', &more));
+        if (more) return object ? dt__json_key(j, &key) : DT_OK;
+        a->objects >>= 1;
+        a->depth--;
+    }
+    return DT_OK;
+}
+
+dt_status dt__json_skip(dt__json *j)
+{
+    around a = { 0, 0 };
+    char *const strings = j->strings;
+    const char *key;
+    do {
+        const char c = dt__json_peek(j);
+        bool empty = true;
+        if (c == '{' || c == '[') DT__TRY(open_one(j, &a, &empty));
+        else DT__TRY(skip_scalar(j));
+        if (!empty && c == '{') DT__TRY(dt__json_key(j, &key));
+        if (empty) DT__TRY(close_some(j, &a));
+        j->strings = strings;
+    } while (a.depth > 0);
+    return DT_OK;
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */

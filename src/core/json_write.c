@@ -1,7 +1,7 @@
 /* JSON text, built in memory. A failure to grow sticks, so that a text is written as a whole and
  * checked once. */
 #include "core/number.h"
-#include "io/json.h"
+#include "core/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,18 +24,20 @@ void dt__put(dt__chars *t, const char *bytes, size_t n)
 
 void dt__put_text(dt__chars *t, const char *text) { dt__put(t, text, strlen(text)); }
 
-void dt__put_quoted(dt__chars *t, const char *text)
+void dt__put_quoted(dt__chars *t, const char *text) { dt__put_quoted_bytes(t, text, strlen(text)); }
+
+void dt__put_quoted_bytes(dt__chars *t, const char *text, size_t bytes)
 {
     dt__put_text(t, "\"");
-    for (; *text != 0; text++) {
+    for (size_t i = 0; i < bytes; i++) {
         char escape[8];
-        if (*text == '"' || *text == '\\') {
-            dt__put(t, (const char[]){ '\\', *text }, 2);
-        } else if ((unsigned char)*text < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*text);
+        if (text[i] == '"' || text[i] == '\\') {
+            dt__put(t, (const char[]){ '\\', text[i] }, 2);
+        } else if ((unsigned char)text[i] < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)text[i]);
             dt__put_text(t, escape);
         } else {
-            dt__put(t, text, 1);
+            dt__put(t, text + i, 1);
         }
     }
     dt__put_text(t, "\"");

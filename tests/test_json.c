@@ -1,0 +1,212 @@
+/* The JSON scanner as strangers' files meet it: strings with every escape, numbers of every sign, values
+ * that are passed over, and what is no JSON. Its other half is tested with the files that it reads. */
+#include "testing.h"
+
+#include "core/json.h"
+
+#include <stdio.h>
+
+static dt_ctx *ctx;
+static char strings[8192];
+
+static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
+static void teardown(void) { dt_ctx_free(ctx); }
+
+static dt__json scanner(const char *text, size_t bytes)
+{
+    ck_assert(bytes <= sizeof strings);
+    const unsigned char *begin = (const unsigned char *)text;
+    return (dt__json){ .ctx = ctx,
+                       .path = "a.json",
+                       .what = "the text",
+                       .begin = begin,
+                       .at = begin,
+                       .end = begin + bytes,
+                       .strings = strings };
+}
+
+static dt__json scan(const char *text) { return scanner(text, strlen(text)); }
+
+/* ---- strings -------------------------------------------------------------------------------- */
+
+START_TEST(strings_hold_every_character)
+{
+    static const char bytes[] = "a\"\\/\b\f\n\r\t\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\0z";
+    dt__json j =
+        scan("\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\u20AC\\ud83d\\ude00\\u0000z\" \"\xc3\xa9\"");
+    const char *text;
+    size_t n;
+    TEST_OK(ctx, dt__json_bytes(&j, &text, &n));
+    ck_assert(n == sizeof bytes - 1 && memcmp(text, bytes, sizeof bytes) == 0);
+    TEST_OK(ctx, dt__json_string(&j, &text));
+    ck_assert_str_eq(text, "\xc3\xa9");
+    TEST_OK(ctx, dt__json_end(&j));
+}
+END_TEST
+
+START_TEST(what_is_written_reads_back)
+{
+    char all[0x80 + 4];
+    for (int i = 0; i < 0x80; i++) all[i] = (char)i;
+    memcpy(all + 0x80, "\xf4\x8f\xbf\xbf", 4);
+    dt__chars out = { .ctx = ctx };
+    dt__put_quoted_bytes(&out, all, sizeof all);
+    dt__json j = scanner(out.bytes, out.used);
+    const char *text;
+    size_t n;
+    TEST_OK(ctx, dt__json_bytes(&j, &text, &n));
+    ck_assert(n == sizeof all && memcmp(text, all, n) == 0);
+    TEST_OK(ctx, dt__json_end(&j));
+    dt__release(ctx, out.bytes);
+}
+END_TEST
+
+static const struct {
+    const char *text, *message;
+} bad_strings[] = {
+    { "\"a\\u0000b\"", "character 0" },
+    { "\"\\ud800\"", "half a surrogate" },
+    { "\"\\udc00\\ud800\"", "half a surrogate" },
+    { "\"\\ud800\\u0041\"", "half a surrogate" },
+    { "\"\\ud800\\n\"", "half a surrogate" },
+    { "\"\\u12g4\"", "four hexadecimal digits" },
+    { "\"\\u12", "four hexadecimal digits" },
+    { "\"\\x41\"", "no escape" },
+    { "\"a\nb\"", "bare control" },
+    { "\"\xc0\x80\"", "no UTF-8" },
+    { "\"\xed\xa0\x80\"", "no UTF-8" },
+    { "\"\xf4\x90\x80\x80\"", "no UTF-8" },
+    { "\"\xe2\x82\"", "no UTF-8" },
+    { "\"abc", "ends within a string" },
+    { "\"abc\\", "ends within a string" },
+    { "abc", "a string must stand here" },
+    { "", "a string must stand here" },
+};
+
+START_TEST(no_string)
+{
+    dt__json j = scan(bad_strings[_i].text);
+    const char *text;
+    TEST_FAILS(ctx, DT_ERR_FORMAT, bad_strings[_i].message, dt__json_string(&j, &text));
+}
+END_TEST
+
+/* ---- numbers and words ----------------------------------------------------------------------- */
+
+START_TEST(numbers)
+{
+    dt__json j = scan("-0 -9223372036854775807 42,-1.5e-3 1E+2 0.25 null nul true");
+    int64_t i;
+    double r;
+    bool truth;
+    TEST_OK(ctx, dt__json_signed(&j, &i));
+    ck_assert_int_eq(i, 0);
+    TEST_OK(ctx, dt__json_signed(&j, &i));
+    ck_assert(i == -INT64_MAX);
+    TEST_OK(ctx, dt__json_signed(&j, &i));
+    ck_assert_int_eq(i, 42);
+    TEST_OK(ctx, dt__json_expect(&j, ','));
+    TEST_OK(ctx, dt__json_real(&j, &r));
+    ck_assert(r == -1.5e-3);
+    TEST_OK(ctx, dt__json_real(&j, &r));
+    ck_assert(r == 100);
+    TEST_OK(ctx, dt__json_real(&j, &r));
+    ck_assert(r == 0.25);
+    ck_assert(dt__json_null(&j));
+    ck_assert(!dt__json_null(&j));
+    j.at += 3;
+    TEST_OK(ctx, dt__json_bool(&j, &truth));
+    ck_assert(truth && dt__json_peek(&j) == 0);
+}
+END_TEST
+
+static const char *const no_integers[] = {
+    "1.5", "1e3", "9223372036854775808", "+1", "01", "-", ".5", "\"1\"", "", "true", "- 1"
+};
+
+START_TEST(no_integer)
+{
+    dt__json j = scan(no_integers[_i]);
+    int64_t i;
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "", dt__json_signed(&j, &i));
+}
+END_TEST
+
+/* ---- passing over ------------------------------------------------------------------------------ */
+
+static const char *const values[] = {
+    "0",
+    "-1.25e-300",
+    "123456789012345678901234567890123456789012345678901234567890",
+    "\"a \\u0000 b\"",
+    "true",
+    "false",
+    "null",
+    "[]",
+    "{}",
+    "[[],{},[[]]]",
+    "[1,\"]\",{\"}\":[null]}]",
+    "{\"a\":1,\"b\":{\"c\":[{}]},\"d\":\"\"}",
+    " [ 1 , 2 ] ",
+};
+
+START_TEST(skip_passes_over_one_value)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s , 7", values[_i]);
+    dt__json j = scan(text);
+    int64_t i = 0;
+    TEST_OK(ctx, dt__json_skip(&j));
+    ck_assert(j.strings == strings);
+    TEST_OK(ctx, dt__json_expect(&j, ','));
+    TEST_OK(ctx, dt__json_integer(&j, &i));
+    ck_assert_int_eq(i, 7);
+}
+END_TEST
+
+static const char *const no_values[] = {
+    "",       "[",       "{",        "[1",         "[1,",       "[1,]",    "[,1]",
+    "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{\"a\" 1}", "{1:2}",   "{a:1}",
+    "]",      "}",       "[1}",      "{\"a\":1]",  "[1 2]",     "nul",     "tru",
+    "NaN",    "-",       "01",       "1.",         "'a'",       "\"\\q\"", "[\"\xff\"]",
+};
+
+START_TEST(skip_wants_json)
+{
+    dt__json j = scan(no_values[_i]);
+    dt_status status = dt__json_skip(&j);
+    if (status == DT_OK) status = dt__json_end(&j);
+    ck_assert_msg(status == DT_ERR_FORMAT, "%s", no_values[_i]);
+}
+END_TEST
+
+START_TEST(skip_has_a_depth)
+{
+    char text[4 * DT__JSON_DEPTH + 16];
+    for (int extra = 0; extra < 2; extra++) {
+        const int depth = DT__JSON_DEPTH + extra;
+        memset(text, '[', (size_t)depth);
+        memset(text + depth, ']', (size_t)depth);
+        dt__json j = scanner(text, 2 * (size_t)depth);
+        if (extra == 0) TEST_OK(ctx, dt__json_skip(&j));
+        else TEST_FAILS(ctx, DT_ERR_FORMAT, "more than 64", dt__json_skip(&j));
+    }
+}
+END_TEST
+
+Suite *test_json_suite(void)
+{
+    Suite *s = suite_create("json");
+    TCase *c = tcase_create("scan");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, strings_hold_every_character);
+    tcase_add_test(c, what_is_written_reads_back);
+    tcase_add_loop_test(c, no_string, 0, DT__COUNT_OF(bad_strings));
+    tcase_add_test(c, numbers);
+    tcase_add_loop_test(c, no_integer, 0, DT__COUNT_OF(no_integers));
+    tcase_add_loop_test(c, skip_passes_over_one_value, 0, DT__COUNT_OF(values));
+    tcase_add_loop_test(c, skip_wants_json, 0, DT__COUNT_OF(no_values));
+    tcase_add_test(c, skip_has_a_depth);
+    suite_add_tcase(s, c);
+    return s;
+}
