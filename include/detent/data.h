@@ -212,11 +212,16 @@ DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *
 /* Gives a loader and its tensors up. NULL is allowed. */
 DT_API void dt_loader_free(dt_loader *l);
 
+DT_API int64_t dt_loader_examples(const dt_loader *l);     /* in an epoch */
 DT_API int64_t dt_loader_batches(const dt_loader *l);      /* in an epoch, at least 1 */
 DT_API dt_position dt_loader_position(const dt_loader *l); /* of the next batch */
 
 /* Goes to a batch; nothing is read before. Errors: ARG where no such batch exists. */
 DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
+
+/* Labels that count in the next `batches` batches, at most to the end of the epoch: of images every
+ * value of a target. */
+DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
 
 /* The next batch: *x f32 [batch, channels, height, width]; *target, by what the dataset's targets are,
  *     labels  i32 [batch]

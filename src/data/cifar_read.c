@@ -170,5 +170,5 @@ dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths, dt_
                            .classes = c.kind->classes[c.kind->label],
                            .pixels = c.pixels,
                            .targets = c.labels };
-    return dt__dataset_wrap(ctx, &d, out);
+    return dt__images_wrap(ctx, &d, out);
 }

@@ -1,16 +1,12 @@
-/* Images and their targets in memory. Splitting makes a second view on the same bytes, which nobody
- * writes after creation. */
+/* What datasets of every kind have in common. */
 #include "data/dataset.h"
 
-#include <math.h>
-#include <string.h>
-
-dt_status dt__dataset_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
+dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
 {
     dt_dataset *d = dt__alloc(ctx, sizeof *d);
     if (d == NULL) {
-        dt__storage_release(fields->pixels);
-        dt__storage_release(fields->targets);
+        dt_dataset lost = *fields;
+        lost.kind->drop(&lost);
         return DT_ERR_NOMEM;
     }
     *d = *fields;
@@ -20,179 +16,34 @@ dt_status dt__dataset_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **o
     return DT_OK;
 }
 
-dt_status dt__dataset_allocate(dt_ctx *ctx, dt_dataset *d)
-{
-    d->pixels = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_image_bytes(d)));
-    if (d->pixels == NULL) return DT_ERR_NOMEM;
-    d->targets = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_target_bytes(d)));
-    if (d->targets != NULL) return DT_OK;
-    dt__storage_release(d->pixels);
-    d->pixels = NULL;
-    return DT_ERR_NOMEM;
-}
-
 void dt_dataset_free(dt_dataset *d)
 {
     if (d == NULL) return;
     dt_ctx *ctx = d->ctx;
-    dt__storage_release(d->pixels);
-    dt__storage_release(d->targets);
+    d->kind->drop(d);
     dt__release(ctx, d);
     dt__ctx_release(ctx);
 }
 
-/* ---- what is in it ------------------------------------------------------------------------ */
-
 int64_t dt_dataset_count(const dt_dataset *d) { return d->count; }
-int64_t dt_dataset_channels(const dt_dataset *d) { return d->channels; }
-int64_t dt_dataset_height(const dt_dataset *d) { return d->height; }
-int64_t dt_dataset_width(const dt_dataset *d) { return d->width; }
 int64_t dt_dataset_classes(const dt_dataset *d) { return d->classes; }
 dt_target dt_dataset_target(const dt_dataset *d) { return d->target; }
 
-static bool has(const dt_dataset *d, int64_t i)
+int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled)
 {
-    if (i >= 0 && i < d->count) return true;
-    dt_fail(d->ctx, DT_ERR_ARG, "dataset: image %lld of %lld (counted from 0)", (long long)i,
-            (long long)d->count);
-    return false;
-}
-
-/* Whether image i has a label, or else an image or mask. */
-static bool has_target(const dt_dataset *d, int64_t i, bool label)
-{
-    if (!has(d, i)) return false;
-    if ((d->target == DT_TARGET_CLASS) == label) return true;
-    dt_fail(d->ctx, DT_ERR_ARG, "dataset: its targets are %s",
-            label ? "images or masks, not labels" : "labels, not images or masks");
-    return false;
-}
-
-const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i)
-{
-    return has(d, i) ? dt__dataset_image(d, i) : NULL;
-}
-
-int dt_dataset_label(const dt_dataset *d, int64_t i)
-{
-    return has_target(d, i, true) ? *dt__dataset_target(d, i) : -1;
-}
-
-const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i)
-{
-    return has_target(d, i, false) ? dt__dataset_target(d, i) : NULL;
-}
-
-/* ---- creation ----------------------------------------------------------------------------- */
-
-static dt_status check_classes(dt_ctx *ctx, const dt_images *in, int64_t each)
-{
-    if (in->classes < 1 || in->classes > DT__MOST_CLASSES) {
-        return dt_fail(ctx, DT_ERR_ARG, "dataset: %lld classes: 1 to %d wanted",
-                       (long long)in->classes, DT__MOST_CLASSES);
-    }
-    for (int64_t i = 0; i < in->count * each; i++) {
-        if (in->targets[i] >= in->classes) {
-            return dt_fail(ctx, DT_ERR_ARG, "dataset: label %d of image %lld: below %lld wanted",
-                           in->targets[i], (long long)(i / each), (long long)in->classes);
-        }
-    }
-    return DT_OK;
-}
-
-static dt_status check_images(dt_ctx *ctx, const dt_images *in)
-{
-    const int64_t dims[] = { in->count, in->channels, in->height, in->width };
-    int64_t pixels;
-    if (in->count < 0 || in->channels < 1 || in->height < 1 || in->width < 1 ||
-        !dt__product(4, dims, &pixels)) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "dataset: %lld images of %lld channels of %lld x %lld pixels: at least 0 "
-                       "of at least 1 of 1 x 1 wanted",
-                       (long long)in->count, (long long)in->channels, (long long)in->height,
-                       (long long)in->width);
-    }
-    if (in->target == DT_TARGET_IMAGE) return DT_OK;
-    if (in->target == DT_TARGET_CLASS) return check_classes(ctx, in, 1);
-    if (in->target == DT_TARGET_MASK) return check_classes(ctx, in, in->height * in->width);
-    return dt_fail(ctx, DT_ERR_ARG, "dataset: targets of kind %d: labels, images or masks wanted",
-                   (int)in->target);
-}
-
-dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *in, dt_dataset **out)
-{
-    *out = NULL;
-    DT__TRY(check_images(ctx, in));
-    dt_dataset d = { .count = in->count,
-                     .channels = in->channels,
-                     .height = in->height,
-                     .width = in->width,
-                     .target = in->target,
-                     .classes = in->target == DT_TARGET_IMAGE ? 0 : in->classes };
-    DT__TRY(dt__dataset_allocate(ctx, &d));
-    if (in->count > 0) {
-        memcpy(d.pixels->data, in->pixels, d.pixels->bytes);
-        memcpy(d.targets->data, in->targets, d.targets->bytes);
-    }
-    return dt__dataset_wrap(ctx, &d, out);
+    return shuffled && d->kind->shuffled != NULL ? d->kind->shuffled(d) : d->count;
 }
 
 dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out)
 {
     *out = NULL;
     if (count < 0 || count > d->count) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld images to split off: 0 to %lld wanted",
-                       (long long)count, (long long)d->count);
+        return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: 0 to %lld wanted",
+                       (long long)count, d->kind->examples, (long long)d->count);
     }
-    dt_dataset last = *d;
-    last.count = count;
-    last.first = d->first + d->count - count;
-    dt__storage_retain(d->pixels);
-    dt__storage_retain(d->targets);
-    DT__TRY(dt__dataset_wrap(d->ctx, &last, out));
-    d->count -= count;
-    return DT_OK;
-}
-
-/* ---- what loaders make of it -------------------------------------------------------------- */
-
-static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_reals *list,
-                               bool above_0)
-{
-    if (list->n != 1 && list->n != d->channels) {
-        return dt_fail(d->ctx, DT_ERR_ARG,
-                       "%s: %d numbers for images of %lld channel%s: one for all or one for each "
-                       "wanted",
-                       what, list->n, (long long)d->channels, d->channels == 1 ? "" : "s");
-    }
-    for (int i = 0; i < list->n; i++) {
-        const float value = (float)list->v[i];
-        if (isfinite(value) && (!above_0 || value > 0)) continue;
-        return dt_fail(d->ctx, DT_ERR_ARG, "%s: %g: a finite number%s wanted", what, list->v[i],
-                       above_0 ? " above 0" : "");
-    }
-    return DT_OK;
-}
-
-dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean, const dt_reals *deviation)
-{
-    DT__TRY(check_numbers(d, "mean", mean, false));
-    DT__TRY(check_numbers(d, "deviation", deviation, true));
-    d->mean = *mean;
-    d->deviation = *deviation;
-    return DT_OK;
-}
-
-dt_status dt_dataset_denoise(dt_dataset *d, double noise)
-{
-    if (!(noise >= 0) || !isfinite((float)noise)) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "noise: %g: a finite number from 0 on wanted", noise);
-    }
-    dt__storage_release(d->targets);
-    dt__storage_retain(d->pixels);
-    d->targets = d->pixels;
-    d->target = DT_TARGET_IMAGE;
-    d->classes = 0;
-    d->noise = noise;
+    dt_dataset rest = *d, last = *d;
+    d->kind->split(&rest, &last, count);
+    DT__TRY(dt__dataset_make(d->ctx, &last, out));
+    *d = rest;
     return DT_OK;
 }

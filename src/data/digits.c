@@ -280,7 +280,7 @@ static void draw_all(dt_dataset *d, uint64_t seed)
 /* Clean images are their own targets. */
 static dt_status allocate(dt_ctx *ctx, dt_dataset *d)
 {
-    if (d->target != DT_TARGET_IMAGE) return dt__dataset_allocate(ctx, d);
+    if (d->target != DT_TARGET_IMAGE) return dt__images_allocate(ctx, d);
     d->pixels = dt__storage_create(ctx, (size_t)(d->count * PIXELS));
     if (d->pixels == NULL) return DT_ERR_NOMEM;
     dt__storage_retain(d->pixels);
@@ -309,5 +309,5 @@ dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_target 
                      .classes = classes[target] };
     DT__TRY(allocate(ctx, &d));
     draw_all(&d, seed);
-    return dt__dataset_wrap(ctx, &d, out);
+    return dt__images_wrap(ctx, &d, out);
 }

@@ -178,7 +178,7 @@ dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64
     array marks = { .path = labels, .what = "labels", .rank = 1 };
     dt_dataset d = { .classes = classes };
     const dt_status status = load_both(ctx, &pixels, &marks, &d);
-    if (status == DT_OK) return dt__dataset_wrap(ctx, &d, out);
+    if (status == DT_OK) return dt__images_wrap(ctx, &d, out);
     dt__storage_release(pixels.bytes);
     dt__storage_release(marks.bytes);
     return status;

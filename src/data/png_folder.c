@@ -168,7 +168,7 @@ static dt_status begin_dataset(reading *r, const dt__png *p)
                        (long long)d->count, (long long)p->height, (long long)p->width);
     }
     r->first = dt__copy_string(r->ctx, p->in.path);
-    return r->first == NULL ? DT_ERR_NOMEM : dt__dataset_allocate(r->ctx, d);
+    return r->first == NULL ? DT_ERR_NOMEM : dt__images_allocate(r->ctx, d);
 }
 
 static dt_status check_size(const reading *r, const dt__png *p)
@@ -254,7 +254,7 @@ dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *opt
         dt__storage_retain(r->d.pixels); /* wrapping takes what is given */
         dt__storage_retain(r->d.targets);
     }
-    const dt_status wrapped = status == DT_OK ? dt__dataset_wrap(ctx, &r->d, out) : status;
+    const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;
     reading_free(r);
     return wrapped;
 }

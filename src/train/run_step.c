@@ -20,13 +20,13 @@ typedef struct place {
 static place place_of(const dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
-    const int64_t images = dt_dataset_count(r->train);
+    const int64_t images = dt_loader_examples(r->loader);
     place p = { .position = dt_loader_position(r->loader) };
     memcpy(p.stream, r->ctx->stream, sizeof p.stream);
     p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
     const int64_t first = p.position.batch * o->batch_size;
     p.images = dt__min_i64(images - first, p.batches * o->batch_size);
-    p.labels = p.images * dt__task_places(r->train);
+    p.labels = dt_loader_labels(r->loader, p.batches);
     return p;
 }
 

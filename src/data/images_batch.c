@@ -1,0 +1,201 @@
+/* Batches of images. Block e of the seed's stream for augmentation holds two keys of epoch e:
+ *   - block k of the first moves the image at place k, and its target likewise,
+ *   - the second gives the noise of that image, one block for two of its numbers.
+ *     x = ((float)p / 255 - mean) / deviation      in fp32, in this order
+ * comes from a table of 256 for each channel. Noise adds (noise / deviation) z to it; z is the sum
+ * of half a block's eight bytes, centred and scaled [Irwin, Hall: near to normal]. */
+#include "data/dataset.h"
+
+#include <string.h>
+
+#define DEVIATION_OF_8_BYTES 209.02153f /* sqrt(8 (256^2 - 1) / 12) */
+
+typedef struct tables {
+    float *value;     /* [channels][256]: x of a byte */
+    float *noise;     /* [channels]: what z is multiplied with */
+    float white[256]; /* p/255: target images */
+    uint8_t *plane;   /* a channel or mask that was moved */
+} tables;
+
+/* ---- what a loader keeps ------------------------------------------------------------------ */
+
+static dt_status check_movement(const dt_dataset *d, const char *key, int64_t most)
+{
+    const int64_t side = dt__min_i64(d->height, d->width);
+    if (most >= 0 && (most == 0 || most < side)) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_ARG,
+                   "loader: %s %lld of images of %lld x %lld pixels: 0 to %lld wanted", key,
+                   (long long)most, (long long)d->height, (long long)d->width, (long long)side - 1);
+}
+
+dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o)
+{
+    DT__TRY(check_movement(d, "shift", o->augment.shift));
+    DT__TRY(check_movement(d, "crop", o->augment.crop));
+    if (o->augment.shift > 0 && o->augment.crop > 0) {
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "loader: shift and crop are the same movement: one of them wanted");
+    }
+    return DT_OK;
+}
+
+static float number_of(const dt_reals *list, int64_t channel, float none)
+{
+    return list->n == 0 ? none : (float)list->v[list->n == 1 ? 0 : channel];
+}
+
+dt_status dt__images_begin(const dt_dataset *d, void **state)
+{
+    tables *s = *state = dt__alloc_zero(d->ctx, sizeof *s);
+    if (s == NULL) return DT_ERR_NOMEM;
+    s->value = dt__alloc_array(d->ctx, d->channels, 256 * sizeof *s->value);
+    s->noise = dt__alloc_array(d->ctx, d->channels, sizeof *s->noise);
+    s->plane = dt__alloc_array(d->ctx, d->height, (size_t)d->width);
+    if (s->value == NULL || s->noise == NULL || s->plane == NULL) return DT_ERR_NOMEM;
+    for (int p = 0; p < 256; p++) s->white[p] = (float)p / 255.0f;
+    for (int64_t c = 0; c < d->channels; c++) {
+        const float mean = number_of(&d->mean, c, 0), deviation = number_of(&d->deviation, c, 1);
+        s->noise[c] = (float)d->noise / deviation;
+        for (int p = 0; p < 256; p++) s->value[256 * c + p] = (s->white[p] - mean) / deviation;
+    }
+    return DT_OK;
+}
+
+void dt__images_end(dt_ctx *ctx, void *state)
+{
+    tables *s = state;
+    if (s == NULL) return;
+    dt__release(ctx, s->value);
+    dt__release(ctx, s->noise);
+    dt__release(ctx, s->plane);
+    dt__release(ctx, s);
+}
+
+/* ---- batches ------------------------------------------------------------------------------ */
+
+/* What an image and its target go through: a mirror, then a shift. */
+typedef struct move {
+    int64_t down, right;
+    bool flip;
+} move;
+
+/* Uniform in -most ... most, but for a bias below 2^-32 of the range. */
+static int64_t offset_of(uint32_t word, int64_t most)
+{
+    const uint64_t range = 2 * (uint64_t)most + 1;
+    return (int64_t)((word * range) >> 32) - most;
+}
+
+static move move_of(const dt_augment_options *o, uint64_t key, int64_t place)
+{
+    const int64_t most = o->shift + o->crop; /* one of them is 0 */
+    if (most == 0 && !o->flip) return (move){ 0, 0, false };
+    uint32_t word[4];
+    dt__philox(key, (uint64_t)place, word);
+    return (move){ offset_of(word[0], most), offset_of(word[1], most), o->flip && word[2] >> 31 };
+}
+
+/* to[r][c] = from[r - down][c - right], of the mirrored plane where it flips; 0 from outside. */
+static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by)
+{
+    if (by.down == 0 && by.right == 0 && !by.flip) return from;
+    const tables *s = b->state;
+    const int64_t height = b->d->height, width = b->d->width;
+    const int64_t first = dt__max_i64(by.right, 0), end = width + dt__min_i64(by.right, 0);
+    memset(s->plane, 0, (size_t)(height * width));
+    for (int64_t r = dt__max_i64(by.down, 0); r < height + dt__min_i64(by.down, 0); r++) {
+        const uint8_t *row = from + (r - by.down) * width;
+        uint8_t *to = s->plane + r * width;
+        if (!by.flip) {
+            memcpy(to + first, row + first - by.right, (size_t)(end - first));
+            continue;
+        }
+        const uint8_t *last = row + width - 1 + by.right;
+        for (int64_t c = first; c < end; c++) to[c] = last[-c];
+    }
+    return s->plane;
+}
+
+static void put_image(const dt__batch *b, const uint8_t *image, move by, float *x)
+{
+    const tables *s = b->state;
+    const int64_t size = b->d->height * b->d->width;
+    for (int64_t c = 0; c < b->d->channels; c++, image += size, x += size) {
+        const uint8_t *plane = moved(b, image, by);
+        const float *value = s->value + 256 * c;
+        for (int64_t k = 0; k < size; k++) x[k] = value[plane[k]];
+    }
+}
+
+/* The sum of the bytes of two words, which is nearly normal: centred, with deviation 1. */
+static inline float draw_noise(uint32_t v, uint32_t w)
+{
+    const uint32_t ones = 0x00ff00ff;
+    const uint32_t pair = (v & ones) + (v >> 8 & ones) + (w & ones) + (w >> 8 & ones);
+    return (float)((int32_t)((pair & 65535) + (pair >> 16)) - 4 * 255) * (1 / DEVIATION_OF_8_BYTES);
+}
+
+/* To `n` numbers, from block `first` of the key on. */
+static void add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x)
+{
+    uint32_t word[4][DT__PHILOX_RUN];
+    float z[2 * DT__PHILOX_RUN];
+    for (; n > 0; n -= 2 * DT__PHILOX_RUN, x += 2 * DT__PHILOX_RUN, first += DT__PHILOX_RUN) {
+        dt__philox_run(key, first, word);
+        for (int i = 0; i < DT__PHILOX_RUN; i++) {
+            z[i] = draw_noise(word[0][i], word[1][i]);
+            z[DT__PHILOX_RUN + i] = draw_noise(word[2][i], word[3][i]);
+        }
+        const int64_t end = dt__min_i64(n, 2 * DT__PHILOX_RUN);
+        for (int64_t i = 0; i < end; i++) x[i] += scale * z[i];
+    }
+}
+
+static void add_noises(const dt__batch *b, uint64_t key)
+{
+    const tables *s = b->state;
+    const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
+    const int64_t blocks = dt__round_up(dt__ceil_div(size, 2), DT__PHILOX_RUN); /* of a channel */
+    const int before = dt__threads_enter(b->d->ctx);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < b->n * channels; i++) {
+        add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size, s->noise[i % channels],
+                  (float *)b->x + i * size);
+    }
+    dt__threads_leave(before);
+}
+
+/* The target of the batch's image i. */
+static void put_target(const dt__batch *b, const uint8_t *from, move by, int64_t i)
+{
+    const dt_dataset *d = b->d;
+    const tables *s = b->state;
+    const int64_t size = d->height * d->width;
+    if (d->target == DT_TARGET_CLASS) {
+        ((int32_t *)b->target)[i] = *from;
+    } else if (d->target == DT_TARGET_MASK) {
+        const uint8_t *plane = moved(b, from, by);
+        int32_t *to = (int32_t *)b->target + i * size;
+        for (int64_t k = 0; k < size; k++) to[k] = plane[k];
+    } else {
+        float *to = (float *)b->target + i * dt__dataset_image_bytes(d);
+        for (int64_t c = 0; c < d->channels; c++, from += size, to += size) {
+            const uint8_t *plane = moved(b, from, by);
+            for (int64_t k = 0; k < size; k++) to[k] = s->white[plane[k]];
+        }
+    }
+}
+
+void dt__images_fill(const dt__batch *b)
+{
+    const dt_dataset *d = b->d;
+    const dt__epoch_keys key = dt__keys_of_epoch(b->options->seed, DT__FOR_AUGMENT, b->epoch);
+    const int64_t bytes = dt__dataset_image_bytes(d);
+    for (int64_t i = 0; i < b->n; i++) {
+        const int64_t image = dt__batch_example(b, i);
+        const move by = move_of(&b->options->augment, key.first, b->first + i);
+        put_image(b, dt__dataset_image(d, image), by, (float *)b->x + i * bytes);
+        put_target(b, dt__dataset_target(d, image), by, i);
+    }
+    if (d->noise > 0) add_noises(b, key.second);
+}
