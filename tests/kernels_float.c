@@ -46,6 +46,24 @@ static void unary_backward(kernel_run *r, backward_kernel *f)
     KERNEL_CALL(r, f(n, s, dy, dx));
 }
 
+static void swiglu(kernel_run *r, backward_kernel *f)
+{
+    const int64_t n = kernel_size(r);
+    float *gate = kernel_floats(r, n), *up = kernel_floats(r, n), *y = kernel_result(r, n);
+    KERNEL_CALL(r, f(n, gate, up, y));
+}
+
+static void swiglu_backward(kernel_run *r, void (*f)(const dt__swiglu_backward *))
+{
+    const int64_t n = kernel_size(r);
+    float *dy = kernel_floats(r, n);
+    dt__swiglu_backward s = { .n = n, .gate = kernel_floats(r, n), .dy = dy };
+    s.up = kernel_floats(r, n);
+    if (kernel_pick(r, 4) < 3) s.dgate = kernel_result_or(r, n, dy);
+    if (kernel_pick(r, 4) < 3) s.dup = kernel_result(r, n);
+    KERNEL_CALL(r, f(&s));
+}
+
 static void factor(kernel_run *r, factor_kernel *f)
 {
     const int64_t n = kernel_size(r);
@@ -348,6 +366,36 @@ static void layer_norm_backward(kernel_run *r,
         if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, i == 0 ? l.rows * l.n : l.n);
     }
     KERNEL_CALL(r, f(&l, dy, d));
+}
+
+static dt__rms_norm rms_of(kernel_run *r)
+{
+    const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 4100);
+    dt__rms_norm m = { .rows = kernel_extent(r, n), .n = n, .eps = 1e-5 };
+    m.x = kernel_floats(r, m.rows * n);
+    if (kernel_pick(r, 4) < 3) m.weight = kernel_floats(r, n);
+    return m;
+}
+
+static void rms_norm(kernel_run *r, void (*f)(const dt__rms_norm *))
+{
+    dt__rms_norm m = rms_of(r);
+    m.y = kernel_result(r, m.rows * m.n);
+    m.rstd = kernel_result_doubles(r, m.rows);
+    KERNEL_CALL(r, f(&m));
+}
+
+static void rms_norm_backward(kernel_run *r,
+                              void (*f)(const dt__rms_norm *, const void *, void *const *))
+{
+    dt__rms_norm m = rms_of(r);
+    m.rstd = kernel_doubles(r, m.rows);
+    const float *dy = kernel_floats(r, m.rows * m.n);
+    void *d[2] = { NULL };
+    for (int i = 0; i < 2; i++) {
+        if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, i == 0 ? m.rows * m.n : m.n);
+    }
+    KERNEL_CALL(r, f(&m, dy, d));
 }
 
 static dt__batch_norm batch_of(kernel_run *r)
@@ -837,6 +885,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(tanh_backward, unary_backward, 0)                                                         \
     CASE(sigmoid_backward, unary_backward, 0)                                                      \
     CASE(silu_backward, unary_backward, 0)                                                         \
+    CASE(swiglu, swiglu, 0)                                                                        \
+    CASE(swiglu_backward, swiglu_backward, 0)                                                      \
     CASE(gelu_erf_backward, unary_backward, 0)                                                     \
     CASE(gelu_tanh_backward, unary_backward, 0)                                                    \
     CASE(scale, factor, 0)                                                                         \
@@ -867,6 +917,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(add_rows, add_rows, 0)                                                                    \
     CASE(layer_norm, layer_norm, 0)                                                                \
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
+    CASE(rms_norm, rms_norm, 0)                                                                    \
+    CASE(rms_norm_backward, rms_norm_backward, 0)                                                  \
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
     CASE(group_norm, group_norm, 0)                                                                \

@@ -137,6 +137,9 @@ DT_API dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x); /* y = 1 / (1 + e^-x) */
 
 DT_API dt_tensor *dt_silu(dt_tape *t, dt_tensor *x); /* y = x / (1 + e^-x) */
 
+/* y = gate / (1 + e^-gate) * up; both of one shape. */
+DT_API dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up);
+
 /* y = max(x, 0); the derivative at 0 is 0. Keeps one bit an element for backward. */
 DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
 
@@ -320,6 +323,10 @@ DT_API dt_layer_norm_options dt_layer_norm_defaults(void);
  * weight and bias have those dimensions; bias may be NULL, or both. */
 DT_API dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_layer_norm_options *options);
+
+/* y = x / sqrt(mean of x^2 + eps) * weight over the last dimension of x, which weight has; weight may
+ * be NULL: 1. eps is in 0...1. */
+DT_API dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps);
 
 typedef struct dt_batch_norm_options {
     bool training;   /* default true */

@@ -128,6 +128,13 @@ typedef struct dt__qdepthwise {
     float *y;
 } dt__qdepthwise;
 
+/* Of n elements of silu(gate) up: dgate and dup, each of which may be NULL, or be dy. */
+typedef struct dt__swiglu_backward {
+    int64_t n;
+    const void *gate, *up, *dy;
+    void *dgate, *dup;
+} dt__swiglu_backward;
+
 /* Word i of a random stream decides about element i. */
 typedef struct dt__drop {
     uint64_t key, counter, threshold; /* of 2^32 */
@@ -162,6 +169,16 @@ typedef struct dt__layer_norm {
     void *y;
     double *stats;
 } dt__layer_norm;
+
+/* y = x r weight over rows of n, r = 1 / sqrt(mean of x^2 + eps), which rstd [rows] holds. weight may
+ * be NULL. In backward d is { dx, dweight }, each of which may be NULL. */
+typedef struct dt__rms_norm {
+    int64_t rows, n;
+    double eps;
+    const void *x, *weight;
+    void *y;
+    double *rstd;
+} dt__rms_norm;
 
 /* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
  * lines.n channels x lines.inner. stats [3][channels] holds mean and biased variance of x / factor,
