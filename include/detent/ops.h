@@ -192,6 +192,16 @@ typedef struct dt_linear_after {
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
+typedef struct dt_linear_part {
+    dt_tensor *weight, *bias; /* [out, in]; [out] or NULL */
+} dt_linear_part;
+
+/* y[i] = dt_linear(x, part[i]), the same bits, for 1...DT_MAX_OUT weights over one x: integer codes are
+ * multiplied in one parallel region, which one row of x is worth (queries, keys and values; gate and
+ * up). It has no gradient: STATE where the tape records and an operand requires one. */
+DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
+                            dt_tensor **y);
+
 /* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked at. */
 typedef struct dt_conv_options {
     int64_t stride[2], padding[2], dilation[2]; /* default 1, 0, 1; padding on both sides */

@@ -206,27 +206,43 @@ size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w)
     return room_of(&r);
 }
 
+bool dt__codes_alike(const dt__codes *a, const dt__codes *b)
+{
+    return a->order == NULL && b->order == NULL && a->layout.nibbles == b->layout.nibbles;
+}
+
+/* Rows r ... r + m - 1 of x, which lie at u, against all weights. */
+static void multiply_rows(const dt__codes_products *p, int64_t r, int64_t m, const uint8_t *u,
+                          int64_t ldu)
+{
+    const dt__codes *x = p->x;
+    dt__qgemm g[DT__MOST_WEIGHTS];
+    for (int i = 0; i < p->n; i++) {
+        const dt__codes *w = p->weight[i].w;
+        g[i] = (dt__qgemm){ .layout = &w->layout,
+                            .panels = w->panels,
+                            .m = m,
+                            .u = u,
+                            .ldu = ldu,
+                            .sx = x->scale + r,
+                            .zu = x->zero_u + r,
+                            .bias = p->weight[i].bias,
+                            .y = p->weight[i].y + r * w->rows,
+                            .ldy = w->rows,
+                            .next = i + 1 < p->n ? &g[i + 1] : NULL };
+    }
+    const dt__kernels *kernels = x->ctx->kernels[DT_F32];
+    if (g[0].layout->nibbles) kernels->qd8_qb4_gemm(g);
+    else kernels->qd8_qb8_gemm(g);
+}
+
 void dt__codes_product(const dt__codes_products *p)
 {
-    const dt__codes *x = p->x, *w = p->w;
-    const dt__kernels *kernels = w->ctx->kernels[DT_F32];
-    const reading rows = reading_of(x, w->order);
+    const dt__codes *x = p->x;
+    const reading rows = reading_of(x, p->weight[0].w->order);
     for (int64_t r = 0; r < x->rows; r += rows.slice) {
         const int64_t m = dt__min_i64(rows.slice, x->rows - r);
-        const dt__qgemm g = {
-            .layout = &w->layout,
-            .panels = w->panels,
-            .m = m,
-            .u = bytes_of(&rows, r, m, p->room),
-            .ldu = rows.stride,
-            .sx = x->scale + r,
-            .zu = x->zero_u + r,
-            .bias = p->bias,
-            .y = p->y + r * w->rows,
-            .ldy = w->rows,
-        };
-        if (w->layout.nibbles) kernels->qd8_qb4_gemm(&g);
-        else kernels->qd8_qb8_gemm(&g);
+        multiply_rows(p, r, m, bytes_of(&rows, r, m, p->room), rows.stride);
     }
 }
 
@@ -240,23 +256,35 @@ size_t dt__codes_floats_room(int64_t m, const dt__codes *w)
     return w->order == NULL ? 0 : (size_t)(m * w->columns) * sizeof(float);
 }
 
-void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, void *room, float *y)
+/* x, its columns in the weight's order. */
+static const float *ordered(const dt__codes_floats *p)
 {
-    const dt__kernels *kernels = w->ctx->kernels[DT_F32];
-    if (w->order != NULL) {
-        float *to = room;
-        for (int64_t r = 0; r < m; r++, x += w->columns, to += w->columns) {
-            for (int64_t j = 0; j < w->columns; j++) to[j] = x[w->order[j]];
-        }
-        x = room;
+    const dt__codes *w = p->weight[0].w;
+    if (w->order == NULL) return p->x;
+    const float *x = p->x;
+    float *to = p->room;
+    for (int64_t r = 0; r < p->m; r++, x += w->columns, to += w->columns) {
+        for (int64_t j = 0; j < w->columns; j++) to[j] = x[w->order[j]];
     }
-    const dt__fgemm g = { .layout = &w->layout,
-                          .panels = w->panels,
-                          .m = m,
-                          .x = x,
-                          .ldx = w->columns,
-                          .y = y,
-                          .ldy = w->rows };
-    if (w->layout.nibbles) kernels->f32_qb4_gemm(&g);
-    else kernels->f32_qb8_gemm(&g);
+    return p->room;
+}
+
+void dt__codes_product_floats(const dt__codes_floats *p)
+{
+    const float *x = ordered(p);
+    dt__fgemm g[DT__MOST_WEIGHTS];
+    for (int i = 0; i < p->n; i++) {
+        const dt__codes *w = p->weight[i].w;
+        g[i] = (dt__fgemm){ .layout = &w->layout,
+                            .panels = w->panels,
+                            .m = p->m,
+                            .x = x,
+                            .ldx = w->columns,
+                            .y = p->weight[i].y,
+                            .ldy = w->rows,
+                            .next = i + 1 < p->n ? &g[i + 1] : NULL };
+    }
+    const dt__kernels *kernels = p->weight[0].w->ctx->kernels[DT_F32];
+    if (g[0].layout->nibbles) kernels->f32_qb4_gemm(g);
+    else kernels->f32_qb8_gemm(g);
 }

@@ -6,6 +6,8 @@
 #include "kernels/kernels.h"
 #include "kernels/row_map.h"
 
+#include <detent/ops.h>
+
 /* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The image of element
  * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels` holds
  * the codes: rows of activations, or a weight. */
@@ -52,20 +54,41 @@ const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, voi
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
 /* Whether m rows of floats are multiplied by the weight's codes as they are, not by their image. */
 bool dt__codes_multiply_floats(int64_t m, const dt__codes *w);
-/* y[m][n] = x w^T by numerics §2, x and y without gaps. `room`: for rows that are gathered where w has
- * an order, else 0. */
+
+/* A weight that is multiplied, and where the product goes. */
+typedef struct dt__codes_weight {
+    const dt__codes *w;
+    const float *bias; /* of codes times codes; NULL: none */
+    float *y;          /* [m][n], without gaps */
+} dt__codes_weight;
+
+#define DT__MOST_WEIGHTS DT_MAX_OUT
+
+/* Whether several weights are multiplied by the same rows at once: neither has an order, and codes lie
+ * alike. */
+bool dt__codes_alike(const dt__codes *a, const dt__codes *b);
+
+/* y = x w^T by numerics §2 for n alike weights (or one), x without gaps. `room`: for rows that are
+ * gathered where w has an order, else 0. */
 size_t dt__codes_floats_room(int64_t m, const dt__codes *w);
-void dt__codes_product_floats(int64_t m, const float *x, const dt__codes *w, void *room, float *y);
-/* y[m][n] = x w^T + bias by numerics §2; bias NULL: none. `room`: dt__codes_product_room. */
-typedef struct dt__codes_products {
-    const dt__codes *x, *w;
-    const float *bias;
+typedef struct dt__codes_floats {
+    int64_t m;
+    const float *x;
+    int n;
+    const dt__codes_weight *weight;
     void *room;
-    float *y;
+} dt__codes_floats;
+void dt__codes_product_floats(const dt__codes_floats *p);
+
+/* y = x w^T + bias by numerics §2 for n alike weights (or one). `room`: dt__codes_product_room. */
+typedef struct dt__codes_products {
+    const dt__codes *x;
+    int n;
+    const dt__codes_weight *weight;
+    void *room;
 } dt__codes_products;
 
 size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w);
-
 void dt__codes_product(const dt__codes_products *p);
 
 #endif

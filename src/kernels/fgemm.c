@@ -36,21 +36,29 @@ static void add_piece(const dt__panel_layout *l, const dt__piece *p, const uint8
     for (int j = 0; j < DT__LANES; j++) acc[j] = fmaf(part[0][j] + part[1][j], scale[j], acc[j]);
 }
 
-static void run(const dt__fgemm *g)
+static void run_panel(const dt__fgemm *g, int64_t panel)
 {
     const dt__panel_layout *l = g->layout;
-#pragma omp parallel for schedule(static) if (l->panels > 1)
-    for (int64_t panel = 0; panel < l->panels; panel++) {
-        const uint8_t *from = (const uint8_t *)g->panels + (size_t)panel * l->panel_bytes;
-        const int64_t lanes = dt__min_i64(DT__LANES, l->rows - panel * DT__LANES);
-        for (int64_t m = 0; m < g->m; m++) {
-            float acc[DT__LANES] = { 0 };
-            for (int64_t i = 0; i < l->pieces; i++) {
-                const dt__piece piece = dt__piece_of(l, i);
-                add_piece(l, &piece, from, g->x + m * g->ldx, acc);
-            }
-            memcpy(g->y + m * g->ldy + panel * DT__LANES, acc, (size_t)lanes * sizeof(float));
+    const uint8_t *from = (const uint8_t *)g->panels + (size_t)panel * l->panel_bytes;
+    const int64_t lanes = dt__min_i64(DT__LANES, l->rows - panel * DT__LANES);
+    for (int64_t m = 0; m < g->m; m++) {
+        float acc[DT__LANES] = { 0 };
+        for (int64_t i = 0; i < l->pieces; i++) {
+            const dt__piece piece = dt__piece_of(l, i);
+            add_piece(l, &piece, from, g->x + m * g->ldx, acc);
         }
+        memcpy(g->y + m * g->ldy + panel * DT__LANES, acc, (size_t)lanes * sizeof(float));
+    }
+}
+
+static void run(const dt__fgemm *g)
+{
+    const int64_t panels = dt__fgemm_panels(g);
+#pragma omp parallel for schedule(static) if (panels > 1)
+    for (int64_t i = 0; i < panels; i++) {
+        int64_t panel = i;
+        const dt__fgemm *of = dt__fgemm_at(g, &panel);
+        run_panel(of, panel);
     }
 }
 

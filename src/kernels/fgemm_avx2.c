@@ -141,12 +141,24 @@ static void run_panel(const dt__fgemm *g, int64_t panel, run_rows *const tiles[M
     }
 }
 
+/* Multiply-adds of a row, of all products. */
+static int64_t products_of(const dt__fgemm *g)
+{
+    int64_t products = 0;
+    for (; g != NULL; g = g->next) products += g->layout->rows * g->layout->depth;
+    return products;
+}
+
 static void run(const dt__fgemm *g, run_rows *const tiles[MOST_ROWS])
 {
-    const dt__panel_layout *l = g->layout;
-    const bool alone = g->m == 0 || l->rows * l->depth <= WORTH_SHARING / g->m;
+    const int64_t panels = dt__fgemm_panels(g);
+    const bool alone = g->m == 0 || products_of(g) <= WORTH_SHARING / g->m;
 #pragma omp parallel for schedule(static) if (!alone)
-    for (int64_t panel = 0; panel < l->panels; panel++) run_panel(g, panel, tiles);
+    for (int64_t i = 0; i < panels; i++) {
+        int64_t panel = i;
+        const dt__fgemm *of = dt__fgemm_at(g, &panel);
+        run_panel(of, panel, tiles);
+    }
 }
 
 void dt__f32_qb4_gemm__avx2(const dt__fgemm *g)

@@ -167,6 +167,9 @@ typedef struct dt__qgemm {
     float *y;          /* [m][ldy] */
     int64_t ldy;
     bool alone; /* on the calling thread */
+    /* Another product of the same rows, by the same kernel and in the same parallel region: its panels
+     * follow these; NULL: none. Its m, u, ldu, sx and zu are this one's, and its `alone` is not read. */
+    const struct dt__qgemm *next;
 } dt__qgemm;
 
 /* Few rows of floats against a weight without zero points (numerics §2): for each row m and output n,
@@ -181,7 +184,23 @@ typedef struct dt__fgemm {
     int64_t ldx;
     float *y; /* [m][ldy] */
     int64_t ldy;
+    const struct dt__fgemm *next; /* as that of dt__qgemm */
 } dt__fgemm;
+
+/* Panels of a product and of those behind it. */
+static inline int64_t dt__fgemm_panels(const dt__fgemm *g)
+{
+    int64_t panels = 0;
+    for (; g != NULL; g = g->next) panels += g->layout->panels;
+    return panels;
+}
+
+/* The product that panel *panel, counted through, belongs to; *panel becomes its number there. */
+static inline const dt__fgemm *dt__fgemm_at(const dt__fgemm *g, int64_t *panel)
+{
+    for (; *panel >= g->layout->panels; g = g->next) *panel -= g->layout->panels;
+    return g;
+}
 
 /* Up to so many rows this form is used, from there on expanded codes are multiplied by BLAS. */
 #define DT__FGEMM_ROWS 16

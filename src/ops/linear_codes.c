@@ -97,12 +97,15 @@ size_t dt__linear_forward_scratch(const dt_call *c)
 bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
 {
     if (dt__codes_multiply(c->codes[0], c->codes[1])) {
-        dt__codes_product(&(dt__codes_products){ c->codes[0], c->codes[1], bias, c->scratch, y });
+        const dt__codes_weight w = { c->codes[1], bias, y };
+        dt__codes_product(&(dt__codes_products){ c->codes[0], 1, &w, c->scratch });
         return true;
     }
     if (is_few(c)) {
         const dt_tensor *x = c->arg[0];
-        dt__codes_product_floats(dt__rows(x), dt__data(x), c->codes[1], c->scratch, y);
+        const dt__codes_weight w = { c->codes[1], NULL, y };
+        dt__codes_product_floats(
+            &(dt__codes_floats){ dt__rows(x), dt__data(x), 1, &w, c->scratch });
         return false;
     }
     codes_gemm p;
@@ -110,6 +113,41 @@ bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
     p.g.c = y;
     c->kernels->gemm(&p.g);
     return false;
+}
+
+bool dt__linear_joins(const dt_call *a, const dt_call *b)
+{
+    const dt__codes *w = a->codes[1], *v = b->codes[1];
+    const bool integer = dt__codes_multiply(a->codes[0], w) && dt__codes_multiply(b->codes[0], v);
+    return (integer || (is_few(a) && is_few(b))) && dt__codes_alike(w, v);
+}
+
+static void add_bias(const dt_call *c)
+{
+    if (c->arg[2] == NULL) return;
+    c->kernels->after(&(dt__after){ .rows = dt__rows(c->y),
+                                    .n = dt__columns(c->y),
+                                    .x = dt__data_mut(c->y),
+                                    .bias = dt__data(c->arg[2]),
+                                    .y = dt__data_mut(c->y) });
+}
+
+void dt__linears_product_codes(const dt_call *calls, int n)
+{
+    dt__codes_weight w[DT__MOST_WEIGHTS];
+    const dt_call *c = &calls[0];
+    for (int i = 0; i < n; i++) {
+        const dt_tensor *bias = calls[i].arg[2];
+        w[i] = (dt__codes_weight){ calls[i].codes[1], bias == NULL ? NULL : dt__data(bias),
+                                   dt__data_mut(calls[i].y) };
+    }
+    if (c->codes[0] != NULL) {
+        dt__codes_product(&(dt__codes_products){ c->codes[0], n, w, c->scratch });
+        return;
+    }
+    const dt_tensor *x = c->arg[0];
+    dt__codes_product_floats(&(dt__codes_floats){ dt__rows(x), dt__data(x), n, w, c->scratch });
+    for (int i = 0; i < n; i++) add_bias(&calls[i]);
 }
 
 size_t dt__linear_backward_scratch(const dt_call *c)
