@@ -137,3 +137,35 @@ size_t dt__input_first_step(const dt__input *in, size_t wanted)
     if (first < usual) first = usual;
     return wanted < first ? wanted : first;
 }
+
+/* One byte more than `most` is read, so that a file that has more shows itself. */
+static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *bytes)
+{
+    size_t room = in->file_size < 0 ? FIRST_STEP : (size_t)in->file_size + 1, got;
+    for (;;) {
+        if (room > most + 1) room = most + 1;
+        uint8_t *grown = dt__grow(in->ctx, *out, *bytes, room);
+        if (grown == NULL) return DT_ERR_NOMEM;
+        *out = grown;
+        DT__TRY(dt__input_read(in, *out + *bytes, room - *bytes, &got));
+        *bytes += got;
+        if (*bytes < room) return DT_OK;
+        if (room == most + 1) break;
+        room *= 2;
+    }
+    return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': more than %zu bytes", in->path, most);
+}
+
+dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **out, size_t *bytes)
+{
+    dt__input in;
+    *out = NULL;
+    *bytes = 0;
+    dt_status status = dt__input_open(ctx, path, &in);
+    if (status == DT_OK) status = read_all(&in, most, out, bytes);
+    dt__input_close(&in);
+    if (status == DT_OK) return DT_OK;
+    dt__release(ctx, *out);
+    *out = NULL;
+    return status;
+}

@@ -28,4 +28,8 @@ dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
  * them where the file has a size of its own, else what gzip usually holds. */
 size_t dt__input_first_step(const dt__input *in, size_t wanted);
 
+/* The whole content, inflated where it is gzip, to be released. Errors: FORMAT where it has more than
+ * `most` bytes; those of dt__input_open and dt__input_read. */
+dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **out, size_t *bytes);
+
 #endif

@@ -1,0 +1,113 @@
+/* text.h: tokenizers, which make ids of text and text of ids, and files of ids.
+ */
+#ifndef DETENT_TEXT_H
+#define DETENT_TEXT_H
+
+#include <detent/detent.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- tokenizers --------------------------------------------------------------------------------- */
+
+/* Cuts text into tokens, each a byte string with an id. Immutable: any thread may use it, the memory
+ * is its context's. */
+typedef struct dt_tokenizer dt_tokenizer;
+
+/* Ids, in the memory of `ctx`; {0} is an empty list, which takes the tokenizer's context. */
+typedef struct dt_ids {
+    dt_ctx *ctx;
+    int32_t *id;
+    int64_t n, room;
+} dt_ids;
+
+/* Gives the memory back; the list is empty then. */
+DT_API void dt_ids_free(dt_ids *ids);
+
+/* Every byte is a token, its own id: 256 of them. Errors: NOMEM. */
+DT_API dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out);
+
+/* The characters of a text, in the order of their code points. Errors, naming the place: ARG (no
+ * text), FORMAT (no UTF-8), NOMEM. */
+DT_API dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes,
+                                    dt_tokenizer **out);
+
+/* Reads what dt_tokenizer_text wrote, or a byte-level BPE in the form of Hugging Face's
+ * tokenizer.json: split as GPT-2 or Llama 3 do, with added tokens and a template. What would change
+ * ids and is not known here (other expressions, normalizers, byte_fallback, prefix space, dropout) is
+ * an error that names it. `name` stands in messages. Errors: FORMAT, UNSUPPORTED, NOMEM. */
+DT_API dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
+                                    dt_tokenizer **out);
+
+/* The same of a file, plain or gzip. Errors: IO as well. */
+DT_API dt_status dt_tokenizer_read(dt_ctx *ctx, const char *path, dt_tokenizer **out);
+
+/* Gives a tokenizer up. NULL is allowed. */
+DT_API void dt_tokenizer_free(dt_tokenizer *k);
+
+/* The tokenizer as JSON, which dt_tokenizer_parse reads; a BPE's is a tokenizer.json. Equal
+ * tokenizers give equal texts. Errors: those of the sink, NOMEM. */
+DT_API dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user);
+
+/* "bytes", "chars" or "bpe". */
+DT_API const char *dt_tokenizer_kind(const dt_tokenizer *k);
+
+/* 1 + the largest id: what a model's `vocab` must at least be. */
+DT_API int64_t dt_tokenizer_vocab(const dt_tokenizer *k);
+
+typedef struct dt_encoding {
+    bool
+        special; /* added tokens ("<|endoftext|>") in the text become their ids; default false: they
+                     are text like any other, as text from strangers must be taken */
+    bool wrap;   /* the template's tokens before and after the text, such as begin_of_text */
+} dt_encoding;
+
+/* Appends the ids of a text; `o` NULL means the defaults. Any bytes are allowed, and decode to
+ * themselves; characters of a corpus take no others. Where it fails, the list is as before.
+ * Errors: FORMAT (chars: a character that is no token, with its place), NOMEM. */
+DT_API dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text, size_t bytes,
+                                     const dt_encoding *o, dt_ids *ids);
+
+/* The bytes of the tokens, one after the other; they need not be UTF-8. An id that no token has
+ * gives none (models may have rows to spare); neither do special tokens where they are skipped.
+ * Errors: ARG (a negative id), those of the sink. */
+DT_API dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t n,
+                                     bool skip_special, dt_sink sink, void *user);
+
+/* The id of a token by its text, added ones first; -1: none. */
+DT_API int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token);
+
+/* The token that ends a text: <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever was added; -1:
+ * none. */
+DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
+
+/* ---- files of ids ------------------------------------------------------------------------------- */
+
+/* A file of ids in little-endian u16 or u32, without a header. */
+typedef struct dt_tokens dt_tokens;
+
+/* Writes one, `bytes_each` 2 or 4: whole, or not at all. Errors: ARG (another size, an id that does
+ * not fit, with its place), IO, NOMEM. */
+DT_API dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
+                                 int bytes_each);
+
+/* Maps a file; `bytes_each` 0: 4 where the name ends in .u32.bin, else 2. The file must stay as it is
+ * until dt_tokens_free. Errors: ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
+DT_API dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out);
+
+DT_API int64_t dt_tokens_count(const dt_tokens *t); /* ids in the file */
+
+/* Id i. Negative with an error on the context: ARG (no such place), FORMAT (2^31 or more). */
+DT_API int32_t dt_tokens_at(const dt_tokens *t, int64_t i);
+
+/* Ids first, first + 1, ... to `ids`. Errors: ARG, FORMAT, as above. */
+DT_API dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *ids);
+
+/* Unmaps it. NULL is allowed. */
+DT_API void dt_tokens_free(dt_tokens *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,255 @@
+/* What tokenizers share: ids of the bytes of tokens and back, added tokens, the template.
+ *
+ * Text is cut at the added tokens it holds, leftmost first and of those that begin at one place the
+ * longest; what is between goes to the tokenizer's kind. */
+#include "data/tokenizer.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- ids ------------------------------------------------------------------------------------ */
+
+void dt_ids_free(dt_ids *ids)
+{
+    if (ids->id != NULL) dt__release(ids->ctx, ids->id);
+    *ids = (dt_ids){ .ctx = ids->ctx };
+}
+
+dt_status dt__ids_put(dt_ids *ids, int32_t id)
+{
+    DT__TRY(DT__RESERVE(ids->ctx, ids->id, ids->n, ids->room));
+    ids->id[ids->n++] = id;
+    return DT_OK;
+}
+
+static dt_status put_all(dt_ids *ids, const dt_ids *from)
+{
+    for (int64_t i = 0; i < from->n; i++) DT__TRY(dt__ids_put(ids, from->id[i]));
+    return DT_OK;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+dt_status dt__tokenizer_new(dt_ctx *ctx, int64_t vocab, size_t bytes, dt_tokenizer **out)
+{
+    dt_tokenizer *k = dt__alloc_zero(ctx, sizeof *k);
+    *out = NULL;
+    if (k == NULL) return DT_ERR_NOMEM;
+    k->ctx = ctx;
+    dt__ctx_retain(ctx);
+    atomic_init(&k->refs, 1);
+    k->vocab = vocab;
+    k->before.ctx = k->after.ctx = ctx;
+    k->bytes = dt__alloc(ctx, bytes);
+    k->token = dt__alloc_array(ctx, vocab, sizeof *k->token);
+    if (k->bytes == NULL || k->token == NULL) {
+        dt_tokenizer_free(k);
+        return DT_ERR_NOMEM;
+    }
+    memset(k->token, 0, (size_t)vocab * sizeof *k->token);
+    *out = k;
+    return DT_OK;
+}
+
+dt_tokenizer *dt__tokenizer_retain(dt_tokenizer *k)
+{
+    if (k != NULL) atomic_fetch_add(&k->refs, 1);
+    return k;
+}
+
+void dt_tokenizer_free(dt_tokenizer *k)
+{
+    if (k == NULL || atomic_fetch_sub(&k->refs, 1) != 1) return;
+    dt_ctx *ctx = k->ctx;
+    dt_ids_free(&k->before);
+    dt_ids_free(&k->after);
+    dt__release(ctx, k->token);
+    dt__release(ctx, k->bytes);
+    dt__release(ctx, k->slot);
+    dt__release(ctx, k->added.id);
+    dt__release(ctx, k->bpe.merge);
+    dt__release(ctx, k->bpe.slot);
+    dt__release(ctx, k);
+    dt__ctx_release(ctx);
+}
+
+/* ---- bytes to ids ----------------------------------------------------------------------------- */
+
+int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask)
+{
+    int64_t size = 16;
+    while (size < 2 * n) size *= 2;
+    int32_t *slot = dt__alloc_array(ctx, size, sizeof *slot);
+    if (slot != NULL) memset(slot, 0xff, (size_t)size * sizeof *slot);
+    *mask = (uint32_t)(size - 1);
+    return slot;
+}
+
+/* The slot of these bytes, or the empty one where they would go. */
+static uint32_t slot_of(const dt_tokenizer *k, const char *bytes, size_t n)
+{
+    uint32_t s = (uint32_t)XXH3_64bits(bytes, n) & k->mask;
+    for (; k->slot[s] >= 0; s = (s + 1) & k->mask) {
+        const dt__token *t = &k->token[k->slot[s]];
+        if (t->n == n && memcmp(k->bytes + t->at, bytes, n) == 0) break;
+    }
+    return s;
+}
+
+dt_status dt__tokenizer_index(dt_tokenizer *k, int32_t *twice)
+{
+    *twice = -1;
+    k->slot = dt__slots(k->ctx, k->vocab, &k->mask);
+    if (k->slot == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < k->vocab; i++) {
+        const dt__token *t = &k->token[i];
+        if (!t->there) continue;
+        const uint32_t s = slot_of(k, k->bytes + t->at, t->n);
+        if (k->slot[s] >= 0) *twice = (int32_t)i;
+        else k->slot[s] = (int32_t)i;
+    }
+    return DT_OK;
+}
+
+int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n)
+{
+    return k->slot[slot_of(k, bytes, n)];
+}
+
+/* ---- added tokens ----------------------------------------------------------------------------- */
+
+typedef struct text {
+    const unsigned char *at, *end;
+} text;
+
+/* Of those that agree with the text in the first d bytes, [low, high), the ones that agree in the next
+ * one. They are sorted, and all are longer than d. */
+static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *low, int64_t *high)
+{
+    for (int side = 0; side < 2; side++) {
+        int64_t a = *low, b = *high; /* the first whose byte is >= c; > c */
+        while (a < b) {
+            const int64_t middle = a + (b - a) / 2;
+            const dt__token *t = &k->token[k->added.id[middle]];
+            const unsigned char byte = (unsigned char)k->bytes[t->at + d];
+            if (byte < c || (side == 1 && byte == c)) a = middle + 1;
+            else b = middle;
+        }
+        *(side == 0 ? low : high) = a;
+    }
+}
+
+/* The longest added token of a class that the text begins with; -1. */
+static int32_t added_at(const dt_tokenizer *k, int klass, text t)
+{
+    int64_t low = k->added.first[klass], high = k->added.first[klass + 1];
+    int32_t found = -1;
+    for (size_t d = 0; low < high; d++) {
+        /* No two are equal, and the shortest stands first. */
+        const int32_t id = k->added.id[low];
+        if (k->token[id].n == d) {
+            found = id;
+            low++;
+        }
+        if (t.at + d == t.end) break;
+        narrow(k, t.at[d], d, &low, &high);
+    }
+    return found;
+}
+
+static dt_status encode_plain(const dt_tokenizer *k, text t, dt_ids *ids)
+{
+    if (t.at == t.end) return DT_OK;
+    return k->kind->encode(k, t.at, (size_t)(t.end - t.at), ids);
+}
+
+/* Without the added tokens of lower classes. */
+static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *ids)
+{
+    if (klass == 2) return encode_plain(k, t, ids);
+    if (k->added.first[klass] == k->added.first[klass + 1]) {
+        return encode_class(k, klass + 1, t, ids);
+    }
+    const unsigned char *begin = t.at; /* of what is not yet encoded */
+    while (t.at < t.end) {
+        const int32_t id = added_at(k, klass, t);
+        if (id < 0) {
+            t.at++;
+            continue;
+        }
+        DT__TRY(encode_class(k, klass + 1, (text){ begin, t.at }, ids));
+        DT__TRY(dt__ids_put(ids, id));
+        begin = t.at += k->token[id].n;
+    }
+    return encode_class(k, klass + 1, (text){ begin, t.end }, ids);
+}
+
+/* ---- the public half -------------------------------------------------------------------------- */
+
+dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text_, size_t bytes,
+                              const dt_encoding *o, dt_ids *ids)
+{
+    const dt_encoding how = o == NULL ? (dt_encoding){ false, false } : *o;
+    const unsigned char *begin = (const unsigned char *)text_;
+    if (ids->ctx == NULL) ids->ctx = k->ctx;
+    const int64_t before = ids->n;
+    dt_status status = how.wrap ? put_all(ids, &k->before) : DT_OK;
+    if (status == DT_OK && bytes > 0) {
+        const text t = { begin, begin + bytes };
+        status = how.special ? encode_class(k, 0, t, ids) : encode_plain(k, t, ids);
+    }
+    if (status == DT_OK && how.wrap) status = put_all(ids, &k->after);
+    if (status != DT_OK) ids->n = before;
+    return status;
+}
+
+dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t n,
+                              bool skip_special, dt_sink sink, void *user)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] < 0) {
+            return dt_fail(k->ctx, DT_ERR_ARG, "decode: id %lld is %d; none is negative",
+                           (long long)i, ids[i]);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const dt__token *t = ids[i] < k->vocab ? &k->token[ids[i]] : NULL;
+        if (t == NULL || !t->there || t->n == 0 || (skip_special && t->special)) continue;
+        DT__TRY(sink(user, k->bytes + t->at, t->n));
+    }
+    return DT_OK;
+}
+
+int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token)
+{
+    const size_t n = strlen(token);
+    const unsigned char *begin = (const unsigned char *)token;
+    for (int klass = 0; klass < 2; klass++) {
+        const int32_t id = added_at(k, klass, (text){ begin, begin + n });
+        if (id >= 0 && k->token[id].n == n) return id;
+    }
+    return dt__tokenizer_find(k, token, n);
+}
+
+int32_t dt_tokenizer_end(const dt_tokenizer *k)
+{
+    static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        const int32_t id = dt_tokenizer_id(k, names[i]);
+        if (id >= 0 && k->token[id].special) return id;
+    }
+    return -1;
+}
+
+int64_t dt_tokenizer_vocab(const dt_tokenizer *k) { return k->vocab; }
+
+const char *dt_tokenizer_kind(const dt_tokenizer *k) { return k->kind->name; }
+
+dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
+{
+    dt__chars out = { .ctx = k->ctx };
+    k->kind->put(k, &out);
+    const dt_status status = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
+    dt__release(k->ctx, out.bytes);
+    return status;
+}

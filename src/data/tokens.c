@@ -1,0 +1,163 @@
+/* Files of ids: little-endian u16 or u32, one after the other, without a header, as training programs
+ * exchange them. Read where the system maps them, so that a file may be larger than the memory. */
+#include "core/file.h"
+
+#include <detent/text.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define AT_ONCE 4096 /* ids that are written together */
+
+struct dt_tokens {
+    dt_ctx *ctx;
+    char *path;
+    const unsigned char *map; /* NULL: an empty file */
+    size_t bytes;
+    int each;
+    int64_t count;
+};
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static dt_status check_ids(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n, int each)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] >= 0 && (each == 4 || ids[i] <= UINT16_MAX)) continue;
+        return dt_fail(ctx, DT_ERR_ARG, "'%s': id %lld is %d; %d bytes hold 0 to %d%s", path,
+                       (long long)i, ids[i], each, each == 4 ? INT32_MAX : UINT16_MAX,
+                       ids[i] < 0 ? "" : ", 4 bytes hold it");
+    }
+    return DT_OK;
+}
+
+static dt_status write_ids(dt__new_file *file, const int32_t *ids, int64_t n, int each)
+{
+    unsigned char bytes[4 * AT_ONCE];
+    for (int64_t i = 0; i < n;) {
+        size_t used = 0;
+        for (int k = 0; k < AT_ONCE && i < n; k++, i++) {
+            for (int b = 0; b < each; b++) {
+                bytes[used++] = (unsigned char)((uint32_t)ids[i] >> (8 * b));
+            }
+        }
+        DT__TRY(dt__file_write(file, bytes, used));
+    }
+    return DT_OK;
+}
+
+dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
+                          int bytes_each)
+{
+    if (n < 0 || (bytes_each != 2 && bytes_each != 4)) {
+        return dt_fail(ctx, DT_ERR_ARG, "'%s': %lld ids of %d bytes; 2 or 4 bytes are wanted", path,
+                       (long long)n, bytes_each);
+    }
+    DT__TRY(check_ids(ctx, path, ids, n, bytes_each));
+    dt__new_file file;
+    DT__TRY(dt__file_begin(ctx, path, &file));
+    const dt_status status = write_ids(&file, ids, n, bytes_each);
+    if (status == DT_OK) return dt__file_commit(&file);
+    dt__file_abandon(&file);
+    return status;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static int size_by_name(const char *path)
+{
+    static const char wide[] = ".u32.bin";
+    const size_t n = strlen(path), m = sizeof wide - 1;
+    return n >= m && strcmp(path + n - m, wide) == 0 ? 4 : 2;
+}
+
+static dt_status map_file(dt_tokens *t, int descriptor)
+{
+    struct stat about;
+    if (fstat(descriptor, &about) != 0) return dt__file_fail(t->ctx, "read", t->path, errno);
+    if (!S_ISREG(about.st_mode)) {
+        return dt_fail(t->ctx, DT_ERR_IO, "cannot read '%s': it is no regular file", t->path);
+    }
+    t->bytes = (size_t)about.st_size;
+    t->count = (int64_t)t->bytes / t->each;
+    if (t->bytes % (size_t)t->each != 0) {
+        return dt_fail(t->ctx, DT_ERR_FORMAT,
+                       "'%s': %zu bytes are no multiple of the %d of an id; the file is cut short, "
+                       "or its ids have another size",
+                       t->path, t->bytes, t->each);
+    }
+    if (t->bytes == 0) return DT_OK;
+    void *map = mmap(NULL, t->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (map == MAP_FAILED) return dt__file_fail(t->ctx, "map", t->path, errno);
+    t->map = map;
+    return DT_OK;
+}
+
+static dt_status open_file(dt_tokens *t)
+{
+    const int descriptor = open(t->path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return dt__file_fail(t->ctx, "open", t->path, errno);
+    const dt_status status = map_file(t, descriptor);
+    close(descriptor);
+    return status;
+}
+
+dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out)
+{
+    *out = NULL;
+    const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
+    if (each != 2 && each != 4) {
+        return dt_fail(ctx, DT_ERR_ARG, "'%s': ids of %d bytes; 2, 4, or 0 (by the name) is wanted",
+                       path, bytes_each);
+    }
+    dt_tokens *t = dt__alloc_zero(ctx, sizeof *t);
+    if (t == NULL) return DT_ERR_NOMEM;
+    dt__ctx_retain(ctx);
+    *t = (dt_tokens){ .ctx = ctx, .path = dt__copy_string(ctx, path), .each = each };
+    const dt_status status = t->path == NULL ? DT_ERR_NOMEM : open_file(t);
+    if (status == DT_OK) *out = t;
+    else dt_tokens_free(t);
+    return status;
+}
+
+void dt_tokens_free(dt_tokens *t)
+{
+    if (t == NULL) return;
+    dt_ctx *ctx = t->ctx;
+    if (t->map != NULL) munmap((void *)(uintptr_t)t->map, t->bytes);
+    dt__release(ctx, t->path);
+    dt__release(ctx, t);
+    dt__ctx_release(ctx);
+}
+
+int64_t dt_tokens_count(const dt_tokens *t) { return t->count; }
+
+dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *ids)
+{
+    if (first < 0 || n < 0 || n > t->count || first > t->count - n) {
+        return dt_fail(t->ctx, DT_ERR_ARG, "'%s': ids %lld to %lld of %lld", t->path,
+                       (long long)first, (long long)first + n - 1, (long long)t->count);
+    }
+    if (n == 0) return DT_OK;
+    const unsigned char *p = t->map + (size_t)first * (size_t)t->each;
+    for (int64_t i = 0; i < n; i++, p += t->each) {
+        uint32_t id = (uint32_t)p[0] | (uint32_t)p[1] << 8;
+        if (t->each == 4) id |= (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        if (id > INT32_MAX) {
+            return dt_fail(t->ctx, DT_ERR_FORMAT, "'%s': id %lld is %lu; ids are below 2^31",
+                           t->path, (long long)(first + i), (unsigned long)id);
+        }
+        ids[i] = (int32_t)id;
+    }
+    return DT_OK;
+}
+
+int32_t dt_tokens_at(const dt_tokens *t, int64_t i)
+{
+    int32_t id;
+    return dt_tokens_read(t, i, 1, &id) == DT_OK ? id : -1;
+}
