@@ -147,7 +147,7 @@ static const dt__case cases[] = {
               { .absent = true } },
       .n_in = 7 },
     { "no rows", .in = { { { 0, 6 } }, { { 5, 6 } }, { { 5 } }, { { 3, 6 } }, { { 3 } } } },
-    { "features", .in = { { { 2, 3 } }, { { 5, 3 } }, { { 5 } }, { { 5, 4 } }, { { 5 } } },
+    { "features", .in = { { { 2, 3 } }, { { 5, 4 } }, { { 5 } } },
       .fails = DT_ERR_SHAPE, .says = "x has 3 features, weight takes 4" },
     { "bias is missing", .in = { { { 2, 3 } }, { { 5, 3 } }, { { 5 } }, { { 5, 3 } } },
       .fails = DT_ERR_ARG, .says = "without its bias" },
