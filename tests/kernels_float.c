@@ -398,6 +398,86 @@ static void rms_norm_backward(kernel_run *r,
     KERNEL_CALL(r, f(&m, dy, d));
 }
 
+/* A tensor with gaps between heads, or with elements two apart. */
+static dt__heads heads_of(kernel_run *r, const int64_t *dims)
+{
+    const int64_t step = 1 + kernel_pick(r, 2), head = dims[3] * step + kernel_below(r, 3);
+    const int64_t place = head * dims[2] + kernel_below(r, 3);
+    const float *x = kernel_ordinaries(r, dims[0] * dims[1] * place + 1);
+    return (dt__heads){ x, { dims[1] * place, place, head, step } };
+}
+
+static void rotary(kernel_run *r, void (*f)(const dt__rotary *))
+{
+    const int64_t n = dt__min_i64(kernel_size(r), 300), time = kernel_extent(r, n);
+    dt__rotary p = { .batch = 2, .time = time, .heads = 1 + kernel_below(r, 3), .width = n };
+    p.pairs = n / 2 - (n > 4 ? kernel_below(r, 2) : 0);
+    p.interleaved = kernel_chance(r);
+    p.back = kernel_chance(r);
+    double *frequency = kernel_doubles(r, p.pairs);
+    for (int64_t j = 0; j < p.pairs; j++) frequency[j] = 1 / (1 + (double)j);
+    p.frequency = frequency;
+    p.position = kernel_indices(r, 2 * time, 100000, false);
+    p.position_strides[0] = kernel_chance(r) ? time : 0;
+    p.position_strides[1] = 1;
+    p.x = heads_of(r, (const int64_t[]){ 2, time, p.heads, n });
+    p.y = kernel_result(r, 2 * time * p.heads * n);
+    KERNEL_CALL(r, f(&p));
+}
+
+static dt__attention attention_of(kernel_run *r)
+{
+    dt__attention a = { .batch = 1 + kernel_below(r, 2), .causal = !kernel_chance(r) };
+    a.kv_heads = 1 + kernel_below(r, 2);
+    a.heads = a.kv_heads * (1 + kernel_pick(r, 3));
+    a.width = 1 + kernel_below(r, 40);
+    a.keys = dt__min_i64(kernel_size(r), 200);
+    a.queries = a.keys < 2 ? a.keys : 1 + kernel_below(r, a.keys);
+    if (r->round == KERNELS_TIMED) {
+        a.width = 32;
+        a.queries = a.keys = 64;
+    }
+    a.scale = 0.25;
+    a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
+    a.k = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
+    a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
+    if (kernel_chance(r)) {
+        uint8_t *mask = kernel_bytes(r, a.batch * a.keys);
+        for (int64_t i = 0; i < a.batch * a.keys; i++) mask[i] &= 1;
+        a.mask = (dt__of_keys){ mask, { a.keys, 1 } };
+    }
+    if (kernel_chance(r)) {
+        int32_t *document = kernel_indices(r, a.batch * a.keys, 4, false);
+        for (int64_t i = 0; i < a.batch * a.keys; i++) document[i] -= 1;
+        a.document = (dt__of_keys){ document, { a.keys, 1 } };
+    }
+    return a;
+}
+
+static void attention(kernel_run *r, void (*f)(const dt__attention *))
+{
+    dt__attention a = attention_of(r);
+    const int64_t rows = a.batch * a.queries * a.heads;
+    a.y = kernel_result(r, rows * a.width);
+    a.lse = kernel_result(r, rows);
+    KERNEL_CALL(r, f(&a));
+}
+
+static void attention_backward(kernel_run *r,
+                               void (*f)(const dt__attention *, const void *, void *const *))
+{
+    dt__attention a = attention_of(r);
+    const int64_t rows = a.batch * a.queries * a.heads, keys = a.batch * a.keys * a.kv_heads;
+    a.y = kernel_ordinaries(r, rows * a.width);
+    a.lse = kernel_ordinaries(r, rows);
+    const float *dy = kernel_ordinaries(r, rows * a.width);
+    void *d[3] = { NULL };
+    for (int i = 0; i < 3; i++) {
+        if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, (i == 0 ? rows : keys) * a.width);
+    }
+    KERNEL_CALL(r, f(&a, dy, d));
+}
+
 static dt__batch_norm batch_of(kernel_run *r)
 {
     const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 513);
@@ -919,6 +999,9 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
     CASE(rms_norm, rms_norm, 0)                                                                    \
     CASE(rms_norm_backward, rms_norm_backward, 0)                                                  \
+    CASE(rotary, rotary, 0)                                                                        \
+    CASE(attention, attention, 0)                                                                  \
+    CASE(attention_backward, attention_backward, 0)                                                \
     CASE(batch_norm, batch_norm, 0)                                                                \
     CASE(batch_norm_backward, batch_backward, 0)                                                   \
     CASE(group_norm, group_norm, 0)                                                                \

@@ -393,6 +393,54 @@ DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 
+/* ---- attention --------------------------------------------------------------------------------- */
+
+enum { DT_ROTARY_HALF, DT_ROTARY_INTERLEAVED };
+enum { DT_ROPE_PLAIN, DT_ROPE_LINEAR, DT_ROPE_LLAMA3 };
+
+typedef struct dt_rotary_options {
+    int pairing;        /* DT_ROTARY_...: pair j is (j, j + rotary_dim/2), or (2j, 2j + 1) */
+    int64_t rotary_dim; /* how many of a head's elements turn, an even number; 0 (default): all */
+    double theta;       /* default 10000 */
+    int scaling;        /* DT_ROPE_...; default plain */
+    double factor;      /* of linear and llama3; default 1 */
+    double low_freq_factor, high_freq_factor; /* of llama3; default 1, 4 */
+    int64_t original_context;                 /* of llama3; default 8192 */
+} dt_rotary_options;
+
+DT_API dt_rotary_options dt_rotary_defaults(void);
+
+/* Turns pair j of each head by position[b, t] f_j: (u cos - v sin, u sin + v cos),
+ * f_j = theta^(-2j / rotary_dim); further elements pass. x [B, T, H, D], any strides; position i32
+ * [B, T], or [T] for every sequence. Scaling linear divides f_j by the factor; llama3 does where the
+ * wave 2 pi / f_j is longer than original_context / low_freq_factor, leaves it where it is shorter than
+ * original_context / high_freq_factor, and goes from one to the other between. */
+DT_API dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
+                            const dt_rotary_options *options);
+
+/* Views with any strides are read where they lie. */
+typedef struct dt_attention_operands {
+    dt_tensor *q;        /* [B, Tq, Hq, D] */
+    dt_tensor *k, *v;    /* [B, Tk, Hkv, D]; Hkv divides Hq */
+    dt_tensor *key_mask; /* u8 or bool [B, Tk]: 1 where a key may be seen; NULL: all */
+    dt_tensor *document; /* i32 [B, Tk]: a query sees the keys of its own number, and -1 is padding;
+                            NULL: none. Tq <= Tk */
+} dt_attention_operands;
+
+typedef struct dt_attention_options {
+    bool causal;  /* query r stands at r + Tk - Tq and sees keys up to there; default true */
+    double scale; /* 0 (default): 1 / sqrt(D) */
+} dt_attention_options;
+
+/* causal, scale 0 */
+DT_API dt_attention_options dt_attention_defaults(void);
+
+/* y[b, r, h] = sum over the keys s that r sees of p_s v[b, s, g], p = softmax(scale q[b, r, h] . k[b, s, g]),
+ * g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse, unless lse is NULL, is [B, Tq, Hq]: log of the sum of
+ * exp(score), all that backward keeps beside q, k, v and y. A row that sees no key: y 0, lse -inf. */
+DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
+                               const dt_attention_options *options, dt_tensor **lse);
+
 /* ---- planes of images: x is [N, C, H, W] ----------------------------------------------------------- */
 
 /* Pairs: height, width. */

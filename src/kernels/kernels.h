@@ -15,6 +15,7 @@
 #define DT__KERNELS_KERNELS_H
 
 #include "core/core.h"
+#include "kernels/attention.h"
 #include "kernels/codes.h"
 #include "kernels/conv.h"
 #include "kernels/loops.h"

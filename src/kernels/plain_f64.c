@@ -1,4 +1,5 @@
 /* The plain C kernels for double, and their table. The bodies are in plain_<family>.inc. */
+#include "kernels/exp.h"
 #include "kernels/kernels.h"
 
 #define REAL double

@@ -1,0 +1,235 @@
+/* Attention in one op (Vaswani et al. 2017; tiles and the kept log-sum-exp: Dao et al. 2022).
+ *     s = scale q k^T where a query sees a key      lse = log sum exp(s)      p = exp(s - lse)
+ *     y = p v
+ *     dv = p^T dy      ds = p (dy v^T - rowsum(dy y)) scale      dq = ds k      dk = ds^T q
+ * Scores and probabilities exist a tile at a time; backward makes them again from lse. */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { Q, K, V, MASK, DOCUMENT, OPERANDS };
+
+static const dt_attention_options defaults = { .causal = true };
+
+dt_attention_options dt_attention_defaults(void) { return defaults; }
+
+static const dt_key keys[] = {
+    { "causal", DT_KEY_BOOL, .offset = offsetof(dt_attention_options, causal), .fallback = "true",
+      .text = "query r of Tq sees keys up to r + Tk - Tq" },
+    { "scale", DT_KEY_REAL, .offset = offsetof(dt_attention_options, scale), .least = -DT_NO_LIMIT,
+      .most = DT_NO_LIMIT, .fallback = "0", .text = "of q k^T; 0: 1 / sqrt(D)" },
+    { 0 },
+};
+
+/* Operands of [B, Tk]. */
+static dt_status check_masks(const dt_call *c, const int64_t *dims)
+{
+    const dt_tensor *mask = c->in[MASK];
+    if (mask != NULL) {
+        if (mask->dtype != DT_U8 && mask->dtype != DT_BOOL) {
+            return dt_refuse(c, DT_ERR_DTYPE, "key_mask is %s; it must be u8 or bool",
+                             dt_dtype_name(mask->dtype));
+        }
+        DT__TRY(dt__want_dims(c, MASK, 2, dims));
+    }
+    if (c->in[DOCUMENT] == NULL) return DT_OK;
+    DT__TRY(dt__want_dtype(c, DOCUMENT, DT_I32));
+    DT__TRY(dt__want_dims(c, DOCUMENT, 2, dims));
+    if (c->in[Q]->dims[1] <= dims[1]) return DT_OK;
+    return dt_refuse(c, DT_ERR_SHAPE, "with document there are at most as many queries as keys");
+}
+
+static dt_status shape(dt_call *c)
+{
+    const dt_attention_options *o = c->options;
+    DT__TRY(dt__want_operands(c, 3, OPERANDS));
+    DT__TRY(dt__want_rank(c, Q, 4, 4));
+    DT__TRY(dt__want_rank(c, K, 4, 4));
+    const int64_t *q = c->in[Q]->dims, *k = c->in[K]->dims;
+    DT__TRY(dt__want_dims(c, K, 4, (const int64_t[]){ q[0], k[1], k[2], q[3] }));
+    for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
+    DT__TRY(dt__want_dims(c, V, 4, k));
+    if (k[2] < 1 || q[2] % k[2] != 0) {
+        return dt_refuse(c, DT_ERR_SHAPE, "the %lld heads of k do not divide the %lld of q",
+                         (long long)k[2], (long long)q[2]);
+    }
+    if (!isfinite(o->scale)) return dt_refuse(c, DT_ERR_ARG, "scale is %g, not finite", o->scale);
+    DT__TRY(check_masks(c, (const int64_t[]){ q[0], k[1] }));
+    DT__TRY(dt__shape_like(c, Q));
+    return dt_result(c, 1, c->in[Q]->dtype, 3, q);
+}
+
+static dt__heads heads_of(const dt_tensor *x)
+{
+    dt__heads h = { .x = dt__data(x) };
+    memcpy(h.strides, x->strides, sizeof h.strides);
+    return h;
+}
+
+static dt__of_keys of_keys(const dt_call *c, int i)
+{
+    const dt_tensor *x = i < c->n_in ? c->arg[i] : NULL;
+    if (x == NULL) return (dt__of_keys){ .x = NULL };
+    return (dt__of_keys){ dt__data(x), { x->strides[0], x->strides[1] } };
+}
+
+static dt__attention problem(const dt_call *c)
+{
+    const dt_attention_options *o = c->options;
+    const int64_t *q = c->arg[Q]->dims, *k = c->arg[K]->dims;
+    return (dt__attention){ .batch = q[0],
+                            .queries = q[1],
+                            .heads = q[2],
+                            .width = q[3],
+                            .keys = k[1],
+                            .kv_heads = k[2],
+                            .scale = o->scale != 0 ? o->scale : 1 / sqrt((double)q[3]),
+                            .causal = o->causal,
+                            .q = heads_of(c->arg[Q]),
+                            .k = heads_of(c->arg[K]),
+                            .v = heads_of(c->arg[V]),
+                            .mask = of_keys(c, MASK),
+                            .document = of_keys(c, DOCUMENT),
+                            .y = dt__data_mut(c->y),
+                            .lse = dt__data_mut(c->out[1]),
+                            .room = c->scratch };
+}
+
+static void forward(const dt_call *c)
+{
+    const dt__attention a = problem(c);
+    c->kernels->attention(&a);
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt__attention a = problem(c);
+    void *d[3];
+    for (int i = 0; i < 3; i++) d[i] = dx[i] != NULL ? dt__data_mut(dx[i]) : NULL;
+    c->kernels->attention_backward(&a, dt__data(dy), d);
+}
+
+const dt_op dt__op_attention = {
+    .name = "attention",
+    .text = "y = softmax(scale q k^T) v of each head, over the keys that a query sees",
+    .in_name = { "q", "k", "v", "key_mask", "document" },
+    .out_name = { "y", "lse" },
+    .undifferentiable = { [MASK] = true, [DOCUMENT] = true },
+    .optional = { [MASK] = true, [DOCUMENT] = true },
+    .strided = true,
+    .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE },
+               .out = { DT_VALUE, DT_VALUE } },
+    .options_size = sizeof(dt_attention_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+};
+
+dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
+                        const dt_attention_options *options, dt_tensor **lse)
+{
+    dt_tensor *out[2] = { NULL };
+    dt_tensor *in[OPERANDS] = { operands->q, operands->k, operands->v, operands->key_mask,
+                                operands->document };
+    dt_apply_n(t, &dt__op_attention, in, OPERANDS, options, out, 2);
+    if (lse != NULL) *lse = out[1];
+    return out[0];
+}
+
+#define NOT_CAUSAL                                                                                 \
+    &(const dt_attention_options) { .causal = false }
+#define SCALE(s)                                                                                   \
+    &(const dt_attention_options) { true, s }
+#define DOCUMENTS(...) __VA_ARGS__, .low = -1, .high = 2, .dtype = DT_I32
+#define ABSENT                                                                                     \
+    {                                                                                              \
+        .absent = true                                                                             \
+    }
+
+/* Scores are ln 3 and 0: p is 3/4 and 1/4. */
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 1, 2, 1, 1 }, .given = true, .values = { 5, 1.0986122886681098 } },
+              { { 1, 2, 1, 1 }, .given = true, .values = { 1, 0 } },
+              { { 1, 2, 1, 1 }, .given = true, .values = { 4, 8 } } },
+      .n_y = 2, .y = { 4, 5 } },
+    { "nothing seen",
+      .in = { { { 1, 2, 1, 1 }, .given = true, .values = { 1, 1 } },
+              { { 1, 1, 1, 1 }, .given = true, .values = { 3 } },
+              { { 1, 1, 1, 1 }, .given = true, .values = { 7 } } },
+      .n_y = 2, .y = { 0, 7 } },
+    { "masked",
+      .in = { { { 1, 1, 1, 1 }, .given = true, .values = { 1 } },
+              { { 1, 3, 1, 1 }, .given = true, .values = { 9, 2, 9 } },
+              { { 1, 3, 1, 1 }, .given = true, .values = { 7, 8, 9 } },
+              { { 1, 3 }, .given = true, .values = { 0, 1, 0 }, .dtype = DT_BOOL } },
+      .n_y = 1, .y = { 8 } },
+    { "grouped", .in = { { { 2, 5, 4, 3 } }, { { 2, 5, 2, 3 } }, { { 2, 5, 2, 3 } } } },
+    { "cached", .in = { { { 2, 2, 2, 4 } }, { { 2, 7, 2, 4 } }, { { 2, 7, 2, 4 } } },
+      .options = SCALE(0.7) },
+    { "one query", .in = { { { 2, 1, 6, 5 } }, { { 2, 9, 2, 5 } }, { { 2, 9, 2, 5 } } } },
+    { "all to all", .in = { { { 1, 4, 2, 3 } }, { { 1, 6, 2, 3 } }, { { 1, 6, 2, 3 } } },
+      .options = NOT_CAUSAL },
+    { "fewer keys", .in = { { { 1, 6, 1, 3 } }, { { 1, 4, 1, 3 } }, { { 1, 4, 1, 3 } } } },
+    { "key mask", .in = { { { 2, 6, 2, 3 } },
+                          { { 2, 6, 1, 3 } },
+                          { { 2, 6, 1, 3 } },
+                          { { 2, 6 }, .low = 0, .high = 2, .dtype = DT_U8 } } },
+    { "documents", .in = { { { 2, 6, 2, 3 } },
+                           { { 2, 6, 1, 3 } },
+                           { { 2, 6, 1, 3 } },
+                           ABSENT,
+                           { DOCUMENTS({ 2, 6 }) } } },
+    { "both",
+      .in = { { { 2, 4, 2, 3 } },
+              { { 2, 6, 2, 3 } },
+              { { 2, 6, 2, 3 } },
+              { { 2, 6 }, .low = 0, .high = 2, .dtype = DT_U8 },
+              { DOCUMENTS({ 2, 6 }) } },
+      .options = NOT_CAUSAL },
+    { "long", .in = { { { 1, 70, 2, 5 } }, { { 1, 150, 1, 5 } }, { { 1, 150, 1, 5 } } },
+      .rough = true },
+    { "no queries", .in = { { { 2, 0, 2, 3 } }, { { 2, 4, 2, 3 } }, { { 2, 4, 2, 3 } } } },
+    { "no keys", .in = { { { 2, 3, 2, 3 } }, { { 2, 0, 2, 3 } }, { { 2, 0, 2, 3 } } } },
+    { "no elements",
+      .in = { { { 2, 3, 2, 0 }, 4 }, { { 2, 3, 2, 0 }, 4 }, { { 2, 3, 2, 0 }, 4 } } },
+    { "heads", .in = { { { 1, 2, 3, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .fails = DT_ERR_SHAPE, .says = "the 2 heads of k do not divide the 3 of q" },
+    { "no heads", .in = { { { 1, 2, 0, 4 } }, { { 1, 2, 0, 4 } }, { { 1, 2, 0, 4 } } },
+      .fails = DT_ERR_SHAPE, .says = "the 0 heads" },
+    { "widths", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 3 } }, { { 1, 2, 2, 3 } } },
+      .fails = DT_ERR_SHAPE, .says = "k must be [1,2,2,4]" },
+    { "values' shape", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 3, 2, 4 } } },
+      .fails = DT_ERR_SHAPE, .says = "v must be [1,2,2,4]" },
+    { "rank", .in = { { { 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .fails = DT_ERR_SHAPE, .says = "rank 3" },
+    { "mask's shape",
+      .in = { { { 1, 2, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              { { 2, 2 }, .low = 0, .high = 2, .dtype = DT_U8 } },
+      .fails = DT_ERR_SHAPE, .says = "key_mask must be [1,2]" },
+    { "mask's dtype",
+      .in = { { { 1, 2, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              { { 1, 2 }, .low = 0, .high = 2, .dtype = DT_I32 } },
+      .fails = DT_ERR_DTYPE, .says = "key_mask is i32" },
+    { "documents of fewer keys",
+      .in = { { { 1, 3, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              { { 1, 2, 2, 4 } },
+              ABSENT,
+              { DOCUMENTS({ 1, 2 }) } },
+      .fails = DT_ERR_SHAPE, .says = "at most as many queries as keys" },
+    { "scale", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .options = SCALE(DT__NAN), .fails = DT_ERR_ARG, .says = "scale is" },
+    { "integers",
+      .in = { { { 1, 2, 2, 4 }, .dtype = DT_I32 }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .fails = DT_ERR_DTYPE },
+};
+DT__CASES(attention, cases)
