@@ -314,6 +314,62 @@ static dt_unet_options draw_unet(dt__stream *s, random_net *d)
     return o;
 }
 
+static dt_gpt_options draw_gpt(dt__stream *s, random_net *d)
+{
+    dt_gpt_options o = { .vocab = d->vocab = pick(s, 2, 50),
+                         .layers = pick(s, 1, 2),
+                         .heads = pick(s, 1, 3),
+                         .bias = chance(s, 0.5),
+                         .tied = chance(s, 0.5),
+                         .dropout = chance(s, 0.3) ? 0.2 : 0,
+                         .eps = 1e-5 };
+    d->tokens = pick(s, 1, 17);
+    o.context = d->tokens + pick(s, 0, 3);
+    o.width = o.heads * pick(s, 1, 20);
+    o.hidden = chance(s, 0.5) ? 0 : pick(s, 1, 70);
+    return o;
+}
+
+static dt_llama_options draw_llama(dt__stream *s, random_net *d)
+{
+    dt_llama_options o = { .vocab = d->vocab = pick(s, 2, 50),
+                           .layers = pick(s, 1, 2),
+                           .kv_heads = pick(s, 1, 2),
+                           .hidden = pick(s, 1, 70),
+                           .tied = chance(s, 0.5),
+                           .qkv_bias = chance(s, 0.3),
+                           .out_bias = chance(s, 0.3),
+                           .mlp_bias = chance(s, 0.3),
+                           .qk_norm = chance(s, 0.4),
+                           .theta = chance(s, 0.5) ? 10000 : 500000,
+                           .eps = 1e-5,
+                           .rope = { .scaling = (int)pick(s, 0, 2),
+                                     .factor = 4,
+                                     .low_freq_factor = 1,
+                                     .high_freq_factor = 4,
+                                     .original_context = 8 } };
+    d->tokens = pick(s, 1, 17);
+    o.context = d->tokens + pick(s, 0, 3);
+    o.heads = o.kv_heads * pick(s, 1, 3);
+    const bool shared = chance(s, 0.5); /* else heads are as wide as they like */
+    o.head_width = shared ? 0 : 2 * pick(s, 1, 9);
+    o.width = shared ? o.heads * 2 * pick(s, 1, 9) : pick(s, 3, 40);
+    return o;
+}
+
+/* The table of tokens, learned positions, or every table and linear layer by a rule of its own. */
+static void draw_tables(dt__stream *s, random_net *d, bool tied)
+{
+    static const char *const matches[] = { "*tokens", "positions", "*mlp*", "*attn*", "*0*q*" };
+    const bool gpt = strcmp(d->family->name, "gpt") == 0;
+    for (int i = 0; i < 5; i++) {
+        if (!chance(s, 0.3) || (i == 1 && !gpt)) continue;
+        dt_qat_rule *rule = &d->qat.rules[d->qat.n_rules++];
+        *rule = (dt_qat_rule){ .match = matches[i] };
+        if (i > 0 || !tied) draw_weight(s, d->qat.preset == DT_INT4_INT4, &rule->weight);
+    }
+}
+
 static const dt_family *family_named(const char *name)
 {
     int i = 0;
@@ -350,6 +406,14 @@ random_net random_net_of_family(uint64_t seed, const char *family)
     if (strcmp(family, "resnet") == 0) d.options.resnet = resnet;
     if (strcmp(family, "unet") == 0) d.options.unet = unet;
     if (strcmp(family, "mlp") == 0) d.options.mlp = draw_mlp(&s, &d);
+    if (strcmp(family, "gpt") == 0) {
+        d.options.gpt = draw_gpt(&s, &d);
+        draw_tables(&s, &d, d.options.gpt.tied);
+    }
+    if (strcmp(family, "llama") == 0) {
+        d.options.llama = draw_llama(&s, &d);
+        draw_tables(&s, &d, d.options.llama.tied);
+    }
     return d;
 }
 
@@ -364,12 +428,29 @@ dt_module *random_net_create(dt_ctx *ctx, const random_net *d)
     return m;
 }
 
+static void fill_ids(const random_net *d, dt_tensor *x)
+{
+    dt__stream *s = &dt_ctx_of(x)->stream[DT__FOR_USER];
+    int32_t *ids = dt_data_mut(x);
+    for (int64_t i = 0; i < x->count; i++) {
+        ids[i] = (int32_t)dt__random_below(s, (uint64_t)d->vocab);
+    }
+}
+
+void random_net_fill(const random_net *d, dt_tensor *x)
+{
+    if (d->vocab > 0) fill_ids(d, x);
+    else TEST_OK(dt_ctx_of(x), dt_fill_normal(x, 0.1, 1));
+}
+
 dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d)
 {
     dt_tensor *x;
     const int64_t dims[4] = { d->batch, d->channels, d->size[0], d->size[1] };
-    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2 + d->axes, dims, &x));
-    TEST_OK(ctx, dt_fill_normal(x, 0.1, 1));
+    const int64_t ids[2] = { d->batch, d->tokens };
+    TEST_OK(ctx, d->vocab > 0 ? dt_tensor_create(ctx, DT_I32, 2, ids, &x)
+                              : dt_tensor_create(ctx, DT_F32, 2 + d->axes, dims, &x));
+    random_net_fill(d, x);
     return x;
 }
 

@@ -1,6 +1,6 @@
 /* Random networks and settings of quantization, for suites that promise something of all of them: nets of
  * convolutions (images and signals, transposed or not, groups, norms, pools, with or without a linear
- * head), and those of the families. */
+ * head), and those of the families, language models among them. */
 #ifndef RANDOM_NETS_H
 #define RANDOM_NETS_H
 
@@ -36,17 +36,22 @@ typedef struct random_net {
         dt_cnn_options cnn;
         dt_resnet_options resnet;
         dt_unet_options unet;
+        dt_gpt_options gpt;
+        dt_llama_options llama;
     } options; /* of the family */
+    int64_t vocab, tokens; /* of a language model: its input is [batch, tokens] of ids; else 0 */
 } random_net;
 
 /* The network of a seed. */
 random_net random_net_of(uint64_t seed);
-/* One of a family that takes images: "mlp", "cnn", "resnet" or "unet". */
+/* One of a family: "mlp", "cnn", "resnet" or "unet", which take images, "gpt" or "llama". */
 random_net random_net_of_family(uint64_t seed, const char *family);
 
 /* Built with its weights drawn, and a batch that fits it. */
 dt_module *random_net_create(dt_ctx *ctx, const random_net *d);
 dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
+/* The next batch in place of the one in x; as many bytes. */
+void random_net_fill(const random_net *d, dt_tensor *x);
 
 /* From here on *calls counts what runs of m: of its parts, those that are not made of others. */
 dt_status random_net_count_calls(dt_module *m, int64_t *calls);

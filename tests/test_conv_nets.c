@@ -27,7 +27,7 @@
 static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)
 {
     dt_tensor *y;
-    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, x->rank, x->dims, dt_data(x), &y));
+    TEST_OK(ctx, dt_tensor_from(ctx, x->dtype, x->rank, x->dims, dt_data(x), &y));
     return y;
 }
 
@@ -211,7 +211,7 @@ END_TEST
 
 START_TEST(so_are_families)
 {
-    static const char *const names[] = { "cnn", "resnet", "unet" };
+    static const char *const names[] = { "cnn", "resnet", "unet", "gpt", "llama" };
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
     test_join(path, folder, "net.safetensors");
@@ -230,7 +230,7 @@ Suite *test_conv_nets_suite(void)
     TCase *c = tcase_create("networks");
     tcase_set_timeout(c, 900);
     tcase_add_loop_test(c, prepared_converted_and_loaded_are_equal, 0, PARTS);
-    tcase_add_loop_test(c, so_are_families, 0, 3);
+    tcase_add_loop_test(c, so_are_families, 0, 5);
     suite_add_tcase(s, c);
     return s;
 }

@@ -36,6 +36,7 @@ typedef struct net {
 typedef struct kind {
     const char *file;
     const char *output; /* "logits": of labels; "y": of images */
+    const char *input;  /* "x"; "ids" of language models */
     dt_status (*create)(const net *n, dt_module **out);
 } kind;
 
@@ -116,11 +117,21 @@ typedef struct comparison {
     double relative;
 } comparison;
 
+/* Key biases: under softmax their gradient is rounding noise, which Adam blows up. */
+static bool is_noise(const net *n, const char *path)
+{
+    const char *noise = dt_file_meta(n->file, "noise");
+    const size_t at =
+        noise == NULL || strlen(noise) > strlen(path) ? 0 : strlen(path) - strlen(noise);
+    return noise != NULL && strcmp(path + at, noise) == 0;
+}
+
 static dt_status compare_entry(void *user, const char *path, dt_tensor *x, dt_member member)
 {
     const comparison *c = user;
     const char *prefix = member == DT_PARAM ? c->weights : c->buffers;
-    if (prefix == NULL) return DT_OK;
+    if (prefix == NULL || dt_param_path(c->n->m, x) != path) return DT_OK;
+    if (c->relative > 0.0 && is_noise(c->n, path)) return DT_OK;
     char name[256];
     snprintf(name, sizeof name, "%s.%s", prefix, path);
     compare(c->n, c->gradients ? dt_grad(x) : x, name, c->relative);
@@ -146,7 +157,7 @@ typedef struct state {
 static dt_status read_entry(void *user, const char *path, dt_tensor *x, dt_member member)
 {
     state *s = user;
-    (void)x;
+    if (dt_param_path(s->n->m, x) != path) return DT_OK;
     char name[256];
     snprintf(name, sizeof name, "%s.%s", member == DT_PARAM ? "w0" : "buf0", path);
     snprintf(s->name[s->count], sizeof s->name[0], "%s", path);
@@ -242,21 +253,74 @@ static dt_status create_unet(const net *n, dt_module **out)
     return dt_unet_create(n->ctx, &options, out);
 }
 
+static bool is_set(const net *n, const char *key)
+{
+    char name[64];
+    snprintf(name, sizeof name, "model.%s", key);
+    const char *text = dt_file_meta(n->file, name);
+    return text != NULL && strcmp(text, "true") == 0;
+}
+
+static dt_status create_gpt(const net *n, dt_module **out)
+{
+    const dt_gpt_options options = {
+        .vocab = (int64_t)number(n, "model", "vocab"),
+        .context = (int64_t)number(n, "model", "context"),
+        .layers = (int64_t)number(n, "model", "layers"),
+        .heads = (int64_t)number(n, "model", "heads"),
+        .width = (int64_t)number(n, "model", "width"),
+        .hidden = (int64_t)number(n, "model", "hidden"),
+        .bias = is_set(n, "bias"),
+        .tied = is_set(n, "tied"),
+        .eps = 1e-5,
+    };
+    return dt_gpt_create(n->ctx, &options, out);
+}
+
+static dt_status create_llama(const net *n, dt_module **out)
+{
+    const dt_llama_options options = {
+        .vocab = (int64_t)number(n, "model", "vocab"),
+        .context = 16,
+        .layers = (int64_t)number(n, "model", "layers"),
+        .heads = (int64_t)number(n, "model", "heads"),
+        .kv_heads = (int64_t)number(n, "model", "kv_heads"),
+        .width = (int64_t)number(n, "model", "width"),
+        .hidden = (int64_t)number(n, "model", "hidden"),
+        .tied = is_set(n, "tied"),
+        .theta = number(n, "model", "theta"),
+        .eps = number(n, "model", "eps"),
+    };
+    return dt_llama_create(n->ctx, &options, out);
+}
+
 static const kind kinds[] = {
-    { "nets/mlp.safetensors", "logits", create_mlp },
-    { "nets/cnn.safetensors", "logits", create_cnn },
-    { "nets/resnet_conv.safetensors", "logits", create_resnet },
-    { "nets/resnet_pad.safetensors", "logits", create_resnet },
-    { "nets/unet.safetensors", "y", create_unet },
-    { "nets/unet_k3.safetensors", "y", create_unet },
+    { "nets/mlp.safetensors", "logits", "x", create_mlp },
+    { "nets/cnn.safetensors", "logits", "x", create_cnn },
+    { "nets/resnet_conv.safetensors", "logits", "x", create_resnet },
+    { "nets/resnet_pad.safetensors", "logits", "x", create_resnet },
+    { "nets/unet.safetensors", "y", "x", create_unet },
+    { "nets/unet_k3.safetensors", "y", "x", create_unet },
+    { "nets/gpt_tied.safetensors", "logits", "ids", create_gpt },
+    { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt },
+    { "nets/llama.safetensors", "logits", "ids", create_llama },
+    { "nets/llama_tied.safetensors", "logits", "ids", create_llama },
 };
 
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 static bool has_labels(const net *n) { return strcmp(n->kind->output, "logits") == 0; }
 
+static bool has_ids(const net *n) { return strcmp(n->kind->input, "ids") == 0; }
+
+/* The loss of the batch; `y`, which the model gave, serves all but language models. */
 static dt_tensor *loss_of(const net *n, dt_tensor *y)
 {
+    if (has_ids(n)) {
+        dt_tensor *labels = dt_reshape(n->t, n->target, 1, (int64_t[]){ -1 });
+        y = dt_flatten(n->t, dt_forward(n->t, n->m, n->x), 0, 1);
+        return dt_cross_entropy(n->t, y, labels, NULL);
+    }
     return has_labels(n) ? dt_cross_entropy(n->t, y, n->target, NULL)
                          : dt_mse(n->t, y, n->target, DT_REDUCE_MEAN);
 }
@@ -271,7 +335,7 @@ static bool open_net(net *n, const kind *k, dt_dtype dtype)
     TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
     TEST_OK(n->ctx, k->create(n, &n->m));
     TEST_OK(n->ctx, dt__module_to(n->m, dtype));
-    n->x = load(n, "batch.x", dtype);
+    n->x = has_ids(n) ? load(n, "batch.ids", DT_I32) : load(n, "batch.x", dtype);
     n->target = has_labels(n) ? load(n, "batch.labels", DT_I32) : load(n, "batch.target", dtype);
     restart(n);
     return true;
@@ -359,7 +423,7 @@ static void one_step(const net *n, dt_optimizer *o, const char *run, double rela
     const int64_t update = dt_optimizer_updates(o);
     dt_tape_reset(n->t);
     dt_zero_grad(n->m);
-    dt_tensor *loss = loss_of(n, dt_forward(n->t, n->m, n->x));
+    dt_tensor *loss = loss_of(n, has_ids(n) ? NULL : dt_forward(n->t, n->m, n->x));
     ck_assert_ptr_nonnull(loss);
     compare_number(dt_item(loss), n, run, "loss", (int)update, relative);
     TEST_OK(n->ctx, dt_backward(n->t, loss, NULL));
@@ -387,10 +451,12 @@ static void five_steps(dt_dtype dtype, int i)
     snprintf(weights, sizeof weights, "%s.w", run);
     snprintf(buffers, sizeof buffers, "%s.buf", run);
     snprintf(eval, sizeof eval, "%s.eval", run);
-    compare_all(&n, weights, buffers, false, relative);
-    dt_tape_reset(n.t);
-    dt_train(n.m, false);
-    compare(&n, dt_forward(n.t, n.m, n.x), eval, relative);
+    if (dt_file_meta(n.file, "partial") == NULL) { /* else losses and norms are all there is */
+        compare_all(&n, weights, buffers, false, relative);
+        dt_tape_reset(n.t);
+        dt_train(n.m, false);
+        compare(&n, dt_forward(n.t, n.m, n.x), eval, relative);
+    }
     dt_optimizer_free(o);
     close_net(&n);
 }

@@ -72,7 +72,7 @@ static void prepare_net(prepared *p, const random_net *d, int threads)
     *p = (prepared){ .d = d, .ctx = ctx, .b.x = random_net_input(ctx, d) };
     const size_t bytes = (size_t)p->b.x->count * sizeof(float);
     for (int i = 0; i < BATCHES; i++) {
-        dt_fill_normal(p->b.x, 0.1, 1);
+        random_net_fill(d, p->b.x);
         p->b.values[i] = malloc(bytes + 1);
         memcpy(p->b.values[i], dt_data(p->b.x), bytes);
     }
@@ -135,7 +135,7 @@ static float *outputs(dt_module *m, const prepared *p, int64_t *n)
     dt_tensor *x;
     dt_tape *t;
     const dt_tensor *like = p->b.x;
-    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, like->rank, like->dims, p->b.values[0], &x));
+    TEST_OK(ctx, dt_tensor_from(ctx, like->dtype, like->rank, like->dims, p->b.values[0], &x));
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     dt_train(m, false);
     dt_no_grad(t, true);

@@ -376,7 +376,7 @@ END_TEST
 /* ---- showing ------------------------------------------------------------------------------ */
 
 typedef struct text {
-    char bytes[1 << 16];
+    char bytes[1 << 17];
     size_t n;
 } text;
 

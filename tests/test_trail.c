@@ -110,7 +110,7 @@ static void check_network(const random_net *d)
     w.room[LITTLE].most = 3 * bytes;
     w.room[ALL].most = SIZE_MAX;
     for (int b = 0; b < BATCHES; b++) {
-        dt_fill_normal(w.x, 0.1, 1);
+        random_net_fill(d, w.x);
         w.values[b] = malloc(bytes);
         memcpy(w.values[b], dt_data(w.x), bytes);
         for (int r = 0; r < ROOMS; r++) w.trail[r][b] = (dt__trail){ .m = w.m, .room = &w.room[r] };
@@ -141,7 +141,7 @@ START_TEST(what_is_kept_is_what_is_computed)
 }
 END_TEST
 
-static const char *const families[] = { "mlp", "cnn", "resnet", "unet" };
+static const char *const families[] = { "mlp", "cnn", "resnet", "unet", "gpt", "llama" };
 
 START_TEST(so_it_is_in_families)
 {

@@ -23,6 +23,16 @@ typedef enum dt_quantizable {
     DT_QUANTIZED_WEIGHT_ONLY /* by a rule only, and never its input: embedding */
 } dt_quantizable;
 
+/* What a language model is beside a module that makes logits [batch, tokens, vocab] of token ids, i32
+ * [batch, tokens]. */
+typedef struct dt_language {
+    /* What the head takes: [batch, tokens, width], behind the last norm; NULL with the error on t. */
+    dt_tensor *(*hidden)(dt_tape *t, dt_module *m, dt_tensor *ids);
+    dt_module *(*head)(dt_module *m); /* the linear layer that makes logits of it, lent */
+    int64_t (*vocab)(const dt_module *m);
+    int64_t (*context)(const dt_module *m); /* tokens at most */
+} dt_language;
+
 /* What a kind of layer is: a table entry, no state. */
 typedef struct dt_module_type {
     const char *name; /* "linear" */
@@ -36,6 +46,7 @@ typedef struct dt_module_type {
     /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of groups;
      * NULL, or 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
+    const dt_language *language; /* NULL: no language model */
 } dt_module_type;
 
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
@@ -165,6 +176,8 @@ DT_API dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *la
 DT_API dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out);
 /* Over the last dimension; weight 1 and bias 0 of [width]. */
 DT_API dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out);
+/* dt_rms_norm over the last dimension; weight 1 of [width]. */
+DT_API dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out);
 /* Over all but dimension 1; weight, bias, running_mean, running_var of [channels]. */
 DT_API dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                         dt_module **out);
@@ -282,11 +295,55 @@ extern DT_API const dt_key dt_unet_keys[];
  * down.i.norm, up.i.tconv, up.i.conv, up.i.norm, out. Errors: ARG where sizes do not come back. */
 DT_API dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module **out);
 
+typedef struct dt_gpt_options {
+    int64_t vocab, context, layers, heads, width;
+    int64_t hidden; /* of an mlp; 0: 4 width */
+    bool bias;      /* of attention and mlps; the head has none, layer norms have one */
+    bool tied;      /* the head computes with the table of tokens */
+    double dropout; /* of embeddings, and of what attention and mlps add */
+    double eps;
+} dt_gpt_options;
+
+extern DT_API const dt_key dt_gpt_keys[];
+
+/* A decoder-only transformer with learned positions, layer norm and gelu: token ids, i32 [batch,
+ * tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v,
+ * .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is tokens.weight, one parameter.
+ * Errors: ARG (heads that do not divide the width); running it: SHAPE (more tokens than the context). */
+DT_API dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *options, dt_module **out);
+
+typedef struct dt_rope_options {
+    int scaling; /* DT_ROPE_... */
+    double factor, low_freq_factor, high_freq_factor;
+    int64_t original_context;
+} dt_rope_options;
+
+typedef struct dt_llama_options {
+    int64_t vocab, context, layers, heads, width, hidden;
+    int64_t kv_heads;   /* 0: as many as heads, which they divide */
+    int64_t head_width; /* 0: width / heads */
+    bool tied;          /* the head computes with the table of tokens */
+    bool qkv_bias, out_bias, mlp_bias;
+    bool qk_norm; /* rms norm of each head of queries and keys, before the rotation */
+    double theta, eps;
+    dt_rope_options rope;
+} dt_llama_options;
+
+extern DT_API const dt_key dt_llama_keys[];
+
+/* A decoder-only transformer with rms norm, rotated queries and keys (DT_ROTARY_HALF), grouped queries
+ * and gated mlps; in and out as dt_gpt_create. Paths as Hugging Face's: model.embed_tokens,
+ * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
+ * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head. Errors: ARG
+ * (heads that do not divide, an odd head width); running it: SHAPE, as above. */
+DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
+
 /* The shape of one example, and the option that sets it. */
 typedef struct dt_example {
     const char *key; /* "sizes" */
     int item;        /* of a list; below 0: the whole */
-    int rank;        /* 1: so many values of whatever shape; 3: channels, height, width */
+    int rank;        /* 0: tokens, vocabulary and context; 1: so many values of whatever shape;
+                      * 3: channels, height, width */
     int64_t dims[3];
 } dt_example;
 

@@ -1,0 +1,118 @@
+/* Family gpt: a decoder-only transformer as in the common small recipe [Radford et al. 2019]: learned
+ * positions, layer norm first, gelu by tanh, a head tied to the table of tokens.
+ *     x = tokens[ids] + positions[0...T-1]      x += attn(norm1(x))      x += mlp(norm2(x))
+ *     logits = head(norm(x))
+ * Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head. Weights
+ * are drawn normal(0, 0.02), those of out and down, which add to what came before, 0.02 / sqrt(2 layers). */
+#include "nn/family.h"
+#include "nn/transformer.h"
+
+#include <math.h>
+
+#define AT(field) .offset = offsetof(dt_gpt_options, field)
+
+const dt_key dt_gpt_keys[] = {
+    { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
+      .text = "tokens that there are: ids are 0 ... vocab-1" },
+    { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
+      .text = "tokens that the model can see, as many as there are learned positions" },
+    { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
+      .text = "blocks of attention and mlp" },
+    { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
+      .text = "of attention; they divide the width" },
+    { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
+      .text = "values that stand for a token between the blocks" },
+    { "hidden", DT_KEY_INT, AT(hidden), .most = 1 << 22, .fallback = "0",
+      .text = "values inside an mlp; 0: four times the width" },
+    { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
+      .text = "whether attention and mlps have biases; norms have one, the head has none" },
+    { "tied", DT_KEY_BOOL, AT(tied), .fallback = "true",
+      .text = "whether the head computes with the table of tokens" },
+    { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
+      .text = "share of values that training drops: of what goes into the first block, and of what "
+              "attention and mlps add" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
+      .text = "norms: added to the variance" },
+    { 0 },
+};
+
+#define DEVIATION 0.02 /* of the weights at first */
+
+static dt__block_plan block_of(const dt_gpt_options *o)
+{
+    const double added = DEVIATION / sqrt(2.0 * (double)o->layers);
+    return (dt__block_plan){
+        .norm1 = "norm1",
+        .attention = "attn",
+        .norm2 = "norm2",
+        .mlp = "mlp",
+        .create_norm = dt_layer_norm_create,
+        .create_mlp = dt__gelu_mlp_create,
+        .attend = { .name = { "q", "k", "v", "out" },
+                    .width = o->width,
+                    .heads = o->heads,
+                    .kv_heads = o->heads,
+                    .head_width = o->width / o->heads,
+                    .qkv_bias = o->bias,
+                    .out_bias = o->bias,
+                    .deviation = { DEVIATION, added } },
+        .feed = { .name = { [DT__UP] = "up", [DT__DOWN] = "down" },
+                  .width = o->width,
+                  .hidden = o->hidden == 0 ? 4 * o->width : o->hidden,
+                  .bias = o->bias,
+                  .deviation = { DEVIATION, added } },
+        .eps = o->eps,
+        .dropout = o->dropout,
+    };
+}
+
+static const dt_module_type gpt_type = { .name = "gpt",
+                                         .forward = dt__transformer_forward,
+                                         .language = &dt__transformer_language };
+
+dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
+{
+    *out = NULL;
+    if (o == NULL || o->heads < 1 || o->width % o->heads != 0) {
+        return dt_fail(
+            ctx, DT_ERR_ARG, "gpt: heads that divide the width are wanted, not %lld of %lld",
+            o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
+    }
+    const dt__transformer_plan plan = {
+        .family = "gpt",
+        .tokens = "tokens",
+        .positions = "positions",
+        .blocks = "blocks",
+        .norm = "norm",
+        .head = "head",
+        .vocab = o->vocab,
+        .context = o->context,
+        .layers = o->layers,
+        .tied = o->tied,
+        .deviation = DEVIATION,
+        .block = block_of(o),
+    };
+    return dt__transformer_create(ctx, &gpt_type, &plan, out);
+}
+
+/* ---- in recipes -------------------------------------------------------------------------------- */
+
+static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
+{
+    return dt_gpt_create(ctx, options, out);
+}
+
+static void shapes(const void *options, dt_example *in, dt_example *out)
+{
+    const dt_gpt_options *o = options;
+    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context } };
+}
+
+const dt_family dt__family_gpt = {
+    .name = "gpt",
+    .text = "a language model: a transformer with learned positions, layer norm and gelu",
+    .keys = dt_gpt_keys,
+    .options_size = sizeof(dt_gpt_options),
+    .create = create,
+    .shapes = shapes,
+};

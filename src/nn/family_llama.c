@@ -1,0 +1,174 @@
+/* Family llama: a decoder-only transformer [Touvron et al. 2023]: rms norm first, rotated queries and keys,
+ * grouped queries, a gated mlp; with biases of q, k and v (Qwen2) or norms of q and k (Qwen3) where the
+ * options say so.
+ *     x = embed_tokens[ids]      x += self_attn(input_layernorm(x))
+ *     x += mlp(post_attention_layernorm(x))      logits = lm_head(norm(x))
+ * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj,
+ * .v_proj, .o_proj, .q_norm, .k_norm, .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj,
+ * model.norm, lm_head. Weights are drawn normal(0, 0.02). */
+#include "nn/family.h"
+#include "nn/transformer.h"
+
+static const char *const scaling_names[] = { "none", "linear", "llama3", NULL };
+
+#define ROPE(field) .offset = offsetof(dt_rope_options, field)
+
+static const dt_key rope_keys[] = {
+    { "scaling", DT_KEY_CHOICE, ROPE(scaling), .choices = scaling_names, .fallback = "none",
+      .text = "how the rotation is slowed down for a longer context" },
+    { "factor", DT_KEY_REAL, ROPE(factor), .least = 1, .most = 1e6, .fallback = "1",
+      .text = "linear: by so much; llama3: by so much where a turn takes long" },
+    { "low_freq_factor", DT_KEY_REAL, ROPE(low_freq_factor), .least = 1e-6, .most = 1e6,
+      .fallback = "1", .text = "llama3: turns in the original context, below which it is slowed" },
+    { "high_freq_factor", DT_KEY_REAL, ROPE(high_freq_factor), .least = 1e-6, .most = 1e6,
+      .fallback = "4", .text = "llama3: turns in the original context, above which it is not" },
+    { "original_context", DT_KEY_INT, ROPE(original_context), .least = 1, .most = 1 << 30,
+      .fallback = "8192", .text = "llama3: tokens that the model could see before" },
+    { 0 },
+};
+
+#define AT(field) .offset = offsetof(dt_llama_options, field)
+
+const dt_key dt_llama_keys[] = {
+    { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
+      .text = "tokens that there are: ids are 0 ... vocab-1" },
+    { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
+      .text = "tokens that the model can see" },
+    { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
+      .text = "blocks of attention and mlp" },
+    { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
+      .text = "of attention" },
+    { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
+      .text = "values that stand for a token between the blocks" },
+    { "hidden", DT_KEY_INT, AT(hidden), .least = 1, .most = 1 << 22, .fallback = "!",
+      .text = "values inside an mlp" },
+    { "kv_heads", DT_KEY_INT, AT(kv_heads), .most = 1 << 16, .fallback = "0",
+      .text = "heads of keys and values, which divide those of queries; 0: as many" },
+    { "head_width", DT_KEY_INT, AT(head_width), .most = 1 << 20, .fallback = "0",
+      .text = "values of a head; 0: the width, shared by the heads" },
+    { "tied", DT_KEY_BOOL, AT(tied), .fallback = "false",
+      .text = "whether the head computes with the table of tokens" },
+    { "qkv_bias", DT_KEY_BOOL, AT(qkv_bias), .fallback = "false",
+      .text = "whether queries, keys and values have biases" },
+    { "out_bias", DT_KEY_BOOL, AT(out_bias), .fallback = "false",
+      .text = "whether the layer behind attention has a bias" },
+    { "mlp_bias", DT_KEY_BOOL, AT(mlp_bias), .fallback = "false",
+      .text = "whether the layers of an mlp have biases" },
+    { "qk_norm", DT_KEY_BOOL, AT(qk_norm), .fallback = "false",
+      .text = "whether queries and keys are normalized before they are rotated" },
+    { "theta", DT_KEY_REAL, AT(theta), .least = 1, .most = 1e12, .fallback = "10000",
+      .text = "base of the rotation's frequencies" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
+      .text = "norms: added to the mean square" },
+    { "rope", DT_KEY_MAP, AT(rope), .keys = rope_keys, .text = "scaling of the rotation" },
+    { 0 },
+};
+
+#define DEVIATION 0.02 /* of the weights at first */
+
+static dt_rotary_options rotary_of(const dt_llama_options *o)
+{
+    dt_rotary_options r = dt_rotary_defaults();
+    r.pairing = DT_ROTARY_HALF;
+    r.theta = o->theta;
+    r.scaling = o->rope.scaling;
+    r.factor = o->rope.factor;
+    r.low_freq_factor = o->rope.low_freq_factor;
+    r.high_freq_factor = o->rope.high_freq_factor;
+    r.original_context = o->rope.original_context;
+    return r;
+}
+
+static dt__block_plan block_of(const dt_llama_options *o)
+{
+    return (dt__block_plan){
+        .norm1 = "input_layernorm",
+        .attention = "self_attn",
+        .norm2 = "post_attention_layernorm",
+        .mlp = "mlp",
+        .create_norm = dt_rms_norm_create,
+        .create_mlp = dt__gated_mlp_create,
+        .attend = { .name = { "q_proj", "k_proj", "v_proj", "o_proj" },
+                    .norm = { o->qk_norm ? "q_norm" : NULL, o->qk_norm ? "k_norm" : NULL },
+                    .width = o->width,
+                    .heads = o->heads,
+                    .kv_heads = o->kv_heads == 0 ? o->heads : o->kv_heads,
+                    .head_width = o->head_width == 0 ? o->width / o->heads : o->head_width,
+                    .qkv_bias = o->qkv_bias,
+                    .out_bias = o->out_bias,
+                    .rotates = true,
+                    .rotary = rotary_of(o),
+                    .eps = o->eps,
+                    .deviation = { DEVIATION, DEVIATION } },
+        .feed = { .name = { "up_proj", "down_proj", "gate_proj" },
+                  .width = o->width,
+                  .hidden = o->hidden,
+                  .bias = o->mlp_bias,
+                  .deviation = { DEVIATION, DEVIATION } },
+        .eps = o->eps,
+    };
+}
+
+static const dt_module_type llama_type = { .name = "llama",
+                                           .forward = dt__transformer_forward,
+                                           .language = &dt__transformer_language };
+
+static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
+{
+    if (o == NULL || o->heads < 1 || (o->head_width == 0 && o->width % o->heads != 0)) {
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "llama: heads that divide the width, or a head width, are wanted, not %lld of "
+            "%lld",
+            o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
+    }
+    if (o->rope.scaling < DT_ROPE_PLAIN || o->rope.scaling > DT_ROPE_LLAMA3) {
+        return dt_fail(ctx, DT_ERR_ARG, "llama: rope scaling %d is outside 0...%d", o->rope.scaling,
+                       (int)DT_ROPE_LLAMA3);
+    }
+    return DT_OK;
+}
+
+dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(check(ctx, o));
+    const dt__transformer_plan plan = {
+        .family = "llama",
+        .body = "model",
+        .tokens = "embed_tokens",
+        .blocks = "layers",
+        .norm = "norm",
+        .head = "lm_head",
+        .vocab = o->vocab,
+        .context = o->context,
+        .layers = o->layers,
+        .tied = o->tied,
+        .deviation = DEVIATION,
+        .block = block_of(o),
+    };
+    return dt__transformer_create(ctx, &llama_type, &plan, out);
+}
+
+/* ---- in recipes -------------------------------------------------------------------------------- */
+
+static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
+{
+    return dt_llama_create(ctx, options, out);
+}
+
+static void shapes(const void *options, dt_example *in, dt_example *out)
+{
+    const dt_llama_options *o = options;
+    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context } };
+}
+
+const dt_family dt__family_llama = {
+    .name = "llama",
+    .text =
+        "a language model: a transformer with rotated queries and keys, rms norm and gated mlps",
+    .keys = dt_llama_keys,
+    .options_size = sizeof(dt_llama_options),
+    .create = create,
+    .shapes = shapes,
+};

@@ -1,0 +1,39 @@
+/* The mlp of a gpt's block.      y = down(gelu_tanh(up(x))) */
+#include "nn/transformer.h"
+#include "nn/unit.h"
+
+typedef struct mlp {
+    dt_module *up, *activation, *down;
+} mlp;
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const mlp *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    dt_tensor *x = dt__unit_forward(t, &(dt__unit){ s->up, .activation = s->activation }, in[0]);
+    out[0] = dt__then(t, x, dt_forward(t, s->down, x));
+}
+
+static const dt_module_type mlp_type = { .name = "gelu_mlp", .forward = forward };
+
+static dt_status build(dt_module *m, const dt__mlp_plan *p)
+{
+    mlp *s = dt_module_state(m);
+    const dt__linear_plan up = { p->width, p->hidden, p->bias, p->deviation[0] };
+    const dt__linear_plan down = { p->hidden, p->width, p->bias, p->deviation[1] };
+    dt_module *part = NULL;
+    DT__TRY(dt__add_linear(m, p->name[DT__UP], &up, &s->up));
+    const dt_status made = dt_activation_create(dt_module_ctx(m), "gelu_tanh", &part);
+    DT__TRY(dt__add_made(m, "activation", made, part, &s->activation));
+    return dt__add_linear(m, p->name[DT__DOWN], &down, &s->down);
+}
+
+dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
+{
+    dt_module *m;
+    *out = NULL;
+    DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
+    return dt__layer_done(build(m, plan), m, out);
+}
