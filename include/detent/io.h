@@ -30,8 +30,10 @@ typedef struct dt_file_entry {
     const void *data;    /* row-major, little-endian, aligned to nothing */
 } dt_file_entry;
 
-/* Opens a file and checks every rule of the format; the tensors' values are not looked at. Errors:
- * IO (missing, unreadable, no regular file), FORMAT (which rule, which tensor), NOMEM. */
+/* Opens a file and checks every rule of the format; the tensors' values are not looked at. A Hugging
+ * Face folder (one with a config.json) is opened as if it were one file that detent wrote: its shards
+ * together, and metadata that say how the model is built. Errors: IO (missing, unreadable, no regular
+ * file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder: which setting), NOMEM. */
 DT_API dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out);
 
 /* Closes the file; what it lent ends with it. NULL is allowed. */
@@ -108,7 +110,9 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; such a file's weights can be loaded into a model */
     const void *options;     /* of family->options_size bytes, for family->create */
-    void *memory;            /* where dt_model_load keeps the options; NULL in one's own */
+    const char *tokenizer;   /* of a language model: what dt_tokenizer_parse reads; NULL: none */
+    const char *hf; /* what a Hugging Face folder said besides (docs/format.md); NULL: from none */
+    void *memory;   /* where dt_model_load keeps all this; NULL in one's own */
 } dt_model_info;
 
 /* Gives up what dt_model_load put into `info`, and zeroes it. NULL is allowed. */
@@ -126,6 +130,45 @@ DT_API dt_status dt_model_save(dt_module *m, const dt_model_info *info, const ch
  * tensors that are missing, too many or of another shape, all of them at once); UNSUPPORTED (a newer
  * major version); NOMEM. */
 DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info);
+
+/* ---- other programs' models -------------------------------------------------------------------- */
+
+/* dt_model_load of a Hugging Face folder alone: config.json of a Llama, Qwen2 or Qwen3 and its tensors,
+ * in one file or in shards, F32, F16 or BF16, as family llama. `info` also gets what else the folder
+ * said, so that dt_hf_save writes it again. Errors: IO (no such folder, a file that is missing),
+ * FORMAT, UNSUPPORTED (a setting that changes what the model computes and that family llama does not
+ * have: which), NOMEM. */
+DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
+
+enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
+extern DT_API const char *const dt_hf_dtypes[]; /* their names in options, ended by NULL */
+
+typedef struct dt_hf_options {
+    int dtype; /* of all tensors; as_read: as in the folder that the model was read from, or F32 */
+    bool
+        dequantize; /* the values of integers, in place of masters too; else integers are refused */
+} dt_hf_options;
+
+/* Saves a model of family llama as a new folder, whole or not at all: model.safetensors, config.json,
+ * and what else its folder said (`info`). Numbers are rounded to nearest, ties to even. Where it is
+ * written as it was read, every tensor has the bytes that it had. `options` NULL: defaults. Errors:
+ * IO (`folder` is there and not empty), UNSUPPORTED (another family, or biases and norms that no class
+ * of models has), STATE (integers, an adapter), NUMERIC (beyond the range of f16), NOMEM. */
+DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                            const char *folder);
+
+/* A way to write models for others. */
+typedef struct dt_exporter {
+    const char *name; /* "hf" */
+    const char *text; /* one sentence */
+    dt_status (*write)(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                       const char *path);
+} dt_exporter;
+
+/* The i-th exporter; NULL past the last. */
+DT_API const dt_exporter *dt_exporter_at(int i);
+
+/* ---- weights alone ----------------------------------------------------------------------------- */
 
 /* Copies the weights of a file, own or anybody's, into a float or prepared model (there into the
  * masters): every parameter and buffer must be there with its name and shape, in F32, F16, BF16 or

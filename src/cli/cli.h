@@ -52,6 +52,7 @@ int cli_convert(const cli_args *args);
 int cli_quantize(const cli_args *args);
 int cli_inspect(const cli_args *args);
 int cli_check(const cli_args *args);
+int cli_export(const cli_args *args);
 int cli_bench(const cli_args *args);
 
 /* ---- helpers of commands (cli.c) ---- */

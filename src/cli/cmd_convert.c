@@ -13,9 +13,10 @@ static dt_status find_source(dt_ctx *ctx, const char *word, char path[PATH_MAX])
 {
     struct stat about;
     char folder[PATH_MAX];
-    const bool is_run = stat(word, &about) == 0 && S_ISDIR(about.st_mode);
-    const int n =
-        snprintf(is_run ? folder : path, PATH_MAX, is_run ? "%s/checkpoints" : "%s", word);
+    const bool is_folder = stat(word, &about) == 0 && S_ISDIR(about.st_mode);
+    int n = snprintf(folder, PATH_MAX, "%s/checkpoints", word);
+    const bool is_run = is_folder && n > 0 && n < PATH_MAX && stat(folder, &about) == 0;
+    if (!is_run) n = snprintf(path, PATH_MAX, "%s", word);
     if (n < 0 || n >= PATH_MAX) return dt_fail(ctx, DT_ERR_IO, "%s: too long a path", word);
     return is_run ? dt_checkpoint_newest(ctx, folder, path, PATH_MAX, NULL) : DT_OK;
 }

@@ -202,9 +202,9 @@ static dt_status read_list(dt__json *j, const dt_key *key, char *options)
     return check_length(j, key, *n, most);
 }
 
-static dt_status read_value(dt__json *j, const dt_key *key, char *options)
+dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
 {
-    void *field = options + key->offset;
+    void *field = (char *)options + key->offset;
     switch (key->type) {
     case DT_KEY_BOOL: return dt__json_bool(j, field);
     case DT_KEY_INT: return read_int(j, key, field);
@@ -234,7 +234,7 @@ static dt_status read_member(dt__json *j, const dt_key *keys, void *options, uin
         *seen |= (uint64_t)1 << i;
         if (given_of(key, options) != NULL) *given_of(key, options) = true;
         DT__TRY(dt__json_expect(j, ':'));
-        return read_value(j, key, options);
+        return dt__json_value(j, key, options);
     }
     return dt__json_fail(j, "unknown key '%s'", dt__shown(name, text));
 }

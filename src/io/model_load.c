@@ -1,4 +1,5 @@
 /* Loads models: a file says how its model is built (family and options) and what it holds. */
+#include "io/hf.h"
 #include "io/model.h"
 #include "io/tensors_meta.h"
 #include "nn/module.h"
@@ -17,21 +18,38 @@ static const dt_family *family_named(const char *name)
     return f;
 }
 
-/* The options and, behind them, room for their strings. */
-static dt_status read_options(dt__json *j, size_t text_bytes, dt_model_info *info)
+/* A text of the metadata that goes with the model, at the end of info's memory. */
+static const char *keep_text(const char *text, char **at)
+{
+    if (text == NULL) return NULL;
+    char *copy = *at;
+    strcpy(copy, text);
+    *at += strlen(text) + 1;
+    return copy;
+}
+
+static size_t room_of(const char *text) { return text == NULL ? 0 : strlen(text) + 1; }
+
+/* The options and, behind them, the texts and room for strings. */
+static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *info)
 {
     const size_t size = (info->family->options_size + 15) / 16 * 16;
-    char *memory = dt__alloc_zero(j->ctx, size + text_bytes + 1);
+    const char *tokenizer = dt_file_meta(file, DT__KEY_TOKENIZER);
+    const char *hf = dt_file_meta(file, DT__KEY_HF);
+    char *memory = dt__alloc_zero(j->ctx, size + room_of(tokenizer) + room_of(hf) +
+                                              (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->memory = memory;
     info->options = memory;
     j->strings = memory + size;
+    info->tokenizer = keep_text(tokenizer, &j->strings);
+    info->hf = keep_text(hf, &j->strings);
     DT__TRY(dt__json_options(j, info->family->keys, memory));
     DT__TRY(dt__json_expect(j, '}'));
     return dt__json_end(j);
 }
 
-static dt_status read_model(dt__json *j, dt_model_info *info)
+static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *info)
 {
     const char *name;
     char shown[DT__SHOWN];
@@ -42,7 +60,7 @@ static dt_status read_model(dt__json *j, dt_model_info *info)
         return dt__json_fail(j, "no family of models '%s'", dt__shown(name, shown));
     }
     DT__TRY(dt__json_expect(j, ':'));
-    return read_options(j, (size_t)(j->end - j->begin), info);
+    return read_options(file, j, info);
 }
 
 static dt_status read_info(const dt_file *file, dt_model_info *info)
@@ -58,7 +76,7 @@ static dt_status read_info(const dt_file *file, dt_model_info *info)
                        " is missing); its weights can be loaded into a model",
                        file->path);
     }
-    const dt_status s = read_model(&j, info);
+    const dt_status s = read_model(file, &j, info);
     dt__release(file->ctx, strings);
     if (s != DT_OK) dt_model_info_free(file->ctx, info);
     return s;
@@ -100,7 +118,8 @@ static dt_status create(const dt_file *file, const dt_model_info *info, dt_modul
     if (s == DT_OK || (s == DT_ERR_NOMEM && !ctx->pool.limited)) return s;
     char text[DT__MESSAGE_SIZE / 2] = "it describes a model many times as large as the file";
     if (!ctx->pool.limited) snprintf(text, sizeof text, "%s", dt_error(ctx));
-    return dt_fail(ctx, DT_ERR_FORMAT, "%s: " DT__KEY_MODEL ": %s", file->path, text);
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: %s: %s", file->path,
+                   file->part == NULL ? DT__KEY_MODEL : DT__HF_CONFIG, text);
 }
 
 static dt_status build(const dt_file *file, const dt_model_info *info, dt_module **out)
@@ -148,6 +167,14 @@ dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model
     if (s == DT_OK) s = dt__model_of_file(file, out, info);
     dt_file_close(file);
     return s;
+}
+
+dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info)
+{
+    *out = NULL;
+    if (info != NULL) *info = (dt_model_info){ .family = NULL };
+    if (dt__is_folder(folder)) return dt_model_load(ctx, folder, out, info);
+    return dt_fail(ctx, DT_ERR_IO, "%s: no folder", dt__path_tail(folder));
 }
 
 dt_status dt_model_load_weights(dt_module *m, const char *path)

@@ -34,7 +34,14 @@ struct dt_file {
     dt__meta *meta; /* in the order of their keys */
     int64_t count, meta_count, dims_count;
     int64_t capacity, meta_capacity, dims_capacity;
+    dt_file *
+        *part; /* of a folder: the files that lend it their tensors; it has no bytes of its own */
+    int64_t n_parts;
 };
+
+bool dt__is_folder(const char *path);
+/* dt_file_open of a file alone. */
+dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out);
 
 /* dt_file_load of an entry, or of a part of one: with other dims, count, bytes and data. */
 dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,

@@ -1,7 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it, reads
  * the header, lends what it says. Bytes of a file: 8 (header length, little-endian), header, data.
  */
-#include "io/safetensors.h"
+#include "io/hf.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,10 +65,9 @@ static dt_status read_file(dt_file *file, const char *path)
     return dt__header_read(file);
 }
 
-dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
+dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out)
 {
     *out = NULL;
-    if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
     dt_file *file = dt__alloc_zero(ctx, sizeof *file);
     if (file == NULL) return DT_ERR_NOMEM;
     file->ctx = ctx;
@@ -82,10 +81,19 @@ dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
     return DT_OK;
 }
 
+dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
+{
+    *out = NULL;
+    if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
+    return dt__is_folder(path) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
+}
+
 void dt_file_close(dt_file *file)
 {
     if (file == NULL) return;
     dt_ctx *ctx = file->ctx;
+    for (int64_t i = 0; i < file->n_parts; i++) dt_file_close(file->part[i]);
+    dt__release(ctx, file->part);
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
     dt__release(ctx, file->path);
     dt__release(ctx, file->strings);

@@ -1,0 +1,9 @@
+/* Exporter hf: a folder as Hugging Face's transformers reads it (hf_save.c). */
+#include "io/export.h"
+
+const dt_exporter dt__exporter_hf = {
+    .name = "hf",
+    .text = "a folder of config.json and model.safetensors, for Hugging Face's transformers and "
+            "what else reads Llama, Qwen2 and Qwen3",
+    .write = dt_hf_save,
+};

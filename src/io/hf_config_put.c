@@ -1,0 +1,153 @@
+/* config.json written: the text that was read, or a new one as save_pretrained of transformers 4 leaves
+ * it, with every key that this program honours. */
+#include "io/hf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* How config.json names a dtype of the tensors. */
+static const char *dtype_name(const char *dtype)
+{
+    static const struct {
+        const char *dtype, *name;
+    } names[] = { { "F32", "float32" }, { "F16", "float16" }, { "BF16", "bfloat16" } };
+    int i = 0;
+    while (i + 1 < DT__COUNT_OF(names) && strcmp(names[i].dtype, dtype) != 0) i++;
+    return names[i].name;
+}
+
+/* ---- the text that was read ------------------------------------------------------------------- */
+
+dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype)
+{
+    dt__json j;
+    char *strings;
+    const char *key;
+    DT__TRY(dt__hf_scan(t->ctx, text, &j, &strings));
+    const unsigned char *copied = j.begin;
+    dt_status s = dt__json_expect(&j, '{');
+    bool more = s == DT_OK && !dt__json_next(&j, '}');
+    while (more && s == DT_OK) {
+        s = dt__json_key(&j, &key);
+        dt__json_peek(&j); /* steps over white space */
+        const unsigned char *value = j.at;
+        if (s == DT_OK) s = dt__json_skip(&j);
+        if (s == DT_OK && (strcmp(key, "dtype") == 0 || strcmp(key, "torch_dtype") == 0)) {
+            dt__put(t, (const char *)copied, (size_t)(value - copied));
+            dt__put_quoted(t, dtype_name(dtype));
+            copied = j.at;
+        }
+        if (s == DT_OK) s = dt__json_more(&j, '}', &more);
+    }
+    dt__put(t, (const char *)copied, (size_t)(j.end - copied));
+    dt__release(t->ctx, strings);
+    return s;
+}
+
+/* ---- a new text ------------------------------------------------------------------------------- */
+
+typedef struct class
+{
+    const char *type, *class;
+} class;
+
+/* The class of models that has these biases and norms; NULL: none. */
+static const class *class_of(const dt_llama_options *o)
+{
+    static const class llama = { "llama", "LlamaForCausalLM" };
+    static const class qwen2 = { "qwen2", "Qwen2ForCausalLM" };
+    static const class qwen3 = { "qwen3", "Qwen3ForCausalLM" };
+    const bool same = o->qkv_bias == o->out_bias;
+    if (o->qk_norm) return same && !o->mlp_bias ? &qwen3 : NULL;
+    if (same) return &llama;
+    return o->qkv_bias && !o->mlp_bias ? &qwen2 : NULL;
+}
+
+static void put_key(dt__chars *t, const char *key)
+{
+    dt__put_text(t, ",\n  ");
+    dt__put_quoted(t, key);
+    dt__put_text(t, ": ");
+}
+
+static void put_bool(dt__chars *t, const char *key, bool value)
+{
+    put_key(t, key);
+    dt__put_text(t, value ? "true" : "false");
+}
+
+static void put_int(dt__chars *t, const char *key, int64_t value)
+{
+    put_key(t, key);
+    dt__put_integer(t, value);
+}
+
+static void put_real(dt__chars *t, const char *key, double value)
+{
+    put_key(t, key);
+    dt__put_real(t, value);
+}
+
+static void put_text(dt__chars *t, const char *key, const char *value)
+{
+    put_key(t, key);
+    dt__put_quoted(t, value);
+}
+
+static void put_rope(dt__chars *t, const dt_rope_options *r)
+{
+    put_key(t, "rope_scaling");
+    if (r->scaling == DT_ROPE_PLAIN) {
+        dt__put_text(t, "null");
+        return;
+    }
+    dt__put_text(t, "{\"rope_type\": ");
+    dt__put_quoted(t, r->scaling == DT_ROPE_LINEAR ? "linear" : "llama3");
+    dt__put_text(t, ", \"factor\": ");
+    dt__put_real(t, r->factor);
+    if (r->scaling == DT_ROPE_LLAMA3) {
+        dt__put_text(t, ", \"low_freq_factor\": ");
+        dt__put_real(t, r->low_freq_factor);
+        dt__put_text(t, ", \"high_freq_factor\": ");
+        dt__put_real(t, r->high_freq_factor);
+        dt__put_text(t, ", \"original_max_position_embeddings\": ");
+        dt__put_integer(t, r->original_context);
+    }
+    dt__put_text(t, "}");
+}
+
+dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype)
+{
+    const class *k = class_of(o);
+    const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
+    if (k == NULL) {
+        return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
+                       "no class of models has these biases and norms: qkv_bias %d, out_bias %d, "
+                       "mlp_bias %d, qk_norm %d",
+                       o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
+    }
+    dt__put_text(t, "{\n  \"architectures\": [");
+    dt__put_quoted(t, k->class);
+    dt__put_text(t, "]");
+    put_bool(t, "attention_bias", o->qkv_bias);
+    put_real(t, "attention_dropout", 0);
+    put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
+    put_text(t, "hidden_act", "silu");
+    put_int(t, "hidden_size", o->width);
+    put_int(t, "intermediate_size", o->hidden);
+    put_int(t, "max_position_embeddings", o->context);
+    put_bool(t, "mlp_bias", o->mlp_bias);
+    put_text(t, "model_type", k->type);
+    put_int(t, "num_attention_heads", o->heads);
+    put_int(t, "num_hidden_layers", o->layers);
+    put_int(t, "num_key_value_heads", heads);
+    put_real(t, "rms_norm_eps", o->eps);
+    put_rope(t, &o->rope);
+    put_real(t, "rope_theta", o->theta);
+    put_bool(t, "tie_word_embeddings", o->tied);
+    put_text(t, "torch_dtype", dtype_name(dtype));
+    put_bool(t, "use_sliding_window", false);
+    put_int(t, "vocab_size", o->vocab);
+    dt__put_text(t, "\n}\n");
+    return DT_OK;
+}

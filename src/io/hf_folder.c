@@ -1,0 +1,155 @@
+/* A Hugging Face folder as one open file: the tensors of its parts, and as metadata what a model file
+ * of detent would say (detent.model, detent.tokenizer) and what the folder said besides (detent.hf).
+ * So whatever takes a model's file takes such a folder. */
+#include "io/hf.h"
+#include "io/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CONFIG_MOST ((size_t)1 << 20)
+#define TOKENIZER_MOST ((size_t)64 << 20)
+
+bool dt__is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool dt__hf_is_skipped(const char *name)
+{
+    static const char end[] = "rotary_emb.inv_freq";
+    const size_t n = strlen(name), tail = sizeof end - 1;
+    return n >= tail && strcmp(name + n - tail, end) == 0;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+static dt_status take_entries(dt_file *file, const dt_file *part)
+{
+    char shown[DT__SHOWN];
+    for (int64_t i = 0; i < part->count; i++) {
+        const dt_file_entry *e = &part->entry[i];
+        if (dt__hf_is_skipped(e->name)) continue;
+        if (dt__hf_dtype(e->dtype) == NULL) {
+            return dt_fail(file->ctx, DT_ERR_FORMAT,
+                           "%s: tensor '%s' is %s; F32, F16 or BF16 is wanted", part->path,
+                           dt__shown(e->name, shown), e->dtype);
+        }
+        file->entry[file->count++] = *e;
+    }
+    file->size += part->size;
+    return DT_OK;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const dt_file_entry *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* A file's own rules keep names apart within it, the index those of several. */
+static dt_status join(dt_file *file)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < file->n_parts; i++) n += file->part[i]->count;
+    file->entry = dt__alloc_array(file->ctx, n, sizeof *file->entry);
+    file->by_name = dt__alloc_array(file->ctx, n, sizeof *file->by_name);
+    if (file->entry == NULL || file->by_name == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < file->n_parts; i++) DT__TRY(take_entries(file, file->part[i]));
+    for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
+    if (file->count > 0) {
+        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name);
+    }
+    return DT_OK;
+}
+
+/* ---- metadata --------------------------------------------------------------------------------- */
+
+/* Texts one after the other, each with its NUL; `at` says where they begin. */
+typedef struct metas {
+    dt__chars text;
+    size_t at[3];
+} metas;
+
+static dt_status put_tokenizer(dt_file *file, const char *folder, dt__chars *t, bool *there)
+{
+    dt__hf_text text;
+    DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_TOKENIZER, TOKENIZER_MOST, &text));
+    *there = dt__hf_is_text(&text);
+    if (*there) dt__put_text(t, text.text);
+    if (text.text != NULL && !*there) {
+        dt__say(file->ctx, "%s: " DT__HF_TOKENIZER " is no UTF-8 and is not read", file->path);
+    }
+    dt__hf_text_free(file->ctx, &text);
+    return DT_OK;
+}
+
+static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text *config, metas *m)
+{
+    dt_llama_options o;
+    bool tokenizer;
+    DT__TRY(dt__hf_config_read(file->ctx, config, &o));
+    DT__TRY(dt__hf_open_parts(file, folder));
+    DT__TRY(join(file));
+    DT__TRY(dt__hf_origin_put(file, folder, config, o.tied, &m->text));
+    dt__put(&m->text, "", 1);
+    m->at[1] = m->text.used;
+    dt__put_text(&m->text, "{\"llama\":");
+    dt__put_options(&m->text, dt_llama_keys, &o);
+    dt__put(&m->text, "}", 2);
+    m->at[2] = m->text.used;
+    DT__TRY(put_tokenizer(file, folder, &m->text, &tokenizer));
+    dt__put(&m->text, "", 1);
+    file->meta_count = tokenizer ? 3 : 2;
+    return m->text.failed ? DT_ERR_NOMEM : DT_OK;
+}
+
+/* In the order of their keys. */
+static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text *config)
+{
+    static const char *const keys[] = { DT__KEY_HF, DT__KEY_MODEL, DT__KEY_TOKENIZER };
+    metas m = { .text.ctx = file->ctx };
+    file->meta = dt__alloc_array(file->ctx, DT__COUNT_OF(keys), sizeof *file->meta);
+    if (file->meta == NULL) return DT_ERR_NOMEM;
+    const dt_status s = put_metas(file, folder, config, &m);
+    file->strings = m.text.bytes;
+    if (s != DT_OK) return s;
+    for (int i = 0; i < file->meta_count; i++) {
+        file->meta[i] = (dt__meta){ keys[i], file->strings + m.at[i] };
+    }
+    return DT_OK;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static dt_status open_folder(dt_file *file, const char *folder)
+{
+    dt__hf_text config;
+    file->path = dt__copy_string(file->ctx, dt__path_tail(folder));
+    if (file->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_CONFIG, CONFIG_MOST, &config));
+    if (config.text == NULL) {
+        return dt_fail(file->ctx, DT_ERR_IO,
+                       "%s: cannot read: no regular file, and without " DT__HF_CONFIG
+                       " no model's folder",
+                       file->path);
+    }
+    const dt_status s = make_metas(file, folder, &config);
+    dt__hf_text_free(file->ctx, &config);
+    return s;
+}
+
+dt_status dt__hf_open(dt_ctx *ctx, const char *folder, dt_file **out)
+{
+    *out = NULL;
+    dt_file *file = dt__alloc_zero(ctx, sizeof *file);
+    if (file == NULL) return DT_ERR_NOMEM;
+    file->ctx = ctx;
+    dt__ctx_retain(ctx);
+    const dt_status s = open_folder(file, folder);
+    if (s == DT_OK) *out = file;
+    else dt_file_close(file);
+    return s;
+}

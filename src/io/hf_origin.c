@@ -1,0 +1,169 @@
+/* detent.hf: what a Hugging Face folder said beside options and tensors, as one text that goes with the
+ * model wherever it is saved, so that the folder can be written again:
+ *
+ *     { "config.json": text, "tied_head": false, "dtype": "BF16", "dtypes": { tensor: dtype, ... },
+ *       "files": { "generation_config.json": text, ... } } */
+#include "core/utf8.h"
+#include "io/hf.h"
+
+#include <string.h>
+
+#define EXTRA_MOST ((size_t)1 << 20)
+
+/* Files that say how a model is used, not what it computes: kept where they are plain text. */
+static const char *const extras[] = { "generation_config.json", "special_tokens_map.json",
+                                      "tokenizer_config.json", "chat_template.jinja", NULL };
+
+static const char *const dtypes[] = { "F32", "F16", "BF16", NULL };
+
+static const char *one_of(const char *const *names, const char *name)
+{
+    while (*names != NULL && strcmp(*names, name) != 0) names++;
+    return *names;
+}
+
+const char *dt__hf_dtype(const char *name) { return one_of(dtypes, name); }
+
+bool dt__hf_is_text(const dt__hf_text *t)
+{
+    return t->text != NULL && strlen(t->text) == t->bytes && dt__is_utf8(t->text);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
+{
+    bool first = true;
+    dt__put_text(t, ",\"files\":{");
+    for (int i = 0; extras[i] != NULL; i++) {
+        dt__hf_text text;
+        DT__TRY(dt__hf_text_read(file->ctx, folder, extras[i], EXTRA_MOST, &text));
+        if (dt__hf_is_text(&text)) {
+            dt__put_comma(t, &first);
+            dt__put_quoted(t, extras[i]);
+            dt__put_text(t, ":");
+            dt__put_quoted(t, text.text);
+        }
+        dt__hf_text_free(file->ctx, &text);
+    }
+    dt__put_text(t, "}");
+    return DT_OK;
+}
+
+/* One dtype for all, and the tensors that have another. */
+static void put_dtypes(const dt_file *file, dt__chars *t)
+{
+    const dt_file_entry *tokens = dt_file_find(file, "model.embed_tokens.weight");
+    const char *dtype = tokens == NULL ? "F32" : tokens->dtype;
+    bool first = true;
+    dt__put_text(t, ",\"dtype\":");
+    dt__put_quoted(t, dtype);
+    dt__put_text(t, ",\"dtypes\":{");
+    for (int64_t i = 0; i < file->count; i++) {
+        const dt_file_entry *e = file->by_name[i];
+        if (strcmp(e->dtype, dtype) == 0) continue;
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, e->name);
+        dt__put_text(t, ":");
+        dt__put_quoted(t, e->dtype);
+    }
+    dt__put_text(t, "}");
+}
+
+dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text *config, bool tied,
+                            dt__chars *t)
+{
+    const bool head = tied && dt_file_find(file, "lm_head.weight") != NULL;
+    dt__put_text(t, "{\"config.json\":");
+    dt__put_quoted(t, config->text);
+    dt__put_text(t, head ? ",\"tied_head\":true" : ",\"tied_head\":false");
+    put_dtypes(file, t);
+    DT__TRY(put_extras(file, folder, t));
+    dt__put_text(t, "}");
+    return DT_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *allowed, bool of_keys)
+{
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        dt__hf_pair p;
+        DT__TRY(dt__json_key(j, &p.key));
+        DT__TRY(dt__json_string(j, &p.value));
+        const char *judged = of_keys ? p.key : p.value;
+        if (one_of(allowed, judged) == NULL) {
+            return dt__json_fail(j, "'%s' cannot stand here", dt__shown(judged, shown));
+        }
+        DT__TRY(DT__RESERVE(j->ctx, to->at, to->n, to->room));
+        to->at[to->n++] = p;
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return DT_OK;
+}
+
+static dt_status read_dtype(dt__json *j, dt__hf_origin *o)
+{
+    const char *text;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &text));
+    o->dtype = dt__hf_dtype(text);
+    if (o->dtype != NULL) return DT_OK;
+    return dt__json_fail(j, "no dtype of such a folder: '%s'", dt__shown(text, shown));
+}
+
+static dt_status read_member(dt__json *j, dt__hf_origin *o)
+{
+    const char *key;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_key(j, &key));
+    if (strcmp(key, DT__HF_CONFIG) == 0) return dt__json_string(j, &o->config);
+    if (strcmp(key, "tied_head") == 0) return dt__json_bool(j, &o->tied_head);
+    if (strcmp(key, "dtype") == 0) return read_dtype(j, o);
+    if (strcmp(key, "dtypes") == 0) return read_pairs(j, &o->dtypes, dtypes, false);
+    if (strcmp(key, "files") == 0) return read_pairs(j, &o->files, extras, true);
+    return dt__json_fail(j, "unknown key '%s'", dt__shown(key, shown));
+}
+
+static dt_status read_origin(dt__json *j, dt__hf_origin *o)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(read_member(j, o));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    DT__TRY(dt__json_end(j));
+    if (o->config != NULL && o->dtype != NULL) return DT_OK;
+    return dt__json_fail(j, "config.json or dtype is missing");
+}
+
+dt_status dt__hf_origin_read(dt_ctx *ctx, const char *text, dt__hf_origin *out)
+{
+    dt__json j;
+    *out = (dt__hf_origin){ .ctx = ctx };
+    const dt__hf_text whole = { DT__KEY_HF, text, strlen(text) };
+    DT__TRY(dt__hf_scan(ctx, &whole, &j, &out->strings));
+    const dt_status s = read_origin(&j, out);
+    if (s != DT_OK) dt__hf_origin_free(out);
+    return s;
+}
+
+void dt__hf_origin_free(dt__hf_origin *o)
+{
+    dt__release(o->ctx, o->dtypes.at);
+    dt__release(o->ctx, o->files.at);
+    dt__release(o->ctx, o->strings);
+    *o = (dt__hf_origin){ .ctx = o->ctx };
+}
+
+const char *dt__hf_dtype_of(const dt__hf_origin *o, const char *name)
+{
+    for (int64_t i = 0; i < o->dtypes.n; i++) {
+        if (strcmp(o->dtypes.at[i].key, name) == 0) return dt__hf_dtype(o->dtypes.at[i].value);
+    }
+    return o->dtype;
+}

@@ -1,0 +1,220 @@
+/* Writes a model of family llama as a Hugging Face folder: config.json and model.safetensors, and what
+ * the folder that it was read from said besides. */
+#include "core/half.h"
+#include "core/tensor.h"
+#include "io/hf.h"
+#include "io/model.h"
+#include "io/new_folder.h"
+#include "nn/module.h"
+#include "qat/quantizer.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct saving {
+    dt_ctx *ctx;
+    dt_module *m;
+    const dt_model_info *info;
+    const dt_hf_options *how;
+    dt__hf_origin origin; /* config NULL: the model comes from no folder */
+    dt__saving keep;      /* its writer and the memory that it borrows */
+    dt__new_folder folder;
+    const char *at; /* path of the module that is being visited */
+} saving;
+
+const char *const dt_hf_dtypes[] = { "as_read", "f32", "f16", "bf16", NULL };
+
+static const char *dtype_of(const saving *s, const char *name)
+{
+    static const char *const wanted[] = { NULL, "F32", "F16", "BF16" };
+    if (wanted[s->how->dtype] != NULL) return wanted[s->how->dtype];
+    return s->origin.config == NULL ? "F32" : dt__hf_dtype_of(&s->origin, name);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+static dt_status narrow(saving *s, const char *name, const dt_tensor *x, const char *dtype,
+                        const void **out)
+{
+    const float *from = dt_data(x);
+    const bool f16 = strcmp(dtype, "F16") == 0;
+    uint16_t *to = dt__saving_keep(&s->keep, (size_t)x->count * sizeof *to);
+    *out = to;
+    if (to == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < x->count; i++) {
+        to[i] = f16 ? dt__f32_to_f16(from[i]) : dt__f32_to_bf16(from[i]);
+        const float back = f16 ? dt__f16_to_f32(to[i]) : dt__bf16_to_f32(to[i]);
+        if (!isinf(back) || isinf(from[i])) continue;
+        return dt_fail(s->ctx, DT_ERR_NUMERIC,
+                       "'%s': element %lld is %g, which %s cannot hold; f32 or bf16 is wanted",
+                       name, (long long)i, (double)from[i], dtype);
+    }
+    return DT_OK;
+}
+
+static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
+{
+    const char *dtype = dtype_of(s, name);
+    if (strcmp(dtype, "F32") == 0) return dt_writer_add(s->keep.writer, name, x);
+    dt_file_entry e = { .name = name, .dtype = dtype, .rank = x->rank, .dims = x->dims };
+    DT__TRY(narrow(s, name, x, dtype, &e.data));
+    return dt_writer_add_bytes(s->keep.writer, &e);
+}
+
+static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
+{
+    dt_tensor *image;
+    if (!s->how->dequantize) {
+        return dt_fail(s->ctx, DT_ERR_STATE,
+                       "'%s' is integers, and such a folder holds floats: export the model from "
+                       "before its conversion, or its integers' values with --dequantize",
+                       name);
+    }
+    DT__TRY(dt_dequantize(x, &image));
+    const dt_status status = add_values(s, name, image);
+    dt_tensor_free(image); /* the writer keeps what it needs */
+    return status;
+}
+
+static dt_status add_member(saving *s, const dt__member *member)
+{
+    dt_tensor *x = member->x;
+    const char *path = dt_param_path(s->m, x);
+    const bool tied = strcmp(path, member->path) != 0;
+    if (tied && !s->origin.tied_head) return DT_OK;
+    if (strncmp(member->name, "lora_", 5) == 0) {
+        return dt_fail(s->ctx, DT_ERR_STATE, "'%s' is of an adapter: detent merge comes first",
+                       member->path);
+    }
+    if (x->kind == NULL) return add_values(s, member->path, x);
+    if (dt_is_packed(x) || s->how->dequantize) return add_quantized(s, member->path, x);
+    return add_values(s, member->path, dt_inner(x));
+}
+
+static dt_status add_module(void *user, const char *path, dt_module *m)
+{
+    saving *s = user;
+    (void)path;
+    if (dt__quantizer_of(m) != NULL) return DT_OK; /* scales are no part of the float model */
+    for (int64_t i = 0; i < m->n_members; i++) DT__TRY(add_member(s, &m->members[i]));
+    return DT_OK;
+}
+
+static dt_status write_tensors(saving *s)
+{
+    const char *path = dt__folder_file(&s->folder, DT__HF_SINGLE);
+    if (path == NULL) return DT_ERR_IO;
+    DT__TRY(dt_writer_create(s->ctx, &s->keep.writer));
+    DT__TRY(
+        dt_writer_meta(s->keep.writer, "format", "pt")); /* without which transformers refuse it */
+    DT__TRY(dt_module_visit_modules(s->m, add_module, s));
+    return dt_writer_write(s->keep.writer, path);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+static dt_status write_text(saving *s, const char *name, const char *text, size_t bytes)
+{
+    const char *path = dt__folder_file(&s->folder, name);
+    if (path == NULL) return DT_ERR_IO;
+    return dt__replace_file(s->ctx, path, &(const dt__span){ text, bytes }, 1);
+}
+
+static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_llama_options *b,
+                              bool *same)
+{
+    dt__chars text[2] = { { .ctx = ctx }, { .ctx = ctx } };
+    dt__put_options(&text[0], dt_llama_keys, a);
+    dt__put_options(&text[1], dt_llama_keys, b);
+    const bool made = !text[0].failed && !text[1].failed;
+    *same = made && text[0].used == text[1].used &&
+            memcmp(text[0].bytes, text[1].bytes, text[0].used) == 0;
+    for (int i = 0; i < 2; i++) dt__release(ctx, text[i].bytes);
+    return made ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* The text that was read, where it still says what the model is. */
+static dt_status put_config(saving *s, dt__chars *t)
+{
+    const char *dtype = dtype_of(s, "model.embed_tokens.weight"), *text = s->origin.config;
+    dt_llama_options said;
+    bool same;
+    if (text == NULL) return dt__hf_config_put(t, s->info->options, dtype);
+    const dt__hf_text config = { DT__HF_CONFIG, text, strlen(text) };
+    DT__TRY(dt__hf_config_read(s->ctx, &config, &said));
+    DT__TRY(same_options(s->ctx, &said, s->info->options, &same));
+    if (!same) return dt__hf_config_put(t, s->info->options, dtype);
+    if (strcmp(dtype, s->origin.dtype) != 0) return dt__hf_config_again(t, &config, dtype);
+    dt__put_text(t, text);
+    return DT_OK;
+}
+
+static dt_status write_config(saving *s)
+{
+    dt__chars t = { .ctx = s->ctx };
+    dt_status status = put_config(s, &t);
+    if (status == DT_OK && t.failed) status = DT_ERR_NOMEM;
+    if (status == DT_OK) status = write_text(s, DT__HF_CONFIG, t.bytes, t.used);
+    dt__release(s->ctx, t.bytes);
+    return status;
+}
+
+static dt_status write_extras(saving *s)
+{
+    const char *tokenizer = s->info->tokenizer;
+    for (int64_t i = 0; i < s->origin.files.n; i++) {
+        const dt__hf_pair *f = &s->origin.files.at[i];
+        DT__TRY(write_text(s, f->key, f->value, strlen(f->value)));
+    }
+    if (tokenizer == NULL) return DT_OK;
+    return write_text(s, DT__HF_TOKENIZER, tokenizer, strlen(tokenizer));
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+static dt_status write_folder(saving *s, const char *folder)
+{
+    DT__TRY(dt__folder_begin(s->ctx, folder, &s->folder));
+    DT__TRY(write_config(s));
+    DT__TRY(write_extras(s));
+    DT__TRY(write_tensors(s));
+    return dt__folder_commit(&s->folder);
+}
+
+static dt_status check(const saving *s)
+{
+    const dt_family *family = s->info == NULL ? NULL : s->info->family;
+    if (family == NULL) {
+        return dt_fail(s->ctx, DT_ERR_UNSUPPORTED,
+                       "hf: it is not known how the model is built, which config.json must say");
+    }
+    if (strcmp(family->name, "llama") != 0) {
+        return dt_fail(
+            s->ctx, DT_ERR_UNSUPPORTED,
+            "hf: family %s is none of Llama, Qwen2 and Qwen3, which are what is written; "
+            "family llama is",
+            family->name);
+    }
+    if (s->how->dtype >= 0 && s->how->dtype <= DT_HF_BF16) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_ARG, "hf: dtype %d is outside 0...%d", s->how->dtype, DT_HF_BF16);
+}
+
+dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                     const char *folder)
+{
+    static const dt_hf_options defaults = { .dtype = DT_HF_AS_READ };
+    saving s = { .ctx = m->ctx,
+                 .m = m,
+                 .info = info,
+                 .how = options == NULL ? &defaults : options,
+                 .origin.ctx = m->ctx,
+                 .keep.ctx = m->ctx };
+    DT__TRY(check(&s));
+    dt_status status = DT_OK;
+    if (info->hf != NULL) status = dt__hf_origin_read(s.ctx, info->hf, &s.origin);
+    if (status == DT_OK) status = write_folder(&s, folder);
+    dt__folder_abandon(&s.folder);
+    dt__saving_end(&s.keep);
+    dt__hf_origin_free(&s.origin);
+    return status;
+}
