@@ -11,7 +11,8 @@
 /* A token: its bytes in dt_tokenizer.bytes. Ids need not be dense; `there` is false between them. */
 typedef struct dt__token {
     uint32_t at, n;
-    bool there, added, special;
+    bool there, vocab;         /* vocab: in the vocabulary of a BPE */
+    bool added, special, late; /* late: of the second class */
 } dt__token;
 
 /* How plain text becomes ids. */
@@ -31,10 +32,14 @@ typedef struct dt__added {
     int64_t first[3]; /* where each class begins, and the end */
 } dt__added;
 
-/* Bytes of the piece of text that begins at `p`, which is not `end`. */
-typedef size_t (*dt__split)(const unsigned char *p, const unsigned char *end);
+/* How text is cut. `next` gives the bytes of the piece that begins at `p`, which is not `end`. */
+typedef struct dt__split {
+    const char *regex; /* as files write it */
+    size_t (*next)(const unsigned char *p, const unsigned char *end);
+} dt__split;
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end);
 size_t dt__split_llama3(const unsigned char *p, const unsigned char *end);
+extern const dt__split dt__splits[]; /* ends with .next NULL; the first is GPT-2's */
 
 /* Two neighbours that become one; of smaller index, earlier. */
 typedef struct dt__merge {
@@ -48,7 +53,7 @@ typedef struct dt__bpe {
     int32_t *slot; /* hash of pairs: index of the merge, or -1 */
     uint32_t mask;
     bool ignore_merges; /* a piece that is a token is that token, whatever merges make of it */
-    dt__split split;
+    const dt__split *split;
 } dt__bpe;
 
 struct dt_tokenizer {
@@ -108,7 +113,23 @@ dt_status dt__json_members(dt__json *j, const char *what, const char *const *nam
  * string is read. */
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type);
 
+/* Members with one right value, or none: an error names `what`. */
+dt_status dt__must_be_false(dt__json *j, const unsigned char *at, const char *what);
+/* An object whose type is `want`, at which j then stands. */
+dt_status dt__must_be_type(dt__json *j, const unsigned char *at, const char *what,
+                           const char *want);
+/* A boolean; `missing` where there is none. */
+dt_status dt__read_truth(dt__json *j, const unsigned char *at, bool missing, bool *out);
+/* The id of the token `text`. */
+dt_status dt__read_id(dt__json *j, const char *text, int32_t *out);
+
+void dt__bpe_put(const dt_tokenizer *k, dt__chars *out);
+/* Enters every merge; *twice is one whose pair another has, or -1. */
+dt_status dt__bpe_index(dt_ctx *ctx, dt__bpe *b, int64_t *twice);
 dt_status dt__bpe_read(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer **out);
+/* k's split, from `pre_tokenizer`; what stands around a text, from `post_processor`. */
+dt_status dt__bpe_read_split(dt__json *j, const unsigned char *at, dt_tokenizer *k);
+dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k);
 
 /* The alphabet of byte-level BPE: a character for each byte. */
 uint32_t dt__byte_char(int byte);

@@ -58,6 +58,56 @@ dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
     return found ? DT_OK : dt__json_fail(j, "%s has no type", what);
 }
 
+/* ---- members ---------------------------------------------------------------------------------- */
+
+dt_status dt__must_be_false(dt__json *j, const unsigned char *at, const char *what)
+{
+    bool value = false;
+    if (at == NULL) return DT_OK;
+    j->at = at;
+    DT__TRY(dt__json_bool(j, &value));
+    return value ? dt__json_fail(j, "%s: true is not known here, only false", what) : DT_OK;
+}
+
+dt_status dt__must_be_type(dt__json *j, const unsigned char *at, const char *what, const char *want)
+{
+    const char *type;
+    char shown[DT__SHOWN];
+    if (at == NULL) return dt__json_fail(j, "%s is missing; its type %s is known", what, want);
+    j->at = at;
+    DT__TRY(dt__json_type(j, what, &type));
+    if (strcmp(type, want) == 0) return DT_OK;
+    return dt__json_fail(j, "%s: '%s' is not known here, only %s", what, dt__shown(type, shown),
+                         want);
+}
+
+dt_status dt__read_truth(dt__json *j, const unsigned char *at, bool missing, bool *out)
+{
+    *out = missing;
+    if (at == NULL) return DT_OK;
+    j->at = at;
+    return dt__json_bool(j, out);
+}
+
+dt_status dt__read_id(dt__json *j, const char *text, int32_t *out)
+{
+    int64_t id;
+    char shown[DT__SHOWN];
+    dt__shown(text, shown);
+    const char c = dt__json_peek(j);
+    if (c != '-' && (c < '0' || c > '9')) {
+        return dt__json_fail(j, "the id of '%s' is no number", shown);
+    }
+    DT__TRY(dt__json_signed(j, &id));
+    if (id < 0) return dt__json_fail(j, "the id of '%s' is negative", shown);
+    if (id >= DT__MOST_TOKENS) {
+        return dt__json_fail(j, "the id of '%s' is %lld; %lld are possible", shown, (long long)id,
+                             (long long)DT__MOST_TOKENS);
+    }
+    *out = (int32_t)id;
+    return DT_OK;
+}
+
 /* ---- tokenizers of this library ----------------------------------------------------------------- */
 
 static dt_status only_model(dt__json *j, const dt__tokenizer_parts *p, const char *const *names,
@@ -107,6 +157,7 @@ typedef struct reader {
 } reader;
 
 static const reader readers[] = {
+    { "BPE", dt__bpe_read },
     { "bytes", read_bytes },
     { "chars", read_chars },
 };
@@ -144,6 +195,9 @@ dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const 
                              dt_tokenizer **out)
 {
     *out = NULL;
+    if (bytes > MOST_BYTES) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "%s: more than %zu bytes", name, MOST_BYTES);
+    }
     const unsigned char *begin = (const unsigned char *)text;
     char *strings = dt__alloc(ctx, bytes);
     if (strings == NULL) return DT_ERR_NOMEM;

@@ -138,3 +138,16 @@ size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
     if (class_at(q, end, &after) != OTHER) return spaces(p, end, true);
     return (size_t)(skip(skip(q, end, OTHER, INT64_MAX), end, LINE, INT64_MAX) - p);
 }
+
+/* ---- their names ------------------------------------------------------------------------------ */
+
+#define AFTER_SHORT "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+const dt__split dt__splits[] = {
+    { "'s|'t|'re|'ve|'m|'ll|'d" AFTER_SHORT, dt__split_gpt2 },
+    { "'(?:[sdmt]|ll|ve|re)" AFTER_SHORT, dt__split_gpt2 },
+    { "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
+      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+      dt__split_llama3 },
+    { NULL, NULL },
+};

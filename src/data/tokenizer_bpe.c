@@ -1,0 +1,176 @@
+/* Byte-level byte pair encoding (Sennrich et al. 2016; over bytes, Radford et al. 2019). A piece of text
+ * begins as one token a byte; of all neighbours that a merge knows, the earliest merge is done, leftmost
+ * first, until none is left. Tokens of a piece are a linked list, neighbours that could merge a heap by
+ * (merge, place), so that n bytes take n log n steps. An entry of the heap is stale where its tokens have
+ * changed meanwhile. */
+#include "core/utf8.h"
+#include "data/tokenizer.h"
+
+#include <string.h>
+
+/* ---- the alphabet ------------------------------------------------------------------------------- */
+
+/* Printable characters of Latin-1 stand for their bytes; the other 68 bytes, in order, for U+0100 and
+ * on: 0-32, 127-160, 173. */
+uint32_t dt__byte_char(int byte)
+{
+    if (byte <= 32) return 256u + (uint32_t)byte;
+    if (byte >= 127 && byte <= 160) return 256u + 33 + (uint32_t)(byte - 127);
+    return byte == 173 ? 256 + 67 : (uint32_t)byte;
+}
+
+int dt__char_byte(uint32_t c)
+{
+    if (c < 256) return dt__byte_char((int)c) == c ? (int)c : -1;
+    if (c <= 256 + 32) return (int)c - 256;
+    if (c < 256 + 67) return (int)c - 256 - 33 + 127;
+    return c == 256 + 67 ? 173 : -1;
+}
+
+/* ---- merges by their pairs ------------------------------------------------------------------------ */
+
+static uint32_t slot_of(const dt__bpe *b, int32_t left, int32_t right)
+{
+    uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+    uint32_t s = (uint32_t)(hash >> 32) & b->mask;
+    for (; b->slot[s] >= 0; s = (s + 1) & b->mask) {
+        const dt__merge *m = &b->merge[b->slot[s]];
+        if (m->left == left && m->right == right) break;
+    }
+    return s;
+}
+
+dt_status dt__bpe_index(dt_ctx *ctx, dt__bpe *b, int64_t *twice)
+{
+    *twice = -1;
+    b->slot = dt__slots(ctx, b->merges, &b->mask);
+    if (b->slot == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < b->merges && *twice < 0; i++) {
+        const uint32_t s = slot_of(b, b->merge[i].left, b->merge[i].right);
+        if (b->slot[s] >= 0) *twice = i;
+        b->slot[s] = (int32_t)i;
+    }
+    return DT_OK;
+}
+
+/* ---- encoding --------------------------------------------------------------------------------- */
+
+#define NONE UINT32_MAX
+
+typedef struct node {
+    int32_t id; /* -1: merged into the one before */
+    uint32_t before, after;
+} node;
+
+typedef struct work {
+    const dt_tokenizer *k;
+    node *node;
+    uint64_t *heap; /* merge << 32 | place of its left token; the smallest first */
+    size_t room, used;
+} work;
+
+static void push(work *w, uint64_t entry)
+{
+    size_t i = w->used++;
+    for (; i > 0 && w->heap[(i - 1) / 2] > entry; i = (i - 1) / 2) {
+        w->heap[i] = w->heap[(i - 1) / 2];
+    }
+    w->heap[i] = entry;
+}
+
+static uint64_t pop(work *w)
+{
+    const uint64_t first = w->heap[0], last = w->heap[--w->used];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= w->used) break;
+        if (child + 1 < w->used && w->heap[child + 1] < w->heap[child]) child++;
+        if (w->heap[child] >= last) break;
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = last;
+    return first;
+}
+
+static void push_pair(work *w, uint32_t left)
+{
+    const node *n = &w->node[left];
+    if (n->after == NONE) return;
+    const dt__bpe *b = &w->k->bpe;
+    const int32_t merge = b->slot[slot_of(b, n->id, w->node[n->after].id)];
+    if (merge >= 0) push(w, (uint64_t)(uint32_t)merge << 32 | left);
+}
+
+static void merge_all(work *w)
+{
+    while (w->used > 0) {
+        const uint64_t entry = pop(w);
+        const dt__merge *m = &w->k->bpe.merge[entry >> 32];
+        const uint32_t left = (uint32_t)entry;
+        node *n = &w->node[left];
+        if (n->id != m->left || n->after == NONE || w->node[n->after].id != m->right) continue;
+        node *gone = &w->node[n->after];
+        n->id = m->result;
+        n->after = gone->after;
+        gone->id = -1;
+        if (n->after != NONE) w->node[n->after].before = left;
+        if (n->before != NONE) push_pair(w, n->before);
+        push_pair(w, left);
+    }
+}
+
+/* The heap holds a pair for each two neighbours, and two for each merge: below 3 n. */
+static dt_status make_room(work *w, size_t n)
+{
+    dt_ctx *ctx = w->k->ctx;
+    if (n <= w->room) return DT_OK;
+    if (n > INT32_MAX) {
+        return dt_fail(ctx, DT_ERR_ARG, "encode: %zu bytes without a place to split; 2^31 at most",
+                       n);
+    }
+    dt__release(ctx, w->node);
+    dt__release(ctx, w->heap);
+    w->room = n < 64 ? 64 : n;
+    w->node = dt__alloc_array(ctx, (int64_t)w->room, sizeof *w->node);
+    w->heap = dt__alloc_array(ctx, 3 * (int64_t)w->room, sizeof *w->heap);
+    return w->node == NULL || w->heap == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids *ids)
+{
+    const dt__bpe *b = &w->k->bpe;
+    if (b->ignore_merges) {
+        const int32_t whole = dt__tokenizer_find(w->k, (const char *)p, n);
+        if (whole >= 0 && !w->k->token[whole].added) return dt__ids_put(ids, whole);
+    }
+    DT__TRY(make_room(w, n));
+    for (uint32_t i = 0; i < n; i++) {
+        w->node[i] = (node){ b->byte[p[i]], i == 0 ? NONE : i - 1, i + 1 == n ? NONE : i + 1 };
+    }
+    w->used = 0;
+    for (uint32_t i = 0; i < n; i++) push_pair(w, i);
+    merge_all(w);
+    for (uint32_t i = 0; i != NONE; i = w->node[i].after) {
+        DT__TRY(dt__ids_put(ids, w->node[i].id));
+    }
+    return DT_OK;
+}
+
+static dt_status encode(const dt_tokenizer *k, const unsigned char *text, size_t bytes, dt_ids *ids)
+{
+    work w = { .k = k };
+    const unsigned char *end = text + bytes;
+    dt_status status = DT_OK;
+    while (status == DT_OK && text < end) {
+        const size_t n = k->bpe.split->next(text, end);
+        status = encode_piece(&w, text, n, ids);
+        text += n;
+    }
+    dt__release(k->ctx, w.node);
+    dt__release(k->ctx, w.heap);
+    return status;
+}
+
+const dt__tokenizer_kind dt__tokenizer_is_bpe = { "bpe", encode, dt__bpe_put };
