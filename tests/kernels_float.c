@@ -283,6 +283,48 @@ static void cross_entropy_backward(kernel_run *r,
     KERNEL_CALL(r, f(&c, 0.125, dx));
 }
 
+static dt__logits logits_of(kernel_run *r)
+{
+    const int64_t blocks = 1 + kernel_below(r, 3);
+    dt__logits l = { .n = blocks * DT__LOGITS, .wide = kernel_chance(r), .ignore = -100 };
+    if (kernel_pick(r, 3) > 0 || r->round == KERNELS_TIMED) {
+        l.n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 4100);
+        l.classes = l.n;
+    } else { /* a block behind others, or before them */
+        l.first = DT__LOGITS * kernel_below(r, 2);
+        l.classes = l.first + l.n + (l.first > 0 ? 0 : 7);
+    }
+    l.rows = kernel_extent(r, l.n);
+    l.smoothing = kernel_chance(r) ? 0.1 : 0;
+    l.share = kernel_pick(r, 3) * 0.5;
+    l.temperature = kernel_chance(r) ? 1.75 : 1;
+    if (kernel_chance(r)) l.ignore = kernel_below(r, l.classes);
+    l.x = kernel_floats(r, l.rows * l.n);
+    l.labels = kernel_indices(r, l.rows, l.classes, l.wide);
+    if (l.share > 0) l.teacher = kernel_floats(r, l.rows * l.n);
+    return l;
+}
+
+static void logits(kernel_run *r, void (*f)(const dt__logits *))
+{
+    dt__logits l = logits_of(r);
+    double *row = kernel_doubles(r, l.rows * (int64_t)(sizeof *l.row / sizeof(double)));
+    l.row = (dt__logits_row *)(void *)row;
+    l.kept = kernel_floats(r, l.rows * DT__LOGITS_KEPT);
+    l.loss = kernel_doubles(r, l.rows);
+    l.entropy = kernel_floats(r, l.rows);
+    if (kernel_chance(r)) l.best = (int32_t *)(void *)kernel_floats(r, l.rows);
+    for (int64_t i = 0; i < l.rows; i++) l.row[i].best = 0;
+    KERNEL_CALL(r, f(&l));
+}
+
+static void logits_backward(kernel_run *r, void (*f)(const dt__logits *, double))
+{
+    dt__logits l = logits_of(r);
+    l.kept = kernel_floats(r, l.rows * DT__LOGITS_KEPT);
+    KERNEL_CALL(r, f(&l, 0.125));
+}
+
 static void mse(kernel_run *r, void (*f)(int64_t, const void *, const void *, double, void *))
 {
     const int64_t n = kernel_size(r);
@@ -990,6 +1032,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(log_softmax_backward, lines_backward, 0)                                                  \
     CASE(cross_entropy, cross_entropy, 0)                                                          \
     CASE(cross_entropy_backward, cross_entropy_backward, 0)                                        \
+    CASE(logits, logits, 0)                                                                        \
+    CASE(logits_backward, logits_backward, 0)                                                      \
     CASE(mse, mse, 0)                                                                              \
     CASE(mse_backward, mse_backward, 0)                                                            \
     CASE(gather, gather, 0)                                                                        \

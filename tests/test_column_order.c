@@ -563,8 +563,8 @@ static void check_linear(const linear *p)
     void *room = malloc(dt__codes_product_room(p->x_codes, p->w) + 1);
     uint8_t *bytes = malloc(dt__codes_room(p->x_codes) + 1);
     const uint8_t *u = dt__codes_bytes(p->x_codes, 0, dt__codes_slice(p->x_codes), bytes);
-    const dt__codes_weight w = { p->w, NULL, y };
-    dt__codes_product(&(dt__codes_products){ p->x_codes, 1, &w, room });
+    const dt__codes_weight w = { .w = p->w, .y = y };
+    dt__codes_product(&(dt__codes_products){ .x = p->x_codes, .n = 1, .weight = &w, .room = room });
     for (int64_t m = 0; m < dt__codes_slice(p->x_codes); m += 1 + p->m / 8) {
         for (int64_t row = 0; row < n; row++) {
             const float want = integer_output(p, u + m * dt__codes_byte_stride(p->x_codes), m, row);
@@ -576,7 +576,7 @@ static void check_linear(const linear *p)
     free(bytes);
     if (dt__codes_multiply_floats(p->m, p->w)) {
         room = malloc(dt__codes_floats_room(p->m, p->w) + 1);
-        const dt__codes_weight of = { p->w, NULL, y };
+        const dt__codes_weight of = { .w = p->w, .y = y };
         dt__codes_product_floats(&(dt__codes_floats){ p->m, dt_data(p->x), 1, &of, room });
         for (int64_t i = 0; i < p->m * n; i++) {
             const float *x = (const float *)dt_data(p->x) + i / n * p->columns;

@@ -278,6 +278,37 @@ DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
 DT_API dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                                    const dt_cross_entropy_options *options);
 
+/* A head and its labels, and a teacher's, which gets no gradient. */
+typedef struct dt_head_operands {
+    dt_tensor *x;                                         /* [..., C] */
+    dt_tensor *weight;                                    /* [V, C] */
+    dt_tensor *bias;                                      /* [V], or NULL */
+    dt_tensor *labels;                                    /* [...], i32 or i64 */
+    dt_tensor *teacher_x, *teacher_weight, *teacher_bias; /* all NULL: no teacher; of another C */
+} dt_head_operands;
+
+typedef struct dt_linear_cross_entropy_options {
+    int reduction;          /* DT_REDUCE_...; the mean divides by the rows that count */
+    int64_t ignore_index;   /* rows of this label do not count; default -100 */
+    double label_smoothing; /* s, 0...1 */
+    double distill;         /* d, the teacher's share, 0...1; default 0 */
+    double temperature;     /* T, above 0; default 1 */
+} dt_linear_cross_entropy_options;
+
+/* reduction mean, ignore_index -100, no smoothing, no distillation */
+DT_API dt_linear_cross_entropy_options dt_linear_cross_entropy_defaults(void);
+
+/* The loss (1-d) dt_cross_entropy(dt_linear(x, weight, bias), labels) + d T^2 KL(p || q), where p and
+ * q are the softmax of the teacher's logits / T and of these logits / T; its mean or sum over the rows
+ * that count. Logits never exist whole: a few MiB at a time, in forward and again in backward. Operands
+ * that offer integer codes are multiplied as dt_linear does. *row_loss [...], unless row_loss is NULL,
+ * is each row's cross entropy alone, 0 where the label is ignored; *row_best i32 [...] the first of
+ * its largest logits, -1 there. All rows ignored: loss 0, gradients 0. ARG naming the first label
+ * outside 0...V-1; ARG where d > 0 finds no teacher. */
+DT_API dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
+                                          const dt_linear_cross_entropy_options *options,
+                                          dt_tensor **row_loss, dt_tensor **row_best);
+
 /* The mean (or, with DT_REDUCE_SUM, the sum) of (x - target)^2 over all elements, a scalar. */
 DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
 

@@ -211,24 +211,35 @@ bool dt__codes_alike(const dt__codes *a, const dt__codes *b)
     return a->order == NULL && b->order == NULL && a->layout.nibbles == b->layout.nibbles;
 }
 
+/* The panels of the rows of w that are multiplied, as a weight of their own. */
+static const void *panels_of(const dt__codes_weight *w, dt__panel_layout *l)
+{
+    *l = w->w->layout;
+    if (w->n1 == 0) return w->w->panels;
+    l->rows = w->n1 - w->n0;
+    l->panels = dt__ceil_div(l->rows, DT__LANES);
+    return (const char *)w->w->panels + (size_t)(w->n0 / DT__LANES) * l->panel_bytes;
+}
+
 /* Rows r ... r + m - 1 of x, which lie at u, against all weights. */
 static void multiply_rows(const dt__codes_products *p, int64_t r, int64_t m, const uint8_t *u,
                           int64_t ldu)
 {
     const dt__codes *x = p->x;
     dt__qgemm g[DT__MOST_WEIGHTS];
+    dt__panel_layout layout[DT__MOST_WEIGHTS];
     for (int i = 0; i < p->n; i++) {
-        const dt__codes *w = p->weight[i].w;
-        g[i] = (dt__qgemm){ .layout = &w->layout,
-                            .panels = w->panels,
+        const dt__codes_weight *w = &p->weight[i];
+        g[i] = (dt__qgemm){ .layout = &layout[i],
+                            .panels = panels_of(w, &layout[i]),
                             .m = m,
                             .u = u,
                             .ldu = ldu,
                             .sx = x->scale + r,
                             .zu = x->zero_u + r,
-                            .bias = p->weight[i].bias,
-                            .y = p->weight[i].y + r * w->rows,
-                            .ldy = w->rows,
+                            .bias = w->bias != NULL ? w->bias + w->n0 : NULL,
+                            .y = w->y + (r - p->m0) * layout[i].rows,
+                            .ldy = layout[i].rows,
                             .next = i + 1 < p->n ? &g[i + 1] : NULL };
     }
     const dt__kernels *kernels = x->ctx->kernels[DT_F32];
@@ -240,8 +251,9 @@ void dt__codes_product(const dt__codes_products *p)
 {
     const dt__codes *x = p->x;
     const reading rows = reading_of(x, p->weight[0].w->order);
-    for (int64_t r = 0; r < x->rows; r += rows.slice) {
-        const int64_t m = dt__min_i64(rows.slice, x->rows - r);
+    const int64_t end = p->m1 == 0 ? x->rows : p->m1;
+    for (int64_t r = p->m0; r < end; r += rows.slice) {
+        const int64_t m = dt__min_i64(rows.slice, end - r);
         multiply_rows(p, r, m, bytes_of(&rows, r, m, p->room), rows.stride);
     }
 }
@@ -273,15 +285,16 @@ void dt__codes_product_floats(const dt__codes_floats *p)
 {
     const float *x = ordered(p);
     dt__fgemm g[DT__MOST_WEIGHTS];
+    dt__panel_layout layout[DT__MOST_WEIGHTS];
     for (int i = 0; i < p->n; i++) {
-        const dt__codes *w = p->weight[i].w;
-        g[i] = (dt__fgemm){ .layout = &w->layout,
-                            .panels = w->panels,
+        const dt__codes_weight *w = &p->weight[i];
+        g[i] = (dt__fgemm){ .layout = &layout[i],
+                            .panels = panels_of(w, &layout[i]),
                             .m = p->m,
                             .x = x,
-                            .ldx = w->columns,
-                            .y = p->weight[i].y,
-                            .ldy = w->rows,
+                            .ldx = w->w->columns,
+                            .y = w->y,
+                            .ldy = layout[i].rows,
                             .next = i + 1 < p->n ? &g[i + 1] : NULL };
     }
     const dt__kernels *kernels = p->weight[0].w->ctx->kernels[DT_F32];

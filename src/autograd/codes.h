@@ -60,6 +60,7 @@ typedef struct dt__codes_weight {
     const dt__codes *w;
     const float *bias; /* of codes times codes; NULL: none */
     float *y;          /* [m][n], without gaps */
+    int64_t n0, n1;    /* these rows of w, n0 a multiple of DT__LANES; 0, 0: all */
 } dt__codes_weight;
 
 #define DT__MOST_WEIGHTS DT_MAX_OUT
@@ -86,6 +87,7 @@ typedef struct dt__codes_products {
     int n;
     const dt__codes_weight *weight;
     void *room;
+    int64_t m0, m1; /* these rows of x; 0, 0: all */
 } dt__codes_products;
 
 size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w);

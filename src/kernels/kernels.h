@@ -155,6 +155,46 @@ typedef struct dt__cross_entropy {
     double *loss; /* [rows]; forward only */
 } dt__cross_entropy;
 
+/* A row of logits of which a part has passed: the largest, the sum of exp(x - it), and of x. */
+typedef struct dt__online {
+    double most, total, sum;
+} dt__online;
+
+/* What is known of a row in dt__logits: of its logits, and of a teacher's. */
+typedef struct dt__logits_row {
+    dt__online x, teacher;
+    int64_t best;  /* the first of the largest */
+    double chosen; /* the label's logit */
+    double soft;   /* sum of exp((x - most) / T) */
+    double cross;  /* sum of exp((t - its most) / T) (t - x) */
+} dt__logits_row;
+
+/* Rows of logits, a block of classes at a time: cross entropy, and what is distilled of a teacher's
+ * logits t of the same classes (Hinton et al. 2015). With p = softmax(t / T) and q = softmax(x / T)
+ *     l = (1 - share) cross entropy + share T^2 sum of p (log p - log q)
+ * Forward passes over the blocks of a row in ascending order, which are a multiple of DT__LOGITS
+ * classes wide but for the last, and finishes the row after that. */
+#define DT__LOGITS 512
+
+typedef struct dt__logits {
+    int64_t rows, n;        /* of this block */
+    int64_t first, classes; /* its first class, of so many */
+    void *x;                /* [rows][n]; backward writes the gradient there */
+    const void *teacher;    /* [rows][n], or NULL: share is 0 */
+    const void *labels;     /* i32, or i64 where wide */
+    bool wide;
+    int64_t ignore;
+    double smoothing, share, temperature;
+    dt__logits_row *row; /* forward: [rows] */
+    void *kept;          /* for backward: [rows][DT__LOGITS_KEPT] */
+    double *loss;        /* forward: [rows] */
+    void *entropy;       /* forward: the cross entropy alone, [rows]; NULL: not wanted */
+    int32_t *best;       /* forward: [rows], -1 where the label is ignored; NULL: not wanted */
+} dt__logits;
+
+/* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a teacher. */
+#define DT__LOGITS_KEPT 5
+
 typedef struct dt__gather {
     int64_t count, n;  /* indices; elements of a row */
     const void *index; /* i32, or i64 where wide */

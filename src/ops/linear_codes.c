@@ -1,4 +1,4 @@
-/* linear on codes.
+/* The products of linear.
  *
  *     both operands offer codes that an integer product takes    y by numerics §2
  *     few rows of values, and codes of W without zero points     the same
@@ -9,109 +9,154 @@
  * a block of them just before it reads it. */
 #include "ops/linear_codes.h"
 
-static void expand(const void *codes, const dt__patch *block) { dt__codes_expand(codes, block); }
-
-/* One of the three products, and the sources that it points to. */
-typedef struct codes_gemm {
-    dt__gemm g;
-    dt__source a, b;
-} codes_gemm;
-
-/* What an operand of `c` is: codes, or a value. */
-static const dt__source *source_of(const dt_call *c, int i, dt__source *source)
+dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
 {
-    *source = (dt__source){ expand, c->codes[i] };
-    return c->codes[i] != NULL ? source : NULL;
+    return (dt__linear_part){ c, x, weight, 0, dt__rows(c->arg[x]), 0, c->arg[weight]->dims[0] };
+}
+
+/* An operand from a row on: of a value, or of codes. */
+typedef struct operand {
+    const void *data;
+    dt__source source;
+    const dt__codes *codes;
+    int64_t row;
+} operand;
+
+static void expand(const void *from, const dt__patch *block)
+{
+    const operand *o = from;
+    dt__patch there = *block;
+    there.r0 += o->row;
+    there.r1 += o->row;
+    dt__codes_expand(o->codes, &there);
+}
+
+static void open_operand(const dt__linear_part *p, int i, int64_t row, operand *o)
+{
+    const dt_tensor *x = p->c->arg[i];
+    *o = (operand){ .codes = p->c->codes[i], .row = row };
+    o->source = (dt__source){ expand, o };
+    if (o->codes != NULL) return;
+    const size_t bytes = (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
+    o->data = x->storage == NULL ? NULL : (const char *)dt__data(x) + bytes;
+}
+
+static const dt__source *source_of(const operand *o)
+{
+    return o->codes != NULL ? &o->source : NULL;
+}
+
+/* One of the three products, and the operands that it points to. */
+typedef struct product {
+    dt__gemm g;
+    operand x, w;
+} product;
+
+static int64_t depth_of(const dt__linear_part *p) { return p->c->arg[p->weight]->dims[1]; }
+
+static void open_product(const dt__linear_part *p, product *to)
+{
+    open_operand(p, p->x, p->m0, &to->x);
+    open_operand(p, p->weight, p->n0, &to->w);
 }
 
 /* y [m, n] = x [m, k] W^T, W being [n, k]. */
-static void make_forward(const dt_call *c, codes_gemm *p)
+static void make_forward(const dt__linear_part *p, product *to)
 {
-    const dt_tensor *x = c->arg[0], *w = c->arg[1];
-    const int64_t n = w->dims[0], k = w->dims[1];
-    p->g = (dt__gemm){ .trans_b = true,
-                       .m = dt__rows(x),
-                       .n = n,
-                       .k = k,
-                       .a = dt__data(x),
-                       .lda = k,
-                       .b = dt__data(w),
-                       .ldb = k,
-                       .ldc = n };
-    p->g.a_source = source_of(c, 0, &p->a);
-    p->g.b_source = source_of(c, 1, &p->b);
-    p->g.scratch = c->scratch;
+    const int64_t n = p->n1 - p->n0, k = depth_of(p);
+    open_product(p, to);
+    to->g = (dt__gemm){ .trans_b = true,
+                        .m = p->m1 - p->m0,
+                        .n = n,
+                        .k = k,
+                        .a = to->x.data,
+                        .lda = k,
+                        .b = to->w.data,
+                        .ldb = k,
+                        .ldc = n,
+                        .a_source = source_of(&to->x),
+                        .b_source = source_of(&to->w),
+                        .scratch = p->c->scratch };
 }
 
 /* dx [m, k] = dy W */
-static void make_backward_x(const dt_call *c, codes_gemm *p)
+static void make_backward_x(const dt__linear_part *p, product *to)
 {
-    const dt_tensor *w = c->arg[1];
-    const int64_t n = w->dims[0], k = w->dims[1];
-    p->g = (dt__gemm){
-        .m = dt__rows(c->arg[0]), .n = k, .k = n, .lda = n, .b = dt__data(w), .ldb = k, .ldc = k
-    };
-    p->g.b_source = source_of(c, 1, &p->b);
-    p->g.scratch = c->scratch;
+    const int64_t n = p->n1 - p->n0, k = depth_of(p);
+    open_product(p, to);
+    to->g = (dt__gemm){ .m = p->m1 - p->m0,
+                        .n = k,
+                        .k = n,
+                        .lda = n,
+                        .b = to->w.data,
+                        .ldb = k,
+                        .accumulate = p->n0 > 0,
+                        .ldc = k,
+                        .b_source = source_of(&to->w),
+                        .scratch = p->c->scratch };
 }
 
 /* dw [n, k] = dy^T x */
-static void make_backward_w(const dt_call *c, codes_gemm *p)
+static void make_backward_w(const dt__linear_part *p, product *to)
 {
-    const dt_tensor *x = c->arg[0], *w = c->arg[1];
-    const int64_t n = w->dims[0], k = w->dims[1];
-    p->g = (dt__gemm){ .trans_a = true,
-                       .m = n,
-                       .n = k,
-                       .k = dt__rows(x),
-                       .lda = n,
-                       .b = dt__data(x),
-                       .ldb = k,
-                       .ldc = k };
-    p->g.b_source = source_of(c, 0, &p->b);
-    p->g.scratch = c->scratch;
+    const int64_t n = p->n1 - p->n0, k = depth_of(p);
+    open_product(p, to);
+    to->g = (dt__gemm){ .trans_a = true,
+                        .m = n,
+                        .n = k,
+                        .k = p->m1 - p->m0,
+                        .lda = n,
+                        .b = to->x.data,
+                        .ldb = k,
+                        .accumulate = p->m0 > 0,
+                        .ldc = k,
+                        .b_source = source_of(&to->x),
+                        .scratch = p->c->scratch };
 }
 
-static size_t scratch_of(const dt_call *c, const codes_gemm *p)
+static size_t scratch_of(const dt__linear_part *p, const product *of)
 {
-    return dt__gemm_scratch(&p->g, sizeof(float), dt_threads(c->ctx));
+    const bool codes = of->g.a_source != NULL || of->g.b_source != NULL;
+    return codes ? dt__gemm_scratch(&of->g, sizeof(float), dt_threads(p->c->ctx)) : 0;
 }
 
-/* Whether few rows of values meet codes. */
-static bool is_few(const dt_call *c)
+/* Whether few rows of values, all of x, meet codes. */
+static bool is_few(const dt__linear_part *p)
 {
-    return c->codes[0] == NULL && dt__codes_multiply_floats(dt__rows(c->arg[0]), c->codes[1]);
+    const dt_call *c = p->c;
+    return c->codes[p->x] == NULL &&
+           dt__codes_multiply_floats(dt__rows(c->arg[p->x]), c->codes[p->weight]);
 }
 
-size_t dt__linear_forward_scratch(const dt_call *c)
+size_t dt__linear_forward_scratch(const dt__linear_part *p)
 {
-    const dt__codes *x = c->codes[0], *w = c->codes[1];
-    if (!c->coded) return 0;
+    const dt__codes *x = p->c->codes[p->x], *w = p->c->codes[p->weight];
     if (dt__codes_multiply(x, w)) return dt__codes_product_room(x, w);
-    if (is_few(c)) return dt__codes_floats_room(dt__rows(c->arg[0]), w);
-    codes_gemm p;
-    make_forward(c, &p);
-    return scratch_of(c, &p);
+    if (is_few(p)) return dt__codes_floats_room(p->m1 - p->m0, w);
+    product forward;
+    make_forward(p, &forward);
+    return scratch_of(p, &forward);
 }
 
-bool dt__linear_product_codes(const dt_call *c, const float *bias, float *y)
+bool dt__linear_product(const dt__linear_part *p, const void *bias, void *y)
 {
-    if (dt__codes_multiply(c->codes[0], c->codes[1])) {
-        const dt__codes_weight w = { c->codes[1], bias, y };
-        dt__codes_product(&(dt__codes_products){ c->codes[0], 1, &w, c->scratch });
+    const dt__codes *x = p->c->codes[p->x], *w = p->c->codes[p->weight];
+    void *room = p->c->scratch;
+    if (dt__codes_multiply(x, w)) {
+        const dt__codes_weight to = { w, bias, y, p->n0, p->n1 };
+        dt__codes_product(&(dt__codes_products){ x, 1, &to, room, p->m0, p->m1 });
         return true;
     }
-    if (is_few(c)) {
-        const dt_tensor *x = c->arg[0];
-        const dt__codes_weight w = { c->codes[1], NULL, y };
+    product forward;
+    make_forward(p, &forward);
+    if (is_few(p)) {
+        const dt__codes_weight to = { w, NULL, y, p->n0, p->n1 };
         dt__codes_product_floats(
-            &(dt__codes_floats){ dt__rows(x), dt__data(x), 1, &w, c->scratch });
+            &(dt__codes_floats){ p->m1 - p->m0, forward.x.data, 1, &to, room });
         return false;
     }
-    codes_gemm p;
-    make_forward(c, &p);
-    p.g.c = y;
-    c->kernels->gemm(&p.g);
+    forward.g.c = y;
+    p->c->kernels->gemm(&forward.g);
     return false;
 }
 
@@ -119,7 +164,8 @@ bool dt__linear_joins(const dt_call *a, const dt_call *b)
 {
     const dt__codes *w = a->codes[1], *v = b->codes[1];
     const bool integer = dt__codes_multiply(a->codes[0], w) && dt__codes_multiply(b->codes[0], v);
-    return (integer || (is_few(a) && is_few(b))) && dt__codes_alike(w, v);
+    const dt__linear_part p = dt__linear_whole(a, 0, 1), q = dt__linear_whole(b, 0, 1);
+    return (integer || (is_few(&p) && is_few(&q))) && dt__codes_alike(w, v);
 }
 
 static void add_bias(const dt_call *c)
@@ -138,11 +184,13 @@ void dt__linears_product_codes(const dt_call *calls, int n)
     const dt_call *c = &calls[0];
     for (int i = 0; i < n; i++) {
         const dt_tensor *bias = calls[i].arg[2];
-        w[i] = (dt__codes_weight){ calls[i].codes[1], bias == NULL ? NULL : dt__data(bias),
-                                   dt__data_mut(calls[i].y) };
+        w[i] = (dt__codes_weight){ .w = calls[i].codes[1],
+                                   .bias = bias == NULL ? NULL : dt__data(bias),
+                                   .y = dt__data_mut(calls[i].y) };
     }
     if (c->codes[0] != NULL) {
-        dt__codes_product(&(dt__codes_products){ c->codes[0], n, w, c->scratch });
+        dt__codes_product(
+            &(dt__codes_products){ .x = c->codes[0], .n = n, .weight = w, .room = c->scratch });
         return;
     }
     const dt_tensor *x = c->arg[0];
@@ -150,30 +198,37 @@ void dt__linears_product_codes(const dt_call *calls, int n)
     for (int i = 0; i < n; i++) add_bias(&calls[i]);
 }
 
-size_t dt__linear_backward_scratch(const dt_call *c)
+size_t dt__linear_backward_scratch(const dt__linear_part *p)
 {
-    codes_gemm p;
-    make_backward_x(c, &p);
-    const size_t x = c->wants[0] ? scratch_of(c, &p) : 0;
-    make_backward_w(c, &p);
-    const size_t w = c->wants[1] ? scratch_of(c, &p) : 0;
+    product of;
+    make_backward_x(p, &of);
+    const size_t x = p->c->wants[p->x] ? scratch_of(p, &of) : 0;
+    make_backward_w(p, &of);
+    const size_t w = p->c->wants[p->weight] ? scratch_of(p, &of) : 0;
     return x > w ? x : w;
 }
 
-void dt__linear_backward_x(const dt_call *c, const void *dy, void *dx)
+/* Row `row` of an operand's gradient. */
+static void *row_of(const dt__linear_part *p, void *d, int64_t row)
 {
-    codes_gemm p;
-    make_backward_x(c, &p);
-    p.g.a = dy;
-    p.g.c = dx;
-    c->kernels->gemm(&p.g);
+    const size_t element = dt_dtype_size(p->c->arg[p->weight]->dtype);
+    return (char *)d + (size_t)(row * depth_of(p)) * element;
 }
 
-void dt__linear_backward_w(const dt_call *c, const void *dy, void *dw)
+void dt__linear_backward_x(const dt__linear_part *p, const void *dy, void *dx)
 {
-    codes_gemm p;
-    make_backward_w(c, &p);
-    p.g.a = dy;
-    p.g.c = dw;
-    c->kernels->gemm(&p.g);
+    product of;
+    make_backward_x(p, &of);
+    of.g.a = dy;
+    of.g.c = row_of(p, dx, p->m0);
+    p->c->kernels->gemm(&of.g);
+}
+
+void dt__linear_backward_w(const dt__linear_part *p, const void *dy, void *dw)
+{
+    product of;
+    make_backward_w(p, &of);
+    of.g.a = dy;
+    of.g.c = row_of(p, dw, p->n0);
+    p->c->kernels->gemm(&of.g);
 }

@@ -104,7 +104,8 @@ static dt_status shape(dt_call *c)
     dims[x->rank - 1] = w->dims[0];
     if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, w->dims));
     if (c->in[RESIDUAL] != NULL) DT__TRY(dt__want_dims(c, RESIDUAL, x->rank, dims));
-    c->scratch_bytes = dt__linear_forward_scratch(c);
+    const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
+    c->scratch_bytes = dt__linear_forward_scratch(&whole);
     DT__TRY(dt_result(c, 0, x->dtype, x->rank, dims));
     return make_kept(c);
 }
@@ -148,26 +149,9 @@ static void finish(const dt_call *c, const dt__after *a)
 
 static void forward(const dt_call *c)
 {
-    const dt_tensor *x = c->arg[X], *w = c->arg[WEIGHT];
-    const dt__after a = after_of(c);
-    const int64_t in = w->dims[1];
-    c->kernels->gemm(&(dt__gemm){ .trans_b = true,
-                                  .m = a.rows,
-                                  .n = a.n,
-                                  .k = in,
-                                  .a = dt__data(x),
-                                  .lda = in,
-                                  .b = dt__data(w),
-                                  .ldb = in,
-                                  .c = a.x,
-                                  .ldc = a.n });
-    finish(c, &a);
-}
-
-static void forward_codes(const dt_call *c)
-{
+    const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
     dt__after a = after_of(c);
-    if (dt__linear_product_codes(c, a.bias, a.x)) a.bias = NULL;
+    if (dt__linear_product(&whole, a.bias, a.x)) a.bias = NULL;
     finish(c, &a);
 }
 
@@ -183,7 +167,8 @@ static bool makes_sum(const dt_call *c)
 
 static size_t scratch_of_products(const dt_call *c)
 {
-    return (size_t)dt__round_up((int64_t)dt__linear_backward_scratch(c), DT__ALIGNMENT);
+    const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
+    return (size_t)dt__round_up((int64_t)dt__linear_backward_scratch(&whole), DT__ALIGNMENT);
 }
 
 static size_t scratch(const dt_call *c)
@@ -236,8 +221,9 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
         if (dx[RESIDUAL] != NULL && dx[RESIDUAL] != dy) dt__copy_tensor(dy, dx[RESIDUAL]);
         if (db != NULL) sum_rows(c, ds, db);
     }
-    if (dx[X] != NULL) dt__linear_backward_x(c, ds, dt__data_mut(dx[X]));
-    if (dx[WEIGHT] != NULL) dt__linear_backward_w(c, ds, dt__data_mut(dx[WEIGHT]));
+    const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
+    if (dx[X] != NULL) dt__linear_backward_x(&whole, ds, dt__data_mut(dx[X]));
+    if (dx[WEIGHT] != NULL) dt__linear_backward_w(&whole, ds, dt__data_mut(dx[WEIGHT]));
 }
 
 /* ---- the op ---------------------------------------------------------------------------------- */
@@ -257,7 +243,7 @@ const dt_op dt__op_linear = {
     .keys = keys,
     .shape = shape,
     .forward = forward,
-    .forward_codes = forward_codes,
+    .forward_codes = forward,
     .takes_codes = takes_codes,
     .backward = backward,
     .scratch = scratch,
