@@ -38,7 +38,7 @@ typedef struct random_net {
         dt_unet_options unet;
         dt_gpt_options gpt;
         dt_llama_options llama;
-    } options; /* of the family */
+    } options;             /* of the family */
     int64_t vocab, tokens; /* of a language model: its input is [batch, tokens] of ids; else 0 */
 } random_net;
 

@@ -678,6 +678,8 @@ START_TEST(layers_refuse_bad_extents)
     TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_embedding_create(ctx, 3, 0, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_layer_norm_create(ctx, 0, 1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "eps", dt_layer_norm_create(ctx, 3, -1e-5, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_rms_norm_create(ctx, 0, 1e-5, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "eps", dt_rms_norm_create(ctx, 3, -1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "channels", dt_batch_norm1d_create(ctx, 0, 0.1, 1e-5, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "2 groups do not divide 3",
                dt_group_norm_create(ctx, 2, 3, 1e-5, &m));
@@ -864,6 +866,23 @@ START_TEST(a_layer_norm_normalizes)
         }
         TEST_NEAR(sum, 0.0, 1e-4, 0.0);
         TEST_NEAR(square, 32.0, 1e-3, 0.0);
+    }
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
+
+START_TEST(an_rms_norm_normalizes)
+{
+    dt_module *m;
+    TEST_OK(ctx, dt_rms_norm_create(ctx, 32, 0.0, &m));
+    TEST_OK(ctx, dt_fill(dt_param(m, "weight"), 2.0));
+    dt_tensor *x = normal(DIMS(4, 32));
+    const float *y = dt_data(dt_forward(t, m, x));
+    for (int row = 0; row < 4; row++) {
+        double square = 0;
+        for (int i = 0; i < 32; i++) square += (double)y[32 * row + i] * (double)y[32 * row + i];
+        TEST_NEAR(square, 4 * 32.0, 1e-3, 0.0);
     }
     dt_tensor_free(x);
     dt_module_free(m);
@@ -1234,8 +1253,8 @@ Suite *test_nn_suite(void)
         a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
     ADD("layers", weights_begin_as_they_should, a_seed_decides_the_weights,
         layers_refuse_bad_extents, every_activation_runs, layers_of_images_change_extents,
-        an_embedding_reads_rows, a_layer_norm_normalizes, convolutions_run_as_their_ops,
-        convolutions_refuse_bad_options);
+        an_embedding_reads_rows, a_layer_norm_normalizes, an_rms_norm_normalizes,
+        convolutions_run_as_their_ops, convolutions_refuse_bad_options);
     ADD("families", an_mlp_has_the_names_it_promises, an_mlp_checks_its_options);
     ADD("steps", a_step_allocates_nothing, threads_change_no_bit, micro_batches_add_up,
         a_tied_weight_gets_one_gradient, every_allocation_of_a_tree_may_fail);
