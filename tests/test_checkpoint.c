@@ -48,7 +48,8 @@ typedef struct plan {
     int optimizer;
     int64_t prepare_at, enable_at; /* steps; -1: never */
     int64_t batch_size;
-    int observer; /* 0: dynamic; else 1 + DT_OBSERVER_... */
+    int observer;     /* 0: dynamic; else 1 + DT_OBSERVER_... */
+    int64_t adapt_at; /* a step; -1: never */
 } plan;
 
 static const int64_t sizes[] = { 784, 24, 17, 10, 0 };
@@ -146,6 +147,10 @@ static dt_qat_options options_of(const plan *p)
 static void steps(run *r, const plan *p, int64_t until)
 {
     while (r->counts[0].value < until) {
+        if (r->counts[0].value == p->adapt_at) {
+            const dt_lora_options o = { .rank = 3, .alpha = 5, .train_rest = p->adapt_at % 2 == 1 };
+            TEST_OK(r->ctx, dt_lora_add(r->m, &o));
+        }
         if (r->counts[0].value == p->prepare_at) {
             const dt_qat_options o = options_of(p);
             TEST_OK(r->ctx, dt_prepare(r->m, &o));
@@ -198,10 +203,13 @@ static void same_runs(run *a, run *b)
 }
 
 static const plan plans[] = {
-    { 1, DT_ADAMW, -1, -1, 32, 0 }, { 3, DT_ADAMW, 0, 0, 32, 0 },  { 1, DT_ADAMW, 2, 9, 32, 0 },
-    { 2, DT_SGD, 3, 5, 16, 0 },     { 1, DT_ADAM, 9, 11, 100, 0 }, { 1, DT_SGD, -1, -1, 7, 0 },
-    { 1, DT_ADAMW, 0, 2, 32, 1 },   { 2, DT_ADAMW, 3, 3, 32, 2 },  { 3, DT_ADAMW, 2, 2, 32, 3 },
-    { 1, DT_ADAMW, 3, 9, 32, 4 },
+    { 1, DT_ADAMW, -1, -1, 32, 0, -1 }, { 3, DT_ADAMW, 0, 0, 32, 0, -1 },
+    { 1, DT_ADAMW, 2, 9, 32, 0, -1 },   { 2, DT_SGD, 3, 5, 16, 0, -1 },
+    { 1, DT_ADAM, 9, 11, 100, 0, -1 },  { 1, DT_SGD, -1, -1, 7, 0, -1 },
+    { 1, DT_ADAMW, 0, 2, 32, 1, -1 },   { 2, DT_ADAMW, 3, 3, 32, 2, -1 },
+    { 3, DT_ADAMW, 2, 2, 32, 3, -1 },   { 1, DT_ADAMW, 3, 9, 32, 4, -1 },
+    { 2, DT_ADAMW, -1, -1, 32, 0, 0 },  { 1, DT_ADAMW, 2, 5, 32, 0, 3 },
+    { 3, DT_SGD, 3, 9, 32, 2, 1 },
 };
 
 /* Saved after 7 steps, loaded into another run, made with another seed on other threads. */
@@ -507,7 +515,7 @@ END_TEST
 
 static dt_status save_and_load(dt_ctx *failing, void *user)
 {
-    const plan p = { 1, DT_ADAMW, 0, 0, 50, 0 };
+    const plan p = { 1, DT_ADAMW, 0, 0, 50, 0, 0 };
     run a = { .ctx = failing }, b = { .ctx = failing };
     (void)user;
     dt_status s = create(&a, &p);

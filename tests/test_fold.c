@@ -5,7 +5,7 @@
 #include "core/tensor.h"
 #include "io/model.h"
 #include "nn/unit.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

@@ -96,6 +96,8 @@ DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, vo
 
 /* Number of elements of all parameters; a tied one counts once. */
 DT_API int64_t dt_param_count(dt_module *m);
+/* The same of those that require a gradient: what training changes. */
+DT_API int64_t dt_trained_count(dt_module *m);
 /* Training mode (dropout drops, batch norm uses the batch) or evaluation, for m and all below. */
 DT_API void dt_train(dt_module *m, bool on);
 DT_API bool dt_is_training(const dt_module *m); /* what dt_train set last; true at first */
@@ -144,8 +146,8 @@ DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *use
 /* Removes a hook. ARG where there is none of that id, STATE while the module runs. */
 DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
 
-/* The weight a layer computes with: the parameter `weight` after its `weight` hooks; NULL with the
- * error on the tape. For the forward of layers, who do not read `weight` by themselves. */
+/* The weight a layer computes with: the parameter `weight`, or what the layer derives from it (a norm
+ * folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the forward of layers, who do not read `weight` by themselves. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
 /* ---- layers ---------------------------------------------------------------------------------- */

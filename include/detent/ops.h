@@ -202,6 +202,15 @@ typedef struct dt_linear_part {
 DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
                             dt_tensor **y);
 
+typedef struct dt_lora_weight_options {
+    double alpha; /* default 1 */
+} dt_lora_weight_options;
+
+/* A weight with a low-rank adapter: y = weight + alpha / rank lora_b lora_a; weight [out, in], lora_a
+ * [rank, in], lora_b [out, rank], rank at least 1; y [out, in]. Backward keeps lora_a and lora_b alone. */
+DT_API dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *lora_a, dt_tensor *lora_b,
+                          double alpha);
+
 /* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked at. */
 typedef struct dt_conv_options {
     int64_t stride[2], padding[2], dilation[2]; /* default 1, 0, 1; padding on both sides */

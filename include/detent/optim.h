@@ -55,7 +55,8 @@ DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on re
 
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
  * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, and "step", an i64 scalar, the updates
- * that the parameter has had. Made with zeros first where it does not exist yet; may be written. */
+ * that the parameter has had. Made with zeros first where it does not exist yet; may be written. A
+ * parameter that requires no gradient and has had no update has none. */
 typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
 

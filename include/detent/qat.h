@@ -208,6 +208,39 @@ typedef struct dt_convert_report {
  * STATE then. */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
+/* ---- adapters ---------------------------------------------------------------------------------- */
+
+/* Low-rank adapters [LoRA]: a linear layer with one computes with W + (alpha / rank) B A, where A
+ * [rank, in] and B [out, rank] are parameters `lora_a` and `lora_b` of the layer. Under quantization
+ * that merged weight is what is quantized, so what converts is what was trained. */
+typedef struct dt_lora_options {
+    bool given;       /* the recipe has an `adapters` block */
+    int64_t rank;     /* at most the shorter side of each weight */
+    double alpha;     /* 0: the rank, so that B A counts as it is */
+    dt_strings match; /* globs over paths of linear layers; none: all but `head` and `lm_head` */
+    bool train_rest;  /* what is neither adapter nor a weight with one is trained too */
+} dt_lora_options;
+
+extern DT_API const dt_key dt_lora_keys[];
+
+/* rank 8, alpha 0, all but the head, nothing else trained */
+DT_API dt_lora_options dt_lora_defaults(void);
+
+/* Gives the selected linear layers of m, float or prepared, adapters: A uniform in +-1/sqrt(in), B 0,
+ * so that m computes what it did. All other parameters require no gradient from then on, but what
+ * quantization learns, and with `train_rest` all but the weights that got one. `options` NULL means the
+ * defaults. All or nothing. Errors: CONFIG (a rank outside its range, a glob that selects nothing, a
+ * layer whose weight another one shares), STATE (a layer that has one, a converted or frozen model),
+ * NOMEM. */
+DT_API dt_status dt_lora_add(dt_module *m, const dt_lora_options *options);
+
+/* Puts every adapter into the weight of its layer, or into its master, and takes it away: m computes what
+ * it did, to the bit, and every parameter requires a gradient. Errors: STATE (no adapter, a frozen
+ * model); NOMEM, where some may be merged already. */
+DT_API dt_status dt_lora_merge(dt_module *m);
+
+DT_API bool dt_has_lora(dt_module *m); /* some layer has an adapter */
+
 /* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run
  * it at once. */
 DT_API void dt_freeze(dt_module *m);

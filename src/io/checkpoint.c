@@ -9,6 +9,7 @@
 #include "io/model.h"
 #include "kernels/machine.h"
 #include "nn/module.h"
+#include "optim/optimizer.h"
 
 #include <detent/io.h>
 
@@ -328,9 +329,23 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
     return DT_OK;
 }
 
+/* What was trained before may have a state without being trained now. */
+static dt_status want_slots(const loading *l)
+{
+    static const char step[] = OPTIM "step.";
+    const dt_file *file = l->parts.file;
+    for (int64_t i = 0; i < file->count && l->s->optimizer != NULL; i++) {
+        const char *name = file->entry[i].name;
+        if (strncmp(name, step, sizeof step - 1) != 0) continue;
+        DT__TRY(dt__optimizer_want(l->s->optimizer, name + sizeof step - 1));
+    }
+    return DT_OK;
+}
+
 static dt_status find_slots(loading *l)
 {
     const dt_file *file = l->parts.file;
+    DT__TRY(want_slots(l));
     if (l->s->optimizer != NULL) DT__TRY(dt_optimizer_visit(l->s->optimizer, find_slot, l));
     int64_t there = 0;
     for (int64_t i = 0; i < file->count; i++) {

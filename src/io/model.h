@@ -10,6 +10,7 @@
 #define DT__KEY_MODEL "detent.model"
 #define DT__KEY_QUANT "detent.quant"
 #define DT__KEY_TIED "detent.tied"
+#define DT__KEY_LORA "detent.lora"
 #define DT__KEY_TOKENIZER "detent.tokenizer"
 #define DT__OWN_PREFIX "detent." /* of tensors that are no model's */
 
@@ -21,7 +22,7 @@ dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char 
 dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suffix,
                         const dt_file_entry **out);
 
-/* ---- detent.quant and detent.tied (model_meta.c) --------------------------------------------- */
+/* ---- detent.quant, detent.tied, detent.lora (model_meta.c) ----------------------------------- */
 
 enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
 /* Of a range that stands: batches change it while the model trains; no more; it is a converted model's. */
@@ -61,13 +62,21 @@ typedef struct dt__tie {
     const char *path, *first;
 } dt__tie;
 
-/* Both lists, as a file has them. */
+/* The adapter of one module. */
+typedef struct dt__module_lora {
+    const char *path;
+    dt__lora lora;
+} dt__module_lora;
+
+/* All three lists, as a file has them. */
 typedef struct dt__model_meta {
     dt_ctx *ctx;
     dt__module_quant *quant;
     dt__tie *tie;
-    int64_t n_quants, room_quants, n_ties, room_ties;
-    char *quant_strings, *tie_strings;
+    dt__module_lora *lora;
+    bool trains_rest; /* besides the adapters */
+    int64_t n_quants, room_quants, n_ties, room_ties, n_loras, room_loras;
+    char *quant_strings, *tie_strings, *lora_strings;
 } dt__model_meta;
 
 dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out);
@@ -78,6 +87,9 @@ dt__row_map dt__described_map(const dt__module_quant *quant);
 char *dt__weight_name(dt_ctx *ctx, const char *module);
 /* The name that a tied parameter is saved under; `name` itself where it is not tied. */
 const char *dt__first_name(const dt__model_meta *meta, const char *name);
+
+/* "rank" and "alpha" of a dt__lora. */
+extern const dt_key dt__module_lora_keys[];
 
 void dt__put_module_quant(dt__chars *t, const dt__module_quant *quant);
 

@@ -1,10 +1,11 @@
-/* What a model file says of quantization and of tied parameters, in its metadata:
+/* What a model file says of quantization, of tied parameters and of adapters, in its metadata:
  *
  *     detent.quant = { module: { "simulated": false,
  *                                "weight": { "scheme": {...}, "state": "packed", "shape": [3, 5] },
  *                                "input": { "scheme": {...}, "enabled": true,
  *                                           "range": { "settings": {...}, "state": "fixed" } } }, ... }
- *     detent.tied  = { path: first path, ... } */
+ *     detent.tied  = { path: first path, ... }
+ *     detent.lora  = { "train_rest": false, "layers": { module: { "rank": 8, "alpha": 16 }, ... } } */
 #include "io/model.h"
 #include "qat/scheme.h"
 
@@ -71,6 +72,12 @@ static const dt_key module_keys[] = {
       .given = offsetof(dt__module_quant, has_weight) },
     { "input", DT_KEY_MAP, AT(input), .keys = input_keys,
       .given = offsetof(dt__module_quant, has_input) },
+    { 0 },
+};
+
+const dt_key dt__module_lora_keys[] = {
+    { "rank", DT_KEY_INT, .offset = offsetof(dt__lora, rank), .least = 1, .most = DT_NO_LIMIT },
+    { "alpha", DT_KEY_REAL, .offset = offsetof(dt__lora, alpha), .most = DT_NO_LIMIT },
     { 0 },
 };
 
@@ -253,6 +260,22 @@ static dt_status read_tie(dt__json *j, dt__model_meta *meta)
     return DT_OK;
 }
 
+static dt_status read_lora(dt__json *j, dt__model_meta *meta)
+{
+    DT__TRY(DT__RESERVE(meta->ctx, meta->lora, meta->n_loras, meta->room_loras));
+    dt__module_lora *l = &meta->lora[meta->n_loras];
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &l->path));
+    for (int64_t i = 0; i < meta->n_loras; i++) {
+        if (strcmp(meta->lora[i].path, l->path) != 0) continue;
+        return dt__json_fail(j, "module '%s' stands twice", dt__shown(l->path, shown));
+    }
+    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(dt__json_options(j, dt__module_lora_keys, &l->lora));
+    meta->n_loras++;
+    return DT_OK;
+}
+
 static dt_status read_object(dt__json *j, dt__model_meta *meta,
                              dt_status (*read)(dt__json *j, dt__model_meta *meta))
 {
@@ -263,23 +286,48 @@ static dt_status read_object(dt__json *j, dt__model_meta *meta,
         DT__TRY(read(j, meta));
         DT__TRY(dt__json_more(j, '}', &more));
     }
-    return dt__json_end(j);
+    return DT_OK;
 }
 
-static dt_status read_both(const dt_file *file, dt__model_meta *meta)
+/* The name of a value, and the colon behind it. */
+static dt_status expect_name(dt__json *j, const char *name)
+{
+    const char *text;
+    DT__TRY(dt__json_string(j, &text));
+    if (strcmp(text, name) != 0) return dt__json_fail(j, "'%s' is wanted", name);
+    return dt__json_expect(j, ':');
+}
+
+static dt_status read_loras(dt__json *j, dt__model_meta *meta)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    DT__TRY(expect_name(j, "train_rest"));
+    DT__TRY(dt__json_bool(j, &meta->trains_rest));
+    DT__TRY(dt__json_expect(j, ','));
+    DT__TRY(expect_name(j, "layers"));
+    DT__TRY(read_object(j, meta, read_lora));
+    return dt__json_expect(j, '}');
+}
+
+static dt_status read_all(const dt_file *file, dt__model_meta *meta)
 {
     dt__json j;
     bool has;
     DT__TRY(dt__meta_scan(file, DT__KEY_QUANT, &j, &meta->quant_strings, &has));
     if (has) DT__TRY(read_object(&j, meta, read_quant));
+    if (has) DT__TRY(dt__json_end(&j));
     DT__TRY(dt__meta_scan(file, DT__KEY_TIED, &j, &meta->tie_strings, &has));
-    return has ? read_object(&j, meta, read_tie) : DT_OK;
+    if (has) DT__TRY(read_object(&j, meta, read_tie));
+    if (has) DT__TRY(dt__json_end(&j));
+    DT__TRY(dt__meta_scan(file, DT__KEY_LORA, &j, &meta->lora_strings, &has));
+    if (has) DT__TRY(read_loras(&j, meta));
+    return has ? dt__json_end(&j) : DT_OK;
 }
 
 dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out)
 {
     *out = (dt__model_meta){ .ctx = file->ctx };
-    const dt_status s = read_both(file, out);
+    const dt_status s = read_all(file, out);
     if (s != DT_OK) dt__model_meta_free(out);
     return s;
 }
@@ -288,7 +336,9 @@ void dt__model_meta_free(dt__model_meta *meta)
 {
     dt__release(meta->ctx, meta->quant);
     dt__release(meta->ctx, meta->tie);
+    dt__release(meta->ctx, meta->lora);
     dt__release(meta->ctx, meta->quant_strings);
     dt__release(meta->ctx, meta->tie_strings);
+    dt__release(meta->ctx, meta->lora_strings);
     *meta = (dt__model_meta){ .ctx = meta->ctx };
 }

@@ -4,7 +4,8 @@
 #include "io/code_rows.h"
 #include "io/model.h"
 #include "nn/module.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
+#include "qat/lora.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct item {
     const dt__quantizer *range;    /* of a weight whose range stands */
     dt_tensor *value;              /* what goes in: a dense tensor, */
     dt__packed *packed;            /* or codes */
+    bool trained;                  /* it required a gradient before */
 } item;
 
 typedef struct hooked {
@@ -25,12 +27,12 @@ typedef struct hooked {
     bool added; /* the module owns it */
 } hooked;
 
-/* A layer whose norm is folded in, or was. */
+/* A layer whose weight is derived: its norm is folded in, or was; or it has an adapter. */
 typedef struct folding {
     dt_module *m;
     const dt__module_quant *quant;
     dt__removed_norm norm; /* of a converted layer: what it was */
-    bool added;            /* folded: by this load; converted: a bias, that it had not */
+    bool added;            /* derived: by this load; converted: a bias, that it had not */
 } folding;
 
 #define LISTED 4
@@ -47,10 +49,11 @@ typedef struct work {
     dt__model_meta meta;
     item *item;
     hooked *hook;
-    dt_module **range; /* quantizers that this load made, in the tree */
+    dt_module **range;   /* quantizers that this load made, in the tree */
+    dt_module **adapted; /* layers that this load gave an adapter */
     folding *fold, *gone;
     bool *used; /* entries of the file that belong to the model */
-    int64_t n_items, room_items, n_hooks, n_ranges, n_folds, n_gone;
+    int64_t n_items, room_items, n_hooks, n_ranges, n_folds, n_gone, n_adapted;
     names missing, unexpected, misshapen;
 } work;
 
@@ -73,6 +76,65 @@ static dt_status refuse(const work *w, const char *path, const char *rule)
     char shown[DT__SHOWN];
     return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_QUANT ": module '%s': %s",
                    w->r->file->path, dt__shown(path, shown), rule);
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+static dt_status refuse_lora(const work *w, const char *path, const char *rule)
+{
+    char shown[DT__SHOWN];
+    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_LORA ": module '%s': %s", w->r->file->path,
+                   dt__shown(path, shown), rule);
+}
+
+static dt_status add_adapter(work *w, const dt__module_lora *l)
+{
+    dt_module *m = dt_module_at(w->r->m, l->path);
+    if (m == NULL) return refuse_lora(w, l->path, "the model has no such module");
+    if (!dt__can_lora(m)) return refuse_lora(w, l->path, "it is no linear layer");
+    if (dt__has_lora(m)) {
+        if (m->lora.rank == l->lora.rank && m->lora.alpha == l->lora.alpha) return DT_OK;
+        return refuse_lora(w, l->path, "its adapter has another rank or alpha");
+    }
+    const dt_tensor *weight = dt__member_find(m, "weight")->x;
+    if (l->lora.rank > dt__min_i64(weight->dims[0], weight->dims[1])) {
+        return refuse_lora(w, l->path, "its rank is above the shorter side of the weight");
+    }
+    DT__TRY(dt__lora_attach(m, &l->lora));
+    w->adapted[w->n_adapted++] = m;
+    return DT_OK;
+}
+
+/* Adapters become part of the tree before its tensors are listed. They are drawn only to be
+ * overwritten: streams stay as they were. */
+static dt_status add_adapters(work *w)
+{
+    const dt__model_meta *meta = &w->meta;
+    dt__stream before[DT__PURPOSES];
+    dt_status s = DT_OK;
+    if (meta->n_loras == 0) return DT_OK;
+    if (!w->r->quantized) {
+        if (dt_has_lora(w->r->m)) return DT_OK;
+        return dt_fail(w->ctx, DT_ERR_FORMAT,
+                       "%s: a model with adapters (" DT__KEY_LORA
+                       "); one that was merged is wanted",
+                       w->r->file->path);
+    }
+    w->adapted = dt__alloc_array(w->ctx, meta->n_loras, sizeof(dt_module *));
+    if (w->adapted == NULL) return DT_ERR_NOMEM;
+    memcpy(before, w->ctx->stream, sizeof before);
+    for (int64_t i = 0; i < meta->n_loras && s == DT_OK; i++) s = add_adapter(w, &meta->lora[i]);
+    memcpy(w->ctx->stream, before, sizeof before);
+    return s;
+}
+
+/* What the file's adapters were trained with, or nothing has happened. */
+static void settle_adapters(work *w, bool done)
+{
+    for (int64_t i = 0; i < w->n_items && !done && w->meta.n_loras > 0; i++) {
+        if (!w->item[i].x->requires_grad) dt_set_requires_grad(w->item[i].x, w->item[i].trained);
+    }
+    for (int64_t i = 0; i < w->n_adapted && !done; i++) dt__lora_remove(w->adapted[i]);
 }
 
 /* ---- the model's side ----------------------------------------------------------------------- */
@@ -101,7 +163,7 @@ static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_member 
     if (dt_param_path(w->r->m, x) != path) return DT_OK;
     DT__TRY(check_writable(w, path, x));
     DT__TRY(DT__RESERVE(w->ctx, w->item, w->n_items, w->room_items));
-    w->item[w->n_items++] = (item){ .x = x, .path = path };
+    w->item[w->n_items++] = (item){ .x = x, .path = path, .trained = x->requires_grad };
     return DT_OK;
 }
 
@@ -122,9 +184,11 @@ static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
            a->weight.g_idx == b->weight.g_idx;
 }
 
-static dt_status match_fold(work *w, const dt__module_quant *q, dt_module *m)
+static dt_status match_derived(work *w, const dt__module_quant *q, dt_module *m)
 {
-    if (!dt__can_fold(m)) return refuse(w, q->path, "the model has no norm to fold into it");
+    if (q->weight.state == DT__PACKED) return refuse(w, q->path, "it is packed, with an adapter");
+    if (!dt__has_lora(m) && !dt__can_fold(m))
+        return refuse(w, q->path, "the model has no norm to fold into it");
     w->fold[w->n_folds++] = (folding){ .m = m, .quant = q };
     return DT_OK;
 }
@@ -143,7 +207,8 @@ static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
         return refuse(w, q->path, "its transposed_groups are not those of the model's weight");
     }
     item *to = item_of(w, x);
-    if (q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED) return match_fold(w, q, m);
+    const bool folds = q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED;
+    if (folds || dt__has_lora(m)) return match_derived(w, q, m);
     if (to->quant != NULL && !same_weight(to->quant, q)) {
         return refuse(w, q->path, "its weight is tied to one with other settings");
     }
@@ -501,7 +566,7 @@ static dt_status check_sound(const work *w, dt_module *range)
 
 /* ---- acting --------------------------------------------------------------------------------- */
 
-static dt_status fold(work *w, folding *f)
+static dt_status derive(work *w, folding *f)
 {
     const dt__module_quant *q = f->quant;
     const dt__quantizer *range = dt__quantizer_of(dt__quantizer_at(f->m, "weight"));
@@ -514,10 +579,10 @@ static dt_status fold(work *w, folding *f)
                         .scale = range == NULL ? NULL : range->scale,
                         .zero_point = range == NULL ? NULL : range->zero_point,
                         .count = range == NULL ? NULL : range->count };
-    DT__TRY(dt__fold(f->m, &fq));
+    DT__TRY(dt__derive(f->m, &fq));
     f->added = true;
-    dt__folded_quant(f->m)->enabled = q->weight.state == DT__ENABLED;
-    if (q->weight.norm == DT__NORM_FROZEN) f->m->folding = DT__FOLDED_FROZEN;
+    dt__derived_quant(f->m)->enabled = q->weight.state == DT__ENABLED;
+    if (q->weight.has_norm && q->weight.norm == DT__NORM_FROZEN) f->m->folding = DT__FOLDED_FROZEN;
     return DT_OK;
 }
 
@@ -535,7 +600,7 @@ static dt_status wrap(work *w)
         DT__TRY(dt__fq_wrap(i->x, &fq));
         DT__TRY(dt_fake_quant_enable(i->x, i->quant->weight.state == DT__ENABLED));
     }
-    for (int64_t k = 0; k < w->n_folds; k++) DT__TRY(fold(w, &w->fold[k]));
+    for (int64_t k = 0; k < w->n_folds; k++) DT__TRY(derive(w, &w->fold[k]));
     for (int64_t k = 0; k < w->n_hooks; k++) {
         DT__TRY(dt__hook_input(w->hook[k].m, w->hook[k].hook));
         w->hook[k].added = true;
@@ -550,7 +615,7 @@ static void unwrap(work *w)
         if (i->quant != NULL && dt_is_fake_quant(i->x)) dt__fq_unwrap(i->x);
     }
     for (int64_t k = 0; k < w->n_folds; k++) {
-        if (w->fold[k].added) dt__unfold(w->fold[k].m);
+        if (w->fold[k].added) dt__underive(w->fold[k].m);
     }
     for (int64_t k = 0; k < w->n_hooks; k++) {
         hooked *h = &w->hook[k];
@@ -591,12 +656,15 @@ static dt_status act(work *w)
 static dt_status restore(work *w)
 {
     DT__TRY(dt__model_meta_read(w->r->file, &w->meta));
+    DT__TRY(add_adapters(w));
     DT__TRY(add_ranges(w));
     DT__TRY(remove_norms(w));
     DT__TRY(dt_module_visit(w->r->m, add_item, w));
     DT__TRY(match_modules(w));
     DT__TRY(read_values(w));
     for (int64_t i = 0; i < w->n_ranges; i++) DT__TRY(check_sound(w, w->range[i]));
+    const bool adapted = w->meta.n_loras > 0 && w->r->quantized;
+    if (adapted) DT__TRY(dt__lora_settle(w->r->m, w->meta.trains_rest));
     return act(w);
 }
 
@@ -613,6 +681,7 @@ static void free_work(work *w)
     dt__release(w->ctx, w->item);
     dt__release(w->ctx, w->hook);
     dt__release(w->ctx, w->range);
+    dt__release(w->ctx, w->adapted);
     dt__release(w->ctx, w->fold);
     dt__release(w->ctx, w->gone);
     dt__release(w->ctx, w->used);
@@ -624,6 +693,7 @@ dt_status dt__restore(const dt__restoring *r)
     work w = { .ctx = r->m->ctx, .r = r, .meta.ctx = r->m->ctx };
     const dt_status s = restore(&w);
     settle_norms(&w, s == DT_OK);
+    settle_adapters(&w, s == DT_OK);
     for (int64_t i = 0; i < w.n_ranges && s != DT_OK; i++) dt_module_free(w.range[i]);
     free_work(&w);
     return s;

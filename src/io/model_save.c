@@ -5,7 +5,8 @@
 #include "io/hf.h"
 #include "io/model.h"
 #include "nn/module.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
+#include "qat/lora.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,17 +99,18 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.has_g_idx = q->weight.g_idx > 0;
 }
 
-/* A weight that is plain, and becomes one that is quantized with the norm folded in. */
-static void describe_folded(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
+/* A weight that is plain, and becomes one that is quantized: with the norm folded in, or its adapter. */
+static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
 {
-    const dt__fq *fq = dt__folded_quant(m);
+    const dt__fq *fq = dt__derived_quant(m);
     if (fq == NULL) {
         q->weight.has_norm =
             q->has_weight && dt_is_packed(w) && m->norm != NULL && dt__is_removed_norm(m->norm);
         q->weight.norm = DT__NORM_REMOVED;
         return;
     }
-    q->has_weight = q->weight.has_norm = true;
+    q->has_weight = true;
+    q->weight.has_norm = m->folding != DT__APART;
     q->simulated = fq->simulated;
     q->weight.scheme = fq->quant;
     q->weight.state = fq->enabled ? DT__ENABLED : DT__DISABLED;
@@ -134,7 +136,7 @@ static dt_status describe_module(void *user, const char *path, dt_module *m)
     const dt__member *weight = dt__member_find(m, "weight");
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (weight != NULL) describe_weight(weight->x, &q);
-    if (weight != NULL) describe_folded(m, weight->x, &q);
+    if (weight != NULL) describe_derived(m, weight->x, &q);
     if (hook != NULL) describe_input(hook, &q);
     if (!q.has_weight && !q.has_input) return DT_OK;
     dt__put_comma(&d->text, &d->first);
@@ -182,6 +184,32 @@ static dt_status add_ties(dt__saving *s)
     dt__put_text(&d.text, "{");
     dt_status status = dt_module_visit(s->m, describe_tie, &d);
     if (status == DT_OK) status = add_object(&d, DT__KEY_TIED);
+    dt__release(s->ctx, d.text.bytes);
+    return status;
+}
+
+/* ---- detent.lora ----------------------------------------------------------------------------- */
+
+static dt_status describe_lora(void *user, const char *path, dt_module *m)
+{
+    describing *d = user;
+    if (!dt__has_lora(m)) return DT_OK;
+    dt__put_comma(&d->text, &d->first);
+    dt__put_quoted(&d->text, path);
+    dt__put_text(&d->text, ":");
+    dt__put_options(&d->text, dt__module_lora_keys, &m->lora);
+    return DT_OK;
+}
+
+static dt_status add_loras(dt__saving *s)
+{
+    describing d = { .s = s, .text.ctx = s->ctx, .first = true };
+    dt__put_text(&d.text, "{\"train_rest\":");
+    dt__put_text(&d.text, dt__lora_trains_rest(s->m) ? "true" : "false");
+    dt__put_text(&d.text, ",\"layers\":{");
+    dt_status status = dt_module_visit_modules(s->m, describe_lora, &d);
+    dt__put_text(&d.text, "}");
+    if (status == DT_OK) status = add_object(&d, DT__KEY_LORA);
     dt__release(s->ctx, d.text.bytes);
     return status;
 }
@@ -239,6 +267,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     DT__TRY(dt_module_visit(m, add_tensor, s));
     DT__TRY(add_quant(s));
     DT__TRY(add_ties(s));
+    DT__TRY(add_loras(s));
     if (info == NULL || info->family == NULL) return DT_OK;
     DT__TRY(add_text(s, DT__KEY_TOKENIZER, info->tokenizer));
     DT__TRY(add_text(s, DT__KEY_HF, info->hf));

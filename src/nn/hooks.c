@@ -1,7 +1,7 @@
 /* Hooks: functions that look at, or replace, an input or the weight that a module is about to use.
  * Quantization of activations and of derived weights lives on them. Two modules that read the same
  * activation get the same handle, so what hangs on it (its codes) is made once. */
-#include "nn/fold.h"
+#include "nn/derived.h"
 
 dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                       void (*drop)(dt_ctx *ctx, void *user), uint64_t *id)
@@ -69,7 +69,7 @@ dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
     if (t->status != DT_OK) return NULL;
     const dt__member *e = dt__member_find(m, "weight");
     if (e != NULL) {
-        dt_tensor *w = m->folding == DT__APART ? e->x : dt__folded_weight(t, m, e->x);
+        dt_tensor *w = dt__derived_weight(t, m, e->x);
         return w == NULL ? NULL : dt__run_hooks(t, m, DT_SITE_WEIGHT, w);
     }
     dt_tape_fail(t, DT_ERR_ARG, "module %s (%s) has no parameter 'weight'", m->path, m->type->name);
@@ -79,6 +79,5 @@ dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 dt_tensor *dt__module_bias(dt_tape *t, dt_module *m)
 {
     const dt__member *e = dt__member_find(m, "bias");
-    dt_tensor *bias = e == NULL ? NULL : e->x;
-    return m->folding == DT__APART ? bias : dt__folded_bias(t, m, bias);
+    return dt__derived_bias(t, m, e == NULL ? NULL : e->x);
 }

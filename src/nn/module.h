@@ -34,6 +34,12 @@ typedef enum dt__folding {
     DT__FOLDED_FROZEN /* with the running ones, which stay */
 } dt__folding;
 
+/* An adapter: src/nn/lora.h. */
+typedef struct dt__lora {
+    int64_t rank; /* 0: none */
+    double alpha;
+} dt__lora;
+
 struct dt_module {
     dt_ctx *ctx;
     const dt_module_type *type;
@@ -47,6 +53,7 @@ struct dt_module {
     int64_t n_children, room_children;
     dt_module *norm; /* what takes this layer's result, by dt__unit_pair; NULL: none */
     dt__folding folding;
+    dt__lora lora;
     dt__hook *hooks;
     uint64_t last_hook;
     atomic_int running; /* forward passes on their way, of any context: hooks stay meanwhile */

@@ -143,6 +143,7 @@ dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
 
 typedef struct counter {
     dt_module *m;
+    bool trained; /* those alone that require a gradient */
     int64_t elements;
 } counter;
 
@@ -150,13 +151,21 @@ static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_memb
 {
     counter *c = user;
     /* Paths are texts of the tree, so the first one is the same pointer. */
-    if (member == DT_PARAM && dt_param_path(c->m, x) == path) c->elements += x->count;
+    if (member != DT_PARAM || (c->trained && !x->requires_grad)) return DT_OK;
+    if (dt_param_path(c->m, x) == path) c->elements += x->count;
     return DT_OK;
 }
 
 int64_t dt_param_count(dt_module *m)
 {
     counter c = { .m = m };
+    dt_module_visit(m, count_param, &c);
+    return c.elements;
+}
+
+int64_t dt_trained_count(dt_module *m)
+{
+    counter c = { .m = m, .trained = true };
     dt_module_visit(m, count_param, &c);
     return c.elements;
 }

@@ -4,6 +4,8 @@
  * wrapper, and back) and ties. The slots follow the module's list of parameters: what is new joins
  * with zero state at its own first step, what has gone is let go. A step looks at every parameter
  * before it writes the first. */
+#include "optim/optimizer.h"
+
 #include "core/glob.h"
 #include "optim/rules.h"
 
@@ -49,10 +51,19 @@ dt_optimizer_options dt_optimizer_defaults(void)
 
 /* ---- slots follow the parameters ------------------------------------------------------------- */
 
+static void free_state(slot *s)
+{
+    for (int k = 0; k < DT__MOST_STATES; k++) {
+        dt_tensor_free(s->state[k]);
+        s->state[k] = NULL;
+    }
+    dt_tensor_free(s->step);
+    s->step = NULL;
+}
+
 static void free_slot(slot *s)
 {
-    for (int k = 0; k < DT__MOST_STATES; k++) dt_tensor_free(s->state[k]);
-    dt_tensor_free(s->step);
+    free_state(s);
     dt_tensor_free(s->p);
     *s = (slot){ 0 };
 }
@@ -93,6 +104,14 @@ static dt_status make_state(const dt_optimizer *o, slot *s)
     return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
 }
 
+/* What no gradient will reach has no state, unless it was trained before. */
+static dt_status begin_state(const dt_optimizer *o, slot *s)
+{
+    if (s->p->requires_grad) return make_state(o, s);
+    if (s->step != NULL && *(const int64_t *)dt_data(s->step) == 0) free_state(s);
+    return DT_OK;
+}
+
 static dt_status follow(dt_optimizer *o)
 {
     if (o->seen == dt__module_changes(o->m)) return DT_OK;
@@ -113,9 +132,7 @@ static dt_status follow(dt_optimizer *o)
     dt__release(o->ctx, o->slots);
     o->slots = slots;
     o->n = n;
-    for (int64_t i = 0; i < n; i++) {
-        if (slots[i].p->requires_grad) DT__TRY(make_state(o, &slots[i]));
-    }
+    for (int64_t i = 0; i < n; i++) DT__TRY(begin_state(o, &slots[i]));
     o->seen = dt__module_changes(o->m);
     return DT_OK;
 }
@@ -216,11 +233,21 @@ dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
     const int states = o->rule->states(&o->options);
     for (int64_t i = 0; i < o->n; i++) {
         slot *s = &o->slots[i];
+        if (!s->p->requires_grad && s->step == NULL) continue;
         DT__TRY(make_state(o, s));
         for (int k = 0; k < states; k++) {
             DT__TRY(visit(user, o->rule->state[k], s->path, s->state[k]));
         }
         DT__TRY(visit(user, "step", s->path, s->step));
+    }
+    return DT_OK;
+}
+
+dt_status dt__optimizer_want(dt_optimizer *o, const char *path)
+{
+    DT__TRY(follow(o));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (strcmp(o->slots[i].path, path) == 0) return make_state(o, &o->slots[i]);
     }
     return DT_OK;
 }

@@ -205,8 +205,8 @@ static dt_status calibrate(const work *w)
 /* A weight on its way from its master to codes. */
 typedef struct weight {
     const dt__fq *fq;
-    dt__folded folded; /* where a norm goes into it */
-    dt_tensor *copy;   /* of a master that has gaps */
+    dt__derived derived; /* where its layer derives it */
+    dt_tensor *copy;     /* of a master that has gaps */
     const dt_tensor *master;
     float *scale; /* that stand: [rows][groups]; NULL: none */
     int8_t *zero_point;
@@ -216,9 +216,9 @@ static dt_status take_master(weight *v, dt_module *layer)
 {
     const dt__row_map as_it_lies = { .groups = 0 };
     v->master = v->fq->inner;
-    if (dt__folded_quant(layer) != NULL) {
-        DT__TRY(dt__folded_begin(layer, &v->folded));
-        v->master = v->folded.weight;
+    if (dt__derived_quant(layer) != NULL) {
+        DT__TRY(dt__derived_begin(layer, &v->derived));
+        v->master = v->derived.weight;
     }
     DT__TRY(dt__matrix_of(v->master, &as_it_lies, &v->copy));
     if (v->copy != NULL) v->master = v->copy;
@@ -245,7 +245,7 @@ static dt_status take_range(const work *w, weight *v)
 
 static void free_weight(const work *w, weight *v)
 {
-    if (v->folded.layer != NULL) dt__folded_end(&v->folded, false);
+    if (v->derived.layer != NULL) dt__derived_end(&v->derived, false);
     dt_tensor_free(v->copy);
     dt__release(w->ctx, v->scale);
     dt__release(w->ctx, v->zero_point);

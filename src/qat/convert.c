@@ -21,7 +21,7 @@ typedef struct dt__conversion {
     struct {
         dt_tensor *weight;
         dt__packed *packed;
-        dt__folded folded; /* of a layer whose norm goes */
+        dt__derived derived; /* of a layer whose norm or adapter goes */
     } * item;
     int64_t n, room;
 } conversion;
@@ -154,7 +154,7 @@ static dt_status add_item(conversion *c, const char *path, dt_tensor *w, const d
     dt__packed *packed = *out = dt__alloc(c->ctx, sizeof *packed);
     if (packed == NULL) return DT_ERR_NOMEM;
     *packed = (dt__packed){ .quant = fq->quant, .simulated = fq->simulated };
-    c->item[c->n].folded = (dt__folded){ .layer = NULL };
+    c->item[c->n].derived = (dt__derived){ .layer = NULL };
     c->item[c->n].weight = w;
     c->item[c->n++].packed = packed;
     return DT_OK;
@@ -183,30 +183,30 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_membe
     return DT_OK;
 }
 
-/* The same of a weight that a norm is folded into. */
-static dt_status make_folded(void *user, const char *path, dt_module *m)
+/* The same of a weight that its layer derives. */
+static dt_status make_derived(void *user, const char *path, dt_module *m)
 {
     conversion *c = user;
     dt__packed *packed = NULL;
-    const dt__fq *fq = dt__folded_quant(m);
+    const dt__fq *fq = dt__derived_quant(m);
     (void)path;
     if (fq == NULL) return DT_OK;
     const dt__member *weight = dt__member_find(m, "weight");
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
-    dt__folded *folded = &c->item[c->n - 1].folded;
-    DT__TRY(dt__folded_begin(m, folded));
-    const rounding r = { weight->path, weight->x, fq, folded->weight, dt__op_groups(m) };
+    dt__derived *derived = &c->item[c->n - 1].derived;
+    DT__TRY(dt__derived_begin(m, derived));
+    const rounding r = { weight->path, weight->x, fq, derived->weight, dt__op_groups(m) };
     DT__TRY(choose(c, &r, &packed->codes));
     count(c, weight->x, fq, packed->codes);
-    c->report.folded++;
+    c->report.folded += m->folding != DT__APART;
     return DT_OK;
 }
 
 static void settle(conversion *c, bool done)
 {
     for (int64_t i = 0; i < c->n; i++) {
-        dt__folded *folded = &c->item[i].folded;
-        if (folded->layer != NULL) dt__folded_end(folded, done);
+        dt__derived *derived = &c->item[i].derived;
+        if (derived->layer != NULL) dt__derived_end(derived, done);
         if (done) {
             dt__packed_take(c->item[i].weight, c->item[i].packed);
         } else {
@@ -253,7 +253,8 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     c.report.unfolded = dt_unfolded_channels(m);
     dt_status s = dt__check_ranges(m);
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
-    if (s == DT_OK) s = dt_module_visit_modules(m, make_folded, &c);
+    if (s == DT_OK) s = dt_module_visit_modules(m, make_derived, &c);
+    if (s == DT_OK) s = dt__merge(m, false);
     settle(&c, s == DT_OK);
     if (s != DT_OK) return s;
     dt_module_visit_modules(m, settle_input, NULL);
@@ -265,9 +266,9 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
 
 const dt__fq *dt__weight_to_convert(const dt_module *layer)
 {
-    const dt__fq *folded = dt__folded_quant(layer);
+    const dt__fq *derived = dt__derived_quant(layer);
     const dt__member *weight = dt__member_find(layer, "weight");
-    if (folded != NULL) return folded;
+    if (derived != NULL) return derived;
     return weight != NULL && dt_is_fake_quant(weight->x) ? weight->x->ext : NULL;
 }
 
@@ -293,15 +294,16 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
     const dt__member *weight = dt__member_find(layer, "weight");
     sharing users = { weight->x, check_range };
     DT__TRY(dt_module_visit_modules(m, visit_if_shared, &users));
-    const dt_status s = dt__folded_quant(layer) != NULL
-                            ? make_folded(&c, layer->path, layer)
+    const dt_status s = dt__derived_quant(layer) != NULL
+                            ? make_derived(&c, layer->path, layer)
                             : make_codes(&c, dt__path_within(m, weight->path), weight->x, DT_PARAM);
     settle(&c, s == DT_OK);
     if (s != DT_OK) return s;
     users.visit = settle_input;
     dt_module_visit_modules(m, visit_if_shared, &users);
-    if (!dt_is_prepared(m)) dt_module_visit_modules(m, settle_input, NULL); /* that was the last */
-    return DT_OK;
+    if (dt_is_prepared(m)) return DT_OK;
+    dt_module_visit_modules(m, settle_input, NULL); /* that was the last */
+    return dt__merge(m, false);
 }
 
 static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_member member)

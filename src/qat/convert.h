@@ -2,14 +2,14 @@
 #ifndef DT__QAT_CONVERT_H
 #define DT__QAT_CONVERT_H
 
-#include "qat/fold.h"
+#include "qat/derived.h"
 
-/* How the weight of a layer will be quantized that is prepared and not yet packed, by itself or with
- * the norm folded in; NULL where there is none. Lent. */
+/* How the weight of a layer will be quantized that is prepared and not yet packed, by itself or as its
+ * layer derives it; NULL where there is none. Lent. */
 const dt__fq *dt__weight_to_convert(const dt_module *layer);
 
 /* Packs the weight of one layer of m: `rows` are its codes, by its row map; NULL: those to nearest. A
- * folded norm goes into weight and bias, and the ranges of inputs that meet this weight stand for good.
+ * folded norm goes into weight and bias, an adapter into the weight, and the ranges of inputs that meet this weight stand for good.
  * All other layers stay prepared; when none is left, m is what dt_convert makes of it. All or
  * nothing. Errors: STATE (nothing to convert, a tape needs the weight, a range that has seen no batch),
  * NUMERIC, NOMEM. */

@@ -4,7 +4,7 @@
 #include "core/glob.h"
 #include "nn/conv.h"
 #include "nn/module.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
 #include "qat/learned.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
@@ -21,7 +21,8 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
-    bool fold; /* the norm behind it */
+    bool
+        derived; /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
     dt_quant weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
@@ -178,7 +179,7 @@ static dt_status check_weight(plan *p, plan_line *l)
 static dt_status check_line(plan *p, plan_line *l)
 {
     if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL ||
-        l->module->folding != DT__APART) {
+        dt__derived_quant(l->module) != NULL) {
         return dt_fail(p->ctx, DT_ERR_STATE, "prepare: %s is %s already", l->path,
                        dt_is_packed(l->weight) ? "converted" : "prepared");
     }
@@ -215,14 +216,20 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
 }
 
 /* A norm goes into a weight that is its layer's alone, and where nobody else uses it. */
-static void decide_fold(plan *p, plan_line *l)
+static bool folds(const plan *p, const plan_line *l)
 {
-    l->fold = p->options->fold_norm && l->selected && l->quantize_weight && dt__can_fold(l->module);
-    for (int64_t i = 0; i < p->n && l->fold; i++) {
+    bool alone = p->options->fold_norm && dt__can_fold(l->module);
+    for (int64_t i = 0; i < p->n && alone; i++) {
         const plan_line *other = &p->line[i];
-        l->fold =
+        alone =
             other == l || (other->weight != l->weight && other->module->norm != l->module->norm);
     }
+    return alone;
+}
+
+static void decide_derived(const plan *p, plan_line *l)
+{
+    l->derived = l->selected && l->quantize_weight && (dt__has_lora(l->module) || folds(p, l));
 }
 
 static dt_status check_plan(plan *p)
@@ -238,7 +245,7 @@ static dt_status check_plan(plan *p)
         DT__TRY(check_line(p, &p->line[i]));
         some = some || (p->line[i].selected && p->line[i].quantize_weight);
         for (int64_t k = 0; k < i; k++) DT__TRY(check_tie(p, &p->line[k], &p->line[i]));
-        decide_fold(p, &p->line[i]);
+        decide_derived(p, &p->line[i]);
     }
     if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
     return DT_OK;
@@ -257,11 +264,11 @@ static bool is_first(const plan *p, const plan_line *l)
 /* A range of a weight that stands begins with the weight as it is. */
 static dt_status begin_scale(const plan_line *l, const dt__quantizer *range)
 {
-    dt__folded folded;
-    if (!l->fold) return dt__quantizer_begin(l->weight, &l->map, range);
-    dt_status s = dt__folded_begin(l->module, &folded);
-    if (s == DT_OK) s = dt__quantizer_begin(folded.weight, &l->map, range);
-    dt__folded_end(&folded, false);
+    dt__derived derived;
+    if (!l->derived) return dt__quantizer_begin(l->weight, &l->map, range);
+    dt_status s = dt__derived_begin(l->module, &derived);
+    if (s == DT_OK) s = dt__quantizer_begin(derived.weight, &l->map, range);
+    dt__derived_end(&derived, false);
     return s;
 }
 
@@ -317,7 +324,7 @@ static dt_status change_weight(plan *p, plan_line *l)
         fq.zero_point = dt__quantizer_of(l->scale.range)->zero_point;
         fq.count = dt__quantizer_of(l->scale.range)->count;
     }
-    return l->fold ? dt__fold(l->module, &fq) : dt__fq_wrap(l->weight, &fq);
+    return l->derived ? dt__derive(l->module, &fq) : dt__fq_wrap(l->weight, &fq);
 }
 
 static dt_status change(plan *p, plan_line *l)
@@ -330,7 +337,7 @@ static dt_status change(plan *p, plan_line *l)
 static void change_back(plan_line *l)
 {
     if (dt_is_fake_quant(l->weight)) dt__fq_unwrap(l->weight);
-    dt__unfold(l->module);
+    dt__underive(l->module);
     dt__unhook_input(l->module);
     if (l->input.attached) dt_module_free(l->input.range);
     if (l->scale.attached) dt_module_free(l->scale.range);
@@ -393,9 +400,9 @@ static dt_status enable_one(void *user, const char *path, dt_module *m)
     (void)path;
     const bool on = *(const bool *)user;
     dt__input_hook *hook = dt__input_hook_of(m);
-    dt__fq *folded = dt__folded_quant(m);
+    dt__fq *derived = dt__derived_quant(m);
     if (hook != NULL) hook->enabled = on;
-    if (folded != NULL) folded->enabled = on;
+    if (derived != NULL) derived->enabled = on;
     if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
     dt_tensor *w = dt_param(m, "weight");
     return w != NULL && dt_is_fake_quant(w) ? dt_fake_quant_enable(w, on) : DT_OK;
@@ -484,10 +491,10 @@ static dt_status find_converted(void *user, const char *path, dt_tensor *x, dt_m
     return DT_OK;
 }
 
-static dt_status find_folded(void *user, const char *path, dt_module *m)
+static dt_status find_derived(void *user, const char *path, dt_module *m)
 {
     (void)path;
-    if (m->folding != DT__APART) *(bool *)user = true;
+    if (dt__derived_quant(m) != NULL) *(bool *)user = true;
     return DT_OK;
 }
 
@@ -495,7 +502,7 @@ bool dt_is_prepared(dt_module *m)
 {
     bool found = false;
     dt_module_visit(m, find_prepared, &found);
-    dt_module_visit_modules(m, find_folded, &found);
+    dt_module_visit_modules(m, find_derived, &found);
     return found;
 }
 

@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "nn/module.h"
 #include "ptq/matrix.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
 #include "train/partial.h"
 #include "train/quantize_report.h"
 #include "train/rounding.h"
@@ -141,10 +141,10 @@ static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_mem
     return DT_OK;
 }
 
-static dt_status count_folded(void *user, const char *path, dt_module *m)
+static dt_status count_derived(void *user, const char *path, dt_module *m)
 {
     (void)path;
-    ((work *)user)->summary->wanted += dt__folded_quant(m) != NULL;
+    ((work *)user)->summary->wanted += dt__derived_quant(m) != NULL;
     return DT_OK;
 }
 
@@ -185,7 +185,7 @@ static dt_status convert(work *w)
                                    .user = w };
     DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
     dt_module_visit(w->m, count_weight, w);
-    dt_module_visit_modules(w->m, count_folded, w);
+    dt_module_visit_modules(w->m, count_derived, w);
     DT__TRY(keep(w)); /* a place that cannot be written is found before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     s->total.unreached = count_unreached(w);

@@ -3,7 +3,7 @@
 #include "core/tensor.h"
 #include "core/json.h"
 #include "nn/module.h"
-#include "qat/fold.h"
+#include "qat/derived.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 #include "qat/scheme.h"
@@ -45,11 +45,13 @@ static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__qu
     return bytes_of(x);
 }
 
-/* What folding a norm changes besides the weight: a bias comes where there was none, the norm goes. */
-static int64_t folded_bytes(const dt_module *layer)
+/* What goes into a derived weight changes besides it: of a norm, a bias comes where there was none, and
+ * the norm goes; an adapter goes. */
+static int64_t derived_bytes(const dt_module *layer)
 {
     const dt_module *norm = layer->norm;
     int64_t bytes = 0;
+    if (dt__has_lora(layer)) return 0; /* none of it is counted at all */
     if (dt__member_find(layer, "bias") == NULL) bytes += bytes_of(dt__member_find(norm, "bias")->x);
     for (int64_t i = 0; i < norm->n_members; i++) bytes -= bytes_of(norm->members[i].x);
     return bytes;
@@ -67,10 +69,11 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
         s->bytes += range_bytes(s, holder, range, x);
         return DT_OK;
     }
-    const dt__fq *folded = dt__folded_quant(holder);
+    const dt__fq *derived = dt__derived_quant(holder);
+    if (s->as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return DT_OK;
     const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
-    if (s->as_packed && folded != NULL && strcmp(name, "weight") == 0) {
-        s->bytes += packed_bytes(x, &folded->quant, &folded->map) + folded_bytes(holder);
+    if (s->as_packed && derived != NULL && strcmp(name, "weight") == 0) {
+        s->bytes += packed_bytes(x, &derived->quant, &derived->map) + derived_bytes(holder);
     } else if (quant != NULL) {
         s->bytes += packed_bytes(x, quant, dt__row_map_of_weight(x));
     } else {

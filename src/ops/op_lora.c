@@ -1,0 +1,143 @@
+/* A weight with a low-rank adapter.   [Hu et al. 2022, LoRA]
+ *     y = W + s B A      dW = dy      dA = s B^T dy, dB = s dy A^T      s = alpha / rank
+ * W [out, in], A [rank, in], B [out, rank]. Backward keeps A and B, and nothing of the size of W. */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+enum { WEIGHT, A, B };
+
+static const dt_lora_weight_options defaults = { .alpha = 1 };
+
+static const dt_key keys[] = {
+    { "alpha", DT_KEY_REAL, .offset = offsetof(dt_lora_weight_options, alpha),
+      .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "B A is multiplied by alpha / rank" },
+    { 0 },
+};
+
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, 3, 3));
+    for (int i = 0; i < c->n_in; i++) {
+        DT__TRY(dt__want_float(c, i));
+        DT__TRY(dt__want_rank(c, i, 2, 2));
+    }
+    const dt_tensor *w = c->in[WEIGHT];
+    const int64_t rank = c->in[A]->dims[0];
+    DT__TRY(dt__want_dims(c, A, 2, (const int64_t[]){ rank, w->dims[1] }));
+    DT__TRY(dt__want_dims(c, B, 2, (const int64_t[]){ w->dims[0], rank }));
+    if (rank < 1) return dt_refuse(c, DT_ERR_SHAPE, "lora_a has no rows; a rank of 1 is the least");
+    c->scratch_bytes = (size_t)c->in[B]->count * dt_dtype_size(c->in[B]->dtype);
+    return dt__shape_like(c, WEIGHT);
+}
+
+static double scale_of(const dt_call *c)
+{
+    return ((const dt_lora_weight_options *)c->options)->alpha / (double)c->in[A]->dims[0];
+}
+
+static void forward(const dt_call *c)
+{
+    const dt_tensor *w = c->arg[WEIGHT], *a = c->arg[A], *b = c->arg[B];
+    const int64_t in = w->dims[1], rank = a->dims[0];
+    c->kernels->scale(b->count, scale_of(c), dt__data(b), c->scratch);
+    dt__copy_tensor(w, c->y);
+    c->kernels->gemm(&(dt__gemm){ .m = w->dims[0],
+                                  .n = in,
+                                  .k = rank,
+                                  .a = c->scratch,
+                                  .lda = rank,
+                                  .b = dt__data(a),
+                                  .ldb = in,
+                                  .accumulate = true,
+                                  .c = dt__data_mut(c->y),
+                                  .ldc = in });
+}
+
+static void backward_a(const dt_call *c, const dt_tensor *dy, dt_tensor *da)
+{
+    const int64_t rank = da->dims[0], in = da->dims[1];
+    c->kernels->gemm(&(dt__gemm){ .trans_a = true,
+                                  .m = rank,
+                                  .n = in,
+                                  .k = dy->dims[0],
+                                  .a = dt__data(c->arg[B]),
+                                  .lda = rank,
+                                  .b = dt__data(dy),
+                                  .ldb = in,
+                                  .c = dt__data_mut(da),
+                                  .ldc = in });
+    c->kernels->scale(da->count, scale_of(c), dt__data(da), dt__data_mut(da));
+}
+
+static void backward_b(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
+{
+    const int64_t rank = db->dims[1], in = dy->dims[1];
+    c->kernels->gemm(&(dt__gemm){ .trans_b = true,
+                                  .m = db->dims[0],
+                                  .n = rank,
+                                  .k = in,
+                                  .a = dt__data(dy),
+                                  .lda = in,
+                                  .b = dt__data(c->arg[A]),
+                                  .ldb = in,
+                                  .c = dt__data_mut(db),
+                                  .ldc = rank });
+    c->kernels->scale(db->count, scale_of(c), dt__data(db), dt__data_mut(db));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    if (dx[A] != NULL) backward_a(c, dy, dx[A]);
+    if (dx[B] != NULL) backward_b(c, dy, dx[B]);
+    if (dx[WEIGHT] != NULL && dx[WEIGHT] != dy) dt__copy_tensor(dy, dx[WEIGHT]);
+}
+
+const dt_op dt__op_lora = {
+    .name = "lora",
+    .text = "y = weight + alpha / rank lora_b lora_a",
+    .in_name = { "weight", "lora_a", "lora_b" },
+    .out_name = { "y" },
+    .over_dy = { [WEIGHT] = true },
+    .saves = { .arg = { [A] = DT_VALUE, [B] = DT_VALUE } },
+    .options_size = sizeof(dt_lora_weight_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+};
+
+dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *a, dt_tensor *b, double alpha)
+{
+    return dt_apply(t, &dt__op_lora,
+                    DT__CALL_WITH(&(dt_lora_weight_options){ alpha }, weight, a, b));
+}
+
+#define ALPHA(alpha)                                                                               \
+    &(const dt_lora_weight_options) { alpha }
+
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 2, 3 }, .given = true, .values = { 1, 2, 3, 4, 5, 6 } },
+              { { 2, 3 }, .given = true, .values = { 1, 0, -1, 0, 2, 0 } },
+              { { 2, 2 }, .given = true, .values = { 1, 0.5, -2, 0 } } },
+      .options = ALPHA(4), .n_y = 6, .y = { 3, 4, 1, 0, 5, 10 } },
+    { "random", .in = { { { 7, 5 } }, { { 3, 5 } }, { { 7, 3 } } }, .options = ALPHA(8) },
+    { "rank 1", .in = { { { 4, 6 } }, { { 1, 6 } }, { { 4, 1 } } } },
+    { "rank above the sides", .in = { { { 2, 3 } }, { { 5, 3 } }, { { 2, 5 } } } },
+    { "large", .in = { { { 150, 130 } }, { { 16, 130 } }, { { 150, 16 } } }, .rough = true },
+    { "no outputs", .in = { { { 0, 3 } }, { { 2, 3 } }, { { 0, 2 } } } },
+    { "no inputs", .in = { { { 3, 0 }, 2 }, { { 2, 0 }, 2 }, { { 3, 2 } } } },
+    { "no rank", .in = { { { 2, 3 } }, { { 0, 3 } }, { { 2, 0 }, 2 } }, .fails = DT_ERR_SHAPE,
+      .says = "a rank of 1" },
+    { "columns of A", .in = { { { 2, 3 } }, { { 1, 4 } }, { { 2, 1 } } }, .fails = DT_ERR_SHAPE,
+      .says = "lora_a must be [1,3]" },
+    { "columns of B", .in = { { { 2, 3 } }, { { 1, 3 } }, { { 2, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "lora_b must be [2,1]" },
+    { "rank of the weight", .in = { { { 3 } }, { { 1, 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
+      .says = "rank 1" },
+    { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 }, { { 1, 3 } }, { { 2, 1 } } },
+      .fails = DT_ERR_DTYPE },
+};
+DT__CASES(lora, cases)
