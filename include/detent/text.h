@@ -9,18 +9,26 @@
 extern "C" {
 #endif
 
+/* A whole file, plain or gzip, of at most 2^40 bytes, and a NUL behind them; dt_text_free gives it back.
+ * Errors: IO, FORMAT (damaged gzip), NOMEM. */
+DT_API dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes);
+DT_API void dt_text_free(dt_ctx *ctx, char *text); /* NULL is allowed */
+
 /* ---- tokenizers --------------------------------------------------------------------------------- */
 
 /* Cuts text into tokens, each a byte string with an id. Immutable: any thread may use it, the memory
  * is its context's. */
 typedef struct dt_tokenizer dt_tokenizer;
 
-/* Ids, in the memory of `ctx`; {0} is an empty list, which takes the tokenizer's context. */
+/* Ids, in the memory of `ctx`; {0} is an empty list, to which encoding gives the tokenizer's context. */
 typedef struct dt_ids {
     dt_ctx *ctx;
     int32_t *id;
     int64_t n, room;
 } dt_ids;
+
+/* Appends an id to a list that has a context. Errors: NOMEM. */
+DT_API dt_status dt_ids_put(dt_ids *ids, int32_t id);
 
 /* Gives the memory back; the list is empty then. */
 DT_API void dt_ids_free(dt_ids *ids);
@@ -42,6 +50,9 @@ DT_API dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes,
 
 /* The same of a file, plain or gzip. Errors: IO as well. */
 DT_API dt_status dt_tokenizer_read(dt_ctx *ctx, const char *path, dt_tokenizer **out);
+
+/* Writes it to a file: whole, or not at all. Errors: IO, NOMEM. */
+DT_API dt_status dt_tokenizer_write(const dt_tokenizer *k, const char *path);
 
 /* Gives a tokenizer up. NULL is allowed. */
 DT_API void dt_tokenizer_free(dt_tokenizer *k);
@@ -87,13 +98,12 @@ DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
 /* A file of ids in little-endian u16 or u32, without a header. */
 typedef struct dt_tokens dt_tokens;
 
-/* Writes one, `bytes_each` 2 or 4: whole, or not at all. Errors: ARG (another size, an id that does
- * not fit, with its place), IO, NOMEM. */
+/* Writes one: whole, or not at all. `bytes_each` is 2, 4, or 0: 4 where the name ends in .u32.bin, else
+ * 2. Errors: ARG (another size, an id that does not fit, with its place), IO, NOMEM. */
 DT_API dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
                                  int bytes_each);
 
-/* Maps a file; `bytes_each` 0: 4 where the name ends in .u32.bin, else 2. The file must stay as it is
- * until dt_tokens_free. Errors: ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
+/* Maps a file, `bytes_each` as above. The file must stay as it is until dt_tokens_free. Errors: ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
 DT_API dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out);
 
 DT_API int64_t dt_tokens_count(const dt_tokens *t); /* ids in the file */

@@ -4,6 +4,8 @@
 
 #include "core/file.h"
 
+#include <detent/text.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -169,3 +171,19 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
     *out = NULL;
     return status;
 }
+
+/* ---- the public form ------------------------------------------------------------------------------ */
+
+#define MOST_TEXT ((size_t)1 << 40)
+
+dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes)
+{
+    uint8_t *all;
+    *text = NULL;
+    DT__TRY(dt__input_all(ctx, path, MOST_TEXT, &all, bytes));
+    all[*bytes] = 0; /* there is room: the end of a file is found by wanting more */
+    *text = (char *)all;
+    return DT_OK;
+}
+
+void dt_text_free(dt_ctx *ctx, char *text) { dt__release(ctx, text); }

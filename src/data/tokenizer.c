@@ -2,6 +2,7 @@
  *
  * Text is cut at the added tokens it holds, leftmost first and of those that begin at one place the
  * longest; what is between goes to the tokenizer's kind. */
+#include "core/file.h"
 #include "data/tokenizer.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ void dt_ids_free(dt_ids *ids)
     *ids = (dt_ids){ .ctx = ids->ctx };
 }
 
-dt_status dt__ids_put(dt_ids *ids, int32_t id)
+dt_status dt_ids_put(dt_ids *ids, int32_t id)
 {
     DT__TRY(DT__RESERVE(ids->ctx, ids->id, ids->n, ids->room));
     ids->id[ids->n++] = id;
@@ -24,7 +25,7 @@ dt_status dt__ids_put(dt_ids *ids, int32_t id)
 
 static dt_status put_all(dt_ids *ids, const dt_ids *from)
 {
-    for (int64_t i = 0; i < from->n; i++) DT__TRY(dt__ids_put(ids, from->id[i]));
+    for (int64_t i = 0; i < from->n; i++) DT__TRY(dt_ids_put(ids, from->id[i]));
     return DT_OK;
 }
 
@@ -178,7 +179,7 @@ static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *
             continue;
         }
         DT__TRY(encode_class(k, klass + 1, (text){ begin, t.at }, ids));
-        DT__TRY(dt__ids_put(ids, id));
+        DT__TRY(dt_ids_put(ids, id));
         begin = t.at += k->token[id].n;
     }
     return encode_class(k, klass + 1, (text){ begin, t.end }, ids);
@@ -251,5 +252,20 @@ dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
     k->kind->put(k, &out);
     const dt_status status = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
     dt__release(k->ctx, out.bytes);
+    return status;
+}
+
+static dt_status to_file(void *user, const char *text_, size_t bytes)
+{
+    return dt__file_write(user, text_, bytes);
+}
+
+dt_status dt_tokenizer_write(const dt_tokenizer *k, const char *path)
+{
+    dt__new_file file;
+    DT__TRY(dt__file_begin(k->ctx, path, &file));
+    const dt_status status = dt_tokenizer_text(k, to_file, &file);
+    if (status == DT_OK) return dt__file_commit(&file);
+    dt__file_abandon(&file);
     return status;
 }

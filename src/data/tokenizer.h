@@ -81,7 +81,6 @@ int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask);
 dt_status dt__tokenizer_index(dt_tokenizer *k, int32_t *twice);
 /* The token of plain text that has these bytes; -1: none. */
 int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n);
-dt_status dt__ids_put(dt_ids *ids, int32_t id);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

@@ -143,7 +143,7 @@ static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids 
     const dt__bpe *b = &w->k->bpe;
     if (b->ignore_merges) {
         const int32_t whole = dt__tokenizer_find(w->k, (const char *)p, n);
-        if (whole >= 0 && !w->k->token[whole].added) return dt__ids_put(ids, whole);
+        if (whole >= 0 && !w->k->token[whole].added) return dt_ids_put(ids, whole);
     }
     DT__TRY(make_room(w, n));
     for (uint32_t i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids 
     for (uint32_t i = 0; i < n; i++) push_pair(w, i);
     merge_all(w);
     for (uint32_t i = 0; i != NONE; i = w->node[i].after) {
-        DT__TRY(dt__ids_put(ids, w->node[i].id));
+        DT__TRY(dt_ids_put(ids, w->node[i].id));
     }
     return DT_OK;
 }

@@ -176,7 +176,7 @@ static dt_status read_special(template *t, const char *name)
                                  dt__shown(name, shown), id);
         }
         if (to->n == MOST_PIECES) return dt__json_fail(j, "post_processor: too many tokens");
-        DT__TRY(dt__ids_put(to, id));
+        DT__TRY(dt_ids_put(to, id));
         DT__TRY(dt__json_more(j, ']', &more));
     }
     return DT_OK;

@@ -13,7 +13,7 @@ static dt_status encode_bytes(const dt_tokenizer *k, const unsigned char *text, 
                               dt_ids *ids)
 {
     (void)k;
-    for (size_t i = 0; i < bytes; i++) DT__TRY(dt__ids_put(ids, text[i]));
+    for (size_t i = 0; i < bytes; i++) DT__TRY(dt_ids_put(ids, text[i]));
     return DT_OK;
 }
 
@@ -65,7 +65,7 @@ static dt_status encode_chars(const dt_tokenizer *k, const unsigned char *text, 
                            "tokenizer's %lld characters",
                            (unsigned)dt__utf8_get(p, n), (size_t)(p - text), (long long)k->vocab);
         }
-        DT__TRY(dt__ids_put(ids, id));
+        DT__TRY(dt_ids_put(ids, id));
         p += n;
     }
     return DT_OK;

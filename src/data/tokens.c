@@ -22,6 +22,13 @@ struct dt_tokens {
     int64_t count;
 };
 
+static int size_by_name(const char *path)
+{
+    static const char wide[] = ".u32.bin";
+    const size_t n = strlen(path), m = sizeof wide - 1;
+    return n >= m && strcmp(path + n - m, wide) == 0 ? 4 : 2;
+}
+
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 static dt_status check_ids(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n, int each)
@@ -30,7 +37,7 @@ static dt_status check_ids(dt_ctx *ctx, const char *path, const int32_t *ids, in
         if (ids[i] >= 0 && (each == 4 || ids[i] <= UINT16_MAX)) continue;
         return dt_fail(ctx, DT_ERR_ARG, "'%s': id %lld is %d; %d bytes hold 0 to %d%s", path,
                        (long long)i, ids[i], each, each == 4 ? INT32_MAX : UINT16_MAX,
-                       ids[i] < 0 ? "" : ", 4 bytes hold it");
+                       ids[i] < 0 ? "" : "; a file *.u32.bin has ids of 4 bytes");
     }
     return DT_OK;
 }
@@ -53,27 +60,21 @@ static dt_status write_ids(dt__new_file *file, const int32_t *ids, int64_t n, in
 dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
                           int bytes_each)
 {
-    if (n < 0 || (bytes_each != 2 && bytes_each != 4)) {
+    const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
+    if (n < 0 || (each != 2 && each != 4)) {
         return dt_fail(ctx, DT_ERR_ARG, "'%s': %lld ids of %d bytes; 2 or 4 bytes are wanted", path,
-                       (long long)n, bytes_each);
+                       (long long)n, each);
     }
-    DT__TRY(check_ids(ctx, path, ids, n, bytes_each));
+    DT__TRY(check_ids(ctx, path, ids, n, each));
     dt__new_file file;
     DT__TRY(dt__file_begin(ctx, path, &file));
-    const dt_status status = write_ids(&file, ids, n, bytes_each);
+    const dt_status status = write_ids(&file, ids, n, each);
     if (status == DT_OK) return dt__file_commit(&file);
     dt__file_abandon(&file);
     return status;
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
-
-static int size_by_name(const char *path)
-{
-    static const char wide[] = ".u32.bin";
-    const size_t n = strlen(path), m = sizeof wide - 1;
-    return n >= m && strcmp(path + n - m, wide) == 0 ? 4 : 2;
-}
 
 static dt_status map_file(dt_tokens *t, int descriptor)
 {
