@@ -316,11 +316,7 @@ static bool has_ids(const net *n) { return strcmp(n->kind->input, "ids") == 0; }
 /* The loss of the batch; `y`, which the model gave, serves all but language models. */
 static dt_tensor *loss_of(const net *n, dt_tensor *y)
 {
-    if (has_ids(n)) {
-        dt_tensor *labels = dt_reshape(n->t, n->target, 1, (int64_t[]){ -1 });
-        y = dt_flatten(n->t, dt_forward(n->t, n->m, n->x), 0, 1);
-        return dt_cross_entropy(n->t, y, labels, NULL);
-    }
+    if (has_ids(n)) return dt_token_loss(n->t, n->m, n->x, n->target, NULL, NULL);
     return has_labels(n) ? dt_cross_entropy(n->t, y, n->target, NULL)
                          : dt_mse(n->t, y, n->target, DT_REDUCE_MEAN);
 }

@@ -340,6 +340,29 @@ extern DT_API const dt_key dt_llama_keys[];
  * (heads that do not divide, an odd head width); running it: SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
+typedef struct dt_token_loss_options {
+    dt_linear_cross_entropy_options head;
+    dt_module
+        *teacher; /* of distillation, which runs in evaluation and gets no gradient; NULL: none */
+} dt_token_loss_options;
+
+/* dt_linear_cross_entropy_defaults(), no teacher */
+DT_API dt_token_loss_options dt_token_loss_defaults(void);
+
+/* Of each token, [batch, tokens]; lent by the tape. */
+typedef struct dt_token_rows {
+    dt_tensor *loss; /* f32: its cross entropy; 0 where the label does not count */
+    dt_tensor *best; /* i32: the likeliest token; -1 there */
+} dt_token_rows;
+
+/* The loss of a language model, a scalar: dt_linear_cross_entropy of what its head takes, so that the
+ * logits never exist as a whole; with the hooks of the model and of its head. ids and labels i32
+ * [batch, tokens]: a label is the token after the id in its place, and those equal to ignore_index
+ * (-100) do not count. rows NULL: nobody asks. Errors: ARG (no language model), SHAPE, those of the
+ * model and of the op. */
+DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
+                                const dt_token_loss_options *options, dt_token_rows *rows);
+
 /* The shape of one example, and the option that sets it. */
 typedef struct dt_example {
     const char *key; /* "sizes" */
