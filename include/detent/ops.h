@@ -318,6 +318,21 @@ DT_API dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in
                                           const dt_linear_cross_entropy_options *options,
                                           dt_tensor **row_loss, dt_tensor **row_best);
 
+typedef struct dt_distill_options {
+    int reduction;        /* DT_REDUCE_...; the mean divides by the rows that count */
+    int64_t ignore_index; /* rows of this label do not count; default -100 */
+    double temperature;   /* T, above 0; default 1 */
+} dt_distill_options;
+
+/* reduction mean, ignore_index -100, temperature 1 */
+DT_API dt_distill_options dt_distill_defaults(void);
+
+/* Sum or mean over rows of T^2 sum of p (log p - log q), p = softmax(teacher / T) and
+ * q = softmax(student / T); both [..., C], labels i32 or i64 [...]. The teacher gets no gradient. All
+ * rows ignored: loss 0, gradient 0. */
+DT_API dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher, dt_tensor *labels,
+                             const dt_distill_options *options);
+
 /* The mean (or, with DT_REDUCE_SUM, the sum) of (x - target)^2 over all elements, a scalar. */
 DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
 

@@ -163,6 +163,17 @@ void dt__codes_expand(const dt__codes *codes, const dt__patch *block)
     codes->ctx->kernels[DT_F32]->expand(&t);
 }
 
+void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
+{
+    const int64_t n = g->n;
+#pragma omp parallel for schedule(static) if (g->count * n > DT__CHUNK)
+    for (int64_t i = 0; i < g->count; i++) {
+        const int64_t r =
+            g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
+        dt__codes_expand(codes, &(dt__patch){ r, r + 1, 0, n, y + i * n, n });
+    }
+}
+
 /* The whole image, threads sharing the panels. */
 static void expand_all(const dt__codes *codes, float *y)
 {

@@ -42,6 +42,9 @@ struct dt__codes {
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
 void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
 
+/* y[i] = the image of row index[i], rows being those of a table: codes without a row map. */
+void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y);
+
 /* Rows of `u` as products read them: bytes, DT__STEP of which may be read behind the last. Where they
  * are packed, so many rows at a time are unpacked, on threads, into so much room of the caller's;
  * else a slice is all rows as they lie, and room is 0. */

@@ -1,5 +1,7 @@
 /* Rows of a table by index.      y[..., :] = weight[index[...], :]
- *     dweight[v, :] = sum of dy over the places where v is read */
+ *     dweight[v, :] = sum of dy over the places where v is read
+ * Of a quantized table the rows that are read are made of its codes, and no others. */
+#include "autograd/codes.h"
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -34,6 +36,20 @@ static void forward(const dt_call *c)
     c->kernels->gather(&g, dt__data(c->arg[0]), dt__data_mut(c->y));
 }
 
+static void forward_codes(const dt_call *c)
+{
+    const dt__gather g = rows_of(c);
+    dt__codes_gather(c->codes[0], &g, dt__data_mut(c->y));
+}
+
+/* A scheme of the whole tensor may cut other rows. */
+static bool takes_codes(const dt_call *c, int i)
+{
+    const dt__codes *codes = c->codes[i];
+    const int64_t *dims = c->in[i]->dims;
+    return c->in[i]->rank == 2 && codes->rows == dims[0] && codes->columns == dims[1];
+}
+
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__gather g = rows_of(c);
@@ -46,10 +62,14 @@ const dt_op dt__op_embedding = {
     .text = "y[..., :] = weight[index[...], :]",
     .in_name = { "weight", "index" },
     .out_name = { "y" },
+    .role = { DT_CODES, DT_READ },
     .undifferentiable = { false, true },
     .saves = { .arg = { DT_NOTHING, DT_VALUE } },
+    .saves_coded = { .arg = { DT_NOTHING, DT_VALUE } },
     .shape = shape,
     .forward = forward,
+    .forward_codes = forward_codes,
+    .takes_codes = takes_codes,
     .backward = backward,
 };
 
