@@ -43,6 +43,7 @@ typedef struct dt_module_type {
     void (*free_state)(dt_module *m);
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
+    bool block;   /* dt_recompute concerns it: a part of a model that is worth running twice */
     /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of groups;
      * NULL, or 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
@@ -126,6 +127,14 @@ DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
  * the ops. */
 DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                               dt_tensor **out, int n_out);
+
+/* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing but its
+ * inputs for backward, which runs it again: less memory for about a third more work. Outputs and gradients
+ * have the same bits; nothing is drawn, observed or averaged twice. In the second run hooks are called
+ * again, and the block must compute what it did, so between forward and backward neither its parameters
+ * nor its mode may change: STATE in dt_backward. The module must live until then. Returns the number of
+ * blocks. */
+DT_API int64_t dt_recompute(dt_module *m, bool on);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
 

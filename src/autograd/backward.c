@@ -1,6 +1,7 @@
 /* Backward: the records in reverse order. Each op writes the gradients of its operands' values, each
  * kind takes them where they belong. What a record held is freed as soon as it has run. */
 #include "autograd/op.h"
+#include "autograd/recompute.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,16 +108,21 @@ static void drop_gradient(dt_tensor *x)
     x->grad = NULL;
 }
 
-static dt_status run(dt_tape *t)
+static dt_status through(dt_tape *t, const dt__record *r)
 {
-    dt_status s = DT_OK;
-    while (t->n_records > 0) {
+    if (dt__is_stretch(r)) return dt__differentiate_stretch(t, r);
+    const dt_tensor *y = r->kept[r->n_in].x;
+    return y->grad == NULL ? DT_OK : differentiate(t, r, y->grad);
+}
+
+dt_status dt__backward_to(dt_tape *t, int64_t base, dt_status s)
+{
+    while (t->n_records > base) {
         dt__record *r = t->records[--t->n_records];
-        dt_tensor *y = r->kept[r->n_in].x;
         t->where = r->where;
-        if (y->grad != NULL && s == DT_OK) s = differentiate(t, r, y->grad);
+        if (s == DT_OK) s = through(t, r);
         t->where = NULL;
-        drop_gradient(y);
+        for (int i = 0; i < r->n_out; i++) drop_gradient(r->kept[r->n_in + i].x);
         dt__record_free(t->ctx, r);
     }
     return s;
@@ -161,7 +167,7 @@ dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
     dt_status s = seed(t, loss, dloss);
     if (s == DT_OK) {
         t->spent = true;
-        s = run(t);
+        s = dt__backward_to(t, 0, s);
     }
     return dt__tape_adopt(t, s);
 }

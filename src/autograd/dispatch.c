@@ -1,6 +1,7 @@
 /* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks them
  * and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
 #include "autograd/op.h"
+#include "autograd/recompute.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,11 +63,19 @@ static dt_status check_operand(const dt_call *c, int i)
     return DT_OK;
 }
 
-static bool writes(const dt_call *c, int i)
+static bool would_write(const dt_call *c, int i)
 {
     return c->in[i] != NULL && c->op->role[i] == DT_WRITE &&
            (c->op->writes == NULL || c->op->writes(c->options));
 }
+
+/* What outlives the tape was written by the first run already. */
+static bool is_spared(const dt_call *c, int i)
+{
+    return dt__runs_again(c->tape) && would_write(c, i) && c->in[i]->tape == NULL;
+}
+
+static bool writes(const dt_call *c, int i) { return would_write(c, i) && !is_spared(c, i); }
 
 static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)
 {
@@ -90,7 +99,7 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     } else {
         DT__TRY(kind->value(c->tape, c->in[i], &c->arg[i], pull));
     }
-    if (c->op->strided || dt_is_contiguous(c->arg[i])) return DT_OK;
+    if (!is_spared(c, i) && (c->op->strided || dt_is_contiguous(c->arg[i]))) return DT_OK;
     dt_tensor *copy;
     DT__TRY(contiguous_copy(c, c->arg[i], &copy));
     dt_tensor_free(c->arg[i]);
@@ -352,12 +361,12 @@ static dt_status compute(dt_call *c)
     return c->tape->watching ? watch(c) : DT_OK;
 }
 
-static dt_status lend_results(dt_call *c)
+static dt_status lend_results(dt_call *c, bool wanted)
 {
     dt_status s = DT_OK;
     for (int i = 0; i < c->n_out; i++) {
         if (c->out[i] == NULL) continue;
-        c->out[i]->requires_grad = c->recording && i == 0 && dt__is_float(c->out[i]->dtype);
+        c->out[i]->requires_grad = wanted && i == 0 && dt__is_float(c->out[i]->dtype);
         const dt_status lent = dt__tape_lend(c->tape, c->out[i]);
         if (s == DT_OK) s = lent;
     }
@@ -369,12 +378,16 @@ static void free_results(dt_call *c)
     for (int i = 0; i < c->n_out; i++) dt_tensor_free(c->out[i]);
 }
 
-static void decide_recording(dt_call *c)
+/* Whether a gradient will reach the result: then the call is recorded, now or when it runs again. */
+static bool decide_recording(dt_call *c)
 {
+    bool wanted = false;
     for (int i = 0; i < c->n_in && !c->tape->no_grad && c->op->backward != NULL; i++) {
         c->wants[i] = c->in[i] != NULL && c->in[i]->requires_grad && !c->op->undifferentiable[i];
-        c->recording = c->recording || c->wants[i];
+        wanted = wanted || c->wants[i];
     }
+    c->recording = wanted && !c->tape->muted;
+    return wanted;
 }
 
 static dt_status run(dt_call *c)
@@ -385,12 +398,12 @@ static dt_status run(dt_call *c)
         if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
     }
     DT__TRY(pick_kernels(c));
-    decide_recording(c);
+    const bool wanted = decide_recording(c);
     dt_status s = resolve_all(c, pull);
     if (s == DT_OK) s = compute(c);
     if (s == DT_OK && c->recording) s = record(c, pull);
     let_go(c, pull);
-    if (s == DT_OK) return lend_results(c);
+    if (s == DT_OK) return lend_results(c, wanted);
     free_results(c);
     return s;
 }

@@ -25,6 +25,7 @@ void dt_tape_free(dt_tape *t)
     dt__release(ctx, t->lent);
     dt__release(ctx, t->records);
     dt__release(ctx, t->scope_start);
+    dt__release(ctx, t->noted);
     dt__release(ctx, t);
     dt__ctx_release(ctx);
 }

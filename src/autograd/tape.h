@@ -37,11 +37,18 @@ typedef struct dt__replay {
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
 } dt__replay;
 
+/* A stretch that runs for the second time, and the next of what was noted: src/autograd/recompute.h. */
+typedef struct dt__second_run {
+    const dt__record *record; /* NULL: none does */
+    int at;
+} dt__second_run;
+
 struct dt_tape {
     dt_ctx *ctx;
     dt_status status;
     bool no_grad;
     bool spent;    /* backward has run */
+    bool muted;    /* a stretch runs for the first time: nothing is recorded */
     bool watching; /* every result is checked for NaN and infinity */
     dt_tensor **lent;
     int64_t n_lent, room_lent;
@@ -50,6 +57,9 @@ struct dt_tape {
     int depth;            /* of module scopes */
     int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
+    dt__second_run again;
+    dt_tensor **noted; /* by the stretch that is muted */
+    int64_t n_noted, room_noted;
     const char *where; /* path of the running module, a dt__text; NULL outside */
     /* A pass that keeps what modules return: src/nn/trail.h; and what is told of each operand of each
      * op meanwhile. NULL: neither. */
@@ -64,6 +74,9 @@ dt_status dt__tape_lend(dt_tape *t, dt_tensor *x);
 dt_status dt__tape_adopt(dt_tape *t, dt_status status);
 /* The tape keeps *r. */
 dt_status dt__tape_record(dt_tape *t, dt__record *r);
+/* Goes backward through the records behind the first `base`, whose memory is freed in any case; with a
+ * status that is not DT_OK, that is all. */
+dt_status dt__backward_to(dt_tape *t, int64_t base, dt_status status);
 void dt__record_free(dt_ctx *ctx, dt__record *r);
 void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out);
 

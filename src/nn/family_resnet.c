@@ -69,7 +69,9 @@ static void block_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_
     out[0] = dt__then(t, x, dt__unit_forward(t, &second, x));
 }
 
-static const dt_module_type block_type = { .name = "resnet_block", .forward = block_forward };
+static const dt_module_type block_type = { .name = "resnet_block",
+                                           .forward = block_forward,
+                                           .block = true };
 
 /* ---- building ---------------------------------------------------------------------------------- */
 

@@ -7,12 +7,19 @@
  * [Krishnamoorthi 2018, section 3.2.2] */
 #include "nn/fold.h"
 
+#include "autograd/recompute.h"
 #include "nn/batch_norm.h"
 #include "nn/conv.h"
 
 #include <detent/ops.h>
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
+
+/* A statistic as it is before this batch moves it, also where a block runs again. */
+static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
+{
+    return dt__tape_note(t, own(norm, name));
+}
 
 bool dt__can_fold(const dt_module *layer)
 {
@@ -31,7 +38,7 @@ dt_tensor *dt__fold_factor(dt_tape *t, const dt_module *layer)
     const dt_fold_factor_options options = { .eps =
                                                  ((const dt__batch_norm_layer *)norm->state)->eps,
                                              .keep = dt__fold_is_live(layer) };
-    return dt_fold_factor(t, own(norm, "weight"), own(norm, "running_var"), &options);
+    return dt_fold_factor(t, own(norm, "weight"), running(t, norm, "running_var"), &options);
 }
 
 int64_t dt__unfolded_channels(const dt_module *layer)
@@ -80,7 +87,7 @@ dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)
     if (live && bias == NULL) return NULL;
     dt_tensor *f = dt__fold_factor(t, layer);
     if (live) return dt_mul(t, bias, f);
-    dt_tensor *mean = own(layer->norm, "running_mean");
+    dt_tensor *mean = running(t, layer->norm, "running_mean");
     dt_tensor *middle = bias == NULL ? dt_neg(t, mean) : dt_sub(t, bias, mean);
     return dt_add(t, own(layer->norm, "bias"), dt_mul(t, middle, f));
 }

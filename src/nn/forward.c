@@ -1,5 +1,6 @@
 /* Running a module: its input hooks, then its forward, in a scope of the tape. What they made and did
  * not return is dropped at the end, and its memory is free as soon as backward does not need it. */
+#include "nn/recompute.h"
 #include "nn/trail.h"
 
 #include <string.h>
@@ -22,8 +23,8 @@ static dt_status check(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                         m->path, m->type->name);
 }
 
-static void run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                int n_out)
+static void compute(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
 {
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, in[i]);
@@ -53,6 +54,16 @@ void dt__module_leave(dt_tape *t, dt_module *m, const char *before, dt_tensor **
     dt__scope_leave(t, out, n_out);
 }
 
+void dt__forward_once(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                      int n_out)
+{
+    const char *before;
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    if (dt__module_enter(t, m, &before) != DT_OK) return;
+    compute(t, m, in, n_in, out, n_out);
+    dt__module_leave(t, m, before, out, n_out);
+}
+
 dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {
@@ -60,14 +71,15 @@ dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t->status != DT_OK) return t->status;
     if (m == NULL) return dt_tape_fail(t, DT_ERR_ARG, "forward: the module is NULL");
-    const char *before;
     if (check(t, m, in, n_in, n_out) != DT_OK || dt__trail_returns(t, m, out, n_out)) {
         return t->status;
     }
     const int64_t mark = dt__trail_mark(t);
-    if (dt__module_enter(t, m, &before) != DT_OK) return t->status;
-    run(t, m, in, n_in, out, n_out);
-    dt__module_leave(t, m, before, out, n_out);
+    if (m->recomputed && dt__may_recompute(t, in, n_in)) {
+        dt__forward_recomputed(t, m, in, n_in, out, n_out);
+    } else {
+        dt__forward_once(t, m, in, n_in, out, n_out);
+    }
     dt__trail_returned(t, m, mark, out, n_out);
     return t->status;
 }

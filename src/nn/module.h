@@ -58,6 +58,7 @@ struct dt_module {
     uint64_t last_hook;
     atomic_int running; /* forward passes on their way, of any context: hooks stay meanwhile */
     bool training;
+    bool recomputed;   /* keeps only its inputs for backward, which runs it again */
     uint64_t changes;  /* raised whenever a tensor, child or path here or below changes */
     dt__param *params; /* each parameter once, as of `params_changes` */
     int64_t n_params, room_params;

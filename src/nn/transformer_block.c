@@ -28,7 +28,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     out[0] = dt__then(t, x, y);
 }
 
-const dt_module_type dt__block_type = { .name = "block", .forward = forward };
+const dt_module_type dt__block_type = { .name = "block", .forward = forward, .block = true };
 
 static dt_status add_norm(dt_module *m, const dt__block_plan *p, const char *name, dt_module **lent)
 {

@@ -1,5 +1,6 @@
 /* The hook that prepare leaves on a module: its input is shifted where that is learned, and quantized,
  * by a range that stands or by its own. */
+#include "autograd/recompute.h"
 #include "nn/module.h"
 #include "qat/learned.h"
 #include "qat/observe.h"
@@ -20,13 +21,26 @@ static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
 static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *m, dt_tensor *x)
 {
     const bool trains = dt_is_training(m) && hook->enabled;
-    if (!hook->frozen && (trains || hook->observing)) DT__TRY(observe(hook, t, x));
+    const bool observes = !hook->frozen && (trains || hook->observing);
+    if (observes && !dt__runs_again(t)) DT__TRY(observe(hook, t, x));
     if (!hook->enabled || dt__quantizer_has_seen(hook->range)) return DT_OK;
     return dt_tape_fail(
         t, DT_ERR_STATE,
         "module %s: the range of its input has seen no batch; train, or run batches "
         "under dt_observe",
         m->path);
+}
+
+/* An observed range may be that of a later batch when a block runs again. */
+static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
+{
+    const bool observed = hook->quant.range == DT_RANGE_STATIC;
+    fq->scale = hook->range->scale;
+    fq->zero_point = hook->range->zero_point;
+    if (!observed) return DT_OK;
+    fq->scale = dt__tape_note(t, fq->scale);
+    fq->zero_point = dt__tape_note(t, fq->zero_point);
+    return dt_tape_status(t);
 }
 
 /* x + shift, one a channel: dimension 1 of samples, else the last. */
@@ -50,8 +64,7 @@ static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor
         dt_tensor *shift = hook->enabled ? hook->range->shift : NULL;
         if (shift != NULL) x = shifted(t, m, x, shift);
         if (x == NULL || stand(hook, t, m, x) != DT_OK) return NULL;
-        fq.scale = hook->range->scale;
-        fq.zero_point = hook->range->zero_point;
+        if (take_range(hook, t, &fq) != DT_OK) return NULL;
     }
     return dt__fake_quant_as(t, x, &fq);
 }
