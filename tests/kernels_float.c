@@ -2,6 +2,8 @@
 #include "kernels_run.h"
 
 #include <math.h>
+#include <omp.h>
+#include <stdlib.h>
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
@@ -496,13 +498,23 @@ static dt__attention attention_of(kernel_run *r)
     return a;
 }
 
+/* What is left in the room depends on which thread did what. */
+static void *attention_room(int64_t elements)
+{
+    void *room = aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up(elements * 4, DT__ALIGNMENT));
+    ck_assert_ptr_nonnull(room);
+    return room;
+}
+
 static void attention(kernel_run *r, void (*f)(const dt__attention *))
 {
     dt__attention a = attention_of(r);
     const int64_t rows = a.batch * a.queries * a.heads;
     a.y = kernel_result(r, rows * a.width);
     a.lse = kernel_result(r, rows);
+    a.room = attention_room(dt__attention_room(&a, omp_get_max_threads()));
     KERNEL_CALL(r, f(&a));
+    free(a.room);
 }
 
 static void attention_backward(kernel_run *r,
@@ -517,7 +529,9 @@ static void attention_backward(kernel_run *r,
     for (int i = 0; i < 3; i++) {
         if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, (i == 0 ? rows : keys) * a.width);
     }
+    a.room = attention_room(dt__attention_back_room(&a, omp_get_max_threads()));
     KERNEL_CALL(r, f(&a, dy, d));
+    free(a.room);
 }
 
 static dt__batch_norm batch_of(kernel_run *r)

@@ -463,6 +463,7 @@ typedef struct dt_rotary_options {
     int64_t original_context;                 /* of llama3; default 8192 */
 } dt_rotary_options;
 
+/* halves, all of a head, theta 10000, plain */
 DT_API dt_rotary_options dt_rotary_defaults(void);
 
 /* Turns pair j of each head by position[b, t] f_j: (u cos - v sin, u sin + v cos),

@@ -58,6 +58,11 @@ static dt_status shape(dt_call *c)
     if (!isfinite(o->scale)) return dt_refuse(c, DT_ERR_ARG, "scale is %g, not finite", o->scale);
     DT__TRY(check_masks(c, (const int64_t[]){ q[0], k[1] }));
     DT__TRY(dt__shape_like(c, Q));
+    const dt__attention a = {
+        .batch = q[0], .queries = q[1], .heads = q[2], .width = q[3], .keys = k[1], .kv_heads = k[2]
+    };
+    c->scratch_bytes =
+        (size_t)dt__attention_room(&a, dt_threads(c->ctx)) * dt_dtype_size(c->y->dtype);
     return dt_result(c, 1, c->in[Q]->dtype, 3, q);
 }
 
@@ -111,6 +116,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->attention_backward(&a, dt__data(dy), d);
 }
 
+static size_t scratch(const dt_call *c)
+{
+    const dt__attention a = problem(c);
+    return (size_t)dt__attention_back_room(&a, dt_threads(c->ctx)) * dt_dtype_size(c->y->dtype);
+}
+
 const dt_op dt__op_attention = {
     .name = "attention",
     .text = "y = softmax(scale q k^T) v of each head, over the keys that a query sees",
@@ -127,6 +138,7 @@ const dt_op dt__op_attention = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .scratch = scratch,
 };
 
 dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,

@@ -1,0 +1,346 @@
+/* Attention by tiles against its definition in double, on views of one joint tensor: shapes around the
+ * edges of tiles, masks, grouped heads, one query after many keys; the same bits on any number of threads;
+ * memory that grows with the length, not with its square. */
+#include "testing.h"
+
+#include "core/tensor.h"
+
+#include <detent/ops.h>
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct setup {
+    int64_t batch, queries, keys, heads, kv_heads, width;
+    bool causal, masked, documents;
+    double range; /* of q */
+    int threads;
+} setup;
+
+typedef struct scene {
+    const setup *s;
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *joint; /* [batch, keys, heads + 2 kv_heads, width]: q lies at the last places */
+    dt_tensor *mask, *document, *up;
+    dt_tensor *q, *k, *v, *y, *lse;
+} scene;
+
+static double draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 40) * 0x1p-23 - 1;
+}
+
+static dt_tensor *part(scene *o, const int64_t place[2], const int64_t head[2])
+{
+    const dt_slice_options cut = { .dims = { 2, { 1, 2 } },
+                                   .starts = { 2, { place[0], head[0] } },
+                                   .stops = { 2, { place[1], head[1] } } };
+    return dt_slice(o->t, o->joint, &cut);
+}
+
+static dt_tensor *random_floats(scene *o, int rank, const int64_t *dims, uint64_t state)
+{
+    dt_tensor *x;
+    TEST_OK(o->ctx, dt_tensor_create(o->ctx, DT_F32, rank, dims, &x));
+    float *data = dt_data_mut(x);
+    for (int64_t i = 0; i < dt_count(x); i++) data[i] = (float)draw(&state);
+    return x;
+}
+
+static void make_masks(scene *o)
+{
+    const setup *s = o->s;
+    const int64_t dims[] = { s->batch, s->keys };
+    uint64_t state = 17;
+    if (s->masked) {
+        TEST_OK(o->ctx, dt_tensor_create(o->ctx, DT_U8, 2, dims, &o->mask));
+        uint8_t *data = dt_data_mut(o->mask);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) data[i] = draw(&state) > -0.5;
+    }
+    if (s->documents) { /* of some 50 keys each, then padding */
+        TEST_OK(o->ctx, dt_tensor_create(o->ctx, DT_I32, 2, dims, &o->document));
+        int32_t *data = dt_data_mut(o->document);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
+            const int64_t place = i % dims[1];
+            data[i] = place * 10 > dims[1] * 9 ? -1 : (int32_t)(place / 50);
+        }
+    }
+}
+
+static void open_scene(const setup *s, scene *o)
+{
+    *o = (scene){ .s = s };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = s->threads > 0 ? s->threads : 2;
+    TEST_OK(NULL, dt_ctx_create(&o->ctx, &options));
+    TEST_OK(o->ctx, dt_tape_create(o->ctx, &o->t));
+    const int64_t h = s->heads, g = s->kv_heads;
+    o->joint = random_floats(o, 4, (const int64_t[]){ s->batch, s->keys, h + 2 * g, s->width }, 5);
+    float *data = dt_data_mut(o->joint);
+    for (int64_t i = 0; i < dt_count(o->joint); i++) {
+        if (i / s->width % (h + 2 * g) < h) data[i] *= (float)s->range;
+    }
+    o->up = random_floats(o, 4, (const int64_t[]){ s->batch, s->queries, h, s->width }, 9);
+    make_masks(o);
+    TEST_OK(o->ctx, dt_set_requires_grad(o->joint, true));
+    o->q = part(o, (const int64_t[]){ s->keys - s->queries, s->keys }, (const int64_t[]){ 0, h });
+    o->k = part(o, (const int64_t[]){ 0, s->keys }, (const int64_t[]){ h, h + g });
+    o->v = part(o, (const int64_t[]){ 0, s->keys }, (const int64_t[]){ h + g, h + 2 * g });
+    o->y = dt_attention(o->t, &(dt_attention_operands){ o->q, o->k, o->v, o->mask, o->document },
+                        &(dt_attention_options){ .causal = s->causal }, &o->lse);
+    TEST_OK(o->ctx, dt_tape_status(o->t));
+}
+
+static void close_scene(scene *o)
+{
+    dt_tape_free(o->t);
+    dt_tensor_free(o->joint);
+    dt_tensor_free(o->up);
+    dt_tensor_free(o->mask);
+    dt_tensor_free(o->document);
+    dt_ctx_free(o->ctx);
+}
+
+/* ---- the definition ---------------------------------------------------------------------------- */
+
+static bool sees(const scene *o, int64_t b, int64_t r, int64_t key)
+{
+    const setup *s = o->s;
+    const int64_t place = r + s->keys - s->queries;
+    if (s->causal && key > place) return false;
+    if (s->masked && ((const uint8_t *)dt_data(o->mask))[b * s->keys + key] == 0) return false;
+    if (!s->documents) return true;
+    const int32_t *document = (const int32_t *)dt_data(o->document) + b * s->keys;
+    return document[place] >= 0 && document[place] == document[key];
+}
+
+/* Where element 0 of a head lies in joint. */
+static int64_t at(const setup *s, int64_t b, int64_t place, int64_t head)
+{
+    return ((b * s->keys + place) * (s->heads + 2 * s->kv_heads) + head) * s->width;
+}
+
+static double dot(const setup *s, const float *x, const float *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < s->width; i++) sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+/* One row: y and lse, and what it adds to the gradient of joint. */
+static void define_row(const scene *o, const int64_t at_row[3], double *y, double *lse, double *d)
+{
+    const setup *s = o->s;
+    const int64_t b = at_row[0], r = at_row[1], h = at_row[2], g = h / (s->heads / s->kv_heads);
+    const float *joint = dt_data(o->joint), *up = dt_data(o->up);
+    const int64_t row = (b * s->queries + r) * s->heads + h;
+    const int64_t q = at(s, b, r + s->keys - s->queries, h);
+    const double scale = 1 / sqrt((double)s->width);
+    double *p = calloc((size_t)s->keys + 1, sizeof *p), most = -INFINITY, sum = 0, delta = 0;
+    for (int64_t j = 0; j < s->keys; j++) {
+        p[j] = -INFINITY;
+        if (!sees(o, b, r, j)) continue;
+        p[j] = scale * dot(s, joint + q, joint + at(s, b, j, s->heads + g));
+        most = fmax(most, p[j]);
+    }
+    for (int64_t j = 0; j < s->keys; j++) sum += p[j] = most == -INFINITY ? 0 : exp(p[j] - most);
+    lse[row] = most + log(sum);
+    for (int64_t j = 0; j < s->keys && sum > 0; j++) {
+        const int64_t v = at(s, b, j, s->heads + s->kv_heads + g);
+        p[j] /= sum;
+        for (int64_t i = 0; i < s->width; i++) {
+            y[row * s->width + i] += p[j] * (double)joint[v + i];
+            d[v + i] += p[j] * (double)up[row * s->width + i];
+        }
+        delta += p[j] * dot(s, up + row * s->width, joint + v);
+    }
+    for (int64_t j = 0; j < s->keys && sum > 0; j++) {
+        const int64_t k = at(s, b, j, s->heads + g), v = at(s, b, j, s->heads + s->kv_heads + g);
+        const double ds = scale * p[j] * (dot(s, up + row * s->width, joint + v) - delta);
+        for (int64_t i = 0; i < s->width; i++) {
+            d[q + i] += ds * (double)joint[k + i];
+            d[k + i] += ds * (double)joint[q + i];
+        }
+    }
+    free(p);
+}
+
+static void compare(const char *what, const setup *s, const float *got, const double *want,
+                    int64_t n, double within)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (isfinite(want[i])) most = fmax(most, fabs(want[i]));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        TEST_EACH(test_near((double)got[i], want[i], 1e-6 + within * most, 0),
+                  "%s[%lld] is %g, not %g (%lld queries, %lld keys, %lld/%lld heads of %lld)", what,
+                  (long long)i, (double)got[i], want[i], (long long)s->queries, (long long)s->keys,
+                  (long long)s->heads, (long long)s->kv_heads, (long long)s->width);
+    }
+}
+
+static void check(const setup *s)
+{
+    scene o;
+    open_scene(s, &o);
+    const int64_t rows = s->batch * s->queries * s->heads, n = dt_count(o.joint);
+    double *y = calloc((size_t)(rows * s->width), sizeof *y), *d = calloc((size_t)n, sizeof *d);
+    double *lse = calloc((size_t)rows, sizeof *lse);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t row[] = { i / s->heads / s->queries, i / s->heads % s->queries,
+                                i % s->heads };
+        define_row(&o, row, y, lse, d);
+    }
+    const double within = s->range > 10 ? 1e-3 : 1e-5;
+    compare("y", s, dt_data(o.y), y, rows * s->width, within);
+    compare("lse", s, dt_data(o.lse), lse, rows, within);
+    TEST_OK(o.ctx, dt_backward(o.t, o.y, o.up));
+    compare("gradient", s, dt_data(dt_grad(o.joint)), d, n, 10 * within);
+    free(y);
+    free(lse);
+    free(d);
+    close_scene(&o);
+}
+
+START_TEST(edges_of_tiles)
+{
+    const int64_t lengths[] = { 1, 3, 4, 5, 15, 16, 17, 63, 64, 65, 129, 200 };
+    const int64_t length = lengths[_i];
+    check(&(setup){ 2, length, length, 4, 2, 12, true, false, false, 1, 0 });
+    check(&(setup){ 1, length, length, 2, 2, 16, false, true, false, 1, 0 });
+    check(&(setup){ 1, dt__min_i64(length, 7), length, 6, 2, 40, true, true, true, 1, 0 });
+    check(&(setup){ 2, 1, length, 4, 1, 32, true, false, false, 1, 0 });
+    check(&(setup){ 2, 1, length, 3, 3, 9, true, true, false, 1, 0 });
+    check(&(setup){ 1, length, length, 3, 1, 20, true, false, true, 1, 0 });
+}
+END_TEST
+
+START_TEST(random_shapes)
+{
+    uint64_t state = (uint64_t)_i * 31 + 7;
+    for (int k = 0; k < 6; k++) {
+        setup s = { .batch = 1 + (int64_t)(draw(&state) + 1), .range = 2, .threads = 1 + k % 3 };
+        s.keys = 1 + (int64_t)(75 * (draw(&state) + 1));
+        s.queries =
+            draw(&state) < 0 ? s.keys : 1 + (int64_t)((draw(&state) + 1) * 0.49 * (double)s.keys);
+        s.kv_heads = 1 + (int64_t)(draw(&state) + 1);
+        s.heads = s.kv_heads * (1 + (int64_t)(1.5 * (draw(&state) + 1)));
+        s.width = 1 + (int64_t)(35 * (draw(&state) + 1));
+        s.causal = draw(&state) < 0.5;
+        s.masked = draw(&state) < 0;
+        s.documents = draw(&state) < 0;
+        check(&s);
+    }
+}
+END_TEST
+
+START_TEST(extreme_scores)
+{
+    check(&(setup){ 1, 70, 70, 2, 1, 16, true, false, false, 1000, 0 });
+    check(&(setup){ 1, 2, 600, 2, 1, 16, true, true, false, 1000, 0 });
+}
+END_TEST
+
+START_TEST(parts_of_many_keys)
+{
+    check(&(setup){ 1, 1, 1500, 1, 1, 32, true, false, false, 1, 3 });
+    check(&(setup){ 1, 2, 1025, 2, 1, 7, true, true, true, 1, 2 });
+    check(&(setup){ 1, 4, 512, 1, 1, 16, true, false, false, 1, 2 });
+}
+END_TEST
+
+/* ---- threads, memory, what is hidden ----------------------------------------------------------- */
+
+START_TEST(threads_give_the_same_bits)
+{
+    const setup shapes[] = { { 1, 300, 300, 1, 1, 24, true, false, false, 1, 1 },
+                             { 3, 130, 130, 2, 1, 32, true, true, true, 1, 1 },
+                             { 1, 1, 2000, 2, 1, 32, true, false, false, 1, 1 } };
+    setup s = shapes[_i];
+    scene one;
+    open_scene(&s, &one);
+    TEST_OK(one.ctx, dt_backward(one.t, one.y, one.up));
+    for (int threads = 2; threads <= 5; threads++) {
+        s.threads = threads;
+        scene many;
+        open_scene(&s, &many);
+        TEST_OK(many.ctx, dt_backward(many.t, many.y, many.up));
+        const size_t bytes = (size_t)dt_count(one.y) * sizeof(float);
+        const size_t all = (size_t)dt_count(one.joint) * sizeof(float);
+        ck_assert(memcmp(dt_data(one.y), dt_data(many.y), bytes) == 0);
+        ck_assert(memcmp(dt_data(dt_grad(one.joint)), dt_data(dt_grad(many.joint)), all) == 0);
+        close_scene(&many);
+    }
+    close_scene(&one);
+}
+END_TEST
+
+static size_t peak_of(int64_t length)
+{
+    const setup s = { 1, length, length, 2, 1, 16, true, false, false, 1, 2 };
+    scene o;
+    open_scene(&s, &o);
+    TEST_OK(o.ctx, dt_backward(o.t, o.y, o.up));
+    const size_t peak = dt_memory_of(o.ctx).peak;
+    close_scene(&o);
+    return peak;
+}
+
+START_TEST(memory_is_linear)
+{
+    const size_t short_one = peak_of(500), long_one = peak_of(2000);
+    ck_assert_uint_lt(long_one, 5 * short_one);
+    ck_assert_uint_lt(long_one, (size_t)2000 * 2000); /* a byte a pair */
+}
+END_TEST
+
+START_TEST(a_hidden_key_may_hold_anything)
+{
+    const int64_t queries = _i == 0 ? 1 : 20;
+    dt_ctx *ctx;
+    dt_tape *t;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    scene o = { .ctx = ctx };
+    dt_tensor *q = random_floats(&o, 4, (const int64_t[]){ 1, queries, 2, 8 }, 3), *mask, *lse;
+    dt_tensor *k = random_floats(&o, 4, (const int64_t[]){ 1, 20, 1, 8 }, 4);
+    dt_tensor *v = random_floats(&o, 4, (const int64_t[]){ 1, 20, 1, 8 }, 5);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_BOOL, 2, (const int64_t[]){ 1, 20 }, &mask));
+    memset(dt_data_mut(mask), 1, 20);
+    ((uint8_t *)dt_data_mut(mask))[3] = 0;
+    for (int i = 0; i < 8; i++) {
+        ((float *)dt_data_mut(k))[3 * 8 + i] = NAN;
+        ((float *)dt_data_mut(v))[3 * 8 + i] = INFINITY;
+    }
+    dt_tensor *all[] = { q, k, v };
+    for (int i = 0; i < 3; i++) TEST_OK(ctx, dt_set_requires_grad(all[i], true));
+    dt_tensor *y = dt_attention(t, &(dt_attention_operands){ q, k, v, mask, NULL }, NULL, &lse);
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, y, NULL), NULL));
+    for (int i = 0; i < 3; i++) {
+        const float *d = dt_data(dt_grad(all[i]));
+        for (int64_t e = 0; e < dt_count(all[i]); e++) TEST_EACH(isfinite(d[e]), "gradient %d", i);
+        dt_tensor_free(all[i]);
+    }
+    dt_tensor_free(mask);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_attention_suite(void)
+{
+    Suite *s = suite_create("attention");
+    TCase *c = tcase_create("tiles");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, edges_of_tiles, 0, 12);
+    tcase_add_loop_test(c, random_shapes, 0, 5);
+    tcase_add_test(c, extreme_scores);
+    tcase_add_test(c, parts_of_many_keys);
+    tcase_add_loop_test(c, threads_give_the_same_bits, 0, 3);
+    tcase_add_test(c, memory_is_linear);
+    tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}
