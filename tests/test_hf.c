@@ -755,6 +755,39 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
+/* What a recipe leaves out of its model, the folder says; what it says must be so. */
+START_TEST(test_recipe)
+{
+    char folder[TEST_PATH], own[TEST_PATH], path[TEST_PATH], text[3 * TEST_PATH], *said;
+    if (!test_golden(folder, "hf/tiny")) return;
+    test_folder(own);
+    test_join(path, own, "r.yaml");
+    snprintf(text, sizeof text,
+             "run: {dir: %s/run}\nmodel: {family: llama, init: %s}\ndata: {format: digits}\n"
+             "train: {epochs: 1}\n",
+             own, folder);
+    test_write_text(path, text);
+    ck_assert_int_eq(test_shell(&said, DETENT " config show %s", path), 0);
+    ck_assert_ptr_nonnull(strstr(said, "kv_heads: 1 "));
+    ck_assert_ptr_nonnull(strstr(said, "theta: 500 "));
+    ck_assert_ptr_nonnull(strstr(said, "# model.init"));
+    free(said);
+    ck_assert_int_eq(
+        test_shell(&said, DETENT " config show %s model.heads=4 model.eps=1e-5 2>&1", path), 2);
+    ck_assert_ptr_nonnull(strstr(said, "'model.heads' is 4, but it is 2 in"));
+    ck_assert_ptr_null(strstr(said, "'model.eps'"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said, DETENT " config show %s model.init=%s/none 2>&1", path, own),
+                     2);
+    ck_assert_ptr_nonnull(strstr(said, "no such file"));
+    ck_assert_ptr_null(strstr(said, "missing key"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said, DETENT " config show %s model.init=%s 2>&1", path, own), 2);
+    ck_assert_ptr_nonnull(strstr(said, "config.json"));
+    free(said);
+}
+END_TEST
+
 START_TEST(test_commands)
 {
     char folder[TEST_PATH], own[TEST_PATH], *said;
@@ -803,6 +836,7 @@ Suite *test_hf_suite(void)
     tcase_add_loop_test(c, test_new_config, 0, 7);
     tcase_add_test(c, test_halves);
     tcase_add_test(c, test_quantized);
+    tcase_add_test(c, test_recipe);
     tcase_add_test(c, test_commands);
     suite_add_tcase(s, c);
     return s;

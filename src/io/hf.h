@@ -6,9 +6,6 @@
 
 #include <detent/nn.h>
 
-/* What a folder said beside options and tensors (hf_origin.c). */
-#define DT__KEY_HF "detent.hf"
-
 #define DT__HF_CONFIG "config.json"
 #define DT__HF_SINGLE "model.safetensors"
 #define DT__HF_INDEX "model.safetensors.index.json"

@@ -5,6 +5,7 @@
  *       "files": { "generation_config.json": text, ... } } */
 #include "core/utf8.h"
 #include "io/hf.h"
+#include "io/model.h"
 
 #include <string.h>
 

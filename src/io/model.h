@@ -12,6 +12,7 @@
 #define DT__KEY_TIED "detent.tied"
 #define DT__KEY_LORA "detent.lora"
 #define DT__KEY_TOKENIZER "detent.tokenizer"
+#define DT__KEY_HF "detent.hf"   /* what a Hugging Face folder said besides: hf_origin.c */
 #define DT__OWN_PREFIX "detent." /* of tensors that are no model's */
 
 /* A scanner over a metadata value, with room for its strings; *strings is to be released. *has says
@@ -141,6 +142,8 @@ typedef struct dt__restoring {
 
 dt_status dt__restore(const dt__restoring *r);
 
+/* How the model of a file is built; `info` is to be freed. */
+dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
 /* The model that a file describes. `info` as in dt_model_load. */
 dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
 /* Whether a file holds a training checkpoint, and whether its parts have their right forms. */

@@ -63,7 +63,7 @@ static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *inf
     return read_options(file, j, info);
 }
 
-static dt_status read_info(const dt_file *file, dt_model_info *info)
+dt_status dt__model_info_read(const dt_file *file, dt_model_info *info)
 {
     dt__json j;
     char *strings;
@@ -139,7 +139,7 @@ dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info 
     dt_model_info own;
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
-    DT__TRY(read_info(file, &own));
+    DT__TRY(dt__model_info_read(file, &own));
     const dt_status s = build(file, &own, out);
     if (s == DT_OK && info != NULL) {
         *info = own;

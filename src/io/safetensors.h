@@ -54,6 +54,9 @@ dt_status dt__header_read(dt_file *file);
 dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
                          char digits[DT__HASH_DIGITS + 1]);
 
+/* That of a whole file; of a folder, of its parts and what it says of the model. NOMEM. */
+dt_status dt__file_hash(const dt_file *file, char digits[DT__HASH_DIGITS + 1]);
+
 /* ---- dtypes of the format ------------------------------------------------------------------- */
 
 typedef struct dt__file_dtype {

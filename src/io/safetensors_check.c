@@ -59,3 +59,24 @@ dt_status dt_file_check(const dt_file *file)
     DT__TRY(check_version(file));
     return check_hash(file);
 }
+
+dt_status dt__file_hash(const dt_file *file, char digits[DT__HASH_DIGITS + 1])
+{
+    if (file->part == NULL) {
+        const dt__span whole = { file->bytes, file->size };
+        return dt__hash_spans(file->ctx, &whole, 1, digits);
+    }
+    const int64_t n = file->n_parts + file->meta_count;
+    dt__span *span = dt__alloc_array(file->ctx, n, sizeof *span);
+    if (span == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < file->n_parts; i++) {
+        span[i] = (dt__span){ file->part[i]->bytes, file->part[i]->size };
+    }
+    for (int64_t i = 0; i < file->meta_count; i++) {
+        const char *text = file->meta[i].value;
+        span[file->n_parts + i] = (dt__span){ text, strlen(text) };
+    }
+    const dt_status s = dt__hash_spans(file->ctx, span, n, digits);
+    dt__release(file->ctx, span);
+    return s;
+}

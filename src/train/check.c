@@ -223,7 +223,7 @@ static void check_files(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (r->options.model.init != NULL) {
-        check_exists(r, "model.init", r->options.model.init, false);
+        check_exists(r, "model.init", r->options.model.init, r->init_options != NULL);
     }
     if (dt__is_bad(r, "data.format") || d->format == DT_DATA_DIGITS) return;
     if (d->dir != NULL) check_exists(r, "data.dir", d->dir, true);
@@ -241,6 +241,7 @@ void dt__recipe_check(dt_recipe *r)
         check_baseline,
         dt__recipe_check_quant,
         dt__recipe_check_ranges,
+        dt__recipe_check_init,
         check_task,
         check_data,
         check_files,

@@ -283,10 +283,12 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
     }
 }
 
-/* A recipe that trains nothing may lack the blocks of training, and the folder of a run. */
+/* A recipe that trains nothing may lack the blocks of training, and the folder of a run; of a model whose
+ * init is not there, nothing is known. */
 static bool is_missed(const dt_recipe *r, place at)
 {
     char block[16] = "";
+    if (r->init_unread && strncmp(at.path, "model.", strlen("model.")) == 0) return false;
     if (!r->only_quantizes) return true;
     const size_t n = strcspn(at.path, ".");
     if (n < sizeof block) memcpy(block, at.path, n);

@@ -21,7 +21,8 @@ static const dt_key run_keys[] = {
 const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
-      .text = "safetensors file of the weights to start from; else they are drawn" },
+      .text = "safetensors file or Hugging Face folder of the weights to start from, else they are "
+              "drawn; options of the model that are not given are those that it says" },
     { 0 },
 };
 

@@ -28,8 +28,7 @@ dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_D
 {
     dt_file *file;
     DT__TRY(dt_file_open(ctx, path, &file));
-    const dt__span whole = { file->bytes, file->size };
-    const dt_status status = dt__hash_spans(ctx, &whole, 1, digits);
+    const dt_status status = dt__file_hash(file, digits);
     dt_file_close(file);
     return status;
 }

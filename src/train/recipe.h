@@ -16,7 +16,12 @@
 #define DT__RECIPE_CHILDREN 256 /* of one map or list: more are surely a mistake */
 #define DT__RECIPE_ERRORS 100   /* shown at most */
 
-typedef enum dt__origin { DT__FROM_FILE, DT__FROM_COMMAND_LINE, DT__FROM_TABLE } dt__origin;
+typedef enum dt__origin {
+    DT__FROM_FILE,
+    DT__FROM_COMMAND_LINE,
+    DT__FROM_INIT, /* what model.init says of its model */
+    DT__FROM_TABLE
+} dt__origin;
 typedef enum dt__node_kind { DT__SCALAR, DT__MAP, DT__SEQUENCE } dt__node_kind;
 
 typedef struct dt__node {
@@ -49,6 +54,9 @@ struct dt_recipe {
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
+    bool init_unread;             /* model.init is not there, or wrong */
+    const dt_family *init_family; /* of a folder that is model.init; NULL: it is none */
+    const void *init_options;
     dt_recipe_options options;
 };
 
@@ -95,6 +103,7 @@ int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
 /* ---- the steps ---- */
 
 void dt__recipe_override(dt_recipe *r, const char *text);
+void dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_fill(dt_recipe *r);
 void dt__recipe_check(dt_recipe *r);
 /* False for a key that the chosen optimizer, schedule, data format or rounder ignores (check.c). */
@@ -109,6 +118,7 @@ bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
 /* Of `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
+void dt__recipe_check_init(dt_recipe *r);   /* against the options of model.init */
 void dt__recipe_check_ranges(dt_recipe *r); /* that nothing reads (check_ranges.c) */
 bool dt__rounding_applies(const dt_recipe *r, const char *path);
 

@@ -74,6 +74,7 @@ typedef struct dt__run {
     /* files */
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
+    char *hf;             /* what model.init's folder said besides; NULL: nothing */
     bool rewrite;         /* it differs from what the file says, in keys that may change */
     int metrics;          /* descriptor; -1: closed */
     /* progress */

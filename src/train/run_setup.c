@@ -1,5 +1,6 @@
 /* Before the first update: data, model, optimizer, loader. */
 #include "core/tensor.h"
+#include "io/model.h"
 #include "train/run.h"
 
 #include <unistd.h>
@@ -38,8 +39,22 @@ static dt_status count_updates(dt__run *r)
     return DT_OK;
 }
 
+/* Files of the model carry what the folder that it began from said, so that it can be written again. */
+static dt_status keep_origin(dt__run *r)
+{
+    dt_file *file;
+    if (r->o->model.init == NULL) return DT_OK;
+    DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
+    const char *text = dt_file_meta(file, DT__KEY_HF);
+    if (text != NULL) r->hf = dt__copy_string(r->ctx, text);
+    const bool good = text == NULL || r->hf != NULL;
+    dt_file_close(file);
+    return good ? DT_OK : DT_ERR_NOMEM;
+}
+
 dt_status dt__run_open(dt__run *r)
 {
+    DT__TRY(keep_origin(r));
     dt_dataset **test = &r->test, **validation = &r->validation;
     DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_CONFIG,
                              dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
@@ -114,5 +129,6 @@ void dt__run_close(dt__run *r)
     dt_dataset_free(r->test);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
     dt__release(r->ctx, r->resolved);
+    dt__release(r->ctx, r->hf);
     if (r->metrics >= 0) close(r->metrics);
 }

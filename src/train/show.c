@@ -37,6 +37,8 @@ static void show_origin(shower *s, const dt__node *node)
         dt__out_text(o, "# default");
     } else if (node->origin == DT__FROM_COMMAND_LINE) {
         dt__out_text(o, "# command line");
+    } else if (node->origin == DT__FROM_INIT) {
+        dt__out_text(o, "# model.init");
     } else {
         dt__out_text(o, "# ");
         for (const char *c = s->r->file; *c != 0; c++) {

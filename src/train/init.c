@@ -1,0 +1,130 @@
+/* What `model` leaves out, `model.init` says: a Hugging Face folder, or a file of detent, knows how its
+ * model is built. What the recipe does say of a folder's model must be so: weights of one model
+ * computed with in another way, by another base of the rotation say, fit in shape and are wrong. */
+#include "core/json.h"
+#include "io/model.h"
+#include "train/recipe.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- taking ------------------------------------------------------------------------------------ */
+
+/* Children of `from` that `to` lacks, maps key by key. */
+static void merge(dt__node *to, dt__node *from)
+{
+    for (dt__node *child = from->first, *next; child != NULL; child = next) {
+        next = child->next;
+        dt__node *there = dt__node_child(to, child->key->text, child->key->bytes);
+        if (there == NULL) {
+            child->next = NULL;
+            dt__node_append(to, child);
+        } else if (there->kind == DT__MAP && child->kind == DT__MAP) {
+            merge(there, child);
+        }
+    }
+}
+
+/* Options as the recipe's text would have them. */
+static dt__node *tree_of(dt_recipe *r, const dt_model_info *info)
+{
+    dt__chars t = { .ctx = r->ctx };
+    dt__put_text(&t, "{family: ");
+    dt__put_quoted(&t, info->family->name);
+    dt__put_text(&t, "}");
+    dt__node *tree = t.failed ? NULL : dt__yaml_parse(r, t.bytes, t.used, DT__FROM_INIT);
+    t.used = 0;
+    dt__put_options(&t, info->family->keys, info->options);
+    dt__node *options = t.failed ? NULL : dt__yaml_parse(r, t.bytes, t.used, DT__FROM_INIT);
+    r->out_of_memory |= t.failed;
+    dt__release(r->ctx, t.bytes);
+    if (tree == NULL || options == NULL) return NULL;
+    merge(tree, options);
+    return tree;
+}
+
+static bool is_of_family(const dt__node *model, const char *name)
+{
+    const dt__node *node = dt__node_child(model, "family", strlen("family"));
+    return node == NULL || (node->kind == DT__SCALAR && strcmp(node->text, name) == 0);
+}
+
+/* The options of a folder live on, to be compared. */
+static void keep(dt_recipe *r, const dt_model_info *info)
+{
+    void *copy = dt__recipe_alloc(r, info->family->options_size);
+    if (copy == NULL) return;
+    memcpy(copy, info->options, info->family->options_size);
+    r->init_family = info->family;
+    r->init_options = copy;
+}
+
+static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_info *info,
+                 bool is_folder)
+{
+    if (is_of_family(model, info->family->name)) {
+        dt__node *tree = tree_of(r, info);
+        if (tree != NULL) merge(model, tree);
+        if (is_folder) keep(r, info);
+    } else if (is_folder) {
+        dt__complain(r, init, "'model.init': '%s' holds a %s, which 'model.family' is not",
+                     dt__recipe_quote_text(r, init->text, init->bytes), info->family->name);
+    }
+}
+
+/* Files of others, and files that are not there, say nothing; they are judged when they are read. */
+void dt__recipe_take_init(dt_recipe *r)
+{
+    struct stat about;
+    dt_file *file;
+    dt_model_info info;
+    dt__node *model = NULL, *init = dt__node_at(r, "model.init", NULL);
+    if (init == NULL || init->kind != DT__SCALAR || init->bytes == 0) return;
+    r->init_unread = stat(init->text, &about) != 0;
+    if (r->init_unread) return;
+    dt__node_at(r, "model", &model);
+    const bool is_folder = S_ISDIR(about.st_mode);
+    dt_status s = dt_file_open(r->ctx, init->text, &file);
+    if (s == DT_OK) {
+        if (dt_file_meta(file, DT__KEY_MODEL) != NULL) s = dt__model_info_read(file, &info);
+        else s = DT_ERR_STATE;
+        if (s == DT_OK) take(r, model, init, &info, is_folder);
+        if (s == DT_OK) dt_model_info_free(r->ctx, &info);
+        dt_file_close(file);
+    }
+    r->out_of_memory |= s == DT_ERR_NOMEM;
+    if (s == DT_OK || !is_folder || r->out_of_memory) return;
+    r->init_unread = true;
+    dt__complain(r, init, "'model.init': %s", dt_error(r->ctx));
+}
+
+/* ---- comparing --------------------------------------------------------------------------------- */
+
+/* One option as text, in the recipe's memory. */
+static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)
+{
+    const dt_key one[] = { *key, { 0 } };
+    dt__chars t = { .ctx = r->ctx };
+    dt__put_options(&t, one, options);
+    const size_t skip = strlen(key->name) + strlen("{\"\":");
+    const char *text = t.failed || t.used <= skip + 1
+                           ? NULL
+                           : dt__recipe_copy(r, t.bytes + skip, t.used - skip - 1);
+    r->out_of_memory |= t.failed;
+    dt__release(r->ctx, t.bytes);
+    return text == NULL ? "" : text;
+}
+
+void dt__recipe_check_init(dt_recipe *r)
+{
+    const dt_model_options *m = &r->options.model;
+    if (r->init_options == NULL || r->init_family != m->family) return;
+    for (const dt_key *key = m->family->keys; key->name != NULL; key++) {
+        dt__node *node = dt__given(r, dt__recipe_join(r, "model", key->name));
+        if (node == NULL || node->origin == DT__FROM_INIT) continue;
+        const char *own = text_of(r, key, m->options), *wanted = text_of(r, key, r->init_options);
+        if (strcmp(own, wanted) == 0) continue;
+        dt__complain(r, node, "'model.%s' is %s, but it is %s in '%s'; it may be left out",
+                     key->name, own, wanted, m->init);
+    }
+}
