@@ -320,6 +320,139 @@ START_TEST(validation_is_told_every_epoch)
 }
 END_TEST
 
+/* ---- the best evaluation --------------------------------------------------------------------------- */
+
+/* 120 images: 4 updates an epoch, 16 in all. Nothing is better by 100, so that the first evaluation of
+ * a phase stays the best. */
+#define BEST_KEYS                                                                                  \
+    "data.validation=0.2", "train.schedule={name: constant}", "train.evaluate.every_steps=2",      \
+        "train.finish_with=best", "train.checkpoint.keep=1"
+#define NEVER_BETTER "train.early_stopping={patience: 99, least_improvement: 100}"
+#define ONCE_IS_ENOUGH "train.early_stopping={patience: 2, least_improvement: 100}"
+
+static const char best[] = "checkpoints/best.safetensors";
+
+static int count_words(const char *dir, const char *words)
+{
+    char *metrics = timeless_metrics(dir);
+    int found = 0;
+    for (const char *c = metrics; (c = strstr(c, words)) != NULL; c++) found++;
+    free(metrics);
+    return found;
+}
+
+/* What was better before the weights were quantized does not count: the best is that of step 10. */
+START_TEST(a_run_ends_with_the_best_of_its_last_phase)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { BEST_KEYS, NEVER_BETTER } };
+    job ten = { .dir = in(folder, "ten"),
+                .overrides = { BEST_KEYS, "train.finish_with=last", "train.steps=10" } };
+    run(&j);
+    run(&ten);
+    ck_assert_int_eq(j.summary.steps, 16);
+    ck_assert_int_eq(j.summary.best_step, 10);
+    ck_assert(j.summary.ends_with_best && !j.summary.stopped_early && j.summary.same_bits_as_qat);
+    ck_assert(!ten.summary.ends_with_best);
+    same_files(j.dir, ten.dir, "model.safetensors");
+    ck_assert_double_eq(j.summary.result[DT_RUN_QAT].metrics.loss,
+                        ten.summary.result[DT_RUN_QAT].metrics.loss);
+    ck_assert(test_file_exists(in(j.dir, best)));
+    ck_assert_int_eq(sample_entries(in(j.dir, "checkpoints")), 2); /* it, and the newest */
+    ck_assert_int_eq(count_words(j.dir, "validation_loss"), 8);
+    json_t *root = json_load_file(in(j.dir, "summary.json"), 0, NULL);
+    ck_assert_double_eq(number_at(root, "training", "best_step"), 10);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(without_qat_the_float_phase_is_the_last)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { BEST_KEYS, NEVER_BETTER, "~qat" } };
+    job two = { .dir = in(folder, "two"),
+                .overrides = { BEST_KEYS, "train.finish_with=last", "train.steps=2", "~qat" } };
+    job both = { .dir = in(folder, "both"),
+                 .overrides = { BEST_KEYS, NEVER_BETTER, "train.float_baseline=true" } };
+    run(&j);
+    run(&two);
+    run(&both);
+    ck_assert_int_eq(j.summary.best_step, 2);
+    same_files(j.dir, two.dir, "float.safetensors");
+    const double loss = two.summary.result[DT_RUN_FLOAT].metrics.loss;
+    ck_assert_double_eq(j.summary.result[DT_RUN_FLOAT].metrics.loss, loss);
+    ck_assert_double_eq(both.summary.result[DT_RUN_FLOAT].metrics.loss, loss);
+    ck_assert_int_eq(both.summary.best_step, 10);
+    ck_assert(test_file_exists(in(both.dir, "checkpoints/baseline/best.safetensors")));
+}
+END_TEST
+
+START_TEST(training_ends_early)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { BEST_KEYS, ONCE_IS_ENOUGH } };
+    job again = { .dir = j.dir, .overrides = { BEST_KEYS, ONCE_IS_ENOUGH }, .resume = true };
+    run(&j);
+    ck_assert_int_eq(j.updates, 14); /* 10 was the best, 12 and 14 were not better */
+    ck_assert_int_eq(j.summary.steps, 14);
+    ck_assert_int_eq(j.summary.best_step, 10);
+    ck_assert(j.summary.stopped_early && j.summary.ends_with_best);
+    ck_assert_int_eq(count_words(j.dir, "\"step\": 14"), 2);
+    run(&again);
+    ck_assert_int_eq(again.updates, 0);
+    ck_assert(again.summary.stopped_early && again.summary.best_step == 10);
+    ck_assert_double_eq(again.summary.result[DT_RUN_CONVERTED].metrics.loss,
+                        j.summary.result[DT_RUN_CONVERTED].metrics.loss);
+}
+END_TEST
+
+static const int64_t best_stops[] = { 1, 3, 9, 10, 11, 13 };
+
+START_TEST(the_best_survives_an_interruption)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job whole = { .dir = in(folder, "whole"), .overrides = { BEST_KEYS, ONCE_IS_ENOUGH } };
+    job first = { .dir = in(folder, "cut"),
+                  .overrides = { BEST_KEYS, ONCE_IS_ENOUGH },
+                  .stop_at = best_stops[_i],
+                  .wanted = DT_ERR_INTERRUPTED };
+    job second = { .dir = first.dir, .overrides = { BEST_KEYS, ONCE_IS_ENOUGH }, .resume = true };
+    run(&whole);
+    run(&first);
+    run(&second);
+    same_files(whole.dir, first.dir, "model.safetensors");
+    same_checkpoints(whole.dir, first.dir, best);
+    ck_assert_int_eq(second.summary.best_step, 10);
+    char *x = timeless_metrics(whole.dir), *y = timeless_metrics(first.dir);
+    ck_assert_str_eq(x, y);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* The best checkpoint is a stranger's where a run was cut short behind it. */
+START_TEST(a_best_of_another_step_is_refused)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"), .overrides = { BEST_KEYS, NEVER_BETTER } };
+    run(&j);
+    ck_assert_int_eq(
+        test_shell(NULL, "cd '%s/checkpoints' && cp step-*.safetensors best.safetensors", j.dir),
+        0);
+    job again = { .dir = j.dir,
+                  .overrides = { BEST_KEYS, NEVER_BETTER },
+                  .resume = true,
+                  .wanted = DT_ERR_FORMAT,
+                  .words = "of step 16, but the best evaluation of this run was at step 10" };
+    run(&again);
+}
+END_TEST
+
 START_TEST(a_dry_run_writes_nothing)
 {
     char folder[TEST_PATH];
@@ -690,6 +823,15 @@ static const mistake mistakes[] = {
       DT_ERR_CONFIG,
       "1 values a channel; training wants at least 2" },
     { { "data.augment.shift=28" }, DT_ERR_CONFIG, "shift 28" },
+    { { "train.evaluate.every_steps=2" },
+      DT_ERR_CONFIG,
+      "'train.evaluate.every_steps' wants data to evaluate on; 'data.validation'" },
+    { { "train.early_stopping.patience=2" }, DT_ERR_CONFIG, "patience' wants data to evaluate on" },
+    { { "train.finish_with=best" }, DT_ERR_CONFIG, "finish_with' wants data to evaluate on" },
+    { { "train.checkpoint.best=true" }, DT_ERR_CONFIG, "best' wants data to evaluate on" },
+    { { "train.early_stopping.least_improvement=0.1", "data.validation=0.2" },
+      DT_ERR_CONFIG,
+      "does nothing without 'train.early_stopping.patience'" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
     { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
@@ -1034,6 +1176,11 @@ Suite *test_run_suite(void)
     tcase_add_test(all, without_float_steps_there_is_no_float_row);
     tcase_add_test(all, disabled_qat_trains_as_float_does);
     tcase_add_test(all, validation_is_told_every_epoch);
+    tcase_add_test(all, a_run_ends_with_the_best_of_its_last_phase);
+    tcase_add_test(all, without_qat_the_float_phase_is_the_last);
+    tcase_add_test(all, training_ends_early);
+    tcase_add_loop_test(all, the_best_survives_an_interruption, 0, DT__COUNT_OF(best_stops));
+    tcase_add_test(all, a_best_of_another_step_is_refused);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);

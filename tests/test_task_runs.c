@@ -156,6 +156,30 @@ START_TEST(an_interrupted_run_goes_on)
 }
 END_TEST
 
+/* Nothing is better by 100, so the first evaluation stays the best. */
+START_TEST(the_best_evaluation_is_taken)
+{
+    char folder[TEST_PATH], kept[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
+    size_t n, m;
+    test_folder(folder);
+    job best = { .dir = in(kept, folder, "best"),
+                 .overrides = { "data.validation=0.2", "train.evaluate.every_steps=1",
+                                "train.early_stopping={patience: 2, least_improvement: 1000}",
+                                "train.finish_with=best" } };
+    job one = { .dir = in(cut, folder, "one"),
+                .overrides = { "data.validation=0.2", "train.steps=1" } };
+    run(&best, _i);
+    run(&one, _i);
+    ck_assert(best.summary.best_step == 1 && best.summary.steps == 3);
+    char *x = test_read_file(in(path, kept, "float.safetensors"), &n);
+    char *y = test_read_file(in(path, cut, "float.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
+    ck_assert_double_eq(loss_of(&best), loss_of(&one));
+    free(x);
+    free(y);
+}
+END_TEST
+
 /* Before the statistics of folded norms stay, just when they do, and after. */
 START_TEST(folded_norms_resume)
 {
@@ -278,6 +302,7 @@ Suite *test_task_runs_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_task_has_its_metrics, 0, TASKS);
     tcase_add_loop_test(c, an_interrupted_run_goes_on, 0, TASKS);
+    tcase_add_loop_test(c, the_best_evaluation_is_taken, 0, TASKS);
     tcase_add_loop_test(c, folded_norms_resume, 0, 3);
     tcase_add_loop_test(c, halves_weigh_as_the_whole, 0, TASKS);
     tcase_add_loop_test(c, a_model_comes_back, 0, TASKS);

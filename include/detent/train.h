@@ -35,7 +35,20 @@ typedef struct dt_model_options {
 typedef struct dt_checkpoint_options {
     int64_t every_steps; /* 0: only at the end */
     int64_t keep;        /* the newest so many; 0: all */
+    bool best;           /* and best.safetensors, of the best evaluation */
 } dt_checkpoint_options;
+
+/* Evaluations on the validation data while a run trains. */
+typedef struct dt_evaluate_options {
+    int64_t every_steps; /* 0: at the end of each epoch */
+} dt_evaluate_options;
+
+typedef struct dt_early_stopping_options {
+    int64_t patience;         /* evaluations in a row that are no better than the best; 0: any */
+    double least_improvement; /* by which the loss must fall below the best to be better */
+} dt_early_stopping_options;
+
+enum { DT_FINISH_LAST, DT_FINISH_BEST }; /* dt_train_options.finish_with */
 
 typedef struct dt_log_options {
     int64_t every_steps;
@@ -55,6 +68,9 @@ typedef struct dt_train_options {
     double label_smoothing;
     int nonfinite;
     bool float_baseline;
+    dt_evaluate_options evaluate;
+    dt_early_stopping_options early_stopping;
+    int finish_with; /* the weights of the last update, or of the best evaluation */
     dt_checkpoint_options checkpoint;
     dt_log_options log;
 } dt_train_options;
@@ -231,13 +247,14 @@ DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluat
 
 /* Where a run is, after each update. */
 typedef struct dt_progress {
-    const char *phase;    /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
-    int64_t step, steps;  /* updates done and wanted in this training */
-    double loss;          /* of this update */
-    double lr;            /* of this update */
-    double samples_per_s; /* mean of this call */
-    double seconds_left;  /* until the last update of the run */
-    size_t memory;        /* bytes that the context holds */
+    const char *phase;      /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
+    int64_t step, steps;    /* updates done and wanted in this training */
+    double loss;            /* of this update */
+    double lr;              /* of this update */
+    double validation_loss; /* of the latest evaluation; NaN: this call has made none */
+    double samples_per_s;   /* mean of this call */
+    double seconds_left;    /* until the last update of the run */
+    size_t memory;          /* bytes that the context holds */
 } dt_progress;
 
 typedef struct dt_run_control {
@@ -272,6 +289,9 @@ typedef struct dt_run_summary {
     bool same_bits_from_file; /* of these two alone: other rounders choose other codes */
     const char *evaluated_on; /* "test", "validation" or "train"; lent for ever */
     int64_t steps;            /* updates */
+    bool stopped_early;       /* fewer than the recipe has: no evaluation was better for too long */
+    int64_t best_step;        /* of the best evaluation; 0: none was looked for */
+    bool ends_with_best;      /* the table is about the weights of best_step */
     int64_t skipped;          /* of them lost to values that were not finite */
     double clipped;           /* share of the quantized weights that the code range cut off */
     double seconds;           /* of this call */

@@ -2,6 +2,7 @@
  * each phase's beginning and end; and the table of the end on stdout. */
 #include "watch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -41,8 +42,10 @@ void watch_step(watch *w, const dt_progress *p)
     if (changed) watch_end(w);
     w->phase = p->phase;
     w->shown = clock;
-    fprintf(stderr, "%s%s %lld/%lld  loss %.4f  %.0f images/s  ", w->moving ? "\r" : "", p->phase,
-            (long long)p->step, (long long)p->steps, p->loss, p->samples_per_s);
+    fprintf(stderr, "%s%s %lld/%lld  loss %.4f  ", w->moving ? "\r" : "", p->phase,
+            (long long)p->step, (long long)p->steps, p->loss);
+    if (!isnan(p->validation_loss)) fprintf(stderr, "validation %.4f  ", p->validation_loss);
+    fprintf(stderr, "%.0f images/s  ", p->samples_per_s);
     print_left(p->seconds_left);
     fprintf(stderr, "  lr %.2e  %.0f MB%s", p->lr, (double)p->memory / 1e6,
             w->moving ? "\033[K" : "\n");
@@ -138,6 +141,11 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
     if (s->skipped > 0) {
         printf("%lld of %lld updates were skipped: values were not finite\n", (long long)s->skipped,
                (long long)s->steps);
+    }
+    if (s->stopped_early) printf("training ended early, after %lld updates\n", (long long)s->steps);
+    if (s->best_step > 0) {
+        printf("the best evaluation was after %lld of %lld updates%s\n", (long long)s->best_step,
+               (long long)s->steps, s->ends_with_best ? "; the table is about its weights" : "");
     }
     printf("%.1f s, at most %.0f MB of tensors; files in %s\n", s->seconds,
            (double)s->peak_memory / 1e6, o->run.dir);

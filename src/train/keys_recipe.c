@@ -3,6 +3,7 @@
 #include "train/recipe.h"
 
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
+static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
 
@@ -34,6 +35,27 @@ static const dt_key checkpoint_keys[] = {
       .text = "updates between two checkpoints; 0: only at the end" },
     { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
       .text = "how many of the newest stay; 0: all" },
+    { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
+      .text = "also keep best.safetensors, the state at the best evaluation" },
+    { 0 },
+};
+
+static const dt_key evaluate_keys[] = {
+    { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
+      .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates between two evaluations; 0: at the end of each epoch" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_early_stopping_options, field)
+
+static const dt_key early_stopping_keys[] = {
+    { "patience", DT_KEY_INT, AT(patience), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "so many evaluations in a row that are no better than the best end the training; 0: "
+              "none do" },
+    { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "by how much the validation loss must be below the best to be better" },
     { 0 },
 };
 
@@ -68,6 +90,13 @@ static const dt_key train_keys[] = {
       .text = "what a loss or gradient that is not finite does: end the run, or lose that update" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
       .text = "also train without qat for the same updates, to compare" },
+    { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
+      .text = "when the validation data are looked at" },
+    { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
+      .text = "whether training ends where it no longer helps" },
+    { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
+      .text = "the weights that are compared and converted: of the last update, or of the best "
+              "evaluation" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys,
       .text = "when the whole state is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .text = "what is written on the way" },

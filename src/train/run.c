@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "train/run.h"
 
+#include <math.h>
 #include <stdio.h>
 
 dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH])
@@ -22,6 +23,7 @@ const char *dt__run_phase(const dt__run *r)
 static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_take_best(r));
     DT__TRY(dt__run_compare_float(r));
     const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
                   skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
@@ -43,20 +45,31 @@ static dt_status keep_float(dt__run *r)
     return r->o->train.float_baseline ? DT_OK : dt__run_compare_float(r);
 }
 
-static dt_status run_main(dt__run *r)
+/* The last phase of the main stage, saved as its last update left it. */
+static dt_status end_training(dt__run *r)
 {
-    if (!*dt__run_count(r, DT__COUNT_PREPARED)) {
-        DT__TRY(dt__run_until(r, r->start));
-        DT__TRY(keep_float(r));
-        if (r->o->qat.given) {
-            dt_tape_reset(r->tape);
-            const bool trained = r->start > 0 || r->o->model.init != NULL;
-            DT__TRY(dt__run_prepare(r, r->model, trained));
-            *dt__run_count(r, DT__COUNT_PREPARED) = 1;
-        }
-    }
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_save(r));
+    return dt__run_take_best(r);
+}
+
+static dt_status begin_qat(dt__run *r)
+{
+    if (*dt__run_count(r, DT__COUNT_PREPARED)) return DT_OK;
+    DT__TRY(dt__run_until(r, r->start));
+    DT__TRY(keep_float(r));
+    dt_tape_reset(r->tape);
+    const bool trained = r->start > 0 || r->o->model.init != NULL;
+    DT__TRY(dt__run_prepare(r, r->model, trained));
+    *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    return DT_OK;
+}
+
+static dt_status run_main(dt__run *r)
+{
+    if (r->o->qat.given) DT__TRY(begin_qat(r));
+    DT__TRY(end_training(r));
+    if (!r->o->qat.given) DT__TRY(keep_float(r));
     return dt__run_finish(r);
 }
 
@@ -80,6 +93,7 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
 {
     dt_run_summary unwanted;
     dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .metrics = -1 };
+    r.validated = NAN;
     r.summary = summary != NULL ? summary : &unwanted;
     *r.summary = (dt_run_summary){ 0 };
     if (control != NULL) r.control = *control;

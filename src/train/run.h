@@ -7,12 +7,14 @@
  *     run_step.c     one update, and what happens to values that are not finite
  *     run_buffers.c  what an update writes beside parameters, to be put back
  *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
+ *     run_best.c     the validation data on the way: the best evaluation, and an early end
  *     run_compare.c  float, rounded, trained and converted; the proof
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
 #ifndef DT__TRAIN_RUN_H
 #define DT__TRAIN_RUN_H
 
+#include "core/json.h"
 #include "train/recipe.h"
 #include "train/task.h"
 
@@ -31,13 +33,17 @@ typedef enum dt__counter {
     DT__COUNT_LIMITED,        /* of them, those whose gradient was scaled down */
     DT__COUNT_SKIPPED,        /* updates lost to values that were not finite */
     DT__COUNT_BASELINE_STEPS, /* of the baseline, once it is over */
+    DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
+    DT__COUNT_WAITED,         /* evaluations since then */
+    DT__COUNT_STOPPED,        /* 1: training ended early */
     DT__COUNTS
 } dt__counter;
 
 typedef enum dt__value {
     DT__VALUE_LOSS_SUM, /* since the latest line */
     DT__VALUE_NORM_SUM,
-    DT__VALUE_RESULTS /* from here on: metrics and seconds of float, then those of ptq */
+    DT__VALUE_BEST_LOSS, /* of the best evaluation; 0: none yet */
+    DT__VALUE_RESULTS    /* from here on: metrics and seconds of float, then those of ptq */
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
@@ -83,6 +89,7 @@ typedef struct dt__run {
     int64_t samples;      /* images in them */
     double line_clock;    /* the clock at the latest line */
     int64_t line_samples; /* images since then */
+    double validated;     /* the latest validation loss of this process; NaN: none */
 } dt__run;
 
 #define DT__RUN_PATH 4096
@@ -185,8 +192,20 @@ dt_status dt__run_buffers(dt__run *r, dt__way way);
 
 /* ---- run_loop.c ---- */
 
-/* Updates until `end`. */
+/* Updates until `end`, or until training ends early. */
 dt_status dt__run_until(dt__run *r, int64_t end);
+/* Of metrics.jsonl: an object with step, epoch and phase; its end, and its way to the file. */
+void dt__run_begin_line(dt__run *r, dt__chars *t);
+dt_status dt__run_end_line(dt__run *r, dt__chars *t);
+
+/* ---- run_best.c ---- */
+
+/* CONFIG where the recipe wants evaluations and there is nothing to evaluate on. */
+dt_status dt__run_check_evaluation(dt__run *r);
+/* Evaluates where the latest update is one after which the recipe wants it. */
+dt_status dt__run_validate(dt__run *r);
+/* After the last update of a stage: its model is what the run ends with. */
+dt_status dt__run_take_best(dt__run *r);
 
 /* ---- run_compare.c ---- */
 

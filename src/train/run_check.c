@@ -86,6 +86,7 @@ dt_status dt__run_check(dt__run *r)
     dt_module *trial = NULL;
     DT__TRY(check_output(r));
     DT__TRY(check_smoothing(r));
+    DT__TRY(dt__run_check_evaluation(r));
     DT__TRY(dt__check_fit(r->recipe, r->train));
     DT__TRY(dt__run_loader(r));
     dt_loader_free(r->loader);

@@ -185,7 +185,11 @@ dt_status dt__run_finish(dt__run *r)
 {
     const bool quantized = r->o->qat.given;
     dt_tape_reset(r->tape);
-    r->summary->steps = r->steps;
+    r->summary->steps = *dt__run_count(r, DT__COUNT_STEP);
+    r->summary->stopped_early = *dt__run_count(r, DT__COUNT_STOPPED) != 0;
+    r->summary->best_step = *dt__run_count(r, DT__COUNT_BEST_STEP);
+    r->summary->ends_with_best =
+        r->o->train.finish_with == DT_FINISH_BEST && r->summary->best_step > 0;
     r->summary->skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
     if (r->start > 0 || r->o->train.float_baseline || !quantized) {
         show_kept(r, DT_RUN_FLOAT);

@@ -1,7 +1,7 @@
-/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, the validation
- * images at the end of each epoch, progress, and the wish to stop. */
-#include "core/json.h"
+/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, progress, and the
+ * wish to stop. */
 #include "core/clock.h"
+#include "core/json.h"
 #include "train/run.h"
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -14,7 +14,7 @@ static void put_field(dt__chars *t, const char *name, double value)
     dt__put_real(t, value);
 }
 
-static void begin_line(dt__run *r, dt__chars *t)
+void dt__run_begin_line(dt__run *r, dt__chars *t)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
     *t = (dt__chars){ .ctx = r->ctx };
@@ -25,7 +25,7 @@ static void begin_line(dt__run *r, dt__chars *t)
     dt__put_quoted(t, dt__run_phase(r));
 }
 
-static dt_status end_line(dt__run *r, dt__chars *t)
+dt_status dt__run_end_line(dt__run *r, dt__chars *t)
 {
     dt__put_text(t, "}\n");
     const dt_status status = t->failed ? DT_ERR_NOMEM : dt__run_append(r, t->bytes, t->used);
@@ -40,7 +40,7 @@ static dt_status write_line(dt__run *r, const dt__update *u)
     const double now = dt__seconds();
     const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
     dt__chars t;
-    begin_line(r, &t);
+    dt__run_begin_line(r, &t);
     if (since > 0) { /* else all of them were skipped */
         put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
         put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
@@ -54,27 +54,7 @@ static dt_status write_line(dt__run *r, const dt__update *u)
     *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
     r->line_clock = now;
     r->line_samples = 0;
-    return end_line(r, &t);
-}
-
-static dt_status validate(dt__run *r)
-{
-    const dt_evaluation options = { r->o->train.eval_batch_size };
-    const double before = dt__seconds();
-    dt_metrics m;
-    dt__chars t;
-    dt_tape_reset(r->tape);
-    DT__TRY(dt_evaluate(r->model, r->validation, &options, &m, NULL));
-    begin_line(r, &t);
-    for (int i = 0; i < m.n; i++) {
-        if (m.value[i] - m.value[i] != 0) continue; /* JSON has neither NaN nor infinity */
-        dt__put_text(&t, ", \"validation_");
-        dt__put_text(&t, m.metric[i]->name);
-        dt__put_text(&t, "\": ");
-        dt__put_real(&t, m.value[i]);
-    }
-    r->line_clock += dt__seconds() - before;
-    return end_line(r, &t);
+    return dt__run_end_line(r, &t);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -92,6 +72,7 @@ static void report(dt__run *r, const dt__update *u)
         .steps = r->steps,
         .loss = u->loss,
         .lr = u->lr,
+        .validation_loss = r->validated,
         .samples_per_s = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9),
         .seconds_left = (double)left * seconds / (double)r->trained,
         .memory = dt_memory_of(r->ctx).held,
@@ -131,14 +112,16 @@ dt_status dt__run_until(dt__run *r, int64_t end)
 {
     const dt_train_options *o = &r->o->train;
     dt__update u;
-    while (*dt__run_count(r, DT__COUNT_STEP) < end) {
+    while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
         if (r->control.stop != NULL && r->control.stop(r->control.user)) return stop(r);
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-        if (step % o->log.every_steps == 0 || step == r->steps) DT__TRY(write_line(r, &u));
-        if (r->validation != NULL && step % r->per_epoch == 0) DT__TRY(validate(r));
+        const bool told = step % o->log.every_steps == 0 || step == r->steps;
+        if (told) DT__TRY(write_line(r, &u));
+        DT__TRY(dt__run_validate(r));
+        if (!told && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);
         if (o->checkpoint.every_steps > 0 && step % o->checkpoint.every_steps == 0) {
             DT__TRY(dt__run_save(r));

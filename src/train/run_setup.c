@@ -94,6 +94,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     if (stage == DT__BASELINE) {
         for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
     }
+    *dt__run_value(r, DT__VALUE_BEST_LOSS) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));
     DT__TRY(dt_optimizer_create(r->model, &r->o->train.optimizer, &r->optimizer));

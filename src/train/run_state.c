@@ -11,15 +11,18 @@
 #include <sys/stat.h>
 
 static const char *const counters[] = {
-    [DT__COUNT_STAGE] = "stage",       [DT__COUNT_STEP] = "step",
-    [DT__COUNT_PREPARED] = "prepared", [DT__COUNT_LINES] = "lines",
-    [DT__COUNT_SINCE] = "since",       [DT__COUNT_LIMITED] = "limited",
-    [DT__COUNT_SKIPPED] = "skipped",   [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+    [DT__COUNT_STAGE] = "stage",         [DT__COUNT_STEP] = "step",
+    [DT__COUNT_PREPARED] = "prepared",   [DT__COUNT_LINES] = "lines",
+    [DT__COUNT_SINCE] = "since",         [DT__COUNT_LIMITED] = "limited",
+    [DT__COUNT_SKIPPED] = "skipped",     [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+    [DT__COUNT_BEST_STEP] = "best_step", [DT__COUNT_WAITED] = "waited",
+    [DT__COUNT_STOPPED] = "stopped",
 };
 
 static const char *const values[] = {
     [DT__VALUE_LOSS_SUM] = "loss_sum",
     [DT__VALUE_NORM_SUM] = "norm_sum",
+    [DT__VALUE_BEST_LOSS] = "best_loss",
 };
 
 static void name_value(dt__run *r, const char *whose, const char *name)
@@ -130,8 +133,11 @@ static const char *find_wrong(dt__run *r, dt__stage stage)
     if (since > step) return counters[DT__COUNT_SINCE];
     if (*dt__run_count(r, DT__COUNT_LIMITED) > since) return counters[DT__COUNT_LIMITED];
     if (*dt__run_count(r, DT__COUNT_SKIPPED) - before > step) return counters[DT__COUNT_SKIPPED];
-    if (!isfinite(*dt__run_value(r, DT__VALUE_LOSS_SUM))) return values[DT__VALUE_LOSS_SUM];
-    return isfinite(*dt__run_value(r, DT__VALUE_NORM_SUM)) ? NULL : values[DT__VALUE_NORM_SUM];
+    if (*dt__run_count(r, DT__COUNT_BEST_STEP) > step) return counters[DT__COUNT_BEST_STEP];
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) {
+        if (!isfinite(*dt__run_value(r, i))) return values[i];
+    }
+    return NULL;
 }
 
 static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)

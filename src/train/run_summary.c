@@ -178,6 +178,18 @@ static void put_result(dt__chars *t, const dt_run_result *result)
     put_number(t, result->metrics.samples_per_s);
 }
 
+/* Where evaluations on the way decided something. */
+static void put_training(dt__chars *t, const dt_run_summary *summary)
+{
+    dt__put_text(t, ",\n  \"training\": {\"steps\": ");
+    dt__put_integer(t, summary->steps);
+    put_bool(t, "stopped_early", summary->stopped_early);
+    put_name(t, "best_step");
+    dt__put_integer(t, summary->best_step);
+    put_bool(t, "ends_with_best", summary->ends_with_best);
+    dt__put_text(t, "}");
+}
+
 dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink, void *user)
 {
     static const char *const names[DT_CONTENDERS] = { "float", "ptq", "qat", "converted" };
@@ -199,6 +211,7 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         }
         dt__put_text(&t, "}");
     }
+    if (summary->best_step > 0) put_training(&t, summary);
     dt__put_text(&t, "\n}\n");
     const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
     dt__release(ctx, t.bytes);

@@ -1,0 +1,168 @@
+/* The validation data on the way: a line of metrics.jsonl for each evaluation, the best one and its
+ * checkpoint, an early end where evaluations are no better for too long.
+ *
+ * Best and patience belong to the last phase of a stage, whose weights are what the run is for: with
+ * qat, weights are never compared with those of before qat.start_step, which are not on the grid and
+ * whose loss nothing after it may reach. The baseline has its own. */
+#include "core/clock.h"
+#include "core/file.h"
+#include "train/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define BEST "best.safetensors"
+
+/* Whether a file of the best evaluation is kept; whether anybody wants to know which it is. */
+static bool keeps_best(const dt__run *r)
+{
+    return r->o->train.checkpoint.best || r->o->train.finish_with == DT_FINISH_BEST;
+}
+
+static bool looks_for_best(const dt__run *r)
+{
+    return keeps_best(r) || r->o->train.early_stopping.patience > 0;
+}
+
+static bool is_last_phase(dt__run *r)
+{
+    const bool baseline = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
+    return baseline || *dt__run_count(r, DT__COUNT_PREPARED) == r->o->qat.given;
+}
+
+dt_status dt__run_check_evaluation(dt__run *r)
+{
+    const dt_train_options *o = &r->o->train;
+    const struct {
+        const char *path;
+        bool wanted;
+    } keys[] = {
+        { "train.evaluate.every_steps", o->evaluate.every_steps > 0 },
+        { "train.early_stopping.patience", o->early_stopping.patience > 0 },
+        { "train.finish_with", o->finish_with == DT_FINISH_BEST },
+        { "train.checkpoint.best", o->checkpoint.best },
+    };
+    for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
+        if (!keys[i].wanted) continue;
+        return dt_recipe_refuse(r->recipe, keys[i].path,
+                                "'%s' wants data to evaluate on; 'data.validation' holds some back",
+                                keys[i].path);
+    }
+    if (o->early_stopping.least_improvement == 0 || o->early_stopping.patience > 0) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.early_stopping.least_improvement",
+                            "'train.early_stopping.least_improvement' does nothing without "
+                            "'train.early_stopping.patience'");
+}
+
+/* ---- evaluations -------------------------------------------------------------------------------- */
+
+static dt_status best_path(dt__run *r, char path[DT__RUN_PATH])
+{
+    const char *folder = r->checkpoints[*dt__run_count(r, DT__COUNT_STAGE)];
+    const int n = snprintf(path, DT__RUN_PATH, "%s/" BEST, folder);
+    if (n > 0 && n < DT__RUN_PATH) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_IO, "the path of '" BEST "' in run.dir is too long");
+}
+
+static dt_status save_best(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    DT__TRY(best_path(r, path));
+    DT__TRY(dt__run_make_parents(r, path));
+    DT__TRY(dt__run_sync(r));
+    return dt_checkpoint_save(&r->state, path);
+}
+
+static dt_status judge(dt__run *r, double loss)
+{
+    const dt_early_stopping_options *o = &r->o->train.early_stopping;
+    int64_t *best = dt__run_count(r, DT__COUNT_BEST_STEP),
+            *waited = dt__run_count(r, DT__COUNT_WAITED);
+    double *best_loss = dt__run_value(r, DT__VALUE_BEST_LOSS);
+    if (!looks_for_best(r) || !is_last_phase(r)) return DT_OK;
+    const bool better = *best == 0 || *best_loss - loss > o->least_improvement;
+    if (better && isfinite(loss)) {
+        *best = *dt__run_count(r, DT__COUNT_STEP);
+        *waited = 0;
+        *best_loss = loss;
+        return keeps_best(r) ? save_best(r) : DT_OK;
+    }
+    ++*waited;
+    if (o->patience == 0 || *waited < o->patience) return DT_OK;
+    *dt__run_count(r, DT__COUNT_STOPPED) = 1;
+    dt__say(r->ctx,
+            "%s: training ends early at step %lld: %lld evaluations in a row were not better",
+            dt__run_phase(r), (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)*waited);
+    return DT_OK;
+}
+
+static dt_status evaluate(dt__run *r)
+{
+    const dt_evaluation options = { r->o->train.eval_batch_size };
+    const double before = dt__seconds();
+    dt_metrics m;
+    dt__chars t;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_evaluate(r->model, r->validation, &options, &m, NULL));
+    dt__run_begin_line(r, &t);
+    for (int i = 0; i < m.n; i++) {
+        if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
+        dt__put_text(&t, ", \"validation_");
+        dt__put_text(&t, m.metric[i]->name);
+        dt__put_text(&t, "\": ");
+        dt__put_real(&t, m.value[i]);
+    }
+    DT__TRY(dt__run_end_line(r, &t));
+    r->validated = m.loss;
+    const dt_status status = judge(r, m.loss);
+    r->line_clock += dt__seconds() - before;
+    return status;
+}
+
+/* After so many updates, or at the end of each epoch; and after the last one, where somebody looks for
+ * the best. */
+dt_status dt__run_validate(dt__run *r)
+{
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    const int64_t every = r->o->train.evaluate.every_steps;
+    if (r->validation == NULL) return DT_OK;
+    bool due = step % (every > 0 ? every : r->per_epoch) == 0;
+    if (step == r->steps && (every > 0 || looks_for_best(r))) due = true;
+    return due ? evaluate(r) : DT_OK;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------ */
+
+/* The stage begins anew with the state of the best evaluation; the counters stay. */
+static dt_status go_back(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    int64_t count[DT__COUNTS];
+    DT__TRY(best_path(r, path));
+    for (int i = 0; i < DT__COUNTS; i++) count[i] = r->count[i].value;
+    dt__run_end_stage(r);
+    DT__TRY(dt__run_begin_stage(r, (dt__stage)count[DT__COUNT_STAGE]));
+    DT__TRY(dt_checkpoint_load(&r->state, path));
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = count[i];
+    if (step == count[DT__COUNT_BEST_STEP]) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "%s: of step %lld, but the best evaluation of this run was at step %lld", path,
+                   (long long)step, (long long)count[DT__COUNT_BEST_STEP]);
+}
+
+dt_status dt__run_take_best(dt__run *r)
+{
+    const int64_t best = *dt__run_count(r, DT__COUNT_BEST_STEP);
+    if (r->o->train.finish_with != DT_FINISH_BEST) return DT_OK;
+    if (best == 0) {
+        dt__say(r->ctx, "%s: there was no evaluation: the run ends with the weights that it has",
+                dt__run_phase(r));
+        return DT_OK;
+    }
+    dt__say(r->ctx, "%s: the run ends with the weights of step %lld, whose validation loss is %.6g",
+            dt__run_phase(r), (long long)best, *dt__run_value(r, DT__VALUE_BEST_LOSS));
+    return best == *dt__run_count(r, DT__COUNT_STEP) ? DT_OK : go_back(r);
+}
