@@ -460,6 +460,39 @@ START_TEST(prepared_and_converted_lose_the_same)
 }
 END_TEST
 
+/* What reads one input runs as one product where nothing is recorded, and layer by layer elsewhere. */
+START_TEST(a_pass_that_records_has_the_same_bits)
+{
+    static const char *const families[] = { "gpt", "llama" };
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const random_net d = random_net_of_family(seed, families[_i]);
+        dt_module *m = random_net_create(ctx, &d);
+        dt_tensor *x = random_net_input(ctx, &d);
+        dt_train(m, false);
+        for (int i = 0; i < 3; i++) { /* in float, prepared, converted */
+            if (i == 1) TEST_OK(ctx, dt_prepare(m, &d.qat));
+            if (i == 1 && dt_is_observed(m)) {
+                dt_train(m, true);
+                ck_assert_ptr_nonnull(dt_forward(t, m, x)); /* ranges see a batch */
+                dt_tape_reset(t);
+                dt_train(m, false);
+            }
+            if (i == 2) TEST_OK(ctx, dt_convert(m, NULL, NULL));
+            const dt_tensor *a = dt_forward(t, m, x);
+            dt_no_grad(t, true);
+            const dt_tensor *b = dt_forward(t, m, x);
+            TEST_EACH(a != NULL && b != NULL, "%s %d: %s", families[_i], (int)seed, dt_error(ctx));
+            TEST_EACH(memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0,
+                      "%s %d differs", families[_i], (int)seed);
+            dt_no_grad(t, false);
+            dt_tape_reset(t);
+        }
+        dt_tensor_free(x);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 Suite *test_language_suite(void)
 {
     Suite *s = suite_create("language");
@@ -475,6 +508,7 @@ Suite *test_language_suite(void)
     tcase_add_test(c, tied_weights_are_one);
     tcase_add_loop_test(c, any_number_of_threads_trains_the_same_bits, 0, MODELS);
     tcase_add_loop_test(c, prepared_and_converted_lose_the_same, 0, MODELS);
+    tcase_add_loop_test(c, a_pass_that_records_has_the_same_bits, 0, MODELS);
     suite_add_tcase(s, c);
     return s;
 }

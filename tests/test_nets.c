@@ -463,6 +463,50 @@ END_TEST
 START_TEST(five_steps_f32) { five_steps(DT_F32, _i); }
 END_TEST
 
+/* ---- accumulation ---------------------------------------------------------------------------- */
+
+/* The first or the second half of the rows of x. */
+static dt_tensor *half_of(const net *n, dt_tensor *x, int half)
+{
+    const int64_t rows = x->dims[0] / 2;
+    dt_tensor *y;
+    TEST_OK(n->ctx, dt_tensor_narrow(x, 0, half * rows, rows, &y));
+    return y;
+}
+
+/* One pass with half the rows, whose sum is divided by the labels that count in all of them. */
+static void add_half(const net *n, int half, double labels)
+{
+    dt_tensor *ids = half_of(n, n->x, half), *target = half_of(n, n->target, half), *share;
+    dt_token_loss_options o = dt_token_loss_defaults();
+    o.head.reduction = DT_REDUCE_SUM;
+    TEST_OK(n->ctx, dt_tensor_create(n->ctx, n->dtype, 0, NULL, &share));
+    TEST_OK(n->ctx, dt_fill(share, 1 / labels));
+    dt_tape_reset(n->t);
+    dt_tensor *loss = dt_token_loss(n->t, n->m, ids, target, &o, NULL);
+    TEST_OK(n->ctx, dt_backward(n->t, loss, share));
+    dt_tensor_free(share);
+    dt_tensor_free(ids);
+    dt_tensor_free(target);
+}
+
+/* Parts with different numbers of labels that count give the gradient of the whole. */
+START_TEST(parts_add_up_by_what_counts)
+{
+    static const kind untied = { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt };
+    net n;
+    if (!open_net(&n, &untied, _i == 0 ? DT_F64 : DT_F32)) return;
+    dt_tensor *counts = load(&n, "accumulate.counts", DT_I32);
+    const int32_t *count = dt_data(counts);
+    for (int half = 0; half < 2; half++) add_half(&n, half, count[0] + count[1]);
+    compare_all(&n, "grad", NULL, true, n.tol->gradient);
+    const dt_tensor *g = dt_grad(dt_param(n.m, "blocks.1.mlp.up.weight"));
+    compare(&n, g, "accumulate.by_count.grad.blocks.1.mlp.up.weight", n.tol->gradient);
+    dt_tensor_free(counts);
+    close_net(&n);
+}
+END_TEST
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 static const dt_norm_options usual = { 4, 0.1, 1e-5 };
@@ -670,6 +714,7 @@ Suite *test_nets_suite(void)
     tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
     tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
     tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
+    tcase_add_loop_test(c, parts_add_up_by_what_counts, 0, 2);
     tcase_add_test(c, sizes_are_known);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, what_does_not_fit_is_refused);
