@@ -395,6 +395,49 @@ typedef struct dt_family {
 /* The i-th family; NULL past the last. */
 DT_API const dt_family *dt_family_at(int i);
 
+/* ---- text from language models ------------------------------------------------------------------ */
+
+/* What a language model has read so far: the keys and values of its tokens, so that one more token costs
+ * one token. The model may be float, prepared, converted or frozen, and is lent until the decoder is
+ * freed; other passes may run it meanwhile. */
+typedef struct dt_decoder dt_decoder;
+
+/* A decoder for `capacity` tokens (0: the model's context), at first none. The model is put into
+ * evaluation mode, and one token runs through it: all memory that feeding single tokens takes is
+ * allocated here. Errors: ARG (no language model, a capacity above the context); those of the model;
+ * NOMEM. */
+DT_API dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out);
+/* Frees the decoder. NULL is allowed. */
+DT_API void dt_decoder_free(dt_decoder *d);
+DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* tokens that were fed */
+DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* tokens that fit */
+/* Forgets all tokens but the first `length`. ARG where so many are not there. */
+DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
+/* Appends n tokens; *logits, f32 [vocab], are those after the last of them, lent until the next call.
+ * In how many calls tokens are fed changes no more than rounding does (where a model's inputs have one
+ * dynamic scale for all tokens of a pass: more); equal calls give equal bits on any number of threads,
+ * and a converted model those of the prepared one. On an error nothing was appended. Errors: ARG (n
+ * below 1, ids outside the vocabulary); STATE (more tokens than fit, a model in training mode); those
+ * of the model. */
+DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
+
+typedef struct dt_sampling {
+    double temperature; /* default 1; 0: the most likely token, always */
+    int64_t top_k;      /* only so many of the most likely; default 0: all */
+    double top_p;       /* of those the fewest that have this share; default 1 */
+    uint64_t seed;
+} dt_sampling;
+
+/* The defaults of dt_sample. */
+DT_API dt_sampling dt_sampling_defaults(void);
+
+/* Draws a token: *id = i with p_i = e^(logits_i / temperature) / sum, over what top_k and top_p leave. Of
+ * equal logits the lower id is the more likely. Draw number k depends on (seed, k, logits) alone. Errors:
+ * NUMERIC (a logit is NaN or +infinity, or all are -infinity), ARG (options, k below 0), SHAPE (logits
+ * are f32 [vocab]), NOMEM. */
+DT_API dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k,
+                           const dt_tensor *logits, int32_t *id);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,17 +68,45 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes)
 
 int cli_written(dt_status status) { return status == DT_OK ? CLI_DONE : CLI_FAILED; }
 
+static void json_byte(unsigned char c)
+{
+    if (c < 0x20 || c == 0x7F) {
+        printf("\\u%04x", c);
+        return;
+    }
+    if (c == '"' || c == '\\') putchar('\\');
+    putchar(c);
+}
+
 void cli_json_string(const char *text)
 {
     putchar('"');
-    for (; *text != 0; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7F) {
-            printf("\\u%04x", c);
-        } else {
-            if (c == '"' || c == '\\') putchar('\\');
-            putchar(c);
-        }
+    for (; *text != 0; text++) json_byte((unsigned char)*text);
+    putchar('"');
+}
+
+/* Bytes of the character that begins here; 0 where it is no UTF-8. */
+static size_t character(const char *text, size_t n)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    const size_t length = c[0] < 0x80 ? 1 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : 4;
+    if (length > n || (c[0] >= 0x80 && c[0] < 0xC2) || c[0] > 0xF4) return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((c[i] & 0xC0) != 0x80) return 0;
+    }
+    const bool bad = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] > 0x9F) ||
+                     (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] > 0x8F);
+    return bad ? 0 : length;
+}
+
+void cli_json_text(const char *text, size_t n)
+{
+    putchar('"');
+    for (size_t i = 0; i < n;) {
+        const size_t length = character(text + i, n - i);
+        if (length == 0) fputs("\\ufffd", stdout);
+        for (size_t k = 0; k < length; k++) json_byte((unsigned char)text[i + k]);
+        i += length > 0 ? length : 1;
     }
     putchar('"');
 }

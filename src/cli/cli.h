@@ -17,7 +17,7 @@ enum {
     CLI_INTERRUPTED = 130
 };
 
-#define CLI_OPTIONS 12
+#define CLI_OPTIONS 16
 #define CLI_PATH 4096
 #define CLI_WORDS 1024 /* arguments that are no options, at most */
 
@@ -50,6 +50,7 @@ int cli_cp(const cli_args *args);
 int cli_eval(const cli_args *args);
 int cli_convert(const cli_args *args);
 int cli_quantize(const cli_args *args);
+int cli_sample(const cli_args *args);
 int cli_inspect(const cli_args *args);
 int cli_check(const cli_args *args);
 int cli_export(const cli_args *args);
@@ -74,6 +75,8 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes);
 int cli_written(dt_status status);
 /* A string of JSON to stdout. */
 void cli_json_string(const char *text);
+/* The same of n bytes of any kind; what is no UTF-8 becomes U+FFFD, one a byte. */
+void cli_json_text(const char *text, size_t n);
 /* A finite number of JSON, or null. */
 void cli_json_number(double value);
 /* A name from a file, with control characters as '?'; padded with spaces to `width` characters. */

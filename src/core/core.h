@@ -79,7 +79,8 @@ typedef enum dt__purpose {
     DT__FOR_AUGMENT,
     DT__FOR_DIGITS,
     DT__FOR_OBSERVERS,
-    DT__PURPOSES
+    DT__PURPOSES,
+    DT__FOR_SAMPLING = DT__PURPOSES /* no stream of a context: who samples counts his draws */
 } dt__purpose;
 
 /* The state of a stream is two integers; they are saved in checkpoints. */

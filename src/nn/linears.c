@@ -38,7 +38,7 @@ static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 
 static bool can_join(const dt_tape *t, dt_module *const *layer, int n)
 {
-    if (!t->no_grad || t->trail != NULL || t->status != DT_OK) return false;
+    if (!t->no_grad || t->trail != NULL || t->watching || t->status != DT_OK) return false;
     for (int i = 0; i < n; i++) {
         if (layer[i]->type != &dt__nn_linear) return false;
     }

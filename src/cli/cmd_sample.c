@@ -1,0 +1,443 @@
+/* detent sample: text from a language model, token by token. */
+#include "cli.h"
+#include "spout.h"
+
+#include <detent/text.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { /* options, as in main.c */
+       PROMPT,
+       PROMPT_FILE,
+       PROMPT_IDS,
+       TOKENIZER,
+       MAX_TOKENS,
+       TEMPERATURE,
+       TOP_K,
+       TOP_P,
+       SEED,
+       STOP,
+       PRINT_IDS,
+       SPECIAL,
+       THREADS,
+       JSON
+};
+
+#define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
+
+/* Why a text ends. */
+typedef enum ending { GOES_ON, END_TOKEN, STOPPED, ENOUGH, CONTEXT, INTERRUPTED } ending;
+
+typedef struct job {
+    const cli_args *args;
+    dt_ctx *ctx;
+    dt_module *m;
+    int64_t vocab, context;
+    dt_tokenizer *k; /* NULL: ids alone */
+    dt_ids prompt, made;
+    dt_sampling sampling;
+    int64_t most;         /* tokens to make */
+    int32_t end, stop_id; /* tokens at which a text ends; -1: none */
+    spout out;
+    double prompt_seconds, seconds; /* of the prompt, and of the tokens behind the first */
+    ending ending;
+} job;
+
+/* ---- options ----------------------------------------------------------------------------------- */
+
+static const char *option_name(const cli_args *args, int i)
+{
+    return args->command->options[i].name;
+}
+
+static int read_integer(const cli_args *args, int i, long long least, long long most, int64_t *out)
+{
+    const char *text = args->option[i];
+    if (text == NULL) return CLI_DONE;
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (end != text && *end == 0 && errno == 0 && value >= least && value <= most) {
+        *out = value;
+        return CLI_DONE;
+    }
+    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be %lld to %lld", option_name(args, i),
+                    text, least, most);
+}
+
+static int read_number(const cli_args *args, int i, double most, double *out)
+{
+    const char *text = args->option[i];
+    if (text == NULL) return CLI_DONE;
+    char *end;
+    const double value = strtod(text, &end);
+    if (end != text && *end == 0 && value >= 0 && value <= most && (i != TOP_P || value > 0)) {
+        *out = value;
+        return CLI_DONE;
+    }
+    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be a number %s 0 and up to %g",
+                    option_name(args, i), text, i == TOP_P ? "above" : "from", most);
+}
+
+static int read_options(job *j)
+{
+    const cli_args *args = j->args;
+    int64_t seed = 0;
+    j->sampling = dt_sampling_defaults();
+    j->most = 256;
+    int status = read_integer(args, MAX_TOKENS, 0, INT32_MAX, &j->most);
+    if (status == CLI_DONE) status = read_number(args, TEMPERATURE, 1e6, &j->sampling.temperature);
+    if (status == CLI_DONE) status = read_integer(args, TOP_K, 0, INT32_MAX, &j->sampling.top_k);
+    if (status == CLI_DONE) status = read_number(args, TOP_P, 1, &j->sampling.top_p);
+    if (status == CLI_DONE) status = read_integer(args, SEED, 0, INT64_MAX, &seed);
+    j->sampling.seed = (uint64_t)seed;
+    const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
+                        (args->option[PROMPT_IDS] != NULL);
+    if (status != CLI_DONE || prompts == 1) return status;
+    return cli_fail(args, CLI_USAGE, "%s of --prompt, --prompt-file and --prompt-ids",
+                    prompts == 0 ? "one is wanted" : "only one can be given");
+}
+
+/* ---- the tokenizer ----------------------------------------------------------------------------- */
+
+static int open_tokenizer(job *j, const dt_model_info *info)
+{
+    const char *path = j->args->option[TOKENIZER];
+    dt_status s = DT_OK;
+    if (path != NULL && strcmp(path, "bytes") == 0) {
+        s = dt_tokenizer_bytes(j->ctx, &j->k);
+    } else if (path != NULL) {
+        s = dt_tokenizer_read(j->ctx, path, &j->k);
+    } else if (info->tokenizer != NULL) {
+        s = dt_tokenizer_parse(j->ctx, info->tokenizer, strlen(info->tokenizer), j->args->words[0],
+                               &j->k);
+    }
+    if (s != DT_OK) return cli_fail_file(j->args, j->ctx);
+    if (j->k != NULL && dt_tokenizer_vocab(j->k) > j->vocab) {
+        return cli_fail(j->args, CLI_USAGE,
+                        "the tokenizer has %lld tokens, the model's vocabulary %lld",
+                        (long long)dt_tokenizer_vocab(j->k), (long long)j->vocab);
+    }
+    return CLI_DONE;
+}
+
+/* ---- the prompt -------------------------------------------------------------------------------- */
+
+static int add_id(job *j, dt_ids *ids, int32_t id)
+{
+    if (ids->n == ids->room) {
+        const int64_t room = 2 * ids->room + 64;
+        int32_t *grown = realloc(ids->id, (size_t)room * sizeof *grown);
+        if (grown == NULL) return cli_fail(j->args, CLI_FAILED, "out of memory");
+        ids->id = grown;
+        ids->room = room;
+    }
+    ids->id[ids->n++] = id;
+    return CLI_DONE;
+}
+
+/* "1,2,3", also with spaces. */
+static int read_ids(job *j)
+{
+    const char *text = j->args->option[PROMPT_IDS];
+    for (const char *at = text; *at != 0;) {
+        char *end;
+        const long long id = strtoll(at, &end, 10);
+        const size_t gap = strspn(end, ", \n\t");
+        if (end == at || (end[gap] != 0 && gap == 0)) {
+            return cli_fail(j->args, CLI_USAGE, "--prompt-ids is '%s', and should be like 1,2,3",
+                            text);
+        }
+        if (id < 0 || id >= j->vocab) {
+            return cli_fail(j->args, CLI_USAGE,
+                            "--prompt-ids has %lld; the model's ids lie in 0...%lld", id,
+                            (long long)j->vocab - 1);
+        }
+        const int status = add_id(j, &j->prompt, (int32_t)id);
+        if (status != CLI_DONE) return status;
+        at = end + gap;
+    }
+    return CLI_DONE;
+}
+
+static int encode(job *j, const char *text, size_t bytes, int blame)
+{
+    const dt_encoding how = { .special = j->args->option[SPECIAL] != NULL, .wrap = true };
+    dt_ids ids = { .ctx = j->ctx };
+    if (dt_tokenizer_encode(j->k, text, bytes, &how, &ids) != DT_OK) {
+        return cli_fail(j->args, blame, "the prompt: %s", dt_error(j->ctx));
+    }
+    int status = CLI_DONE;
+    for (int64_t i = 0; i < ids.n && status == CLI_DONE; i++) {
+        status = add_id(j, &j->prompt, ids.id[i]);
+    }
+    dt_ids_free(&ids);
+    return status;
+}
+
+static int read_file(job *j)
+{
+    const char *path = j->args->option[PROMPT_FILE];
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    spout text = { .to = NULL };
+    char part[4096];
+    size_t n;
+    if (f == NULL) return cli_fail(j->args, CLI_BAD_FILE, "%s: %s", path, strerror(errno));
+    while (text.n <= MAX_PROMPT && (n = fread(part, 1, sizeof part, f)) > 0) {
+        if (spout_add(&text, part, n) != DT_OK) break;
+    }
+    const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
+    if (f != stdin) fclose(f);
+    int status;
+    if (failed) status = cli_fail(j->args, CLI_BAD_FILE, "%s cannot be read", path);
+    else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
+    else status = encode(j, text.text, text.n, CLI_BAD_FILE);
+    spout_free(&text);
+    return status;
+}
+
+/* A text of no tokens begins where another ended. */
+static int begin_text(job *j)
+{
+    if (j->prompt.n == 0 && j->end >= 0) return add_id(j, &j->prompt, j->end);
+    if (j->prompt.n > 0) return CLI_DONE;
+    return cli_fail(j->args, CLI_USAGE,
+                    "the prompt is empty, and no token of the model begins a text; give it a first "
+                    "character, such as a newline");
+}
+
+static int read_prompt(job *j)
+{
+    int status;
+    if (j->args->option[PROMPT_IDS] != NULL) {
+        status = read_ids(j);
+    } else if (j->k == NULL) {
+        return cli_fail(
+            j->args, CLI_USAGE,
+            "%s carries no tokenizer: give --tokenizer FILE (or bytes), or --prompt-ids",
+            j->args->words[0]);
+    } else if (j->args->option[PROMPT] != NULL) {
+        const char *text = j->args->option[PROMPT];
+        status = encode(j, text, strlen(text), CLI_USAGE);
+    } else {
+        status = read_file(j);
+    }
+    if (status == CLI_DONE) status = begin_text(j);
+    if (status != CLI_DONE || j->prompt.n <= j->context) return status;
+    return cli_fail(j->args, CLI_USAGE, "the prompt has %lld tokens; the model's context is %lld",
+                    (long long)j->prompt.n, (long long)j->context);
+}
+
+/* ---- stopping ---------------------------------------------------------------------------------- */
+
+/* --stop is an id, or a text, which may be a token's own. */
+static int read_stop(job *j)
+{
+    const char *text = j->args->option[STOP];
+    j->end = j->k == NULL ? -1 : dt_tokenizer_end(j->k);
+    j->stop_id = -1;
+    if (text == NULL) return CLI_DONE;
+    if (*text != 0 && strspn(text, "0123456789") == strlen(text)) {
+        int64_t id = -1;
+        const int status = read_integer(j->args, STOP, 0, j->vocab - 1, &id);
+        j->stop_id = (int32_t)id;
+        return status;
+    }
+    if (*text == 0 || j->k == NULL) {
+        return cli_fail(j->args, CLI_USAGE, "--stop wants a text, or an id%s",
+                        j->k == NULL ? "; without a tokenizer an id" : "");
+    }
+    j->stop_id = dt_tokenizer_id(j->k, text);
+    j->out.stop = text;
+    return CLI_DONE;
+}
+
+/* ---- making text ------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A token to the output, which it leaves as text or as a number. */
+static dt_status put(job *j, int32_t id)
+{
+    dt_status s;
+    if (j->args->option[PRINT_IDS] != NULL || j->k == NULL) {
+        char text[16];
+        const int n = snprintf(text, sizeof text, "%s%d", j->made.n == 1 ? "" : " ", (int)id);
+        s = spout_add(&j->out, text, (size_t)n);
+    } else {
+        const bool skip = j->args->option[SPECIAL] == NULL;
+        s = dt_tokenizer_decode(j->k, &id, 1, skip, spout_add, &j->out);
+    }
+    if (s == DT_OK) s = spout_flow(&j->out);
+    if (s == DT_OK && j->out.to != NULL && fflush(stdout) != 0) s = DT_ERR_IO;
+    return s;
+}
+
+/* Takes the next token; *status is what fails. */
+static ending take(job *j, dt_decoder *d, const dt_tensor *logits, int *status)
+{
+    int32_t id;
+    if (j->made.n >= j->most) return ENOUGH;
+    if (cli_stopped(NULL)) return INTERRUPTED;
+    if (dt_sample(j->ctx, &j->sampling, j->made.n, logits, &id) != DT_OK) {
+        *status = cli_fail_by(j->args, j->ctx);
+        return STOPPED;
+    }
+    if (id == j->end) return END_TOKEN;
+    if (id == j->stop_id) return STOPPED;
+    *status = add_id(j, &j->made, id);
+    if (*status == CLI_DONE && put(j, id) != DT_OK) *status = CLI_FAILED; /* main looks at stdout */
+    if (*status != CLI_DONE || j->out.stopped) return STOPPED;
+    if (j->made.n >= j->most) return ENOUGH;
+    return dt_decoder_length(d) == j->context ? CONTEXT : GOES_ON;
+}
+
+static int generate(job *j, dt_decoder *d)
+{
+    dt_tensor *logits;
+    int status = CLI_DONE;
+    const double start = seconds();
+    if (dt_decoder_feed(d, j->prompt.id, j->prompt.n, &logits) != DT_OK) {
+        return cli_fail_by(j->args, j->ctx);
+    }
+    const double begun = seconds();
+    j->prompt_seconds = begun - start;
+    while ((j->ending = take(j, d, logits, &status)) == GOES_ON) {
+        if (dt_decoder_feed(d, &j->made.id[j->made.n - 1], 1, &logits) == DT_OK) continue;
+        status = cli_fail_by(j->args, j->ctx);
+        break;
+    }
+    j->seconds = seconds() - begun;
+    if (spout_end(&j->out) != DT_OK) status = CLI_FAILED;
+    return status;
+}
+
+/* ---- what was made ------------------------------------------------------------------------------ */
+
+static const char *const endings[] = {
+    [GOES_ON] = "error", [END_TOKEN] = "end token", [STOPPED] = "stop",
+    [ENOUGH] = "tokens", [CONTEXT] = "context",     [INTERRUPTED] = "interrupted",
+};
+
+static double rate(int64_t tokens, double in) { return in > 0 ? (double)tokens / in : 0; }
+
+/* Tokens that were fed one by one: all but the last. */
+static int64_t fed(const job *j) { return j->made.n > 0 ? j->made.n - 1 : 0; }
+
+static void print_summary(const job *j)
+{
+    fprintf(stderr, "%sprompt: %lld tokens, %.0f tokens/s; %lld more", isatty(1) ? "\n" : "",
+            (long long)j->prompt.n, rate(j->prompt.n, j->prompt_seconds), (long long)j->made.n);
+    if (fed(j) > 0) fprintf(stderr, ", %.1f tokens/s", rate(fed(j), j->seconds));
+    switch (j->ending) {
+    case END_TOKEN: fprintf(stderr, "; the model ended the text\n"); break;
+    case STOPPED: fprintf(stderr, "; --stop has come\n"); break;
+    case ENOUGH: fprintf(stderr, "; as many as --max-tokens says\n"); break;
+    case CONTEXT:
+        fprintf(stderr, "; the context of %lld tokens is full\n", (long long)j->context);
+        break;
+    default: fprintf(stderr, "; interrupted\n"); break;
+    }
+}
+
+static void print_json(const job *j)
+{
+    printf("{\"ids\": [");
+    for (int64_t i = 0; i < j->made.n; i++) printf("%s%d", i == 0 ? "" : ", ", j->made.id[i]);
+    printf("], \"text\": ");
+    if (j->k == NULL || j->args->option[PRINT_IDS] != NULL) fputs("null", stdout);
+    else cli_json_text(j->out.text, j->out.n);
+    printf(", \"prompt_tokens\": %lld, \"tokens\": %lld, \"ended_by\": ", (long long)j->prompt.n,
+           (long long)j->made.n);
+    cli_json_string(endings[j->ending]);
+    printf(", \"prompt_tokens_per_s\": ");
+    cli_json_number(rate(j->prompt.n, j->prompt_seconds));
+    printf(", \"tokens_per_s\": ");
+    cli_json_number(rate(fed(j), j->seconds));
+    printf("}\n");
+}
+
+static void report(const job *j)
+{
+    if (j->args->option[JSON] != NULL) {
+        print_json(j);
+        return;
+    }
+    if (j->made.n > 0 && (j->k == NULL || j->args->option[PRINT_IDS] != NULL)) putchar('\n');
+    fflush(stdout);
+    print_summary(j);
+}
+
+/* ---- the command --------------------------------------------------------------------------------- */
+
+static int decode(job *j)
+{
+    dt_decoder *d;
+    int64_t capacity = j->prompt.n + j->most;
+    if (capacity > j->context) capacity = j->context;
+    if (dt_decoder_create(j->m, capacity, &d) != DT_OK) return cli_fail_by(j->args, j->ctx);
+    cli_catch_signals();
+    const int status = generate(j, d);
+    dt_decoder_free(d);
+    if (status != CLI_DONE) return status;
+    report(j);
+    return j->ending == INTERRUPTED ? CLI_INTERRUPTED : CLI_DONE;
+}
+
+static int open_model(job *j)
+{
+    dt_model_info info = { .family = NULL };
+    if (dt_model_load(j->ctx, j->args->words[0], &j->m, &info) != DT_OK) {
+        return cli_fail_file(j->args, j->ctx);
+    }
+    const dt_language *language = dt_module_type_of(j->m)->language;
+    int status = CLI_DONE;
+    if (language == NULL) {
+        status = cli_fail(j->args, CLI_USAGE, "%s is no language model", j->args->words[0]);
+    } else {
+        j->vocab = language->vocab(j->m);
+        j->context = language->context(j->m);
+        status = open_tokenizer(j, &info);
+    }
+    dt_model_info_free(j->ctx, &info);
+    return status;
+}
+
+static int run(job *j)
+{
+    int status = open_model(j);
+    if (status == CLI_DONE) status = read_stop(j);
+    if (status == CLI_DONE) status = read_prompt(j);
+    if (status == CLI_DONE) status = decode(j);
+    spout_free(&j->out);
+    free(j->prompt.id);
+    free(j->made.id);
+    dt_tokenizer_free(j->k);
+    dt_module_free(j->m);
+    return status;
+}
+
+int cli_sample(const cli_args *args)
+{
+    job j = { .args = args };
+    int64_t threads = 0;
+    j.out.to = args->option[JSON] == NULL ? cli_stdout : NULL;
+    int status = read_options(&j);
+    if (status == CLI_DONE) status = read_integer(args, THREADS, 1, 1024, &threads);
+    if (status != CLI_DONE) return status;
+    j.ctx = cli_ctx(args, (int)threads);
+    if (j.ctx == NULL) return CLI_FAILED;
+    status = run(&j);
+    dt_ctx_free(j.ctx);
+    return status;
+}

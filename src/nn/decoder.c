@@ -1,0 +1,194 @@
+/* A decoder: a language model that is fed its text in pieces and says what may come next.
+ *
+ * Its tape holds a key-value cache (cache.h), so a pass computes its own tokens alone; the logits are
+ * made for the last of them. What is fed at once is cut into passes of at most AT_ONCE tokens, which
+ * bounds memory: a long text takes that of its cache. */
+#include "nn/cache.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define AT_ONCE 512
+
+struct dt_decoder {
+    dt_ctx *ctx;
+    dt_module *m; /* lent */
+    const dt_language *language;
+    dt_tape *t;
+    dt__cache cache;
+    dt_tensor *logits; /* [vocab] */
+};
+
+/* ---- a pass ------------------------------------------------------------------------------------ */
+
+static dt_tensor *ids_of(dt_tape *t, const int32_t *ids, int64_t n)
+{
+    dt_tensor *x = NULL;
+    dt_status s = dt_tensor_from(t->ctx, DT_I32, 2, (const int64_t[]){ 1, n }, ids, &x);
+    if (s == DT_OK) s = dt__tape_lend(t, x);
+    if (s == DT_OK) return x;
+    dt__tape_adopt(t, s);
+    return NULL;
+}
+
+/* The last token of x [1, n, width]. */
+static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
+{
+    dt_tensor *row;
+    if (x == NULL) return NULL;
+    dt_status s = dt_tensor_narrow(x, 1, x->dims[1] - 1, 1, &row);
+    if (s == DT_OK) s = dt__tape_lend(t, row);
+    if (s == DT_OK) return row;
+    dt__tape_adopt(t, s);
+    return NULL;
+}
+
+/* The logits of the last token, [1, 1, vocab]; x itself, [1, n, width], where nobody asks for them. */
+static dt_tensor *forward(const dt_decoder *d, const int32_t *ids, int64_t n, bool last)
+{
+    const char *before;
+    dt_tape *t = d->t;
+    if (dt__module_enter(t, d->m, &before) != DT_OK) return NULL;
+    dt_tensor *x = d->language->hidden(t, d->m, ids_of(t, ids, n));
+    if (last) x = dt_forward(t, d->language->head(d->m), last_of(t, x));
+    dt__module_leave(t, d->m, before, &x, 1);
+    return x;
+}
+
+static dt_status take_logits(dt_decoder *d, dt_tensor *from)
+{
+    const int64_t vocab = d->logits->count;
+    if (from->dtype != DT_F32 || from->count != vocab) {
+        char has[160];
+        dt_describe(from, has, sizeof has);
+        return dt_fail(d->ctx, DT_ERR_SHAPE, "decoder: the head made %s, not f32[1,1,%lld]", has,
+                       (long long)vocab);
+    }
+    const float *logits = dt_data(from);
+    if (logits == NULL) return dt_error_status(d->ctx);
+    memcpy(dt_data_mut(d->logits), logits, (size_t)vocab * sizeof *logits);
+    return DT_OK;
+}
+
+/* Appends n tokens, at most AT_ONCE. */
+static dt_status pass(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
+{
+    dt_tape_reset(d->t);
+    d->cache.at = 0;
+    dt_tensor *x = forward(d, ids, n, last);
+    dt_status s = dt_tape_status(d->t);
+    if (s == DT_OK && last) s = take_logits(d, x);
+    dt_tape_reset(d->t);
+    if (s == DT_OK) d->cache.length += n;
+    return s;
+}
+
+/* ---- feeding ----------------------------------------------------------------------------------- */
+
+static dt_status check(const dt_decoder *d, const int32_t *ids, int64_t n)
+{
+    const int64_t vocab = d->logits->count, length = d->cache.length;
+    if (n < 1) return dt_fail(d->ctx, DT_ERR_ARG, "decoder: no token is fed");
+    if (n > d->cache.capacity - length) {
+        return dt_fail(d->ctx, DT_ERR_STATE,
+                       "decoder: %lld tokens are there and %lld come; it holds %lld",
+                       (long long)length, (long long)n, (long long)d->cache.capacity);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < vocab) continue;
+        return dt_fail(d->ctx, DT_ERR_ARG, "decoder: token %lld is %d; ids lie in 0...%lld",
+                       (long long)i, (int)ids[i], (long long)vocab - 1);
+    }
+    if (!d->m->training) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_STATE, "decoder: the model is in training mode");
+}
+
+dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits)
+{
+    *logits = NULL;
+    DT__TRY(check(d, ids, n));
+    const int64_t start = d->cache.length;
+    for (int64_t i = 0; i < n; i += AT_ONCE) {
+        const int64_t part = dt__min_i64(AT_ONCE, n - i);
+        const dt_status s = pass(d, ids + i, part, i + part == n);
+        if (s == DT_OK) continue;
+        d->cache.length = start;
+        return s;
+    }
+    *logits = d->logits;
+    return DT_OK;
+}
+
+int64_t dt_decoder_length(const dt_decoder *d) { return d->cache.length; }
+int64_t dt_decoder_capacity(const dt_decoder *d) { return d->cache.capacity; }
+
+dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
+{
+    if (length < 0 || length > d->cache.length) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "decoder: %lld tokens are there, not %lld",
+                       (long long)d->cache.length, (long long)length);
+    }
+    d->cache.length = length;
+    return DT_OK;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+/* One token makes the cache of every layer, and the blocks that later ones find in the pool. */
+static dt_status warm(dt_decoder *d)
+{
+    const int32_t id = 0;
+    dt_tensor *logits;
+    DT__TRY(dt_decoder_feed(d, &id, 1, &logits));
+    return dt_decoder_rewind(d, 0);
+}
+
+static dt_status open(dt_decoder *d)
+{
+    const int64_t vocab = d->language->vocab(d->m);
+    DT__TRY(dt_tensor_create(d->ctx, DT_F32, 1, &vocab, &d->logits));
+    DT__TRY(dt_tape_create(d->ctx, &d->t));
+    dt_no_grad(d->t, true);
+    d->t->cache = &d->cache;
+    dt_train(d->m, false);
+    return warm(d);
+}
+
+static dt_status check_model(dt_module *m, int64_t capacity)
+{
+    if (m->type->language == NULL) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a %s is no language model", m->type->name);
+    }
+    const int64_t context = dt__min_i64(m->type->language->context(m), INT32_MAX);
+    if (capacity >= 0 && capacity <= context) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a capacity of %lld; the model's context is %lld",
+                   (long long)capacity, (long long)context);
+}
+
+dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out)
+{
+    *out = NULL;
+    DT__TRY(check_model(m, capacity));
+    dt_ctx *ctx = m->ctx;
+    dt_decoder *d = dt__alloc_zero(ctx, sizeof *d);
+    if (d == NULL) return DT_ERR_NOMEM;
+    const dt_language *language = m->type->language;
+    *d = (dt_decoder){ .ctx = ctx, .m = m, .language = language };
+    d->cache.capacity = capacity > 0 ? capacity : language->context(m);
+    dt__ctx_retain(ctx);
+    const dt_status s = open(d);
+    if (s == DT_OK) *out = d;
+    else dt_decoder_free(d);
+    return s;
+}
+
+void dt_decoder_free(dt_decoder *d)
+{
+    if (d == NULL) return;
+    dt_ctx *ctx = d->ctx;
+    dt_tape_free(d->t);
+    dt__cache_free(ctx, &d->cache);
+    dt_tensor_free(d->logits);
+    dt__release(ctx, d);
+    dt__ctx_release(ctx);
+}

@@ -1,0 +1,344 @@
+/* The decoder: its logits against those of one pass over the whole text, for random models of both
+ * families in every form; where it ends, what it allocates, and how it fails. */
+#include "random_nets.h"
+#include "testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_ctx *ctx;
+
+static void setup(void) { ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK); }
+static void teardown(void) { dt_ctx_free(ctx); }
+
+/* ---- models -------------------------------------------------------------------------------------- */
+
+typedef enum form { PLAIN, PREPARED, CONVERTED, FROZEN, FORMS } form;
+
+/* A batch in training mode, which ranges that stand have to see. */
+static void observe(const random_net *d, dt_module *m)
+{
+    dt_tape *t;
+    dt_tensor *x = random_net_input(ctx, d);
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_train(m, true);
+    dt_forward(t, m, x);
+    TEST_EACH(dt_tape_status(t) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+              dt_error(ctx));
+    dt_train(m, false);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+}
+
+static void change_form(const random_net *d, dt_module *m, form f)
+{
+    if (f >= PREPARED) {
+        TEST_EACH(dt_prepare(m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+                  dt_error(ctx));
+        observe(d, m);
+    }
+    if (f >= CONVERTED) TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    if (f >= FROZEN) dt_freeze(m);
+}
+
+/* A network of a seed, family and form; *ids gets a text that fills its context, the caller's. */
+static dt_module *model_of(uint64_t seed, form f, random_net *d, int32_t **ids)
+{
+    *d = random_net_of_family(seed, seed % 2 == 0 ? "gpt" : "llama");
+    dt_seed(ctx, seed);
+    dt_module *m = random_net_create(ctx, d);
+    change_form(d, m, f);
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    *ids = malloc((size_t)d->tokens * sizeof **ids);
+    for (int64_t i = 0; i < d->tokens; i++) {
+        (*ids)[i] = (int32_t)dt__random_below(&s, (uint64_t)d->vocab);
+    }
+    return m;
+}
+
+/* Logits of the last of n tokens by one pass without a cache, malloc'ed. */
+static float *pass(dt_module *m, const int32_t *ids, int64_t n)
+{
+    dt_tape *t;
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 1, n }, ids, &x));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_train(m, false);
+    dt_tensor *y = dt_forward(t, m, x);
+    TEST_EACH(y != NULL, "%s", dt_error(ctx));
+    const int64_t vocab = dt_dim(y, 2);
+    float *logits = malloc((size_t)vocab * sizeof *logits);
+    memcpy(logits, (const float *)dt_data(y) + (n - 1) * vocab, (size_t)vocab * sizeof *logits);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    return logits;
+}
+
+/* Feeds n tokens, `part` at a time, and returns the logits, which are lent. */
+static const float *feed(dt_decoder *d, const int32_t *ids, int64_t n, int64_t part)
+{
+    dt_tensor *logits = NULL;
+    for (int64_t i = 0; i < n; i += part) {
+        TEST_OK(ctx, dt_decoder_feed(d, ids + i, dt__min_i64(part, n - i), &logits));
+    }
+    return dt_data(logits);
+}
+
+static double farthest(const float *a, const float *b, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* ---- logits -------------------------------------------------------------------------------------- */
+
+/* A token whose activation's code is rounded the other way moves logits by about this share. */
+static double tolerance(form f) { return f == PLAIN ? 1e-5 : 2e-3; }
+
+static void compare(uint64_t seed, form f)
+{
+    random_net d;
+    int32_t *ids;
+    dt_decoder *decoder;
+    dt_module *m = model_of(seed, f, &d, &ids);
+    float *want = pass(m, ids, d.tokens);
+    TEST_OK(ctx, dt_decoder_create(m, 0, &decoder));
+    const int64_t parts[] = { 1, 3, d.tokens };
+    for (int i = 0; i < DT__COUNT_OF(parts); i++) {
+        TEST_OK(ctx, dt_decoder_rewind(decoder, 0));
+        const float *got = feed(decoder, ids, d.tokens, parts[i]);
+        const double far = farthest(got, want, d.vocab);
+        TEST_EACH(far <= tolerance(f), "network %llu, form %d, %lld at a time: %g apart",
+                  (unsigned long long)seed, (int)f, (long long)parts[i], far);
+    }
+    dt_decoder_free(decoder);
+    dt_module_free(m);
+    free(want);
+    free(ids);
+}
+
+START_TEST(logits_are_those_of_one_pass)
+{
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        for (form f = PLAIN; f < FORMS; f++) compare(seed, f);
+    }
+}
+END_TEST
+
+/* Logits after every single token and after the rest at once, malloc'ed. */
+static float *all_logits(uint64_t seed, form f, int threads, size_t *bytes)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *outer = ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &o));
+    random_net d;
+    int32_t *ids;
+    dt_decoder *decoder;
+    dt_module *m = model_of(seed, f, &d, &ids);
+    const size_t row = (size_t)d.vocab * sizeof(float);
+    *bytes = row * (size_t)(d.tokens + 1);
+    char *to = malloc(*bytes);
+    TEST_OK(ctx, dt_decoder_create(m, 0, &decoder));
+    for (int64_t i = 0; i < d.tokens; i++) {
+        memcpy(to + row * (size_t)i, feed(decoder, ids + i, 1, 1), row);
+    }
+    TEST_OK(ctx, dt_decoder_rewind(decoder, d.tokens / 2));
+    const int64_t rest = d.tokens - d.tokens / 2;
+    memcpy(to + row * (size_t)d.tokens, feed(decoder, ids + d.tokens / 2, rest, rest), row);
+    dt_decoder_free(decoder);
+    dt_module_free(m);
+    free(ids);
+    dt_ctx_free(ctx);
+    ctx = outer;
+    return (float *)(void *)to;
+}
+
+START_TEST(converted_models_give_the_bits_of_prepared_ones)
+{
+    for (uint64_t seed = 100; seed < 140; seed++) {
+        size_t bytes, same;
+        float *want = all_logits(seed, PREPARED, 1, &bytes);
+        for (form f = CONVERTED; f < FORMS; f++) {
+            float *got = all_logits(seed, f, 1 + (int)f % 3, &same);
+            TEST_EACH(bytes == same && memcmp(got, want, bytes) == 0, "network %llu, form %d",
+                      (unsigned long long)seed, (int)f);
+            free(got);
+        }
+        free(want);
+    }
+}
+END_TEST
+
+/* ---- its ends ------------------------------------------------------------------------------------ */
+
+/* Small models of a fixed shape. */
+static dt_module *small_llama(dt_ctx *c, int64_t context)
+{
+    const dt_llama_options o = { .vocab = 40,
+                                 .context = context,
+                                 .layers = 2,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .width = 32,
+                                 .hidden = 48,
+                                 .theta = 10000,
+                                 .eps = 1e-5 };
+    dt_module *m = NULL;
+    return dt_llama_create(c, &o, &m) == DT_OK ? m : NULL;
+}
+
+static void refused(dt_status got, dt_status want, const char *says)
+{
+    ck_assert_msg(got == want && strstr(dt_error(ctx), says) != NULL, "%s: %s", dt_status_name(got),
+                  dt_error(ctx));
+}
+
+START_TEST(mistakes_are_refused)
+{
+    dt_module *m = small_llama(ctx, 8), *mlp;
+    dt_decoder *d;
+    dt_tensor *logits;
+    const int32_t ids[] = { 1, 2, 3, 4, 40, -1 };
+    refused(dt_decoder_create(m, 9, &d), DT_ERR_ARG, "a capacity of 9; the model's context is 8");
+    refused(dt_decoder_create(m, -1, &d), DT_ERR_ARG, "a capacity of -1");
+    ck_assert_int_eq(dt_linear_create(ctx, 3, 3, true, &mlp), DT_OK);
+    refused(dt_decoder_create(mlp, 0, &d), DT_ERR_ARG, "a linear is no language model");
+    ck_assert_int_eq(dt_decoder_create(m, 5, &d), DT_OK);
+    ck_assert_int_eq(dt_decoder_capacity(d), 5);
+    refused(dt_decoder_feed(d, ids, 0, &logits), DT_ERR_ARG, "no token");
+    ck_assert_ptr_null(logits);
+    refused(dt_decoder_feed(d, ids, 5, &logits), DT_ERR_ARG, "token 4 is 40; ids lie in 0...39");
+    refused(dt_decoder_feed(d, ids + 5, 1, &logits), DT_ERR_ARG, "token 0 is -1");
+    ck_assert_int_eq(dt_decoder_feed(d, ids, 3, &logits), DT_OK);
+    refused(dt_decoder_feed(d, ids, 3, &logits), DT_ERR_STATE,
+            "3 tokens are there and 3 come; it holds 5");
+    ck_assert_int_eq(dt_decoder_length(d), 3);
+    refused(dt_decoder_rewind(d, 4), DT_ERR_ARG, "3 tokens are there, not 4");
+    refused(dt_decoder_rewind(d, -1), DT_ERR_ARG, "not -1");
+    dt_train(m, true);
+    refused(dt_decoder_feed(d, ids, 1, &logits), DT_ERR_STATE, "training mode");
+    dt_train(m, false);
+    ck_assert_int_eq(dt_decoder_feed(d, ids, 2, &logits), DT_OK);
+    refused(dt_decoder_feed(d, ids, 1, &logits), DT_ERR_STATE, "5 tokens are there and 1 come");
+    dt_decoder_free(d);
+    dt_decoder_free(NULL);
+    dt_module_free(mlp);
+    dt_module_free(m);
+}
+END_TEST
+
+/* What was fed before a rewind leaves no trace. */
+START_TEST(rewound_tokens_are_forgotten)
+{
+    dt_module *m = small_llama(ctx, 16);
+    dt_decoder *d;
+    const int32_t first[] = { 5, 6, 7, 8, 9, 10 }, second[] = { 5, 6, 30, 31 };
+    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    float want[40];
+    memcpy(want, feed(d, second, 4, 2), sizeof want);
+    ck_assert_int_eq(dt_decoder_rewind(d, 0), DT_OK);
+    feed(d, first, 6, 2);
+    ck_assert_int_eq(dt_decoder_rewind(d, 2), DT_OK);
+    ck_assert_mem_eq(feed(d, second + 2, 2, 2), want, sizeof want);
+    dt_decoder_free(d);
+    dt_module_free(m);
+}
+END_TEST
+
+/* More than one pass holds. */
+START_TEST(long_texts_are_cut_into_passes)
+{
+    dt_module *m = small_llama(ctx, 1200);
+    int32_t ids[1200];
+    for (int i = 0; i < 1200; i++) ids[i] = i * 7 % 40;
+    dt_decoder *d;
+    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    float *want = pass(m, ids, 1200);
+    const float *got = feed(d, ids, 1200, 1200);
+    ck_assert(farthest(got, want, 40) <= tolerance(PLAIN));
+    ck_assert_int_eq(dt_decoder_length(d), 1200);
+    free(want);
+    dt_decoder_free(d);
+    dt_module_free(m);
+}
+END_TEST
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+static void feed_without_allocating(dt_module *m)
+{
+    dt_decoder *d;
+    dt_tensor *logits;
+    const dt_sampling how = { .temperature = 1, .top_p = 0.9 };
+    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    const int64_t capacity = dt_decoder_capacity(d);
+    int32_t id = 3;
+    uint64_t before = 0;
+    for (int64_t i = 0; i < capacity; i++) {
+        ck_assert_int_eq(dt_decoder_feed(d, &id, 1, &logits), DT_OK);
+        if (i == 0) ck_assert_int_eq(dt_sample(ctx, &how, i, logits, &id), DT_OK);
+        if (i == 0) before = dt_memory_of(ctx).allocations;
+        ck_assert_int_eq(dt_sample(ctx, &how, i, logits, &id), DT_OK);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).allocations, before);
+    dt_decoder_free(d);
+}
+
+START_TEST(a_token_allocates_nothing)
+{
+    dt_module *m = small_llama(ctx, 300);
+    const dt_qat_options qat = dt_qat_defaults();
+    feed_without_allocating(m);
+    ck_assert_int_eq(dt_prepare(m, &qat), DT_OK);
+    feed_without_allocating(m);
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    feed_without_allocating(m);
+    dt_module_free(m);
+}
+END_TEST
+
+static dt_status feed_some(dt_ctx *c, void *user)
+{
+    (void)user;
+    dt_decoder *d = NULL;
+    dt_tensor *logits;
+    int32_t ids[] = { 1, 2, 3 }, id;
+    const dt_sampling how = { .temperature = 1, .top_k = 3, .top_p = 0.9 };
+    dt_module *m = small_llama(c, 8);
+    if (m == NULL) return dt_error_status(c);
+    dt_status s = dt_decoder_create(m, 0, &d);
+    if (s == DT_OK) s = dt_decoder_feed(d, ids, 3, &logits);
+    if (s == DT_OK) s = dt_sample(c, &how, 0, logits, &id);
+    dt_decoder_free(d);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    ck_assert_int_gt(test_every_allocation(feed_some, NULL), 20);
+}
+END_TEST
+
+Suite *test_decoder_suite(void);
+Suite *test_decoder_suite(void)
+{
+    Suite *s = suite_create("decoder");
+    TCase *c = tcase_create("decoder");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, logits_are_those_of_one_pass);
+    tcase_add_test(c, converted_models_give_the_bits_of_prepared_ones);
+    tcase_add_test(c, mistakes_are_refused);
+    tcase_add_test(c, rewound_tokens_are_forgotten);
+    tcase_add_test(c, long_texts_are_cut_into_passes);
+    tcase_add_test(c, a_token_allocates_nothing);
+    tcase_add_test(c, every_allocation_may_fail);
+    suite_add_tcase(s, c);
+    return s;
+}

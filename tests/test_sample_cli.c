@@ -1,0 +1,288 @@
+/* detent sample: greedy text of every form of a model, streams of exact bytes, stop texts, ends, JSON, and
+ * everything that a prompt or an option can do wrong. */
+#include "testing.h"
+
+#include <detent/io.h>
+#include <detent/text.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DETENT "'" DETENT_BINARY_DIR "/detent' sample "
+
+static char folder[TEST_PATH];
+
+/* ---- models -------------------------------------------------------------------------------------- */
+
+static const dt_llama_options options = {
+    .vocab = 256,
+    .context = 40,
+    .layers = 2,
+    .heads = 4,
+    .kv_heads = 2,
+    .width = 32,
+    .hidden = 48,
+    .theta = 10000,
+    .eps = 1e-5,
+    .rope = { .factor = 1, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8 },
+};
+
+static const dt_family *family_named(const char *name)
+{
+    int i = 0;
+    while (strcmp(dt_family_at(i)->name, name) != 0) i++;
+    return dt_family_at(i);
+}
+
+typedef struct text {
+    size_t n;
+    char bytes[4000];
+} text;
+
+static dt_status append(void *user, const char *bytes, size_t n)
+{
+    text *to = user;
+    ck_assert_uint_lt(to->n + n, sizeof to->bytes);
+    memcpy(to->bytes + to->n, bytes, n);
+    to->n += n;
+    return DT_OK;
+}
+
+static void save(dt_module *m, const dt_tokenizer *k, const char *name)
+{
+    char path[TEST_PATH];
+    text own = { 0 };
+    dt_model_info info = { .family = family_named("llama"), .options = &options };
+    if (k != NULL) ck_assert_int_eq(dt_tokenizer_text(k, append, &own), DT_OK);
+    if (k != NULL) info.tokenizer = own.bytes;
+    test_join(path, folder, name);
+    ck_assert_msg(dt_model_save(m, &info, path) == DT_OK, "%s", dt_error(dt_module_ctx(m)));
+}
+
+/* float.safetensors, prepared, converted: of bytes; none: without a tokenizer; chars: of "abc\n" and a
+ * character of two bytes. */
+static void setup(void)
+{
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_tokenizer *bytes, *chars;
+    const dt_qat_options qat = dt_qat_defaults();
+    test_folder(folder);
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    ck_assert_int_eq(dt_llama_create(ctx, &options, &m), DT_OK);
+    ck_assert_int_eq(dt_tokenizer_bytes(ctx, &bytes), DT_OK);
+    ck_assert_int_eq(dt_tokenizer_chars(ctx, "abc\n\xc3\xa4", 6, &chars), DT_OK);
+    save(m, bytes, "float");
+    save(m, NULL, "none");
+    save(m, chars, "chars");
+    ck_assert_int_eq(dt_prepare(m, &qat), DT_OK);
+    save(m, bytes, "prepared");
+    ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
+    save(m, bytes, "converted");
+    dt_tokenizer_free(bytes);
+    dt_tokenizer_free(chars);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+
+/* Standard output of detent sample in the folder, malloc'ed; *status is its exit status. */
+static char *run(const char *arguments, int *status)
+{
+    char *output = NULL;
+    *status = test_shell(&output, "cd '%s' && " DETENT "%s", folder, arguments);
+    return output;
+}
+
+static char *done(const char *arguments)
+{
+    int status;
+    char *output = run(arguments, &status);
+    ck_assert_msg(status == 0, "detent sample %s: %d: %s", arguments, status, output);
+    return output;
+}
+
+static void same(const char *a, const char *b)
+{
+    char *x = done(a), *y = done(b);
+    ck_assert_msg(strcmp(x, y) == 0, "%s: '%s'\n%s: '%s'", a, x, b, y);
+    free(x);
+    free(y);
+}
+
+/* ---- text ----------------------------------------------------------------------------------------- */
+
+#define GREEDY " --temperature 0 --prompt-ids 1,2,3 --print-ids 2>/dev/null"
+
+START_TEST(converted_models_say_what_prepared_ones_say)
+{
+    same("prepared" GREEDY, "converted" GREEDY);
+    same("converted --threads 1" GREEDY, "converted --threads 3" GREEDY);
+    same("converted --prompt abc --seed 5 --print-ids 2>/dev/null",
+         "prepared --prompt abc --seed 5 --print-ids 2>/dev/null");
+}
+END_TEST
+
+START_TEST(a_prompt_may_come_in_any_way)
+{
+    same("float --prompt abc --print-ids 2>/dev/null", "float --prompt-ids 97,98,99 --print-ids "
+                                                       "2>/dev/null");
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "none --tokenizer bytes --prompt abc --print-ids 2>/dev/null");
+    char path[TEST_PATH];
+    test_join(path, folder, "prompt");
+    test_write_text(path, "abc");
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "float --prompt-file prompt --print-ids 2>/dev/null");
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "float --prompt-file - --print-ids 2>/dev/null <prompt");
+}
+END_TEST
+
+/* The bytes of the ids, whatever they are, and not one more. */
+START_TEST(bytes_are_exact)
+{
+    char *ids = done("float --prompt abc --seed 3 --print-ids 2>/dev/null");
+    char *hex = done("float --prompt abc --seed 3 2>/dev/null | od -An -v -tu1 | tr -s ' \\n' ' '");
+    char *at = ids, *byte = hex;
+    for (int i = 0; i < 38; i++) {
+        const long want = strtol(at, &at, 10), got = strtol(byte, &byte, 10);
+        TEST_EACH(want == got, "byte %d is %ld, not %ld", i, got, want);
+    }
+    ck_assert_str_eq(at, "\n");
+    ck_assert_uint_eq(strspn(byte, " \n"), strlen(byte));
+    free(ids);
+    free(hex);
+}
+END_TEST
+
+START_TEST(text_ends_before_what_stops_it)
+{
+    char *ids = done("float --prompt abc --seed 3 --print-ids 2>/dev/null");
+    char command[400], *at = ids;
+    long id[6];
+    for (int i = 0; i < 6; i++) id[i] = strtol(at, &at, 10);
+    snprintf(command, sizeof command,
+             "float --prompt abc --seed 3 --print-ids --stop %ld 2>/dev/null | wc -w", id[3]);
+    char *words = done(command);
+    ck_assert_int_le(atoi(words), 3);
+    free(words);
+    free(ids);
+    same("chars --prompt a --seed 4 --stop b 2>/dev/null",
+         "chars --prompt a --seed 4 2>/dev/null | tr '\\n' X | sed 's/b.*//' | tr X '\\n'");
+}
+END_TEST
+
+START_TEST(json_says_everything)
+{
+    char *output = done("float --prompt abc --seed 3 --max-tokens 9 --json 2>/dev/null");
+    json_error_t error;
+    json_t *r = json_loads(output, JSON_ALLOW_NUL, &error);
+    ck_assert_msg(r != NULL, "%s: %s", error.text, output);
+    ck_assert_uint_eq(json_array_size(json_object_get(r, "ids")), 9);
+    ck_assert(json_is_string(json_object_get(r, "text")));
+    ck_assert_int_eq(json_integer_value(json_object_get(r, "prompt_tokens")), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(r, "tokens")), 9);
+    ck_assert_str_eq(json_string_value(json_object_get(r, "ended_by")), "tokens");
+    ck_assert(json_is_number(json_object_get(r, "tokens_per_s")));
+    json_decref(r);
+    free(output);
+}
+END_TEST
+
+/* ---- ends and mistakes ----------------------------------------------------------------------------- */
+
+typedef struct usage_case {
+    const char *arguments;
+    int status;
+    const char *words;
+} usage_case;
+
+static const usage_case cases[] = {
+    { "float --prompt abc", 0, "the context of 40 tokens is full" },
+    { "float --prompt abc --max-tokens 5", 0, "5 more" },
+    { "float --prompt abc --max-tokens 5", 0, "as many as --max-tokens says" },
+    { "float --prompt abc --max-tokens 0", 0, "0 more" },
+    { "float --prompt $(printf %040d 0)", 0, "prompt: 40 tokens" },
+    { "float --prompt $(printf %041d 0)", 2,
+      "the prompt has 41 tokens; the model's context is 40" },
+    { "float --prompt ''", 2, "the prompt is empty" },
+    { "float --prompt-ids ''", 2, "the prompt is empty" },
+    { "chars --prompt abxc", 2, "U+0078 at byte 2 of the text" },
+    { "none --prompt abc", 2, "none carries no tokenizer" },
+    { "none --prompt-ids 3 --stop x", 2, "without a tokenizer an id" },
+    { "float", 2, "one is wanted of --prompt" },
+    { "float --prompt a --prompt-ids 1", 2, "only one can be given" },
+    { "float --prompt-ids 1,,2", 0, "prompt: 2 tokens" },
+    { "float --prompt-ids 1,b", 2, "should be like 1,2,3" },
+    { "float --prompt-ids 256", 2, "--prompt-ids has 256; the model's ids lie in 0...255" },
+    { "float --prompt a --max-tokens -1", 2, "--max-tokens is '-1'" },
+    { "float --prompt a --temperature x", 2, "--temperature is 'x'" },
+    { "float --prompt a --temperature nan", 2, "--temperature is 'nan'" },
+    { "float --prompt a --top-p 0", 2, "--top-p is '0', and should be a number above 0" },
+    { "float --prompt a --top-k 1.5", 2, "--top-k is '1.5'" },
+    { "float --prompt a --stop 256", 2, "--stop is '256'" },
+    { "float --prompt a --stop ''", 2, "--stop wants a text" },
+    { "float --prompt-file nowhere", 4, "nowhere: No such file" },
+    { "float --prompt-file .", 4, "cannot be read" },
+    { "nowhere --prompt a", 4, "nowhere" },
+    { "float --prompt a --tokenizer nowhere", 4, "nowhere" },
+    { "float --prompt abc 2>&1 >/dev/full #", 1, "standard output cannot be written" },
+};
+
+START_TEST(ends_and_mistakes_are_named)
+{
+    const usage_case *c = &cases[_i];
+    char *output = NULL;
+    const int status = test_shell(&output, "cd '%s' && " DETENT "%s 2>&1", folder, c->arguments);
+    ck_assert_msg(status == c->status && strstr(output, c->words) != NULL, "%s: %d: %s",
+                  c->arguments, status, output);
+    free(output);
+}
+END_TEST
+
+/* Whenever the signal comes, the exit status is that of a text which was interrupted. */
+START_TEST(a_signal_ends_it)
+{
+    char path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_llama_options o = options;
+    o.context = 200000;
+    o.layers = o.kv_heads = o.heads = 1;
+    o.width = o.hidden = 8;
+    const dt_model_info info = { .family = family_named("llama"), .options = &o };
+    test_join(path, folder, "long");
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    ck_assert_int_eq(dt_llama_create(ctx, &o, &m), DT_OK);
+    ck_assert_int_eq(dt_model_save(m, &info, path), DT_OK);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    char *output = NULL;
+    const int status = test_shell(&output,
+                                  "timeout --preserve-status -s INT 1 " DETENT
+                                  "'%s' --prompt-ids 1 --max-tokens 150000 2>&1 >/dev/null",
+                                  path);
+    ck_assert_msg(status == 130, "%d: %s", status, output);
+    free(output);
+}
+END_TEST
+
+Suite *test_sample_cli_suite(void);
+Suite *test_sample_cli_suite(void)
+{
+    Suite *s = suite_create("sample_cli");
+    TCase *c = tcase_create("sample_cli");
+    tcase_add_checked_fixture(c, setup, NULL);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, converted_models_say_what_prepared_ones_say);
+    tcase_add_test(c, a_prompt_may_come_in_any_way);
+    tcase_add_test(c, bytes_are_exact);
+    tcase_add_test(c, text_ends_before_what_stops_it);
+    tcase_add_test(c, json_says_everything);
+    tcase_add_loop_test(c, ends_and_mistakes_are_named, 0, (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(c, a_signal_ends_it);
+    suite_add_tcase(s, c);
+    return s;
+}
