@@ -287,6 +287,325 @@ START_TEST(every_broken_file_is_tried)
 }
 END_TEST
 
+/* ---- edited files --------------------------------------------------------------------------------- */
+
+/* A reference file with the first `from` replaced; NULL where there is no such file. To be freed. */
+static char *edited(const char *name, const char *from, const char *to)
+{
+    char path[TEST_PATH];
+    if (!find(path, name, "tokenizer.json")) return NULL;
+    char *text = test_read_file(path, NULL), *place = strstr(text, from);
+    ck_assert_msg(place != NULL, "%s is not in %s", from, name);
+    char *all = malloc(strlen(text) + strlen(to) + 1);
+    memcpy(all, text, (size_t)(place - text));
+    strcpy(all + (place - text), to);
+    strcat(all, place + strlen(from));
+    free(text);
+    return all;
+}
+
+static const struct {
+    const char *from, *to, *message; /* NULL: nothing is wrong with it */
+} edits[] = {
+    { "\"unk_token\":null", "\"unk_token\":\"<unk>\"", NULL },
+    { "\"dropout\":null", "\"dropout\":0.0", NULL },
+    { "\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"\"", NULL },
+    { "\"ignore_merges\":true,", "", NULL },
+    { "\"version\":\"1.0\"", "\"version\":\"1.0\",\"extra\":1", "unknown key 'extra'" },
+    { "\"truncation\":null", "\"truncation\":{\"max_length\":5}", "truncation: 'without a type'" },
+    { "\"padding\":null", "\"padding\":7", "padding" },
+    { "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", "normalizer: 'NFC'" },
+    { "\"rstrip\":false", "\"rstrip\":true", "rstrip of an added token: true" },
+    { "\"lstrip\":false", "\"lstrip\":true", "lstrip of an added token: true" },
+    { "\"single_word\":false", "\"single_word\":true", "single_word of an added token: true" },
+    { "\"id\":510", "\"id\":5", "'&' and '<|begin_of_text|>' have one id, 5" },
+    { "\"id\":510", "\"id\":4194304", "4194304 are possible" },
+    { "\"id\":510", "\"id\":1.5", "a whole number" },
+    { "\"id\":511,\"content\":\"<|end_of_text|>\"", "\"id\":511,\"content\":\"<|begin_of_text|>\"",
+      "'<|begin_of_text|>' stands twice" },
+    { "\"behavior\":\"Isolated\"", "\"behavior\":\"Removed\"", "behavior of a Split: 'Removed'" },
+    { "\"invert\":false", "\"invert\":true", "invert of a Split: true" },
+    { "\"use_regex\":false", "\"use_regex\":true", "would split twice" },
+    { "\\\\p{N}{1,3}", "\\\\p{N}", "the regex '(?i:'s|'t" },
+    { "\"type\":\"Split\"", "\"type\":\"Digits\"", "pre_tokenizer: 'Digits'" },
+    { "\"add_prefix_space\":false,", "", "add_prefix_space is missing" },
+    { "\"type\":\"TemplateProcessing\"", "\"type\":\"BertProcessing\"",
+      "post_processor: 'BertProcessing'" },
+    { "\"ids\":[510]", "\"ids\":[9999]", "'<|begin_of_text|>' is 9999, which is no token" },
+    { "\"id\":\"A\"", "\"id\":\"B\"", "a second text" },
+    { "{\"SpecialToken\":{\"id\":\"<|begin", "{\"SpecialToken\":{\"id\":\"<|never",
+      "special_tokens does not have '<|never_of_text|>'" },
+    { "\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"Fuse\"", "decoder: 'Fuse'" },
+    { "\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"##\"",
+      "continuing_subword_prefix: '##'" },
+    { "\"fuse_unk\":false", "\"fuse\":false", "unknown key 'fuse' in model" },
+    { "\"!\":0", "\"\\u20ac\":0", "is no sequence of byte characters" },
+    { "\"!\":0", "\"\":0", "empty" },
+    { "\"!\":0", "\"#\":0", "'#' stands twice" },
+    { "\"merges\":[", "\"merges\":[[\"h\",\"e\"],", "stands twice" },
+    { "\"merges\":[", "\"merges\":[[\"h\"],", "merge 0 has 1 parts" },
+    { "\"merges\":[", "\"merges\":[7,", "'[' must stand here" },
+};
+
+START_TEST(an_edit_is_seen)
+{
+    dt_tokenizer *k = NULL;
+    char *text = edited("llama3-512", edits[_i].from, edits[_i].to);
+    if (text == NULL) return;
+    if (edits[_i].message == NULL) {
+        TEST_OK(ctx, dt_tokenizer_parse(ctx, text, strlen(text), "edited", &k));
+    } else {
+        TEST_FAILS(ctx, DT_ERR_FORMAT, edits[_i].message,
+                   dt_tokenizer_parse(ctx, text, strlen(text), "edited", &k));
+        ck_assert(k == NULL);
+    }
+    dt_tokenizer_free(k);
+    free(text);
+}
+END_TEST
+
+/* ---- added tokens ----------------------------------------------------------------------------------- */
+
+static void check_list(const dt_tokenizer *k, const char *text, bool special, const char *want)
+{
+    char all[512] = "";
+    dt_ids ids = { 0 };
+    TEST_OK(ctx,
+            dt_tokenizer_encode(k, text, strlen(text), &(dt_encoding){ .special = special }, &ids));
+    for (int64_t i = 0; i < ids.n; i++) {
+        snprintf(all + strlen(all), sizeof all - strlen(all), i == 0 ? "%d" : " %d", ids.id[i]);
+    }
+    ck_assert_str_eq(all, want);
+    dt_ids_free(&ids);
+}
+
+/* Leftmost, then longest; those with `normalized` only between the others. */
+START_TEST(added_tokens_are_found_first)
+{
+    char *text = edited("gpt2-512", "\"added_tokens\":[",
+                        "\"added_tokens\":["
+                        "{\"id\":600,\"content\":\"<a>\",\"special\":true},"
+                        "{\"id\":601,\"content\":\"<a>!\",\"special\":true},"
+                        "{\"id\":602,\"content\":\"!<\",\"normalized\":true,\"special\":false},"
+                        "{\"id\":603,\"content\":\"\\u20ac\",\"special\":false},");
+    dt_tokenizer *k;
+    kept back = { 0 };
+    static const int32_t ids[] = { 600, 602, 605, 603 };
+    if (text == NULL) return;
+    TEST_OK(ctx, dt_tokenizer_parse(ctx, text, strlen(text), "edited", &k));
+    dt_tokenizer *other = again(k);
+    ck_assert_int_eq(dt_tokenizer_vocab(other), 604);
+    check_list(other, "<a>!<a>", true, "601 600");
+    check_list(other, "!<a>!<", true, "0 601 27");
+    check_list(other, "!!<!", true, "0 602 0");
+    check_list(other, "\xe2\x82\xac<a", true, "603 27 64");
+    check_list(other, "<a>!<", false, "27 64 29 0 27");
+    ck_assert_int_eq(dt_tokenizer_id(other, "<a>!"), 601);
+    ck_assert_int_eq(dt_tokenizer_id(other, "!<"), 602);
+    ck_assert_int_eq(dt_tokenizer_id(other, "<a"), -1);
+    TEST_OK(ctx, dt_tokenizer_decode(other, ids, 4, true, keep, &back));
+    ck_assert(back.n == 5 && memcmp(back.bytes, "!<\xe2\x82\xac", 5) == 0);
+    free(back.bytes);
+    free(text);
+    dt_tokenizer_free(other);
+    dt_tokenizer_free(k);
+}
+END_TEST
+
+/* ---- any bytes ---------------------------------------------------------------------------------------- */
+
+/* Words, spaces, special tokens, characters and bytes that are none. */
+static size_t random_text(dt__stream *s, char *text, size_t room)
+{
+    static const char *const parts[] = {
+        "the ",
+        "  ",
+        "\n",
+        "\r\n ",
+        "'s",
+        "'LL",
+        "'\xc5\xbf",
+        "1234567",
+        "\xc3\xa9",
+        "\xe0\xa4\xbf",
+        "\xc2\x85",
+        "\xe3\x80\x80",
+        "<|endoftext|>",
+        "<|begin_of_text|>",
+        "\xff",
+        "\xe2\x82",
+        ".,!?",
+        "\t x",
+        "ing",
+    };
+    size_t n = 0;
+    const size_t most = (size_t)dt__random_below(s, room);
+    while (n < most) {
+        const uint64_t pick = dt__random_below(s, DT__COUNT_OF(parts) + 6);
+        if (pick >= DT__COUNT_OF(parts)) {
+            text[n++] = (char)(unsigned char)dt__random_below(s, 256);
+            continue;
+        }
+        const size_t length = strlen(parts[pick]);
+        if (n + length > most) break;
+        memcpy(text + n, parts[pick], length);
+        n += length;
+    }
+    return n;
+}
+
+/* What comes back is what went in, and plain text never becomes a special token. */
+static void check_random(const dt_tokenizer *k, int32_t first_special, int rounds)
+{
+    dt__stream s = dt__stream_of(7, DT__FOR_USER);
+    char text[300];
+    dt_ids ids = { 0 };
+    kept back = { 0 };
+    for (int i = 0; i < rounds; i++) {
+        const size_t n = random_text(&s, text, sizeof text);
+        const dt_encoding how = { .special = i % 2 == 0 };
+        ids.n = 0;
+        back.n = 0;
+        TEST_EACH(dt_tokenizer_encode(k, text, n, &how, &ids) == DT_OK, "%s", dt_error(ctx));
+        for (int64_t j = 0; j < ids.n && !how.special; j++) {
+            TEST_EACH(ids.id[j] < first_special, "text %d becomes %d", i, ids.id[j]);
+        }
+        TEST_EACH(dt_tokenizer_decode(k, ids.id, ids.n, false, keep, &back) == DT_OK, "%s",
+                  dt_error(ctx));
+        TEST_EACH(back.n == n && memcmp(back.bytes, text, n) == 0, "text %d does not come back", i);
+    }
+    free(back.bytes);
+    dt_ids_free(&ids);
+}
+
+START_TEST(any_bytes_come_back)
+{
+    static const char *const both[] = { "gpt2-512", "llama3-512" };
+    char path[TEST_PATH];
+    dt_tokenizer *k;
+    if (!find(path, both[_i], "tokenizer.json")) return;
+    TEST_OK(ctx, dt_tokenizer_read(ctx, path, &k));
+    check_random(k, _i == 0 ? 511 : 510, 3000);
+    dt_tokenizer_free(k);
+}
+END_TEST
+
+/* A piece is as long as a stranger wants: here all of the text is one. */
+START_TEST(long_pieces_take_n_log_n)
+{
+    static const char letters[] = "et \xff";
+    char path[TEST_PATH];
+    dt_tokenizer *k;
+    const size_t n = 400000;
+    if (!find(path, "llama3-512", "tokenizer.json")) return;
+    TEST_OK(ctx, dt_tokenizer_read(ctx, path, &k));
+    char *text = malloc(n);
+    for (int i = 0; i < 5; i++) {
+        dt_ids ids = { 0 };
+        kept back = { 0 };
+        if (i < 4) memset(text, letters[i], n);
+        else
+            for (size_t j = 0; j < n; j++) text[j] = "the"[j % 3];
+        TEST_OK(ctx, dt_tokenizer_encode(k, text, n, NULL, &ids));
+        TEST_OK(ctx, dt_tokenizer_decode(k, ids.id, ids.n, false, keep, &back));
+        ck_assert(back.n == n && memcmp(back.bytes, text, n) == 0);
+        free(back.bytes);
+        dt_ids_free(&ids);
+    }
+    free(text);
+    dt_tokenizer_free(k);
+}
+END_TEST
+
+/* ---- hostile files ------------------------------------------------------------------------------------- */
+
+static const char *const splices[] = { "true", "null",    "{}",      "[]",
+                                       "\"\"", "-1",      "4194303", "99999999999999999999",
+                                       "[[",   "\\u0000", "}",       "]",
+                                       ",",    "\"id\":", "\xff" };
+
+static size_t mutate(dt__stream *s, char *text, size_t n)
+{
+    const size_t at = (size_t)dt__random_below(s, n);
+    const size_t cut = (size_t)dt__random_below(s, dt__random_below(s, 8) == 0 ? n - at : 12);
+    const size_t gone = cut < n - at ? cut : n - at;
+    const char *with = splices[dt__random_below(s, DT__COUNT_OF(splices))];
+    const size_t length = dt__random_below(s, 3) == 0 ? strlen(with) : 0;
+    if (dt__random_below(s, 3) == 0) {
+        text[at] = (char)(unsigned char)dt__random_below(s, 256);
+        return n;
+    }
+    memmove(text + at + length, text + at + gone, n - at - gone);
+    memcpy(text + at, with, length);
+    return n - gone + length;
+}
+
+/* Whatever stands in a file: an error, or a tokenizer whose texts come back. */
+START_TEST(mutations_do_no_harm)
+{
+    char path[TEST_PATH];
+    size_t n;
+    int good = 0;
+    dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
+    if (!find(path, _i == 0 ? "gpt2-512" : "llama3-512", "tokenizer.json")) return;
+    char *text = test_read_file(path, &n), *copy = malloc(n + 64);
+    for (int i = 0; i < 3000; i++) {
+        dt_tokenizer *k;
+        memcpy(copy, text, n);
+        size_t m = mutate(&s, copy, n);
+        if (i % 3 == 0) m = mutate(&s, copy, m < 1 ? 1 : m);
+        char *exact = malloc(m + 1); /* so that a sanitizer sees its end */
+        memcpy(exact, copy, m);
+        const dt_status status = dt_tokenizer_parse(ctx, exact, m, "mutated", &k);
+        free(exact);
+        TEST_EACH(status == DT_OK || status == DT_ERR_FORMAT, "%s", dt_error(ctx));
+        if (status != DT_OK) continue;
+        check_random(k, INT32_MAX, 4);
+        dt_tokenizer_free(again(k));
+        dt_tokenizer_free(k);
+        good++;
+    }
+    printf("bpe: %d of 3000 mutations are tokenizers\n", good);
+    free(copy);
+    free(text);
+}
+END_TEST
+
+static dt_status use(dt_ctx *c, void *user)
+{
+    const char *const *file = user;
+    dt_tokenizer *k = NULL;
+    dt_ids ids = { 0 };
+    kept text = { 0 };
+    dt_status s = dt_tokenizer_read(c, file[0], &k);
+    if (s == DT_OK) {
+        s = dt_tokenizer_encode(k, "The end.<|end_of_text|>", 23, &(dt_encoding){ true, true },
+                                &ids);
+    }
+    if (s == DT_OK) s = dt_tokenizer_text(k, keep, &text);
+    if (s == DT_OK) s = dt_tokenizer_write(k, file[1]);
+    if (s == DT_OK) s = dt_tokens_write(c, file[2], ids.id, ids.n, 2);
+    dt_tokens *t = NULL;
+    if (s == DT_OK) s = dt_tokens_open(c, file[2], 2, &t);
+    dt_tokens_free(t);
+    free(text.bytes);
+    dt_ids_free(&ids);
+    dt_tokenizer_free(k);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH], ids[TEST_PATH];
+    const char *files[] = { path, saved, ids };
+    if (!find(path, "llama3-512", "tokenizer.json")) return;
+    test_folder(folder);
+    test_join(saved, folder, "k.json");
+    test_join(ids, folder, "a.bin");
+    printf("bpe: %lld allocations failed in turn\n", (long long)test_every_allocation(use, files));
+}
+END_TEST
+
 Suite *test_bpe_suite(void)
 {
     Suite *s = suite_create("bpe");
@@ -298,6 +617,12 @@ Suite *test_bpe_suite(void)
     tcase_add_loop_test(c, a_corpus_has_the_reference_s_ids, 0, DT__COUNT_OF(names));
     tcase_add_loop_test(c, broken_files_are_refused, 0, DT__COUNT_OF(broken));
     tcase_add_test(c, every_broken_file_is_tried);
+    tcase_add_loop_test(c, an_edit_is_seen, 0, DT__COUNT_OF(edits));
+    tcase_add_test(c, added_tokens_are_found_first);
+    tcase_add_loop_test(c, any_bytes_come_back, 0, 2);
+    tcase_add_test(c, long_pieces_take_n_log_n);
+    tcase_add_loop_test(c, mutations_do_no_harm, 0, 2);
+    tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return s;
 }
