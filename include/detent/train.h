@@ -135,6 +135,7 @@ typedef struct dt_recipe dt_recipe;
 typedef enum dt_recipe_use {
     DT_RECIPE_TO_TRAIN,    /* `run`, `model` and `data` must be there */
     DT_RECIPE_TO_QUANTIZE, /* no block must; `quantize` has its defaults where it is not given */
+    DT_RECIPE_TO_EVALUATE, /* `data` must be there, of text its test part alone */
     DT_RECIPE_ANY /* the one or the other: to quantize, if it has `quantize` and no `model` */
 } dt_recipe_use;
 
@@ -172,6 +173,11 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
  * the line as dt_error. */
 DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
     DT_PRINTF(3, 4);
+
+/* dt_data_open of what it says; an error that is the recipe's stands where the key does. `tokenizer`, text
+ * of dt_tokenizer_text or NULL, is a model's own, which stands in place of data.tokenizer. */
+DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+                                     dt_dataset **validation, dt_dataset **test);
 
 /* What needs the model that the recipe describes: adds an error for each rule of `qat` that matches
  * no module. CONFIG if the recipe has errors now. */
@@ -220,6 +226,8 @@ typedef struct dt_metric {
  *     classes  accuracy, top5 (with more than 5 classes), loss: cross entropy
  *     images   psnr_mean_of_images, psnr_of_mean_error, mse: the loss
  *     masks    dice, pixel_accuracy, loss: cross entropy of the pixels
+ *     tokens   exact_match (of prompts with completions), accuracy, perplexity, loss: cross entropy
+ *              of the labels that count
  * docs/run.md has the formulas. */
 typedef struct dt_metrics {
     int64_t examples;
@@ -229,6 +237,7 @@ typedef struct dt_metrics {
     double loss;          /* the last value: the mean over labels, or over values of images */
     double seconds;       /* in the model's forward passes */
     double samples_per_s; /* examples / seconds */
+    double tokens_per_s;  /* of tokens: those that were read, padding too; else 0 */
 } dt_metrics;
 
 /* The value of this name; NaN where there is none. */
@@ -236,7 +245,9 @@ DT_API double dt_metric_value(const dt_metrics *m, const char *name);
 
 /* Runs a model over a dataset in evaluation mode, in order, without gradients; the mode that was set
  * comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new f32
- * tensor [examples, ...] of the model's outputs. Errors: ARG (an empty dataset), SHAPE (outputs that
+ * tensor [examples, ...] of the model's outputs; of tokens logits [examples, context, vocab], which
+ * are else made a few rows at a time. Errors: ARG (an empty dataset, tokens for another than a
+ * language model), SHAPE (outputs that
  * do not fit the targets: [batch, classes] for classes, [batch, channels, height, width] for images,
  * [batch, classes, height, width] for masks; fewer classes than labels), those of the model,
  * NOMEM. */
@@ -253,6 +264,7 @@ typedef struct dt_progress {
     double lr;              /* of this update */
     double validation_loss; /* of the latest evaluation; NaN: this call has made none */
     double samples_per_s;   /* mean of this call */
+    double tokens_per_s;    /* the same of tokens; 0 where examples are images */
     double seconds_left;    /* until the last update of the run */
     size_t memory;          /* bytes that the context holds */
 } dt_progress;

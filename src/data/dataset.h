@@ -1,5 +1,5 @@
 /* A dataset inside: what every kind has, a table of what differs between kinds, and the fields of each.
- * images.c and images_batch.c are a kind. */
+ * images.c and images_batch.c are one, sequences.c is another. */
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
@@ -63,6 +63,12 @@ struct dt_dataset {
     dt__storage *pixels, *targets;
     dt_reals mean, deviation; /* none: 0 and 1 */
     double noise;
+    /* sequences of tokens */
+    int64_t context;
+    struct dt__token_store *store;
+    int64_t begin, length;   /* running text: a stretch of the store */
+    dt__storage *pieces;     /* NULL: running text; else examples are `first`... of these */
+    dt_tokenizer *tokenizer; /* NULL: nobody knows */
 };
 
 /* Takes over what the fields hold, whatever the result. */
@@ -110,10 +116,40 @@ static inline const uint8_t *dt__dataset_target(const dt_dataset *d, int64_t i)
     return (const uint8_t *)d->targets->data + (d->first + i) * dt__dataset_target_bytes(d);
 }
 
-/* The kind's part in a loader (images_batch.c). */
+/* Their part in a loader (images_batch.c). */
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o);
 dt_status dt__images_begin(const dt_dataset *d, void **state);
 void dt__images_end(dt_ctx *ctx, void *state);
 void dt__images_fill(const dt__batch *b);
+
+/* ---- sequences of tokens (sequences.c) ---------------------------------------------------- */
+
+#define DT__NO_LABEL (-100)
+
+extern const dt__data_kind dt__data_sequences;
+
+/* Ids in memory or in a file, shared by counting. */
+typedef struct dt__token_store {
+    dt_ctx *ctx;
+    int refs;
+    dt_ids ids;
+    dt_tokens *file; /* NULL: in memory */
+} dt__token_store;
+
+/* One with a reference, empty. NULL: NOMEM. */
+dt__token_store *dt__token_store_create(dt_ctx *ctx);
+void dt__token_store_release(dt__token_store *s); /* NULL is allowed */
+int64_t dt__token_store_count(const dt__token_store *s);
+
+/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store, of which those
+ * from `first` on, counted from 0, are predicted. */
+typedef struct dt__sequence {
+    int64_t begin;
+    int64_t n, first;
+} dt__sequence;
+
+/* Takes over the caller's references of store, pieces and tokenizer, whatever the result. The count of
+ * running text follows from its length. */
+dt_status dt__sequences_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
 #endif

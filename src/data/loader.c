@@ -11,6 +11,7 @@
 struct dt_loader {
     dt_ctx *ctx;
     const dt_dataset *data;
+    const dt__data_kind *kind;
     dt_loader_options options;
     int64_t count, batches, last; /* examples and batches in an epoch; examples in the last */
     dt_position next;
@@ -75,7 +76,6 @@ static dt_status create_side(dt_loader *l, const dt__side *side, dt_tensor *out[
 static dt_status fill_loader(dt_loader *l)
 {
     const dt_loader_options *o = &l->options;
-    const dt__data_kind *kind = l->data->kind;
     l->count = dt__dataset_epoch(l->data, o->shuffle);
     const int64_t size = dt__min_i64(o->batch_size, l->count), rest = l->count % size;
     l->batches = l->count / size + (rest > 0 && !o->drop_last);
@@ -85,9 +85,9 @@ static dt_status fill_loader(dt_loader *l)
         l->order = dt__alloc_array(l->ctx, l->count, sizeof *l->order);
         if (l->order == NULL) return DT_ERR_NOMEM;
     }
-    if (kind->begin != NULL) DT__TRY(kind->begin(l->data, &l->state));
+    if (l->kind->begin != NULL) DT__TRY(l->kind->begin(l->data, &l->state));
     dt__side x, target;
-    kind->sides(l->data, &x, &target);
+    l->kind->sides(l->data, &x, &target);
     DT__TRY(create_side(l, &x, l->x));
     return create_side(l, &target, l->target);
 }
@@ -101,6 +101,7 @@ dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options
     if (l == NULL) return DT_ERR_NOMEM;
     l->ctx = d->ctx;
     l->data = d;
+    l->kind = d->kind;
     l->options = o;
     dt__ctx_retain(l->ctx);
     const dt_status status = fill_loader(l);
@@ -117,7 +118,7 @@ void dt_loader_free(dt_loader *l)
         dt_tensor_free(l->target[i]);
     }
     dt_ctx *ctx = l->ctx;
-    if (l->data->kind->end != NULL) l->data->kind->end(ctx, l->state);
+    if (l->kind->end != NULL) l->kind->end(ctx, l->state);
     dt__release(ctx, l->order);
     dt__release(ctx, l);
     dt__ctx_release(ctx);
@@ -160,7 +161,7 @@ int64_t dt_loader_labels(dt_loader *l, int64_t batches)
     const int64_t examples = end == l->batches ? (end - 1) * size + l->last : end * size;
     const dt__batch b = batch_of(l, examples - l->next.batch * size);
     int64_t n = 0;
-    for (int64_t i = 0; i < b.n; i++) n += l->data->kind->labels(l->data, dt__batch_example(&b, i));
+    for (int64_t i = 0; i < b.n; i++) n += l->kind->labels(l->data, dt__batch_example(&b, i));
     return n;
 }
 
@@ -172,7 +173,7 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
     dt__batch b = batch_of(l, dt_dim(l->x[k], 0));
     b.x = value;
     b.target = wanted;
-    l->data->kind->fill(&b);
+    l->kind->fill(&b);
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
     *x = l->x[k];

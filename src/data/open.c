@@ -4,13 +4,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DIGITS_TRAIN 10000
-#define DIGITS_TEST 2000
+#define DRAWN_TRAIN 10000 /* digits and sums, where nobody says */
+#define DRAWN_TEST 2000
+#define SUMS 1000000
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* The path of a name, to be released; NULL: NOMEM. */
-static char *path_of(dt_ctx *ctx, const char *dir, const char *name)
+char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name)
 {
     if (dir == NULL || dir[0] == '\0' || name[0] == '/') return dt__copy_string(ctx, name);
     const bool ends = dir[strlen(dir) - 1] == '/';
@@ -48,8 +48,8 @@ static dt_status open_idx(dt_ctx *ctx, const dt_data_options *o, const part *s, 
                        s->names->n);
     }
     const int64_t classes = s->train == NULL ? 0 : s->train->classes;
-    char *images = path_of(ctx, o->dir, s->names->v[0]);
-    char *labels = path_of(ctx, o->dir, s->names->v[1]);
+    char *images = dt__data_path(ctx, o->dir, s->names->v[0]);
+    char *labels = dt__data_path(ctx, o->dir, s->names->v[1]);
     dt_status status = DT_ERR_NOMEM;
     if (images != NULL && labels != NULL) status = dt_idx_read(ctx, images, labels, classes, out);
     if (status == DT_OK) status = cut(s, images, *out);
@@ -64,9 +64,22 @@ static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, const part *
                                          [DT_DATA_DENOISING] = DT_TARGET_IMAGE,
                                          [DT_DATA_SEGMENTATION] = DT_TARGET_MASK };
     const bool test = s->train != NULL;
-    const int64_t count = s->count > 0 ? s->count : test ? DIGITS_TEST : DIGITS_TRAIN;
+    const int64_t count = s->count > 0 ? s->count : test ? DRAWN_TEST : DRAWN_TRAIN;
     const uint64_t seed = (uint64_t)o->seed;
     return dt_digits_create(ctx, count, test ? ~seed : seed, targets[o->task], out);
+}
+
+/* Tests are the last sums of the order, training data the first. */
+static dt_status open_adder(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    const bool test = s->train != NULL;
+    const int64_t count = s->count > 0 ? s->count : test ? DRAWN_TEST : DRAWN_TRAIN;
+    const int64_t first = test ? SUMS - count : 0, others = test ? s->train->count : 0;
+    if (count > SUMS - others) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s_count is %lld, but of %d sums %lld are left",
+                       s->key, (long long)count, SUMS, (long long)(SUMS - others));
+    }
+    return dt_adder_create(ctx, first, count, (uint64_t)o->seed, out);
 }
 
 static bool exists(const char *path)
@@ -87,7 +100,7 @@ static const dt_strings usual_files[2][2] = {
 /* The path of a file that may have become gzip, or NULL: NOMEM. */
 static char *path_of_usual(dt_ctx *ctx, const char *dir, const char *name)
 {
-    char *path = path_of(ctx, dir, name);
+    char *path = dt__data_path(ctx, dir, name);
     if (path == NULL || exists(path)) return path;
     char *packed = dt__format_string(ctx, "%s.gz", path);
     char *chosen = packed == NULL ? NULL : exists(packed) ? packed : path;
@@ -117,7 +130,7 @@ static dt_status open_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s
     dt_strings paths = { .n = names->n };
     dt_status status = DT_OK;
     for (int i = 0; i < names->n && status == DT_OK; i++) {
-        path[i] = (usual ? path_of_usual : path_of)(ctx, o->dir, names->v[i]);
+        path[i] = (usual ? path_of_usual : dt__data_path)(ctx, o->dir, names->v[i]);
         paths.v[i] = path[i];
         if (path[i] == NULL) status = DT_ERR_NOMEM;
     }
@@ -144,8 +157,11 @@ static dt_status open_png(dt_ctx *ctx, const dt_data_options *o, const part *s, 
                        s->names->n);
     }
     const char *train = o->train.n > 0 ? o->train.v[0] : "train";
-    char *folder = path_of(ctx, o->dir, s->names->n > 0 ? s->names->v[0] : test ? "test" : train);
-    char *classes = test ? path_of(ctx, o->dir, train) : NULL;
+    char *folder = dt__data_path(ctx, o->dir,
+                                 s->names->n > 0 ? s->names->v[0]
+                                 : test          ? "test"
+                                                 : train);
+    char *classes = test ? dt__data_path(ctx, o->dir, train) : NULL;
     dt_status status = DT_ERR_NOMEM;
     if (folder != NULL && (classes != NULL || !test)) {
         status = read_png(ctx, o, s, folder, classes, out);
@@ -174,7 +190,7 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
     static opener *const openers[] = {
         [DT_DATA_IDX] = open_idx,       [DT_DATA_DIGITS] = open_digits,
         [DT_DATA_CIFAR10] = open_cifar, [DT_DATA_CIFAR100] = open_cifar,
-        [DT_DATA_PNG] = open_png,
+        [DT_DATA_PNG] = open_png,       [DT_DATA_ADDER] = open_adder,
     };
     const part first = { "train", &o->train, o->train_count, NULL };
     DT__TRY(openers[o->format](ctx, o, &first, train));
@@ -186,7 +202,7 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
 /* What is to be made of the images. */
 static dt_status finish(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
 {
-    if (d == NULL) return DT_OK;
+    if (d == NULL || d->kind != &dt__data_images) return DT_OK;
     if (o->task == DT_DATA_DENOISING) DT__TRY(dt_dataset_denoise(d, o->noise));
     if (dt_dataset_normalize(d, &o->mean, &o->deviation) == DT_OK) return DT_OK;
     char words[DT__MESSAGE_SIZE];
@@ -200,10 +216,15 @@ static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *tr
     if (o->validation == 0) return DT_OK;
     const int64_t count = (int64_t)(o->validation * (double)train->count);
     if (count < 1) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld images is none",
-                       o->validation, (long long)train->count);
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld %s is none", o->validation,
+                       (long long)train->count, train->kind->examples);
     }
     return dt_dataset_split(train, count, validation);
+}
+
+static bool is_text(int format)
+{
+    return format == DT_DATA_TEXT || format == DT_DATA_TOKENS || format == DT_DATA_JSONL;
 }
 
 /* A recipe's values are in range by the keys; those of a program may not be. */
@@ -213,7 +234,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_PNG },
+        { "format", o->format >= 0 && o->format <= DT_DATA_ADDER },
         { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
@@ -222,6 +243,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "test_count", o->test_count >= 0 && o->test_count <= (int64_t)DT__MOST_IMAGES },
         { "seed", o->seed >= 0 },
         { "noise", o->noise >= 0 && o->noise <= DT__MOST_NOISE },
+        { "context", !is_text(o->format) || o->context >= 1 },
+        { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
@@ -231,19 +254,27 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
     return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");
 }
 
+static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
+                                      dt_dataset **const out[3])
+{
+    DT__TRY(open_parts(ctx, o, out[0], out[2]));
+    DT__TRY(finish(ctx, o, *out[0]));
+    DT__TRY(finish(ctx, o, *out[2]));
+    return hold_back(ctx, o, *out[0], out[1]);
+}
+
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                        dt_dataset **validation, dt_dataset **test)
 {
-    *train = *validation = *test = NULL;
+    dt_dataset **const out[] = { train, validation, test };
+    for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
-    dt_status status = open_parts(ctx, &o, train, test);
-    if (status == DT_OK) status = finish(ctx, &o, *train);
-    if (status == DT_OK) status = finish(ctx, &o, *test);
-    if (status == DT_OK) status = hold_back(ctx, &o, *train, validation);
-    if (status == DT_OK) return DT_OK;
-    dt_dataset_free(*train);
-    dt_dataset_free(*test);
-    *train = *test = NULL;
+    const dt_status status =
+        (is_text(o.format) ? dt__open_text : open_drawn_or_images)(ctx, &o, out);
+    for (int i = 0; i < 3 && status != DT_OK; i++) {
+        dt_dataset_free(*out[i]);
+        *out[i] = NULL;
+    }
     return status;
 }

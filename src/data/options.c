@@ -4,8 +4,11 @@
 #define MOST_SHIFT 1024
 
 static const char *const formats[] = {
-    [DT_DATA_IDX] = "idx",           [DT_DATA_DIGITS] = "digits", [DT_DATA_CIFAR10] = "cifar10",
-    [DT_DATA_CIFAR100] = "cifar100", [DT_DATA_PNG] = "png",       NULL
+    [DT_DATA_IDX] = "idx",         [DT_DATA_DIGITS] = "digits",
+    [DT_DATA_CIFAR10] = "cifar10", [DT_DATA_CIFAR100] = "cifar100",
+    [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
+    [DT_DATA_TOKENS] = "tokens",   [DT_DATA_JSONL] = "jsonl",
+    [DT_DATA_ADDER] = "adder",     NULL
 };
 static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] = "coarse", NULL };
 static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
@@ -31,13 +34,16 @@ static const dt_key augment_keys[] = {
 
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
-      .text = "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
-              "files of CIFAR, or folders of PNG files by class" },
+      .text =
+          "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
+          "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
+          "ids, lines of JSON, or sums of three digits" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
-      .text =
-          "idx: the training images and their labels, two files, plain or gzip; cifar: its "
-          "files, absent: data_batch_1.bin to 5, or train.bin; png: one folder, absent: train" },
+      .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "
+              "files, absent: data_batch_1.bin to 5, or train.bin; png: one folder, absent: train; "
+              "text and jsonl: "
+              "files; tokens: one file, u16, or u32 where its name ends in .u32.bin" },
     { "test", DT_KEY_STRINGS, AT(test),
       .text = "the same for the tests; absent: idx none, else test_batch.bin, test.bin or test, "
               "where it is there" },
@@ -46,13 +52,15 @@ const dt_key dt_data_keys[] = {
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
       .text = "png: 1 (grey) or 3 (red, green, blue), whatever the files hold" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training images, the last ones, that is held back to validate" },
+      .text = "share of the training images or lines, the last ones, or of the text, its end, that "
+              "is held "
+              "back to validate" },
     { "train_count", DT_KEY_INT, AT(train_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "training images, validation included; 0: digits 10000, else all" },
+      .text = "training images or sums, validation included; 0: digits and adder 10000, else all" },
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "test images; 0: digits 2000, else all" },
+      .text = "test images or sums; 0: digits and adder 2000, else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "digits: which ones are drawn; the test images are always others" },
+      .text = "digits, adder: which ones are drawn; those to test with are always others" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text =
           "what a model makes of an image: its class, the image without the noise that is added "
@@ -66,12 +74,19 @@ const dt_key dt_data_keys[] = {
       .fewest = 1, .text = "see mean" },
     { "augment", DT_KEY_MAP, AT(augment), .keys = augment_keys,
       .text = "random changes of the training images" },
+    { "tokenizer", DT_KEY_PATH, AT(tokenizer),
+      .text = "text and jsonl: bytes, chars (the characters of the training files), or a file: a "
+              "tokenizer.json, or one of detent tokenize; absent: bytes. tokens: the file of the "
+              "tokenizer that made the ids; absent: unknown" },
+    { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
+      .text = "text, tokens: length of the windows that are read; jsonl: tokens of a prompt with "
+              "its completion at most, longer ones are left out" },
     { 0 },
 };
 
 dt_data_options dt_data_defaults(void)
 {
     return (dt_data_options){
-        .channels = 3, .noise = 0.25, .mean = { 1, { 0 } }, .deviation = { 1, { 1 } }
+        .channels = 3, .noise = 0.25, .context = 64, .mean = { 1, { 0 } }, .deviation = { 1, { 1 } }
     };
 }

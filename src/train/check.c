@@ -34,7 +34,12 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
 typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
 
 #define BIT(choice) (1U << (choice))
-#define FILES (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
+#define IMAGE_FILES                                                                                \
+    (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
+#define TEXTS (BIT(DT_DATA_TEXT) | BIT(DT_DATA_TOKENS) | BIT(DT_DATA_JSONL))
+#define FILES (IMAGE_FILES | TEXTS)
+#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER))
+#define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
@@ -55,12 +60,20 @@ static const struct {
     { "train.schedule.floor", BY_SCHEDULE, BIT(DT_LINEAR) | BIT(DT_COSINE), "linear and cosine" },
     { "train.schedule.gamma", BY_SCHEDULE, BIT(DT_STEP), "step" },
     { "train.schedule.every", BY_SCHEDULE, BIT(DT_STEP), "step" },
-    { "data.dir", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
-    { "data.train", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
-    { "data.test", BY_FORMAT, FILES, "idx, cifar10, cifar100 and png" },
+    { "data.dir", BY_FORMAT, FILES, "formats of files" },
+    { "data.train", BY_FORMAT, FILES, "formats of files" },
+    { "data.test", BY_FORMAT, FILES, "formats of files" },
+    { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
+    { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
+    { "data.task", BY_FORMAT, IMAGES, "images" },
+    { "data.mean", BY_FORMAT, IMAGES, "images" },
+    { "data.deviation", BY_FORMAT, IMAGES, "images" },
+    { "data.augment", BY_FORMAT, IMAGES, "images" },
+    { "data.tokenizer", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
+    { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
-    { "data.seed", BY_FORMAT, BIT(DT_DATA_DIGITS), "digits" },
+    { "data.seed", BY_FORMAT, DRAWN, "digits and adder" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
 };
 
@@ -137,7 +150,7 @@ static void check_task(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.task");
-    if (node == NULL || d->task != DT_DATA_SEGMENTATION || d->format == DT_DATA_DIGITS) return;
+    if (node == NULL || d->task != DT_DATA_SEGMENTATION || (DRAWN & BIT(d->format))) return;
     if (dt__is_bad(r, "data.format")) return;
     dt__complain(r, node,
                  "'data.task' segmentation needs 'data.format' digits: no other has masks");
@@ -146,14 +159,17 @@ static void check_task(dt_recipe *r)
 /* How many names a part of the data has, by its format; 0: any. */
 static int names_wanted(int format)
 {
-    return format == DT_DATA_IDX ? 2 : format == DT_DATA_PNG ? 1 : 0;
+    return format == DT_DATA_IDX ? 2 : format == DT_DATA_PNG || format == DT_DATA_TOKENS ? 1 : 0;
 }
 
 static void check_source(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (dt__node_at(r, "data.train", NULL) != NULL) return;
-    if (d->format == DT_DATA_IDX) {
+    if (TEXTS & BIT(d->format)) {
+        if (r->needs_data && dt__node_at(r, "data.test", NULL) != NULL) return;
+        dt_recipe_refuse(r, "data", "this format needs 'data.train', a list of files");
+    } else if (d->format == DT_DATA_IDX) {
         dt_recipe_refuse(r, "data",
                          "format idx needs 'data.train', a list of two files, images "
                          "and labels");
@@ -171,20 +187,32 @@ static void check_data(dt_recipe *r)
     const dt_data_options *d = &r->options.data;
     const char *const paths[] = { "data.train", "data.test" };
     const dt_strings *const lists[] = { &d->train, &d->test };
-    if (dt__is_bad(r, "data") || dt__is_bad(r, "data.format") || d->format == DT_DATA_DIGITS)
-        return;
-    if (r->only_quantizes && dt__node_at(r, "data", NULL) == NULL) return;
+    if (dt__is_bad(r, "data") || dt__is_bad(r, "data.format") || (DRAWN & BIT(d->format))) return;
+    if (r->only_quantizes && !r->needs_data && dt__node_at(r, "data", NULL) == NULL) return;
     check_source(r);
     const int wanted = names_wanted(d->format);
     for (int i = 0; i < 2; i++) {
         dt__node *node = dt__given(r, paths[i]);
         if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
         dt__complain(r, node, "'%s' wants %s, not %d", paths[i],
-                     wanted == 2 ? "two files, images and labels" : "one folder", lists[i]->n);
+                     wanted == 2                   ? "two files, images and labels"
+                     : d->format == DT_DATA_TOKENS ? "one file"
+                                                   : "one folder",
+                     lists[i]->n);
     }
     dt__node *channels = dt__given(r, "data.channels");
     if (channels == NULL || d->format != DT_DATA_PNG || d->channels != 2) return;
     dt__complain(r, channels, "'data.channels' must be 1 (grey) or 3 (red, green, blue), not 2");
+}
+
+/* Ids stand in the file; their tokenizer, if any, is a file too. */
+static void check_tokenizer(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    dt__node *node = dt__given(r, "data.tokenizer");
+    if (node == NULL || d->format != DT_DATA_TOKENS || dt__is_bad(r, "data.format")) return;
+    if (strcmp(d->tokenizer, "bytes") != 0 && strcmp(d->tokenizer, "chars") != 0) return;
+    dt__complain(r, node, "'data.tokenizer' of format tokens is a file, not %s", d->tokenizer);
 }
 
 /* Complains unless `name` exists and is what it should be. What cannot be told is left to whoever
@@ -225,7 +253,11 @@ static void check_files(dt_recipe *r)
     if (r->options.model.init != NULL) {
         check_exists(r, "model.init", r->options.model.init, r->init_options != NULL);
     }
-    if (dt__is_bad(r, "data.format") || d->format == DT_DATA_DIGITS) return;
+    if (dt__is_bad(r, "data.format") || (DRAWN & BIT(d->format))) return;
+    if (d->tokenizer != NULL && strcmp(d->tokenizer, "bytes") != 0 &&
+        strcmp(d->tokenizer, "chars") != 0) {
+        check_exists(r, "data.tokenizer", d->tokenizer, false);
+    }
     if (d->dir != NULL) check_exists(r, "data.dir", d->dir, true);
     if (dt__is_bad(r, "data.dir")) return;
     check_data_files(r, "data.train", &d->train);
@@ -244,6 +276,7 @@ void dt__recipe_check(dt_recipe *r)
         dt__recipe_check_init,
         check_task,
         check_data,
+        check_tokenizer,
         check_files,
     };
     if (r->root->kind != DT__MAP) return;

@@ -292,6 +292,7 @@ static bool is_missed(const dt_recipe *r, place at)
     if (!r->only_quantizes) return true;
     const size_t n = strcspn(at.path, ".");
     if (n < sizeof block) memcpy(block, at.path, n);
+    if (r->needs_data && strcmp(block, "data") == 0) return true;
     return strcmp(at.path, "run.dir") != 0 && dt__node_at(r, block, NULL) != NULL;
 }
 

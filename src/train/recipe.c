@@ -215,7 +215,8 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
-    r->only_quantizes = source->use == DT_RECIPE_TO_QUANTIZE ||
+    r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
+    r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
                          dt__node_at(r, "model", NULL) == NULL);
     if (r->root->kind == DT__MAP) dt__recipe_take_init(r);
@@ -227,9 +228,21 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status)
 {
     if (status != kind) return status;
-    char words[DT__MESSAGE_SIZE];
+    char words[DT__MESSAGE_SIZE], path[DT__MESSAGE_SIZE];
     strcpy(words, dt_error(r->ctx));
-    return dt_recipe_refuse(r, key, "%s", words);
+    const size_t n = strlen(key), first = strcspn(words, " :");
+    if (strncmp(words, key, n) == 0 && words[n] == '.') snprintf(path, first + 1, "%s", words);
+    else strcpy(path, key);
+    return dt_recipe_refuse(r, path, "%s", words);
+}
+
+dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+                              dt_dataset **validation, dt_dataset **test)
+{
+    dt_data_options o = r->options.data;
+    o.given = tokenizer;
+    return dt__recipe_blame(r, "data", DT_ERR_CONFIG,
+                            dt_data_open(r->ctx, &o, train, validation, test));
 }
 
 dt_status dt__recipe_verdict(dt_recipe *r)

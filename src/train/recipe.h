@@ -51,6 +51,7 @@ struct dt_recipe {
     const char *parsing; /* the override whose value is being parsed, for its errors */
     bool leave_files;
     bool only_quantizes; /* it may lack what training needs */
+    bool needs_data;     /* even so */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
@@ -78,7 +79,8 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF
 /* A line of the same form for the context's log: a warning, and no error. */
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
-/* `status`, but where it is `kind` an error of the recipe at `key`, with the same words. */
+/* `status`, but where it is `kind` an error of the recipe, with the same words: at `key`, or at the key
+ * below it that they begin with. */
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status);
 
 /* OK, CONFIG with the first error as the context's, or NOMEM. */
