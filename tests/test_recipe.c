@@ -757,9 +757,10 @@ END_TEST
 START_TEST(shipped_recipes_are_right)
 {
     static const char *const names[] = {
-        "digits-mlp",       "mnist-mlp",      "mnist-mlp-int8", "mnist-mlp-finetune",
-        "mnist-cnn",        "digits-cnn",     "mnist-cnn-w4a4", "digits-unet-denoise",
-        "cifar10-resnet20", "mnist-tfc-w2a2",
+        "digits-mlp",        "mnist-mlp",        "mnist-mlp-int8", "mnist-mlp-finetune",
+        "mnist-cnn",         "digits-cnn",       "mnist-cnn-w4a4", "digits-unet-denoise",
+        "cifar10-resnet20",  "mnist-tfc-w2a2",   "adder",          "shakespeare-char-gpt",
+        "shakespeare-llama", "names-bytes-tiny",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
@@ -797,7 +798,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, quantize_has_defaults);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 10);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 14);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

@@ -1040,16 +1040,17 @@ END_TEST
 /* ---- shipped recipes --------------------------------------------------------------------------------- */
 
 /* What a recipe's data is: drawn, or files that the test makes. */
-enum { DIGITS, MNIST, CIFAR };
+enum { DRAWN, MNIST, CIFAR, TEXT };
 
 static const struct {
     const char *name;
     int data;
 } shipped[] = {
-    { "digits-mlp", DIGITS },      { "digits-cnn", DIGITS },    { "digits-unet-denoise", DIGITS },
-    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST }, { "mnist-mlp-finetune", MNIST },
-    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST }, { "mnist-tfc-w2a2", MNIST },
-    { "cifar10-resnet20", CIFAR },
+    { "digits-mlp", DRAWN },       { "digits-cnn", DRAWN },      { "digits-unet-denoise", DRAWN },
+    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST },  { "mnist-mlp-finetune", MNIST },
+    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST },  { "mnist-tfc-w2a2", MNIST },
+    { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },           { "shakespeare-char-gpt", TEXT },
+    { "shakespeare-llama", TEXT }, { "names-bytes-tiny", TEXT },
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
@@ -1084,6 +1085,15 @@ static void write_cifar(const char *folder)
     }
 }
 
+/* Both files of text: 65 different characters, and few of them. */
+static void write_texts(const char *folder)
+{
+    char text[3 * 1000 + 1] = "";
+    for (int i = 0; i < 3000; i++) text[i] = (char)('!' + (i < 65 ? i : i * i % 65));
+    test_write_text(in(folder, "tinyshakespeare.txt"), text);
+    test_write_text(in(folder, "names.txt"), text);
+}
+
 static void run_shipped(const char *name, const char *const *overrides, int n)
 {
     char path[TEST_PATH];
@@ -1110,8 +1120,8 @@ static void run_short(const char *folder, int i, const char *init)
     int n = 5;
     snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
     snprintf(data, sizeof data, "data.dir=%s", folder);
-    overrides[n++] = shipped[i].data == DIGITS ? "data.train_count=200" : data;
-    if (shipped[i].data == DIGITS) overrides[n++] = "data.test_count=50";
+    overrides[n++] = shipped[i].data == DRAWN ? "data.train_count=200" : data;
+    if (shipped[i].data == DRAWN) overrides[n++] = "data.test_count=50";
     if (init != NULL) overrides[n++] = init;
     run_shipped(shipped[i].name, overrides, n);
 }
@@ -1130,6 +1140,7 @@ START_TEST(every_shipped_recipe_runs)
     test_folder(folder);
     if (shipped[_i].data == MNIST) write_images(folder);
     if (shipped[_i].data == CIFAR) write_cifar(folder);
+    if (shipped[_i].data == TEXT) write_texts(folder);
     if (tunes) run_short(folder, find_shipped("mnist-mlp"), NULL);
     snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
     run_short(folder, _i, tunes ? init : NULL);

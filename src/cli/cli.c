@@ -179,18 +179,21 @@ bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '
 
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out)
 {
-    if (args->n_words > 1 && !cli_is_override(args->words[1])) {
-        return cli_read_recipe(args, ctx, 1, true, out);
-    }
+    static const char empty[] = "{}\n";
     char path[CLI_PATH];
-    const char *words[CLI_WORDS + 1] = { args->words[0], path };
-    cli_args own = *args;
-    if (!find_recipe(args->words[0], path)) {
+    dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE };
+    if (args->n_words > 1 && !cli_is_override(args->words[1])) {
+        source.path = args->words[1];
+        return cli_read_source(args, ctx, 2, &source, out);
+    }
+    source.path = path;
+    if (find_recipe(args->words[0], path)) return cli_read_source(args, ctx, 1, &source, out);
+    if (args->n_words == 1) {
         return cli_fail(args, CLI_USAGE, "%s lies in no run: a RECIPE is wanted, for its %s",
                         args->words[0], what);
     }
-    for (int i = 1; i < args->n_words; i++) words[i + 1] = args->words[i];
-    own.words = words;
-    own.n_words++;
-    return cli_read_recipe(&own, ctx, 1, true, out);
+    source.path = "command line";
+    source.text = empty;
+    source.bytes = sizeof empty - 1;
+    return cli_read_source(args, ctx, 1, &source, out);
 }

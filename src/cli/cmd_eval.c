@@ -1,19 +1,22 @@
-/* detent eval: how well a saved model does on a recipe's test data. */
+/* detent eval: how well a saved model does on a recipe's test data, or where there is none on what it
+ * validates with. */
 #include "cli.h"
 
 #include <stdio.h>
 
 enum { JSON, OUTPUTS }; /* options, as in main.c */
 
-/* The test data alone; a path of the recipe that is not there is a mistake of the recipe. */
-static int open_data(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, dt_dataset **test)
+/* That data alone; a path of the recipe that is not there is a mistake of the recipe. */
+static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const char *tokenizer,
+                     dt_dataset **test)
 {
     dt_dataset *train = NULL, *validation = NULL;
-    const dt_status s = dt_data_open(ctx, &dt_recipe_get(recipe)->data, &train, &validation, test);
+    const dt_status s = dt_recipe_open_data(recipe, tokenizer, &train, &validation, test);
     dt_dataset_free(train);
-    dt_dataset_free(validation);
+    if (*test == NULL) *test = validation;
+    else dt_dataset_free(validation);
     if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
-    if (s != DT_OK) return cli_fail_file(args, ctx);
+    if (s != DT_OK) return cli_fail_recipe(args, ctx, recipe);
     if (*test == NULL) return cli_fail(args, CLI_USAGE, "the recipe has no test data");
     return CLI_DONE;
 }
@@ -32,12 +35,18 @@ static void print_metrics(const cli_args *args, const dt_metrics *m)
             printf("%s %.5f  ", metric->name, m->value[i]);
         }
     }
+    const bool tokens = m->tokens_per_s > 0;
     if (!json) {
-        printf("examples %lld  samples/s %.0f\n", (long long)m->examples, m->samples_per_s);
+        printf("examples %lld  %s/s %.0f\n", (long long)m->examples, tokens ? "tokens" : "samples",
+               tokens ? m->tokens_per_s : m->samples_per_s);
         return;
     }
     printf(", \"examples\": %lld, \"samples_per_s\": ", (long long)m->examples);
     cli_json_number(m->samples_per_s);
+    if (tokens) {
+        fputs(", \"tokens_per_s\": ", stdout);
+        cli_json_number(m->tokens_per_s);
+    }
     puts("}");
 }
 
@@ -74,12 +83,14 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_module *m = NULL;
     dt_recipe *recipe = NULL;
     dt_dataset *test = NULL;
-    if (dt_model_load(ctx, args->words[0], &m, NULL) != DT_OK) return cli_fail_file(args, ctx);
+    dt_model_info info;
+    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
-    if (status == CLI_DONE) status = open_data(args, ctx, recipe, &test);
+    if (status == CLI_DONE) status = open_data(args, ctx, recipe, info.tokenizer, &test);
     if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
     dt_dataset_free(test);
     dt_recipe_free(recipe);
+    dt_model_info_free(ctx, &info);
     dt_module_free(m);
     return status;
 }

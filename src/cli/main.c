@@ -21,8 +21,9 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "do not look whether files of the recipe exist" } } },
     { "eval", "MODEL [RECIPE] [key=value ...]",
-      "metrics of a checkpoint or a converted model on the test data of a recipe, or of its own "
-      "run",
+      "metrics of a checkpoint or a converted model on the test data (else those to validate with) "
+      "of a "
+      "recipe, or of its own run",
       cli_eval, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE",

@@ -45,7 +45,9 @@ void watch_step(watch *w, const dt_progress *p)
     fprintf(stderr, "%s%s %lld/%lld  loss %.4f  ", w->moving ? "\r" : "", p->phase,
             (long long)p->step, (long long)p->steps, p->loss);
     if (!isnan(p->validation_loss)) fprintf(stderr, "validation %.4f  ", p->validation_loss);
-    fprintf(stderr, "%.0f images/s  ", p->samples_per_s);
+    const bool tokens = p->tokens_per_s > 0;
+    fprintf(stderr, "%.0f %s/s  ", tokens ? p->tokens_per_s : p->samples_per_s,
+            tokens ? "tokens" : "images");
     print_left(p->seconds_left);
     fprintf(stderr, "  lr %.2e  %.0f MB%s", p->lr, (double)p->memory / 1e6,
             w->moving ? "\033[K" : "\n");
@@ -84,6 +86,11 @@ static void print_metric(const dt_metric *metric, double value)
            unit);
 }
 
+static double speed_of(const dt_metrics *m)
+{
+    return m->tokens_per_s > 0 ? m->tokens_per_s : m->samples_per_s;
+}
+
 static void print_result(const char *name, const dt_run_result *r, int n)
 {
     char bytes[32], speed[32];
@@ -97,7 +104,7 @@ static void print_result(const char *name, const dt_run_result *r, int n)
         return;
     }
     printf(" %12s %12.2f %12s\n", grouped(r->bytes, bytes), r->bits_per_weight,
-           grouped((int64_t)r->metrics.samples_per_s, speed));
+           grouped((int64_t)speed_of(&r->metrics), speed));
 }
 
 /* Any result that is given: all have the same metrics. */
@@ -110,14 +117,16 @@ static const dt_metrics *metrics_of(const dt_run_summary *s)
 
 static void print_proof(const dt_run_summary *s)
 {
-    const long long images = s->result[DT_RUN_CONVERTED].metrics.examples;
+    const dt_metrics *m = &s->result[DT_RUN_CONVERTED].metrics;
+    const long long count = (long long)m->examples;
+    const char *what = m->tokens_per_s > 0 ? "sequences" : "images";
     if (strcmp(s->rounder, "nearest") == 0) {
-        printf("same_bits_as_qat: %s (every output of %lld images, in memory and from the file)\n",
-               s->same_bits_as_qat ? "true" : "false", images);
+        printf("same_bits_as_qat: %s (every output of %lld %s, in memory and from the file)\n",
+               s->same_bits_as_qat ? "true" : "false", count, what);
     } else {
-        printf("same_bits_from_file: %s (every output of %lld images); codes by %s, not those "
+        printf("same_bits_from_file: %s (every output of %lld %s); codes by %s, not those "
                "trained with\n",
-               s->same_bits_from_file ? "true" : "false", images, s->rounder);
+               s->same_bits_from_file ? "true" : "false", count, what, s->rounder);
     }
 }
 
@@ -131,7 +140,8 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
     }
     printf("%-14s", s->evaluated_on);
     for (int i = 0; i < m->n; i++) printf(" %11s", m->metric[i]->title);
-    printf(" %12s %12s %12s\n", "bytes", "bits/weight", "samples/s");
+    printf(" %12s %12s %12s\n", "bytes", "bits/weight",
+           m->tokens_per_s > 0 ? "tokens/s" : "samples/s");
     for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i], m->n);
     if (s->result[DT_RUN_CONVERTED].given) print_proof(s);
     if (s->clipped > 0) {

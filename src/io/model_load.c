@@ -188,6 +188,19 @@ dt_status dt_model_load_weights(dt_module *m, const char *path)
     return s;
 }
 
+/* A tokenizer that its model carries. */
+static dt_status check_tokenizer(const dt_file *file)
+{
+    char name[DT__MESSAGE_SIZE / 2];
+    dt_tokenizer *k;
+    const char *text = dt_file_meta(file, DT__KEY_TOKENIZER);
+    if (text == NULL) return DT_OK;
+    snprintf(name, sizeof name, "%s: " DT__KEY_TOKENIZER, file->path);
+    DT__TRY(dt_tokenizer_parse(file->ctx, text, strlen(text), name, &k));
+    dt_tokenizer_free(k);
+    return DT_OK;
+}
+
 /* Codes of a file whose model cannot be built here. */
 static dt_status check_codes(const dt_file *file)
 {
@@ -213,6 +226,7 @@ dt_status dt_model_check(const dt_file *file)
 {
     DT__TRY(check_file(file));
     DT__TRY(dt__tensors_check(file));
+    DT__TRY(check_tokenizer(file));
     if (dt_file_meta(file, DT__KEY_MODEL) == NULL) return check_codes(file);
     dt_module *m;
     DT__TRY(dt__model_of_file(file, &m, NULL));

@@ -2,13 +2,14 @@
 #include "train/calibration.h"
 
 #include "core/tensor.h"
+#include "data/dataset.h"
 
 #include <string.h>
 
 dt_status dt__calibration_open(dt__calibration *c, dt_ctx *ctx, const dt_dataset *d,
                                const dt__calibration_choice *choice)
 {
-    const int64_t samples = dt__min_i64(choice->samples, dt_dataset_count(d));
+    const int64_t samples = dt__min_i64(choice->samples, dt__dataset_epoch(d, true));
     const dt_loader_options options = { .batch_size = choice->batch_size,
                                         .shuffle = true,
                                         .seed = (uint64_t)choice->seed };
@@ -55,6 +56,14 @@ dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS +
 
 /* ---- static ranges ---------------------------------------------------------------------------- */
 
+/* Logits of a language model are not wanted, and may be many: its head runs as in training, whatever the
+ * labels. */
+static dt_tensor *forward(dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    if (dt_module_type_of(m)->language == NULL) return dt_forward(t, m, x);
+    return dt_token_loss(t, m, x, x, NULL, NULL);
+}
+
 static dt_status run_batches(dt_module *m, dt__calibration *c, dt_tape *t)
 {
     dt_no_grad(t, true);
@@ -62,7 +71,7 @@ static dt_status run_batches(dt_module *m, dt__calibration *c, dt_tape *t)
         dt_tensor *x;
         dt_tape_reset(t);
         DT__TRY(dt__calibration_batch(c, i, &x));
-        if (dt_forward(t, m, x) == NULL) return dt_tape_status(t);
+        if (forward(t, m, x) == NULL) return dt_tape_status(t);
     }
     return DT_OK;
 }

@@ -1,4 +1,4 @@
-/* Whether a model takes the images of a dataset, and gives what their targets are compared with. */
+/* Whether a model takes the examples of a dataset, and gives what their targets are compared with. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -93,13 +93,62 @@ static dt_example image_of(const dt_dataset *d)
     };
 }
 
-dt_status dt__check_images(dt_ctx *ctx, const char *path, const dt_model_info *info,
-                           const dt_dataset *d)
+/* ---- tokens ------------------------------------------------------------------------------------- */
+
+static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
+
+/* What an example of a dataset is in words. */
+static const char *kind_of(const dt_dataset *d) { return is_tokens(d) ? "tokens" : "images"; }
+
+static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)
+{
+    const int64_t vocab = dt_dataset_classes(d), context = dt_dataset_context(d);
+    if (vocab > model->dims[0]) {
+        return dt_recipe_refuse(r, "model.vocab",
+                                "'model.vocab' is %lld, but the data have %lld tokens; at least "
+                                "%lld is wanted, or another 'data.tokenizer'",
+                                (long long)model->dims[0], (long long)vocab, (long long)vocab);
+    }
+    if (context <= model->dims[1]) return DT_OK;
+    return dt_recipe_refuse(r,
+                            dt__given(r, "data.context") == NULL ? "model.context" : "data.context",
+                            "examples have %lld tokens ('data.context'), but the model takes %lld "
+                            "('model.context') at most",
+                            (long long)context, (long long)model->dims[1]);
+}
+
+static bool takes_tokens(const dt_example *model, const dt_dataset *d)
+{
+    return model->rank == 0 && dt_dataset_classes(d) <= model->dims[0] &&
+           dt_dataset_context(d) <= model->dims[1];
+}
+
+static dt_status refuse_tokens(dt_ctx *ctx, const char *path, const dt_example *model,
+                               const dt_dataset *d)
+{
+    if (takes_tokens(model, d)) return DT_OK;
+    return dt_fail(
+        ctx, DT_ERR_FORMAT,
+        "%s: the model takes %lld tokens of a vocabulary of %lld, but the data have %lld "
+        "of %lld",
+        path, (long long)model->dims[1], (long long)model->dims[0],
+        (long long)dt_dataset_context(d), (long long)dt_dataset_classes(d));
+}
+
+/* ---- both --------------------------------------------------------------------------------------- */
+
+dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                             const dt_dataset *d)
 {
     char have[160], wanted[160];
-    const dt_example image = image_of(d);
     dt_example in, out;
     info->family->shapes(info->options, &in, &out);
+    if ((in.rank == 0) != is_tokens(d)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the data are %s", path,
+                       in.rank == 0 ? "tokens" : "images", kind_of(d));
+    }
+    if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
+    const dt_example image = image_of(d);
     if (takes(&in, &image)) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the images of the data are %s",
                    path, dt__dims_text(in.rank, in.dims, have, sizeof have),
@@ -112,6 +161,12 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
     const dt_example image = image_of(d);
     fit in = { .r = r, .d = d, .wanted = image }, out = in;
     m->family->shapes(m->options, &in.have, &out.have);
+    if ((in.have.rank == 0) != is_tokens(d)) {
+        return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
+                                kind_of(d), m->family_name,
+                                in.have.rank == 0 ? "tokens" : "images");
+    }
+    if (in.have.rank == 0) return check_tokens(r, d, &in.have);
     out.wanted = target_of(d, &image);
     DT__TRY(check_input(&in));
     return check_output(&out, dt__task_of(d)->has_labels);

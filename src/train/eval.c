@@ -1,10 +1,7 @@
-/* A model over a dataset, in order, without gradients. The outputs are the model's; task.h says what
- * is measured of them. */
+/* A model over a dataset, in order, without gradients; task.h says what is measured. */
 #include "core/tensor.h"
-#include "core/clock.h"
 #include "train/task.h"
 
-#include <math.h>
 #include <string.h>
 
 dt_evaluation dt_evaluation_defaults(void) { return (dt_evaluation){ .batch_size = 256 }; }
@@ -15,16 +12,19 @@ typedef struct evaluation {
     const dt_dataset *d;
     dt_loader *loader;
     dt_tape *t;
-    bool wants_outputs;
+    dt__wanted wanted;
     dt_tensor *outputs; /* NULL: not made yet */
     dt__tally tally;
-    double seconds;
 } evaluation;
 
-/* The outputs of the examples counted last, in a tensor for the whole dataset. */
-static dt_status keep_outputs(evaluation *e, const dt_tensor *y)
+/* What the model gives for the examples counted last, in a tensor for the whole dataset. */
+static dt_status keep(evaluation *e, const dt__pass *p, dt_tensor *y)
 {
-    if (!e->wants_outputs) return DT_OK;
+    if (e->wanted == DT__WANTS_METRICS) return DT_OK;
+    if (e->wanted == DT__WANTS_OUTPUTS && e->tally.task->outputs != NULL) {
+        y = e->tally.task->outputs(p);
+        if (y == NULL) return dt_tape_status(p->t);
+    }
     if (e->outputs == NULL) {
         int64_t dims[DT_MAX_RANK];
         memcpy(dims, y->dims, sizeof dims);
@@ -43,26 +43,22 @@ static dt_status run(evaluation *e)
 {
     dt_no_grad(e->t, true);
     while (e->tally.examples < dt_dataset_count(e->d)) {
-        dt_tensor *x, *target;
+        dt__pass p = { .t = e->t, .m = e->m };
+        dt_tensor *answer;
         dt_tape_reset(e->t);
-        DT__TRY(dt_loader_next(e->loader, &x, &target));
-        const double before = dt__seconds();
-        dt_tensor *y = dt_forward(e->t, e->m, x);
-        e->seconds += dt__seconds() - before;
-        if (y == NULL) return dt_tape_status(e->t);
-        DT__TRY(dt__tally_batch(&e->tally, y, target));
-        DT__TRY(keep_outputs(e, y));
+        DT__TRY(dt_loader_next(e->loader, &p.x, &p.target));
+        DT__TRY(e->tally.task->judge(&e->tally, &p, &answer));
+        DT__TRY(keep(e, &p, answer));
     }
     return DT_OK;
 }
 
-dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
-                      dt_metrics *metrics, dt_tensor **outputs)
+dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
+                       dt_metrics *metrics, dt_tensor **out)
 {
-    const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
-    const dt_loader_options batches = { .batch_size = o.batch_size };
-    evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d, .wants_outputs = outputs != NULL };
-    if (outputs != NULL) *outputs = NULL;
+    const dt_loader_options batches = { .batch_size = batch_size };
+    evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d, .wanted = wanted };
+    if (out != NULL) *out = NULL;
     *metrics = (dt_metrics){ 0 };
     if (dt_dataset_count(d) == 0) {
         return dt_fail(e.ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
@@ -76,13 +72,20 @@ dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *op
     dt_train(m, was_training);
     if (status == DT_OK) {
         dt__tally_metrics(&e.tally, metrics);
-        metrics->seconds = e.seconds;
-        metrics->samples_per_s = (double)metrics->examples / fmax(e.seconds, 1e-9);
+        dt__put_speed(metrics, d, e.tally.seconds);
     }
     dt__tally_close(&e.tally);
     dt_tape_free(e.t);
     dt_loader_free(e.loader);
-    if (status == DT_OK && outputs != NULL) *outputs = e.outputs;
+    if (status == DT_OK && out != NULL) *out = e.outputs;
     else dt_tensor_free(e.outputs);
     return status;
+}
+
+dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
+                      dt_metrics *metrics, dt_tensor **outputs)
+{
+    const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
+    return dt__evaluate(m, d, o.batch_size, outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS,
+                        metrics, outputs);
 }

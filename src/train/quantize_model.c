@@ -6,6 +6,7 @@
  * comes out is what an uninterrupted call gives. */
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "io/file.h"
 #include "core/json.h"
 #include "nn/module.h"
@@ -38,12 +39,12 @@ typedef struct work {
 static dt_status open_data(work *w)
 {
     dt_dataset *validation = NULL, *test = NULL;
-    dt_status status = dt_data_open(w->ctx, &w->o->data, &w->train, &validation, &test);
+    const dt_status status =
+        dt_recipe_open_data(w->recipe, w->info.tokenizer, &w->train, &validation, &test);
     dt_dataset_free(validation);
     dt_dataset_free(test);
-    status = dt__recipe_blame(w->recipe, "data", DT_ERR_CONFIG, status);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
-    w->rounding = dt__rounding_of(w->o, w->job->converts, dt_dataset_count(w->train));
+    w->rounding = dt__rounding_of(w->o, w->job->converts, dt__dataset_epoch(w->train, true));
     if (dt__needs_data(dt__method_of(w->rounding.options.rounder))) {
         w->summary->samples = w->rounding.choice.samples;
     }
@@ -203,7 +204,7 @@ static dt_status quantize(work *w)
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));
-    DT__TRY(dt__check_images(w->ctx, w->job->model, &w->info, w->train));
+    DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
     DT__TRY(open_partial(w));
     DT__TRY(begin(w));
     return convert(w);

@@ -81,12 +81,13 @@ typedef struct dt__run {
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
     char *hf;             /* what model.init's folder said besides; NULL: nothing */
+    char *tokenizer;      /* of the data, as text for files; NULL: none */
     bool rewrite;         /* it differs from what the file says, in keys that may change */
     int metrics;          /* descriptor; -1: closed */
     /* progress */
     double began;         /* the clock when this process began to train */
     int64_t trained;      /* updates of this process */
-    int64_t samples;      /* images in them */
+    int64_t samples;      /* examples in them */
     double line_clock;    /* the clock at the latest line */
     int64_t line_samples; /* images since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
@@ -124,9 +125,9 @@ dt_status dt__run_loader(dt__run *r);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
-/* Whether the images of a dataset go into a model; else FORMAT: the file `path` is another model's. */
-dt_status dt__check_images(dt_ctx *ctx, const char *path, const dt_model_info *info,
-                           const dt_dataset *d);
+/* Whether the examples of a dataset go into a model; else FORMAT: the file `path` is another model's. */
+dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                             const dt_dataset *d);
 
 /* ---- run_folder.c ---- */
 
@@ -221,9 +222,9 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed);
 dt_status dt__run_dry(dt__run *r);
 /* Parameters and sizes of a model, prepared or not, into the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);
-/* Multiply-adds of an image. The model keeps hooks that count: it is not to be used further. */
+/* Multiply-adds of an example. The model keeps hooks that count: it is not to be used further. */
 dt_status dt__run_count_products(dt__run *r, dt_module *trial);
-/* Runs m over one black image, in training where it is in training. */
-dt_status dt__run_one_image(dt__run *r, dt_module *m);
+/* Runs m over one example of zeros, in training where it is in training. */
+dt_status dt__run_one_example(dt__run *r, dt_module *m);
 
 #endif

@@ -1,5 +1,6 @@
 /* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found before
  * a file is written: a trial model is built and prepared, a loader opened. */
+#include "data/dataset.h"
 #include "train/rounding.h"
 #include "train/run.h"
 
@@ -14,7 +15,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
     DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
-    const dt__rounding end = dt__rounding_of(r->o, true, dt_dataset_count(r->train));
+    const dt__rounding end = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     DT__TRY(dt__rounding_suits(&end, r->recipe, trial));
     if (r->o->qat.refresh_steps > 0) {
         DT__TRY(dt__recipe_blame(r->recipe, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
@@ -71,7 +72,7 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
     const int64_t count = dt_dataset_count(r->train);
     const bool is_single = (count - 1) % r->o->train.batch_size == 0;
     if (!is_single || r->steps < r->per_epoch) return DT_OK;
-    const dt_status status = dt__run_one_image(r, trial);
+    const dt_status status = dt__run_one_example(r, trial);
     if (status != DT_ERR_SHAPE) return status;
     char words[DT__MESSAGE_SIZE];
     snprintf(words, sizeof words, "%s", dt_error(r->ctx));
@@ -88,6 +89,8 @@ dt_status dt__run_check(dt__run *r)
     DT__TRY(check_smoothing(r));
     DT__TRY(dt__run_check_evaluation(r));
     DT__TRY(dt__check_fit(r->recipe, r->train));
+    DT__TRY(dt__check_fit(r->recipe, r->judged));
+    if (r->validation != NULL) DT__TRY(dt__check_fit(r->recipe, r->validation));
     DT__TRY(dt__run_loader(r));
     dt_loader_free(r->loader);
     r->loader = NULL;

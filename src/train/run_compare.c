@@ -4,16 +4,17 @@
  * converted model and what its file holds that must agree. */
 #include "core/tensor.h"
 #include "core/json.h"
+#include "data/dataset.h"
 #include "ptq/keys.h"
 #include "train/rounding.h"
 #include "train/run.h"
 
 #include <string.h>
 
-static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **outputs)
+static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size };
-    return dt_evaluate(m, r->judged, &options, metrics, outputs);
+    const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
+    return dt__evaluate(m, r->judged, r->o->train.eval_batch_size, wanted, metrics, answers);
 }
 
 /* ---- before the end ------------------------------------------------------------------------------ */
@@ -80,8 +81,7 @@ static void show_kept(dt__run *r, dt_contender which)
         m.value[i] = *dt__run_result(r, which, i);
     }
     m.loss = m.value[m.n - 1];
-    m.seconds = *dt__run_result(r, which, m.n);
-    m.samples_per_s = (double)m.examples / (m.seconds > 1e-9 ? m.seconds : 1e-9);
+    dt__put_speed(&m, r->judged, *dt__run_result(r, which, m.n));
     show(r, which, &m);
 }
 
@@ -91,7 +91,7 @@ static bool same_bits(const dt_tensor *a, const dt_tensor *b)
            memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0;
 }
 
-/* Reads the converted model back and compares it with itself and with the outputs of the trained one. */
+/* Reads the converted model back and compares it with itself and with the answers of the trained one. */
 static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
 {
     dt_module *loaded = NULL;
@@ -124,7 +124,7 @@ static dt_status stop_between(void *user, const char *path, const dt_round_repor
 /* The model becomes integers, and `path` their file. */
 static dt_status choose_codes(dt__run *r, const char *path)
 {
-    const dt__rounding p = dt__rounding_of(r->o, true, dt_dataset_count(r->train));
+    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     dt__calibration calibration;
     const dt__rounding_job job = {
         .m = r->model, .calibration = &calibration, .done = stop_between, .user = r

@@ -12,13 +12,14 @@ static dt_status measure(dt__run *r, size_t *bytes)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
+    const dt__pass pass = { r->tape, r->model, x, target, 0 };
     dt_no_grad(r->tape, true);
-    dt_forward(r->tape, r->model, x);
+    r->task->loss(&pass);
     dt_no_grad(r->tape, false);
     DT__TRY(dt_tape_status(r->tape));
     dt_tape_reset(r->tape);
     const size_t before = dt_memory_of(r->ctx).used;
-    r->task->loss(r->tape, dt_forward(r->tape, r->model, x), target, 0);
+    r->task->loss(&pass);
     DT__TRY(dt_tape_status(r->tape));
     *bytes = dt_memory_of(r->ctx).used - before;
     dt_tape_reset(r->tape);

@@ -49,7 +49,10 @@ static dt_status write_line(dt__run *r, const dt__update *u)
     put_field(&t, "lr", u->lr);
     put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
     const double seconds = now - r->line_clock;
-    put_field(&t, "samples_per_s", seconds > 0 ? (double)r->line_samples / seconds : 0);
+    const double speed = seconds > 0 ? (double)r->line_samples / seconds : 0;
+    const int64_t context = dt_dataset_context(r->train);
+    put_field(&t, "samples_per_s", speed);
+    if (context > 0) put_field(&t, "tokens_per_s", speed * (double)context);
     *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
     *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
     r->line_clock = now;
@@ -66,6 +69,7 @@ static void report(dt__run *r, const dt__update *u)
     const bool before_main = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
     const int64_t left = r->steps - step + (before_main ? r->steps : 0);
     const double seconds = dt__seconds() - r->began;
+    const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
     const dt_progress p = {
         .phase = dt__run_phase(r),
         .step = step,
@@ -73,7 +77,8 @@ static void report(dt__run *r, const dt__update *u)
         .loss = u->loss,
         .lr = u->lr,
         .validation_loss = r->validated,
-        .samples_per_s = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9),
+        .samples_per_s = speed,
+        .tokens_per_s = speed * (double)dt_dataset_context(r->train),
         .seconds_left = (double)left * seconds / (double)r->trained,
         .memory = dt_memory_of(r->ctx).held,
     };

@@ -1,5 +1,7 @@
 /* Before the first update: data, model, optimizer, loader. */
+#include "core/json.h"
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "io/model.h"
 #include "train/run.h"
 
@@ -25,7 +27,7 @@ static dt_status count_updates(dt__run *r)
 {
     int64_t most;
     const dt_train_options *t = &r->o->train;
-    r->batches = dt__ceil_div(dt_dataset_count(r->train), t->batch_size);
+    r->batches = dt__ceil_div(dt__dataset_epoch(r->train, true), t->batch_size);
     r->per_epoch = dt__ceil_div(r->batches, t->accumulate);
     const int64_t passes[] = { t->epochs, r->per_epoch };
     if (!dt__product(2, passes, &most)) {
@@ -52,12 +54,25 @@ static dt_status keep_origin(dt__run *r)
     return good ? DT_OK : DT_ERR_NOMEM;
 }
 
+/* Files of the model carry it. */
+static dt_status keep_tokenizer(dt__run *r)
+{
+    const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
+    dt__chars t = { .ctx = r->ctx };
+    if (k == NULL) return DT_OK;
+    dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
+    if (status == DT_OK && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
+    if (status == DT_OK) r->tokenizer = t.bytes;
+    else dt__release(r->ctx, t.bytes);
+    return status;
+}
+
 dt_status dt__run_open(dt__run *r)
 {
     DT__TRY(keep_origin(r));
     dt_dataset **test = &r->test, **validation = &r->validation;
-    DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_CONFIG,
-                             dt_data_open(r->ctx, &r->o->data, &r->train, validation, test)));
+    DT__TRY(dt_recipe_open_data(r->recipe, NULL, &r->train, validation, test));
+    DT__TRY(keep_tokenizer(r));
     r->judged = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->judged == r->test         ? "test"
                                : r->judged == r->validation ? "validation"
@@ -131,5 +146,6 @@ void dt__run_close(dt__run *r)
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
     dt__release(r->ctx, r->resolved);
     dt__release(r->ctx, r->hf);
+    dt__release(r->ctx, r->tokenizer);
     if (r->metrics >= 0) close(r->metrics);
 }

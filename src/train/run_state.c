@@ -50,7 +50,10 @@ void dt__run_name_state(dt__run *r)
     name_values(r);
     r->state = (dt_training_state){
         .module = r->model,
-        .info = { .family = r->o->model.family, .options = r->o->model.options, .hf = r->hf },
+        .info = { .family = r->o->model.family,
+                  .options = r->o->model.options,
+                  .tokenizer = r->tokenizer,
+                  .hf = r->hf },
         .optimizer = r->optimizer,
         .loaders = &r->loader,
         .n_loaders = 1,

@@ -1,5 +1,5 @@
 /* One update: the gradient of the mean loss over all labels of its batches (values, where targets are
- * images), then the optimizer.
+ * images; of tokens, those that are not -100), then the optimizer.
  *     loss = sum over batches of (sum over labels of their loss) / labels of the update
  * so that accumulation gives the gradient of the whole batch, however long its parts are. Before the
  * optimizer writes, loss and gradient must be finite; else the update is computed again from the
@@ -35,8 +35,8 @@ static dt_status one_batch(dt__run *r, double *loss)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    dt_tensor *y = dt_forward(r->tape, r->model, x);
-    dt_tensor *sum = r->task->loss(r->tape, y, target, r->o->train.label_smoothing);
+    const dt__pass pass = { r->tape, r->model, x, target, r->o->train.label_smoothing };
+    dt_tensor *sum = r->task->loss(&pass);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);
     return dt_backward(r->tape, sum, r->share);
@@ -46,6 +46,11 @@ static dt_status gradients(dt__run *r, const place *p, dt__update *u)
 {
     float *share = dt_data_mut(r->share);
     if (share == NULL) return dt_error_status(r->ctx);
+    if (p->labels == 0) {
+        return dt_recipe_refuse(
+            r->recipe, "data", "step %lld: none of its %lld examples has a label",
+            (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->images);
+    }
     *share = (float)(1.0 / (double)p->labels);
     u->loss = u->norm = 0;
     u->samples = p->images;

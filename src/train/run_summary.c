@@ -1,6 +1,7 @@
 /* What a run says of its model: how large it is, and summary.json. */
 #include "autograd/kind.h"
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "core/json.h"
 #include "nn/module.h"
 #include "qat/derived.h"
@@ -111,13 +112,15 @@ static dt_status watch(void *user, const char *path, dt_module *m)
     return dt_hook_add(m, DT_SITE_INPUT, add_products, user, NULL, NULL);
 }
 
-dt_status dt__run_one_image(dt__run *r, dt_module *m)
+dt_status dt__run_one_example(dt__run *r, dt_module *m)
 {
-    const dt_dataset *d = r->train;
-    const int64_t dims[] = { 1, dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) };
+    dt__side side, target;
+    r->train->kind->sides(r->train, &side, &target);
+    int64_t dims[DT_MAX_RANK] = { 1 };
+    memcpy(dims + 1, side.dims, (size_t)side.rank * sizeof *dims);
     dt_tensor *x = NULL;
     dt_tape *t = NULL;
-    dt_status status = dt_tensor_create(r->ctx, DT_F32, 4, dims, &x);
+    dt_status status = dt_tensor_create(r->ctx, side.dtype, side.rank + 1, dims, &x);
     if (status == DT_OK) status = dt_fill(x, 0);
     if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
     if (status == DT_OK) {
@@ -134,7 +137,7 @@ dt_status dt__run_count_products(dt__run *r, dt_module *trial)
 {
     DT__TRY(dt_module_visit_modules(trial, watch, &r->summary->multiply_adds));
     dt_train(trial, false);
-    const dt_status status = dt__run_one_image(r, trial);
+    const dt_status status = dt__run_one_example(r, trial);
     dt_train(trial, true);
     return status;
 }
@@ -176,6 +179,10 @@ static void put_result(dt__chars *t, const dt_run_result *result)
     put_number(t, result->bits_per_weight);
     put_name(t, "samples_per_s");
     put_number(t, result->metrics.samples_per_s);
+    if (result->metrics.tokens_per_s > 0) {
+        put_name(t, "tokens_per_s");
+        put_number(t, result->metrics.tokens_per_s);
+    }
 }
 
 /* Where evaluations on the way decided something. */

@@ -1,6 +1,7 @@
 /* The tasks there are, by the targets of a dataset, and what is measured of a batch. */
 #include "train/task.h"
 
+#include "core/clock.h"
 #include "core/tensor.h"
 
 #include <math.h>
@@ -10,6 +11,7 @@ static const dt__task *const tasks[] = {
     [DT_TARGET_CLASS] = &dt__task_classes,
     [DT_TARGET_IMAGE] = &dt__task_images,
     [DT_TARGET_MASK] = &dt__task_masks,
+    [DT_TARGET_TOKENS] = &dt__task_tokens,
 };
 
 const dt__task *dt__task_of(const dt_dataset *d) { return tasks[dt_dataset_target(d)]; }
@@ -21,30 +23,31 @@ int64_t dt__task_places(const dt_dataset *d)
         [DT_TARGET_CLASS] = 1,
         [DT_TARGET_IMAGE] = pixels * dt_dataset_channels(d),
         [DT_TARGET_MASK] = pixels,
+        [DT_TARGET_TOKENS] = dt_dataset_context(d),
     };
     return places[dt_dataset_target(d)];
 }
 
 /* ---- metrics ----------------------------------------------------------------------------------- */
 
-/* The next measure, from `i` on, that says something where labels have so many classes; NULL: there
- * is none. */
-static const dt__measure *next_measure(const dt__task *task, int64_t classes, int *i)
+/* The next measure, from `i` on, that says something of such data; NULL: there is none. */
+static const dt__measure *next_measure(const dt__tally *s, int *i)
 {
-    while (*i < DT_MAX_METRICS && task->measure[*i].value != NULL) {
-        const dt__measure *measure = &task->measure[(*i)++];
-        if (measure->classes <= classes) return measure;
+    while (*i < DT_MAX_METRICS && s->task->measure[*i].value != NULL) {
+        const dt__measure *measure = &s->task->measure[(*i)++];
+        if (measure->classes <= s->least_classes && measure->prompted <= s->prompted) {
+            return measure;
+        }
     }
     return NULL;
 }
 
 int dt__task_metrics(const dt_dataset *d, const dt_metric **metric)
 {
-    const dt__task *task = dt__task_of(d);
-    const int64_t classes = dt_dataset_classes(d);
+    const dt__tally s = dt__tally_open(NULL, d);
     const dt__measure *measure;
     int n = 0, i = 0;
-    while ((measure = next_measure(task, classes, &i)) != NULL) metric[n++] = &measure->metric;
+    while ((measure = next_measure(&s, &i)) != NULL) metric[n++] = &measure->metric;
     return n;
 }
 
@@ -63,7 +66,8 @@ dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
     return (dt__tally){ .ctx = ctx,
                         .task = dt__task_of(d),
                         .least_classes = dt_dataset_classes(d),
-                        .places = dt__task_places(d) };
+                        .places = dt__task_places(d),
+                        .prompted = dt_dataset_is_prompted(d) };
 }
 
 void dt__tally_close(dt__tally *s)
@@ -126,12 +130,27 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
     return DT_OK;
 }
 
+dt_status dt__judge_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+{
+    const double before = dt__seconds();
+    *answer = dt_forward(p->t, p->m, p->x);
+    s->seconds += dt__seconds() - before;
+    return *answer == NULL ? dt_tape_status(p->t) : dt__tally_batch(s, *answer, p->target);
+}
+
+void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds)
+{
+    m->seconds = seconds;
+    m->samples_per_s = (double)m->examples / fmax(seconds, 1e-9);
+    m->tokens_per_s = (double)dt_dataset_context(d) * m->samples_per_s;
+}
+
 void dt__tally_metrics(const dt__tally *s, dt_metrics *m)
 {
     const dt__measure *measure;
     int i = 0;
     m->examples = s->examples;
-    for (m->n = 0; (measure = next_measure(s->task, s->least_classes, &i)) != NULL; m->n++) {
+    for (m->n = 0; (measure = next_measure(s, &i)) != NULL; m->n++) {
         m->metric[m->n] = &measure->metric;
         m->value[m->n] = measure->value(s);
     }

@@ -16,8 +16,11 @@ typedef struct dt__tally {
     const struct dt__task *task;
     int64_t least_classes; /* that the labels have */
     int64_t classes;       /* that the model tells apart; 0: no batch was seen, or no labels */
-    int64_t places;        /* values of an example's target: 1, pixels, or pixels of all channels */
+    int64_t places; /* values of an example's target: 1, pixels, pixels of all channels, tokens */
+    bool prompted;  /* dt_dataset_is_prompted */
     int64_t examples;
+    int64_t labels; /* of tokens: those that counted */
+    double seconds; /* in the model */
     double sum[DT__SUMS];
     int64_t *region[3]; /* of masks, in each class: pixels; [0] holds them all */
 } dt__tally;
@@ -26,14 +29,28 @@ typedef struct dt__measure {
     dt_metric metric;
     double (*value)(const dt__tally *s);
     int64_t classes; /* it says something where the data has at least so many */
+    bool prompted;   /* or of prompts with completions alone */
 } dt__measure;
+
+/* A batch on its way through a model. */
+typedef struct dt__pass {
+    dt_tape *t;
+    dt_module *m;
+    dt_tensor *x, *target;
+    double smoothing; /* of labels */
+} dt__pass;
 
 typedef struct dt__task {
     bool has_labels; /* targets are labels: outputs have a dimension of classes behind the batch */
     dt__measure measure[DT_MAX_METRICS]; /* the best known first, the loss last; then no value */
-    /* The sum of the loss over all places of a batch. */
-    dt_tensor *(*loss)(dt_tape *t, dt_tensor *y, dt_tensor *target, double smoothing);
-    /* Adds one example; y [classes, places], or [places] without labels. */
+    /* The sum of the loss over all labels of a batch; NULL with the error on the tape. */
+    dt_tensor *(*loss)(const dt__pass *p);
+    /* Runs a batch without gradients and adds its examples. *answer, lent by the tape, is what a model
+     * answers, f32 [examples, ...]: equal bits of it are equal models. */
+    dt_status (*judge)(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+    /* The model's outputs, f32 [examples, ...]; NULL: the answer. */
+    dt_tensor *(*outputs)(const dt__pass *p);
+    /* Of dt__judge_outputs: adds one example; y [classes, places], or [places] without labels. */
     void (*count)(dt__tally *s, const float *y, const void *target);
 } dt__task;
 
@@ -44,6 +61,9 @@ int64_t dt__task_places(const dt_dataset *d);
 /* The metrics that say something of this dataset, into at most DT_MAX_METRICS places; their number. */
 int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
 
+/* Runs the model, and adds examples by what it gives: `judge` of tasks with `count`. */
+dt_status dt__judge_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+
 dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
 void dt__tally_close(dt__tally *s);
 /* Adds the examples of a batch. SHAPE where the outputs are none for these targets, NOMEM. */
@@ -51,6 +71,21 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
 /* The metrics of what was added. */
 void dt__tally_metrics(const dt__tally *s, dt_metrics *m);
 
-extern const dt__task dt__task_classes, dt__task_images, dt__task_masks;
+/* Examples, and tokens of x, a second. */
+void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
+
+extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens;
+
+/* ---- evaluating (eval.c) ----------------------------------------------------------------------- */
+
+typedef enum dt__wanted {
+    DT__WANTS_METRICS,
+    DT__WANTS_ANSWERS, /* dt__task.judge */
+    DT__WANTS_OUTPUTS
+} dt__wanted;
+
+/* dt_evaluate that gives the one or the other, f32 [examples, ...], to be freed. */
+dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
+                       dt_metrics *metrics, dt_tensor **out);
 
 #endif

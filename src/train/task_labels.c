@@ -15,12 +15,12 @@ enum { RIGHT, AMONG_FIVE, COST };
 
 enum { WANTED, FOUND, BOTH };
 
-static dt_tensor *loss(dt_tape *t, dt_tensor *y, dt_tensor *labels, double smoothing)
+static dt_tensor *loss(const dt__pass *p)
 {
     dt_cross_entropy_options options = dt_cross_entropy_defaults();
     options.reduction = DT_REDUCE_SUM;
-    options.label_smoothing = smoothing;
-    return dt_cross_entropy(t, y, labels, &options);
+    options.label_smoothing = p->smoothing;
+    return dt_cross_entropy(p->t, dt_forward(p->t, p->m, p->x), p->target, &options);
 }
 
 /* Classes that precede the label; one that is not a number does, and everything precedes such. */
@@ -110,6 +110,7 @@ const dt__task dt__task_classes = {
                  { { "top5", "top 5", PERCENT }, top5, 6 },
                  LOSS },
     .loss = loss,
+    .judge = dt__judge_outputs,
     .count = count_classes,
 };
 
@@ -119,5 +120,6 @@ const dt__task dt__task_masks = {
                  { { "pixel_accuracy", "pixels", PERCENT }, accuracy, 0 },
                  LOSS },
     .loss = loss,
+    .judge = dt__judge_outputs,
     .count = count_masks,
 };

@@ -1,0 +1,458 @@
+/* Runs of language models on text, prompts and sums: what they measure, that they resume bit for bit, that
+ * updates weigh by labels, that files carry the tokenizer, and what does not fit. */
+#include "sample.h"
+
+#include <detent/io.h>
+#include <detent/ops.h>
+#include <detent/train.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define GPT                                                                                        \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: gpt, vocab: 64, context: 12, layers: 2, heads: 2, width: 16}\n"
+#define LLAMA                                                                                      \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: llama, vocab: 64, context: 12, layers: 2, heads: 4, kv_heads: 2, width: 16, " \
+    "hidden: 32, tied: true}\n"
+#define END                                                                                        \
+    "train: {steps: 8, batch_size: 5, optimizer: {name: adamw, lr: 3e-3}, "                        \
+    "checkpoint: {every_steps: 2}}\n"                                                              \
+    "qat: {start_step: 4}\n"
+#define TEXT "data: {format: text, train: [text], tokenizer: chars, validation: 0.2, context: 11}\n"
+#define PAIRS                                                                                      \
+    "data: {format: jsonl, train: [pairs], test: [pairs], tokenizer: chars, context: 12}\n"
+#define ADDER "data: {format: adder, train_count: 60, test_count: 23, validation: 0.1}\n"
+
+static const char *const recipes[] = { GPT TEXT END, GPT PAIRS END, GPT ADDER END, LLAMA TEXT END };
+
+#define RECIPES ((int)(sizeof recipes / sizeof recipes[0]))
+
+typedef struct job {
+    const char *recipe, *data;
+    char dir[TEST_PATH];
+    const char *overrides[6];
+    bool resume;
+    int64_t stop_at, updates; /* updates before it is asked to stop; 0: never */
+    int threads;
+    dt_status wanted;
+    char message[512];
+    dt_run_summary summary;
+} job;
+
+static bool stop(void *user)
+{
+    job *j = user;
+    return j->stop_at > 0 && j->updates++ >= j->stop_at;
+}
+
+static dt_status read_recipe(const job *j, dt_ctx *ctx, dt_recipe **out)
+{
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16];
+    const char *overrides[8] = { dir, data };
+    int n = strstr(j->recipe, "adder") != NULL ? 1 : 2;
+    snprintf(dir, sizeof dir, "run.dir=%s", j->dir);
+    snprintf(data, sizeof data, "data.dir=%s", j->data);
+    for (int i = 0; i < 6 && j->overrides[i] != NULL; i++) overrides[n++] = j->overrides[i];
+    const dt_recipe_source source = { .path = "text.yaml",
+                                      .text = j->recipe,
+                                      .bytes = strlen(j->recipe),
+                                      .overrides = overrides,
+                                      .n_overrides = n };
+    return dt_recipe_read(ctx, &source, out);
+}
+
+static void run(job *j)
+{
+    const dt_run_control control = { .resume = j->resume, .stop = stop, .user = j };
+    test_memory memory = { 0 };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = j->threads > 0 ? j->threads : 2;
+    options.allocator = test_allocator(&memory);
+    dt_ctx *ctx;
+    dt_recipe *recipe = NULL;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    dt_status s = read_recipe(j, ctx, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, &j->summary);
+    snprintf(j->message, sizeof j->message, "%s", dt_error(ctx));
+    ck_assert_msg(s == j->wanted, "%s: %s", dt_status_name(s), j->message);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(memory.live, 0);
+}
+
+/* A folder with texts, and the job's own folder beside them. */
+static job job_of(const char *recipe, const char *folder, const char *name)
+{
+    job j = { .recipe = recipe, .data = folder };
+    test_join(j.dir, folder, name);
+    return j;
+}
+
+static void write_data(char folder[TEST_PATH])
+{
+    char path[TEST_PATH], text[401] = "";
+    for (int i = 0; i < 400; i++) text[i] = (char)('a' + (i * i + i / 7) % 23);
+    test_folder(folder);
+    test_join(path, folder, "text");
+    test_write_text(path, text);
+    char *to = text;
+    *to = 0;
+    for (int i = 0; i < 9; i++) {
+        to += sprintf(to, "{\"prompt\": \"%.*s\", \"completion\": \"%.*s\"}\n", 1 + i % 5, "abcdef",
+                      1 + i % 3, "fedcba");
+    }
+    test_join(path, folder, "pairs");
+    test_write_text(path, text);
+}
+
+static char *read_in(const char *folder, const char *name, size_t *size)
+{
+    char path[TEST_PATH];
+    test_join(path, folder, name);
+    return test_read_file(path, size);
+}
+
+static void assert_same_file(const char *a, const char *b, const char *name)
+{
+    size_t na, nb;
+    char *one = read_in(a, name, &na), *two = read_in(b, name, &nb);
+    ck_assert_msg(na == nb && memcmp(one, two, na) == 0, "%s differs", name);
+    free(one);
+    free(two);
+}
+
+/* ---- what a run gives -------------------------------------------------------------------------- */
+
+START_TEST(a_run_has_its_metrics)
+{
+    static const char *const names[] = { "exact_match", "accuracy", "perplexity", "loss" };
+    char folder[TEST_PATH];
+    write_data(folder);
+    job j = job_of(recipes[_i], folder, "run");
+    run(&j);
+    const int first = _i == 1 || _i == 2 ? 0 : 1;
+    for (int c = 0; c < DT_CONTENDERS; c++) {
+        const dt_run_result *r = &j.summary.result[c];
+        const dt_metrics *m = &r->metrics;
+        ck_assert(r->given);
+        ck_assert_int_eq(m->n, 4 - first);
+        for (int i = 0; i < m->n; i++) ck_assert_str_eq(m->metric[i]->name, names[first + i]);
+        ck_assert(m->loss > 0 && m->loss < 5);
+        TEST_NEAR(dt_metric_value(m, "perplexity"), exp(m->loss), 0, 1e-12);
+        ck_assert(m->tokens_per_s > m->samples_per_s);
+    }
+    ck_assert(j.summary.same_bits_as_qat);
+    ck_assert_str_eq(j.summary.evaluated_on, _i == 1 || _i == 2 ? "test" : "validation");
+    char *lines = read_in(j.dir, "metrics.jsonl", NULL),
+         *end = read_in(j.dir, "summary.json", NULL);
+    ck_assert_ptr_nonnull(strstr(lines, "\"tokens_per_s\": "));
+    ck_assert_ptr_nonnull(strstr(end, "\"perplexity\": "));
+    free(lines);
+    free(end);
+}
+END_TEST
+
+START_TEST(an_interrupted_run_goes_on)
+{
+    char folder[TEST_PATH];
+    write_data(folder);
+    job whole = job_of(recipes[_i], folder, "whole"), parts = job_of(recipes[_i], folder, "parts");
+    whole.threads = 1;
+    run(&whole);
+    parts.stop_at = 3;
+    parts.wanted = DT_ERR_INTERRUPTED;
+    run(&parts);
+    parts = job_of(recipes[_i], folder, "parts");
+    parts.resume = true;
+    run(&parts);
+    assert_same_file(whole.dir, parts.dir, "model.safetensors");
+    assert_same_file(whole.dir, parts.dir, "float.safetensors");
+}
+END_TEST
+
+/* Labels weigh alike, however long the examples of a batch are. */
+START_TEST(updates_weigh_by_labels)
+{
+    char folder[TEST_PATH];
+    write_data(folder);
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        job j = job_of(recipes[1], folder, i == 0 ? "whole" : "parts");
+        j.overrides[0] = "~qat";
+        j.overrides[1] = i == 0 ? "train.batch_size=9" : "train.batch_size=1";
+        j.overrides[2] = i == 0 ? "train.accumulate=1" : "train.accumulate=9";
+        run(&j);
+        loss[i] = j.summary.result[DT_RUN_FLOAT].metrics.loss;
+    }
+    TEST_NEAR(loss[1], loss[0], 1e-4, 0);
+}
+END_TEST
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static dt_status count_bytes(void *user, const char *text, size_t bytes)
+{
+    strncat(user, text, bytes);
+    return DT_OK;
+}
+
+/* Everything that is evaluated later needs nothing but the file. */
+START_TEST(files_carry_their_tokenizer)
+{
+    static const char *const names[] = { "float.safetensors", "model.safetensors",
+                                         "checkpoints/step-0000000008.safetensors" };
+    static const dt_contender of[] = { DT_RUN_FLOAT, DT_RUN_CONVERTED, DT_RUN_QAT };
+    char folder[TEST_PATH], path[TEST_PATH];
+    write_data(folder);
+    job j = job_of(recipes[0], folder, "run");
+    run(&j);
+    test_join(path, folder, "text");
+    dt_ctx *ctx = sample_context(2);
+    dt_data_options o = dt_data_defaults();
+    o.format = DT_DATA_TEXT;
+    o.tokenizer = "chars";
+    o.train = (dt_strings){ 1, { path } };
+    o.validation = 0.2;
+    o.context = 11;
+    for (int i = 0; i < 3; i++) {
+        char file[TEST_PATH], text[8192] = "";
+        dt_module *m;
+        dt_model_info info;
+        dt_file *opened;
+        dt_dataset *train, *validation, *test;
+        dt_metrics metrics;
+        test_join(file, j.dir, names[i]);
+        TEST_OK(ctx, dt_file_open(ctx, file, &opened));
+        TEST_OK(ctx, dt_model_check(opened));
+        dt_file_close(opened);
+        TEST_OK(ctx, dt_model_load(ctx, file, &m, &info));
+        ck_assert_ptr_nonnull(info.tokenizer);
+        o.given = info.tokenizer;
+        TEST_OK(ctx, dt_data_open(ctx, &o, &train, &validation, &test));
+        TEST_OK(ctx, dt_tokenizer_text(dt_dataset_tokenizer(train), count_bytes, text));
+        ck_assert_str_eq(text, info.tokenizer);
+        TEST_OK(ctx, dt_evaluate(m, validation, NULL, &metrics, NULL));
+        ck_assert_double_eq(metrics.loss, j.summary.result[of[i]].metrics.loss);
+        dt_dataset_free(train);
+        dt_dataset_free(validation);
+        dt_model_info_free(ctx, &info);
+        dt_module_free(m);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(a_damaged_tokenizer_is_found)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "model");
+    dt_ctx *ctx = sample_context(1);
+    const dt_gpt_options o = { .vocab = 4, .context = 2, .layers = 1, .heads = 1, .width = 8 };
+    dt_module *m;
+    dt_file *file;
+    int i = 0;
+    while (strcmp(dt_family_at(i)->name, "gpt") != 0) i++;
+    const dt_model_info info = { .family = dt_family_at(i), .options = &o, .tokenizer = "{}" };
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "detent.tokenizer", dt_model_check(file));
+    dt_file_close(file);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- evaluating -------------------------------------------------------------------------------- */
+
+/* Against logits, which are summed here as the formulas say. */
+START_TEST(metrics_follow_from_logits)
+{
+    enum { N = 58, VOCAB = 9, T = 7 };
+    int32_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = (i * i + i / 3) % VOCAB;
+    dt_ctx *ctx = sample_context(2);
+    const dt_gpt_options o = { .vocab = VOCAB, .context = T, .layers = 1, .heads = 2, .width = 8 };
+    dt_module *m;
+    dt_dataset *d;
+    dt_metrics metrics, other;
+    dt_tensor *logits;
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_text_create(ctx, ids, N, VOCAB, T, &d));
+    const dt_evaluation small = { .batch_size = 2 };
+    TEST_OK(ctx, dt_evaluate(m, d, &small, &metrics, &logits));
+    TEST_OK(ctx, dt_evaluate(m, d, NULL, &other, NULL));
+    ck_assert_double_eq(metrics.loss, other.loss);
+    ck_assert_int_eq(dt_dim(logits, 0), 9);
+    ck_assert_int_eq(dt_dim(logits, 1), T);
+    ck_assert_int_eq(dt_dim(logits, 2), VOCAB);
+    const float *y = dt_data(logits);
+    double cost = 0, right = 0;
+    for (int i = 0; i < N - 1; i++, y += VOCAB) {
+        double sum = 0;
+        int best = 0;
+        for (int k = 0; k < VOCAB; k++) {
+            sum += exp((double)y[k]);
+            if (y[k] > y[best]) best = k;
+        }
+        cost += log(sum) - (double)y[ids[i + 1]];
+        right += best == ids[i + 1];
+    }
+    TEST_NEAR(metrics.loss, cost / (N - 1), 0, 1e-6);
+    ck_assert_double_eq(dt_metric_value(&metrics, "accuracy"), right / (N - 1));
+    dt_tensor_free(logits);
+    dt_module_free(m);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* An example matches where all that counts is right: a model that always says the same token. */
+START_TEST(exact_match)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "lines");
+    test_write_text(path, "{\"prompt\": \"ab\", \"completion\": \"a\"}\n"
+                          "{\"prompt\": \"b\", \"completion\": \"aa\"}\n"
+                          "{\"prompt\": \"b\", \"completion\": \"ab\"}\n"
+                          "{\"prompt\": \"bb\", \"completion\": \"b\"}\n");
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options data = dt_data_defaults();
+    data.format = DT_DATA_JSONL;
+    data.tokenizer = "chars";
+    data.test = data.train = (dt_strings){ 1, { path } };
+    const dt_gpt_options o = {
+        .vocab = 2, .context = 3, .layers = 1, .heads = 1, .width = 8, .tied = false
+    };
+    dt_dataset *train, *validation, *test;
+    dt_metrics metrics;
+    dt_module *m;
+    TEST_OK(ctx, dt_data_open(ctx, &data, &train, &validation, &test));
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_fill(dt_param(m, "head.weight"), 0)); /* of equal logits the first is said: a */
+    TEST_OK(ctx, dt_evaluate(m, test, NULL, &metrics, NULL));
+    ck_assert_double_eq(dt_metric_value(&metrics, "exact_match"), 0.5);
+    ck_assert_double_eq(dt_metric_value(&metrics, "accuracy"), 4.0 / 6);
+    TEST_NEAR(metrics.loss, log(2), 1e-6, 0);
+    dt_module_free(m);
+    dt_dataset_free(train);
+    dt_dataset_free(test);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(other_models_are_refused)
+{
+    dt_ctx *ctx = sample_context(1);
+    const int32_t ids[] = { 0, 1, 0, 1 };
+    dt_dataset *d;
+    dt_module *m;
+    dt_metrics metrics;
+    TEST_OK(ctx, dt_text_create(ctx, ids, 4, 2, 3, &d));
+    TEST_OK(ctx, dt_linear_create(ctx, 3, 2, true, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "language", dt_evaluate(m, d, NULL, &metrics, NULL));
+    dt_module_free(m);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what is quantized ------------------------------------------------------------------------- */
+
+static const char *const quantized[] = {
+    "qat.preset=int8-static-int8-weight",
+    "convert.rounder=gptq",
+    "qat.rules=[{match: tokens, weight: {bits: 8}}, {match: head, weight: {bits: 8}}]",
+};
+
+START_TEST(tokens_calibrate)
+{
+    char folder[TEST_PATH];
+    write_data(folder);
+    job j = job_of(GPT TEXT END, folder, "run");
+    j.overrides[0] = quantized[_i];
+    run(&j);
+    ck_assert(_i == 1 ? j.summary.same_bits_from_file : j.summary.same_bits_as_qat);
+}
+END_TEST
+
+/* ---- what does not fit ------------------------------------------------------------------------- */
+
+static const struct mistake {
+    const char *recipe, *override, *message;
+} mistakes[] = {
+    { GPT TEXT END, "model.vocab=20",
+      "command line: error: 'model.vocab' is 20, but the data have 23 tokens; at least 23 is "
+      "wanted" },
+    { GPT TEXT END, "model.context=8",
+      "text.yaml:3:81: error: examples have 11 tokens ('data.context'), but the model takes 8" },
+    { GPT TEXT END, "data.context=500",
+      "command line: error: data.context is 500, but data.train holds 320 tokens: 319 at most "
+      "fit" },
+    { GPT TEXT END, "data.test=[pairs]", "error: data.test: text 1 of it: " },
+    { GPT TEXT END, "data.train=[empty]", "error: data.train.0: '" },
+    { GPT TEXT END, "data.augment={shift: 1}", "'data.augment' belongs to images" },
+    { GPT TEXT END, "data.tokenizer=nowhere.json", "'data.tokenizer': no such file: nowhere.json" },
+    { GPT TEXT END, "data.format=tokens", "is a file, not chars" },
+    { "run: {dir: unset}\nmodel: {family: mlp, sizes: [11, 5]}\n" TEXT END, NULL,
+      "the data are tokens, but model.family mlp takes images" },
+    { GPT "data: {format: digits}\n" END, NULL, "the data are images, but model.family gpt takes" },
+};
+
+START_TEST(a_mistake_has_a_place)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    write_data(folder);
+    test_join(path, folder, "empty");
+    test_write_text(path, "");
+    job j = job_of(mistakes[_i].recipe, folder, "run");
+    j.overrides[0] = mistakes[_i].override;
+    if (strstr(j.recipe, "digits") != NULL) j.overrides[0] = "~data.dir";
+    j.wanted = DT_ERR_CONFIG;
+    run(&j);
+    ck_assert_msg(strstr(j.message, mistakes[_i].message) != NULL, "%s", j.message);
+    ck_assert(!test_file_exists(j.dir));
+}
+END_TEST
+
+/* Nothing is to be learned of an update without labels. */
+START_TEST(an_update_needs_a_label)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    write_data(folder);
+    test_join(path, folder, "pairs");
+    test_write_text(path, "{\"prompt\": \"ab\", \"completion\": \"\"}\n");
+    job j = job_of(GPT PAIRS END, folder, "run");
+    j.wanted = DT_ERR_CONFIG;
+    run(&j);
+    ck_assert_msg(strstr(j.message, "step 1: none of its 1 examples has a label") != NULL, "%s",
+                  j.message);
+}
+END_TEST
+
+Suite *test_token_runs_suite(void)
+{
+    Suite *s = suite_create("token_runs");
+    TCase *runs = tcase_create("runs");
+    tcase_set_timeout(runs, 300);
+    tcase_add_loop_test(runs, a_run_has_its_metrics, 0, RECIPES);
+    tcase_add_loop_test(runs, an_interrupted_run_goes_on, 0, RECIPES);
+    tcase_add_test(runs, updates_weigh_by_labels);
+    tcase_add_test(runs, files_carry_their_tokenizer);
+    tcase_add_test(runs, a_damaged_tokenizer_is_found);
+    tcase_add_loop_test(runs, tokens_calibrate, 0, DT__COUNT_OF(quantized));
+    tcase_add_loop_test(runs, a_mistake_has_a_place, 0, DT__COUNT_OF(mistakes));
+    tcase_add_test(runs, an_update_needs_a_label);
+    suite_add_tcase(s, runs);
+    TCase *evaluation = tcase_create("evaluation");
+    tcase_add_test(evaluation, metrics_follow_from_logits);
+    tcase_add_test(evaluation, exact_match);
+    tcase_add_test(evaluation, other_models_are_refused);
+    suite_add_tcase(s, evaluation);
+    return s;
+}
