@@ -127,6 +127,31 @@ START_TEST(usage_and_bad_paths)
 }
 END_TEST
 
+START_TEST(adapters_are_merged)
+{
+    static const int64_t sizes[] = { 784, 12, 10, 0 };
+    const dt_mlp_options o = small_options(sizes, 0, 0);
+    const dt_model_info info = small_info(&o);
+    char path[TEST_PATH];
+    dt_module *m = small_model(ctx, &o);
+    test_join(path, folder, "adapted.safetensors");
+    TEST_OK(ctx, dt_lora_add(m, NULL));
+    TEST_OK(ctx, dt_fill(dt_param(m, "layers.0.lora_b"), 0.125));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    expect(2, "-o FILE is missing", "merge adapted.safetensors");
+    expect(2, "written over", "merge adapted.safetensors -o adapted.safetensors");
+    expect(4, "none of its layers has an adapter", "merge float.safetensors -o x");
+    expect(0, "9550 parameters", "merge adapted.safetensors -o merged.safetensors");
+    dt_module *plain;
+    test_join(path, folder, "merged.safetensors");
+    TEST_OK(ctx, dt_model_load(ctx, path, &plain, NULL));
+    TEST_OK(ctx, dt_lora_merge(m));
+    same_models(m, plain);
+    dt_module_free(plain);
+    dt_module_free(m);
+}
+END_TEST
+
 START_TEST(a_run_is_converted)
 {
     json_t *report = json_of("convert run -o model.safetensors --json");
@@ -241,6 +266,7 @@ Suite *test_cli_files_suite(void)
     TCase *c = tcase_create("cli_files");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, usage_and_bad_paths);
+    tcase_add_test(c, adapters_are_merged);
     tcase_add_test(c, a_run_is_converted);
     tcase_add_test(c, inspect_shows_one_row_a_weight);
     tcase_add_test(c, any_file_can_be_inspected);

@@ -236,9 +236,11 @@ START_TEST(bytes_are_those_of_the_files)
     const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight", "qat.preset=int4-weight",
                                     "qat.preset=int8-dynamic-int8-weight",
                                     "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4" };
-    for (int i = 0; i < 5; i++) {
-        const char *names[] = { "a", "b", "c", "d", "e" };
-        job j = { .dir = in(folder, names[i]), .overrides = { presets[i], "train.epochs=2" } };
+    for (int i = 0; i < 10; i++) {
+        const char *names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" };
+        job j = { .dir = in(folder, names[i]),
+                  .overrides = { presets[i % 5], "train.epochs=2",
+                                 i < 5 ? NULL : "adapters={rank: 3}" } };
         run(&j);
         dt_ctx *ctx = sample_context(1);
         const char *const files[] = { "float.safetensors", "model.safetensors" };
@@ -247,6 +249,84 @@ START_TEST(bytes_are_those_of_the_files)
             ck_assert_int_eq(bytes_in(ctx, in(j.dir, files[k])), j.summary.result[rows[k]].bytes);
         }
         dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* What is kept and what is written follow from the adapters; the baseline has them too. */
+START_TEST(adapters_alone_are_trained)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"),
+              .overrides = { "adapters={rank: 4, alpha: 8}", "train.float_baseline=true" } };
+    run(&j);
+    ck_assert_int_eq(j.updates, 40);
+    const dt_run_summary *s = &j.summary;
+    ck_assert_int_eq(s->parameters, 785 * 24 + 25 * 16 + 17 * 10);
+    ck_assert_int_eq(s->trained, 4 * (784 + 24) + 4 * (24 + 16));
+    ck_assert(s->same_bits_as_qat);
+    json_t *root = json_load_file(in(j.dir, "summary.json"), 0, NULL);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "trained_parameters")), s->trained);
+    json_decref(root);
+    dt_ctx *ctx = sample_context(1);
+    dt_module *m;
+    TEST_OK(ctx, dt_model_load(ctx, in(j.dir, "float.safetensors"), &m, NULL));
+    ck_assert(dt_has_lora(m) && !dt_is_prepared(m));
+    TEST_OK(ctx, dt_lora_merge(m));
+    TEST_OK(ctx, dt_model_save(m, NULL, in(folder, "merged.safetensors")));
+    dt_module_free(m);
+    TEST_OK(ctx, dt_model_load(ctx, in(j.dir, "model.safetensors"), &m, NULL));
+    ck_assert(!dt_has_lora(m) && dt_is_converted(m));
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    char init[TEST_PATH + 32];
+    snprintf(init, sizeof init, "model.init=%s", in(folder, "merged.safetensors"));
+    job further = { .dir = in(folder, "further"), .overrides = { init, "adapters={rank: 2}" } };
+    run(&further);
+}
+END_TEST
+
+START_TEST(adapters_that_do_not_suit_are_refused)
+{
+    static const char *const wrong[][2] = {
+        { "adapters={rank: 17}", "rank 17 is above the shorter side of layers.1" },
+        { "adapters={match: [layers.0, tail]}", "'tail' selects no linear layer" },
+        { "train.recompute=true", "made of blocks" },
+    };
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 3; i++) {
+        job j = { .dir = in(folder, "run"),
+                  .overrides = { wrong[i][0] },
+                  .wanted = DT_ERR_CONFIG,
+                  .words = wrong[i][1] };
+        run(&j);
+        ck_assert(!test_file_exists(j.dir));
+    }
+}
+END_TEST
+
+/* Blocks of convolutions and batch norms, folded in the second half. */
+START_TEST(recomputing_changes_no_bit)
+{
+    static const char net[] = "model={family: resnet, image: [1, 28, 28], depth: 8, widths: [4, 6, "
+                              "8], outputs: 10}";
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 2; i++) {
+        const char *const preset =
+            i == 0 ? "qat.preset=int8-dynamic-int4-weight" : "qat.preset=int8-static-int8-weight";
+        job kept = { .dir = in(folder, i == 0 ? "a" : "c"),
+                     .overrides = { net, preset, "train.steps=12" } };
+        job again = { .dir = in(folder, i == 0 ? "b" : "d"),
+                      .overrides = { net, preset, "train.steps=12", "train.recompute=true" } };
+        dt_ctx *ctx = counted = sample_context(2); /* which keeps plans of convolutions */
+        TEST_OK(ctx, try_run(ctx, &kept));
+        TEST_OK(ctx, try_run(ctx, &again));
+        dt_ctx_free(ctx);
+        same_files(kept.dir, again.dir, "float.safetensors");
+        same_files(kept.dir, again.dir, "model.safetensors");
     }
 }
 END_TEST
@@ -573,6 +653,8 @@ static const interruption interruptions[] = {
           "static, observer: mse}}" },
     { 14, "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" },
     { 8, "qat={preset: int4-int4, start_step: 8}" },
+    { 7, "adapters={rank: 3, alpha: 6}" },
+    { 11, "adapters={rank: 2, match: [layers.0, head], train_rest: true}" },
     { 9, "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" },
     { 13, "qat={preset: int4-int4, start_step: 2, weight: {bits: 2, granularity: tensor}, "
           "activation: {bits: 2, unsigned: true}}" },
@@ -1183,6 +1265,9 @@ Suite *test_run_suite(void)
     tcase_set_timeout(all, 300);
     tcase_add_test(all, a_run_writes_its_files);
     tcase_add_test(all, bytes_are_those_of_the_files);
+    tcase_add_test(all, adapters_alone_are_trained);
+    tcase_add_test(all, adapters_that_do_not_suit_are_refused);
+    tcase_add_test(all, recomputing_changes_no_bit);
     tcase_add_test(all, a_baseline_stands_in_the_table);
     tcase_add_test(all, without_float_steps_there_is_no_float_row);
     tcase_add_test(all, disabled_qat_trains_as_float_does);

@@ -71,6 +71,7 @@ typedef struct dt_train_options {
     dt_evaluate_options evaluate;
     dt_early_stopping_options early_stopping;
     int finish_with; /* the weights of the last update, or of the best evaluation */
+    bool recompute;  /* dt_recompute */
     dt_checkpoint_options checkpoint;
     dt_log_options log;
 } dt_train_options;
@@ -117,7 +118,8 @@ typedef struct dt_recipe_options {
     dt_model_options model;
     dt_data_options data;
     dt_train_options train;
-    dt_qat_options qat; /* qat.given says whether there is such a block */
+    dt_lora_options adapters; /* adapters.given says whether there is such a block */
+    dt_qat_options qat;       /* qat.given says whether there is such a block */
     dt_convert_options convert;
     dt_quantize_options quantize;
 } dt_recipe_options;
@@ -182,6 +184,9 @@ DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dat
 /* What needs the model that the recipe describes: adds an error for each rule of `qat` that matches
  * no module. CONFIG if the recipe has errors now. */
 DT_API dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m);
+/* Gives a new model of the recipe the adapters of `adapters`, and recomputes its blocks where
+ * `train.recompute` says so. CONFIG, as an error of the recipe, where the model does not suit them. */
+DT_API dt_status dt_recipe_adapt(dt_recipe *r, dt_module *m);
 
 /* Where the key was given in the file. False where it was not, or on the command line. */
 DT_API bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column);
@@ -309,7 +314,8 @@ typedef struct dt_run_summary {
     double seconds;           /* of this call */
     size_t peak_memory;
     /* The model: also of a dry run. */
-    int64_t parameters, multiply_adds; /* of one example */
+    int64_t parameters, trained; /* without adapters; those that updates change, with them */
+    int64_t multiply_adds;       /* of one example */
     int64_t float_bytes, quantized_bytes;
     size_t activation_bytes[2]; /* that one update holds at most: float, QAT; 0: no such phase */
 } dt_run_summary;

@@ -49,6 +49,7 @@ static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
         snprintf(words, sizeof words, "%s", dt_error(ctx));
         status = dt_recipe_refuse(recipe, "model", "%s", words);
     }
+    if (status == DT_OK) status = dt_recipe_adapt(recipe, model);
     if (status == DT_OK) status = dt_recipe_check_model(recipe, model);
     dt_module_free(model);
     if (status == DT_OK) return CLI_DONE;

@@ -157,16 +157,22 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
         printf("the best evaluation was after %lld of %lld updates%s\n", (long long)s->best_step,
                (long long)s->steps, s->ends_with_best ? "; the table is about its weights" : "");
     }
+    if (s->trained != s->parameters) {
+        printf("%lld parameters were trained, of a model of %lld\n", (long long)s->trained,
+               (long long)s->parameters);
+    }
     printf("%.1f s, at most %.0f MB of tensors; files in %s\n", s->seconds,
            (double)s->peak_memory / 1e6, o->run.dir);
 }
 
 static void print_model_json(const dt_run_summary *s)
 {
-    printf("{\"parameters\": %lld, \"multiply_adds\": %lld, \"float_bytes\": %lld, "
+    printf("{\"parameters\": %lld, \"trained_parameters\": %lld, \"multiply_adds\": %lld, "
+           "\"float_bytes\": %lld, "
            "\"quantized_bytes\": %lld, \"activation_bytes\": {\"float\": %zu, \"qat\": %zu}}\n",
-           (long long)s->parameters, (long long)s->multiply_adds, (long long)s->float_bytes,
-           (long long)s->quantized_bytes, s->activation_bytes[0], s->activation_bytes[1]);
+           (long long)s->parameters, (long long)s->trained, (long long)s->multiply_adds,
+           (long long)s->float_bytes, (long long)s->quantized_bytes, s->activation_bytes[0],
+           s->activation_bytes[1]);
 }
 
 void print_model(const dt_run_summary *s, bool json)
@@ -178,6 +184,9 @@ void print_model(const dt_run_summary *s, bool json)
     static const char *const phases[] = { "float", "qat" };
     char text[32];
     printf("%-32s %14s\n", "parameters", grouped(s->parameters, text));
+    if (s->trained != s->parameters) {
+        printf("%-32s %14s\n", "parameters that are trained", grouped(s->trained, text));
+    }
     printf("%-32s %14s\n", "multiply-adds of an example", grouped(s->multiply_adds, text));
     printf("%-32s %14s\n", "bytes in float", grouped(s->float_bytes, text));
     if (s->quantized_bytes != s->float_bytes) {

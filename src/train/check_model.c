@@ -1,4 +1,5 @@
-/* Checks of a recipe that need its model: every rule must match a module. */
+/* What of a recipe needs its model: every rule must match a module, and adapters and blocks to recompute
+ * must find their layers. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -43,4 +44,16 @@ dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
     }
     if (status != DT_OK && !r->out_of_memory) return status;
     return dt__recipe_verdict(r);
+}
+
+dt_status dt_recipe_adapt(dt_recipe *r, dt_module *m)
+{
+    const dt_lora_options *adapters = &r->options.adapters;
+    if (r->options.train.recompute && dt_recompute(m, true) == 0) {
+        return dt_recipe_refuse(r, "train.recompute",
+                                "'train.recompute' is for families that are made of blocks: "
+                                "resnet, gpt and llama");
+    }
+    if (!adapters->given) return DT_OK;
+    return dt__recipe_blame(r, "adapters", DT_ERR_CONFIG, dt_lora_add(m, adapters));
 }

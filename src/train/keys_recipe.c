@@ -97,6 +97,9 @@ static const dt_key train_keys[] = {
     { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
       .text = "the weights that are compared and converted: of the last update, or of the best "
               "evaluation" },
+    { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
+      .text = "keep only the inputs of the model's blocks, and run these again in backward: less "
+              "memory, more time, the same bits" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys,
       .text = "when the whole state is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .text = "what is written on the way" },
@@ -126,6 +129,10 @@ const dt_key dt_recipe_keys[] = {
     { "qat", DT_KEY_MAP, AT(qat), .keys = dt_qat_keys,
       .given = offsetof(dt_recipe_options, qat.given),
       .text = "quantization-aware training; without this block the model stays float" },
+    { "adapters", DT_KEY_MAP, AT(adapters), .keys = dt_lora_keys,
+      .given = offsetof(dt_recipe_options, adapters.given),
+      .text = "low-rank adapters: what is trained in place of the weights; they go into these when "
+              "the model is converted or merged" },
     { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
       .text = "the integer model at the end" },
     { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,

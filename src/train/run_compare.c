@@ -29,7 +29,8 @@ static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 static dt_status copy_model(dt__run *r, dt_module **out)
 {
     DT__TRY(r->o->model.family->create(r->ctx, r->o->model.options, out));
-    const dt_status status = dt_module_copy_state(*out, r->model);
+    dt_status status = dt_recipe_adapt(r->recipe, *out);
+    if (status == DT_OK) status = dt_module_copy_state(*out, r->model);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;

@@ -90,9 +90,21 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed)
     return s.bytes;
 }
 
+static dt_status count_adapter(void *user, const char *path, dt_module *m)
+{
+    int64_t *n = user;
+    (void)path;
+    if (dt__has_lora(m)) *n += dt__member_find(m, "lora_a")->x->count;
+    if (dt__has_lora(m)) *n += dt__member_find(m, "lora_b")->x->count;
+    return DT_OK;
+}
+
 void dt__run_describe(dt__run *r, dt_module *m)
 {
-    r->summary->parameters = dt_param_count(m);
+    int64_t adapters = 0;
+    dt_module_visit_modules(m, count_adapter, &adapters);
+    r->summary->parameters = dt_param_count(m) - adapters;
+    r->summary->trained = dt_trained_count(m);
     r->summary->float_bytes = dt__module_bytes(m, false);
     r->summary->quantized_bytes = dt__module_bytes(m, true);
 }
@@ -219,6 +231,12 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         dt__put_text(&t, "}");
     }
     if (summary->best_step > 0) put_training(&t, summary);
+    if (summary->trained != summary->parameters) {
+        dt__put_text(&t, ",\n  \"parameters\": ");
+        dt__put_integer(&t, summary->parameters);
+        dt__put_text(&t, ",\n  \"trained_parameters\": ");
+        dt__put_integer(&t, summary->trained);
+    }
     dt__put_text(&t, "\n}\n");
     const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
     dt__release(ctx, t.bytes);

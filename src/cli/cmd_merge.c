@@ -1,0 +1,49 @@
+/* detent merge: puts the adapters of a model into its weights, float or prepared for integers. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { OUTPUT }; /* options, as in main.c */
+
+static bool is_one_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int merge(const cli_args *args, dt_ctx *ctx)
+{
+    dt_module *m = NULL;
+    dt_model_info info;
+    const char *from = args->words[0], *to = args->option[OUTPUT];
+    if (dt_model_load(ctx, from, &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    int status = CLI_DONE;
+    if (!dt_has_lora(m)) {
+        status = cli_fail(args, CLI_BAD_FILE, "%s: none of its layers has an adapter", from);
+    } else if (dt_lora_merge(m) != DT_OK || dt_model_save(m, &info, to) != DT_OK) {
+        status = cli_fail_by(args, ctx);
+    } else {
+        printf("%s: %lld parameters, without adapters\n", to, (long long)dt_param_count(m));
+    }
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return status;
+}
+
+int cli_merge(const cli_args *args)
+{
+    const char *to = args->option[OUTPUT];
+    if (to == NULL) {
+        return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the merged model");
+    }
+    if (is_one_file(to, args->words[0])) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s would be written over: it is read; another output is wanted", to);
+    }
+    dt_ctx *ctx = cli_ctx(args, 0);
+    if (ctx == NULL) return CLI_FAILED;
+    const int status = merge(args, ctx);
+    dt_ctx_free(ctx);
+    return status;
+}
