@@ -22,7 +22,8 @@ enum {
     DT_BENCH_STEP = 16,         /* training steps, float and quantization-aware */
     DT_BENCH_CONVOLUTIONS = 32, /* integer codes of images by packed weights */
     DT_BENCH_ROUNDING = 64,     /* weights by calibration data */
-    DT_BENCH_ALL = 127
+    DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
+    DT_BENCH_ALL = 255
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -39,7 +40,7 @@ typedef struct dt_bench_ratio {
 /* A figure; all pointers are lent for the call of the sink. */
 typedef struct dt_bench_row {
     const char *name; /* "products/m96/n1024/k1024/int4-group32/t1": t1 means one thread */
-    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "MiB" */
+    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB" */
     double value;     /* the median */
     double low, high; /* the quartiles around it */
     int repetitions;

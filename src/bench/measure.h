@@ -100,5 +100,6 @@ dt_status dt__bench_optimizer(dt__bench *b);
 dt_status dt__bench_step(dt__bench *b);
 dt_status dt__bench_convolutions(dt__bench *b);
 dt_status dt__bench_rounding(dt__bench *b);
+dt_status dt__bench_language(dt__bench *b);
 
 #endif

@@ -94,7 +94,8 @@ static const cli_command commands[] = {
       cli_bench,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
-                     "limits, products, quantize, optimizer, step, convolutions, rounding" },
+                     "limits, products, quantize, optimizer, step, convolutions, rounding, "
+                     "language" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--quick", NULL, "small shapes, a few seconds: whether it works" } } },
