@@ -174,6 +174,39 @@ START_TEST(an_interrupted_run_goes_on)
 END_TEST
 
 /* Labels weigh alike, however long the examples of a batch are. */
+#define BEST_KEYS                                                                                  \
+    "data.validation=0.2", "train.evaluate.every_steps=1", "train.finish_with=best",               \
+        "train.early_stopping={patience: 2, least_improvement: 1000}"
+
+/* Nothing is better by 1000, so the first evaluation after the start step stays the best, the next two
+ * end the run, and its model is that of a run of five updates; also where it was interrupted. */
+START_TEST(a_run_ends_early_with_its_best)
+{
+    char folder[TEST_PATH];
+    write_data(folder);
+    job whole = job_of(recipes[_i], folder, "whole"), five = job_of(recipes[_i], folder, "five"),
+        cut = job_of(recipes[_i], folder, "cut");
+    const char *const keys[] = { BEST_KEYS };
+    memcpy(whole.overrides, keys, sizeof keys);
+    memcpy(cut.overrides, keys, sizeof keys);
+    five.overrides[0] = "data.validation=0.2";
+    five.overrides[1] = "train.steps=5";
+    cut.stop_at = 6;
+    cut.wanted = DT_ERR_INTERRUPTED;
+    run(&whole);
+    run(&five);
+    run(&cut);
+    ck_assert(whole.summary.stopped_early && whole.summary.ends_with_best);
+    ck_assert(whole.summary.best_step == 5 && whole.summary.steps == 7);
+    cut.stop_at = 0;
+    cut.wanted = DT_OK;
+    cut.resume = true;
+    run(&cut);
+    assert_same_file(whole.dir, five.dir, "model.safetensors");
+    assert_same_file(whole.dir, cut.dir, "model.safetensors");
+}
+END_TEST
+
 START_TEST(updates_weigh_by_labels)
 {
     char folder[TEST_PATH];
@@ -442,6 +475,7 @@ Suite *test_token_runs_suite(void)
     tcase_set_timeout(runs, 300);
     tcase_add_loop_test(runs, a_run_has_its_metrics, 0, RECIPES);
     tcase_add_loop_test(runs, an_interrupted_run_goes_on, 0, RECIPES);
+    tcase_add_loop_test(runs, a_run_ends_early_with_its_best, 0, RECIPES);
     tcase_add_test(runs, updates_weigh_by_labels);
     tcase_add_test(runs, files_carry_their_tokenizer);
     tcase_add_test(runs, a_damaged_tokenizer_is_found);
