@@ -757,10 +757,21 @@ END_TEST
 START_TEST(shipped_recipes_are_right)
 {
     static const char *const names[] = {
-        "digits-mlp",        "mnist-mlp",        "mnist-mlp-int8", "mnist-mlp-finetune",
-        "mnist-cnn",         "digits-cnn",       "mnist-cnn-w4a4", "digits-unet-denoise",
-        "cifar10-resnet20",  "mnist-tfc-w2a2",   "adder",          "shakespeare-char-gpt",
-        "shakespeare-llama", "names-bytes-tiny",
+        "digits-mlp",
+        "mnist-mlp",
+        "mnist-mlp-int8",
+        "mnist-mlp-finetune",
+        "mnist-cnn",
+        "digits-cnn",
+        "mnist-cnn-w4a4",
+        "digits-unet-denoise",
+        "cifar10-resnet20",
+        "mnist-tfc-w2a2",
+        "adder",
+        "shakespeare-char-gpt",
+        "shakespeare-llama",
+        "names-bytes-tiny",
+        "finetune-llama-int4",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
@@ -798,7 +809,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, quantize_has_defaults);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 14);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 15);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

@@ -56,6 +56,13 @@ typedef struct dt_log_options {
 
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
+typedef struct dt_distill_settings {
+    bool given;
+    double weight;       /* share of the teacher in the loss; the labels have the rest */
+    double temperature;  /* of both distributions that are compared */
+    const char *teacher; /* a model's file or folder; NULL: the float weights at qat.start_step */
+} dt_distill_settings;
+
 typedef struct dt_train_options {
     int64_t epochs;
     int64_t steps; /* stop after so many updates; 0: as epochs say */
@@ -66,6 +73,7 @@ typedef struct dt_train_options {
     dt_schedule schedule;
     double clip_grad_norm; /* 0: off */
     double label_smoothing;
+    dt_distill_settings distill;
     int nonfinite;
     bool float_baseline;
     dt_evaluate_options evaluate;

@@ -10,6 +10,7 @@
 #define DT__HF_SINGLE "model.safetensors"
 #define DT__HF_INDEX "model.safetensors.index.json"
 #define DT__HF_TOKENIZER "tokenizer.json"
+#define DT__HF_OWN_TOKENIZER "detent_tokenizer.json" /* one of bytes or characters */
 
 /* A file of a folder, in memory. */
 typedef struct dt__hf_text {

@@ -77,10 +77,14 @@ static dt_status put_tokenizer(dt_file *file, const char *folder, dt__chars *t, 
 {
     dt__hf_text text;
     DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_TOKENIZER, TOKENIZER_MOST, &text));
+    if (text.text == NULL) {
+        const char *own = DT__HF_OWN_TOKENIZER;
+        DT__TRY(dt__hf_text_read(file->ctx, folder, own, TOKENIZER_MOST, &text));
+    }
     *there = dt__hf_is_text(&text);
     if (*there) dt__put_text(t, text.text);
     if (text.text != NULL && !*there) {
-        dt__say(file->ctx, "%s: " DT__HF_TOKENIZER " is no UTF-8 and is not read", file->path);
+        dt__say(file->ctx, "%s: is no UTF-8 and not read", text.path);
     }
     dt__hf_text_free(file->ctx, &text);
     return DT_OK;

@@ -8,6 +8,8 @@
 #include "nn/module.h"
 #include "qat/quantizer.h"
 
+#include <detent/text.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -159,15 +161,24 @@ static dt_status write_config(saving *s)
     return status;
 }
 
+/* A tokenizer of bytes or characters is in no form that others know. */
+static dt_status write_tokenizer(saving *s, const char *text)
+{
+    dt_tokenizer *k;
+    const dt_status status = dt_tokenizer_parse(s->ctx, text, strlen(text), "tokenizer", &k);
+    if (status == DT_ERR_NOMEM) return status;
+    const bool own = status == DT_OK && strcmp(dt_tokenizer_kind(k), "bpe") != 0;
+    dt_tokenizer_free(k);
+    return write_text(s, own ? DT__HF_OWN_TOKENIZER : DT__HF_TOKENIZER, text, strlen(text));
+}
+
 static dt_status write_extras(saving *s)
 {
-    const char *tokenizer = s->info->tokenizer;
     for (int64_t i = 0; i < s->origin.files.n; i++) {
         const dt__hf_pair *f = &s->origin.files.at[i];
         DT__TRY(write_text(s, f->key, f->value, strlen(f->value)));
     }
-    if (tokenizer == NULL) return DT_OK;
-    return write_text(s, DT__HF_TOKENIZER, tokenizer, strlen(tokenizer));
+    return s->info->tokenizer == NULL ? DT_OK : write_tokenizer(s, s->info->tokenizer);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------- */

@@ -136,6 +136,24 @@ static void check_steps(dt_recipe *r)
     check_below(r, "qat.start_step", r->options.qat.start_step, "train.steps", t->steps);
 }
 
+/* Without a file the teacher is the model itself, before it is quantized. */
+static void check_distill(dt_recipe *r)
+{
+    const dt_recipe_options *o = &r->options;
+    dt__node *node = dt__given(r, "train.distill");
+    if (node == NULL || r->only_quantizes || o->train.distill.teacher != NULL) return;
+    if (dt__is_bad(r, "train.distill.teacher") || dt__is_bad(r, "qat.start_step")) return;
+    if (!o->qat.given) {
+        dt__complain(r, node,
+                     "'train.distill' has no teacher: without 'train.distill.teacher' that is the "
+                     "model before it is quantized, and there is no 'qat'");
+    } else if (o->qat.start_step == 0 && o->model.init == NULL) {
+        dt__complain(r, node,
+                     "'train.distill' has no teacher: at 'qat.start_step' 0 the weights are drawn, "
+                     "not trained; 'model.init' or 'train.distill.teacher' would give one");
+    }
+}
+
 static void check_baseline(dt_recipe *r)
 {
     dt__node *node = dt__given(r, "train.float_baseline");
@@ -247,11 +265,21 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
     }
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static void check_files(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (r->options.model.init != NULL) {
         check_exists(r, "model.init", r->options.model.init, r->init_options != NULL);
+    }
+    if (r->options.train.distill.teacher != NULL) {
+        const char *teacher = r->options.train.distill.teacher;
+        check_exists(r, "train.distill.teacher", teacher, is_folder(teacher));
     }
     if (dt__is_bad(r, "data.format") || (DRAWN & BIT(d->format))) return;
     if (d->tokenizer != NULL && strcmp(d->tokenizer, "bytes") != 0 &&
@@ -274,6 +302,7 @@ void dt__recipe_check(dt_recipe *r)
         dt__recipe_check_quant,
         dt__recipe_check_ranges,
         dt__recipe_check_init,
+        check_distill,
         check_task,
         check_data,
         check_tokenizer,

@@ -66,6 +66,21 @@ static const dt_key log_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_distill_settings, field)
+
+static const dt_key distill_keys[] = {
+    { "weight", DT_KEY_REAL, AT(weight), .most = 1, .fallback = "0.5",
+      .text = "share of the teacher in the loss; the labels have the rest" },
+    { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
+      .text = "what logits of teacher and model are divided by before they are compared" },
+    { "teacher", DT_KEY_PATH, AT(teacher),
+      .text =
+          "file or Hugging Face folder of a model, which teaches from the first update on; else "
+          "the weights at qat.start_step do, from there on" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_train_options, field)
 
 static const dt_key train_keys[] = {
@@ -86,6 +101,9 @@ static const dt_key train_keys[] = {
       .text = "largest global norm of the gradients; 0: any" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
+    { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
+      .given = offsetof(dt_train_options, distill.given),
+      .text = "language models: also learn what a float model answers" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
       .text = "what a loss or gradient that is not finite does: end the run, or lose that update" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",

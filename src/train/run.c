@@ -39,15 +39,17 @@ static dt_status run_baseline(dt__run *r)
 static dt_status keep_float(dt__run *r)
 {
     char path[DT__RUN_PATH];
-    if (r->start == 0 && r->o->qat.given) return DT_OK; /* nothing was trained in float */
+    const bool trained = r->start > 0 || !r->o->qat.given;
+    if (!trained && !dt__run_teaches_itself(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "float.safetensors", path));
     DT__TRY(dt_model_save(r->model, &r->state.info, path));
-    return r->o->train.float_baseline ? DT_OK : dt__run_compare_float(r);
+    return r->o->train.float_baseline || !trained ? DT_OK : dt__run_compare_float(r);
 }
 
 /* The last phase of the main stage, saved as its last update left it. */
 static dt_status end_training(dt__run *r)
 {
+    DT__TRY(dt__run_open_teacher(r, true));
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_save(r));
     return dt__run_take_best(r);

@@ -3,6 +3,7 @@
  *     run_check.c    what can be wrong, before anything is written
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving it, resuming
+ *     run_teacher.c  train.distill: the model that is learned from
  *     run_ranges.c   prepare, and batches for static ranges
  *     run_step.c     one update, and what happens to values that are not finite
  *     run_buffers.c  what an update writes beside parameters, to be put back
@@ -64,6 +65,7 @@ typedef struct dt__run {
     int64_t start;                     /* update at which the main stage is prepared */
     /* the stage that runs */
     dt_module *model;
+    dt_module *teacher; /* of train.distill, from when it teaches on; else NULL */
     dt_optimizer *optimizer;
     dt_loader *loader;
     dt_tape *tape;
@@ -161,6 +163,13 @@ void dt__run_name_state(dt__run *r);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest good checkpoint and loads it; *found false: there is none. */
 dt_status dt__run_resume(dt__run *r, bool *found);
+
+/* ---- run_teacher.c ---- */
+
+/* Whether the float weights at the start step are the teacher. */
+bool dt__run_teaches_itself(const dt__run *r);
+/* Opens the teacher where there is one by now: `prepared`, the float weights are in their file. */
+dt_status dt__run_open_teacher(dt__run *r, bool prepared);
 
 /* ---- run_ranges.c ---- */
 

@@ -65,6 +65,13 @@ static dt_status check_smoothing(dt__run *r)
                             "'train.label_smoothing' is for labels, but the targets are images");
 }
 
+static dt_status check_distill(dt__run *r)
+{
+    if (!r->o->train.distill.given || r->task == &dt__task_tokens) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.distill",
+                            "'train.distill' is for language models, whose data are tokens");
+}
+
 /* Batch norm of one image and one pixel has no deviation. Whether the model has such a norm is found by
  * training it on one image, where an epoch ends with one. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
@@ -87,6 +94,7 @@ dt_status dt__run_check(dt__run *r)
     dt_module *trial = NULL;
     DT__TRY(check_output(r));
     DT__TRY(check_smoothing(r));
+    DT__TRY(check_distill(r));
     DT__TRY(dt__run_check_evaluation(r));
     DT__TRY(dt__check_fit(r->recipe, r->train));
     DT__TRY(dt__check_fit(r->recipe, r->judged));

@@ -12,7 +12,12 @@ static dt_status measure(dt__run *r, size_t *bytes)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { r->tape, r->model, x, target, 0 };
+    const dt__pass pass = { .t = r->tape,
+                            .m = r->model,
+                            .x = x,
+                            .target = target,
+                            .teacher = r->teacher,
+                            .distill = &r->o->train.distill };
     dt_no_grad(r->tape, true);
     r->task->loss(&pass);
     dt_no_grad(r->tape, false);
@@ -40,6 +45,7 @@ dt_status dt__run_dry(dt__run *r)
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     if (r->start > 0) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
     if (!r->o->qat.given) return DT_OK;
+    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of its size */
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, r->start > 0));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;

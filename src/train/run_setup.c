@@ -41,17 +41,26 @@ static dt_status count_updates(dt__run *r)
     return DT_OK;
 }
 
-/* Files of the model carry what the folder that it began from said, so that it can be written again. */
+static dt_status keep_text(const dt_file *file, const char *key, char **out)
+{
+    const char *text = dt_file_meta(file, key);
+    if (text != NULL) *out = dt__copy_string(file->ctx, text);
+    return text == NULL || *out != NULL ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* What goes with the weights that the model begins from: its tokenizer, unless the data have another,
+ * and what a foreign folder said, so that it can be written again. */
 static dt_status keep_origin(dt__run *r)
 {
     dt_file *file;
     if (r->o->model.init == NULL) return DT_OK;
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
-    const char *text = dt_file_meta(file, DT__KEY_HF);
-    if (text != NULL) r->hf = dt__copy_string(r->ctx, text);
-    const bool good = text == NULL || r->hf != NULL;
+    dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
+    if (status == DT_OK && r->o->data.tokenizer == NULL) {
+        status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
+    }
     dt_file_close(file);
-    return good ? DT_OK : DT_ERR_NOMEM;
+    return status;
 }
 
 /* Files of the model carry it. */
@@ -60,6 +69,8 @@ static dt_status keep_tokenizer(dt__run *r)
     const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
     dt__chars t = { .ctx = r->ctx };
     if (k == NULL) return DT_OK;
+    dt__release(r->ctx, r->tokenizer);
+    r->tokenizer = NULL;
     dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
     if (status == DT_OK && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
     if (status == DT_OK) r->tokenizer = t.bytes;
@@ -71,7 +82,7 @@ dt_status dt__run_open(dt__run *r)
 {
     DT__TRY(keep_origin(r));
     dt_dataset **test = &r->test, **validation = &r->validation;
-    DT__TRY(dt_recipe_open_data(r->recipe, NULL, &r->train, validation, test));
+    DT__TRY(dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, validation, test));
     DT__TRY(keep_tokenizer(r));
     r->judged = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->judged == r->test         ? "test"
@@ -119,7 +130,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
     dt__run_name_state(r);
-    return DT_OK;
+    return dt__run_open_teacher(r, false);
 }
 
 void dt__run_end_stage(dt__run *r)
@@ -130,6 +141,8 @@ void dt__run_end_stage(dt__run *r)
     dt_loader_free(r->loader);
     dt_tensor_free(r->share);
     dt_module_free(r->model);
+    dt_module_free(r->teacher);
+    r->teacher = NULL;
     r->tape = NULL;
     r->optimizer = NULL;
     r->loader = NULL;

@@ -35,7 +35,13 @@ static dt_status one_batch(dt__run *r, double *loss)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { r->tape, r->model, x, target, r->o->train.label_smoothing };
+    const dt__pass pass = { .t = r->tape,
+                            .m = r->model,
+                            .x = x,
+                            .target = target,
+                            .smoothing = r->o->train.label_smoothing,
+                            .teacher = r->teacher,
+                            .distill = &r->o->train.distill };
     dt_tensor *sum = r->task->loss(&pass);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);

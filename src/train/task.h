@@ -37,7 +37,9 @@ typedef struct dt__pass {
     dt_tape *t;
     dt_module *m;
     dt_tensor *x, *target;
-    double smoothing; /* of labels */
+    double smoothing;   /* of labels */
+    dt_module *teacher; /* of a language model: answers to learn besides the labels; NULL: none */
+    const dt_distill_settings *distill; /* how, where there is a teacher */
 } dt__pass;
 
 typedef struct dt__task {

@@ -19,6 +19,11 @@ static dt_tensor *loss(const dt__pass *p)
     dt_token_loss_options options = dt_token_loss_defaults();
     options.head.reduction = DT_REDUCE_SUM;
     options.head.label_smoothing = p->smoothing;
+    if (p->teacher != NULL) {
+        options.teacher = p->teacher;
+        options.head.distill = p->distill->weight;
+        options.head.temperature = p->distill->temperature;
+    }
     return dt_token_loss(p->t, p->m, p->x, p->target, &options, NULL);
 }
 

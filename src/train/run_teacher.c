@@ -1,0 +1,50 @@
+/* train.distill: a language model learns the answers of a teacher besides the labels,
+ *     loss = (1 - weight) CE(labels) + weight T^2 KL(teacher || model)      (at temperature T)
+ * The teacher is another model, there from the first update on; or the float weights at qat.start_step,
+ * which the run writes to float.safetensors before it prepares them and reads from there, so that a
+ * resumed run has the same. */
+#include "nn/module.h"
+#include "train/run.h"
+
+bool dt__run_teaches_itself(const dt__run *r)
+{
+    const dt_distill_settings *d = &r->o->train.distill;
+    return d->given && d->teacher == NULL && r->o->qat.given;
+}
+
+static dt_status check(dt__run *r, const char *path)
+{
+    const dt_language *own = r->model->type->language, *other = r->teacher->type->language;
+    if (own == NULL || other == NULL) {
+        return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is no language model",
+                                own == NULL ? "model" : path);
+    }
+    const int64_t vocab = own->vocab(r->model), tokens = dt_dataset_context(r->train);
+    if (other->vocab(r->teacher) != vocab) {
+        return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                                "'%s' has a vocabulary of %lld, the model one of %lld", path,
+                                (long long)other->vocab(r->teacher), (long long)vocab);
+    }
+    if (other->context(r->teacher) >= tokens) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                            "'%s' takes %lld tokens, but examples have %lld", path,
+                            (long long)other->context(r->teacher), (long long)tokens);
+}
+
+static dt_status load(dt__run *r, const char *path)
+{
+    DT__TRY(dt_model_load(r->ctx, path, &r->teacher, NULL));
+    dt_train(r->teacher, false);
+    return check(r, path);
+}
+
+dt_status dt__run_open_teacher(dt__run *r, bool prepared)
+{
+    char path[DT__RUN_PATH];
+    const dt_distill_settings *d = &r->o->train.distill;
+    if (!d->given || r->teacher != NULL) return DT_OK;
+    if (d->teacher != NULL) return load(r, d->teacher);
+    if (!prepared || !dt__run_teaches_itself(r)) return DT_OK;
+    DT__TRY(dt__run_path(r, "float.safetensors", path));
+    return load(r, path);
+}

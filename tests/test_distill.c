@@ -1,0 +1,223 @@
+/* train.distill: what is learned of a teacher, that a resumed run has the same one, what is refused; and
+ * the recipe finetune-llama-int4, on a tiny folder of golden/hf. */
+#include "testing.h"
+
+#include <detent/io.h>
+#include <detent/train.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char folder[TEST_PATH], llama[TEST_PATH];
+
+/* A text of a few characters, so that the tiny vocabulary holds them. */
+static bool set_up(void)
+{
+    char path[TEST_PATH], text[4097];
+    uint32_t x = 7;
+    if (!test_golden(llama, "hf/tiny")) return false;
+    test_folder(folder);
+    for (int i = 0; i < 4096; i++) {
+        x = x * 1664525U + 1013904223U;
+        text[i] = (x >> 29) == 0 ? ' ' : (char)('a' + (x >> 24) % 6);
+    }
+    text[4096] = 0;
+    test_join(path, folder, "text.txt");
+    test_write_text(path, text);
+    return true;
+}
+
+typedef struct job {
+    const char *dir; /* below the folder */
+    const char *more[8];
+    int64_t stop_after; /* updates; 0: runs to its end */
+    bool resume;
+    dt_run_summary summary;
+    double first_loss;
+    int64_t seen;
+} job;
+
+static bool stop(void *user)
+{
+    const job *j = user;
+    return j->stop_after > 0 && j->seen >= j->stop_after;
+}
+
+static void progress(void *user, const dt_progress *p)
+{
+    job *j = user;
+    if (j->seen++ == 0) j->first_loss = p->loss;
+}
+
+static dt_status run(dt_ctx *ctx, job *j)
+{
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], init[TEST_PATH + 16];
+    const char *overrides[24] = {
+        dir,
+        data,
+        init,
+        "data.tokenizer=chars",
+        "data.context=16",
+        "data.validation=0.1",
+        "train.steps=8",
+        "train.batch_size=4",
+        "train.schedule.warmup_steps=2",
+        "qat.start_step=4",
+        "train.checkpoint.every_steps=2",
+        "train.evaluate.every_steps=4",
+        "train.log.every_steps=1",
+        "qat.weight.group_size=8",
+        "train.optimizer.lr=1e-3",
+    };
+    int n = 15;
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, j->dir);
+    snprintf(data, sizeof data, "data.dir=%s", folder);
+    snprintf(init, sizeof init, "model.init=%s", llama);
+    for (int i = 0; i < 8 && j->more[i] != NULL; i++) overrides[n++] = j->more[i];
+    const dt_recipe_source source = { .path = DETENT_SOURCE_DIR "/configs/finetune-llama-int4.yaml",
+                                      .overrides = overrides,
+                                      .n_overrides = n };
+    const dt_run_control control = {
+        .resume = j->resume, .stop = stop, .progress = progress, .user = j
+    };
+    dt_recipe *recipe = NULL;
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, &j->summary);
+    dt_recipe_free(recipe);
+    return s;
+}
+
+static dt_ctx *make_context(void)
+{
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    return ctx;
+}
+
+static void check_equal(const char *a, const char *b, const char *name)
+{
+    ck_assert_msg(test_shell(NULL, "cmp %s/%s/%s %s/%s/%s", folder, a, name, folder, b, name) == 0,
+                  "%s: %s and %s differ", name, a, b);
+}
+
+START_TEST(the_shipped_recipe_runs)
+{
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    job j = { .dir = "run" };
+    TEST_OK(ctx, run(ctx, &j));
+    ck_assert(j.summary.same_bits_as_qat);
+    ck_assert_int_eq(j.seen, 8);
+    ck_assert_int_eq(test_shell(NULL, "grep -q 'vocab: 32' %s/run/recipe.yaml", folder), 0);
+    char path[TEST_PATH], hf[TEST_PATH];
+    test_join(path, folder, "run/float.safetensors");
+    test_join(hf, folder, "hf");
+    dt_module *m;
+    dt_model_info info;
+    TEST_OK(ctx, dt_model_load(ctx, path, &m, &info));
+    ck_assert_ptr_nonnull(info.hf);
+    ck_assert_ptr_nonnull(info.tokenizer);
+    TEST_OK(ctx, dt_hf_save(m, &info, NULL, hf));
+    ck_assert_int_eq(test_shell(NULL, "cmp %s/config.json %s/config.json", llama, hf), 0);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Stopped in float, or on the grid, and gone on: the same bits. */
+START_TEST(a_resumed_run_has_the_same_teacher)
+{
+    static const char *const teachers[] = { NULL, NULL, "train.distill.teacher" };
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    char teacher[TEST_PATH + 32];
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s", llama);
+    const char *more = teachers[_i] != NULL ? teacher : NULL;
+    job whole = { .dir = "whole", .more = { more } };
+    job parts = { .dir = "parts", .more = { more }, .stop_after = _i == 0 ? 3 : 7 };
+    TEST_OK(ctx, run(ctx, &whole));
+    ck_assert_int_eq(run(ctx, &parts), DT_ERR_INTERRUPTED);
+    parts.stop_after = 0;
+    parts.resume = true;
+    TEST_OK(ctx, run(ctx, &parts));
+    check_equal("whole", "parts", "model.safetensors");
+    check_equal("whole", "parts", "float.safetensors");
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* With all weight on a teacher that is the model, there is nothing to learn; with a part of it, the labels
+ * have theirs. */
+START_TEST(the_loss_is_the_teachers)
+{
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    char teacher[TEST_PATH + 32];
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s", llama);
+    job all = { .dir = "all", .more = { teacher, "train.distill.weight=1" } };
+    job half = { .dir = "half", .more = { teacher, "train.distill.weight=0.5" } };
+    job none = { .dir = "none", .more = { teacher, "train.distill.weight=0" } };
+    TEST_OK(ctx, run(ctx, &all));
+    TEST_OK(ctx, run(ctx, &half));
+    TEST_OK(ctx, run(ctx, &none));
+    TEST_NEAR(all.first_loss, 0, 1e-6, 0);
+    TEST_NEAR(half.first_loss, none.first_loss / 2, 1e-5, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(what_is_refused)
+{
+    char other[TEST_PATH + 32], path[TEST_PATH];
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    job no_qat = { .dir = "a", .more = { "~qat" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "there is no 'qat'", run(ctx, &no_qat));
+    job drawn = { .dir = "b",
+                  .more = { "~model.init", "qat.start_step=0", "model.vocab=32", "model.context=32",
+                            "model.layers=1", "model.heads=2", "model.width=16",
+                            "model.hidden=24" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "drawn", run(ctx, &drawn));
+    if (test_golden(path, "hf/llama-f32")) {
+        snprintf(other, sizeof other, "train.distill.teacher=%s", path);
+        job vocab = { .dir = "c", .more = { other } };
+        TEST_FAILS(ctx, DT_ERR_CONFIG, "vocabulary of 260", run(ctx, &vocab));
+    }
+    job missing = { .dir = "d", .more = { "train.distill.teacher=none.safetensors" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "no such file", run(ctx, &missing));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(only_language_models_learn_so)
+{
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    char dir[TEST_PATH + 16];
+    const char *overrides[] = { dir, "train.distill.weight=0.5" };
+    snprintf(dir, sizeof dir, "run.dir=%s/digits", folder);
+    const dt_recipe_source source = { .path = DETENT_SOURCE_DIR "/configs/digits-mlp.yaml",
+                                      .overrides = overrides,
+                                      .n_overrides = 2 };
+    dt_recipe *recipe;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "language models", dt_run(ctx, recipe, NULL, NULL));
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_distill_suite(void)
+{
+    Suite *s = suite_create("distill");
+    TCase *c = tcase_create("distill");
+    tcase_set_timeout(c, 240);
+    tcase_add_test(c, the_shipped_recipe_runs);
+    tcase_add_loop_test(c, a_resumed_run_has_the_same_teacher, 0, 3);
+    tcase_add_test(c, the_loss_is_the_teachers);
+    tcase_add_test(c, what_is_refused);
+    tcase_add_test(c, only_language_models_learn_so);
+    suite_add_tcase(s, c);
+    return s;
+}
