@@ -121,6 +121,7 @@ struct dt_ctx {
     void *log_user;
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
+    bool blank; /* weights at first are left 0, not drawn: they are about to be read */
     int threads;
     uint64_t cpu_mask;
     bool leave_blas_threads;

@@ -121,6 +121,7 @@ static dt_status fill(dt_tensor *x, dt__purpose purpose, dt__draw draw, double a
     if (data == NULL && x->count > 0) return ctx->status;
     dt__stream *s = &ctx->stream[purpose];
     const uint64_t first = dt__stream_take(s, (uint64_t)x->count);
+    if (ctx->blank && purpose == DT__FOR_INIT) return DT_OK;
     for (int64_t k = 0; k < x->count; k++) {
         const double v = draw(s->key, first + (uint64_t)k, a, b);
         if (x->dtype == DT_F32) ((float *)data)[k] = (float)v;

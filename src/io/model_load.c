@@ -104,7 +104,7 @@ static size_t most_memory(const dt_file *file)
     return used + most + SLACK;
 }
 
-/* The weights are drawn only to be overwritten: streams stay as they were. */
+/* The weights are about to be overwritten: none are drawn, and streams stay as they were. */
 static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
@@ -112,7 +112,9 @@ static dt_status create(const dt_file *file, const dt_model_info *info, dt_modul
     memcpy(before, ctx->stream, sizeof before);
     ctx->pool.limit = most_memory(file);
     ctx->pool.limited = false;
+    ctx->blank = true;
     const dt_status s = info->family->create(ctx, info->options, out);
+    ctx->blank = false;
     ctx->pool.limit = 0;
     memcpy(ctx->stream, before, sizeof before);
     if (s == DT_OK || (s == DT_ERR_NOMEM && !ctx->pool.limited)) return s;
