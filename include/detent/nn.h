@@ -403,9 +403,9 @@ DT_API const dt_family *dt_family_at(int i);
 typedef struct dt_decoder dt_decoder;
 
 /* A decoder for `capacity` tokens (0: the model's context), at first none. The model is put into
- * evaluation mode, and one token runs through it: all memory that feeding single tokens takes is
- * allocated here. Errors: ARG (no language model, a capacity above the context); those of the model;
- * NOMEM. */
+ * evaluation mode, and one token runs through it: the cache and what feeding single tokens takes are
+ * allocated here, but for a few KiB of attention's each 512 tokens. Errors: ARG (no language model, a
+ * capacity above the context); those of the model; NOMEM. */
 DT_API dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out);
 /* Frees the decoder. NULL is allowed. */
 DT_API void dt_decoder_free(dt_decoder *d);

@@ -250,7 +250,10 @@ static dt_status compare(dt__bench *b, const work *task)
 
 dt_status dt__bench_language(dt__bench *b)
 {
-    if (b->options.quick) return compare(b, &quick_task);
-    for (int i = 0; i < DT__COUNT_OF(tasks); i++) DT__TRY(compare(b, &tasks[i]));
-    return DT_OK;
+    if (b->options.quick) {
+        DT__TRY(compare(b, &quick_task));
+    } else {
+        for (int i = 0; i < DT__COUNT_OF(tasks); i++) DT__TRY(compare(b, &tasks[i]));
+    }
+    return dt__bench_decode(b);
 }

@@ -101,5 +101,6 @@ dt_status dt__bench_step(dt__bench *b);
 dt_status dt__bench_convolutions(dt__bench *b);
 dt_status dt__bench_rounding(dt__bench *b);
 dt_status dt__bench_language(dt__bench *b);
+dt_status dt__bench_decode(dt__bench *b); /* of `language` */
 
 #endif

@@ -1,0 +1,169 @@
+/* Reading and writing text with a converted model: 512 tokens at once (prefill), and one token behind 512
+ * (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by the default
+ * preset (int8 activations, int4 weights in groups of 32).
+ *
+ * Prefill is bounded by integer multiply-adds: one a weight and token, but the head's, which sees one
+ * token. Decode is bounded by reading: every packed weight, and the keys and values of the cache. What
+ * attention, norms and embeddings do besides counts for nothing in either share. */
+#include "bench/measure.h"
+#include "core/clock.h"
+#include "qat/quantized.h"
+
+#include <detent/nn.h>
+
+#include <math.h>
+
+#define MOST_RUNS 4096
+
+typedef struct work {
+    const char *name;
+    dt_llama_options model;
+    int64_t tokens;
+} work;
+
+#define LLAMA(words, length, depth, n_heads, size, inner)                                          \
+    {                                                                                              \
+        .vocab = words, .context = length, .layers = depth, .heads = n_heads, .width = size,       \
+        .hidden = inner, .theta = 10000, .eps = 1e-5                                               \
+    }
+
+static const work big = { "llama-91m", LLAMA(4096, 1024, 12, 12, 768, 2048), 512 };
+static const work quick = { "llama-small", LLAMA(64, 32, 2, 2, 64, 96), 16 };
+
+enum { PREFILL, DECODE, INT8, READ, TRIALS };
+static const char *const kinds[] = { "prefill", "decode" };
+
+typedef struct subject {
+    const work *task;
+    dt_module *m;
+    dt_decoder *d;
+    int32_t *ids;
+    double weights, bytes; /* that a token meets; of their panels */
+    struct {
+        double *seconds; /* of the latest MOST_RUNS runs */
+        int64_t runs;
+    } took[2];
+} subject;
+
+static dt_status feed(subject *s, int which, int64_t from, int64_t n)
+{
+    dt_tensor *logits;
+    const double start = dt__seconds();
+    DT__TRY(dt_decoder_rewind(s->d, from));
+    DT__TRY(dt_decoder_feed(s->d, s->ids, n, &logits));
+    s->took[which].seconds[s->took[which].runs++ % MOST_RUNS] = dt__seconds() - start;
+    return DT_OK;
+}
+
+static dt_status prefill(void *user)
+{
+    subject *s = user;
+    return feed(s, PREFILL, 0, s->task->tokens);
+}
+
+static dt_status decode(void *user)
+{
+    subject *s = user;
+    return feed(s, DECODE, s->task->tokens, 1);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------ */
+
+static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    subject *s = user;
+    (void)path;
+    (void)member;
+    if (!dt_is_packed(x)) return DT_OK;
+    s->weights += (double)x->count;
+    s->bytes += (double)((const dt__packed *)x->ext)->codes->layout.bytes;
+    return DT_OK;
+}
+
+static dt_status make(dt__bench *b, const work *task, subject *s)
+{
+    *s = (subject){ .task = task };
+    for (int i = 0; i < 2; i++) {
+        s->took[i].seconds = dt__alloc_array(b->ctx, MOST_RUNS, sizeof(double));
+        if (s->took[i].seconds == NULL) return DT_ERR_NOMEM;
+    }
+    s->ids = dt__alloc_array(b->ctx, task->tokens, sizeof *s->ids);
+    if (s->ids == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < task->tokens; i++) {
+        s->ids[i] = (int32_t)(i * i % 1009 % task->model.vocab);
+    }
+    DT__TRY(dt_llama_create(b->ctx, &task->model, &s->m));
+    DT__TRY(dt_prepare(s->m, NULL));
+    DT__TRY(dt_convert(s->m, NULL, NULL));
+    DT__TRY(dt_module_visit(s->m, count_weight, s));
+    DT__TRY(dt_decoder_create(s->m, task->tokens + 1, &s->d));
+    return prefill(s);
+}
+
+static void free_subject(dt__bench *b, subject *s)
+{
+    dt_decoder_free(s->d);
+    dt_module_free(s->m);
+    dt__release(b->ctx, s->ids);
+    for (int i = 0; i < 2; i++) dt__release(b->ctx, s->took[i].seconds);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------- */
+
+static void name_of(const dt__bench *b, const work *task, int which, const char *what,
+                    char name[DT__BENCH_NAME])
+{
+    dt__bench_name(b, name, "language/%s/%s%s", task->name, kinds[which], what);
+}
+
+static dt_status report(dt__bench *b, const subject *s, int which)
+{
+    char name[DT__BENCH_NAME];
+    double *v = s->took[which].seconds;
+    const int n = (int)dt__min_i64(s->took[which].runs, MOST_RUNS);
+    for (int i = 0; i < n; i++) v[i] = (which == PREFILL ? (double)s->task->tokens : 1) / v[i];
+    const dt__spread of = dt__spread_of(n, v);
+    name_of(b, s->task, which, "-tokens", name);
+    return b->row(b->row_user, &(dt_bench_row){ .name = name,
+                                                .unit = "tokens/s",
+                                                .value = of.median,
+                                                .low = of.low,
+                                                .high = of.high,
+                                                .repetitions = of.n,
+                                                .share_of_limit = NAN });
+}
+
+static void fill_trials(const dt__bench *b, subject *s, dt__trial *t)
+{
+    const dt_llama_options *m = &s->task->model;
+    const double n = (double)s->task->tokens, head = (double)(m->vocab * m->width);
+    const double cache = 2 * (double)(m->layers * m->width) * (n + 1) * sizeof(float);
+    t[PREFILL] = (dt__trial){ .unit = "ms", .run = prefill, .subject = s, .limit = INT8 };
+    t[PREFILL].work = (s->weights - head) * n + head;
+    t[DECODE] = (dt__trial){ .unit = "ms", .run = decode, .subject = s, .limit = READ };
+    t[DECODE].work = s->bytes + cache;
+    for (int i = PREFILL; i <= DECODE; i++) name_of(b, s->task, i, "", t[i].name);
+}
+
+static dt_status measure(dt__bench *b, subject *s)
+{
+    dt__trial t[TRIALS];
+    dt__limit_subject limit[2] = { { 0 } };
+    fill_trials(b, s, t);
+    dt_status status = dt__limit_trial(b, DT__LIMIT_INT8, &limit[0], &t[INT8]);
+    if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_READ, &limit[1], &t[READ]);
+    for (int i = PREFILL; i <= DECODE; i++) s->took[i].runs = 0;
+    if (status == DT_OK) status = dt__measure(b, TRIALS, t);
+    for (int i = 0; i < 2; i++) dt__limit_free(&limit[i]);
+    for (int i = PREFILL; i <= DECODE && status == DT_OK; i++) status = report(b, s, i);
+    return status;
+}
+
+dt_status dt__bench_decode(dt__bench *b)
+{
+    subject s;
+    dt_status status = make(b, b->options.quick ? &quick : &big, &s);
+    if (status == DT_OK) status = measure(b, &s);
+    free_subject(b, &s);
+    return status;
+}
