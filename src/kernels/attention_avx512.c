@@ -7,7 +7,7 @@
 #define REAL float
 #define KERNEL(name) dt__##name##__avx512
 #define LIBM(name) name##f
-#define EXP_NEAR dt__exp_near_f32
+#define EXP dt__exp_f32
 
 #include "kernels/plain_attention.inc"
 #include "kernels/plain_attention_short.inc"

@@ -60,30 +60,6 @@ static inline float dt__exp_f32(float x)
     return p * a * b;
 }
 
-/* e^x in floats, within 8.2e-8 of the exact one, at less than half the price; 0 below the
- * smallest normal float. r is found in two parts (the first one's product with n is exact), and the
- * polynomial is that of Cephes (Moshier). */
-static inline float dt__exp_near_f32(float x)
-{
-    const float magic = 0x1.8p23F, least = -87.33654F, most = 88.72283F;
-    const float shifted = x * 1.44269504F + magic, n = shifted - magic;
-    const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-    float p = 1.9875691500e-4F;
-    p = p * r + 1.3981999507e-3F;
-    p = p * r + 8.3334519073e-3F;
-    p = p * r + 4.1665795894e-2F;
-    p = p * r + 1.6666665459e-1F;
-    p = p * r + 5.0000001201e-1F;
-    p = p * (r * r) + r + 1;
-    uint32_t bits, exponent;
-    memcpy(&exponent, &shifted, sizeof exponent);
-    memcpy(&bits, &p, sizeof bits);
-    bits += exponent << 23;
-    memcpy(&p, &bits, sizeof p);
-    const float within = x < least ? 0 : p;
-    return x <= most ? within : x * INFINITY;
-}
-
 /* (1 - e) / (1 + e) with e = e^-2|x|; near 0, where that cancels, x - x^3/3 + 2 x^5/15. */
 static inline float dt__tanh_f32(float x)
 {

@@ -6,7 +6,6 @@
 #define KERNEL(name) dt__##name##__ref_f64
 #define LIBM(name) name
 #define EXP exp
-#define EXP_NEAR exp
 #define TANH tanh
 #define BLAS(name) cblas_d##name
 #include "kernels/plain.inc"
