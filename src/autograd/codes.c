@@ -168,8 +168,7 @@ void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
     const int64_t n = g->n;
 #pragma omp parallel for schedule(static) if (g->count * n > DT__CHUNK)
     for (int64_t i = 0; i < g->count; i++) {
-        const int64_t r =
-            g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
+        const int64_t r = g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
         dt__codes_expand(codes, &(dt__patch){ r, r + 1, 0, n, y + i * n, n });
     }
 }
