@@ -129,7 +129,21 @@ static void print_row(look *l, const row *r)
     printf("  %-14s  %-40s %6.2f %12zu\n", shape, form, bits_of(r->bytes, r->count), r->bytes);
 }
 
-static void print_meta(const dt_file *file)
+/* What a model says of its tokenizer is long; whose it is and how large will do. */
+static void print_tokenizer(dt_ctx *ctx, const char *text)
+{
+    dt_tokenizer *k = NULL;
+    if (text == NULL) return;
+    if (dt_tokenizer_parse(ctx, text, strlen(text), "detent.tokenizer", &k) == DT_OK) {
+        printf("%-15s %s, %lld tokens\n", "tokenizer", dt_tokenizer_kind(k),
+               (long long)dt_tokenizer_vocab(k));
+    } else {
+        printf("%-15s damaged\n", "tokenizer");
+    }
+    dt_tokenizer_free(k);
+}
+
+static void print_meta(dt_ctx *ctx, const dt_file *file)
 {
     static const char *const keys[] = { "detent.version", "detent.model" };
     for (int i = 0; i < 2; i++) {
@@ -139,13 +153,14 @@ static void print_meta(const dt_file *file)
         cli_print_name(value, 0);
         putchar('\n');
     }
+    print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
 }
 
-static void print_text(look *l)
+static void print_text(look *l, dt_ctx *ctx)
 {
     l->width = (int)strlen("tensor");
     visit(l, measure_row);
-    print_meta(l->file);
+    print_meta(ctx, l->file);
     printf("%-*s  %-14s  %-40s %6s %12s\n", l->width, "tensor", "shape", "form", "bits", "bytes");
     visit(l, print_row);
     const totals *t = &l->sum;
@@ -213,7 +228,7 @@ int cli_inspect(const cli_args *args)
         status = cli_fail_file(args, ctx);
     } else {
         look l = { .file = file, .weights = weights };
-        if (args->option[JSON] == NULL) print_text(&l);
+        if (args->option[JSON] == NULL) print_text(&l, ctx);
         else print_json(&l);
     }
     dt_file_weights_free(weights);
