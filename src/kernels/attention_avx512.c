@@ -22,8 +22,8 @@ DT__INLINE floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a
 DT__INLINE floats zero(void) { return _mm512_setzero_ps(); }
 DT__INLINE float fold(const floats *sum)
 {
-    const __m256 eight =
-        _mm256_add_ps(_mm512_castps512_ps256(sum[0]), _mm512_extractf32x8_ps(sum[0], 1));
+    const __m256d high = _mm512_extractf64x4_pd(_mm512_castps_pd(sum[0]), 1);
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(sum[0]), _mm256_castpd_ps(high));
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
