@@ -313,6 +313,14 @@ static int64_t entries_of(const char *path, const char *prefix)
     return n;
 }
 
+static void save_gpt(dt_module *m, const char *path)
+{
+    const dt_family *family = dt_family_at(0);
+    for (int i = 0; strcmp(family->name, "gpt") != 0; i++) family = dt_family_at(i);
+    const dt_model_info info = { .family = family, .options = &small_gpt };
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+}
+
 START_TEST(tied_weights_are_one)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -335,14 +343,31 @@ START_TEST(tied_weights_are_one)
     ck_assert_int_eq(report.converted, 2 * 6 + 1);
     test_folder(folder);
     test_join(path, folder, "model.safetensors");
-    const dt_family *family = dt_family_at(0);
-    for (int i = 0; strcmp(family->name, "gpt") != 0; i++) family = dt_family_at(i);
-    const dt_model_info info = { .family = family, .options = &small_gpt };
-    TEST_OK(ctx, dt_model_save(m, &info, path));
+    save_gpt(m, path);
     ck_assert_int_eq(entries_of(path, "tokens."), 2); /* codes and scales */
     ck_assert_int_eq(entries_of(path, "head."), 0);
     TEST_OK(ctx, dt_model_load(ctx, path, &loaded, NULL));
     ck_assert_ptr_eq(dt_param(loaded, "head.weight"), dt_param(loaded, "tokens.weight"));
+    same_models(m, loaded);
+    dt_module_free(loaded);
+    dt_module_free(m);
+}
+END_TEST
+
+/* Only the head is selected; the learned scale of its weight stands where the weight does. */
+START_TEST(tied_weights_with_learned_scales_come_back)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_qat_options o = dt_qat_defaults();
+    dt_module *m = create(GPT, true), *loaded;
+    o.preset = DT_INT4_INT4;
+    TEST_OK(ctx, dt_prepare(m, &o));
+    ck_assert_ptr_nonnull(dt_param(m, "tokens.weight.scale"));
+    test_folder(folder);
+    test_join(path, folder, "model.safetensors");
+    save_gpt(m, path);
+    ck_assert_int_eq(entries_of(path, "tokens.weight.scale"), 1);
+    TEST_OK(ctx, dt_model_load(ctx, path, &loaded, NULL));
     same_models(m, loaded);
     dt_module_free(loaded);
     dt_module_free(m);
@@ -506,6 +531,7 @@ Suite *test_language_suite(void)
     tcase_add_loop_test(c, a_teacher_takes_no_gradient, 0, MODELS);
     tcase_add_loop_test(c, presets_take_what_multiplies, 0, MODELS);
     tcase_add_test(c, tied_weights_are_one);
+    tcase_add_test(c, tied_weights_with_learned_scales_come_back);
     tcase_add_loop_test(c, any_number_of_threads_trains_the_same_bits, 0, MODELS);
     tcase_add_loop_test(c, prepared_and_converted_lose_the_same, 0, MODELS);
     tcase_add_loop_test(c, a_pass_that_records_has_the_same_bits, 0, MODELS);

@@ -261,6 +261,14 @@ static bool is_first(const plan *p, const plan_line *l)
     return first == l;
 }
 
+/* Whose the range of this line's weight is: the weight's first, also where that is not selected. */
+static dt_module *holder_of(const plan *p, const plan_line *l)
+{
+    const plan_line *first = p->line;
+    while (first->weight != l->weight) first++;
+    return first->module;
+}
+
 /* A range of a weight that stands begins with the weight as it is. */
 static dt_status begin_scale(const plan_line *l, const dt__quantizer *range)
 {
@@ -318,7 +326,7 @@ static dt_status change_weight(plan *p, plan_line *l)
                   .simulated = p->options->forward == DT_FORWARD_SIMULATED,
                   .map = l->map };
     if (l->scale.range != NULL) {
-        DT__TRY(dt__module_attach(l->module, "weight", l->scale.range));
+        DT__TRY(dt__module_attach(holder_of(p, l), "weight", l->scale.range));
         l->scale.attached = true;
         fq.scale = dt__quantizer_of(l->scale.range)->scale;
         fq.zero_point = dt__quantizer_of(l->scale.range)->zero_point;
