@@ -183,6 +183,8 @@ START_TEST(what_is_refused)
         snprintf(other, sizeof other, "train.distill.teacher=%s", path);
         job vocab = { .dir = "c", .more = { other } };
         TEST_FAILS(ctx, DT_ERR_CONFIG, "vocabulary of 260", run(ctx, &vocab));
+        test_join(path, folder, "c");
+        ck_assert(!test_file_exists(path)); /* found before anything is written */
     }
     job missing = { .dir = "d", .more = { "train.distill.teacher=none.safetensors" } };
     TEST_FAILS(ctx, DT_ERR_CONFIG, "no such file", run(ctx, &missing));

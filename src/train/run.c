@@ -49,7 +49,7 @@ static dt_status keep_float(dt__run *r)
 /* The last phase of the main stage, saved as its last update left it. */
 static dt_status end_training(dt__run *r)
 {
-    DT__TRY(dt__run_open_teacher(r, true));
+    DT__TRY(dt__run_open_teacher(r, r->model, true));
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_save(r));
     return dt__run_take_best(r);

@@ -168,8 +168,8 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 
 /* Whether the float weights at the start step are the teacher. */
 bool dt__run_teaches_itself(const dt__run *r);
-/* Opens the teacher where there is one by now: `prepared`, the float weights are in their file. */
-dt_status dt__run_open_teacher(dt__run *r, bool prepared);
+/* Opens the teacher of `m` where there is one by now: `prepared`, the float weights are in their file. */
+dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
 
 /* ---- run_ranges.c ---- */
 

@@ -130,7 +130,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
     dt__run_name_state(r);
-    return dt__run_open_teacher(r, false);
+    return dt__run_open_teacher(r, r->model, false);
 }
 
 void dt__run_end_stage(dt__run *r)

@@ -12,14 +12,14 @@ bool dt__run_teaches_itself(const dt__run *r)
     return d->given && d->teacher == NULL && r->o->qat.given;
 }
 
-static dt_status check(dt__run *r, const char *path)
+static dt_status check(dt__run *r, const dt_module *m, const char *path)
 {
-    const dt_language *own = r->model->type->language, *other = r->teacher->type->language;
+    const dt_language *own = m->type->language, *other = r->teacher->type->language;
     if (own == NULL || other == NULL) {
         return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is no language model",
                                 own == NULL ? "model" : path);
     }
-    const int64_t vocab = own->vocab(r->model), tokens = dt_dataset_context(r->train);
+    const int64_t vocab = own->vocab(m), tokens = dt_dataset_context(r->train);
     if (other->vocab(r->teacher) != vocab) {
         return dt_recipe_refuse(r->recipe, "train.distill.teacher",
                                 "'%s' has a vocabulary of %lld, the model one of %lld", path,
@@ -31,20 +31,20 @@ static dt_status check(dt__run *r, const char *path)
                             (long long)other->context(r->teacher), (long long)tokens);
 }
 
-static dt_status load(dt__run *r, const char *path)
+static dt_status load(dt__run *r, const dt_module *m, const char *path)
 {
     DT__TRY(dt_model_load(r->ctx, path, &r->teacher, NULL));
     dt_train(r->teacher, false);
-    return check(r, path);
+    return check(r, m, path);
 }
 
-dt_status dt__run_open_teacher(dt__run *r, bool prepared)
+dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
 {
     char path[DT__RUN_PATH];
     const dt_distill_settings *d = &r->o->train.distill;
     if (!d->given || r->teacher != NULL) return DT_OK;
-    if (d->teacher != NULL) return load(r, d->teacher);
+    if (d->teacher != NULL) return load(r, m, d->teacher);
     if (!prepared || !dt__run_teaches_itself(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "float.safetensors", path));
-    return load(r, path);
+    return load(r, m, path);
 }
