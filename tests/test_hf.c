@@ -344,6 +344,10 @@ static const struct {
     { ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1}",
       DT_ERR_FORMAT,
       { "rope_scaling", "high_freq_factor" } },
+    { ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+      "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64}",
+      DT_ERR_UNSUPPORTED,
+      { "low_freq_factor 4", "high_freq_factor 4" } },
     { ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2, \"beta\": 1}",
       DT_ERR_UNSUPPORTED,
       { "rope_scaling", "beta" } },

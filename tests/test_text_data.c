@@ -467,6 +467,8 @@ static const struct bad {
     { "empty", "bytes", "", NULL, DT_DATA_TEXT, 0, DT_ERR_CONFIG, "data.train.0: '" },
     { "short", "bytes", "abcd", NULL, DT_DATA_TEXT, 0, DT_ERR_CONFIG,
       "data.context is 4, but data.train holds 4 tokens: 3 at most fit" },
+    { "nothing left", "bytes", "a", NULL, DT_DATA_TEXT, 0.5, DT_ERR_CONFIG,
+      "data.context is 4, but data.train holds 0 tokens: 0 at most fit" },
     { "short by validation", "bytes", "abcdefgh", NULL, DT_DATA_TEXT, 0.5, DT_ERR_CONFIG,
       "data.context is 4, but data.train holds 4 tokens" },
     { "no validation", "bytes", "abcdefgh", NULL, DT_DATA_TEXT, 0.01, DT_ERR_CONFIG,

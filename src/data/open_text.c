@@ -43,7 +43,8 @@ static dt_status make_running(opening *s, int part, dt__token_store *store, int6
     if (part == TRAIN) {
         return dt_fail(s->ctx, DT_ERR_CONFIG,
                        "data.context is %lld, but data.train holds %lld tokens: %lld at most fit",
-                       (long long)context, (long long)length, (long long)length - 1);
+                       (long long)context, (long long)length,
+                       length > 0 ? (long long)length - 1 : 0);
     }
     return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: %lld tokens; 2 at least are wanted",
                    part_names[part], (long long)length);

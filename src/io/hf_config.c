@@ -354,6 +354,10 @@ static dt_status rope_of(const config *c, const char *name, const rope *r, dt_ro
     if (k->wants_frequencies && !r->has_original) {
         return lacks(c, name, "original_max_position_embeddings");
     }
+    if (k->wants_frequencies && !(r->low > 0 && r->low < r->high)) {
+        return refuse(c, "%s: low_freq_factor %g is not between 0 and high_freq_factor %g", name,
+                      r->low, r->high);
+    }
     out->scaling = k->scaling;
     if (k->wants_factor) out->factor = r->factor;
     if (!k->wants_frequencies) return DT_OK;
