@@ -110,7 +110,7 @@ static void shapes(const void *options, dt_example *in, dt_example *out)
 
 const dt_family dt__family_gpt = {
     .name = "gpt",
-    .text = "a language model: a transformer with learned positions, layer norm and gelu",
+    .text = "a language model: a transformer with learned positions, layer norm and gelu by tanh",
     .keys = dt_gpt_keys,
     .options_size = sizeof(dt_gpt_options),
     .create = create,
