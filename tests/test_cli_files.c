@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include <math.h>
 #include <stdlib.h>
 
 #define DETENT "'" DETENT_BINARY_DIR "/detent' "
@@ -231,6 +232,24 @@ START_TEST(check_finds_damage)
 }
 END_TEST
 
+/* A weight of NaN: the metrics are printed, and the exit status says what they are. */
+START_TEST(eval_ends_with_3_where_the_loss_is_not_finite)
+{
+    dt_module *m;
+    dt_model_info info;
+    char path[TEST_PATH];
+    TEST_OK(ctx, dt_model_load(ctx, float_path, &m, &info));
+    float *bias = dt_data_mut(dt_param(m, "head.bias"));
+    ck_assert_ptr_nonnull(bias);
+    bias[3] = NAN;
+    test_join(path, folder, "nan.safetensors");
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    expect(3, "the loss is not finite", "eval nan.safetensors other.yaml");
+}
+END_TEST
+
 START_TEST(eval_gives_metrics_and_outputs)
 {
     expect(0, "examples 50", "eval float.safetensors other.yaml");
@@ -271,6 +290,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, inspect_shows_one_row_a_weight);
     tcase_add_test(c, any_file_can_be_inspected);
     tcase_add_test(c, check_finds_damage);
+    tcase_add_test(c, eval_ends_with_3_where_the_loss_is_not_finite);
     tcase_add_test(c, eval_gives_metrics_and_outputs);
     suite_add_tcase(s, c);
     return s;

@@ -317,7 +317,7 @@ typedef struct dt_gpt_options {
 
 extern DT_API const dt_key dt_gpt_keys[];
 
-/* A decoder-only transformer with learned positions, layer norm and gelu: token ids, i32 [batch,
+/* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32 [batch,
  * tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v,
  * .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is tokens.weight, one parameter.
  * Errors: ARG (heads that do not divide the width); running it: SHAPE (more tokens than the context). */

@@ -2,6 +2,7 @@
  * validates with. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { JSON, OUTPUTS }; /* options, as in main.c */
@@ -74,7 +75,9 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
     dt_tensor_free(outputs);
     if (s != DT_OK) return cli_fail_by(args, ctx);
     print_metrics(args, &metrics);
-    return CLI_DONE;
+    if (isfinite(metrics.loss)) return CLI_DONE;
+    return cli_fail(args, CLI_NONFINITE, "%s: the loss is not finite: outputs are NaN or infinite",
+                    args->words[0]);
 }
 
 /* The model first: a bad one need not wait for the data. */

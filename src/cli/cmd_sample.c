@@ -141,6 +141,16 @@ static int add_id(job *j, dt_ids *ids, int32_t id)
     return CLI_DONE;
 }
 
+/* What stands between two ids, a comma or white space, ends here; NULL: it is something else. */
+static const char *behind_gap(const char *at)
+{
+    const char *end = at + strspn(at, " \n\t");
+    if (*end == 0) return end;
+    if (*end != ',') return end == at ? NULL : end;
+    end += 1 + strspn(end + 1, " \n\t");
+    return *end >= '0' && *end <= '9' ? end : NULL;
+}
+
 /* "1,2,3", also with spaces. */
 static int read_ids(job *j)
 {
@@ -148,8 +158,8 @@ static int read_ids(job *j)
     for (const char *at = text; *at != 0;) {
         char *end;
         const long long id = strtoll(at, &end, 10);
-        const size_t gap = strspn(end, ", \n\t");
-        if (end == at || (end[gap] != 0 && gap == 0)) {
+        const char *next = behind_gap(end);
+        if (end == at || next == NULL) {
             return cli_fail(j->args, CLI_USAGE, "--prompt-ids is '%s', and should be like 1,2,3",
                             text);
         }
@@ -160,7 +170,7 @@ static int read_ids(job *j)
         }
         const int status = add_id(j, &j->prompt, (int32_t)id);
         if (status != CLI_DONE) return status;
-        at = end + gap;
+        at = next;
     }
     return CLI_DONE;
 }
@@ -170,6 +180,7 @@ static int encode(job *j, const char *text, size_t bytes, int blame)
     const dt_encoding how = { .special = j->args->option[SPECIAL] != NULL, .wrap = true };
     dt_ids ids = { .ctx = j->ctx };
     if (dt_tokenizer_encode(j->k, text, bytes, &how, &ids) != DT_OK) {
+        dt_ids_free(&ids);
         return cli_fail(j->args, blame, "the prompt: %s", dt_error(j->ctx));
     }
     int status = CLI_DONE;

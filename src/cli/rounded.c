@@ -87,8 +87,8 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
     print_fallbacks(s);
     print_copied(s);
     if (t->unreached > 0) {
-        printf("%lld weights that no example reached were rounded to nearest\n",
-               (long long)t->unreached);
+        printf("%lld %s that no example reached %s rounded to nearest\n", (long long)t->unreached,
+               t->unreached == 1 ? "weight" : "weights", t->unreached == 1 ? "was" : "were");
     }
     printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
            s->n == 1 ? "weight" : "weights", (long long)t->elements);
