@@ -453,8 +453,8 @@ START_TEST(a_mistake_has_a_place)
 }
 END_TEST
 
-/* Nothing is to be learned of an update without labels. */
-START_TEST(an_update_needs_a_label)
+/* Of an example without labels nothing is learned: an update of such alone would have no loss. */
+START_TEST(an_example_needs_a_label)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     write_data(folder);
@@ -463,8 +463,7 @@ START_TEST(an_update_needs_a_label)
     job j = job_of(GPT PAIRS END, folder, "run");
     j.wanted = DT_ERR_CONFIG;
     run(&j);
-    ck_assert_msg(strstr(j.message, "step 1: none of its 1 examples has a label") != NULL, "%s",
-                  j.message);
+    ck_assert_msg(strstr(j.message, "example 1 of it has no completion") != NULL, "%s", j.message);
 }
 END_TEST
 
@@ -481,7 +480,7 @@ Suite *test_token_runs_suite(void)
     tcase_add_test(runs, a_damaged_tokenizer_is_found);
     tcase_add_loop_test(runs, tokens_calibrate, 0, DT__COUNT_OF(quantized));
     tcase_add_loop_test(runs, a_mistake_has_a_place, 0, DT__COUNT_OF(mistakes));
-    tcase_add_test(runs, an_update_needs_a_label);
+    tcase_add_test(runs, an_example_needs_a_label);
     suite_add_tcase(s, runs);
     TCase *evaluation = tcase_create("evaluation");
     tcase_add_test(evaluation, metrics_follow_from_logits);

@@ -109,7 +109,7 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
         ids->n = piece->begin;
         return DT_OK;
     }
-    if (piece->n < 2) {
+    if (piece->n <= piece->first) {
         return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: example %lld of it has no completion",
                        part_names[r->part], (long long)(i - r->begin) / 2 + 1);
     }
