@@ -17,6 +17,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#define SEEDS 3
+#else
+#define SEEDS 8
+#endif
+
 static dt_ctx *context(int threads)
 {
     dt_ctx_options o = dt_ctx_defaults();
@@ -385,7 +391,7 @@ Suite *test_qconv_suite(void)
 {
     Suite *s = suite_create("qconv");
     TCase *c = tcase_create("qconv");
-    tcase_add_loop_test(c, test_random, 0, 8);
+    tcase_add_loop_test(c, test_random, 0, SEEDS);
     suite_add_tcase(s, c);
     return s;
 }
