@@ -815,6 +815,13 @@ START_TEST(test_commands)
         test_shell(&said, DETENT " export %s --format gguff -o %s/b 2>&1", folder, own), 2);
     ck_assert_ptr_nonnull(strstr(said, "hf"));
     free(said);
+    ck_assert_int_eq(test_shell(&said,
+                                DETENT " eval %s data.format=text data.test=[%s/config.json] "
+                                       "data.tokenizer=bytes data.context=4 2>&1",
+                                folder, folder),
+                     4);
+    ck_assert_ptr_nonnull(strstr(said, "vocabulary of 32, but the data have one of 256"));
+    free(said);
     ck_assert_int_eq(test_shell(&said, DETENT " convert %s -o %s/b 2>&1", folder, own), 4);
     ck_assert_ptr_nonnull(strstr(said, "a float model"));
     free(said);
