@@ -138,6 +138,9 @@ START_TEST(options_are_checked)
     llama = small_llama;
     llama.rope.scaling = 7;
     TEST_FAILS(ctx, DT_ERR_ARG, "rope scaling 7", dt_llama_create(ctx, &llama, &m));
+    llama.rope = (dt_rope_options){ DT_ROPE_LLAMA3, 8, 4, 4, 64 };
+    TEST_FAILS(ctx, DT_ERR_ARG, "low_freq_factor 4 is not between 0 and high_freq_factor 4",
+               dt_llama_create(ctx, &llama, &m));
 }
 END_TEST
 

@@ -113,6 +113,21 @@ static const dt_module_type llama_type = { .name = "llama",
                                            .forward = dt__transformer_forward,
                                            .language = &dt__transformer_language };
 
+static dt_status check_rope(dt_ctx *ctx, const dt_rope_options *o)
+{
+    if (o->scaling < DT_ROPE_PLAIN || o->scaling > DT_ROPE_LLAMA3) {
+        return dt_fail(ctx, DT_ERR_ARG, "llama: rope scaling %d is outside 0...%d", o->scaling,
+                       (int)DT_ROPE_LLAMA3);
+    }
+    if (o->scaling != DT_ROPE_LLAMA3 ||
+        (o->low_freq_factor > 0 && o->low_freq_factor < o->high_freq_factor)) {
+        return DT_OK;
+    }
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "llama: rope: low_freq_factor %g is not between 0 and high_freq_factor %g",
+                   o->low_freq_factor, o->high_freq_factor);
+}
+
 static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
 {
     if (o == NULL || o->heads < 1 || (o->head_width == 0 && o->width % o->heads != 0)) {
@@ -122,11 +137,7 @@ static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
             "%lld",
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
-    if (o->rope.scaling < DT_ROPE_PLAIN || o->rope.scaling > DT_ROPE_LLAMA3) {
-        return dt_fail(ctx, DT_ERR_ARG, "llama: rope scaling %d is outside 0...%d", o->rope.scaling,
-                       (int)DT_ROPE_LLAMA3);
-    }
-    return DT_OK;
+    return check_rope(ctx, &o->rope);
 }
 
 dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **out)
