@@ -129,7 +129,7 @@ DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, in
                               dt_tensor **out, int n_out);
 
 /* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing but its
- * inputs for backward, which runs it again: less memory for about a third more work. Outputs and gradients
+ * inputs for backward, which runs it again: less memory for one more forward pass. Outputs and gradients
  * have the same bits; nothing is drawn, observed or averaged twice. In the second run hooks are called
  * again, and the block must compute what it did, so between forward and backward neither its parameters
  * nor its mode may change: STATE in dt_backward. The module must live until then. Returns the number of
