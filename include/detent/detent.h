@@ -202,6 +202,29 @@ DT_API double dt_item(const dt_tensor *x);
  * f32[256,784]") into `text`, cut to `size` bytes. Returns the length that it wanted. */
 DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 
+/* ---- grouped parameters --------------------------------------------------------------------
+ *
+ * The experts of a layer are one tensor [count, dims...] that stands for `count` members of shape
+ * [dims...]: one storage, one gradient, one optimizer state, quantized in one call, whatever the
+ * number of members. Aliases, dt_detach, prepare and convert keep the mark. Ops that read element by
+ * element or whole (dt_mul, dt_sum, dt_matmul) take a grouped tensor as any other; those that would
+ * mix its members or see one matrix in all of them (dt_reshape, dt_flatten, dt_transpose, dt_permute,
+ * dt_slice, dt_concat, dt_pad, dt_upsample_nearest, dt_linear and its kin, dt_conv2d and its kin,
+ * dt_embedding, and dt_tensor_narrow) refuse it with STATE. */
+
+/* Marks `x` as grouped: its first dimension counts members. Once marked, always so. Errors: SHAPE (rank
+ * below 2, no member, strided), STATE (a tensor of a tape, a wrapper, a converted parameter). */
+DT_API dt_status dt_set_grouped(dt_tensor *x);
+DT_API bool dt_is_grouped(const dt_tensor *x);
+
+/* How many members; 0 where `x` is not grouped. */
+DT_API int64_t dt_grouped_count(const dt_tensor *x);
+
+/* The axis of `w` that axis `axis` of a member is, negative counting from the end: of experts [N, out,
+ * in] 0 or -2 (out) gives 1, 1 or -1 (in) gives 2. For who divides a weight among devices. -1 with the
+ * error on the context: ARG, STATE (not grouped). */
+DT_API int dt_grouped_shard_axis(const dt_tensor *w, int axis);
+
 /* ---- gradients ---------------------------------------------------------------------------- */
 
 /* Makes `x` a leaf that gradients reach, or stops it. Errors: DTYPE unless f32 or f64; STATE on a

@@ -76,6 +76,7 @@ struct dt_op {
     bool random;                      /* draws from the tape's streams */
     bool strided;                     /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
+    bool ungrouped;                   /* refuses grouped operands, whose members it would mix */
     bool optional[DT_MAX_IN]; /* may be NULL among the operands; then in[i] and arg[i] are NULL */
     bool over_dy[DT_MAX_IN];  /* backward may find dx[i] on dy's own block: it reads each element of
                                  dy before it writes that of dx[i], and not again */

@@ -26,9 +26,8 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
 
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
-    char dims[160];
-    return (size_t)snprintf(text, size, "%s%s", dt_dtype_name(x->dtype),
-                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+    char shape[192];
+    return (size_t)snprintf(text, size, "%s", dt__shape_text(x, true, shape, sizeof shape));
 }
 
 const dt__kind dt__dense = {

@@ -60,6 +60,14 @@ static dt_status check_operand(const dt_call *c, int i)
     if (x->dtype == DT_I4) {
         return dt_refuse(c, DT_ERR_DTYPE, "%s is opaque i4; no op takes it", in_name(c, i));
     }
+    if (x->grouped && c->op->ungrouped) {
+        char text[160];
+        return dt_refuse(
+            c, DT_ERR_STATE,
+            "%s is a grouped parameter of %lld %s; dt_grouped_member gives one of them",
+            in_name(c, i), (long long)x->dims[0],
+            dt__dims_text(x->rank - 1, x->dims + 1, text, sizeof text));
+    }
     return DT_OK;
 }
 

@@ -99,6 +99,20 @@ char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size)
     return text;
 }
 
+char *dt__shape_text(const dt_tensor *x, bool dtype, char *text, size_t size)
+{
+    char dims[160];
+    const char *name = dtype ? dt_dtype_name(x->dtype) : "";
+    if (!x->grouped) {
+        snprintf(text, size, "%s%s", name, dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+    } else {
+        snprintf(text, size, "grouped(%lld x %s)%s%s", (long long)x->dims[0],
+                 dt__dims_text(x->rank - 1, x->dims + 1, dims, sizeof dims), dtype ? " " : "",
+                 name);
+    }
+    return text;
+}
+
 dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                             dt_tensor **out)
 {
@@ -164,6 +178,7 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
     dt_tensor *v = *out;
     memcpy(v->strides, x->strides, sizeof v->strides);
     v->offset = x->offset;
+    v->grouped = x->grouped;
     v->name = dt__text_retain(x->name);
     v->storage = x->storage;
     if (v->storage != NULL) dt__storage_retain(v->storage);
@@ -175,6 +190,14 @@ dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, 
     *out = NULL;
     if (x->kind != NULL || x->dtype == DT_I4 || x->storage == NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE, "narrow: a wrapper or an opaque tensor has no views");
+    }
+    if (x->grouped) {
+        char text[160];
+        return dt_fail(x->ctx, DT_ERR_STATE,
+                       "narrow: x is a grouped parameter of %lld %s; dt_grouped_member gives one "
+                       "of them",
+                       (long long)x->dims[0],
+                       dt__dims_text(x->rank - 1, x->dims + 1, text, sizeof text));
     }
     const int d = dim < 0 ? dim + x->rank : dim;
     if (d < 0 || d >= x->rank || start < 0 || count < 0 || start > x->dims[d] - count) {

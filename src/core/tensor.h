@@ -39,6 +39,7 @@ struct dt_tensor {
     int scope;     /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
+    bool grouped; /* the first dimension counts members, of the dimensions behind it */
     dt_tensor *grad;
     const char *name; /* for messages, a dt__text: a parameter's path; NULL where unknown */
     bool no_decay;    /* no optimizer shrinks it: learned scales and their like */
@@ -55,8 +56,8 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
 /* The same with an uninitialized storage. */
 dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 dt_tensor **out);
-/* A new dense handle on the same storage, same shape; takes part in no tape. Works for wrappers as
- * long as they have a storage (the master's). */
+/* A new dense handle on the same storage, same shape, as grouped; takes part in no tape. Works for
+ * wrappers as long as they have a storage (the master's). */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
 /* Takes one reference of `text`, a dt__text or NULL, in place of the name that x had. */
@@ -70,6 +71,8 @@ void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides);
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b);
 /* "[2,3]" into text; returns text. */
 char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size);
+/* Likewise "f32[2,3]" or "grouped(2 x [3]) f32", or without the dtype. */
+char *dt__shape_text(const dt_tensor *x, bool dtype, char *text, size_t size);
 
 /* dt_fill_uniform and dt_fill_normal from another stream than the user's. */
 dt_status dt__draw_uniform(dt_tensor *x, dt__purpose purpose, double low, double high);

@@ -72,6 +72,7 @@ const dt_op dt__op_concat = {
     .in_name = { "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12",
                  "x13", "x14", "x15" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(dt__dim_options),
     .defaults = &dt__dim_defaults,

@@ -14,6 +14,7 @@ const dt_op dt__op_conv2d = {
     .in_name = { "x", "weight", "bias" },
     .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_READ },
+    .ungrouped = true,
     .optional = { [DT__CONV_BIAS] = true },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },

@@ -15,6 +15,7 @@ const dt_op dt__op_conv_transpose1d = {
     .in_name = { "x", "weight", "bias" },
     .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_READ },
+    .ungrouped = true,
     .optional = { [DT__CONV_BIAS] = true },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },

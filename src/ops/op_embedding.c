@@ -63,6 +63,7 @@ const dt_op dt__op_embedding = {
     .in_name = { "weight", "index" },
     .out_name = { "y" },
     .role = { DT_CODES, DT_READ },
+    .ungrouped = true,
     .undifferentiable = { false, true },
     .saves = { .arg = { DT_NOTHING, DT_VALUE } },
     .saves_coded = { .arg = { DT_NOTHING, DT_VALUE } },

@@ -42,6 +42,7 @@ const dt_op dt__op_flatten = {
     .text = "dimensions `start_dim` ... `end_dim` as one",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(options),
     .defaults = &defaults,

@@ -234,6 +234,7 @@ const dt_op dt__op_linear = {
     .in_name = { "x", "weight", "bias", "residual" },
     .out_name = { "y", "kept" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_READ },
+    .ungrouped = true,
     .optional = { [BIAS] = true, [RESIDUAL] = true },
     .over_dy = { [RESIDUAL] = true },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },

@@ -339,6 +339,7 @@ const dt_op dt__op_linear_cross_entropy = {
     .in_name = { "x", "weight", "bias", "labels", "teacher_x", "teacher_weight", "teacher_bias" },
     .out_name = { "loss", "row_loss", "row_best", "kept" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_READ, DT_CODES, DT_CODES, DT_READ },
+    .ungrouped = true,
     .optional = { [BIAS] = true,
                   [TEACHER_X] = true,
                   [TEACHER_WEIGHT] = true,

@@ -93,6 +93,7 @@ const dt_op dt__op_linears = {
     .out_name = { "y", "y 1", "y 2", "y 3" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_CODES, DT_READ, DT_CODES, DT_READ, DT_CODES,
               DT_READ },
+    .ungrouped = true,
     .optional = { [2] = true, [4] = true, [6] = true, [8] = true },
     .shape = shape,
     .forward = forward,

@@ -117,6 +117,7 @@ const dt_op dt__op_pad = {
     .text = "borders around a tensor",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .options_size = sizeof(dt_pad_options),
     .defaults = &defaults,
     .keys = keys,

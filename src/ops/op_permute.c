@@ -40,6 +40,7 @@ const dt_op dt__op_permute = {
     .text = "dimension i of y is dimension dims[i] of x: a view",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(options),
     .defaults = &defaults,

@@ -55,6 +55,7 @@ const dt_op dt__op_reshape = {
     .text = "the same elements, row-major, in another shape",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(options),
     .defaults = &defaults,

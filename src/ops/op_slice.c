@@ -86,6 +86,7 @@ const dt_op dt__op_slice = {
     .text = "elements start, start+step, ... below stop of each dimension: a view",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(dt_slice_options),
     .defaults = &defaults,

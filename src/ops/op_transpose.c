@@ -31,6 +31,7 @@ const dt_op dt__op_transpose = {
     .text = "dimensions dim0 and dim1 change places: a view",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .strided = true,
     .options_size = sizeof(options),
     .defaults = &defaults,

@@ -62,6 +62,7 @@ const dt_op dt__op_upsample_nearest = {
     .text = "planes in another size, by the nearest pixel",
     .in_name = { "x" },
     .out_name = { "y" },
+    .ungrouped = true,
     .options_size = sizeof(options),
     .defaults = &defaults,
     .keys = keys,

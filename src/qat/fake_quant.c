@@ -151,11 +151,10 @@ static void dropped(dt_tensor *x)
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
     const dt__fq *fq = fq_of(x);
-    char dims[160], scheme[96];
-    return (size_t)snprintf(text, size, "fake_quant(%s, %s) %s%s",
-                            dt__quant_text(&fq->quant, scheme, sizeof scheme),
-                            fq->enabled ? "enabled" : "disabled", dt_dtype_name(x->dtype),
-                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+    char shape[192], scheme[96];
+    return (size_t)snprintf(
+        text, size, "fake_quant(%s, %s) %s", dt__quant_text(&fq->quant, scheme, sizeof scheme),
+        fq->enabled ? "enabled" : "disabled", dt__shape_text(x, true, shape, sizeof shape));
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */

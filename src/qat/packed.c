@@ -33,10 +33,10 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
 
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
-    char dims[160], scheme[96];
+    char shape[192], scheme[96];
     return (size_t)snprintf(text, size, "packed(%s) %s",
                             dt__quant_text(&packed_of(x)->quant, scheme, sizeof scheme),
-                            dt__dims_text(x->rank, x->dims, dims, sizeof dims));
+                            dt__shape_text(x, false, shape, sizeof shape));
 }
 
 static void drop(dt_tensor *x)
