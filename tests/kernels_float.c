@@ -985,6 +985,102 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     KERNEL_CALL(r, f(n, x, sum));
 }
 
+/* Experts: few, and a row of them is one more than fits in vectors or blocks now and then. */
+static int64_t experts_of(kernel_run *r) { return 1 + dt__min_i64(kernel_size(r), 1200); }
+
+static void moe_router(kernel_run *r, void (*f)(const dt__router *))
+{
+    dt__router p = { .n = experts_of(r), .normalize = kernel_chance(r) };
+    p.rows = kernel_extent(r, p.n);
+    p.top_k = 1 + kernel_below(r, dt__min_i64(p.n, 5));
+    p.x = kernel_floats(r, p.rows * p.n);
+    p.weights = kernel_result(r, p.rows * p.top_k);
+    p.index = (int32_t *)(void *)kernel_result(r, p.rows * p.top_k); /* of four bytes too */
+    KERNEL_CALL(r, f(&p));
+}
+
+static void moe_router_backward(kernel_run *r, void (*f)(const dt__router *, const void *, void *))
+{
+    dt__router p = { .n = experts_of(r), .normalize = kernel_chance(r) };
+    p.rows = kernel_extent(r, p.n);
+    p.top_k = 1 + kernel_below(r, dt__min_i64(p.n, 5));
+    p.x = kernel_floats(r, p.rows * p.n);
+    p.weights = kernel_floats(r, p.rows * p.top_k);
+    const float *dweights = kernel_floats(r, p.rows * p.top_k);
+    float *dx = kernel_result(r, p.rows * p.n);
+    KERNEL_CALL(r, f(&p, dweights, dx));
+}
+
+static dt__combine combine_of(kernel_run *r)
+{
+    dt__combine c = { .n = kernel_size(r), .top_k = 1 + kernel_below(r, 3) };
+    c.rows = kernel_extent(r, c.n * c.top_k);
+    c.parts = kernel_floats(r, c.rows * c.top_k * c.n);
+    c.weights = kernel_floats(r, c.rows * c.top_k);
+    return c;
+}
+
+static void moe_combine(kernel_run *r, void (*f)(const dt__combine *))
+{
+    dt__combine c = combine_of(r);
+    c.y = kernel_result(r, c.rows * c.n);
+    KERNEL_CALL(r, f(&c));
+}
+
+static void moe_combine_backward(kernel_run *r,
+                                 void (*f)(const dt__combine *, const void *, void *, void *))
+{
+    const dt__combine c = combine_of(r);
+    const float *dy = kernel_floats(r, c.rows * c.n);
+    float *dparts = kernel_chance(r) ? NULL : kernel_result(r, c.rows * c.top_k * c.n);
+    float *dweights = kernel_chance(r) ? NULL : kernel_result(r, c.rows * c.top_k);
+    KERNEL_CALL(r, f(&c, dy, dparts, dweights));
+}
+
+/* The third of each part is the kernel's own room. */
+static void router_load(kernel_run *r, void (*f)(const dt__router_load *))
+{
+    dt__router_load l = { .n = experts_of(r) };
+    l.rows = kernel_extent(r, l.n);
+    l.top_k = 1 + kernel_below(r, dt__min_i64(l.n, 5));
+    l.x = kernel_floats(r, l.rows * l.n);
+    double *sums = kernel_result_doubles(r, 2 * l.n);
+    const size_t bytes = 3 * (size_t)(dt__router_parts(l.rows) * l.n) * sizeof(double);
+    l.part = malloc(bytes);
+    ck_assert_ptr_nonnull(l.part);
+    KERNEL_CALL(r, f(&l));
+    memcpy(sums, l.part, 2 * (size_t)l.n * sizeof(double));
+    free(l.part);
+}
+
+static void router_slope(kernel_run *r, void (*f)(const dt__router_slope *))
+{
+    dt__router_slope s = { .n = experts_of(r) };
+    s.rows = kernel_extent(r, s.n);
+    s.x = kernel_floats(r, s.rows * s.n);
+    s.slope = kernel_floats(r, s.n);
+    s.dx = kernel_result(r, s.rows * s.n);
+    KERNEL_CALL(r, f(&s));
+}
+
+static void router_z(kernel_run *r, void (*f)(const dt__router_z *))
+{
+    dt__router_z z = { .n = experts_of(r) };
+    z.rows = kernel_extent(r, z.n);
+    z.x = kernel_floats(r, z.rows * z.n);
+    z.log_sum = kernel_result_doubles(r, z.rows);
+    KERNEL_CALL(r, f(&z));
+}
+
+static void router_z_backward(kernel_run *r, void (*f)(const dt__router_z *, double, void *))
+{
+    dt__router_z z = { .n = experts_of(r) };
+    z.rows = kernel_extent(r, z.n);
+    z.x = kernel_floats(r, z.rows * z.n);
+    float *dx = kernel_result(r, z.rows * z.n);
+    KERNEL_CALL(r, f(&z, 0.25, dx));
+}
+
 static void pack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint8_t *))
 {
     const int64_t n = kernel_size(r);
@@ -1057,6 +1153,14 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
     CASE(rms_norm, rms_norm, 0)                                                                    \
     CASE(rms_norm_backward, rms_norm_backward, 0)                                                  \
+    CASE(moe_router, moe_router, 0)                                                                \
+    CASE(moe_router_backward, moe_router_backward, 0)                                              \
+    CASE(moe_combine, moe_combine, 0)                                                              \
+    CASE(moe_combine_backward, moe_combine_backward, 0)                                            \
+    CASE(router_load, router_load, 0)                                                              \
+    CASE(router_slope, router_slope, 0)                                                            \
+    CASE(router_z, router_z, 0)                                                                    \
+    CASE(router_z_backward, router_z_backward, 0)                                                  \
     CASE(rotary, rotary, 0)                                                                        \
     CASE(attention, attention, 0)                                                                  \
     CASE(attention_backward, attention_backward, 0)                                                \

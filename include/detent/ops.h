@@ -449,6 +449,49 @@ DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 
+/* ---- mixtures of experts --------------------------------------------------------------------- */
+
+typedef struct dt_moe_router_options {
+    int64_t top_k;    /* experts of a row; default 2 */
+    bool normalize;   /* a row's weights are divided by their sum; default true */
+    int64_t capacity; /* the most rows that an expert takes; 0 (default): all, dropless */
+} dt_moe_router_options;
+
+/* top_k 2, normalized, dropless */
+DT_API dt_moe_router_options dt_moe_router_defaults(void);
+
+/* The experts of each row: with p = softmax(logits) over all E experts, the top_k largest, descending,
+ * ties to the lower expert. logits [..., E]; the result is their weights [rows, top_k], *index, unless
+ * index is NULL, which they are: i32 [rows, top_k]. With a capacity all first choices are made in row
+ * order, then all second ones, and an expert that is full is -1 in the index; the weights stay. ARG
+ * where top_k is not in 1...E; NUMERIC naming row and expert where a logit is not finite. The choice
+ * has no gradient. */
+DT_API dt_tensor *dt_moe_router(dt_tape *t, dt_tensor *logits, const dt_moe_router_options *options,
+                                dt_tensor **index);
+
+/* z[r] = sum over i of weights[r, i] y[r, i]: what the experts of a row give, y [rows, k, C] or
+ * [rows * k, C], joined by weights [rows, k]; z [rows, C]. */
+DT_API dt_tensor *dt_moe_combine(dt_tape *t, dt_tensor *y, dt_tensor *weights);
+
+enum { DT_COUNT_CHOICES, DT_COUNT_SHARE };
+
+typedef struct dt_load_balance_options {
+    int64_t top_k; /* experts of a row; default 2 */
+    int count;     /* DT_COUNT_...; even routing gives top_k, or as a share 1; default choices */
+} dt_load_balance_options;
+
+/* top_k 2, choices */
+DT_API dt_load_balance_options dt_load_balance_defaults(void);
+
+/* E sum over e of f[e] P[e], a scalar: P[e] the mean over rows of softmax(logits), f[e] how many of the
+ * rows' top_k choices fall on e, per row, or with DT_COUNT_SHARE per choice. logits [rows, E], or
+ * [layers, rows, E], whose rows are all taken together first. f has no gradient; of no rows it is 0. */
+DT_API dt_tensor *dt_load_balance_loss(dt_tape *t, dt_tensor *logits,
+                                       const dt_load_balance_options *options);
+
+/* The mean over rows of (log of the sum of exp(logits))^2, a scalar; logits [..., E]; of no rows 0. */
+DT_API dt_tensor *dt_router_z_loss(dt_tape *t, dt_tensor *logits);
+
 /* ---- attention --------------------------------------------------------------------------------- */
 
 enum { DT_ROTARY_HALF, DT_ROTARY_INTERLEAVED };

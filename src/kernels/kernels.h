@@ -19,6 +19,7 @@
 #include "kernels/codes.h"
 #include "kernels/conv.h"
 #include "kernels/loops.h"
+#include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
 
