@@ -379,6 +379,34 @@ static void add_rows(kernel_run *r, void (*f)(int64_t, int64_t, const void *, vo
     KERNEL_CALL(r, f(rows, n, x, y));
 }
 
+/* Some members without rows; rows in any order, or as they lie. */
+static void sum_dealt(kernel_run *r, void (*f)(const dt__dealt *, const void *, void *))
+{
+    enum { MEMBERS = 5 };
+    dt__dealt d = { .members = MEMBERS, .n = dt__min_i64(kernel_size(r), 4100) };
+    const int64_t rows = kernel_extent(r, d.n);
+    int64_t start[MEMBERS + 1] = { 0 };
+    for (int e = 1; e <= MEMBERS; e++)
+        start[e] = dt__min_i64(rows, start[e - 1] + e % 3 * rows / 4);
+    d.start = start;
+    if (kernel_chance(r) && rows > 0) d.row = kernel_indices(r, rows, rows, true);
+    const float *x = kernel_floats(r, rows * d.n);
+    float *y = kernel_result(r, MEMBERS * d.n);
+    KERNEL_CALL(r, f(&d, x, y));
+}
+
+static void sum_parts(kernel_run *r, void (*f)(const dt__row_sums *, const void *, void *))
+{
+    dt__row_sums s = { .parts = kernel_pick(r, 4), .n = dt__min_i64(kernel_size(r), 4100) };
+    s.rows = kernel_extent(r, s.n);
+    int64_t *row = kernel_indices(r, s.rows * s.parts, TABLE + 1, true);
+    for (int64_t i = 0; i < s.rows * s.parts; i++) row[i] -= 1;
+    s.row = row;
+    const float *x = kernel_floats(r, TABLE * s.n);
+    float *y = kernel_result(r, s.rows * s.n);
+    KERNEL_CALL(r, f(&s, x, y));
+}
+
 /* ---- normalization --------------------------------------------------------------------------- */
 
 static dt__layer_norm layer_of(kernel_run *r)
@@ -899,6 +927,28 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     KERNEL_CALL(r, f(&g));
 }
 
+/* Some of them without terms. */
+static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
+{
+    dt__gemm_job job[3];
+    const int count = DT__COUNT_OF(job) - kernel_pick(r, DT__COUNT_OF(job) + 1);
+    for (int i = 0; i < count; i++) {
+        dt__gemm g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
+        g.n = dt__min_i64(kernel_size(r), 300);
+        g.m = kernel_extent(r, g.n);
+        g.k = i == 2 ? 0 : kernel_extent(r, g.n);
+        g.lda = g.trans_a ? g.m : g.k;
+        g.ldb = g.trans_b ? g.k : g.n;
+        g.ldc = g.n + i;
+        g.a = kernel_floats(r, g.m * g.k);
+        g.b = kernel_floats(r, g.n * g.k);
+        if (kernel_chance(r)) g.bias = kernel_floats(r, g.n);
+        g.c = kernel_result_rows(r, g.m, g.n, g.ldc);
+        job[i].g = g;
+    }
+    KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job }));
+}
+
 /* ---- what follows a product ------------------------------------------------------------------ */
 
 /* With a function y may be another place than x, else it is x. */
@@ -1149,6 +1199,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(gather, gather, 0)                                                                        \
     CASE(scatter_add, scatter_add, 0)                                                              \
     CASE(add_rows, add_rows, 0)                                                                    \
+    CASE(sum_dealt, sum_dealt, 0)                                                                  \
+    CASE(sum_parts, sum_parts, 0)                                                                  \
     CASE(layer_norm, layer_norm, 0)                                                                \
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \
     CASE(rms_norm, rms_norm, 0)                                                                    \
@@ -1195,7 +1247,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(unpack_codes, unpack_codes, 0)                                                            \
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
-    CASE(gemm, gemm, 0)
+    CASE(gemm, gemm, 0)                                                                            \
+    CASE(gemms, gemms, 0)
 
 FLOAT_CASES(KERNEL_CASE_FUNCTION)
 

@@ -203,6 +203,21 @@ typedef struct dt_linear_part {
 DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
                             dt_tensor **y);
 
+/* Which member of a grouped weight a row is multiplied by; exactly one of the two. */
+typedef struct dt_routes {
+    dt_tensor *offsets; /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: member e takes the
+                           rows from offsets[e] to offsets[e + 1], those past the last are padding */
+    dt_tensor *index;   /* i32 or i64: the member of each row, -1 for padding. Its shape: [rows of x, k],
+                           and each row is read k times, or any with as many elements as x has rows */
+} dt_routes;
+
+/* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the member that row r goes to: x [..., in], weight
+ * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k]. Padding
+ * gives 0, takes no gradient and gives none; a member without rows gets a gradient of exactly 0. With
+ * the same rows of x together, y has the bits of dt_linear. ARG where offsets or index are wrong. */
+DT_API dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                    const dt_routes *routes);
+
 typedef struct dt_lora_weight_options {
     double alpha; /* default 1 */
 } dt_lora_weight_options;

@@ -12,6 +12,7 @@
 #define MOST_TILES 8  /* of a product in memory */
 #define FILLED 139264 /* elements filled for a step: 544 KiB of floats, padded 512 x 256 */
 #define DEPTH 256     /* of a step at least: sums of k terms pass through c once in a step */
+#define SUNK 512      /* side of a tile that goes into a sink, at most */
 
 bool dt__gemm_fits_blas(const dt__gemm *g)
 {
@@ -46,15 +47,15 @@ static int64_t side_of(int64_t extent, int64_t parts, int64_t most)
 }
 
 /* The grid of `down` by `tiles / down` tiles. Where an operand is filled, its side leaves room for
- * steps of DEPTH. */
+ * steps of DEPTH; a sink's tile has room of its own. */
 static dt__gemm_grid cut(const dt__gemm *g, int64_t tiles, int64_t down)
 {
     const bool both = g->a_source != NULL && g->b_source != NULL;
     const int64_t room = (both ? FILLED / 2 : FILLED) / dt__gemm_stride(dt__min_i64(g->k, DEPTH));
-    const int64_t most = room / SIDE * SIDE;
+    const int64_t most = room / SIDE * SIDE, sunk = g->c_sink != NULL ? SUNK : INT64_MAX;
     dt__gemm_grid out = { .depth = g->k };
-    out.rows = side_of(g->m, down, g->a_source != NULL ? most : g->m);
-    out.columns = side_of(g->n, tiles / down, g->b_source != NULL ? most : g->n);
+    out.rows = side_of(g->m, down, dt__min_i64(sunk, g->a_source != NULL ? most : g->m));
+    out.columns = side_of(g->n, tiles / down, dt__min_i64(sunk, g->b_source != NULL ? most : g->n));
     out.across = dt__ceil_div(g->n, out.columns);
     out.tiles = out.across * dt__ceil_div(g->m, out.rows);
     return out;
@@ -90,7 +91,7 @@ static int64_t depth_of(const dt__gemm *g, const dt__gemm_grid *grid)
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g)
 {
     dt__gemm_grid best = { .rows = g->m, .columns = g->n, .depth = g->k, .across = 1, .tiles = 1 };
-    if (g->m == 0 || g->n == 0 || g->k == 0) return best;
+    if (g->m == 0 || g->n == 0) return best;
     const int64_t tiles = tiles_of(g);
     double least = INFINITY, cost = INFINITY;
     for (int64_t down = 1; down <= tiles; down *= 2) {
@@ -122,11 +123,30 @@ int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid)
         count += g->trans_b ? grid->columns * dt__gemm_stride(grid->depth)
                             : grid->depth * dt__gemm_stride(grid->columns);
     }
-    return count;
+    return g->c_sink != NULL ? count + grid->rows * dt__gemm_stride(grid->columns) : count;
 }
 
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
 {
     const dt__gemm_grid grid = dt__gemm_grid_of(g);
     return (size_t)(dt__gemm_filled(g, &grid) * dt__min_i64(grid.tiles, threads)) * element;
+}
+
+/* What is filled for a step has FILLED elements, but that rows are padded: of both operands together
+ * 512 rows or fewer where a step is no whole k, and the padding of a row is at most 31. */
+size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads)
+{
+    const int64_t m = most->m, n = most->n, k = most->k;
+    int64_t filled = 0;
+    if (most->a_source != NULL) {
+        filled += most->trans_a ? k * dt__gemm_stride(m) : m * dt__gemm_stride(k);
+    }
+    if (most->b_source != NULL) {
+        filled += most->trans_b ? n * dt__gemm_stride(k) : k * dt__gemm_stride(n);
+    }
+    filled = dt__min_i64(filled, FILLED + 31 * 512);
+    if (most->c_sink != NULL) {
+        filled += dt__min_i64(m, SUNK) * dt__gemm_stride(dt__min_i64(n, SUNK));
+    }
+    return (size_t)(filled * threads) * element;
 }

@@ -37,10 +37,18 @@ typedef struct dt__source {
     const void *from;
 } dt__source;
 
-/* c = [accumulate: c +] op(a) * op(b), row-major: op(a) is [m, k], op(b) is [k, n]. A transposed
- * operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions are in
- * elements; c must not overlap a or b. An operand may be a source, which then stands for the
- * pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. */
+/* A matrix that does not lie where it is computed: `take` gets its patches, each element once; several
+ * threads may call it at once. */
+typedef struct dt__sink {
+    void (*take)(void *to, const dt__patch *patch);
+    void *to;
+} dt__sink;
+
+/* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
+ * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions
+ * are in elements; c must not overlap a or b. An operand may be a source, which then stands for the
+ * pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. So may c be a sink,
+ * where nothing is accumulated. */
 typedef struct dt__gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -52,8 +60,33 @@ typedef struct dt__gemm {
     void *c;
     int64_t ldc;
     const dt__source *a_source, *b_source; /* NULL: in memory */
+    const dt__sink *c_sink;                /* likewise */
+    const void *bias;                      /* [n], added to the sum; NULL: none */
     void *scratch;
 } dt__gemm;
+
+/* How a product is cut into tiles that threads share; a function of its extents, and of which
+ * operands are sources, alone. Tiles are counted row by row, `across` in each. */
+typedef struct dt__gemm_grid {
+    int64_t rows, columns; /* of a tile; the last ones may be smaller */
+    int64_t depth;         /* of a step along k: all of it where nothing is filled */
+    int64_t across, tiles;
+} dt__gemm_grid;
+
+/* Products that have nothing to do with each other, whose tiles threads share: c's of one do not
+ * overlap, and each has the bits of the kernel `gemm`. Those with the largest tiles should come first.
+ * All use `scratch`: dt__gemms_scratch bytes for the largest. */
+typedef struct dt__gemm_job {
+    dt__gemm g;
+    dt__gemm_grid grid; /* these two are the kernel's */
+    int64_t first;      /* of its tiles, counted through */
+} dt__gemm_job;
+
+typedef struct dt__gemms {
+    int64_t n;
+    dt__gemm_job *job;
+    void *scratch;
+} dt__gemms;
 
 /* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or function(x). */
 typedef struct dt__after {
@@ -196,6 +229,20 @@ typedef struct dt__logits {
 /* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a teacher. */
 #define DT__LOGITS_KEPT 5
 
+/* Rows that are dealt to members: those of member e are row[start[e]] ... row[start[e + 1] - 1], or,
+ * where row is NULL, these numbers themselves. */
+typedef struct dt__dealt {
+    int64_t members, n; /* n: elements of a row */
+    const int64_t *start, *row;
+} dt__dealt;
+
+/* Each row of y [rows][n] is the sum of `parts` rows of x, in their order, from row[i * parts] on; a
+ * row below 0 adds nothing. */
+typedef struct dt__row_sums {
+    int64_t rows, parts, n;
+    const int64_t *row;
+} dt__row_sums;
+
 typedef struct dt__gather {
     int64_t count, n;  /* indices; elements of a row */
     const void *index; /* i32, or i64 where wide */
@@ -335,13 +382,8 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
 
-/* How a product is cut into tiles that threads share; a function of its extents, and of which
- * operands are sources, alone. Tiles are counted row by row, `across` in each. */
-typedef struct dt__gemm_grid {
-    int64_t rows, columns; /* of a tile; the last ones may be smaller */
-    int64_t depth;         /* of a step along k: all of it where nothing is filled */
-    int64_t across, tiles;
-} dt__gemm_grid;
+/* Enough for any products up to these extents, of the same operands as sources and sinks. */
+size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
 
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g);
 /* Elements of a filled block's row, from one to the next. */

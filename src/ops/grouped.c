@@ -1,0 +1,386 @@
+/* The products of grouped_linear, of member e with the rows at places start[e] ... start[e + 1] - 1:
+ *
+ *     y_e = x_e W_e^T + b_e      dx_e = dy_e W_e      dW_e = dy_e^T x_e      db_e = sum of dy_e
+ *
+ * The products of all members are one list, whose tiles threads share. Where rows of a member lie
+ * together they are read and written where they are; else rows are sources and sinks of the product,
+ * which gathers a block of them just before it reads it, and scatters a tile just after. A row of x
+ * that is read several times gets the sum of what these readings give, in their order. */
+#include "ops/grouped.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix whose rows are some of another's, which lies in memory or is codes. */
+typedef struct strip {
+    char *data;
+    const dt__codes *codes;
+    size_t element;
+    int64_t columns;
+    int64_t row;           /* the first, where `choice` is NULL */
+    const int64_t *choice; /* row r is row choice[r] / reads */
+    int64_t reads;
+    dt__source source;
+    dt__sink sink;
+} strip;
+
+static int64_t row_at(const strip *s, int64_t r)
+{
+    return s->choice == NULL ? s->row + r : s->choice[r] / s->reads;
+}
+
+static char *place_of(const strip *s, int64_t row, int64_t column)
+{
+    return s->data + (size_t)(row * s->columns + column) * s->element;
+}
+
+static void expand(const strip *s, const dt__patch *block)
+{
+    if (s->choice == NULL) {
+        dt__patch there = *block;
+        there.r0 += s->row;
+        there.r1 += s->row;
+        dt__codes_expand(s->codes, &there);
+        return;
+    }
+    float *y = block->y;
+    for (int64_t r = block->r0; r < block->r1; r++, y += block->ldy) {
+        const int64_t row = row_at(s, r);
+        dt__codes_expand(s->codes, &(dt__patch){ row, row + 1, block->c0, block->c1, y, 0 });
+    }
+}
+
+static void fill(const void *from, const dt__patch *block)
+{
+    const strip *s = from;
+    if (s->codes != NULL) {
+        expand(s, block);
+        return;
+    }
+    const size_t bytes = (size_t)(block->c1 - block->c0) * s->element;
+    const size_t step = (size_t)block->ldy * s->element;
+    char *y = block->y;
+    for (int64_t r = block->r0; r < block->r1; r++, y += step) {
+        memcpy(y, place_of(s, row_at(s, r), block->c0), bytes);
+    }
+}
+
+static void take(void *to, const dt__patch *block)
+{
+    const strip *s = to;
+    const size_t bytes = (size_t)(block->c1 - block->c0) * s->element;
+    const size_t step = (size_t)block->ldy * s->element;
+    const char *y = block->y;
+    for (int64_t r = block->r0; r < block->r1; r++, y += step) {
+        memcpy(place_of(s, row_at(s, r), block->c0), y, bytes);
+    }
+}
+
+/* Where a strip's rows lie together in memory they need not be moved. */
+static bool is_still(const strip *s) { return s->codes == NULL && s->choice == NULL; }
+static void *data_of(const strip *s) { return is_still(s) ? place_of(s, s->row, 0) : NULL; }
+static const dt__source *source_of(const strip *s) { return is_still(s) ? NULL : &s->source; }
+static const dt__sink *sink_of(const strip *s) { return is_still(s) ? NULL : &s->sink; }
+
+/* ---- a member's product ---------------------------------------------------------------------- */
+
+/* A call at work: its routing, and where what it makes stands in scratch. */
+typedef struct work {
+    const dt__grouped *of;
+    const dt_call *c;
+    dt__routing routing;
+    int64_t in, out;
+    size_t element;
+    dt__gemm_job *job;
+    struct three *strips;
+    int64_t *place; /* of each choice, -1: none; where rows of x are read more than once */
+    char *parts;    /* then: [choices][in], dx of each choice, by places */
+    void *room;     /* of the products */
+} work;
+
+/* The three matrices of a member's product. */
+typedef struct three {
+    strip a, b, c;
+} three;
+
+static bool is_indexed(const dt__grouped *g) { return g->c->arg[g->index] != NULL; }
+
+static strip strip_of(const work *w, int64_t columns)
+{
+    return (strip){ .element = w->element, .columns = columns, .reads = 1 };
+}
+
+/* An operand's value or codes; of the rows of x and y those of member e. */
+static void open_operand(const work *w, int i, strip *s)
+{
+    const dt_tensor *x = w->c->arg[i];
+    s->codes = w->c->codes[i];
+    if (s->codes == NULL && x->storage != NULL) s->data = (char *)(uintptr_t)dt__data(x);
+}
+
+static void route(const work *w, int64_t e, int64_t reads, strip *s)
+{
+    const dt__routing *r = &w->routing;
+    s->row = r->start[e];
+    s->choice = r->choice == NULL ? NULL : r->choice + r->start[e];
+    s->reads = reads;
+}
+
+static strip rows_of_x(const work *w, int64_t e)
+{
+    strip s = strip_of(w, w->in);
+    open_operand(w, w->of->x, &s);
+    route(w, e, w->routing.reads, &s);
+    return s;
+}
+
+static strip rows_of_y(const work *w, int64_t e, void *data)
+{
+    strip s = strip_of(w, w->out);
+    s.data = data;
+    route(w, e, 1, &s);
+    return s;
+}
+
+static strip member_of_weight(const work *w, int64_t e)
+{
+    strip s = strip_of(w, w->in);
+    open_operand(w, w->of->weight, &s);
+    s.row = e * w->out;
+    return s;
+}
+
+/* A product in place i of the list. */
+static dt__gemm *set_product(const work *w, int64_t i, const three *of, const dt__gemm *like)
+{
+    three *t = &w->strips[i];
+    *t = *of;
+    strip *const each[] = { &t->a, &t->b, &t->c };
+    for (int k = 0; k < DT__COUNT_OF(each); k++) {
+        each[k]->source = (dt__source){ fill, each[k] };
+        each[k]->sink = (dt__sink){ take, each[k] };
+    }
+    dt__gemm *g = &w->job[i].g;
+    *g = *like;
+    g->a = data_of(&t->a);
+    g->lda = t->a.columns;
+    g->a_source = source_of(&t->a);
+    g->b = data_of(&t->b);
+    g->ldb = t->b.columns;
+    g->b_source = source_of(&t->b);
+    g->c = data_of(&t->c);
+    g->ldc = t->c.columns;
+    g->c_sink = sink_of(&t->c);
+    return g;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const dt__gemm *p = &((const dt__gemm_job *)a)->g, *q = &((const dt__gemm_job *)b)->g;
+    const int64_t x = p->m + p->k, y = q->m + q->k; /* what differs is the number of rows */
+    return (x < y) - (x > y);
+}
+
+static void run(const work *w, int64_t n)
+{
+    qsort(w->job, (size_t)n, sizeof w->job[0], by_size);
+    w->c->kernels->gemms(&(dt__gemms){ n, w->job, w->room });
+}
+
+static int64_t rows_of(const work *w, int64_t e)
+{
+    return w->routing.start[e + 1] - w->routing.start[e];
+}
+
+/* y_e [rows, out] = x_e W_e^T + b_e */
+static void run_forward(const work *w, void *y)
+{
+    const dt_tensor *bias = w->c->arg[w->of->bias];
+    int64_t n = 0;
+    for (int64_t e = 0; e < w->routing.members && w->out > 0; e++) {
+        if (rows_of(w, e) == 0) continue;
+        const three t = { rows_of_x(w, e), member_of_weight(w, e), rows_of_y(w, e, y) };
+        dt__gemm *g = set_product(
+            w, n++, &t,
+            &(dt__gemm){ .trans_b = true, .m = rows_of(w, e), .n = w->out, .k = w->in });
+        if (bias == NULL) continue;
+        g->bias = (const char *)dt__data(bias) + (size_t)(e * w->out) * w->element;
+    }
+    run(w, n);
+}
+
+/* dx_e [rows, in] = dy_e W_e; by places where rows are read more than once */
+static void run_backward_x(const work *w, const void *dy, void *dx)
+{
+    int64_t n = 0;
+    for (int64_t e = 0; e < w->routing.members && w->in > 0; e++) {
+        if (rows_of(w, e) == 0) continue;
+        three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), member_of_weight(w, e),
+                    strip_of(w, w->in) };
+        t.c.data = w->parts != NULL ? w->parts : dx;
+        route(w, e, 1, &t.c);
+        if (w->parts != NULL) t.c.choice = NULL;
+        set_product(w, n++, &t, &(dt__gemm){ .m = rows_of(w, e), .n = w->in, .k = w->out });
+    }
+    run(w, n);
+}
+
+/* dW_e [out, in] = dy_e^T x_e: 0 where there are no rows */
+static void run_backward_w(const work *w, const void *dy, void *dw)
+{
+    int64_t n = 0;
+    for (int64_t e = 0; e < w->routing.members && w->out * w->in > 0; e++) {
+        three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), rows_of_x(w, e), strip_of(w, w->in) };
+        t.c.data = dw;
+        t.c.row = e * w->out;
+        set_product(w, n++, &t,
+                    &(dt__gemm){ .trans_a = true, .m = w->out, .n = w->in, .k = rows_of(w, e) });
+    }
+    run(w, n);
+}
+
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+static const strip moved = { .row = 0 };
+static const dt__source some_source = { fill, &moved };
+static const dt__sink some_sink = { take, (void *)(uintptr_t)&moved };
+
+/* Room of products whose rows are sources (and of the result a sink) or not. */
+static size_t room_of(const dt__grouped *g, dt__gemm most, bool a, bool b, bool c)
+{
+    most.a_source = a ? &some_source : NULL;
+    most.b_source = b ? &some_source : NULL;
+    most.c_sink = c ? &some_sink : NULL;
+    const size_t element = dt_dtype_size(g->c->arg[g->weight]->dtype);
+    return dt__gemms_scratch(&most, element, dt_threads(g->c->ctx));
+}
+
+static size_t align(size_t bytes) { return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT); }
+
+static size_t lists_of(const dt__grouped *g)
+{
+    const size_t members = (size_t)g->routing.members;
+    return align(dt__routing_bytes(&g->routing, is_indexed(g))) +
+           align(members * sizeof(dt__gemm_job)) + align(members * sizeof(three));
+}
+
+static bool is_coded(const dt__grouped *g, int i) { return g->c->codes[i] != NULL; }
+
+static int64_t in_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[2]; }
+static int64_t out_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[1]; }
+
+size_t dt__grouped_forward_scratch(const dt__grouped *g)
+{
+    const bool indexed = is_indexed(g);
+    const dt__gemm most = {
+        .trans_b = true, .m = g->routing.choices, .n = out_of(g), .k = in_of(g)
+    };
+    return lists_of(g) +
+           room_of(g, most, indexed || is_coded(g, g->x), is_coded(g, g->weight), indexed);
+}
+
+static bool has_parts(const dt__grouped *g)
+{
+    return g->c->wants[g->x] && is_indexed(g) && g->routing.reads != 1;
+}
+
+static size_t parts_of(const dt__grouped *g)
+{
+    const size_t element = dt_dtype_size(g->c->arg[g->weight]->dtype);
+    return align((size_t)(g->routing.choices * in_of(g)) * element);
+}
+
+size_t dt__grouped_backward_scratch(const dt__grouped *g)
+{
+    const bool indexed = is_indexed(g);
+    const int64_t rows = g->routing.choices;
+    size_t bytes = lists_of(g), x = 0, w = 0;
+    if (has_parts(g)) bytes += align((size_t)rows * sizeof(int64_t)) + parts_of(g);
+    if (g->c->wants[g->x]) {
+        const dt__gemm most = { .m = rows, .n = in_of(g), .k = out_of(g) };
+        x = room_of(g, most, indexed, is_coded(g, g->weight), indexed);
+    }
+    if (g->c->wants[g->weight]) {
+        const dt__gemm most = { .trans_a = true, .m = out_of(g), .n = in_of(g), .k = rows };
+        w = room_of(g, most, indexed, indexed || is_coded(g, g->x), false);
+    }
+    return bytes + (x > w ? x : w);
+}
+
+/* The next so many bytes of *room. */
+static void *take_room(char **room, size_t bytes)
+{
+    void *p = *room;
+    *room += align(bytes);
+    return p;
+}
+
+static work open_work(const dt__grouped *g)
+{
+    work w = { .of = g, .c = g->c, .routing = g->routing, .in = in_of(g), .out = out_of(g) };
+    w.element = dt_dtype_size(g->c->arg[g->weight]->dtype);
+    char *room = g->c->scratch;
+    const size_t members = (size_t)g->routing.members;
+    void *lists = take_room(&room, dt__routing_bytes(&w.routing, is_indexed(g)));
+    dt__routing_make(g->c, g->offsets, g->index, lists, &w.routing);
+    w.job = take_room(&room, members * sizeof *w.job);
+    w.strips = take_room(&room, members * sizeof *w.strips);
+    w.room = room;
+    return w;
+}
+
+/* ---- forward and backward -------------------------------------------------------------------- */
+
+/* 0 into the rows of choices that have no place. */
+static void clear_padding(const work *w, int64_t columns, void *y)
+{
+    const dt__routing *r = &w->routing;
+    const size_t bytes = (size_t)columns * w->element;
+    const dt_tensor *index = w->c->arg[w->of->index];
+    if (index == NULL) {
+        const int64_t used = r->start[r->members];
+        memset((char *)y + (size_t)used * bytes, 0, (size_t)(r->choices - used) * bytes);
+        return;
+    }
+    if (r->start[r->members] == r->choices) return;
+    for (int64_t k = 0; k < r->choices; k++) {
+        if (dt__index_at(index, k) < 0) memset((char *)y + (size_t)k * bytes, 0, bytes);
+    }
+}
+
+void dt__grouped_forward(const dt__grouped *g, void *y)
+{
+    const work w = open_work(g);
+    clear_padding(&w, w.out, y);
+    run_forward(&w, y);
+}
+
+static void backward_x(const work *w, const void *dy, void *dx)
+{
+    run_backward_x(w, dy, dx);
+    if (w->parts == NULL) {
+        clear_padding(w, w->in, dx);
+        return;
+    }
+    const dt__routing *r = &w->routing;
+    for (int64_t k = 0; k < r->choices; k++) w->place[k] = -1;
+    for (int64_t p = 0; p < r->start[r->members]; p++) w->place[r->choice[p]] = p;
+    const int64_t rows = dt__rows(w->c->arg[w->of->x]);
+    w->c->kernels->sum_parts(&(dt__row_sums){ rows, r->reads, w->in, w->place }, w->parts, dx);
+}
+
+void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx)
+{
+    work w = open_work(g);
+    if (has_parts(g)) {
+        char *room = w.room;
+        w.place = take_room(&room, (size_t)w.routing.choices * sizeof *w.place);
+        w.parts = take_room(&room, parts_of(g));
+        w.room = room;
+    }
+    if (dx[g->x] != NULL) backward_x(&w, dy, dt__data_mut(dx[g->x]));
+    if (dx[g->weight] != NULL) run_backward_w(&w, dy, dt__data_mut(dx[g->weight]));
+    if (dx[g->bias] == NULL) return;
+    const dt__dealt rows = { w.routing.members, w.out, w.routing.start, w.routing.choice };
+    w.c->kernels->sum_dealt(&rows, dy, dt__data_mut(dx[g->bias]));
+}

@@ -1,0 +1,107 @@
+/* Routing: rows sorted by member with a counting sort, which keeps the order of equals. */
+#include "ops/routing.h"
+
+#include <string.h>
+
+dt__routing dt__routing_of(int64_t members, int64_t rows, const dt_tensor *index)
+{
+    dt__routing r = { .members = members, .choices = rows, .reads = 1 };
+    if (index == NULL || index->rank != 2 || index->dims[0] != rows) return r;
+    r.split = true;
+    r.reads = index->dims[1];
+    r.choices = index->count;
+    return r;
+}
+
+static dt_status want_integers(const dt_call *c, int i)
+{
+    const dt_dtype d = c->in[i]->dtype;
+    if (d == DT_I32 || d == DT_I64) return DT_OK;
+    return dt_refuse(c, DT_ERR_DTYPE, "%s must be i32 or i64, not %s", c->op->in_name[i],
+                     dt_dtype_name(d));
+}
+
+static dt_status check_offsets(const dt_call *c, int i, const dt__routing *r)
+{
+    const dt_tensor *offsets = c->arg[i];
+    DT__TRY(want_integers(c, i));
+    DT__TRY(dt__want_dims(c, i, 1, &(int64_t){ r->members + 1 }));
+    for (int64_t k = 0, before = 0; k < offsets->count; k++) {
+        const int64_t v = dt__index_at(offsets, k);
+        if (k == 0 && v != 0) {
+            return dt_refuse(c, DT_ERR_ARG, "offsets[0] is %lld, the first must be 0",
+                             (long long)v);
+        }
+        if (v < before) {
+            return dt_refuse(c, DT_ERR_ARG, "offsets[%lld] is %lld, below %lld: they must ascend",
+                             (long long)k, (long long)v, (long long)before);
+        }
+        if (v > r->choices) {
+            return dt_refuse(c, DT_ERR_ARG, "offsets[%lld] is %lld, but x has %lld rows",
+                             (long long)k, (long long)v, (long long)r->choices);
+        }
+        before = v;
+    }
+    return DT_OK;
+}
+
+static dt_status check_index(const dt_call *c, int i, const dt__routing *r)
+{
+    const dt_tensor *index = c->arg[i];
+    DT__TRY(want_integers(c, i));
+    if (index->count != r->choices) {
+        return dt_refuse(c, DT_ERR_SHAPE,
+                         "index must have %lld elements, one for a row of x, or "
+                         "be [%lld, k]",
+                         (long long)r->choices, (long long)r->choices);
+    }
+    for (int64_t k = 0; k < index->count; k++) {
+        const int64_t v = dt__index_at(index, k);
+        if (v >= -1 && v < r->members) continue;
+        return dt_refuse(c, DT_ERR_ARG, "index[%lld] is %lld; a member is 0...%lld, and -1 is none",
+                         (long long)k, (long long)v, (long long)r->members - 1);
+    }
+    return DT_OK;
+}
+
+dt_status dt__want_routes(const dt_call *c, int offsets, int index, const dt__routing *r)
+{
+    if ((c->in[offsets] == NULL) == (c->in[index] == NULL)) {
+        return dt_refuse(c, DT_ERR_ARG, "%s given; one of them is wanted",
+                         c->in[index] == NULL ? "neither offsets nor index is"
+                                              : "both offsets and index are");
+    }
+    return c->in[index] != NULL ? check_index(c, index, r) : check_offsets(c, offsets, r);
+}
+
+size_t dt__routing_bytes(const dt__routing *r, bool indexed)
+{
+    return (size_t)(r->members + 1 + (indexed ? r->choices : 0)) * sizeof(int64_t);
+}
+
+/* start[e] counts those of member e - 1, then is where e's next choice goes, then is put back. */
+static void sort(const dt_tensor *index, dt__routing *r)
+{
+    memset(r->start, 0, (size_t)(r->members + 1) * sizeof r->start[0]);
+    for (int64_t k = 0; k < r->choices; k++) r->start[dt__index_at(index, k) + 1]++;
+    r->start[0] = 0; /* of those without a member */
+    for (int64_t e = 0; e < r->members; e++) r->start[e + 1] += r->start[e];
+    for (int64_t k = 0; k < r->choices; k++) {
+        const int64_t e = dt__index_at(index, k);
+        if (e >= 0) r->choice[r->start[e]++] = k;
+    }
+    for (int64_t e = r->members; e > 0; e--) r->start[e] = r->start[e - 1];
+    r->start[0] = 0;
+}
+
+void dt__routing_make(const dt_call *c, int offsets, int index, void *room, dt__routing *r)
+{
+    r->start = room;
+    r->choice = NULL;
+    if (c->arg[index] != NULL) {
+        r->choice = r->start + r->members + 1;
+        sort(c->arg[index], r);
+        return;
+    }
+    for (int64_t e = 0; e <= r->members; e++) r->start[e] = dt__index_at(c->arg[offsets], e);
+}
