@@ -1,11 +1,16 @@
-/* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes. */
+/* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes; members:
+ * whose storage, gradient and codes they share, and what outlives what. */
 #include "testing.h"
 
 #include "core/tensor.h"
 #include "qat/quantized.h"
 
+#include <detent/nn.h>
 #include <detent/ops.h>
+#include <detent/optim.h>
 #include <detent/qat.h>
+
+#include <math.h>
 
 static dt_ctx *ctx;
 static dt_tape *t;
@@ -219,6 +224,392 @@ START_TEST(what_reads_is_not)
 }
 END_TEST
 
+/* ---- members: handles ------------------------------------------------------------------------------- */
+
+static dt_tensor *member(dt_tensor *w, int64_t i)
+{
+    dt_tensor *m = dt_grouped_member(w, i);
+    ck_assert_msg(m != NULL, "%s", dt_error(ctx));
+    return m;
+}
+
+static const float *f32(const dt_tensor *x)
+{
+    const float *data = dt_data(x);
+    ck_assert_msg(data != NULL, "%s", dt_error(ctx));
+    return data;
+}
+
+START_TEST(a_member_shares_the_storage)
+{
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = member(w, 2);
+    check_text(m, "f32[4,5]");
+    ck_assert(!dt_is_grouped(m));
+    ck_assert(dt_is_contiguous(m));
+    ck_assert_ptr_eq(f32(m), f32(w) + 40);
+    const uint64_t before = dt_tensor_version(w);
+    TEST_OK(ctx, dt_fill(m, 7));
+    ck_assert_uint_gt(dt_tensor_version(w), before);
+    TEST_EACH(f32(w)[40] == 7 && f32(w)[59] == 7 && f32(w)[39] != 7, "another member was filled");
+    dt_tensor_free(w);
+    TEST_EACH(f32(m)[0] == 7 && f32(m)[19] == 7, "the storage went with w"); /* m keeps it */
+    dt_tensor_free(m);
+}
+END_TEST
+
+START_TEST(members_that_there_are_not)
+{
+    dt_tensor *w = experts(DT_F32, 3, 4, 5);
+    const int64_t none[] = { -1, 3, INT64_MAX, INT64_MIN };
+    for (int i = 0; i < 4; i++) {
+        ck_assert_ptr_null(dt_grouped_member(w, none[i]));
+        ck_assert_int_eq(dt_error_status(ctx), DT_ERR_ARG);
+        ck_assert_ptr_nonnull(strstr(dt_error(ctx), "members 0...2"));
+    }
+    dt_tensor *m = member(w, 0), *plain = random_tensor(DT_F32, 2, (const int64_t[]){ 3, 4 });
+    ck_assert_ptr_null(dt_grouped_member(m, 0));
+    ck_assert_int_eq(dt_error_status(ctx), DT_ERR_STATE);
+    TEST_FAILS(ctx, DT_ERR_STATE, "is a member", dt_set_grouped(m));
+    ck_assert_ptr_null(dt_grouped_member(plain, 0));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "no grouped parameter but f32[3,4]"));
+    dt_tensor_free(plain);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+/* Whenever it is taken, and whatever is said to w later. */
+START_TEST(a_member_requires_what_its_parameter_does)
+{
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *early = member(w, 1);
+    dt_no_grad(t, true);
+    dt_tensor *quiet = member(w, 2);
+    dt_no_grad(t, false);
+    ck_assert(dt_requires_grad(early) && dt_requires_grad(quiet));
+    TEST_OK(ctx, dt_set_requires_grad(w, false));
+    ck_assert(!dt_requires_grad(early));
+    ck_assert(!dt_requires_grad(dt_tanh(t, early)));
+    TEST_OK(ctx, dt_set_requires_grad(w, true));
+    ck_assert(dt_requires_grad(dt_tanh(t, early)));
+    TEST_FAILS(ctx, DT_ERR_STATE, "follows its grouped parameter",
+               dt_set_requires_grad(early, false));
+    dt_tensor_free(early);
+    dt_tensor_free(quiet);
+    dt_tensor_free(w);
+}
+END_TEST
+
+START_TEST(a_member_is_no_parameter_of_a_module)
+{
+    dt_module *m;
+    dt_tensor *w = experts(DT_F32, 3, 4, 5);
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    TEST_FAILS(ctx, DT_ERR_STATE, "is a member", dt_module_add_param(m, "w", member(w, 0)));
+    dt_tensor_free(w);
+    dt_module_free(m);
+}
+END_TEST
+
+/* Those of what a tape lent: a detached one has none that takes a gradient. */
+START_TEST(members_of_a_detached_parameter)
+{
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = member(dt_detach(t, w), 1);
+    ck_assert_ptr_eq(f32(m), f32(w) + 20);
+    ck_assert(!dt_requires_grad(m));
+    ck_assert(!dt_requires_grad(dt_tanh(t, m)));
+    dt_tape_reset(t);
+    ck_assert_ptr_eq(f32(m), f32(w) + 20);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+/* ---- members: gradients ------------------------------------------------------------------------------ */
+
+typedef struct net {
+    int64_t count, rows, in, out;
+    dt_tensor *x, *w, *v; /* w [count, out, in], v [count, in, out] */
+} net;
+
+static net random_net(int seed)
+{
+    net n = {
+        1 + seed % 5, 1 + seed * 7 % 6, 1 + seed * 5 % 9, 1 + seed * 3 % 8, NULL, NULL, NULL
+    };
+    n.x = random_tensor(DT_F64, 2, (const int64_t[]){ n.rows, n.in });
+    n.w = experts(DT_F64, n.count, n.out, n.in);
+    n.v = experts(DT_F64, n.count, n.in, n.out);
+    return n;
+}
+
+static void free_net(net *n)
+{
+    dt_tensor_free(n->x);
+    dt_tensor_free(n->w);
+    dt_tensor_free(n->v);
+}
+
+/* Sum of squares of x + silu(x w^T) v^T, expert after expert, the first of which comes once more. */
+static dt_tensor *loss_of(dt_tape *tape, const net *n, dt_tensor *const *w, dt_tensor *const *v)
+{
+    dt_tensor *x = n->x;
+    for (int64_t i = 0; i <= n->count; i++) {
+        const int64_t e = i % n->count;
+        dt_tensor *h = dt_silu(tape, dt_linear(tape, x, w[e], NULL));
+        x = dt_add(tape, x, dt_linear(tape, h, v[e], NULL));
+    }
+    return dt_sum(tape, dt_square(tape, x), NULL);
+}
+
+static void take_members(dt_tensor *w, dt_tensor **m)
+{
+    for (int64_t i = 0; i < dt_grouped_count(w); i++) m[i] = member(w, i);
+}
+
+static void take_copies(dt_tensor *w, dt_tensor **m)
+{
+    const int64_t n = dt_count(w) / dt_grouped_count(w);
+    for (int64_t i = 0; i < dt_grouped_count(w); i++) {
+        const double *from = (const double *)dt_data(w) + i * n;
+        TEST_OK(ctx, dt_tensor_from(ctx, DT_F64, 2, (const int64_t[]){ dt_dim(w, 1), dt_dim(w, 2) },
+                                    from, &m[i]));
+        TEST_OK(ctx, dt_set_requires_grad(m[i], true));
+    }
+}
+
+static void free_all(int64_t n, dt_tensor **m)
+{
+    for (int64_t i = 0; i < n; i++) dt_tensor_free(m[i]);
+}
+
+/* Members' gradients have the bits of those of as many parameters of their own. */
+static void check_gradients(const dt_tensor *w, dt_tensor *const *m, dt_tensor *const *apart)
+{
+    const int64_t n = dt_count(w) / dt_grouped_count(w);
+    for (int64_t i = 0; i < dt_grouped_count(w); i++) {
+        const double *wanted = dt_data(dt_grad(apart[i])), *got = dt_data(dt_grad(m[i]));
+        TEST_EACH(got == (const double *)dt_data(dt_grad(w)) + i * n, "not the slice of w");
+        TEST_EACH(memcmp(got, wanted, (size_t)n * sizeof *got) == 0, "member %lld", (long long)i);
+    }
+}
+
+START_TEST(gradients_are_those_of_separate_parameters)
+{
+    net n = random_net(_i);
+    dt_tensor *w[5], *v[5], *w_apart[5], *v_apart[5];
+    take_members(n.w, w);
+    take_members(n.v, v);
+    take_copies(n.w, w_apart);
+    take_copies(n.v, v_apart);
+    for (int pass = 0; pass < 2; pass++) { /* the second accumulates */
+        TEST_OK(ctx, dt_backward(t, loss_of(t, &n, w, v), NULL));
+        dt_tape_reset(t);
+        TEST_OK(ctx, dt_backward(t, loss_of(t, &n, w_apart, v_apart), NULL));
+        dt_tape_reset(t);
+        check_gradients(n.w, w, w_apart);
+        check_gradients(n.v, v, v_apart);
+    }
+    free_all(n.count, w);
+    free_all(n.count, v);
+    free_all(n.count, w_apart);
+    free_all(n.count, v_apart);
+    free_net(&n);
+}
+END_TEST
+
+static double value_at(const net *n)
+{
+    dt_tensor *w[5], *v[5];
+    take_members(n->w, w);
+    take_members(n->v, v);
+    dt_no_grad(t, true);
+    const double loss = dt_item(loss_of(t, n, w, v));
+    dt_no_grad(t, false);
+    dt_tape_reset(t);
+    free_all(n->count, w);
+    free_all(n->count, v);
+    return loss;
+}
+
+START_TEST(gradients_are_differences)
+{
+    net n = random_net(_i);
+    dt_tensor *w[5], *v[5];
+    take_members(n.w, w);
+    take_members(n.v, v);
+    TEST_OK(ctx, dt_backward(t, loss_of(t, &n, w, v), NULL));
+    free_all(n.count, w); /* nothing of them is needed any more */
+    free_all(n.count, v);
+    dt_tape_reset(t);
+    const double *g = dt_data(dt_grad(n.w)), h = 1e-6;
+    for (int64_t i = 0; i < dt_count(n.w); i++) {
+        double *x = (double *)dt_data_mut(n.w) + i;
+        const double at = *x;
+        *x = at + h;
+        const double above = value_at(&n);
+        *x = at - h;
+        const double below = value_at(&n);
+        *x = at;
+        const double wanted = (above - below) / (2 * h);
+        TEST_EACH(test_near(g[i], wanted, 1e-4, 1e-5), "%lld: %g, not %g", (long long)i, g[i],
+                  wanted);
+    }
+    free_net(&n);
+}
+END_TEST
+
+START_TEST(a_member_alone_leaves_zeros)
+{
+    dt_tensor *w = experts(DT_F32, 3, 2, 2), *m = member(w, 1);
+    ck_assert_ptr_null(dt_grad(m));
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, m, NULL), NULL));
+    const float wanted[12] = { [4] = 1, [5] = 1, [6] = 1, [7] = 1 };
+    ck_assert_mem_eq(f32(dt_grad(w)), wanted, sizeof wanted);
+    ck_assert_ptr_eq(dt_grad(m), dt_grad(m)); /* lent, not made each time */
+    ck_assert_int_eq(dt_rank(dt_grad(m)), 2);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+/* The whole parameter and members of it, in one pass. */
+START_TEST(whole_and_member_add_up)
+{
+    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = member(w, 1);
+    dt_tensor *y = dt_add(t, dt_sum(t, w, NULL), dt_sum(t, m, NULL));
+    TEST_OK(ctx, dt_backward(t, dt_add(t, y, dt_sum(t, m, NULL)), NULL));
+    const float wanted[6] = { 1, 1, 1, 3, 3, 3 };
+    ck_assert_mem_eq(f32(dt_grad(w)), wanted, sizeof wanted);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+START_TEST(clearing_a_member_leaves_the_others)
+{
+    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = member(w, 1);
+    dt_grad_clear(m); /* there is nothing yet */
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, w, NULL), NULL));
+    dt_grad_clear(m);
+    const float wanted[6] = { 1, 1, 1, 0, 0, 0 };
+    ck_assert_mem_eq(f32(dt_grad(w)), wanted, sizeof wanted);
+    dt_grad_clear(w);
+    ck_assert_ptr_null(dt_grad(m));
+    dt_tape_reset(t);
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, m, NULL), NULL));
+    ck_assert_float_eq(f32(dt_grad(m))[2], 1);
+    ck_assert_float_eq(f32(dt_grad(w))[2], 0);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+/* Two tapes, each with a member of its own, and one member on both. */
+START_TEST(members_of_several_tapes)
+{
+    dt_tape *other;
+    TEST_OK(ctx, dt_tape_create(ctx, &other));
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *first = member(w, 0), *second = member(w, 1);
+    dt_tensor *y = dt_sum(t, dt_add(t, first, second), NULL), *z = dt_sum(other, second, NULL);
+    TEST_OK(ctx, dt_backward(t, y, NULL));
+    TEST_OK(ctx, dt_backward(other, z, NULL));
+    const float wanted[4] = { 1, 1, 2, 2 };
+    ck_assert_mem_eq(f32(dt_grad(w)), wanted, sizeof wanted);
+    dt_tensor_free(first);
+    dt_tensor_free(second);
+    dt_tensor_free(w);
+    dt_tape_free(other);
+}
+END_TEST
+
+/* The gradient lands on the handle that the member holds, which goes with it. */
+START_TEST(a_freed_parameter_lives_in_its_members)
+{
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = member(w, 1), *other = member(w, 0);
+    dt_tensor_free(w);
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, m, NULL), NULL));
+    ck_assert_float_eq(f32(dt_grad(m))[0], 1);
+    ck_assert_float_eq(f32(dt_grad(other))[0], 0);
+    dt_tensor_free(m);
+    ck_assert_float_eq(f32(dt_grad(other))[1], 0);
+    dt_tensor_free(other);
+}
+END_TEST
+
+START_TEST(aliases_have_slots_of_their_own)
+{
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = member(w, 1), *alias, *whole;
+    TEST_OK(ctx, dt_alias(m, &alias));
+    TEST_OK(ctx, dt_alias(w, &whole));
+    dt_tensor *of_alias = member(whole, 1);
+    ck_assert_ptr_eq(f32(alias), f32(m));
+    dt_tensor *y = dt_add(t, dt_sum(t, alias, NULL), dt_sum(t, dt_detach(t, m), NULL));
+    TEST_OK(ctx, dt_backward(t, dt_add(t, y, dt_sum(t, of_alias, NULL)), NULL));
+    ck_assert_ptr_null(dt_grad(w));
+    ck_assert_ptr_null(dt_grad(m));
+    ck_assert_float_eq(f32(dt_grad(alias))[0], 1);
+    ck_assert_int_eq(dt_count(dt_grad(alias)), 2);
+    ck_assert_float_eq(f32(dt_grad(whole))[3], 1);
+    ck_assert_float_eq(f32(dt_grad(whole))[0], 0);
+    dt_tensor_free(of_alias);
+    dt_tensor_free(whole);
+    dt_tensor_free(alias);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+START_TEST(views_of_a_member_lead_to_it)
+{
+    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = member(w, 1);
+    dt_tensor *y = dt_reshape(t, dt_transpose(t, m, 0, 1), 1, (const int64_t[]){ 6 });
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_square(t, y), NULL), NULL));
+    const float *x = f32(m), *g = f32(dt_grad(w));
+    for (int i = 0; i < 6; i++) {
+        TEST_EACH(g[i] == 0 && g[6 + i] == 2 * x[i], "element %d", i);
+    }
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+START_TEST(a_member_written_since_is_noticed)
+{
+    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = member(w, 1), *other = member(w, 0);
+    dt_tensor *y = dt_sum(t, dt_square(t, m), NULL);
+    ck_assert_ptr_null(dt_mul_(t, other, NULL, 0.5)); /* one storage */
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "still needed by a recorded square"));
+    dt_tape_reset(t);
+    y = dt_sum(t, dt_square(t, m), NULL);
+    *(float *)dt_data_mut(w) += 1;
+    ck_assert_int_eq(dt_backward(t, y, NULL), DT_ERR_STATE);
+    dt_tensor_free(other);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
+static dt_status every_allocation(dt_ctx *c, void *user)
+{
+    (void)user;
+    dt_tape *tape = NULL;
+    dt_tensor *w = NULL, *m = NULL;
+    dt_status s = dt_tape_create(c, &tape);
+    if (s == DT_OK) s = dt_tensor_create(c, DT_F32, 3, (const int64_t[]){ 2, 3, 4 }, &w);
+    if (s == DT_OK) s = dt_set_grouped(w);
+    if (s == DT_OK) s = dt_set_requires_grad(w, true);
+    if (s == DT_OK && (m = dt_grouped_member(w, 1)) == NULL) s = dt_error_status(c);
+    if (s == DT_OK) s = dt_backward(tape, dt_sum(tape, dt_square(tape, m), NULL), NULL);
+    if (s == DT_OK && dt_grad(m) == NULL) s = dt_error_status(c);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+    dt_tape_free(tape);
+    return s;
+}
+
+START_TEST(no_allocation_may_fail_badly) { test_every_allocation(every_allocation, NULL); }
+END_TEST
+
 Suite *test_grouped_suite(void)
 {
     Suite *s = suite_create("grouped");
@@ -235,5 +626,27 @@ Suite *test_grouped_suite(void)
     tcase_add_test(ops, what_rearranges_is_refused);
     tcase_add_test(ops, what_reads_is_not);
     suite_add_tcase(s, ops);
+    TCase *members = tcase_create("members");
+    tcase_add_checked_fixture(members, setup, teardown);
+    tcase_add_test(members, a_member_shares_the_storage);
+    tcase_add_test(members, members_that_there_are_not);
+    tcase_add_test(members, a_member_requires_what_its_parameter_does);
+    tcase_add_test(members, a_member_is_no_parameter_of_a_module);
+    tcase_add_test(members, members_of_a_detached_parameter);
+    suite_add_tcase(s, members);
+    TCase *gradients = tcase_create("gradients");
+    tcase_add_checked_fixture(gradients, setup, teardown);
+    tcase_add_loop_test(gradients, gradients_are_those_of_separate_parameters, 0, 20);
+    tcase_add_loop_test(gradients, gradients_are_differences, 1, 6);
+    tcase_add_test(gradients, a_member_alone_leaves_zeros);
+    tcase_add_test(gradients, whole_and_member_add_up);
+    tcase_add_test(gradients, clearing_a_member_leaves_the_others);
+    tcase_add_test(gradients, members_of_several_tapes);
+    tcase_add_test(gradients, a_freed_parameter_lives_in_its_members);
+    tcase_add_test(gradients, aliases_have_slots_of_their_own);
+    tcase_add_test(gradients, views_of_a_member_lead_to_it);
+    tcase_add_test(gradients, a_member_written_since_is_noticed);
+    tcase_add_test(gradients, no_allocation_may_fail_badly);
+    suite_add_tcase(s, gradients);
     return s;
 }

@@ -46,6 +46,7 @@ size_t dt_describe(const dt_tensor *x, char *text, size_t size)
 /* The first contribution becomes the gradient, without a copy. */
 dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
 {
+    if (x->whole != NULL) return dt__accumulate_portion(t, x, d);
     if (x->grad == NULL) {
         x->grad = d;
         return DT_OK;
@@ -56,10 +57,17 @@ dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
     return DT_OK;
 }
 
-dt_tensor *dt_grad(const dt_tensor *x) { return x->grad; }
+dt_tensor *dt_grad(const dt_tensor *x)
+{
+    return x->whole != NULL ? dt__grad_of_portion(x) : x->grad;
+}
 
 void dt_grad_clear(dt_tensor *x)
 {
+    if (x->whole != NULL) {
+        dt__clear_portion(x);
+        return;
+    }
     dt_tensor_free(x->grad);
     x->grad = NULL;
 }
@@ -72,6 +80,11 @@ dt_status dt_set_requires_grad(dt_tensor *x, bool on)
     }
     if (x->tape != NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE, "requires_grad: only a leaf can be told to");
+    }
+    if (x->whole != NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE,
+                       "requires_grad: %s is a member, and follows its grouped parameter",
+                       x->name != NULL ? x->name : "x");
     }
     if (on && dt__kind_of(x)->inner == NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE, "requires_grad: a %s tensor is read-only",

@@ -391,11 +391,18 @@ static bool decide_recording(dt_call *c)
 {
     bool wanted = false;
     for (int i = 0; i < c->n_in && !c->tape->no_grad && c->op->backward != NULL; i++) {
-        c->wants[i] = c->in[i] != NULL && c->in[i]->requires_grad && !c->op->undifferentiable[i];
+        c->wants[i] = c->in[i] != NULL && dt_requires_grad(c->in[i]) && !c->op->undifferentiable[i];
         wanted = wanted || c->wants[i];
     }
     c->recording = wanted && !c->tape->muted;
     return wanted;
+}
+
+/* Who reads a member reads what it is a part of. */
+static void tell(dt_tape *t, const dt_tensor *x)
+{
+    t->met(t, x);
+    if (x->whole != NULL) t->met(t, x->whole);
 }
 
 static dt_status run(dt_call *c)
@@ -403,7 +410,7 @@ static dt_status run(dt_call *c)
     dt__codes *pull[DT_MAX_IN] = { NULL };
     for (int i = 0; i < c->n_in; i++) {
         DT__TRY(check_operand(c, i));
-        if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
+        if (c->tape->met != NULL && c->in[i] != NULL) tell(c->tape, c->in[i]);
     }
     DT__TRY(pick_kernels(c));
     const bool wanted = decide_recording(c);

@@ -1,9 +1,20 @@
 /* Grouped parameters: one tensor [count, dims...] that stands for count members [dims...]. A flag on the
- * handle says so; every handle on the same storage and shape has it (dt__view). */
+ * handle says so; every handle on the same storage and shape has it (dt__view).
+ *
+ * A member is a portion: a handle that holds a reference on the whole one and has no gradient slot of its
+ * own. What flows into it is added to a slice of the whole gradient, which begins as zeros. Its dt_grad
+ * is a view that hangs on that gradient and goes with it. A portion never is the whole of another. */
 #include "autograd/kind.h"
+#include "autograd/tape.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
 
 static dt_status check_can_be_grouped(const dt_tensor *x)
 {
+    if (x->whole != NULL) {
+        return dt_fail(x->ctx, DT_ERR_STATE, "grouped: x is a member of a grouped parameter");
+    }
     if (x->tape != NULL || x->storage == NULL || x->kind != NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE,
                        "grouped: a plain leaf is marked, before it is prepared; x is %s",
@@ -50,4 +61,150 @@ int dt_grouped_shard_axis(const dt_tensor *w, int axis)
     dt_fail(w->ctx, DT_ERR_ARG, "grouped_shard_axis: a member has axes %d...%d, not %d", -rank,
             rank - 1, axis);
     return -1;
+}
+
+/* ---- portions ------------------------------------------------------------------------------------- */
+
+dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
+{
+    DT__TRY(dt__view(x->ctx, x, out));
+    dt_tensor *portion = *out;
+    portion->grouped = false;
+    portion->dims[0] /= n;
+    portion->count /= n;
+    portion->first = i * portion->count;
+    portion->offset += portion->first;
+    if (x->tape != NULL) return DT_OK;
+    dt__retain(x);
+    portion->whole = x;
+    return DT_OK;
+}
+
+static bool is_read_only(const dt_tensor *x) { return dt__kind_of(x)->inner == NULL; }
+
+static dt_status add_to_whole(dt_tape *t, dt_tensor *portion, const dt_tensor *d)
+{
+    dt_tensor *whole = portion->whole;
+    const size_t size = dt_dtype_size(portion->dtype);
+    if (is_read_only(whole)) {
+        return dt_fail(t->ctx, DT_ERR_STATE,
+                       "%s: its grouped parameter was converted since it was taken, and has no "
+                       "gradient",
+                       portion->name != NULL ? portion->name : "a member");
+    }
+    const bool first = whole->grad == NULL;
+    if (first) {
+        DT__TRY(dt_tensor_create(whole->ctx, whole->dtype, whole->rank, whole->dims, &whole->grad));
+    }
+    char *slice = (char *)dt__data_mut(whole->grad) + (size_t)portion->first * size;
+    if (first) memcpy(slice, dt__data(d), (size_t)d->count * size);
+    else t->ctx->kernels[portion->dtype]->add_into(d->count, dt__data(d), slice);
+    whole->grad->storage->version++;
+    return DT_OK;
+}
+
+dt_status dt__accumulate_portion(dt_tape *t, dt_tensor *portion, dt_tensor *d)
+{
+    const dt_status s = add_to_whole(t, portion, d);
+    dt_tensor_free(d);
+    return s;
+}
+
+/* The view of a portion's gradient, as it hangs on the whole one. */
+typedef struct slice {
+    dt__attachment head;
+    dt_ctx *ctx;
+    int64_t first;
+    dt_tensor *view;
+} slice;
+
+static void drop_slice(dt__attachment *a)
+{
+    slice *s = (slice *)(void *)a;
+    dt_tensor_free(s->view);
+    dt__release(s->ctx, s);
+}
+
+static dt_status make_slice(const dt_tensor *portion, dt_tensor *grad, dt_tensor **out)
+{
+    slice *s = dt__alloc(grad->ctx, sizeof *s);
+    if (s == NULL) return DT_ERR_NOMEM;
+    *s = (slice){ .head.drop = drop_slice, .ctx = grad->ctx, .first = portion->first };
+    const dt_status made =
+        dt__handle_create(grad->ctx, portion->dtype, portion->rank, portion->dims, &s->view);
+    if (made != DT_OK) {
+        dt__release(grad->ctx, s);
+        return made;
+    }
+    s->view->offset = grad->offset + portion->first;
+    s->view->storage = grad->storage;
+    dt__storage_retain(grad->storage);
+    dt__attach(grad, &s->head);
+    *out = s->view;
+    return DT_OK;
+}
+
+dt_tensor *dt__grad_of_portion(const dt_tensor *portion)
+{
+    dt_tensor *grad = portion->whole->grad, *view = NULL;
+    for (dt__attachment *a = grad == NULL ? NULL : grad->attached; a != NULL; a = a->next) {
+        const slice *s = (const slice *)(const void *)a;
+        if (a->drop == drop_slice && s->first == portion->first &&
+            dt__same_dims(s->view, portion)) {
+            return s->view;
+        }
+    }
+    if (grad != NULL) make_slice(portion, grad, &view);
+    return view;
+}
+
+void dt__clear_portion(dt_tensor *portion)
+{
+    dt_tensor *grad = portion->whole->grad;
+    if (grad == NULL) return;
+    const size_t size = dt_dtype_size(portion->dtype);
+    memset((char *)dt__data_mut(grad) + (size_t)portion->first * size, 0,
+           (size_t)portion->count * size);
+    grad->storage->version++;
+}
+
+/* ---- members -------------------------------------------------------------------------------------- */
+
+static dt_status check_member(const dt_tensor *w, int64_t i)
+{
+    DT__TRY(want_grouped(w, "grouped_member"));
+    if (w->dropped || (w->tape != NULL && w->requires_grad)) {
+        return dt_fail(w->ctx, DT_ERR_STATE,
+                       "grouped_member: w is %s; take members of the parameter",
+                       w->dropped ? "dropped" : "a tape's, and requires a gradient");
+    }
+    if (i >= 0 && i < w->dims[0]) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_ARG, "grouped_member: there are members 0...%lld, not %lld",
+                   (long long)w->dims[0] - 1, (long long)i);
+}
+
+static dt_status take_member(dt_tensor *w, int64_t i, dt_tensor **out)
+{
+    DT__TRY(dt__portion(w, i, w->dims[0], out));
+    dt_tensor *m = *out;
+    m->rank--;
+    memmove(m->dims, m->dims + 1, (size_t)m->rank * sizeof m->dims[0]);
+    memmove(m->strides, m->strides + 1, (size_t)m->rank * sizeof m->strides[0]);
+    if (w->name != NULL) {
+        dt__set_name(m, dt__text(w->ctx, "%s.%lld", w->name, (long long)i));
+        if (m->name == NULL) return DT_ERR_NOMEM;
+    }
+    if (w->kind == NULL) return DT_OK;
+    if (w->kind->member != NULL) return w->kind->member(w, i, m);
+    return dt_fail(w->ctx, DT_ERR_UNSUPPORTED, "grouped_member: a %s tensor has none",
+                   w->kind->name);
+}
+
+dt_tensor *dt_grouped_member(dt_tensor *w, int64_t i)
+{
+    dt_tensor *m = NULL;
+    if (check_member(w, i) != DT_OK) return NULL;
+    if (take_member(w, i, &m) == DT_OK) return m;
+    dt_tensor_free(m);
+    return NULL;
 }

@@ -25,7 +25,7 @@ bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in)
 {
     if (t->no_grad || t->muted || t->spent) return false;
     for (int i = 0; i < n_in; i++) {
-        if (in[i]->kind != NULL || in[i]->storage == NULL) return false;
+        if (in[i]->kind != NULL || in[i]->whole != NULL || in[i]->storage == NULL) return false;
     }
     return true;
 }

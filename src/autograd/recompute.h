@@ -19,7 +19,7 @@ typedef struct dt__stretch {
     int n_in, n_out;
 } dt__stretch;
 
-/* Whether a pass on this tape may run one: it records, and the inputs are plain. */
+/* Whether a pass on this tape may run one: it records, and the inputs are plain: no wrappers, no members. */
 bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in);
 /* Runs it, muted, and records it as a whole: gradients pass through what of it lives on after it, `out` and
  * whatever was kept by dt_keep. Errors, left on the tape: those of the run; STATE where that is a wrapper;

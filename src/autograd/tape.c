@@ -225,7 +225,7 @@ dt_status dt_alias(dt_tensor *x, dt_tensor **out)
 {
     *out = NULL;
     DT__TRY(copy_handle(x->ctx, x, out));
-    (*out)->requires_grad = x->requires_grad;
+    (*out)->requires_grad = dt_requires_grad(x);
     return DT_OK;
 }
 

@@ -248,6 +248,7 @@ void dt_tensor_free(dt_tensor *x)
     dt__drop_storage(x);
     if (x->drop_ext != NULL) x->drop_ext(x);
     dt_tensor_free(x->grad);
+    dt_tensor_free(x->whole);
     dt__set_name(x, NULL);
     dt_ctx *ctx = x->ctx;
     dt__release(ctx, x);
@@ -263,7 +264,10 @@ dt_dtype dt_dtype_of(const dt_tensor *x) { return x->dtype; }
 int dt_rank(const dt_tensor *x) { return x->rank; }
 int64_t dt_count(const dt_tensor *x) { return x->count; }
 dt_ctx *dt_ctx_of(const dt_tensor *x) { return x->ctx; }
-bool dt_requires_grad(const dt_tensor *x) { return x->requires_grad; }
+bool dt_requires_grad(const dt_tensor *x)
+{
+    return x->whole != NULL ? x->whole->requires_grad : x->requires_grad;
+}
 
 int64_t dt_dim(const dt_tensor *x, int dim)
 {

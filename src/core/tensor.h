@@ -40,6 +40,9 @@ struct dt_tensor {
     bool dropped;
     bool requires_grad;
     bool grouped; /* the first dimension counts members, of the dimensions behind it */
+    dt_tensor
+        *whole;    /* of a member: what its elements are a part of, from `first` on, and in whose */
+    int64_t first; /* slot its gradient is; a reference. NULL: nothing of the kind */
     dt_tensor *grad;
     const char *name; /* for messages, a dt__text: a parameter's path; NULL where unknown */
     bool no_decay;    /* no optimizer shrinks it: learned scales and their like */

@@ -107,10 +107,10 @@ static dt_status check(dt_tape *t, const dt_tensor *x, const dt_linear_part *par
         return dt_tape_fail(t, DT_ERR_ARG, "linears: %d weights given, 1...%d can be", n,
                             DT_MAX_OUT);
     }
-    bool wants = x != NULL && x->requires_grad;
+    bool wants = x != NULL && dt_requires_grad(x);
     for (int i = 0; i < n; i++) {
-        wants = wants || (part[i].weight != NULL && part[i].weight->requires_grad) ||
-                (part[i].bias != NULL && part[i].bias->requires_grad);
+        wants = wants || (part[i].weight != NULL && dt_requires_grad(part[i].weight)) ||
+                (part[i].bias != NULL && dt_requires_grad(part[i].bias));
     }
     if (t->no_grad || !wants) return DT_OK;
     return dt_tape_fail(t, DT_ERR_STATE, "linears: has no gradient; dt_linear has");

@@ -27,16 +27,20 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
     return dt_fail(t->ctx, s, "%s in %s", text, t->where);
 }
 
-/* A range of a weight that stands begins with what the weight is when its codes are first trained. */
+static dt_tensor *whole_of(dt_tensor *x) { return x == NULL || x->whole == NULL ? x : x->whole; }
+
+/* A range of a weight that stands begins with what the weight is when its codes are first trained; those
+ * of all members do at once. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
-    if (fq->count == NULL || t == NULL || t->no_grad || !x->requires_grad) return DT_OK;
-    const dt__quantizer range = {
-        .quant = fq->quant, .scale = fq->scale, .zero_point = fq->zero_point, .count = fq->count
-    };
+    if (fq->count == NULL || t == NULL || t->no_grad || !dt_requires_grad(x)) return DT_OK;
+    const dt__quantizer range = { .quant = fq->quant,
+                                  .scale = whole_of(fq->scale),
+                                  .zero_point = whole_of(fq->zero_point),
+                                  .count = fq->count };
     if (dt__quantizer_has_seen(&range)) return DT_OK;
-    return dt__quantizer_begin(fq->inner, &fq->map, &range);
+    return dt__quantizer_begin(whole_of(fq->inner), &fq->map, &range);
 }
 
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
@@ -95,7 +99,7 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
                                         : clip(t, x, dvalue, used);
     dt_tensor *to = fq_of(x)->inner;
     const bool stops =
-        x->tape != NULL && (to == NULL || !to->requires_grad); /* the scale's alone */
+        x->tape != NULL && (to == NULL || !dt_requires_grad(to)); /* the scale's alone */
     if (s != DT_OK || stops) {
         dt_tensor_free(dvalue);
         return s;
@@ -143,7 +147,7 @@ static void dropped(dt_tensor *x)
 {
     dt__fq *fq = fq_of(x);
     const bool rereads = x->requires_grad && !fq->quant.activation; /* a learned scale's gradient */
-    if (fq->inner == NULL || fq->inner->requires_grad || rereads) return;
+    if (fq->inner == NULL || dt_requires_grad(fq->inner) || rereads) return;
     dt_tensor_free(fq->inner);
     fq->inner = NULL;
 }
@@ -192,6 +196,33 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
     return wrap(copy, fq_of(x)->inner, fq_of(x));
 }
 
+/* Part i of n of a range that stands; NULL of none. */
+static dt_status part_of(dt_tensor *range, int64_t i, int64_t n, dt_tensor **out)
+{
+    *out = NULL;
+    return range == NULL ? DT_OK : dt__portion(range, i, n, out);
+}
+
+/* Codes hang on the member of the master; scales are its own part of those of all members. */
+static dt_status make_member(dt_tensor *x, int64_t i, dt_tensor *member)
+{
+    const dt__fq *of = fq_of(x);
+    const int64_t n = x->dims[0];
+    if (of->inner == NULL) return dt_fail(x->ctx, DT_ERR_STATE, "grouped_member: w was dropped");
+    dt__fq fq = *of;
+    fq.map = (dt__row_map){ 0 };
+    fq.renewal = NULL;
+    dt_tensor *master = dt_grouped_member(of->inner, i);
+    dt_status s = master == NULL ? x->ctx->status : part_of(of->scale, i, n, &fq.scale);
+    if (s == DT_OK) s = part_of(of->zero_point, i, n, &fq.zero_point);
+    else fq.scale = fq.zero_point = NULL;
+    if (s == DT_OK) s = wrap(member, master, &fq);
+    dt_tensor_free(master); /* the wrapper holds them */
+    dt_tensor_free(fq.scale);
+    dt_tensor_free(fq.zero_point);
+    return s;
+}
+
 const dt__kind dt__fake_quant_kind = {
     .name = "fake_quant",
     .value = value,
@@ -204,6 +235,7 @@ const dt__kind dt__fake_quant_kind = {
     .write_end = write_end,
     .dropped = dropped,
     .clone = clone,
+    .member = make_member,
     .print = print,
 };
 
@@ -258,7 +290,8 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
         dt_tensor_free(*out);
         return s;
     }
-    const bool wanted = x->requires_grad || (like->scale != NULL && like->scale->requires_grad);
+    const bool wanted =
+        dt_requires_grad(x) || (like->scale != NULL && dt_requires_grad(like->scale));
     (*out)->requires_grad = wanted && !t->no_grad;
     fq_of(*out)->learns = learns(*out, x, &like->quant);
     return dt__tape_lend(t, *out);

@@ -156,7 +156,7 @@ dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt_
     dt_tensor *scale = ((const dt__fq *)x->ext)->scale, *ds;
     DT__TRY(dt__tensor_create_raw(t->ctx, DT_F32, scale->rank, scale->dims, &ds));
     const dt_status s = learn_rows(x, ds, d, used);
-    if (s == DT_OK && scale->requires_grad) {
+    if (s == DT_OK && dt_requires_grad(scale)) {
         return dt__kind_of(scale)->pullback(t, scale, ds, NULL);
     }
     dt_tensor_free(ds);
