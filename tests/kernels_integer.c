@@ -118,11 +118,15 @@ static dt__panel_shape shape_of(kernel_run *r, int most_bits)
     static const int64_t rows[] = { 1, 5, 16, 31, 32, 33, 64, 70, 97, 130 };
     static const int64_t groups[] = { 8, 16, 32, 40, 64, 128, 256, INT64_MAX };
     const int bits = most_bits - kernel_pick(r, most_bits == 4 ? 3 : 4);
-    if (r->round == KERNELS_TIMED) return (dt__panel_shape){ 256, 512, 32, bits, DT__SCALE_F32 };
+    if (r->round == KERNELS_TIMED) return (dt__panel_shape){ 256, 512, 32, bits, DT__SCALE_F32, 0 };
     const int64_t columns = r->round % 4 == 0 ? kernel_below(r, 1500) : kernel_below(r, 300);
-    return (dt__panel_shape){ rows[kernel_pick(r, DT__COUNT_OF(rows))], columns,
-                              groups[kernel_pick(r, DT__COUNT_OF(groups))], bits,
-                              kernel_pick(r, 3) };
+    const int64_t members = r->round % 3 == 0 ? 1 + kernel_below(r, 4) : 0;
+    return (dt__panel_shape){ rows[kernel_pick(r, DT__COUNT_OF(rows))] * dt__max_i64(1, members),
+                              columns,
+                              groups[kernel_pick(r, DT__COUNT_OF(groups))],
+                              bits,
+                              kernel_pick(r, 3),
+                              members };
 }
 
 static float scale_of(kernel_run *r, int dtype, int how)
@@ -342,8 +346,8 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     const int64_t n = l.rows * l.columns, panel = kernel_pick(r, (int)l.panels);
     float *x = r->round % 5 == 0 ? kernel_floats(r, n) : kernel_ordinaries(r, n);
     uint8_t *panels = kernel_block_of(r, KERNEL_BYTES, l.bytes, 64);
-    const int64_t row = dt__ceil_div(l.columns, 8), first = panel * DT__LANES;
-    const int64_t rows = dt__min_i64(DT__LANES, l.rows - first);
+    const int64_t row = dt__ceil_div(l.columns, 8), first = dt__panel_row(&l, panel);
+    const int64_t rows = dt__panel_lanes(&l, panel);
     uint8_t *bits = kernel_bytes(r, l.rows * row), *own = bits + first * row;
     const dt__panel_source s = { &l, x, &coding, panels, kernel_chance(r) ? bits : NULL };
     memset(panels, 0x77, l.bytes);

@@ -482,7 +482,7 @@ typedef struct linear {
 
 static void make_linear(linear *p, dealer *d)
 {
-    const dt__panel_shape shape = { p->rows, p->columns, p->group, p->bits, p->scale_dtype };
+    const dt__panel_shape shape = { p->rows, p->columns, p->group, p->bits, p->scale_dtype, 0 };
     ck_assert(dt__panel_layout_of(&shape, &p->layout));
     const int64_t n = p->rows * p->columns, blocks = p->rows * p->layout.groups;
     p->given = (dt_code_rows){ malloc((size_t)n), malloc((size_t)blocks * sizeof(float)), NULL,

@@ -72,7 +72,9 @@ static void check_operand(const operand *o, dt_tensor *codes, dt_tensor *scale)
 static void multiply(dt_ctx *ctx, const operand *x, const operand *w, const dt_tensor *bias,
                      float *y)
 {
-    const dt__panel_shape shape = { w->cut.rows, w->cut.columns, w->cut.group, 4, DT__SCALE_F32 };
+    const dt__panel_shape shape = {
+        w->cut.rows, w->cut.columns, w->cut.group, 4, DT__SCALE_F32, 0
+    };
     dt__panel_layout layout;
     ck_assert(dt__panel_layout_of(&shape, &layout));
     void *panels = aligned_alloc(64, layout.bytes);

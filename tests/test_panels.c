@@ -193,10 +193,13 @@ START_TEST(equals_the_formula)
     dt_ctx *ctx = context(2);
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     for (int round = 0; round < 60; round++) {
-        const dt__panel_shape shape = { 1 + below(&s, 70),
+        const int64_t members = round % 3 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 70)) * dt__max_i64(1, members),
                                         1 + below(&s, round % 6 == 0 ? 700 : 120),
-                                        groups[below(&s, DT__COUNT_OF(groups))], _i,
-                                        (int)below(&s, 3) };
+                                        groups[below(&s, DT__COUNT_OF(groups))],
+                                        _i,
+                                        (int)below(&s, 3),
+                                        members };
         const int how = round % 5 == 3 ? POWERS : round % 5 == 4 ? TINY : RANDOM;
         weight w = make(&shape, 1 + below(&s, round % 7 == 0 ? 140 : 9), how, &s);
         check_product(ctx, &w, round % 2 == 0);
@@ -212,7 +215,7 @@ START_TEST(sums_never_saturate)
     dt__stream s = dt__stream_of(3, DT__FOR_USER);
     for (int bits = 2; bits <= 8; bits++) {
         for (int how = WORST_LOW; how <= WORST_HIGH; how++) {
-            const dt__panel_shape shape = { 33, 2048, bits % 2 == 0 ? 2048 : 32, bits, 0 };
+            const dt__panel_shape shape = { 33, 2048, bits % 2 == 0 ? 2048 : 32, bits, 0, 0 };
             weight w = make(&shape, 2, how, &s);
             check_product(ctx, &w, true);
             discard(&w);
@@ -226,10 +229,10 @@ END_TEST
 START_TEST(long_groups_are_cut)
 {
     static const dt__panel_shape shapes[] = {
-        { 3, 32768, INT64_MAX, 8, 0 },
-        { 3, 32769, INT64_MAX, 8, 1 },
-        { 2, 70001, INT64_MAX, 4, 2 },
-        { 2, 90000, 40000, 8, 0 },
+        { 3, 32768, INT64_MAX, 8, 0, 0 },
+        { 3, 32769, INT64_MAX, 8, 1, 0 },
+        { 2, 70001, INT64_MAX, 4, 2, 0 },
+        { 2, 90000, 40000, 8, 0, 0 },
     };
     dt_ctx *ctx = context(2);
     dt__stream s = dt__stream_of(5, DT__FOR_USER);
@@ -247,7 +250,8 @@ END_TEST
 START_TEST(same_bits_on_any_number_of_threads)
 {
     static const int threads[] = { 2, 3, 4, 8 };
-    static const dt__panel_shape shapes[] = { { 200, 320, 32, 4, 0 }, { 10, 1000, 128, 8, 1 } };
+    static const dt__panel_shape shapes[] = { { 200, 320, 32, 4, 0, 5 },
+                                              { 10, 1000, 128, 8, 1, 0 } };
     dt__stream s = dt__stream_of(9, DT__FOR_USER);
     for (int i = 0; i < DT__COUNT_OF(shapes); i++) {
         weight w = make(&shapes[i], 150, RANDOM, &s);
@@ -275,9 +279,13 @@ START_TEST(unpacks_what_was_packed)
 {
     dt__stream s = dt__stream_of(13, DT__FOR_USER);
     for (int round = 0; round < 200; round++) {
-        const dt__panel_shape shape = { 1 + below(&s, 80), 1 + below(&s, 300),
-                                        groups[below(&s, DT__COUNT_OF(groups))], 2 + round % 7,
-                                        round % 3 };
+        const int64_t members = round % 4 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 80)) * dt__max_i64(1, members),
+                                        1 + below(&s, 300),
+                                        groups[below(&s, DT__COUNT_OF(groups))],
+                                        2 + round % 7,
+                                        round % 3,
+                                        members };
         weight w = make(&shape, 1, RANDOM, &s);
         const dt__panel_layout *l = &w.layout;
         const int64_t blocks = l->rows * l->groups;
@@ -302,7 +310,7 @@ START_TEST(bytes_lie_where_the_layout_says)
 {
     dt__stream s = dt__stream_of(17, DT__FOR_USER);
     for (int bits = 4; bits <= 8; bits += 4) {
-        const dt__panel_shape shape = { 45, 50, 24, bits, DT__SCALE_F32 };
+        const dt__panel_shape shape = { 45, 50, 24, bits, DT__SCALE_F32, 0 };
         weight w = make(&shape, 1, RANDOM, &s);
         ck_assert_uint_eq(w.layout.panel_bytes, 128 + (bits == 4 ? 128u : 256u) * 7 + 3 * 128);
         ck_assert_uint_eq(w.layout.bytes, 2 * w.layout.panel_bytes);
@@ -326,22 +334,24 @@ END_TEST
 START_TEST(refuses_bad_shapes)
 {
     static const dt__panel_shape bad[] = {
-        { -1, 8, 8, 4, 0 },
-        { 8, -1, 8, 4, 0 },
-        { 8, 64, 0, 4, 0 },
-        { 8, 64, 12, 4, 0 },
-        { 8, 64, 32, 1, 0 },
-        { 8, 64, 32, 9, 0 },
-        { 8, 64, 32, 4, 3 },
-        { 8, 64, 32, 4, -1 },
-        { INT64_MAX, 8, 8, 4, 0 },
-        { INT64_C(1) << 40, INT64_C(1) << 40, 8, 4, 0 },
-        { INT64_C(1) << 33, INT64_C(1) << 31, 8, 8, 0 },
+        { -1, 8, 8, 4, 0, 0 },
+        { 8, -1, 8, 4, 0, 0 },
+        { 8, 64, 0, 4, 0, 0 },
+        { 8, 64, 12, 4, 0, 0 },
+        { 8, 64, 32, 1, 0, 0 },
+        { 8, 64, 32, 9, 0, 0 },
+        { 8, 64, 32, 4, 3, 0 },
+        { 8, 64, 32, 4, -1, 0 },
+        { 8, 64, 32, 4, 0, 3 },
+        { 8, 64, 32, 4, 0, -1 },
+        { INT64_MAX, 8, 8, 4, 0, 0 },
+        { INT64_C(1) << 40, INT64_C(1) << 40, 8, 4, 0, 0 },
+        { INT64_C(1) << 33, INT64_C(1) << 31, 8, 8, 0, 0 },
     };
     dt__panel_layout l;
     for (int i = 0; i < DT__COUNT_OF(bad); i++) ck_assert(!dt__panel_layout_of(&bad[i], &l));
-    ck_assert(dt__panel_layout_of(&(dt__panel_shape){ 8, 12, 12, 4, 0 }, &l)); /* the row */
-    ck_assert(dt__panel_layout_of(&(dt__panel_shape){ 0, 0, 32, 4, 0 }, &l));
+    ck_assert(dt__panel_layout_of(&(dt__panel_shape){ 8, 12, 12, 4, 0, 0 }, &l)); /* the row */
+    ck_assert(dt__panel_layout_of(&(dt__panel_shape){ 0, 0, 32, 4, 0, 0 }, &l));
     ck_assert_uint_eq(l.bytes, 0);
 }
 END_TEST
@@ -351,7 +361,7 @@ START_TEST(one_scale_and_no_elements)
 {
     dt_ctx *ctx = context(2);
     dt__stream s = dt__stream_of(19, DT__FOR_USER);
-    const dt__panel_shape shape = { 40, 20, 20, 4, 0 };
+    const dt__panel_shape shape = { 40, 20, 20, 4, 0, 0 };
     weight w = make(&shape, 3, RANDOM, &s);
     w.matrix.scale_step = 0;
     dt__panel_pack(&w.layout, &w.matrix, w.panels);
@@ -359,7 +369,7 @@ START_TEST(one_scale_and_no_elements)
     w.m = 0;
     multiply(ctx, &w, true);
     discard(&w);
-    const dt__panel_shape none = { 5, 0, 8, 4, 0 };
+    const dt__panel_shape none = { 5, 0, 8, 4, 0, 0 };
     w = make(&none, 3, RANDOM, &s);
     check_product(ctx, &w, true);
     discard(&w);
@@ -374,9 +384,13 @@ START_TEST(tiles_expand_to_the_image)
     dt_ctx *ctx = context(1);
     dt__stream s = dt__stream_of(23, DT__FOR_USER);
     for (int round = 0; round < 300; round++) {
-        const dt__panel_shape shape = { 1 + below(&s, 100), 1 + below(&s, 200),
-                                        groups[below(&s, DT__COUNT_OF(groups))], 2 + round % 7,
-                                        round % 3 };
+        const int64_t members = round % 4 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 100)) * dt__max_i64(1, members),
+                                        1 + below(&s, 200),
+                                        groups[below(&s, DT__COUNT_OF(groups))],
+                                        2 + round % 7,
+                                        round % 3,
+                                        members };
         weight w = make(&shape, 1, RANDOM, &s);
         const dt__panel_layout *l = &w.layout;
         int8_t *zero = malloc((size_t)(l->rows * l->groups));
@@ -410,7 +424,7 @@ START_TEST(long_groups_expand)
 {
     dt_ctx *ctx = context(1);
     dt__stream s = dt__stream_of(27, DT__FOR_USER);
-    const dt__panel_shape shape = { 2, 70001, 40000, 4, 0 };
+    const dt__panel_shape shape = { 2, 70001, 40000, 4, 0, 0 };
     weight w = make(&shape, 1, RANDOM, &s);
     float *y = malloc(40000 * sizeof *y);
     dt__panel_tile t = { .layout = &w.layout, .panels = w.panels, .n0 = 1, .n1 = 2, .y = y };
@@ -434,7 +448,7 @@ END_TEST
 START_TEST(sums_are_rounded_once)
 {
     dt_ctx *ctx = context(1);
-    const dt__panel_shape shape = { 1, 16, 8, 4, DT__SCALE_F32 };
+    const dt__panel_shape shape = { 1, 16, 8, 4, DT__SCALE_F32, 0 };
     dt__panel_layout layout;
     ck_assert(dt__panel_layout_of(&shape, &layout));
     int8_t codes[16] = { [0] = 1, [8] = 7, [9] = 7, [10] = 2, [11] = 1 };

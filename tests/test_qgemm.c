@@ -75,7 +75,7 @@ static product make(const shape *h, int how, dt__stream *s)
 {
     product p = { 0 };
     ck_assert(dt__panel_layout_of(
-        &(dt__panel_shape){ h->n, h->k, h->group, h->bits, h->scale_dtype }, &p.layout));
+        &(dt__panel_shape){ h->n, h->k, h->group, h->bits, h->scale_dtype, 0 }, &p.layout));
     const int64_t ldu = p.layout.depth + below(s, 9), ldy = h->n + below(s, 3);
     make_panels(&p, how, s);
     p.u = room((size_t)(h->m * ldu));

@@ -173,14 +173,16 @@ void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
     }
 }
 
-/* The whole image, threads sharing the panels. */
-static void expand_all(const dt__codes *codes, float *y)
+void dt__codes_expand_all(const dt__codes *codes, float *y)
 {
-    const int64_t n = codes->columns, blocks = dt__ceil_div(codes->rows, DT__LANES);
-#pragma omp parallel for schedule(static) if (codes->rows * n > DT__CHUNK)
+    const int64_t n = codes->columns, rows = codes->rows;
+    const dt__panel_layout *l = codes->panels != NULL ? &codes->layout : NULL;
+    const int64_t blocks = l != NULL ? l->panels : dt__ceil_div(rows, DT__LANES);
+#pragma omp parallel for schedule(static) if (rows * n > DT__CHUNK)
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t r0 = i * DT__LANES, r1 = dt__min_i64(r0 + DT__LANES, codes->rows);
-        dt__codes_expand(codes, &(dt__patch){ r0, r1, 0, n, y + r0 * n, n });
+        const int64_t r0 = l != NULL ? dt__panel_row(l, i) : i * DT__LANES;
+        const int64_t r1 = l != NULL ? dt__panel_row(l, i + 1) : r0 + DT__LANES;
+        dt__codes_expand(codes, &(dt__patch){ r0, dt__min_i64(r1, rows), 0, n, y + r0 * n, n });
     }
 }
 
@@ -197,7 +199,7 @@ dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_
         (*out)->storage->image = true;
         (*out)->name = dt__text_retain(x->name);
         const int threads = dt__threads_enter(ctx);
-        expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
+        dt__codes_expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
         if (rows != NULL) dt__rows_scatter(&codes->map, rows, dt__data_mut(*out));
         dt__threads_leave(threads);
     }
@@ -226,9 +228,15 @@ static const void *panels_of(const dt__codes_weight *w, dt__panel_layout *l)
 {
     *l = w->w->layout;
     if (w->n1 == 0) return w->w->panels;
-    l->rows = w->n1 - w->n0;
-    l->panels = dt__ceil_div(l->rows, DT__LANES);
-    return (const char *)w->w->panels + (size_t)(w->n0 / DT__LANES) * l->panel_bytes;
+    const int64_t panel = dt__panel_at(l, w->n0).panel;
+    *l = dt__panel_part(l, w->n1 - w->n0);
+    return (const char *)w->w->panels + (size_t)panel * l->panel_bytes;
+}
+
+/* The order that x is gathered in; several weights have none. */
+static const int32_t *order_of(const dt__codes_weight *w)
+{
+    return dt__panel_order(&w->w->layout, w->n0);
 }
 
 /* Rows r ... r + m - 1 of x, which lie at u, against all weights. */
@@ -260,7 +268,7 @@ static void multiply_rows(const dt__codes_products *p, int64_t r, int64_t m, con
 void dt__codes_product(const dt__codes_products *p)
 {
     const dt__codes *x = p->x;
-    const reading rows = reading_of(x, p->weight[0].w->order);
+    const reading rows = reading_of(x, order_of(&p->weight[0]));
     const int64_t end = p->m1 == 0 ? x->rows : p->m1;
     for (int64_t r = p->m0; r < end; r += rows.slice) {
         const int64_t m = dt__min_i64(rows.slice, end - r);
@@ -282,11 +290,12 @@ size_t dt__codes_floats_room(int64_t m, const dt__codes *w)
 static const float *ordered(const dt__codes_floats *p)
 {
     const dt__codes *w = p->weight[0].w;
-    if (w->order == NULL) return p->x;
+    const int32_t *order = order_of(&p->weight[0]);
+    if (order == NULL) return p->x;
     const float *x = p->x;
     float *to = p->room;
     for (int64_t r = 0; r < p->m; r++, x += w->columns, to += w->columns) {
-        for (int64_t j = 0; j < w->columns; j++) to[j] = x[w->order[j]];
+        for (int64_t j = 0; j < w->columns; j++) to[j] = x[order[j]];
     }
     return p->room;
 }

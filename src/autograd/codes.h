@@ -28,7 +28,7 @@ struct dt__codes {
     void *panels;
     dt__panel_layout layout; /* of `panels` */
     int32_t *order;          /* of `layout`, where it has one */
-    dt__row_map map;         /* of a weight whose rows are not its first dimension */
+    dt__row_map map;         /* of a weight */
     uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
     int64_t clipped; /* elements whose code was clipped */
     /* What the gradient of a learned scale needs: residuals, or values without gaps (rows of codes),
@@ -41,6 +41,9 @@ struct dt__codes {
 
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
 void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
+
+/* The image of all rows, on threads. */
+void dt__codes_expand_all(const dt__codes *codes, float *y);
 
 /* y[i] = the image of row index[i], rows being those of a table: codes without a row map. */
 void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y);
@@ -63,7 +66,7 @@ typedef struct dt__codes_weight {
     const dt__codes *w;
     const float *bias; /* of codes times codes; NULL: none */
     float *y;          /* [m][n], without gaps */
-    int64_t n0, n1;    /* these rows of w, n0 a multiple of DT__LANES; 0, 0: all */
+    int64_t n0, n1;    /* these rows of w, of one member, n0 the first of a panel; 0, 0: all */
 } dt__codes_weight;
 
 #define DT__MOST_WEIGHTS DT_MAX_OUT

@@ -208,16 +208,16 @@ static dt_status begin_writes(dt_call *c)
 }
 
 /* Nothing can follow a stand-in for a strided target. */
-int64_t dt__write_begin(const dt_call *c, int i)
+const dt__panel_layout *dt__write_begin(const dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
     const bool direct = kind->inner(c->in[i]) == c->arg[i];
-    return kind->write_begin != NULL && direct ? kind->write_begin(c->in[i]) : 0;
+    return kind->write_begin != NULL && direct ? kind->write_begin(c->in[i]) : NULL;
 }
 
-void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows)
+void dt__written(const dt_call *c, int i, int64_t first, int64_t end)
 {
-    dt__kind_of(c->in[i])->written(c->in[i], row0, rows);
+    dt__kind_of(c->in[i])->written(c->in[i], first, end);
 }
 
 static void end_writes(dt_call *c)

@@ -4,6 +4,7 @@
 #define DT__AUTOGRAD_KIND_H
 
 #include "core/tensor.h"
+#include "kernels/panels.h"
 
 /* Integer codes of a tensor: src/autograd/codes.h. */
 typedef struct dt__codes dt__codes;
@@ -32,12 +33,12 @@ typedef struct dt__kind {
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
     /* What is made from the inner tensor follows when that is written. An op that writes it block by
      * block may begin, tell of each block and so have the rest done while the block is in cache; the
-     * version is that of the write already. Begin: how many rows a block must have (or a multiple;
-     * the last may have fewer), 0 where there is nothing to tell. Written: rows that now hold what
-     * they will; each row once, from any thread. End closes every write, also those that were not
-     * begun. All three NULL: nothing follows. */
-    int64_t (*write_begin)(dt_tensor *x);
-    void (*written)(dt_tensor *x, int64_t row0, int64_t rows);
+     * version is that of the write already. Begin: the panels whose rows are blocks, NULL where there
+     * is nothing to tell. Written: rows of panels first ... end-1 now hold what they will; each panel
+     * once, from any thread. End closes every write, also those that were not begun. All three NULL:
+     * nothing follows. */
+    const dt__panel_layout *(*write_begin)(dt_tensor *x);
+    void (*written)(dt_tensor *x, int64_t first, int64_t end);
     void (*write_end)(dt_tensor *x);
     /* The tape dropped x: nobody will read it again, but a gradient may still pass through it.
      * NULL: nothing to let go. */

@@ -37,10 +37,10 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
  * first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
-/* In the forward of an in-place op that writes operand i block by block: how many rows (or a multiple)
- * its kind wants a block to have, and, unless that is 0, that a block is written: from any thread. */
-int64_t dt__write_begin(const dt_call *c, int i);
-void dt__written(const dt_call *c, int i, int64_t row0, int64_t rows);
+/* In the forward of an in-place op that writes operand i block by block: the panels whose rows its kind
+ * wants blocks to hold whole, and, unless that is NULL, that those of some are written: from any thread. */
+const dt__panel_layout *dt__write_begin(const dt_call *c, int i);
+void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 
 /* Element k of a contiguous i32 or i64 tensor. */
 static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)

@@ -110,8 +110,8 @@ static dt_status run_rival(void *user)
 static dt_status make_weight(operands *o, const form *f, weight *w)
 {
     dt_ctx *ctx = o->b->ctx;
-    const dt__panel_shape shape = { o->n, o->k, f->group > 0 ? f->group : o->k, f->bits,
-                                    DT__SCALE_F32 };
+    const dt__panel_shape shape = { o->n,    o->k,          f->group > 0 ? f->group : o->k,
+                                    f->bits, DT__SCALE_F32, 0 };
     if (!dt__panel_layout_of(&shape, &w->layout)) return dt_fail(ctx, DT_ERR_SHAPE, "no panels");
     w->copies = (int64_t)((size_t)(o->copies > 1 ? o->b->memory : 1) / w->layout.bytes) + 1;
     int8_t *codes = dt__random_bytes(o->b, (size_t)(o->n * o->k));

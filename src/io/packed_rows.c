@@ -60,9 +60,8 @@ static dt_status measure(const dt__packed_place *place, dt__panel_layout *layout
     const dt_quant *quant = &place->quant->weight.scheme;
     const dt_ints *shape = &place->quant->weight.shape;
     const dt__row_map map = dt__described_map(place->quant);
-    int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(&map, shape->n, shape->v, dims);
-    const dt_status s = dt__weight_layout(ctx, quant, rank, dims, layout);
+    const dt__weight_shape weight = { &map, shape->n, shape->v };
+    const dt_status s = dt__weight_layout(ctx, quant, &weight, layout);
     if (s == DT_ERR_UNSUPPORTED || s == DT_ERR_SHAPE) {
         char text[256];
         snprintf(text, sizeof text, "%s", dt_error(ctx));

@@ -40,14 +40,15 @@ static void run_panel(const dt__fgemm *g, int64_t panel)
 {
     const dt__panel_layout *l = g->layout;
     const uint8_t *from = (const uint8_t *)g->panels + (size_t)panel * l->panel_bytes;
-    const int64_t lanes = dt__min_i64(DT__LANES, l->rows - panel * DT__LANES);
+    const int64_t n0 = dt__panel_row(l, panel);
+    const int lanes = dt__panel_lanes(l, panel);
     for (int64_t m = 0; m < g->m; m++) {
         float acc[DT__LANES] = { 0 };
         for (int64_t i = 0; i < l->pieces; i++) {
             const dt__piece piece = dt__piece_of(l, i);
             add_piece(l, &piece, from, g->x + m * g->ldx, acc);
         }
-        memcpy(g->y + m * g->ldy + panel * DT__LANES, acc, (size_t)lanes * sizeof(float));
+        memcpy(g->y + m * g->ldy + n0, acc, (size_t)lanes * sizeof(float));
     }
 }
 

@@ -131,7 +131,8 @@ static void run_panel(const dt__fgemm *g, int64_t panel, run_rows *const tiles[M
 {
     _Alignas(32) float sum[MOST_ROWS][DT__LANES];
     const uint8_t *from = (const uint8_t *)g->panels + (size_t)panel * g->layout->panel_bytes;
-    const int64_t n0 = panel * DT__LANES, lanes = dt__min_i64(DT__LANES, g->layout->rows - n0);
+    const int64_t n0 = dt__panel_row(g->layout, panel);
+    const int lanes = dt__panel_lanes(g->layout, panel);
     for (int64_t m = 0; m < g->m; m += MOST_ROWS) {
         const int64_t rows = dt__min_i64(MOST_ROWS, g->m - m);
         tiles[rows - 1](g, from, g->x + m * g->ldx, sum);

@@ -10,6 +10,8 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
 {
     if (s->rows < 0 || s->columns < 0 || s->group < 1) return false;
     if (s->columns > INT64_MAX / 2 || s->rows > INT64_MAX / 2) return false;
+    const int64_t members = dt__max_i64(s->members, 1);
+    if (s->members < 0 || s->rows % members != 0) return false;
     if (s->group < s->columns && s->group % DT__STEP != 0) return false;
     if (s->bits < 2 || s->bits > 8) return false;
     if (s->scale_dtype < DT__SCALE_F32 || s->scale_dtype > DT__SCALE_BF16) return false;
@@ -19,7 +21,9 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
     l.bits = s->bits;
     l.scale_dtype = s->scale_dtype;
     l.nibbles = s->bits <= 4;
-    l.panels = dt__ceil_div(s->rows, DT__LANES);
+    l.member_rows = s->rows / members;
+    l.member_panels = dt__ceil_div(l.member_rows, DT__LANES);
+    l.panels = members * l.member_panels;
     l.depth = dt__round_up(s->columns, DT__STEP);
     l.pieces_per_group = dt__ceil_div(l.group, DT__PIECE);
     if (l.groups > 0) {
@@ -136,10 +140,11 @@ static int32_t write_ordered(const dt__panel_layout *l, const dt__piece *p, cons
     return sum;
 }
 
-static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, int64_t n0,
+static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, int64_t index,
                        const dt__piece *p, uint8_t *panel)
 {
-    const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
+    const int lanes = dt__panel_lanes(l, index);
+    const int64_t n0 = dt__panel_row(l, index);
     float *ksum = (float *)(void *)panel;
     if (lanes < DT__LANES) memset(panel + p->codes, 0, p->scales + l->scale_bytes - p->codes);
     for (int j = 0; j < lanes; j++) {
@@ -162,7 +167,7 @@ void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void
         memset(to, 0, DT__LANES * sizeof(float));
         for (int64_t i = 0; i < l->pieces; i++) {
             const dt__piece piece = dt__piece_of(l, i);
-            pack_piece(l, from, panel * DT__LANES, &piece, to);
+            pack_piece(l, from, panel, &piece, to);
         }
     }
 }
@@ -190,10 +195,11 @@ static void read_ordered(const dt__panel_layout *l, const dt__piece *p, const ui
     }
 }
 
-static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, int64_t n0,
+static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, int64_t index,
                          const dt__piece *p, const uint8_t *panel)
 {
-    const int lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
+    const int lanes = dt__panel_lanes(l, index);
+    const int64_t n0 = dt__panel_row(l, index);
     float scale[DT__LANES];
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
     for (int j = 0; j < lanes; j++) {
@@ -213,7 +219,7 @@ void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__c
         const uint8_t *from = (const uint8_t *)panels + (size_t)panel * l->panel_bytes;
         for (int64_t i = 0; i < l->pieces; i++) {
             const dt__piece piece = dt__piece_of(l, i);
-            unpack_piece(l, to, panel * DT__LANES, &piece, from);
+            unpack_piece(l, to, panel, &piece, from);
         }
     }
 }
@@ -237,16 +243,15 @@ static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t 
 }
 
 /* The part of one piece of one panel that lies in the tile. */
-static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
-                         const uint8_t *panel)
+static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *of, const dt__piece *p)
 {
     const dt__panel_layout *l = t->layout;
-    const int first = (int)dt__max_i64(t->n0 - n0, 0);
-    const int last = (int)dt__min_i64(t->n1 - n0, DT__LANES);
+    const uint8_t *panel = of->panel;
+    const int64_t n0 = of->n0;
     const int64_t k0 = dt__max_i64(t->k0, p->start), k1 = dt__min_i64(t->k1, p->start + p->length);
     float scale[DT__LANES];
     dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
-    for (int j = first; j < last; j++) {
+    for (int j = of->first; j < of->last; j++) {
         float by[2] = { scale[j], 0 };
         if (t->zero != NULL) {
             by[1] = t->zero[t->zero_step == 0 ? 0 : (n0 + j) * t->zero_step + p->group];
@@ -260,13 +265,19 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
 static void expand_panel(const dt__panel_tile *t, int64_t panel, dt__expand_piece *piece)
 {
     const dt__panel_layout *l = t->layout;
-    const uint8_t *from = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes;
+    const int64_t n0 = dt__panel_row(l, panel);
+    const dt__expanded_panel of = {
+        .panel = (const uint8_t *)t->panels + (size_t)panel * l->panel_bytes,
+        .n0 = n0,
+        .first = (int)dt__max_i64(t->n0 - n0, 0),
+        .last = (int)dt__min_i64(t->n1 - n0, dt__panel_lanes(l, panel)),
+    };
     const int64_t group = t->k0 / l->group;
     const int64_t first = group * l->pieces_per_group + (t->k0 - group * l->group) / DT__PIECE;
     for (int64_t i = first; i < l->pieces; i++) {
         const dt__piece p = dt__piece_of(l, i);
         if (p.start >= t->k1) break;
-        piece(t, panel * DT__LANES, &p, from);
+        piece(t, &of, &p);
     }
 }
 
@@ -277,7 +288,8 @@ void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
         dt__expand_ordered(t);
         return;
     }
-    for (int64_t panel = t->n0 / DT__LANES; panel * DT__LANES < t->n1; panel++) {
+    const int64_t last = dt__panel_at(t->layout, t->n1 - 1).panel;
+    for (int64_t panel = dt__panel_at(t->layout, t->n0).panel; panel <= last; panel++) {
         expand_panel(t, panel, piece);
     }
 }

@@ -302,10 +302,10 @@ static int64_t encode(const eight *e, const unit *u, const rounding *r, encode_f
 static eight eight_of(const dt__panel_source *s, int64_t panel, int first)
 {
     const dt__panel_layout *l = s->layout;
-    const int64_t row = panel * DT__LANES + first, bytes = dt__ceil_div(l->columns, 8);
+    const int64_t row = dt__panel_row(l, panel) + first, bytes = dt__ceil_div(l->columns, 8);
     eight e = { .source = s, .first = first };
     e.panel = (uint8_t *)s->panels + (size_t)panel * l->panel_bytes;
-    e.lanes = (int)dt__min_i64(EIGHT, l->rows - row);
+    e.lanes = (int)dt__min_i64(EIGHT, dt__panel_lanes(l, panel) - first);
     for (int j = 0; j < EIGHT; j++) {
         e.x[j] = s->x + (j < e.lanes ? row + j : row) * l->columns;
         e.mask[j] = s->mask == NULL || j >= e.lanes ? NULL : s->mask + (row + j) * bytes;
@@ -320,7 +320,7 @@ int64_t dt__quantize_panel__avx2(const dt__panel_source *s, int64_t panel)
         return dt__quantize_panel_by(s, panel, dt__range__avx2, dt__encode__avx2);
     }
     uint8_t *to = (uint8_t *)s->panels + (size_t)panel * l->panel_bytes;
-    const int64_t lanes = dt__min_i64(DT__LANES, l->rows - panel * DT__LANES);
+    const int lanes = dt__panel_lanes(l, panel);
     memset(to, 0, lanes < DT__LANES ? l->panel_bytes : DT__LANES * sizeof(float));
     const rounding r = rounding_of(s->coding->qmin, s->coding->qmax, s->coding->half_up);
     encode_function *by = encode_of(s);
@@ -388,18 +388,18 @@ DT__INLINE void expand_lane(const image *l, const uint8_t *from, int64_t k0, int
 
 #define SPAN 256 /* columns of all lanes at a time: steps of 4 KiB */
 
-static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p,
-                         const uint8_t *panel)
+static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *panel,
+                         const dt__piece *p)
 {
     const dt__panel_layout *l = t->layout;
-    const int64_t first = dt__max_i64(t->n0 - n0, 0), last = dt__min_i64(t->n1 - n0, DT__LANES);
+    const int64_t n0 = panel->n0;
     const int64_t begin = dt__max_i64(t->k0, p->start);
     const int64_t end = dt__min_i64(t->k1, p->start + p->length);
     float scale[DT__LANES];
-    dt__panel_scales(l->scale_dtype, panel + p->scales, scale);
+    dt__panel_scales(l->scale_dtype, panel->panel + p->scales, scale);
     for (int64_t k = begin; k < end; k += SPAN) {
         const int64_t to = dt__min_i64(k + SPAN, end);
-        for (int64_t j = first; j < last; j++) {
+        for (int j = panel->first; j < panel->last; j++) {
             image of = { .step_bytes = l->step_bytes, .scale = _mm256_broadcast_ss(scale + j) };
             float zero = 0;
             if (t->zero != NULL) {
@@ -407,7 +407,7 @@ static void expand_piece(const dt__panel_tile *t, int64_t n0, const dt__piece *p
             }
             of.zero = _mm256_set1_ps(zero);
             of.nibbles = l->nibbles;
-            const uint8_t *from = panel + p->codes + dt__panel_lane(l, (int)j);
+            const uint8_t *from = panel->panel + p->codes + dt__panel_lane(l, j);
             float *y = t->y + (n0 + j - t->n0) * t->ldy + (k - t->k0);
             expand_lane(&of, from, k - p->start, to - p->start, y);
         }

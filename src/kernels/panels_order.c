@@ -28,11 +28,17 @@ static inline void write_row(const places *s, const dt__panel_layout *l, int lan
     }
 }
 
-/* Rows n0 ... n1-1 of the tile's, lane by lane. */
-static void write_places(const dt__panel_tile *t, int64_t n0, int64_t n1, const places *s)
+/* Rows of one panel and one order: n0 ... n1-1, from a lane on. */
+typedef struct stretch {
+    int64_t n0, n1, panel;
+    int lane;
+} stretch;
+
+/* Those rows of the tile, lane by lane. */
+static void write_places(const dt__panel_tile *t, const stretch *r, const places *s)
 {
-    for (int64_t n = n0; n < n1; n++) {
-        const int lane = (int)(n % DT__LANES);
+    for (int64_t n = r->n0; n < r->n1; n++) {
+        const int lane = r->lane + (int)(n - r->n0);
         float *y = t->y + (n - t->n0) * t->ldy;
         if (t->zero != NULL) write_row(s, t->layout, lane, true, y);
         else write_row(s, t->layout, lane, false, y);
@@ -50,10 +56,10 @@ static void add_place(const dt__panel_tile *t, const dt__piece *p, const uint8_t
     dt__panel_scales(l->scale_dtype, panel + p->scales, s->scale[s->n]);
 }
 
-static void add_zeros(const dt__panel_tile *t, int64_t n0, int64_t n1, int64_t group, float *zero)
+static void add_zeros(const dt__panel_tile *t, const stretch *r, int64_t group, float *zero)
 {
-    for (int64_t n = n0; n < n1 && t->zero != NULL; n++) {
-        zero[n % DT__LANES] = t->zero[t->zero_step == 0 ? 0 : n * t->zero_step + group];
+    for (int64_t n = r->n0; n < r->n1 && t->zero != NULL; n++) {
+        zero[r->lane + (n - r->n0)] = t->zero[t->zero_step == 0 ? 0 : n * t->zero_step + group];
     }
 }
 
@@ -68,13 +74,13 @@ static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
     return j0;
 }
 
-/* Rows of one panel and one order. Columns ascend within a group, so those of the tile are neighbours
+/* Columns ascend within a group, so those of the tile are neighbours
  * in each piece. */
-static void expand_rows(const dt__panel_tile *t, int64_t n0, int64_t n1)
+static void expand_rows(const dt__panel_tile *t, const stretch *r)
 {
     const dt__panel_layout *l = t->layout;
-    const int32_t *order = dt__panel_order(l, n0);
-    const uint8_t *panel = (const uint8_t *)t->panels + (size_t)(n0 / DT__LANES) * l->panel_bytes;
+    const int32_t *order = dt__panel_order(l, r->n0);
+    const uint8_t *panel = (const uint8_t *)t->panels + (size_t)r->panel * l->panel_bytes;
     places s;
     s.n = 0;
     for (int64_t i = 0; i < l->pieces; i++) {
@@ -82,22 +88,24 @@ static void expand_rows(const dt__panel_tile *t, int64_t n0, int64_t n1)
         int64_t j = place_of(order, p.start, p.start + p.length, t->k0);
         for (; j < p.start + p.length && order[j] < t->k1; j++) {
             add_place(t, &p, panel, j - p.start, &s);
-            add_zeros(t, n0, n1, p.group, s.zero[s.n]);
+            add_zeros(t, r, p.group, s.zero[s.n]);
             s.column[s.n++] = order[j] - t->k0;
             if (s.n < APART) continue;
-            write_places(t, n0, n1, &s);
+            write_places(t, r, &s);
             s.n = 0;
         }
     }
-    write_places(t, n0, n1, &s);
+    write_places(t, r, &s);
 }
 
 void dt__expand_ordered(const dt__panel_tile *t)
 {
-    const int64_t rows = t->layout->order_rows;
+    const dt__panel_layout *l = t->layout;
     for (int64_t n0 = t->n0, n1; n0 < t->n1; n0 = n1) {
-        n1 = dt__min_i64((n0 / DT__LANES + 1) * DT__LANES, (n0 / rows + 1) * rows);
-        n1 = dt__min_i64(n1, t->n1);
-        expand_rows(t, n0, n1);
+        const dt__panel_place at = dt__panel_at(l, n0);
+        const int64_t of_panel = n0 - at.lane + dt__panel_lanes(l, at.panel);
+        const int64_t of_order = (n0 / l->order_rows + 1) * l->order_rows;
+        n1 = dt__min_i64(dt__min_i64(of_panel, of_order), t->n1);
+        expand_rows(t, &(stretch){ n0, n1, at.panel, at.lane });
     }
 }

@@ -96,12 +96,13 @@ int64_t dt__quantize_panel_by(const dt__panel_source *s, int64_t panel,
     const dt__panel_layout *layout = s->layout;
     lane l = { .source = s, .range = range, .encode = encode_row };
     l.panel = (uint8_t *)s->panels + (size_t)panel * layout->panel_bytes;
-    const int lanes = (int)dt__min_i64(DT__LANES, layout->rows - panel * DT__LANES);
+    const int lanes = dt__panel_lanes(layout, panel);
+    const int64_t row = dt__panel_row(layout, panel);
     memset(l.panel, 0, lanes < DT__LANES ? layout->panel_bytes : DT__LANES * sizeof(float));
     const int64_t groups = dt__max_i64(1, SPAN / layout->group);
     int64_t clipped = 0;
     for (l.index = 0; l.index < lanes; l.index++) {
-        l.row = panel * DT__LANES + l.index;
+        l.row = row + l.index;
         const float *x = s->x + l.row * layout->columns;
         for (int64_t g = 0; g < layout->groups; g += groups) {
             span part = { .group = g, .k0 = g * layout->group };

@@ -320,9 +320,10 @@ static void multiply(const worker *w, int rows)
     const dt__qconv *q = p->q;
     const int64_t past = dt__ceil_div((w->group + 1) * p->out, DT__LANES);
     for (int64_t panel = w->group * p->out / DT__LANES; panel < past; panel += PANELS) {
-        dt__panel_layout some = *q->layout;
-        some.panels = dt__min_i64(PANELS, past - panel);
-        some.rows = dt__min_i64(some.panels * DT__LANES, some.rows - panel * DT__LANES);
+        const int64_t panels = dt__min_i64(PANELS, past - panel);
+        const int64_t rest = q->layout->rows - panel * DT__LANES;
+        const dt__panel_layout some =
+            dt__panel_part(q->layout, dt__min_i64(panels * DT__LANES, rest));
         const int64_t lanes = some.panels * DT__LANES;
         const dt__qgemm g = {
             .layout = &some,

@@ -37,11 +37,10 @@ static void run_part(const dt__qgemm *g, int64_t panel, int64_t m0, int64_t rows
 {
     for (; panel >= g->layout->panels; g = g->next) panel -= g->layout->panels;
     const dt__panel_layout *l = g->layout;
-    const int64_t n0 = panel * DT__LANES;
-    dt__qgemm_part p = { .g = g, .m0 = m0, .n0 = n0 };
+    dt__qgemm_part p = { .g = g, .m0 = m0, .n0 = dt__panel_row(l, panel) };
     p.panel = (const uint8_t *)g->panels + (size_t)panel * l->panel_bytes;
     p.rows = (int)dt__min_i64(rows, g->m - m0);
-    p.lanes = (int)dt__min_i64(DT__LANES, l->rows - n0);
+    p.lanes = dt__panel_lanes(l, panel);
     if (p.rows > 0) part(&p);
 }
 

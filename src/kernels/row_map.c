@@ -11,7 +11,7 @@ bool dt__row_map_of(int64_t groups, int rank, const int64_t *dims, dt__row_map *
     if (groups < 0 || rank < 2 || dims[0] % groups != 0) return false;
     if (!dt__product(rank, dims, &count) || !dt__product(rank - 2, dims + 2, &kernel)) return false;
     if (dims[1] > 0 && groups > INT64_MAX / dims[1]) return false;
-    *out = (dt__row_map){ groups, dims[0] / groups, dims[1], kernel };
+    *out = (dt__row_map){ groups, dims[0] / groups, dims[1], kernel, 0 };
     return true;
 }
 

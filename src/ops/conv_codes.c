@@ -73,12 +73,7 @@ static const float *image_of_weight(const dt_call *c, const room *r)
     const dt__codes *codes = c->codes[WEIGHT];
     if (codes == NULL) return dt__data(c->arg[WEIGHT]);
     float *image = c->scratch, *rows = r->rows > 0 ? image + r->weight : image;
-    const int64_t n = codes->columns, blocks = dt__ceil_div(codes->rows, DT__LANES);
-#pragma omp parallel for schedule(static) if (codes->rows * n > DT__CHUNK)
-    for (int64_t i = 0; i < blocks; i++) {
-        const int64_t r0 = i * DT__LANES, r1 = dt__min_i64(r0 + DT__LANES, codes->rows);
-        dt__codes_expand(codes, &(dt__patch){ r0, r1, 0, n, rows + r0 * n, n });
-    }
+    dt__codes_expand_all(codes, rows);
     if (r->rows > 0) dt__rows_scatter(&codes->map, rows, image);
     return image;
 }

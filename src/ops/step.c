@@ -85,19 +85,28 @@ void *dt__part_of(const dt_call *c, int i, const dt__part *part)
     return (char *)dt__data_mut(c->arg[i]) + (size_t)part->first * size;
 }
 
-/* A part is a chunk, or, where the parameter's kind wants to hear of rows, so many of them. */
+/* Elements of blocks first ... end-1: of elements, or of panels' rows. */
+static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
+{
+    if (l == NULL) return (dt__part){ first, end - first };
+    const int64_t row = dt__panel_row(l, first);
+    return (dt__part){ row * l->columns, (dt__panel_row(l, end) - row) * l->columns };
+}
+
+/* A part is a chunk, or, where the parameter's kind wants to hear of panels, the rows of some. */
 void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
 {
     const int64_t count = c->arg[0]->count;
-    const int64_t rows = count == 0 ? 0 : dt__write_begin(c, 0);
-    const int64_t row = rows == 0 ? 1 : count / c->arg[0]->dims[0];
-    const int64_t least = dt__max_i64(rows, 1) * row;
-    const int64_t size = least * dt__max_i64(1, DT__CHUNK / least);
-    const int64_t parts = dt__ceil_div(count, size);
+    const dt__panel_layout *l = count == 0 ? NULL : dt__write_begin(c, 0);
+    const int64_t blocks = l == NULL ? count : l->panels;
+    const int64_t some = DT__CHUNK / (l == NULL ? 1 : DT__LANES * l->columns);
+    const int64_t step_blocks = dt__max_i64(1, some);
+    const int64_t parts = dt__ceil_div(blocks, step_blocks);
 #pragma omp parallel for schedule(static) if (parts > 1)
     for (int64_t i = 0; i < parts; i++) {
-        const dt__part part = { i * size, dt__min_i64(size, count - i * size) };
+        const int64_t first = i * step_blocks, end = dt__min_i64(first + step_blocks, blocks);
+        const dt__part part = part_of(l, first, end);
         run(c, step, &part);
-        if (rows > 0) dt__written(c, 0, part.first / row, part.n / row);
+        if (l != NULL) dt__written(c, 0, first, end);
     }
 }

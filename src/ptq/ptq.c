@@ -231,10 +231,9 @@ static dt_status take_range(const work *w, weight *v)
 {
     const bool has_zero = v->fq->zero_point != NULL;
     dt__panel_layout l;
-    int64_t dims[DT_MAX_RANK];
     if (v->fq->scale == NULL || w->options->rounding.rounding.order == DT_ORDER_GROUP) return DT_OK;
-    const int rank = dt__matrix_dims(&v->fq->map, v->master->rank, v->master->dims, dims);
-    DT__TRY(dt__weight_layout(w->ctx, &v->fq->quant, rank, dims, &l));
+    const dt__weight_shape shape = dt__weight_shape_of(v->master, &v->fq->map);
+    DT__TRY(dt__weight_layout(w->ctx, &v->fq->quant, &shape, &l));
     const int64_t blocks = l.rows * l.groups;
     v->scale = dt__alloc_array(w->ctx, blocks, sizeof *v->scale);
     if (has_zero) v->zero_point = dt__alloc_array(w->ctx, blocks, 1);
@@ -312,7 +311,8 @@ static dt_status convert_layer(work *w, dt_module *layer)
     const dt_tensor *x = dt__member_find(layer, "weight")->x;
     const int64_t groups = dt__op_groups(layer);
     int64_t dims[DT_MAX_RANK];
-    dt__matrix_dims(&dt__weight_to_convert(layer)->map, x->rank, x->dims, dims);
+    const dt__weight_shape shape = dt__weight_shape_of(x, &dt__weight_to_convert(layer)->map);
+    dt__matrix_dims(&shape, dims);
     dt_round_report report = { .method = dt__method_of(DT_ROUND_NEAREST)->name,
                                .rows = dims[0],
                                .columns = dims[0] == 0 ? 0 : x->count / dims[0],

@@ -165,6 +165,23 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     return set_zero_u(m, codes);
 }
 
+/* One scale a member becomes one a row. */
+static dt_status repeat_scales(making *m, const dt__codes *codes)
+{
+    const dt__quantized of = m->q;
+    const int64_t each = codes->layout.member_rows;
+    m->q.scale = dt__alloc_array(m->ctx, codes->rows, sizeof(float));
+    m->q.zero = of.zero == NULL ? NULL : dt__alloc_array(m->ctx, codes->rows, 1);
+    const bool made = m->q.scale != NULL && (of.zero == NULL || m->q.zero != NULL);
+    for (int64_t r = 0; r < codes->rows && made; r++) {
+        m->q.scale[r] = of.scale[r / each];
+        if (of.zero != NULL) m->q.zero[r] = of.zero[r / each];
+    }
+    dt__release(m->ctx, of.scale);
+    dt__release(m->ctx, of.zero);
+    return made ? DT_OK : DT_ERR_NOMEM;
+}
+
 /* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero points. */
 static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes *codes)
 {
@@ -173,11 +190,12 @@ static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes 
     if (m->q.codes == NULL) return DT_ERR_NOMEM;
     DT__TRY(make_scales(m));
     DT__TRY(quantize(m, x));
-    const dt__code_matrix from = { m->q.codes, m->q.ld, m->q.scale,
-                                   m->cut.whole ? 0 : m->cut.groups };
+    if (m->like->map.members > 0 && m->cut.rows != codes->rows) DT__TRY(repeat_scales(m, codes));
+    const int64_t step = m->cut.whole ? 0 : codes->groups;
+    const dt__code_matrix from = { m->q.codes, codes->columns, m->q.scale, step };
     dt__panel_pack(&codes->layout, &from, codes->panels);
     codes->zero = m->q.zero;
-    codes->zero_step = m->cut.whole ? 0 : m->cut.groups;
+    codes->zero_step = step;
     codes->integer = codes->integer && codes->zero == NULL;
     m->q.zero = NULL;
     return DT_OK;
@@ -206,35 +224,6 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
-dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
-                            dt__panel_layout *out)
-{
-    dt__cut cut;
-    DT__TRY(dt__cut_of(ctx, quant, rank, dims, &cut));
-    const bool rows = rank >= 2 && (cut.whole || cut.rows == dims[0]);
-    dt__panel_shape shape = { cut.rows, cut.columns, cut.group, (int)quant->bits,
-                              dt__scale_dtype(quant) };
-    if (cut.whole && rank >= 2) { /* one scale, which every row repeats */
-        shape.rows = dims[0];
-        shape.columns = dims[0] == 0 ? 0 : cut.rows * cut.columns / dims[0];
-        shape.group = dt__max_i64(1, shape.columns);
-    }
-    if (rows && dt__panel_layout_of(&shape, out)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "no panels hold groups of %lld in rows of %lld",
-                   (long long)cut.group, (long long)cut.columns);
-}
-
-int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out)
-{
-    if (!dt__is_mapped(map)) {
-        memcpy(out, dims, (size_t)rank * sizeof *dims);
-        return rank;
-    }
-    out[0] = dt__mapped_rows(map);
-    out[1] = dt__mapped_columns(map);
-    return 2;
-}
-
 /* For the gradient of a learned scale. */
 static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 {
@@ -255,11 +244,13 @@ static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
-    DT__TRY(dt__cut_of(m->ctx, m->quant, x->rank, x->dims, &m->cut));
+    const dt__row_map as_it_lies = { .members =
+                                         m->like->map.members }; /* gathered, if it was not */
+    const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
+    DT__TRY(dt__weight_cut(m->ctx, m->quant, &shape, &m->cut));
     DT__TRY(make_mask(m));
-    const bool panels =
-        !m->quant->activation && x->rank >= 2 &&
-        dt__weight_layout(m->ctx, m->quant, x->rank, x->dims, &codes->layout) == DT_OK;
+    const bool panels = !m->quant->activation && x->rank >= 2 &&
+                        dt__weight_layout(m->ctx, m->quant, &shape, &codes->layout) == DT_OK;
     DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
     DT__TRY(keep(m, x, codes));
     codes->bits = (int)m->quant->bits;
@@ -269,24 +260,6 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
         m->q.mask = NULL;
     }
     return DT_OK;
-}
-
-dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made)
-{
-    dt_tensor *copy = NULL;
-    *made = NULL;
-    if (!dt_is_contiguous(x)) {
-        DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &copy));
-        dt__copy_tensor(x, copy);
-        *made = copy;
-    }
-    if (!dt__is_mapped(map)) return DT_OK;
-    int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
-    const dt_status s = dt__tensor_create_raw(x->ctx, x->dtype, rank, dims, made);
-    if (s == DT_OK) dt__rows_gather(map, dt__data(copy != NULL ? copy : x), dt__data_mut(*made));
-    dt_tensor_free(copy);
-    return s;
 }
 
 dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out)
@@ -358,7 +331,7 @@ void dt__codes_drop_stale(dt_tensor *x)
 static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
-           a->map.groups == b->map.groups && a->learns == b->learns && a->scale == b->scale &&
+           dt__same_map(&a->map, &b->map) && a->learns == b->learns && a->scale == b->scale &&
            a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
 }
 

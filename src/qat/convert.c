@@ -39,8 +39,9 @@ void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero
 {
     const float *s = fq->scale == NULL ? NULL : dt__data(fq->scale);
     const int8_t *z = fq->zero_point == NULL ? NULL : dt__data(fq->zero_point);
+    const int64_t share = s == NULL ? 1 : dt__max_i64(1, blocks / dt__max_i64(1, fq->scale->count));
     for (int64_t i = 0; s != NULL && i < blocks; i++) {
-        const int64_t at = fq->scale->count == 1 ? 0 : i;
+        const int64_t at = i / share;
         scale[i] = s[at];
         if (zero_point != NULL) zero_point[i] = z == NULL ? 0 : z[at];
     }
@@ -54,6 +55,12 @@ typedef struct rounding {
     const dt_tensor *master; /* its values */
     int64_t op_groups;
 } rounding;
+
+static dt_status layout_of(conversion *c, const rounding *r, dt__panel_layout *out)
+{
+    const dt__weight_shape shape = dt__weight_shape_of(r->master, &r->fq->map);
+    return dt__weight_layout(c->ctx, &r->fq->quant, &shape, out);
+}
 
 static void free_rows(conversion *c, const dt_code_rows *rows)
 {
@@ -104,7 +111,7 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
     dt__panel_layout layout;
     dt_code_rows rows;
     const dt_quant *quant = &r->fq->quant;
-    DT__TRY(dt__weight_layout(c->ctx, quant, master->rank, master->dims, &layout));
+    DT__TRY(layout_of(c, r, &layout));
     dt_status s = make_rows(c, r, &layout, &rows);
     if (s == DT_OK) s = c->rounder->round(c->rounder->user, r->path, master, quant, &rows);
     if (s == DT_OK) s = take_rows(c, r, &layout, &rows, out);
@@ -125,9 +132,7 @@ static dt_status round_with(conversion *c, const rounding *r, dt__codes **out)
 static dt_status pack_rows(conversion *c, const rounding *r, dt__codes **out)
 {
     dt__panel_layout layout;
-    int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(&r->fq->map, r->master->rank, r->master->dims, dims);
-    DT__TRY(dt__weight_layout(c->ctx, &r->fq->quant, rank, dims, &layout));
+    DT__TRY(layout_of(c, r, &layout));
     return take_rows(c, r, &layout, c->rows, out);
 }
 

@@ -74,10 +74,9 @@ static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
 static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used)
 {
     const dt__row_map *map = &used->map;
-    int64_t dims[DT_MAX_RANK];
+    const dt__weight_shape shape = dt__weight_shape_of(x, map);
     dt__cut cut;
-    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
-    DT__TRY(dt__cut_of(t->ctx, &fq_of(x)->quant, rank, dims, &cut));
+    DT__TRY(dt__weight_cut(t->ctx, &fq_of(x)->quant, &shape, &cut));
     if (!dt__is_mapped(map)) {
         dt__pass_gradient(t->ctx, &cut, used->mask, dt__data(d), dt__data_mut(d));
         return DT_OK;
@@ -109,24 +108,22 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
 }
 
 /* Where codes can be renewed in place, that happens panel by panel. */
-static int64_t write_begin(dt_tensor *x)
+static const dt__panel_layout *write_begin(dt_tensor *x)
 {
     dt__fq *fq = fq_of(x);
     dt__renewal *r = fq->enabled ? dt__alloc(x->ctx, sizeof *r) : NULL;
-    if (r == NULL) return 0;
+    if (r == NULL) return NULL;
     if (dt__renew_begin(x, r)) {
         fq->renewal = r;
-        return DT__LANES;
+        return &r->codes->layout;
     }
     dt__release(x->ctx, r);
-    return 0;
+    return NULL;
 }
 
-static void written(dt_tensor *x, int64_t row0, int64_t rows)
+static void written(dt_tensor *x, int64_t first, int64_t end)
 {
-    for (int64_t row = row0; row < row0 + rows; row += DT__LANES) {
-        dt__renew_panel(fq_of(x)->renewal, row / DT__LANES);
-    }
+    for (int64_t p = first; p < end; p++) dt__renew_panel(fq_of(x)->renewal, p);
 }
 
 /* Other codes of the version before are of no more use. Their blocks go back now rather than when new
@@ -180,6 +177,7 @@ static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
     dt__fq *fq = dt__alloc(x->ctx, sizeof *fq);
     if (fq == NULL) return DT_ERR_NOMEM;
     *fq = *like;
+    if (!fq->quant.activation && x->grouped) fq->map = dt__row_map_of_members(x->dims[0]);
     fq->inner = to;
     dt__retain(to);
     if (fq->scale != NULL) dt__retain(fq->scale);

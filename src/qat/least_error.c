@@ -87,11 +87,14 @@ static bool settle_block(const dt__quantizer *range, const dt__cut *c, const flo
                                                            zero == NULL ? NULL : zero + i });
 }
 
-static dt_status settle(const dt__quantizer *range, const dt_tensor *x, const char *name)
+static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t members,
+                        const char *name)
 {
     dt__cut cut;
     float lo, hi;
-    DT__TRY(dt__cut_of(x->ctx, &range->quant, x->rank, x->dims, &cut));
+    const dt__row_map as_it_lies = { .members = members };
+    const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
+    DT__TRY(dt__weight_cut(x->ctx, &range->quant, &shape, &cut));
     const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
     if (bad >= 0) {
         return dt_fail(x->ctx, DT_ERR_NUMERIC,
@@ -121,7 +124,7 @@ dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
     if (x->count == 0) return DT_OK;
     DT__TRY(dt__kernels_open(x->ctx));
     DT__TRY(dt__matrix_of(x, map, &rows));
-    const dt_status s = settle(range, rows != NULL ? rows : x, name);
+    const dt_status s = settle(range, rows != NULL ? rows : x, map->members, name);
     dt_tensor_free(rows);
     range->scale->storage->version++;
     if (range->zero_point != NULL) range->zero_point->storage->version++;

@@ -145,13 +145,19 @@ int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
 int64_t dt__op_groups(const dt_module *m)
 {
     const dt__conv_state *conv = dt__conv_state_of(m);
-    return conv != NULL ? conv->layer.conv.groups : 1;
+    const dt__member *weight = dt__member_find(m, "weight");
+    if (conv != NULL) return conv->layer.conv.groups;
+    return weight != NULL && weight->x->grouped ? weight->x->dims[0] : 1;
 }
 
 dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out)
 {
     const dt_module_type *type = m->type;
     const int64_t groups = type->transposed_groups == NULL ? 0 : type->transposed_groups(m);
+    if (w->grouped) {
+        *out = dt__row_map_of_members(w->dims[0]);
+        return DT_OK;
+    }
     if (dt__row_map_of(groups, w->rank, w->dims, out)) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_SHAPE, "the weight of a %s does not have %lld groups", type->name,
                    (long long)groups);
@@ -169,11 +175,10 @@ static dt_status blame(plan *p, const plan_line *l, dt_status s)
 static dt_status check_weight(plan *p, plan_line *l)
 {
     dt__panel_layout layout;
-    int64_t dims[DT_MAX_RANK];
     DT__TRY(dt__quant_check(p->ctx, &l->weight_quant));
     DT__TRY(dt__weight_map(l->module, l->weight, &l->map));
-    const int rank = dt__matrix_dims(&l->map, l->weight->rank, l->weight->dims, dims);
-    return dt__weight_layout(p->ctx, &l->weight_quant, rank, dims, &layout);
+    const dt__weight_shape shape = dt__weight_shape_of(l->weight, &l->map);
+    return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
 }
 
 static dt_status check_line(plan *p, plan_line *l)
@@ -206,7 +211,7 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
                        b->path, a->skipped ? a->path : b->path);
     }
     const bool both = a->selected && b->selected;
-    if (both && (a->quantize_weight != b->quantize_weight || a->map.groups != b->map.groups ||
+    if (both && (a->quantize_weight != b->quantize_weight || !dt__same_map(&a->map, &b->map) ||
                  !dt__same_quant(&a->weight_quant, &b->weight_quant))) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
                        "prepare: %s and %s share a weight, but are given two schemes", a->path,

@@ -3,6 +3,7 @@
 #define DT__QAT_QUANTIZED_H
 
 #include "autograd/codes.h"
+#include "qat/scheme.h"
 
 #include <detent/qat.h>
 
@@ -15,7 +16,7 @@ typedef struct dt__fq {
     bool enabled;
     bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
-    dt__row_map map; /* of a weight whose rows are not its first dimension */
+    dt__row_map map; /* of a weight */
     /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper holds
      * a reference on both. zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
@@ -77,12 +78,28 @@ bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
 void dt__renew_panel(dt__renewal *r, int64_t panel);
 void dt__renew_end(dt__renewal *r);
 
-/* How a weight is cut into rows and groups, as its panels and its file have it. Where it has a row
- * map, dims are those of dt__matrix_dims. */
-dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, int rank, const int64_t *dims,
+/* A weight as it lies, and how its rows lie in it. */
+typedef struct dt__weight_shape {
+    const dt__row_map *map;
+    int rank;
+    const int64_t *dims;
+} dt__weight_shape;
+
+static inline dt__weight_shape dt__weight_shape_of(const dt_tensor *x, const dt__row_map *map)
+{
+    return (dt__weight_shape){ map, x->rank, x->dims };
+}
+
+/* The rank and extents of its rows: [rows, columns] of a transposed weight, [N * out, ...] of a grouped
+ * one, else those of the weight. */
+int dt__matrix_dims(const dt__weight_shape *w, int64_t *out);
+/* How it is cut into blocks: dt__cut_of its rows, but where a scale is one of a whole tensor, each
+ * member of a grouped weight is a tensor: rows [members][out * ...] of one group. Errors: SHAPE. */
+dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
+                         dt__cut *out);
+/* How its rows lie in panels, and in its file. Errors: SHAPE; UNSUPPORTED (what no panels hold). */
+dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
                             dt__panel_layout *out);
-/* The rank and extents that a scheme cuts: [rows, columns] of a map, else those of the weight. */
-int dt__matrix_dims(const dt__row_map *map, int rank, const int64_t *dims, int64_t *out);
 /* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
 /* Packed codes from rows; consecutive groups give them no order. Errors: ARG (groups that are not of

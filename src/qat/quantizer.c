@@ -63,9 +63,8 @@ dt_status dt__quantizer_scales(const dt_tensor *weight, const dt__row_map *map,
                                const dt_quant *quant, int64_t *scales)
 {
     dt__cut cut;
-    int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(map, weight->rank, weight->dims, dims);
-    DT__TRY(dt__cut_of(weight->ctx, quant, rank, dims, &cut));
+    const dt__weight_shape shape = dt__weight_shape_of(weight, map);
+    DT__TRY(dt__weight_cut(weight->ctx, quant, &shape, &cut));
     *scales = dt__cut_blocks(&cut);
     return DT_OK;
 }

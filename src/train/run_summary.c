@@ -27,9 +27,8 @@ static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtyp
 static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant, const dt__row_map *map)
 {
     dt__cut cut;
-    int64_t dims[DT_MAX_RANK];
-    const int rank = dt__matrix_dims(map, x->rank, x->dims, dims);
-    if (dt__cut_of(x->ctx, quant, rank, dims, &cut) != DT_OK) return 0;
+    const dt__weight_shape shape = dt__weight_shape_of(x, map);
+    if (dt__weight_cut(x->ctx, quant, &shape, &cut) != DT_OK) return 0;
     const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
     const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
     const int64_t zero = dt__scheme_of(quant->rule)->has_zero ? 1 : 0;
