@@ -538,6 +538,101 @@ START_TEST(what_does_not_fit_is_done_again)
 }
 END_TEST
 
+/* ---- experts ------------------------------------------------------------------------------------- */
+
+#define EXPERTS 3
+#define EXPERT_ROWS 90
+
+static void add_tensor(dt_writer *w, const char *name, dt_dtype dtype, int rank,
+                       const int64_t *dims, const void *data)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_from(ctx, dtype, rank, dims, data, &x));
+    TEST_OK(ctx, dt_writer_add(w, name, x));
+    dt_tensor_free(x);
+}
+
+/* A weight of experts [3, 8, 16] and 90 sorted rows: 40 for the first, none for the second, 30 for the third,
+ * and the rest for nobody; or the first expert alone. */
+static void write_experts(const char *routes, bool alone)
+{
+    const int64_t w_dims[] = { EXPERTS, 8, 16 }, x_dims[] = { alone ? 40 : EXPERT_ROWS, 16 };
+    const int64_t offsets[] = { 0, 40, 40, 70 }, slots[] = { EXPERT_ROWS, 2 };
+    float w[EXPERTS * 8 * 16], x[EXPERT_ROWS * 16];
+    int64_t index[2 * EXPERT_ROWS];
+    dt_writer *to;
+    for (int i = 0; i < EXPERTS * 8 * 16; i++) w[i] = value(i, 3);
+    for (int i = 0; i < EXPERT_ROWS * 16; i++) {
+        x[i] = value(i, 4) + (i % 16 > 0 ? 0.8f * x[i - 1] : 0);
+    }
+    for (int i = 0; i < EXPERT_ROWS; i++) {
+        index[2 * i] = i < 40 ? 0 : i < 70 ? 2 : -1;
+        index[2 * i + 1] = -1;
+    }
+    TEST_OK(ctx, dt_writer_create(ctx, &to));
+    add_tensor(to, "w", DT_F32, alone ? 2 : 3, w_dims + alone, w);
+    TEST_OK(ctx, dt_writer_write(to, weights));
+    dt_writer_free(to);
+    TEST_OK(ctx, dt_writer_create(ctx, &to));
+    add_tensor(to, "w", DT_F32, 2, x_dims, x);
+    if (strstr(routes, "index") != NULL) add_tensor(to, "w.index", DT_I64, 2, slots, index);
+    if (strstr(routes, "offsets") != NULL) {
+        add_tensor(to, "w.offsets", DT_I64, 1, (int64_t[]){ EXPERTS + 1 }, offsets);
+    }
+    TEST_OK(ctx, dt_writer_write(to, inputs));
+    dt_writer_free(to);
+}
+
+#define EXPERTS_RECIPE                                                                             \
+    "quantize:\n  rounder: gptq\n  rounding: {order: group}\n  weight: {group_size: 8}\n"          \
+    "  calibration: {batch_size: 32}\n"
+#define GROUPED "  tensors:\n    - {match: w, op: grouped_linear}\n"
+
+START_TEST(experts_are_weights_of_their_own)
+{
+    static const char *const routes[] = { "index", "offsets" };
+    write_experts("", true);
+    TEST_OK(ctx, run((call){ .recipe = EXPERTS_RECIPE }));
+    dt_rounded *alone = read_weight(output, "w");
+    for (int i = 0; i < 2; i++) {
+        dt_quantize_summary s;
+        write_experts(routes[i], false);
+        TEST_OK(ctx, run((call){ .recipe = EXPERTS_RECIPE GROUPED, .summary = &s }));
+        const dt_round_report *r = &s.weight[0].report;
+        ck_assert(r->samples == 70 && r->groups == EXPERTS && s.total.unseen == 1);
+        ck_assert(r->unseen_members.n == 1 && r->unseen_members.v[0] == 1);
+        dt_rounded *all = read_weight(output, "w");
+        ck_assert(all->rows == EXPERTS * 8 && all->columns == 16 && all->groups == 2);
+        ck_assert_mem_eq(all->codes, alone->codes, 8 * 16);
+        ck_assert_mem_eq(all->scale, alone->scale, 8 * 2 * sizeof(float));
+        ck_assert_mem_eq(all->group_of, alone->group_of, 16 * sizeof(int32_t));
+        dt_rounded_free(ctx, all);
+        dt_quantize_summary_free(&s);
+    }
+    dt_rounded_free(ctx, alone);
+    write_experts("", false);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "missing", run((call){ .recipe = EXPERTS_RECIPE GROUPED }));
+    write_experts("index offsets", false);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "not both", run((call){ .recipe = EXPERTS_RECIPE GROUPED }));
+    write_experts("index", true);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "w.index", run((call){ .recipe = EXPERTS_RECIPE }));
+}
+END_TEST
+
+/* Granularity tensor is of each expert: a file may say so, and is read again. */
+START_TEST(experts_by_tensor)
+{
+    write_experts("", false);
+    TEST_OK(ctx, run((call){ .calibration = "",
+                             .recipe = "quantize:\n  weight: {granularity: tensor}\n" GROUPED }));
+    dt_rounded *all = read_weight(output, "w");
+    for (int row = 1; row < EXPERTS * 8; row++) {
+        ck_assert((all->scale[row] == all->scale[row - 1]) == (row % 8 != 0));
+    }
+    dt_rounded_free(ctx, all);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------------ */
 
 START_TEST(rules_that_do_not_suit)
@@ -1084,6 +1179,8 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, tensors_of_all_kinds);
     tcase_add_test(all, many_weights);
     tcase_add_test(all, forms_hold_the_same);
+    tcase_add_test(all, experts_are_weights_of_their_own);
+    tcase_add_test(all, experts_by_tensor);
     tcase_add_test(all, dtypes_change_nothing);
     tcase_add_test(all, bytes_depend_on_the_recipe_alone);
     tcase_add_test(all, an_interrupted_call_goes_on);

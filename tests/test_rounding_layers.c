@@ -534,7 +534,7 @@ START_TEST(test_operands)
 
     work = (dt_round_work){ .name = "head", .weight = l.w, .quant = &l.quant };
     const dt_weight_op conv = { .kind = DT_WEIGHT_CONV2D, .conv = dt_conv_defaults() };
-    const dt_weight_op none = { .kind = 5 };
+    const dt_weight_op none = { .kind = DT_WEIGHT_GROUPED_LINEAR + 1 };
     work.op = &conv;
     TEST_FAILS(ctx, DT_ERR_SHAPE, "no weight of a conv2d", dt_round(ctx, &work, &r, NULL));
     work.op = &none;

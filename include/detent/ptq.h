@@ -38,9 +38,11 @@ typedef struct dt_rounding {
     int damping_mean;        /* DT_MEAN_...: over live columns, or all (dead ones as 1) */
     double alpha;            /* of Qronos: damping as a share of the largest eigenvalue */
     int64_t block;           /* columns whose errors reach the rest together */
-    bool keep_zeros;         /* where at least 5 % of the weight is 0: elements that are, stay so */
-    bool keep_better;        /* a row that nearest suits better keeps nearest */
-    int group_scales;        /* DT_SCALES_...; of DT_PER_GROUP */
+    int64_t
+        least_rows; /* fewer leave a member of a grouped weight to nearest; 0: as many as columns */
+    bool keep_zeros;  /* where at least 5 % of the weight is 0: elements that are, stay so */
+    bool keep_better; /* a row that nearest suits better keeps nearest */
+    int group_scales; /* DT_SCALES_...; of DT_PER_GROUP */
 } dt_rounding;
 
 /* What a device's accumulators hold; of the a2 forms. */
@@ -70,7 +72,8 @@ enum {
     DT_WEIGHT_CONV1D,
     DT_WEIGHT_CONV2D,
     DT_WEIGHT_CONV_TRANSPOSE1D,
-    DT_WEIGHT_CONV_TRANSPOSE2D
+    DT_WEIGHT_CONV_TRANSPOSE2D,
+    DT_WEIGHT_GROUPED_LINEAR /* [members, out, in]: each member is a linear weight of its own */
 };
 
 /* The op that a weight belongs to: its shape says the rest. */
@@ -84,8 +87,9 @@ typedef struct dt_weight_op {
 typedef struct dt_statistics dt_statistics;
 
 /* For a weight of this shape; `differ`: the float model's inputs will be given, too. Takes room for H,
- * and then for G and half a square more, of each group, and some 16 MiB. It keeps its context. Errors:
- * ARG (op, options), SHAPE, NOMEM. */
+ * and then for G and half a square more, of each group, and some 16 MiB; of a grouped weight all of this
+ * for each member, when its first row comes. It keeps its context. Errors: ARG (op, options), SHAPE,
+ * NOMEM. */
 DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank,
                                       const int64_t *dims, bool differ, dt_statistics **out);
 /* Adds a batch of inputs as the op takes them, f32, dense and contiguous: [..., in] of a linear layer,
@@ -93,7 +97,12 @@ DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int r
  * same bits on any number of threads, and however the samples were cut into batches. Errors: SHAPE,
  * DTYPE, ARG, NUMERIC (an element that is not finite, with its index); then nothing was added. */
 DT_API dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x);
-/* Samples so far: rows of a linear layer's inputs, positions of a convolution's output. */
+/* The same for a grouped weight, whose members see the rows that are routed to them (dt_grouped_linear);
+ * rows that go nowhere are not looked at. Errors besides: ARG (routes that name no member). */
+DT_API dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
+                                          const dt_routes *routes);
+/* Samples so far: rows of a linear layer's inputs, positions of a convolution's output; of a grouped
+ * weight the rows of all members. */
 DT_API int64_t dt_statistics_samples(const dt_statistics *s);
 DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
 
@@ -103,11 +112,13 @@ typedef struct dt_round_report {
     bool fallback;      /* the matrix of some group could not be factored at any damping */
     int64_t rows, columns, groups; /* of the layer: rows of all groups, columns of one */
     int64_t samples;
-    int64_t dead;         /* columns whose inputs are all 0, of all groups */
-    int64_t zeros_kept;   /* elements; 0 where too few were zero */
-    int64_t kept_nearest; /* rows that nearest suits better */
-    double damping_share; /* lambda that worked (the largest of the groups') */
-    double damping;       /* what was added to the diagonal (likewise) */
+    int64_t dead;           /* columns whose inputs are all 0, of all groups */
+    int64_t zeros_kept;     /* elements; 0 where too few were zero */
+    int64_t kept_nearest;   /* rows that nearest suits better */
+    int64_t unseen;         /* members of a grouped weight that too few rows reached: to nearest */
+    dt_ints unseen_members; /* the first of them */
+    double damping_share;   /* lambda that worked (the largest of the groups') */
+    double damping;         /* what was added to the diagonal (likewise) */
     double loss; /* GPTQ's and Qronos' sum of e^2/2, before rows were given back to nearest */
     double error, nearest_error; /* ||W X - W^ Xq||, and that of nearest under the same bounds */
     int64_t changed;             /* codes that differ from nearest's */
@@ -155,6 +166,7 @@ typedef struct dt_ptq_report {
     int64_t layers, elements;
     int64_t fallbacks; /* layers whose matrix could not be factored */
     int64_t unreached; /* weights without calibration data, rounded to nearest */
+    int64_t unseen;    /* members of grouped weights that too few rows reached */
     int64_t dead, zeros_kept, kept_nearest;
     int64_t accumulator_bits; /* the most of any layer */
     double seconds;

@@ -67,6 +67,21 @@ static void print_fallbacks(const dt_quantize_summary *s)
     if (s->total.fallbacks > 0) putchar('\n');
 }
 
+/* Members that too few rows reached, as "NAME 3 5 7 ...". */
+static void print_unseen(const dt_quantize_summary *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        const dt_round_report *r = &s->weight[i].report;
+        if (r->unseen == 0) continue;
+        fputs("too few rows, rounded to nearest: members of ", stdout);
+        cli_print_name(s->weight[i].name, 0);
+        for (int k = 0; k < r->unseen_members.n; k++) {
+            printf(" %lld", (long long)r->unseen_members.v[k]);
+        }
+        puts(r->unseen > r->unseen_members.n ? " ..." : "");
+    }
+}
+
 static void print_copied(const dt_quantize_summary *s)
 {
     if (s->n_copied > 0) fputs("copied: ", stdout);
@@ -85,6 +100,7 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
         for (int64_t i = 0; i < s->n; i++) print_weight(&s->weight[i]);
     }
     print_fallbacks(s);
+    print_unseen(s);
     print_copied(s);
     if (t->unreached > 0) {
         printf("%lld %s that no example reached %s rounded to nearest\n", (long long)t->unreached,
@@ -93,6 +109,7 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
     printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
            s->n == 1 ? "weight" : "weights", (long long)t->elements);
     print_count(s->samples, "sample", "samples");
+    print_count(t->unseen, "member without enough rows", "members without enough rows");
     print_count(t->dead, "dead column", "dead columns");
     print_count(t->zeros_kept, "zero kept", "zeros kept");
     print_count(t->kept_nearest, "row kept nearest", "rows kept nearest");

@@ -238,16 +238,19 @@ static dt_status check_scale(const reading *r, int64_t block)
                   (double)least);
 }
 
-/* Granularity tensor has one scale and zero point, which every row repeats. */
+/* Granularity tensor has one scale and zero point, which every row repeats, of a grouped weight every row
+ * of a member. */
 static dt_status check_repeats(const reading *r)
 {
     const float *scale = r->rows->scale;
     const int8_t *zero = r->rows->zero_point;
     if (r->form->quant->granularity != DT_PER_TENSOR) return DT_OK;
+    const int64_t each = r->form->rows / dt__max_i64(1, r->form->members);
     for (int64_t i = 1; i < r->form->rows * r->form->groups; i++) {
-        if (scale[i] == scale[0] && (zero == NULL || zero[i] == zero[0])) continue;
-        return REFUSE(r, "row %lld: granularity tensor, but its scale differs from row 0",
-                      (long long)i);
+        const int64_t first = i / each * each;
+        if (scale[i] == scale[first] && (zero == NULL || zero[i] == zero[first])) continue;
+        return REFUSE(r, "row %lld: granularity tensor, but its scale differs from row %lld",
+                      (long long)i, (long long)first);
     }
     return DT_OK;
 }

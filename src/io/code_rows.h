@@ -11,8 +11,9 @@ typedef struct dt__rows_form {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (a row's last may be shorter), groups of a row */
     int64_t op_groups;     /* equal shares of the rows, of which each has a line of g_idx */
-    bool ordered;          /* there is a g_idx: groups are not of consecutive columns */
-    bool bytes;            /* a code a byte, in place of as many as fit */
+    int64_t members; /* of a grouped weight: granularity tensor is of each; 0: it is not grouped */
+    bool ordered;    /* there is a g_idx: groups are not of consecutive columns */
+    bool bytes;      /* a code a byte, in place of as many as fit */
 } dt__rows_form;
 
 /* Bits that a code takes where as many are packed as fit: 2, 4 or 8. */

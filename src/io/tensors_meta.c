@@ -10,17 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const dt__weight_op_names[] = { "linear",           "conv1d",           "conv2d",
-                                            "conv_transpose1d", "conv_transpose2d", NULL };
+const char *const dt__weight_op_names[] = {
+    "linear", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "grouped_linear", NULL
+};
 
 static const struct {
     int rank;
-    bool is_conv, is_transposed;
-} ops[] = { { 2, false, false },
-            { 3, true, false },
-            { 4, true, false },
-            { 3, true, true },
-            { 4, true, true } };
+    bool is_conv, is_transposed, is_grouped;
+} ops[] = {
+    { .rank = 2 },
+    { .rank = 3, .is_conv = true },
+    { .rank = 4, .is_conv = true },
+    { .rank = 3, .is_conv = true, .is_transposed = true },
+    { .rank = 4, .is_conv = true, .is_transposed = true },
+    { .rank = 3, .is_grouped = true },
+};
 
 int dt__weight_op_rank(int op) { return ops[op].rank; }
 
@@ -67,16 +71,22 @@ void dt__put_tensor_weight(dt__chars *t, const dt__tensor_weight *weight)
 
 bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out)
 {
-    const int64_t groups = ops[w->op].is_conv ? w->conv.groups : 1;
+    const bool members = ops[w->op].is_grouped;
     dt__row_map map;
-    int64_t columns;
-    if (w->shape.n != ops[w->op].rank || !dt__product(w->shape.n - 1, w->shape.v + 1, &columns) ||
+    int64_t columns, all;
+    if (w->shape.n != ops[w->op].rank || !dt__product(w->shape.n, w->shape.v, &all)) return false;
+    const int64_t groups = members ? w->shape.v[0] : ops[w->op].is_conv ? w->conv.groups : 1;
+    if (!dt__product(w->shape.n - 1, w->shape.v + 1, &columns) ||
         !dt__row_map_of(ops[w->op].is_transposed ? groups : 0, w->shape.n, w->shape.v, &map)) {
         return false;
     }
-    const int64_t rows = dt__is_mapped(&map) ? dt__mapped_rows(&map) : w->shape.v[0];
+    int64_t rows = dt__is_mapped(&map) ? dt__mapped_rows(&map) : w->shape.v[0];
     if (dt__is_mapped(&map)) columns = dt__mapped_columns(&map);
-    if (rows < 1 || columns < 1 || rows % groups != 0) return false;
+    if (members) {
+        columns = w->shape.v[2];
+        rows = columns < 1 ? 0 : all / columns;
+    }
+    if (groups < 1 || rows < 1 || columns < 1 || rows % groups != 0) return false;
     const bool grouped = w->scheme.granularity == DT_PER_GROUP;
     const int64_t group = grouped ? dt__min_i64(w->scheme.group_size, columns) : columns;
     *out = (dt__rows_form){ .quant = &w->scheme,
@@ -85,6 +95,7 @@ bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out)
                             .group = group,
                             .groups = dt__ceil_div(columns, group),
                             .op_groups = groups,
+                            .members = members ? groups : 0,
                             .ordered = w->ordered,
                             .bytes = w->codes == DT__CODES_I8 };
     return true;

@@ -21,6 +21,8 @@ typedef struct dt__layer {
     bool *dead;
     double *mean; /* [groups] */
     bool keep_zeros;
+    bool
+        unseen; /* no inputs are known of a method that wants them: to nearest, within its bounds */
     int64_t fallbacks; /* groups whose matrix had no factor */
     float *inverse;    /* [rows][scales of a row] */
     dt_rounded *out;   /* scales of the whole layer */
@@ -42,6 +44,13 @@ typedef struct dt__block_scale {
 } dt__block_scale;
 bool dt__observe_block(dt_ctx *ctx, const dt_quant *q, int64_t n, const float *x,
                        const dt__block_scale *to);
+
+/* dt_round of a weight that is not grouped. `unseen`: without the statistics that its method wants. */
+dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_rounded **out,
+                        dt_round_report *report);
+/* dt_round of a grouped weight: member after member. */
+dt_status dt__round_members(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+                            dt_round_report *report);
 
 /* Rounds a matrix whose rounder is prepared: its codes, and what is counted into the report. */
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes);

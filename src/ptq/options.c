@@ -72,6 +72,9 @@ const dt_key dt__rounding_keys[] = {
       .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
       .text = "columns whose errors reach the rest together; no result depends on it" },
+    { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
+      .text =
+          "an expert that fewer rows reach is rounded to nearest; 0: as many as it has columns" },
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
@@ -149,6 +152,10 @@ static dt_status check_numbers(dt_ctx *ctx, const dt_rounding *r)
                        "rounding: damping %g, damping_absolute %g and alpha %g must be finite and "
                        "not negative",
                        r->damping, r->damping_absolute, r->alpha);
+    }
+    if (r->least_rows < 0) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: least_rows is %lld; it cannot be negative",
+                       (long long)r->least_rows);
     }
     if (r->block >= 1) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "rounding: a block of %lld columns; at least 1 is wanted",

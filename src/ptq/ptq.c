@@ -274,6 +274,7 @@ static dt_status done(work *w, const char *path, const dt_round_report *r)
     all->layers++;
     all->fallbacks += r->fallback;
     all->elements += r->rows * r->columns;
+    all->unseen += r->unseen;
     all->dead += r->dead;
     all->zeros_kept += r->zeros_kept;
     all->kept_nearest += r->kept_nearest;

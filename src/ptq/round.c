@@ -47,7 +47,7 @@ static dt_status check_statistics(const dt__layer *l)
 {
     dt_statistics *s = l->work->statistics;
     if (s == NULL) {
-        if (!dt__needs_data(l->method)) return DT_OK;
+        if (l->unseen || !dt__needs_data(l->method)) return DT_OK;
         return dt_fail(l->ctx, DT_ERR_ARG, "round %s: %s wants statistics of its inputs", l->name,
                        l->method->name);
     }
@@ -226,7 +226,8 @@ static dt_status round_group(dt__layer *l, int64_t g)
     int8_t *codes = l->out->codes + g * m.rows * m.columns;
     dt_status s = dt__bounds_create(&m, l->method->bounded, &bounds);
     if (l->method->bounded) m.bounds = &bounds;
-    if (s == DT_OK) s = prepare(l, &m);
+    m.fallback = l->unseen;
+    if (s == DT_OK && !l->unseen) s = prepare(l, &m);
     if (s == DT_OK) s = dt__round_matrix(l, &m, codes);
     if (s == DT_OK) report_worst(l, &m, &bounds, codes);
     dt__bounds_free(l->ctx, &bounds);
@@ -253,18 +254,19 @@ static dt_status round_layer(dt__layer *l)
     l->report->error = sqrt(l->report->error);
     l->report->nearest_error = sqrt(l->report->nearest_error);
     if (l->options->rounding.order == DT_ORDER_GROUP) l->out->group_of = l->group_of;
-    l->report->fallback = l->fallbacks > 0;
+    l->report->fallback = l->fallbacks > 0 && !l->unseen;
     if (l->fallbacks == l->shape.groups) l->report->method = dt__method_of(DT_ROUND_NEAREST)->name;
     return DT_OK;
 }
 
-dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
-                   dt_round_report *report)
+dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_rounded **out,
+                        dt_round_report *report)
 {
     const double start = dt__seconds();
     dt_round_report own = { .rows = 0 };
     dt_rounding_options options = work->options == NULL ? dt_rounding_defaults() : *work->options;
     dt__layer l = { .ctx = ctx, .work = work, .quant = work->quant, .report = &own };
+    l.unseen = unseen;
     l.name = work->name == NULL ? "a weight" : work->name;
     if (options.accumulator.input.n == 0) options.accumulator.input = (dt_ints){ 2, { 0, 255 } };
     l.options = &options;
@@ -280,4 +282,13 @@ dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
     if (report != NULL) *report = own;
     *out = l.out;
     return DT_OK;
+}
+
+dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+                   dt_round_report *report)
+{
+    if (work->op != NULL && work->op->kind == DT_WEIGHT_GROUPED_LINEAR) {
+        return dt__round_members(ctx, work, out, report);
+    }
+    return dt__round_one(ctx, work, false, out, report);
 }

@@ -1,5 +1,5 @@
-/* The work matrices of a weight: linear [1][out][in]; convolutions [G][out/G][in/G kernel]; transposed
- * ones the same, their rows gathered by a row map. */
+/* The work matrices of a weight: linear [1][out][in]; grouped ones [members][out][in]; convolutions
+ * [G][out/G][in/G kernel]; transposed ones the same, their rows gathered by a row map. */
 #include "core/tensor.h"
 #include "kernels/row_map.h"
 #include "ptq/unfold.h"
@@ -7,15 +7,16 @@
 typedef struct kind {
     const char *name;
     int rank; /* 0: any but 0 */
-    bool convolves, transposed;
+    bool convolves, transposed, grouped;
 } kind;
 
 static const kind kinds[] = {
-    [DT_WEIGHT_LINEAR] = { "linear", 0, false, false },
-    [DT_WEIGHT_CONV1D] = { "conv1d", 3, true, false },
-    [DT_WEIGHT_CONV2D] = { "conv2d", 4, true, false },
-    [DT_WEIGHT_CONV_TRANSPOSE1D] = { "conv_transpose1d", 3, true, true },
-    [DT_WEIGHT_CONV_TRANSPOSE2D] = { "conv_transpose2d", 4, true, true },
+    [DT_WEIGHT_LINEAR] = { "linear", 0 },
+    [DT_WEIGHT_CONV1D] = { "conv1d", 3, .convolves = true },
+    [DT_WEIGHT_CONV2D] = { "conv2d", 4, .convolves = true },
+    [DT_WEIGHT_CONV_TRANSPOSE1D] = { "conv_transpose1d", 3, .convolves = true, .transposed = true },
+    [DT_WEIGHT_CONV_TRANSPOSE2D] = { "conv_transpose2d", 4, .convolves = true, .transposed = true },
+    [DT_WEIGHT_GROUPED_LINEAR] = { "grouped_linear", 3, .grouped = true },
 };
 
 static bool shape_of(const kind *k, int64_t groups, int rank, const int64_t *dims,
@@ -24,6 +25,10 @@ static bool shape_of(const kind *k, int64_t groups, int rank, const int64_t *dim
     dt__row_map map;
     int64_t columns;
     if (groups < 1 || !dt__product(rank, dims, &columns)) return false;
+    if (k->grouped) {
+        *out = (dt__work_shape){ dims[0], dims[1], dims[2] };
+        return dims[0] > 0;
+    }
     if (groups > dt__max_i64(dims[0], 1)) return false; /* which 0 channels would not say */
     if (k->transposed) {
         if (!dt__row_map_of(groups, rank, dims, &map)) return false;

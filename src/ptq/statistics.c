@@ -43,6 +43,10 @@ static dt_status allocate(dt_statistics *s)
 {
     dt_ctx *ctx = s->ctx;
     const int64_t groups = s->layer.groups, n = s->layer.columns, columns = product(groups, n);
+    if (s->layer.op.kind == DT_WEIGHT_GROUPED_LINEAR) {
+        s->member = dt__alloc_zero(ctx, (size_t)groups * sizeof *s->member);
+        return s->member == NULL ? DT_ERR_NOMEM : DT_OK;
+    }
     const int64_t square = product(groups, product(n, n)),
                   packed = product(groups, product(n, n + 1));
     s->side = side_of(n);
@@ -76,7 +80,7 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
         return status;
     }
     const int64_t n = layer.columns;
-    for (int64_t g = 0; g < layer.groups; g++) {
+    for (int64_t g = 0; g < layer.groups && s->moments != NULL; g++) {
         s->moments[g] = (dt__moments){ .size = n,
                                        .h = s->h + g * n * n,
                                        .g = differ ? s->g + g * n * n : NULL,
@@ -115,6 +119,10 @@ void dt_statistics_free(dt_statistics *s)
     if (s == NULL) return;
     dt_ctx *ctx = s->ctx;
     give_room_back(s);
+    for (int64_t e = 0; s->member != NULL && e < s->layer.groups; e++) {
+        dt_statistics_free(s->member[e]);
+    }
+    dt__release(ctx, s->member);
     dt__release(ctx, s->moments);
     dt__release(ctx, s->h);
     dt__release(ctx, s->g);
@@ -258,6 +266,10 @@ static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *n
 dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
 {
     dt__inputs in[2];
+    if (s->member != NULL) {
+        return dt_fail(s->ctx, DT_ERR_ARG,
+                       "statistics: the inputs of a grouped weight come with their routes");
+    }
     if ((x != NULL) != s->differ) {
         return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",
                        s->differ ? "announced, and are missing" : "not announced");

@@ -21,11 +21,12 @@ static const dt_op *const ops[] = {
     [DT_WEIGHT_CONV2D] = &dt__op_conv2d,
     [DT_WEIGHT_CONV_TRANSPOSE1D] = &dt__op_conv_transpose1d,
     [DT_WEIGHT_CONV_TRANSPOSE2D] = &dt__op_conv_transpose2d,
+    [DT_WEIGHT_GROUPED_LINEAR] = &dt__op_linear,
 };
 
 /* ---- geometry ---------------------------------------------------------------------------------- */
 
-static bool is_linear(const dt__unfolding *u) { return u->op.kind == DT_WEIGHT_LINEAR; }
+static bool is_linear(const dt__unfolding *u) { return !dt__is_convolution(&u->op); }
 
 /* The op's call, whose shape rule says what is wrong; `weight` is a handle for its message. */
 static dt_call call_of(dt_ctx *ctx, const dt__unfolding *u, dt_tensor *weight)

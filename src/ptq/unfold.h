@@ -25,6 +25,10 @@ typedef struct dt__work_shape {
 dt_status dt__work_shape_of(dt_ctx *ctx, const char *name, const dt_weight_op *op, int rank,
                             const int64_t *dims, dt__work_shape *out);
 
+static inline bool dt__is_convolution(const dt_weight_op *op)
+{
+    return op->kind != DT_WEIGHT_LINEAR && op->kind != DT_WEIGHT_GROUPED_LINEAR;
+}
 static inline bool dt__is_transposed(const dt_weight_op *op)
 {
     return op->kind == DT_WEIGHT_CONV_TRANSPOSE1D || op->kind == DT_WEIGHT_CONV_TRANSPOSE2D;

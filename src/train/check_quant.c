@@ -294,7 +294,7 @@ static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
         const char *key = dt__recipe_join(r, path, keys[i].name);
         dt__node *node = keys[i].given ? dt__given(r, key) : NULL;
         if (node == NULL) continue;
-        if (rule->op == DT_WEIGHT_LINEAR) {
+        if (!dt__is_convolution(&(dt_weight_op){ .kind = rule->op })) {
             dt__complain(r, node, "'%s' is of convolutions; op %s has none", key, op);
         } else if (i == 2 && !dt__is_transposed(&(dt_weight_op){ .kind = rule->op })) {
             dt__complain(r, node, "'%s' is of transposed convolutions; op %s has none", key, op);

@@ -31,6 +31,8 @@ static const dt_key weight_keys[] = {
     COUNT("columns", columns),
     COUNT("groups", groups),
     COUNT("samples", samples),
+    COUNT("unseen", unseen),
+    { "unseen_members", DT_KEY_INTS, OF(unseen_members), .most = MOST_COUNT },
     COUNT("dead", dead),
     COUNT("zeros_kept", zeros_kept),
     COUNT("kept_nearest", kept_nearest),
@@ -55,6 +57,7 @@ static const dt_key total_keys[] = {
     { "resumed", DT_KEY_INT, AT(resumed) },
     { "fallbacks", DT_KEY_INT, AT(total.fallbacks) },
     { "unreached", DT_KEY_INT, AT(total.unreached) },
+    { "unseen", DT_KEY_INT, AT(total.unseen) },
     { "elements", DT_KEY_INT, AT(total.elements) },
     { "dead", DT_KEY_INT, AT(total.dead) },
     { "zeros_kept", DT_KEY_INT, AT(total.zeros_kept) },
@@ -119,6 +122,7 @@ void dt__report_total(dt_quantize_summary *s)
         dt__product(s->weight[i].shape.n, s->weight[i].shape.v, &elements);
         all.elements += elements;
         all.fallbacks += r->fallback;
+        all.unseen += r->unseen;
         all.dead += r->dead;
         all.zeros_kept += r->zeros_kept;
         all.kept_nearest += r->kept_nearest;

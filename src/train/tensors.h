@@ -14,6 +14,7 @@ typedef struct dt__tensor_plan {
     dt_rounding_options options;
     dt__tensor_weight meta;                   /* scheme and the rest, as the file will say it */
     const dt_file_entry *input, *float_input; /* NULL: none */
+    const dt_file_entry *index, *offsets;     /* of a grouped weight's inputs: one of them */
     int64_t from_op; /* the last rule that says something of the op; -1: none */
     /* Once it is done: */
     bool done;

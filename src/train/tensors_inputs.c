@@ -1,4 +1,5 @@
-/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model. */
+/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model; of a
+ * grouped weight NAME.index or NAME.offsets say which member a row goes to, as dt_routes. */
 #include "core/tensor.h"
 #include "ptq/matrix.h"
 #include "ptq/unfold.h"
@@ -8,6 +9,8 @@
 #include <string.h>
 
 #define FLOAT_SUFFIX ".float"
+#define INDEX_SUFFIX ".index"
+#define OFFSETS_SUFFIX ".offsets"
 
 /* ---- which inputs belong to which weight ------------------------------------------------------ */
 
@@ -20,17 +23,29 @@ static dt__tensor_plan *plan_named(const dt__tensors_run *r, const char *name, s
     return NULL;
 }
 
+/* The place of the entry named with this suffix; NULL where the plan has none. */
+static const dt_file_entry **place_of(dt__tensor_plan *p, int suffix)
+{
+    const dt_file_entry **const place[] = { &p->input, &p->float_input, &p->index, &p->offsets };
+    const bool routes = place[suffix] == &p->index || place[suffix] == &p->offsets;
+    return routes && p->op.kind != DT_WEIGHT_GROUPED_LINEAR ? NULL : place[suffix];
+}
+
 /* Whether the entry has a place; one of a weight that a rule skips needs none. */
 static bool give(const dt__tensors_run *r, const dt_file_entry *e)
 {
-    const size_t n = strlen(e->name), tail = strlen(FLOAT_SUFFIX);
-    dt__tensor_plan *p = plan_named(r, e->name, n);
-    if (p != NULL && p->rounds) p->input = e;
-    if (p != NULL && (p->rounds || p->skipped)) return true;
-    if (n < tail || strcmp(e->name + n - tail, FLOAT_SUFFIX) != 0) return false;
-    p = plan_named(r, e->name, n - tail);
-    if (p != NULL && p->rounds) p->float_input = e;
-    return p != NULL && (p->rounds || p->skipped);
+    static const char *const suffix[] = { "", FLOAT_SUFFIX, INDEX_SUFFIX, OFFSETS_SUFFIX };
+    const size_t n = strlen(e->name);
+    for (int i = 0; i < DT__COUNT_OF(suffix); i++) {
+        const size_t tail = strlen(suffix[i]);
+        if (n < tail || strcmp(e->name + n - tail, suffix[i]) != 0) continue;
+        dt__tensor_plan *p = plan_named(r, e->name, n - tail);
+        if (p == NULL || !(p->rounds || p->skipped)) continue;
+        const dt_file_entry **place = p->rounds ? place_of(p, i) : NULL;
+        if (place != NULL) *place = e;
+        return place != NULL || p->skipped;
+    }
+    return false;
 }
 
 static dt_status give_all(const dt__tensors_run *r)
@@ -44,7 +59,9 @@ static dt_status give_all(const dt__tensors_run *r)
     if (n == 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
                    "%s: %s: inputs of no weight that is rounded; they are named as it is, those of "
-                   "the float model with " FLOAT_SUFFIX " behind",
+                   "the float model with " FLOAT_SUFFIX
+                   ", the routes of a grouped_linear with " INDEX_SUFFIX " or " OFFSETS_SUFFIX
+                   " behind",
                    r->inputs->path, names);
 }
 
@@ -80,9 +97,33 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
     return s == DT_OK || s == DT_ERR_NOMEM ? s : refuse(r, e, dt_error(r->ctx));
 }
 
+/* Of a grouped weight: one kind of routes, with a number for each row or member. */
+static dt_status check_routes(const dt__tensors_run *r, const dt__tensor_plan *p)
+{
+    const dt_file_entry *e = p->index != NULL ? p->index : p->offsets;
+    if (e == NULL || (p->index != NULL && p->offsets != NULL)) {
+        return refuse(r, p->input,
+                      e == NULL ? "which rows go to which member is missing: NAME" INDEX_SUFFIX
+                                  ", or NAME" OFFSETS_SUFFIX
+                                : "NAME" INDEX_SUFFIX " or NAME" OFFSETS_SUFFIX ", not both");
+    }
+    if (strcmp(e->dtype, "I32") != 0 && strcmp(e->dtype, "I64") != 0) {
+        return refuse(r, e, "I32 or I64 is wanted");
+    }
+    const int64_t rows = p->input->count / p->entry->dims[2];
+    if (p->index == NULL) {
+        return e->count == p->entry->dims[0] + 1 ? DT_OK
+                                                 : refuse(r, e, "members + 1 numbers are wanted");
+    }
+    if (e->count == rows || (e->rank == 2 && e->dims[0] == rows)) return DT_OK;
+    return refuse(r, e, "a number for each row, or [rows, k] are wanted");
+}
+
 static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     const dt_file_entry *x = p->float_input;
+    const dt_file_entry *routes = p->index != NULL ? p->index : p->offsets;
+    if (p->input == NULL && routes != NULL) return refuse(r, routes, "the inputs are missing");
     if (p->input == NULL) {
         return x == NULL ? DT_OK
                          : refuse(r, x,
@@ -90,6 +131,7 @@ static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p
                                   "are missing");
     }
     DT__TRY(check_shape(r, p, p->input));
+    if (p->op.kind == DT_WEIGHT_GROUPED_LINEAR) DT__TRY(check_routes(r, p));
     if (x == NULL) return DT_OK;
     DT__TRY(check_shape(r, p, x));
     if (x->rank == p->input->rank &&

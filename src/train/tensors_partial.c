@@ -35,13 +35,15 @@ static dt_status hash(const dt__tensors_run *r, const dt__tensor_plan *p, char k
     dt__put_text(&t, p->input == NULL ? "" : p->input->dtype);
     dt__put_text(&t, p->float_input == NULL ? "" : p->float_input->dtype);
     dt__put_text(&t, p->entry->dtype);
-    const dt_file_entry *parts[] = { p->entry, p->input, p->float_input };
-    dt__span span[4] = { { t.bytes, t.used } };
-    for (int i = 0; i < 3; i++) {
+    if (p->index != NULL || p->offsets != NULL) dt__put_text(&t, p->index != NULL ? "i" : "o");
+    const dt_file_entry *parts[] = { p->entry, p->input, p->float_input, p->index, p->offsets };
+    dt__span span[1 + DT__COUNT_OF(parts)] = { { t.bytes, t.used } };
+    for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         span[i + 1] = (dt__span){ parts[i] == NULL ? NULL : parts[i]->data,
                                   parts[i] == NULL ? 0 : parts[i]->bytes };
     }
-    const dt_status s = t.failed ? DT_ERR_NOMEM : dt__hash_spans(r->ctx, span, 4, key);
+    const dt_status s =
+        t.failed ? DT_ERR_NOMEM : dt__hash_spans(r->ctx, span, DT__COUNT_OF(span), key);
     dt__release(r->ctx, t.bytes);
     return s;
 }

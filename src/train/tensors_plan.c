@@ -10,7 +10,8 @@
 #include <string.h>
 
 _Static_assert(DT_WEIGHT_LINEAR == 0 && DT_WEIGHT_CONV1D == 1 && DT_WEIGHT_CONV2D == 2 &&
-                   DT_WEIGHT_CONV_TRANSPOSE1D == 3 && DT_WEIGHT_CONV_TRANSPOSE2D == 4,
+                   DT_WEIGHT_CONV_TRANSPOSE1D == 3 && DT_WEIGHT_CONV_TRANSPOSE2D == 4 &&
+                   DT_WEIGHT_GROUPED_LINEAR == 5,
                "files name ops in this order");
 _Static_assert((int)DT_CODES_PACKED == (int)DT__CODES_PACKED &&
                    (int)DT_CODES_I8 == (int)DT__CODES_I8,
@@ -160,10 +161,10 @@ static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
                              t->has_output_padding;
         const bool transposed = dt__is_transposed(&p->op);
         if (dt__is_bad(r->recipe, key)) continue;
-        if (of_conv && p->op.kind == DT_WEIGHT_LINEAR) {
+        if (of_conv && !dt__is_convolution(&p->op)) {
             dt_recipe_refuse(r->recipe, key,
-                             "'%s' is of convolutions; %s is a linear layer's weight", key,
-                             shape_of(r, p->entry));
+                             "'%s' is of convolutions; %s is a %s layer's weight", key,
+                             shape_of(r, p->entry), dt__weight_op_names[p->op.kind]);
         } else if (t->has_output_padding && !transposed) {
             key =
                 dt__recipe_format(r->recipe, "quantize.tensors.%lld.output_padding", (long long)i);

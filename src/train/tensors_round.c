@@ -2,6 +2,7 @@
  * memory but what the file will hold. */
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "ptq/routes.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"
 
@@ -32,17 +33,61 @@ static dt_status load_part(const dt__tensors_run *r, const dt_file_entry *e, int
     return dt__entry_load(r->inputs, &part, DT_F32, out);
 }
 
-static dt_status add_batch(const dt__tensors_run *r, const dt__tensor_plan *p, dt_statistics *s,
-                           int64_t first, int64_t count)
+/* The members of a grouped weight that all rows go to, I64; NULL: it is not grouped. */
+static dt_status load_index(const dt__tensors_run *r, const dt__tensor_plan *p, dt_tensor **out)
 {
-    dt_tensor *xq = NULL, *x = NULL;
-    dt_status status = load_part(r, p->input, first, count, &xq);
-    if (status == DT_OK && p->float_input != NULL) {
-        status = load_part(r, p->float_input, first, count, &x);
+    dt_tensor *offsets;
+    dt__routed by;
+    *out = NULL;
+    if (p->index != NULL) return dt__entry_load(r->inputs, p->index, DT_I64, out);
+    if (p->offsets == NULL) return DT_OK;
+    const int64_t members = p->entry->dims[0], rows = p->input->count / p->entry->dims[2];
+    DT__TRY(dt__entry_load(r->inputs, p->offsets, DT_I64, &offsets));
+    const dt_routes routes = { .offsets = offsets };
+    dt_status s = dt__routed_of(r->ctx, &routes, members, rows, &by);
+    if (s == DT_OK) s = dt_tensor_create(r->ctx, DT_I64, 1, &rows, out);
+    int64_t *to = s == DT_OK ? dt_data_mut(*out) : NULL;
+    for (int64_t i = 0; s == DT_OK && i < rows; i++) to[i] = -1;
+    for (int64_t e = 0; s == DT_OK && e < members; e++) {
+        for (int64_t i = by.first[e]; i < by.first[e + 1]; i++) to[i] = e;
     }
-    if (status == DT_OK) status = dt_statistics_add(s, xq, x);
-    dt_tensor_free(xq);
-    dt_tensor_free(x);
+    dt__routed_free(r->ctx, &by);
+    dt_tensor_free(offsets);
+    return s;
+}
+
+/* A batch of examples, as floats, and which members its rows go to. */
+typedef struct batch {
+    int64_t first, count;
+    dt_tensor *xq, *x, *index;
+} batch;
+
+static dt_status load_batch(const dt__tensors_run *r, const dt__tensor_plan *p,
+                            const dt_tensor *index, batch *b)
+{
+    DT__TRY(load_part(r, p->input, b->first, b->count, &b->xq));
+    if (p->float_input != NULL) {
+        DT__TRY(load_part(r, p->float_input, b->first, b->count, &b->x));
+    }
+    if (index == NULL) return DT_OK;
+    const int64_t rows = p->input->count / p->entry->dims[2], slots = index->count / rows;
+    const int64_t each = rows / p->input->dims[0];
+    return dt_tensor_from(r->ctx, DT_I64, 2, (const int64_t[]){ b->count * each, slots },
+                          (const int64_t *)dt_data(index) + b->first * each * slots, &b->index);
+}
+
+static dt_status add_batch(const dt__tensors_run *r, const dt__tensor_plan *p,
+                           const dt_tensor *index, dt_statistics *s, batch *b)
+{
+    dt_status status = load_batch(r, p, index, b);
+    if (status == DT_OK && index == NULL) status = dt_statistics_add(s, b->xq, b->x);
+    else if (status == DT_OK) {
+        const dt_routes routes = { .index = b->index };
+        status = dt_statistics_add_routed(s, b->xq, b->x, &routes);
+    }
+    dt_tensor_free(b->xq);
+    dt_tensor_free(b->x);
+    dt_tensor_free(b->index);
     return status;
 }
 
@@ -62,30 +107,40 @@ static int64_t examples_of(const dt__tensors_run *r, const dt__tensor_plan *p)
     return most > 0 ? dt__min_i64(most, have) : have;
 }
 
-static dt_status add_all(const dt__tensors_run *r, const dt__tensor_plan *p, dt_statistics *s)
+/* The context's latest error, with the inputs that it was about. */
+static dt_status blame(const dt__tensors_run *r, const dt__tensor_plan *p, int64_t at, dt_status s)
+{
+    if (s == DT_OK) return s;
+    char why[DT__MESSAGE_SIZE / 2], shown[DT__SHOWN];
+    snprintf(why, sizeof why, "%s", dt_error(r->ctx));
+    return dt_fail(r->ctx, s, "%s: inputs '%s', from example %lld on: %s", r->inputs->path,
+                   dt__shown(p->entry->name, shown), (long long)at, why);
+}
+
+static dt_status add_all(const dt__tensors_run *r, const dt__tensor_plan *p, const dt_tensor *index,
+                         dt_statistics *s)
 {
     const int64_t n = examples_of(r, p), given = r->o->calibration.batch_size;
     const int64_t bytes = dt__max_i64(1, p->input->count / p->input->dims[0] * 4);
-    const int64_t batch = given > 0 ? given : dt__max_i64(1, BATCH_BYTES / bytes);
-    for (int64_t at = 0; at < n; at += batch) {
+    const int64_t most = given > 0 ? given : dt__max_i64(1, BATCH_BYTES / bytes);
+    for (int64_t at = 0; at < n; at += most) {
         DT__TRY(interrupted(r));
-        const dt_status status = add_batch(r, p, s, at, dt__min_i64(batch, n - at));
-        if (status == DT_OK) continue;
-        char why[DT__MESSAGE_SIZE / 2], shown[DT__SHOWN];
-        snprintf(why, sizeof why, "%s", dt_error(r->ctx));
-        return dt_fail(r->ctx, status, "%s: inputs '%s', from example %lld on: %s", r->inputs->path,
-                       dt__shown(p->entry->name, shown), (long long)at, why);
+        batch b = { .first = at, .count = dt__min_i64(most, n - at) };
+        DT__TRY(blame(r, p, at, add_batch(r, p, index, s, &b)));
     }
     return DT_OK;
 }
 
 static dt_status collect(const dt__tensors_run *r, const dt__tensor_plan *p, dt_statistics **out)
 {
+    dt_tensor *index = NULL;
     *out = NULL;
     if (p->input == NULL) return DT_OK;
     DT__TRY(dt_statistics_create(r->ctx, &p->op, p->entry->rank, p->entry->dims,
                                  p->float_input != NULL, out));
-    const dt_status status = add_all(r, p, *out);
+    dt_status status = blame(r, p, 0, load_index(r, p, &index));
+    if (status == DT_OK) status = add_all(r, p, index, *out);
+    dt_tensor_free(index);
     if (status == DT_OK) return DT_OK;
     dt_statistics_free(*out);
     *out = NULL;

@@ -1,0 +1,303 @@
+/* Grouped weights, [members][out][in]: a member is a linear weight with inputs of its own, those rows that
+ * are routed to it. So sums, scales, orders, zeros and factors are made for each, one after the other,
+ * and what comes out stands side by side.
+ *
+ * A member that fewer rows reach than it has columns (least_rows says otherwise) is rounded to nearest, under
+ * the bounds that its method has: so few rows leave directions in which errors grow, unseen. */
+#include "autograd/op.h"
+#include "core/clock.h"
+#include "core/tensor.h"
+#include "kernels/kernels.h"
+#include "ptq/layer.h"
+#include "ptq/routes.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- statistics --------------------------------------------------------------------------------- */
+
+/* The sums of member e, which begin with its first row. */
+static dt_status member_of(dt_statistics *s, int64_t e, dt_statistics **out)
+{
+    const dt_weight_op linear = { .kind = DT_WEIGHT_LINEAR };
+    if (s->member[e] == NULL) {
+        DT__TRY(
+            dt_statistics_create(s->ctx, &linear, 2, s->layer.dims + 1, s->differ, &s->member[e]));
+    }
+    *out = s->member[e];
+    return DT_OK;
+}
+
+/* Rows of x by member, which must be finite. */
+static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__routed *by,
+                        dt_tensor **out)
+{
+    const int64_t width = s->layer.columns, n = by->first[s->layer.groups];
+    int64_t bad = -1;
+    DT__TRY(dt__tensor_create_raw(s->ctx, DT_F32, 2, (const int64_t[]){ n, width }, out));
+    float *to = dt__data_mut(*out);
+    const float *from = dt__data(x);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(to + i * width, from + by->row[i] * width, (size_t)width * sizeof *to);
+    }
+    dt__kernels_of(s->ctx, DT_F32)->first_nonfinite(n * width, to, &bad);
+    if (bad < 0) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_NUMERIC, "statistics: row %lld, column %lld of the inputs is %g",
+                   (long long)by->row[bad / width], (long long)(bad % width), (double)to[bad]);
+}
+
+static dt_status check_inputs(const dt_statistics *s, const dt_tensor *x)
+{
+    char text[160];
+    if (x->kind != NULL || x->storage == NULL || !dt_is_contiguous(x)) {
+        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: inputs must be dense and contiguous");
+    }
+    if (x->dtype != DT_F32) {
+        return dt_fail(s->ctx, DT_ERR_DTYPE, "statistics: inputs must be f32, not %s",
+                       dt_dtype_name(x->dtype));
+    }
+    if (x->rank > 0 && x->dims[x->rank - 1] == s->layer.columns) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_SHAPE, "grouped_linear: x is %s, weight takes rows of %lld",
+                   dt__dims_text(x->rank, x->dims, text, sizeof text), (long long)s->layer.columns);
+}
+
+static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
+{
+    if (s->member == NULL) {
+        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: routes are of grouped weights alone");
+    }
+    if ((x != NULL) != s->differ) {
+        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",
+                       s->differ ? "announced, and are missing" : "not announced");
+    }
+    DT__TRY(check_inputs(s, xq));
+    if (x == NULL) return DT_OK;
+    DT__TRY(check_inputs(s, x));
+    if (dt__same_dims(x, xq)) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_SHAPE,
+                   "statistics: the float model's inputs are of another shape");
+}
+
+/* Rows `first` ... of what was gathered. */
+static dt_status rows_of(const dt__routed *by, int64_t e, dt_tensor *all, dt_tensor **out)
+{
+    *out = NULL;
+    if (all == NULL) return DT_OK;
+    return dt_tensor_narrow(all, 0, by->first[e], by->first[e + 1] - by->first[e], out);
+}
+
+static dt_status add_member(dt_statistics *s, int64_t e, const dt__routed *by,
+                            dt_tensor *const all[2])
+{
+    dt_statistics *member;
+    dt_tensor *xq = NULL, *x = NULL;
+    if (by->first[e] == by->first[e + 1]) return DT_OK;
+    DT__TRY(member_of(s, e, &member));
+    dt_status status = rows_of(by, e, all[0], &xq);
+    if (status == DT_OK) status = rows_of(by, e, all[1], &x);
+    if (status == DT_OK) status = dt_statistics_add(member, xq, x);
+    dt_tensor_free(xq);
+    dt_tensor_free(x);
+    return status;
+}
+
+dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
+                                   const dt_routes *routes)
+{
+    dt_tensor *all[2] = { NULL };
+    dt__routed by;
+    DT__TRY(check(s, xq, x));
+    dt_status status = dt__routed_of(s->ctx, routes, s->layer.groups, dt__rows(xq), &by);
+    if (status == DT_OK) status = gather(s, xq, &by, &all[0]);
+    if (status == DT_OK && x != NULL) status = gather(s, x, &by, &all[1]);
+    for (int64_t e = 0; e < s->layer.groups && status == DT_OK; e++) {
+        status = add_member(s, e, &by, all);
+    }
+    if (status == DT_OK) s->samples += by.first[s->layer.groups];
+    dt_tensor_free(all[0]);
+    dt_tensor_free(all[1]);
+    dt__routed_free(s->ctx, &by);
+    return status;
+}
+
+/* ---- rounding ------------------------------------------------------------------------------------ */
+
+/* A grouped weight while its members are rounded. */
+typedef struct members {
+    dt_ctx *ctx;
+    const dt_round_work *work;
+    dt__work_shape shape;
+    const dt__method *method;
+    dt_rounded *out;
+    dt_round_report report; /* its errors are squares as yet */
+    int64_t nearest;        /* members whose matrix had no factor, or too few rows */
+} members;
+
+static dt_status check_work(members *m)
+{
+    const dt_round_work *w = m->work;
+    const char *name = w->name == NULL ? "a weight" : w->name;
+    const dt_statistics *s = w->statistics;
+    DT__TRY(dt__work_shape_of(m->ctx, name, w->op, w->weight->rank, w->weight->dims, &m->shape));
+    if (s == NULL || (s->member != NULL && s->layer.groups == m->shape.groups &&
+                      s->layer.dims[1] == m->shape.rows && s->layer.columns == m->shape.columns)) {
+        return DT_OK;
+    }
+    return dt_fail(m->ctx, DT_ERR_STATE, "round %s: statistics of a weight of another shape", name);
+}
+
+/* A handle on one member of a plain contiguous weight; any other is dt__round_one's to refuse. */
+static dt_status take_member(const members *m, int64_t e, dt_tensor **out)
+{
+    DT__TRY(dt__view(m->ctx, m->work->weight, out));
+    dt_tensor *w = *out;
+    w->rank = 2;
+    w->dims[0] = m->shape.rows;
+    w->dims[1] = m->shape.columns;
+    w->count = m->shape.rows * m->shape.columns;
+    w->offset += e * w->count;
+    dt__contiguous_strides(w->rank, w->dims, w->strides);
+    return DT_OK;
+}
+
+/* Room for all members, when the first one is there. */
+static dt_status make_result(members *m, const dt_rounded *first)
+{
+    const int64_t n = m->shape.groups;
+    dt_rounded *r = m->out = dt__alloc_zero(m->ctx, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    *r =
+        (dt_rounded){ .rows = n * first->rows, .columns = first->columns, .groups = first->groups };
+    const int64_t scales = r->rows * r->groups;
+    r->codes = dt__alloc_array(m->ctx, r->rows * r->columns, 1);
+    r->scale = dt__alloc_array(m->ctx, scales, sizeof *r->scale);
+    if (r->codes == NULL || r->scale == NULL) return DT_ERR_NOMEM;
+    if (first->zero_point != NULL) {
+        r->zero_point = dt__alloc_array(m->ctx, scales, 1);
+        if (r->zero_point == NULL) return DT_ERR_NOMEM;
+    }
+    if (first->group_of == NULL) return DT_OK;
+    r->group_of = dt__alloc_array(m->ctx, n * r->columns, sizeof *r->group_of);
+    return r->group_of == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static void put(void *to, const void *from, int64_t at, int64_t n, size_t each)
+{
+    if (to != NULL && n > 0) memcpy((char *)to + (size_t)at * each, from, (size_t)n * each);
+}
+
+static dt_status take_codes(members *m, int64_t e, const dt_rounded *of)
+{
+    const int64_t codes = of->rows * of->columns, scales = of->rows * of->groups;
+    if (m->out == NULL) DT__TRY(make_result(m, of));
+    put(m->out->codes, of->codes, e * codes, codes, 1);
+    put(m->out->scale, of->scale, e * scales, scales, sizeof *of->scale);
+    put(m->out->zero_point, of->zero_point, e * scales, scales, 1);
+    put(m->out->group_of, of->group_of, e * of->columns, of->columns, sizeof *of->group_of);
+    return DT_OK;
+}
+
+static void count(members *m, int64_t e, bool unseen, const dt_round_report *r)
+{
+    dt_round_report *all = &m->report;
+    dt_ints *list = &all->unseen_members;
+    all->samples += r->samples;
+    all->dead += r->dead;
+    all->zeros_kept += r->zeros_kept;
+    all->kept_nearest += r->kept_nearest;
+    all->changed += r->changed;
+    all->loss += r->loss;
+    all->error += r->error * r->error;
+    all->nearest_error += r->nearest_error * r->nearest_error;
+    all->damping = fmax(all->damping, r->damping);
+    all->damping_share = fmax(all->damping_share, r->damping_share);
+    all->accumulator_bits = dt__max_i64(all->accumulator_bits, r->accumulator_bits);
+    all->sum_bits = dt__max_i64(all->sum_bits, r->sum_bits);
+    all->prepare_seconds += r->prepare_seconds;
+    all->compare_seconds += r->compare_seconds;
+    all->fallback |= r->fallback;
+    all->unseen += unseen;
+    if (unseen && list->n < DT_MAX_LIST) list->v[list->n++] = e;
+    m->nearest += r->fallback || unseen;
+}
+
+/* The sums of member e where enough rows are in them, else NULL. */
+static dt_statistics *enough(const members *m, int64_t e)
+{
+    const dt_statistics *s = m->work->statistics;
+    const dt_rounding_options *o = m->work->options;
+    const int64_t given = o == NULL ? 0 : o->rounding.least_rows;
+    const int64_t least = given > 0 ? given : m->shape.columns;
+    if (s == NULL || s->member[e] == NULL || s->member[e]->samples < least) return NULL;
+    return s->member[e];
+}
+
+static dt_status round_member(members *m, int64_t e, dt_tensor *weight, const char *name)
+{
+    const dt_weight_op linear = { .kind = DT_WEIGHT_LINEAR };
+    const int64_t rows = e * m->shape.rows;
+    const int64_t scales = m->out == NULL ? 0 : rows * m->out->groups;
+    dt_round_work w = *m->work;
+    dt_rounded *codes = NULL;
+    dt_round_report report;
+    w.name = name;
+    w.weight = weight;
+    w.op = &linear;
+    w.statistics = enough(m, e);
+    if (w.scale != NULL) w.scale += scales;
+    if (w.zero_point != NULL) w.zero_point += scales;
+    const bool unseen =
+        w.statistics == NULL && m->work->statistics != NULL && dt__needs_data(m->method);
+    dt_status s = dt__round_one(m->ctx, &w, unseen, &codes, &report);
+    if (s == DT_OK) s = take_codes(m, e, codes);
+    if (s == DT_OK) count(m, e, unseen, &report);
+    dt_rounded_free(m->ctx, codes);
+    return s;
+}
+
+static dt_status round_all(members *m)
+{
+    const dt_round_work *w = m->work;
+    DT__TRY(check_work(m));
+    m->report = (dt_round_report){ .method = m->method == NULL ? NULL : m->method->name,
+                                   .rows = m->shape.groups * m->shape.rows,
+                                   .columns = m->shape.columns,
+                                   .groups = m->shape.groups };
+    for (int64_t e = 0; e < m->shape.groups; e++) {
+        dt_tensor *weight = NULL;
+        char *name = dt__format_string(m->ctx, "%s.%lld", w->name == NULL ? "a weight" : w->name,
+                                       (long long)e);
+        dt_status s = name == NULL ? DT_ERR_NOMEM : take_member(m, e, &weight);
+        if (s == DT_OK) s = round_member(m, e, weight, name);
+        dt_tensor_free(weight);
+        dt__release(m->ctx, name);
+        if (s != DT_OK) return s;
+        if (w->statistics == NULL) continue;
+        dt_statistics_free(w->statistics->member[e]); /* they are used up */
+        w->statistics->member[e] = NULL;
+    }
+    m->report.error = sqrt(m->report.error);
+    m->report.nearest_error = sqrt(m->report.nearest_error);
+    if (m->nearest == m->shape.groups) {
+        m->report.method = dt__method_of(DT_ROUND_NEAREST)->name;
+    }
+    return DT_OK;
+}
+
+dt_status dt__round_members(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+                            dt_round_report *report)
+{
+    const double start = dt__seconds();
+    members m = { .ctx = ctx, .work = work };
+    m.method = dt__method_of(work->options == NULL ? DT_ROUND_NEAREST : work->options->rounder);
+    const dt_status s = round_all(&m);
+    if (s != DT_OK) {
+        dt_rounded_free(ctx, m.out);
+        return s;
+    }
+    m.report.seconds = dt__seconds() - start;
+    if (report != NULL) *report = m.report;
+    *out = m.out;
+    return DT_OK;
+}
