@@ -110,6 +110,14 @@ static void compare_number(double got, const net *n, const char *run, const char
     dt_tensor_free(want);
 }
 
+/* The files name experts' weights by their layers alone. */
+static void name_entry(char name[256], const char *prefix, const char *path)
+{
+    const int used = snprintf(name, 256, "%s.%s", prefix, path);
+    const int tail = (int)strlen(".weight");
+    if (strstr(path, ".moe.w_") != NULL) name[used - tail] = '\0';
+}
+
 typedef struct comparison {
     const net *n;
     const char *weights, *buffers; /* prefixes; NULL: left out */
@@ -133,7 +141,7 @@ static dt_status compare_entry(void *user, const char *path, dt_tensor *x, dt_me
     if (prefix == NULL || dt_param_path(c->n->m, x) != path) return DT_OK;
     if (c->relative > 0.0 && is_noise(c->n, path)) return DT_OK;
     char name[256];
-    snprintf(name, sizeof name, "%s.%s", prefix, path);
+    name_entry(name, prefix, path);
     compare(c->n, c->gradients ? dt_grad(x) : x, name, c->relative);
     return DT_OK;
 }
@@ -159,7 +167,7 @@ static dt_status read_entry(void *user, const char *path, dt_tensor *x, dt_membe
     state *s = user;
     if (dt_param_path(s->n->m, x) != path) return DT_OK;
     char name[256];
-    snprintf(name, sizeof name, "%s.%s", member == DT_PARAM ? "w0" : "buf0", path);
+    name_entry(name, member == DT_PARAM ? "w0" : "buf0", path);
     snprintf(s->name[s->count], sizeof s->name[0], "%s", path);
     s->entry[s->count] = (dt_named){ s->name[s->count], load(s->n, name, s->n->dtype) };
     s->count++;
@@ -277,6 +285,17 @@ static dt_status create_gpt(const net *n, dt_module **out)
     return dt_gpt_create(n->ctx, &options, out);
 }
 
+static dt_moe_options mixture(const net *n)
+{
+    if (dt_file_meta(n->file, "model.experts") == NULL) return (dt_moe_options){ .given = false };
+    return (dt_moe_options){ .given = true,
+                             .experts = (int64_t)number(n, "model", "experts"),
+                             .top_k = (int64_t)number(n, "model", "top_k"),
+                             .normalize = true,
+                             .balance = number(n, "model", "balance_coef"),
+                             .z = number(n, "model", "z_coef") };
+}
+
 static dt_status create_llama(const net *n, dt_module **out)
 {
     const dt_llama_options options = {
@@ -290,6 +309,7 @@ static dt_status create_llama(const net *n, dt_module **out)
         .tied = is_set(n, "tied"),
         .theta = number(n, "model", "theta"),
         .eps = number(n, "model", "eps"),
+        .moe = mixture(n),
     };
     return dt_llama_create(n->ctx, &options, out);
 }
@@ -305,6 +325,7 @@ static const kind kinds[] = {
     { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt },
     { "nets/llama.safetensors", "logits", "ids", create_llama },
     { "nets/llama_tied.safetensors", "logits", "ids", create_llama },
+    { "nets/llama_moe.safetensors", "logits", "ids", create_llama },
 };
 
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))

@@ -26,8 +26,10 @@ typedef enum dt_quantizable {
 /* What a language model is beside a module that makes logits [batch, tokens, vocab] of token ids, i32
  * [batch, tokens]. */
 typedef struct dt_language {
-    /* What the head takes: [batch, tokens, width], behind the last norm; NULL with the error on t. */
-    dt_tensor *(*hidden)(dt_tape *t, dt_module *m, dt_tensor *ids);
+    /* What the head takes: [batch, tokens, width], behind the last norm; NULL with the error on t.
+     * *extra, unless extra is NULL, is a loss beside that of the labels, a scalar (what its routers lose);
+     * NULL where there is none. */
+    dt_tensor *(*hidden)(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor **extra);
     dt_module *(*head)(dt_module *m); /* the linear layer that makes logits of it, lent */
     int64_t (*vocab)(const dt_module *m);
     int64_t (*context)(const dt_module *m); /* tokens at most */
@@ -164,6 +166,28 @@ DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 /* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                                   dt_module **out);
+/* Linear layers of `count` members, of which each row takes one: dt_grouped_linear with grouped
+ * parameters weight [count, out, in] and bias [count, out], both drawn uniform in +-1/sqrt(in). Inputs are x
+ * and the index of members, i32, as dt_routes has it. */
+DT_API dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in,
+                                          int64_t out_features, bool bias, dt_module **out);
+
+typedef struct dt_moe_layer {
+    int64_t width, hidden;  /* of x and y; inside an expert */
+    int64_t experts, top_k; /* that there are; that each row of x takes */
+    bool normalize;         /* the weights of a row's experts add up to 1 */
+    int64_t capacity;       /* the most rows that an expert takes, as dt_moe_router; 0: all */
+    bool bias;
+} dt_moe_layer;
+
+/* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row that `router` chooses
+ * of p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), p by dt_moe_router; x and y [..., width]. Children:
+ * `router`, a linear layer without bias, weight [experts, width], which presets do not quantize; `w_gate`,
+ * `w_up` and `w_down`, grouped linear layers; all drawn as theirs. A second output, where asked for, are the
+ * router's logits, [..., experts]. Errors: ARG (an extent below 1, top_k outside 1...experts); NOMEM;
+ * running it: NUMERIC (a logit that is not finite). */
+DT_API dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out);
+
 typedef struct dt_conv_layer {
     int64_t in, out, kernel[2]; /* channels; rows and columns, of signals kernel[0] alone */
     bool bias;
@@ -329,6 +353,14 @@ typedef struct dt_rope_options {
     int64_t original_context;
 } dt_rope_options;
 
+/* A mixture of experts in each block, in place of its mlp. */
+typedef struct dt_moe_options {
+    bool given;             /* false: none */
+    int64_t experts, top_k; /* of which each is as wide inside as `hidden` says */
+    bool normalize;         /* the weights of a token's experts add up to 1 */
+    double balance, z;      /* factors of dt_load_balance_loss, dt_router_z_loss in dt_token_loss */
+} dt_moe_options;
+
 typedef struct dt_llama_options {
     int64_t vocab, context, layers, heads, width, hidden;
     int64_t kv_heads;   /* 0: as many as heads, which they divide */
@@ -338,6 +370,7 @@ typedef struct dt_llama_options {
     bool qk_norm; /* rms norm of each head of queries and keys, before the rotation */
     double theta, eps;
     dt_rope_options rope;
+    dt_moe_options moe;
 } dt_llama_options;
 
 extern DT_API const dt_key dt_llama_keys[];
@@ -345,8 +378,9 @@ extern DT_API const dt_key dt_llama_keys[];
 /* A decoder-only transformer with rms norm, rotated queries and keys (DT_ROTARY_HALF), grouped queries
  * and gated mlps; in and out as dt_gpt_create. Paths as Hugging Face's: model.embed_tokens,
  * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
- * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head. Errors: ARG
- * (heads that do not divide, an odd head width); running it: SHAPE, as above. */
+ * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe, dt_moe_create
+ * as .moe.router, .w_gate, .w_up, .w_down in place of .mlp. Errors: ARG (heads that do not divide, an odd
+ * head width, more experts a token than there are); running it: SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
 typedef struct dt_token_loss_options {
@@ -368,7 +402,8 @@ typedef struct dt_token_rows {
  * logits never exist as a whole; with the hooks of the model and of its head. ids and labels i32
  * [batch, tokens]: a label is the token after the id in its place, and those equal to ignore_index
  * (-100) do not count. rows NULL: nobody asks. Errors: ARG (no language model), SHAPE, those of the
- * model and of the op. */
+ * model and of the op. In training mode what the routers of a mixture of experts lose is added; beside a
+ * sum it is multiplied by the labels that count, so that parts of a batch add up by them. */
 DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
                                 const dt_token_loss_options *options, dt_token_rows *rows);
 

@@ -49,7 +49,7 @@ static dt_tensor *forward(const dt_decoder *d, const int32_t *ids, int64_t n, bo
     const char *before;
     dt_tape *t = d->t;
     if (dt__module_enter(t, d->m, &before) != DT_OK) return NULL;
-    dt_tensor *x = d->language->hidden(t, d->m, ids_of(t, ids, n));
+    dt_tensor *x = d->language->hidden(t, d->m, ids_of(t, ids, n), NULL);
     if (last) x = dt_forward(t, d->language->head(d->m), last_of(t, x));
     dt__module_leave(t, d->m, before, &x, 1);
     return x;

@@ -5,7 +5,8 @@
  *     x += mlp(post_attention_layernorm(x))      logits = lm_head(norm(x))
  * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj,
  * .v_proj, .o_proj, .q_norm, .k_norm, .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj,
- * model.norm, lm_head. Weights are drawn normal(0, 0.02). */
+ * model.norm, lm_head; with a mixture of experts .moe.router, .w_gate, .w_up, .w_down in place of .mlp.
+ * Weights are drawn normal(0, 0.02). */
 #include "nn/family.h"
 #include "nn/transformer.h"
 
@@ -24,6 +25,22 @@ static const dt_key rope_keys[] = {
       .fallback = "4", .text = "llama3: turns in the original context, above which it is not" },
     { "original_context", DT_KEY_INT, ROPE(original_context), .least = 1, .most = 1 << 30,
       .fallback = "8192", .text = "llama3: tokens that the model could see before" },
+    { 0 },
+};
+
+#define MOE(field) .offset = offsetof(dt_moe_options, field)
+
+static const dt_key moe_keys[] = {
+    { "experts", DT_KEY_INT, MOE(experts), .least = 1, .most = 1 << 16, .fallback = "!",
+      .text = "that there are in each block, each with its own `hidden` values inside" },
+    { "top_k", DT_KEY_INT, MOE(top_k), .least = 1, .most = 1 << 16, .fallback = "2",
+      .text = "experts that a token takes" },
+    { "normalize", DT_KEY_BOOL, MOE(normalize), .fallback = "true",
+      .text = "whether the weights of a token's experts add up to 1" },
+    { "balance", DT_KEY_REAL, MOE(balance), .most = 1e6, .fallback = "0.01",
+      .text = "factor of the loss of uneven routing, while training" },
+    { "z", DT_KEY_REAL, MOE(z), .most = 1e6, .fallback = "0",
+      .text = "factor of the loss of large router logits, while training" },
     { 0 },
 };
 
@@ -61,6 +78,8 @@ const dt_key dt_llama_keys[] = {
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
       .text = "norms: added to the mean square" },
     { "rope", DT_KEY_MAP, AT(rope), .keys = rope_keys, .text = "scaling of the rotation" },
+    { "moe", DT_KEY_MAP, AT(moe), .keys = moe_keys, .given = offsetof(dt_llama_options, moe.given),
+      .text = "a mixture of experts in place of each mlp" },
     { 0 },
 };
 
@@ -81,13 +100,14 @@ static dt_rotary_options rotary_of(const dt_llama_options *o)
 
 static dt__block_plan block_of(const dt_llama_options *o)
 {
+    const bool mixed = o->moe.given;
     return (dt__block_plan){
         .norm1 = "input_layernorm",
         .attention = "self_attn",
         .norm2 = "post_attention_layernorm",
-        .mlp = "mlp",
+        .mlp = mixed ? "moe" : "mlp",
         .create_norm = dt_rms_norm_create,
-        .create_mlp = dt__gated_mlp_create,
+        .create_mlp = mixed ? dt__moe_create : dt__gated_mlp_create,
         .attend = { .name = { "q_proj", "k_proj", "v_proj", "o_proj" },
                     .norm = { o->qk_norm ? "q_norm" : NULL, o->qk_norm ? "k_norm" : NULL },
                     .width = o->width,
@@ -104,7 +124,8 @@ static dt__block_plan block_of(const dt_llama_options *o)
                   .width = o->width,
                   .hidden = o->hidden,
                   .bias = o->mlp_bias,
-                  .deviation = { DEVIATION, DEVIATION } },
+                  .deviation = { DEVIATION, DEVIATION },
+                  .moe = mixed ? &o->moe : NULL },
         .eps = o->eps,
     };
 }

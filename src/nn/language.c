@@ -1,7 +1,8 @@
 /* The loss of a language model without its logits: what the head takes, the head's hooks and weight, and the
- * cross entropy of a few rows of logits at a time.
- *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) */
-#include "nn/module.h"
+ * cross entropy of a few rows of logits at a time; in training what the model adds to it besides.
+ *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra */
+#include "autograd/op.h"
+#include "nn/experts.h"
 
 dt_token_loss_options dt_token_loss_defaults(void)
 {
@@ -15,6 +16,7 @@ typedef struct span {
     const char *before[2];
     int n;
     dt_tensor *x, *weight, *bias; /* what the head multiplies, behind its hooks; x is [B, T, C] */
+    dt_tensor *extra;             /* loss; NULL: none */
 } span;
 
 static void enter(dt_tape *t, span *s, dt_module *m)
@@ -28,7 +30,8 @@ static void open(dt_tape *t, span *s, dt_module *m, dt_tensor *ids)
     const dt_language *language = m->type->language;
     dt_module *head = language->head(m);
     enter(t, s, m);
-    dt_tensor *x = language->hidden(t, m, dt__run_hooks(t, m, DT_SITE_INPUT, ids));
+    dt_tensor *in = dt__run_hooks(t, m, DT_SITE_INPUT, ids);
+    dt_tensor *x = language->hidden(t, m, in, m->training ? &s->extra : NULL);
     enter(t, s, head);
     s->x = dt__run_hooks(t, head, DT_SITE_INPUT, x);
     s->weight = dt_module_weight(t, head);
@@ -73,6 +76,27 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
                         "token_loss: ids are %s and labels %s; one shape is wanted", a, b);
 }
 
+static int64_t count_labels(const dt_tensor *labels, int64_t ignore)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < labels->count; k++) {
+        const int64_t at = dt__offset_of(k, labels->rank, labels->dims, labels->strides);
+        n += dt__index_at(labels, at) != ignore;
+    }
+    return n;
+}
+
+/* The model's own loss is a mean: beside a sum over labels it stands once for each of them. */
+static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_tensor *labels,
+                            const dt_token_loss_options *o)
+{
+    if (t->status != DT_OK || extra == NULL) return loss;
+    if (o->head.reduction == DT_REDUCE_SUM) {
+        extra = dt__times(t, extra, (double)count_labels(labels, o->head.ignore_index));
+    }
+    return dt_add(t, loss, extra);
+}
+
 /* [loss, row_loss, row_best]; the latter as far as `rows` is given. */
 static void compute(dt_tape *t, const span s[2], dt_tensor *labels, const dt_token_loss_options *o,
                     dt_tensor **out, bool rows)
@@ -86,6 +110,7 @@ static void compute(dt_tape *t, const span s[2], dt_tensor *labels, const dt_tok
                                   .teacher_bias = s[1].bias };
     out[0] =
         dt_linear_cross_entropy(t, &in, &o->head, rows ? &out[1] : NULL, rows ? &out[2] : NULL);
+    out[0] = add_extra(t, out[0], s[0].extra, labels, o);
 }
 
 dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,

@@ -6,6 +6,7 @@
 #include "nn/transformer.h"
 #include "nn/blocks.h"
 #include "nn/cache.h"
+#include "nn/experts.h"
 
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ typedef struct transformer {
     int64_t vocab, context;
     bool rotates;
     double dropout;
+    dt_moe_options moe;
 } transformer;
 
 /* ---- forward ----------------------------------------------------------------------------------- */
@@ -48,18 +50,29 @@ static dt_tensor *embed(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *pla
     return x;
 }
 
-static dt_tensor *hidden(dt_tape *t, dt_module *m, dt_tensor *ids)
+/* Whether routers add to the loss. */
+static bool is_routed(const transformer *s)
+{
+    return s->moe.given && (s->moe.balance > 0 || s->moe.z > 0);
+}
+
+static dt_tensor *hidden(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor **extra)
 {
     const transformer *s = dt_module_state(m);
+    const bool routed = extra != NULL && is_routed(s);
+    dt__routed logits = { .n = 0 };
+    if (extra != NULL) *extra = NULL;
     if (!check_ids(t, m, s, ids)) return NULL;
     dt_tensor *places = dt__cache_places(t, ids->dims[1]);
     dt_tensor *x = embed(t, m, ids, places);
     for (int64_t i = 0; i < s->blocks->n_children; i++) {
-        dt_tensor *in[2] = { x, places }, *y;
-        dt_forward_n(t, s->blocks->children[i], in, s->rotates ? 2 : 1, &y, 1);
-        x = dt__then(t, x, y);
+        dt_tensor *in[2] = { x, places }, *out[2];
+        dt_forward_n(t, s->blocks->children[i], in, s->rotates ? 2 : 1, out, routed ? 2 : 1);
+        x = dt__then(t, x, out[0]);
+        if (routed) dt__routed_add(t, &logits, out[1]);
     }
     dt__drop_step(t, places, x);
+    if (routed) *extra = dt__routed_loss(t, &logits, &s->moe);
     return dt__then(t, x, dt_forward(t, s->norm, x));
 }
 
@@ -69,7 +82,7 @@ void dt__transformer_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int
     const transformer *s = dt_module_state(m);
     (void)n_in;
     (void)n_out;
-    dt_tensor *x = hidden(t, m, in[0]);
+    dt_tensor *x = hidden(t, m, in[0], NULL);
     out[0] = dt__then(t, x, dt_forward(t, s->head, x));
 }
 
@@ -128,6 +141,7 @@ static dt_status build(dt_module *m, const dt__transformer_plan *p)
     s->context = p->context;
     s->rotates = p->block.attend.rotates;
     s->dropout = p->block.dropout;
+    if (p->block.feed.moe != NULL) s->moe = *p->block.feed.moe;
     if (p->body != NULL) DT__TRY(dt__add_child(m, p->body, &dt__nn_list, 0, &body));
     DT__TRY(build_body(body, s, p));
     if (p->tied) return add_tied(m, p->head, s->tokens, &s->head);

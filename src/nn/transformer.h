@@ -31,13 +31,16 @@ typedef struct dt__mlp_plan {
     const char *name[3]; /* of the linear layers: DT__UP ... DT__GATE */
     int64_t width, hidden;
     bool bias;
-    double deviation[2]; /* of the weights at first: of up and gate, and of down */
+    double deviation[2];       /* of the weights at first: of up and gate, and of down */
+    const dt_moe_options *moe; /* of a mixture of experts; lent */
 } dt__mlp_plan;
 
 /* y = down(gelu_tanh(up(x))) */
 dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
 /* y = down(swiglu(gate(x), up(x))) */
 dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
+/* dt_moe_create of the plan; its layers have names of their own. */
+dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
 
 /* ---- a block ----------------------------------------------------------------------------------- */
 
@@ -51,7 +54,8 @@ typedef struct dt__block_plan {
 } dt__block_plan;
 
 /* x += dropout(attention(norm1(x)));  x += dropout(mlp(norm2(x))). A block's inputs are x and, where
- * attention rotates, the position. */
+ * attention rotates, the position. Its outputs are x and, where asked for, those that its mlp has besides:
+ * a mixture's logits of the router. */
 extern const dt_module_type dt__block_type;
 dt_status dt__block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
 

@@ -20,11 +20,11 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 {
     const block *s = dt_module_state(m);
     dt_tensor *normal[2] = { dt_forward(t, s->norm1, in[0]), n_in > 1 ? in[1] : NULL }, *y;
-    (void)n_out;
     dt_forward_n(t, s->attention, normal, n_in, &y, 1);
     dt_tensor *x = join(t, m, in[0], dt__then(t, normal[0], y));
     y = dt_forward(t, s->norm2, x);
-    y = join(t, m, x, dt__then(t, y, dt_forward(t, s->mlp, y)));
+    dt_forward_n(t, s->mlp, &y, 1, out, n_out);
+    y = join(t, m, x, dt__then(t, y, out[0]));
     out[0] = dt__then(t, x, y);
 }
 
