@@ -106,12 +106,19 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 
 /* ---- models -------------------------------------------------------------------------------- */
 
-/* How a model is built again: what `model:` of a recipe says. */
+/* How a grouped parameter P of N members stands in a file: as one tensor P, or as N, P.0 ... P.N-1; with
+ * it its codes and scales, its optimizer's state. Loading takes either, whatever the model has: grouped
+ * parameters, or N tensors of these names. */
+enum { DT_GROUPED_STACKED, DT_GROUPED_MEMBERS };
+extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "members", ended by NULL */
+
+/* How a model is built again: what `model:` of a recipe says; and how it is written. */
 typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; such a file's weights can be loaded into a model */
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: what dt_tokenizer_parse reads; NULL: none */
     const char *hf; /* what a Hugging Face folder said besides (docs/format.md); NULL: from none */
+    int grouped;    /* DT_GROUPED_...: that of the file which was loaded, that of one to write */
     void *memory;   /* where dt_model_load keeps all this; NULL in one's own */
 } dt_model_info;
 

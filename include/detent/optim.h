@@ -12,8 +12,9 @@ extern "C" {
 
 typedef struct dt_optimizer dt_optimizer;
 
-enum { DT_SGD, DT_ADAM, DT_ADAMW };       /* dt_optimizer_options.name */
-enum { DT_DECAY_MATRICES, DT_DECAY_ALL }; /* rank >= 2 only, or every parameter */
+enum { DT_SGD, DT_ADAM, DT_ADAMW }; /* dt_optimizer_options.name */
+/* Rank >= 2 only (of a grouped parameter, that of its members), or every parameter. */
+enum { DT_DECAY_MATRICES, DT_DECAY_ALL };
 
 typedef struct dt_optimizer_options {
     int name;

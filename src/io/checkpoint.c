@@ -60,7 +60,7 @@ static dt_status add_slot(void *user, const char *slot, const char *path, dt_ten
     saving *c = user;
     char *name = dt__format_string(c->model.ctx, OPTIM "%s.%s", slot, path);
     if (name == NULL) return DT_ERR_NOMEM;
-    const dt_status s = dt_writer_add(c->model.writer, name, x);
+    const dt_status s = dt__saving_add(&c->model, name, x);
     dt__release(c->model.ctx, name);
     return s;
 }
@@ -289,6 +289,7 @@ typedef struct slot {
 typedef struct loading {
     dt_ctx *ctx;
     dt_training_state *s;
+    const dt_file *file; /* as the model has it, while it is restored */
     parts parts;
     slot *slot;
     int64_t n_slots, room_slots;
@@ -310,7 +311,7 @@ static dt_status check_updates(const loading *l, const char *path, const dt_file
 static dt_status find_slot(void *user, const char *name, const char *path, dt_tensor *x)
 {
     loading *l = user;
-    const dt_file *file = l->parts.file;
+    const dt_file *file = l->file;
     char *whole = dt__format_string(l->ctx, OPTIM "%s.%s", name, path);
     if (whole == NULL) return DT_ERR_NOMEM;
     const dt_file_entry *e = dt_file_find(file, whole);
@@ -333,7 +334,7 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
 static dt_status want_slots(const loading *l)
 {
     static const char step[] = OPTIM "step.";
-    const dt_file *file = l->parts.file;
+    const dt_file *file = l->file;
     for (int64_t i = 0; i < file->count && l->s->optimizer != NULL; i++) {
         const char *name = file->entry[i].name;
         if (strncmp(name, step, sizeof step - 1) != 0) continue;
@@ -344,7 +345,7 @@ static dt_status want_slots(const loading *l)
 
 static dt_status find_slots(loading *l)
 {
-    const dt_file *file = l->parts.file;
+    const dt_file *file = l->file;
     DT__TRY(want_slots(l));
     if (l->s->optimizer != NULL) DT__TRY(dt_optimizer_visit(l->s->optimizer, find_slot, l));
     int64_t there = 0;
@@ -412,9 +413,10 @@ static dt_status check_positions(const loading *l)
 }
 
 /* Called when the model is about to change: the last that may fail. */
-static dt_status check_rest(void *user)
+static dt_status check_rest(void *user, const dt_file *fitted)
 {
     loading *l = user;
+    l->file = fitted;
     DT__TRY(find_slots(l));
     DT__TRY(check_counters(l));
     return check_positions(l);
@@ -460,18 +462,27 @@ static void warn_of_machine(const loading *l)
             dt__blas_core());
 }
 
-static dt_status load(loading *l, const dt_file *file)
+static void restore_slots(void *user)
 {
-    DT__TRY(dt_file_check(file));
-    DT__TRY(read_parts(file, &l->parts));
-    DT__TRY(dt__restore(&(dt__restoring){
-        .file = file, .m = l->s->module, .quantized = true, .then = check_rest, .user = l }));
+    const loading *l = user;
     for (int64_t i = 0; i < l->n_slots; i++) {
         dt_tensor *x = l->slot[i].x;
         x->storage->version++;
         const dt_file_entry *from = l->slot[i].from;
         if (from->bytes > 0) memcpy(dt__data_mut(x), from->data, from->bytes);
     }
+}
+
+static dt_status load(loading *l, const dt_file *file)
+{
+    DT__TRY(dt_file_check(file));
+    DT__TRY(read_parts(file, &l->parts));
+    DT__TRY(dt__restore(&(dt__restoring){ .file = file,
+                                          .m = l->s->module,
+                                          .quantized = true,
+                                          .then = check_rest,
+                                          .after = restore_slots,
+                                          .user = l }));
     if (l->s->optimizer != NULL) dt_optimizer_set_updates(l->s->optimizer, l->parts.names.updates);
     for (int i = 0; i < l->s->n_loaders; i++) {
         DT__TRY(dt_loader_seek(l->s->loaders[i], position_at(l, i))); /* checked: cannot fail */

@@ -106,7 +106,8 @@ void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t 
     }
 }
 
-dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const char *name, const dt__row_parts *p)
+dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const dt__groups *groups, const char *name,
+                            const dt__row_parts *p)
 {
     dt_status s = DT_OK;
     for (int i = 0; i < DT__ROW_PARTS && s == DT_OK; i++) {
@@ -114,7 +115,7 @@ dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const char *name, const d
         if (e.data == NULL) continue;
         char *whole = dt__format_string(ctx, "%s%s", name, e.name);
         e.name = whole;
-        s = whole == NULL ? DT_ERR_NOMEM : dt_writer_add_bytes(w, &e);
+        s = whole == NULL ? DT_ERR_NOMEM : dt__members_add(w, groups, &e);
         dt__release(ctx, whole);
     }
     return s;

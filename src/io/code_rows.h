@@ -2,6 +2,7 @@
 #ifndef DT__IO_CODE_ROWS_H
 #define DT__IO_CODE_ROWS_H
 
+#include "io/members.h"
 #include "io/safetensors.h"
 #include "qat/quantized.h"
 
@@ -36,8 +37,10 @@ typedef struct dt__row_parts {
  * scales are narrowed to their dtype in place. All else is borrowed. */
 void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t *packed,
                       dt__row_parts *out);
-/* Adds them to a writer as NAME.codes and the rest. */
-dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const char *name, const dt__row_parts *p);
+/* Adds them to a writer as NAME.codes and the rest, member by member where NAME is of `groups` (NULL:
+ * none). */
+dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const dt__groups *groups, const char *name,
+                            const dt__row_parts *p);
 
 /* ---- reading ------------------------------------------------------------------------------ */
 

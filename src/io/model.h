@@ -4,6 +4,7 @@
 #define DT__IO_MODEL_H
 
 #include "core/json.h"
+#include "io/members.h"
 #include "io/safetensors.h"
 #include "qat/prepare.h"
 
@@ -114,7 +115,8 @@ typedef struct dt__saving {
     dt_ctx *ctx;
     dt_module *m;
     dt_writer *writer;
-    struct dt__kept *kept; /* memory that the writer borrows */
+    dt__kept *kept;    /* memory that the writer borrows */
+    dt__groups groups; /* what is written member by member */
 } dt__saving;
 
 /* Everything of the model is in the writer; dt__saving_end in any case. */
@@ -125,18 +127,25 @@ dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt_
                               const char *path);
 /* Memory that lives until the end. NULL: NOMEM. */
 void *dt__saving_keep(dt__saving *s, size_t bytes);
+/* Adds a tensor of the model, or of a parameter's state, in the form that is wanted; it is borrowed. */
+dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x);
+dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e);
 /* Adds NAME.codes and the rest of a converted weight. */
 dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
 
 /* ---- loading (model_restore.c, model_load.c) ------------------------------------------------- */
 
 /* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for
- * which m must be plain. All or nothing; `then` is called before m changes for good, and may still refuse. */
+ * which m must be plain; parameters that the file or m has in groups in either form. All or nothing:
+ * `then` is called before m changes for good, and may still refuse, `after` when nothing may. Both may look
+ * into `fitted`, the file as m has it, which lives until `after` returns. */
 typedef struct dt__restoring {
     const dt_file *file;
     dt_module *m;
     bool quantized;
-    dt_status (*then)(void *user); /* the last that may fail; NULL: nothing */
+    dt_status (*then)(void *user, const dt_file *fitted); /* NULL: nothing */
+    void (*after)(void *user);                            /* NULL: nothing */
+    int *grouped; /* gets the form of the file, DT_GROUPED_...; NULL: nobody asks */
     void *user;
 } dt__restoring;
 

@@ -124,10 +124,12 @@ static dt_status create(const dt_file *file, const dt_model_info *info, dt_modul
                    file->part == NULL ? DT__KEY_MODEL : DT__HF_CONFIG, text);
 }
 
-static dt_status build(const dt_file *file, const dt_model_info *info, dt_module **out)
+static dt_status build(const dt_file *file, dt_model_info *info, dt_module **out)
 {
     DT__TRY(create(file, info, out));
-    const dt__restoring r = { .file = file, .m = *out, .quantized = true };
+    const dt__restoring r = {
+        .file = file, .m = *out, .quantized = true, .grouped = &info->grouped
+    };
     const dt_status s = dt__restore(&r);
     if (s != DT_OK) {
         dt_module_free(*out);

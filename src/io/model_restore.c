@@ -2,6 +2,8 @@
  * made (wrappers, hooks), then values and codes go in, which cannot fail: the module is the new one
  * or untouched. */
 #include "io/code_rows.h"
+#include "io/differences.h"
+#include "io/members.h"
 #include "io/model.h"
 #include "nn/module.h"
 #include "qat/derived.h"
@@ -35,17 +37,10 @@ typedef struct folding {
     bool added;            /* derived: by this load; converted: a bias, that it had not */
 } folding;
 
-#define LISTED 4
-
-/* Names for a message: the first few, and how many there are. */
-typedef struct names {
-    char text[320];
-    int n;
-} names;
-
 typedef struct work {
     dt_ctx *ctx;
     const dt__restoring *r;
+    const dt_file *file; /* as the model has it */
     dt__model_meta meta;
     item *item;
     hooked *hook;
@@ -54,28 +49,14 @@ typedef struct work {
     folding *fold, *gone;
     bool *used; /* entries of the file that belong to the model */
     int64_t n_items, room_items, n_hooks, n_ranges, n_folds, n_gone, n_adapted;
-    names missing, unexpected, misshapen;
+    dt__differences wrong;
 } work;
-
-static void list(names *l, const char *name, const char *detail)
-{
-    char shown[DT__SHOWN];
-    const size_t used = strlen(l->text);
-    const size_t room = sizeof l->text - used;
-    if (l->n < LISTED) {
-        snprintf(l->text + used, room, "%s%s%s", l->n == 0 ? "" : ", ", dt__shown(name, shown),
-                 detail);
-    } else if (l->n == LISTED) {
-        snprintf(l->text + used, room, ", ...");
-    }
-    l->n++;
-}
 
 static dt_status refuse(const work *w, const char *path, const char *rule)
 {
     char shown[DT__SHOWN];
-    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_QUANT ": module '%s': %s",
-                   w->r->file->path, dt__shown(path, shown), rule);
+    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_QUANT ": module '%s': %s", w->file->path,
+                   dt__shown(path, shown), rule);
 }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
@@ -83,7 +64,7 @@ static dt_status refuse(const work *w, const char *path, const char *rule)
 static dt_status refuse_lora(const work *w, const char *path, const char *rule)
 {
     char shown[DT__SHOWN];
-    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_LORA ": module '%s': %s", w->r->file->path,
+    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: " DT__KEY_LORA ": module '%s': %s", w->file->path,
                    dt__shown(path, shown), rule);
 }
 
@@ -118,7 +99,7 @@ static dt_status add_adapters(work *w)
         return dt_fail(w->ctx, DT_ERR_FORMAT,
                        "%s: a model with adapters (" DT__KEY_LORA
                        "); one that was merged is wanted",
-                       w->r->file->path);
+                       w->file->path);
     }
     w->adapted = dt__alloc_array(w->ctx, meta->n_loras, sizeof(dt_module *));
     if (w->adapted == NULL) return DT_ERR_NOMEM;
@@ -246,7 +227,7 @@ static dt_status check_values(work *w, const dt__module_quant *q)
         return DT_OK;
     }
     const dt_file_entry *e;
-    DT__TRY(dt__file_part(w->r->file, q->path, ".input.values", &e));
+    DT__TRY(dt__file_part(w->file, q->path, ".input.values", &e));
     if (e != NULL && e->rank == 1 && e->dims[0] == s->samples) return DT_OK;
     return refuse(w, q->path, "the values of its observer are not there, or not so many");
 }
@@ -388,8 +369,8 @@ static dt_status match_ties(const work *w)
         }
         char path[DT__SHOWN], to[DT__SHOWN];
         return dt_fail(w->ctx, DT_ERR_FORMAT,
-                       "%s: " DT__KEY_TIED ": the model does not tie '%s' to '%s'",
-                       w->r->file->path, dt__shown(t->path, path), dt__shown(t->first, to));
+                       "%s: " DT__KEY_TIED ": the model does not tie '%s' to '%s'", w->file->path,
+                       dt__shown(t->path, path), dt__shown(t->first, to));
     }
     return DT_OK;
 }
@@ -402,7 +383,7 @@ static dt_status match_modules(work *w)
         return dt_fail(w->ctx, DT_ERR_FORMAT,
                        "%s: a converted model: its weights are integers. A "
                        "checkpoint from before the conversion is wanted",
-                       w->r->file->path);
+                       w->file->path);
     }
     if (!w->r->quantized) return DT_OK;
     DT__TRY(match_ties(w));
@@ -416,20 +397,20 @@ static dt_status match_modules(work *w)
 
 static void use(work *w, const dt_file_entry *e)
 {
-    if (e != NULL) w->used[e - w->r->file->entry] = true;
+    if (e != NULL) w->used[e - w->file->entry] = true;
 }
 
 static dt_status use_part(work *w, const char *name, const char *suffix)
 {
     const dt_file_entry *e;
-    DT__TRY(dt__file_part(w->r->file, name, suffix, &e));
+    DT__TRY(dt__file_part(w->file, name, suffix, &e));
     use(w, e);
     return DT_OK;
 }
 
 static dt_status read_packed(work *w, item *i)
 {
-    const dt__packed_place place = { w->r->file, i->path, i->quant };
+    const dt__packed_place place = { w->file, i->path, i->quant };
     for (int k = 0; k < DT__ROW_PARTS; k++) DT__TRY(use_part(w, i->path, dt__row_suffix[k]));
     return dt__packed_read(&place, &i->packed);
 }
@@ -443,11 +424,11 @@ static bool same_shape(const dt_file_entry *e, const dt_tensor *x)
 
 static void complain_of_shape(work *w, const item *i, const dt_file_entry *e)
 {
-    char has[160] = "[...]", wants[160], text[352];
+    char has[160] = "[...]", wants[160], text[352], name[DT__SHOWN];
     if (e->rank <= DT_MAX_RANK) dt__dims_text(e->rank, e->dims, has, sizeof has);
     dt__dims_text(i->x->rank, i->x->dims, wants, sizeof wants);
     snprintf(text, sizeof text, " is %s%s, not %s", e->dtype, has, wants);
-    list(&w->misshapen, i->path, text);
+    dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, i->path, name), text);
 }
 
 static dt_status read_value(work *w, item *i, const dt_file_entry *e)
@@ -458,12 +439,12 @@ static dt_status read_value(work *w, item *i, const dt_file_entry *e)
         complain_of_shape(w, i, e);
         return DT_OK;
     }
-    const dt_status s = dt_file_load(w->r->file, e->name, i->x->dtype, &i->value);
+    const dt_status s = dt_file_load(w->file, e->name, i->x->dtype, &i->value);
     if (s != DT_ERR_DTYPE && s != DT_ERR_NUMERIC) return s;
-    char text[64];
+    char text[64], name[DT__SHOWN];
     snprintf(text, sizeof text, s == DT_ERR_DTYPE ? " is %s, not %s" : " is %s beyond %s", e->dtype,
              dt_dtype_name(i->x->dtype));
-    list(&w->misshapen, i->path, text);
+    dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, i->path, name), text);
     return DT_OK;
 }
 
@@ -472,10 +453,10 @@ static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_member 
 {
     work *w = user;
     (void)member;
-    const dt_file_entry *e = dt_file_find(w->r->file, path);
+    const dt_file_entry *e = dt_file_find(w->file, path);
     item *i = item_of(w, x);
     if (e == NULL || i->path == path || i->quant != NULL) return DT_OK;
-    const dt_file_entry *first = dt_file_find(w->r->file, i->path);
+    const dt_file_entry *first = dt_file_find(w->file, i->path);
     if (first == NULL && i->value == NULL) return read_value(w, i, e);
     use(w, e);
     if (first == NULL || (strcmp(first->dtype, e->dtype) == 0 && first->bytes == e->bytes &&
@@ -484,7 +465,7 @@ static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_member 
     }
     char text[DT__SHOWN + 64], shown[DT__SHOWN];
     snprintf(text, sizeof text, " differs from %s, which it is tied to", dt__shown(i->path, shown));
-    list(&w->misshapen, path, text);
+    dt__names_add(&w->wrong.of[DT__MISSHAPEN], path, text);
     return DT_OK;
 }
 
@@ -510,41 +491,30 @@ static bool is_of_range(const work *w, const char *name)
 
 static dt_status check_names(work *w)
 {
-    const dt_file *file = w->r->file;
+    char shown[DT__SHOWN];
+    const dt_file *file = w->file;
     for (int64_t i = 0; i < w->n_items; i++) {
         const item *it = &w->item[i];
         const bool there = it->value != NULL || it->packed != NULL;
-        if (!there && dt_file_find(file, it->path) == NULL) list(&w->missing, it->path, "");
+        if (there || dt_file_find(file, it->path) != NULL) continue;
+        dt__names_add(&w->wrong.of[DT__MISSING], dt__name_in(file, it->path, shown), "");
     }
     for (int64_t i = 0; i < file->count; i++) {
         const char *name = file->entry[i].name;
         if (w->used[i] || !is_models(name) || is_of_range(w, name)) continue;
-        list(&w->unexpected, name, "");
+        dt__names_add(&w->wrong.of[DT__UNEXPECTED], name, "");
     }
-    if (w->missing.n + w->unexpected.n + w->misshapen.n == 0) return DT_OK;
-    const names *l[] = { &w->missing, &w->unexpected, &w->misshapen };
-    static const char *const what[] = { "missing", "not of this model", "of another form" };
-    char text[DT__MESSAGE_SIZE] = "";
-    for (int i = 0; i < 3; i++) {
-        const size_t used = strlen(text);
-        if (l[i]->n == 0) continue;
-        snprintf(text + used, sizeof text - used, "%s%d %s (%s)", used == 0 ? "" : "; ", l[i]->n,
-                 what[i], l[i]->text);
-    }
-    return dt_fail(w->ctx, DT_ERR_FORMAT, "%s: %s: %s", file->path,
-                   file->part == NULL ? "a file of another model"
-                                      : "its tensors are not those of its config.json",
-                   text);
+    return dt__differences_report(file, &w->wrong);
 }
 
 static dt_status read_values(work *w)
 {
-    w->used = dt__alloc_zero(w->ctx, (size_t)w->r->file->count);
+    w->used = dt__alloc_zero(w->ctx, (size_t)w->file->count);
     if (w->used == NULL) return DT_ERR_NOMEM;
     for (int64_t k = 0; k < w->n_items; k++) {
         item *i = &w->item[k];
         const bool packed = i->quant != NULL && i->quant->weight.state == DT__PACKED;
-        DT__TRY(packed ? read_packed(w, i) : read_value(w, i, dt_file_find(w->r->file, i->path)));
+        DT__TRY(packed ? read_packed(w, i) : read_value(w, i, dt_file_find(w->file, i->path)));
     }
     DT__TRY(dt_module_visit(w->r->m, use_tied, w));
     return check_names(w);
@@ -605,7 +575,7 @@ static dt_status wrap(work *w)
         DT__TRY(dt__hook_input(w->hook[k].m, w->hook[k].hook));
         w->hook[k].added = true;
     }
-    return w->r->then == NULL ? DT_OK : w->r->then(w->r->user);
+    return w->r->then == NULL ? DT_OK : w->r->then(w->r->user, w->file);
 }
 
 static void unwrap(work *w)
@@ -655,7 +625,7 @@ static dt_status act(work *w)
 
 static dt_status restore(work *w)
 {
-    DT__TRY(dt__model_meta_read(w->r->file, &w->meta));
+    DT__TRY(dt__model_meta_read(w->file, &w->meta));
     DT__TRY(add_adapters(w));
     DT__TRY(add_ranges(w));
     DT__TRY(remove_norms(w));
@@ -688,13 +658,33 @@ static void free_work(work *w)
     dt__model_meta_free(&w->meta);
 }
 
-dt_status dt__restore(const dt__restoring *r)
+static dt_status restore_fitted(const dt__restoring *r, const dt_file *file)
 {
-    work w = { .ctx = r->m->ctx, .r = r, .meta.ctx = r->m->ctx };
+    work w = { .ctx = r->m->ctx, .r = r, .file = file, .meta.ctx = r->m->ctx };
     const dt_status s = restore(&w);
     settle_norms(&w, s == DT_OK);
     settle_adapters(&w, s == DT_OK);
     for (int64_t i = 0; i < w.n_ranges && s != DT_OK; i++) dt_module_free(w.range[i]);
     free_work(&w);
+    if (s == DT_OK && r->after != NULL) r->after(r->user);
+    return s;
+}
+
+/* A folder of others is in the form of those; what is made of it is detent's. */
+static int form_of(const dt__fit *fit)
+{
+    return fit->joined > 0 && fit->view.part == NULL ? DT_GROUPED_MEMBERS : DT_GROUPED_STACKED;
+}
+
+dt_status dt__restore(const dt__restoring *r)
+{
+    dt__groups groups;
+    dt__fit fit;
+    DT__TRY(dt__groups_of(r->m, &groups));
+    dt_status s = dt__fit_open(r->file, &groups, &fit);
+    if (s == DT_OK) s = restore_fitted(r, &fit.view);
+    if (r->grouped != NULL) *r->grouped = form_of(&fit);
+    dt__fit_free(&fit);
+    dt__groups_free(&groups);
     return s;
 }

@@ -11,33 +11,32 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct dt__kept {
-    struct dt__kept *next;
-    max_align_t bytes[];
-} kept;
-
-void *dt__saving_keep(dt__saving *s, size_t bytes)
-{
-    size_t all;
-    kept *k = dt__add_size(sizeof *k, bytes, &all) ? dt__alloc(s->ctx, all) : NULL;
-    if (k == NULL) return NULL;
-    k->next = s->kept;
-    s->kept = k;
-    return k->bytes;
-}
+void *dt__saving_keep(dt__saving *s, size_t bytes) { return dt__keep(s->ctx, &s->kept, bytes); }
 
 void dt__saving_end(dt__saving *s)
 {
     dt_writer_free(s->writer);
-    while (s->kept != NULL) {
-        kept *k = s->kept;
-        s->kept = k->next;
-        dt__release(s->ctx, k);
-    }
+    dt__kept_free(s->ctx, &s->kept);
+    dt__groups_free(&s->groups);
     *s = (dt__saving){ .ctx = s->ctx };
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
+
+dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e)
+{
+    return dt__members_add(s->writer, &s->groups, e);
+}
+
+dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x)
+{
+    if (s->groups.n == 0 || !dt_is_contiguous(x)) return dt_writer_add(s->writer, name, x);
+    return dt__saving_add_bytes(s, &(dt_file_entry){ .name = name,
+                                                     .dtype = dt__file_dtype_name(x->dtype),
+                                                     .rank = x->rank,
+                                                     .dims = x->dims,
+                                                     .data = dt_data(x) });
+}
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -56,13 +55,13 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
                        path);
     }
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: stands under its first path */
-    if (x->kind == NULL) return dt_writer_add(s->writer, path, x);
+    if (x->kind == NULL) return dt__saving_add(s, path, x);
     if (strcmp(path, "weight") != 0 && !ends_with(path, ".weight")) {
         return dt_fail(s->ctx, DT_ERR_STATE, "save: '%s' is a %s tensor; only weights can be", path,
                        x->kind->name);
     }
     if (dt_is_packed(x)) return dt__packed_add(s, path, x);
-    return dt_writer_add(s->writer, path, dt_inner(x));
+    return dt__saving_add(s, path, dt_inner(x));
 }
 
 /* ---- detent.quant --------------------------------------------------------------------------- */
@@ -262,8 +261,9 @@ static dt_status add_text(dt__saving *s, const char *key, const char *text)
 
 dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info)
 {
-    *s = (dt__saving){ .ctx = m->ctx, .m = m };
+    *s = (dt__saving){ .ctx = m->ctx, .m = m, .groups.ctx = m->ctx };
     DT__TRY(dt_writer_create(s->ctx, &s->writer));
+    if (info != NULL && info->grouped == DT_GROUPED_MEMBERS) DT__TRY(dt__groups_of(m, &s->groups));
     DT__TRY(dt_module_visit(m, add_tensor, s));
     DT__TRY(add_quant(s));
     DT__TRY(add_ties(s));

@@ -48,7 +48,7 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
     if (out == NULL) return DT_ERR_NOMEM;
     dt__codes_to_rows(codes, &rows);
     dt__row_parts_of(&form, &rows, out, &parts);
-    return dt__row_parts_add(s->ctx, s->writer, name, &parts);
+    return dt__row_parts_add(s->ctx, s->writer, &s->groups, name, &parts);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -20,6 +20,8 @@ typedef struct dt__meta {
     const char *key, *value;
 } dt__meta;
 
+typedef struct dt__naming dt__naming; /* io/members.h */
+
 struct dt_file {
     dt_ctx *ctx;
     char *path;                 /* for messages */
@@ -37,6 +39,7 @@ struct dt_file {
     dt_file *
         *part; /* of a folder: the files that lend it their tensors; it has no bytes of its own */
     int64_t n_parts;
+    const dt__naming *naming; /* whose names the tensors have; NULL: those of the model */
 };
 
 bool dt__is_folder(const char *path);

@@ -72,7 +72,9 @@ static void free_slot(slot *s)
 static void settle(const dt_optimizer *o, slot *s)
 {
     const dt_optimizer_options *options = &o->options;
-    const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || s->p->rank >= 2);
+    const int rank =
+        s->p->rank - dt_is_grouped(s->p); /* of a member: it decays as it would alone */
+    const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
     double decay_factor = 1.0;
     s->lr_factor = 1.0;
     for (const group *g = o->groups; g != NULL; g = g->next) {

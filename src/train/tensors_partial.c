@@ -76,7 +76,7 @@ dt_status dt__tensors_add(const dt__tensors_run *r, dt_writer *w)
         dt__put_quoted(&t, p->meta.name);
         dt__put_text(&t, ":");
         dt__put_tensor_weight(&t, &p->meta);
-        s = dt__row_parts_add(r->ctx, w, p->meta.name, &p->parts);
+        s = dt__row_parts_add(r->ctx, w, NULL, p->meta.name, &p->parts);
     }
     dt__put_text(&t, "}");
     const char *text = dt__chars_text(&t);

@@ -1,0 +1,24 @@
+/* What a file's tensors are and a model's are not. */
+#ifndef DT__IO_DIFFERENCES_H
+#define DT__IO_DIFFERENCES_H
+
+#include "io/safetensors.h"
+
+/* Names for a message: the first few, and how many there are. */
+typedef struct dt__names {
+    char text[320];
+    int n;
+} dt__names;
+
+void dt__names_add(dt__names *l, const char *name, const char *detail);
+
+enum { DT__MISSING, DT__UNEXPECTED, DT__MISSHAPEN, DT__DIFFERENCES };
+
+typedef struct dt__differences {
+    dt__names of[DT__DIFFERENCES];
+} dt__differences;
+
+/* FORMAT, with all of them, unless there are none. */
+dt_status dt__differences_report(const dt_file *file, const dt__differences *d);
+
+#endif

@@ -1,0 +1,511 @@
+/* Grouped parameters in files: saved stacked or member by member, loaded into grouped parameters or into as
+ * many tensors, with the same bits each way; files that are neither are refused and change nothing. */
+#include "testing.h"
+
+#include "core/core.h"
+
+#include <detent/io.h>
+#include <detent/ops.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static dt_ctx *ctx;
+static char folder[TEST_PATH], path[TEST_PATH];
+
+static void setup(void)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = 1;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    test_folder(folder);
+    test_join(path, folder, "model.safetensors");
+}
+
+static void teardown(void)
+{
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+
+/* ---- models ----------------------------------------------------------------------------------- */
+
+#define N 4
+
+enum { GROUPED, APART };
+
+static const dt_module_type plain = { .name = "plain" };
+
+static dt_status fill(dt_tensor *x, int64_t first)
+{
+    float *v = dt_data_mut(x);
+    for (int64_t i = 0; i < dt_count(x); i++) v[i] = (float)((first + i) % 97) / 8 - 5;
+    return DT_OK;
+}
+
+/* One [N, ...] that is grouped, or a module of its name that holds N. */
+static dt_status add(dt_module *m, const char *name, int form, int rank, const int64_t *dims)
+{
+    dt_tensor *x;
+    dt_module *list;
+    if (form == GROUPED) {
+        DT__TRY(dt_tensor_create(dt_module_ctx(m), DT_F32, rank, dims, &x));
+        dt_status s = dt_set_grouped(x);
+        if (s == DT_OK) s = fill(x, rank);
+        if (s == DT_OK) return dt_module_add_param(m, name, x);
+        dt_tensor_free(x);
+        return s;
+    }
+    DT__TRY(dt_module_create(dt_module_ctx(m), &plain, 0, &list));
+    DT__TRY(dt_module_add(m, name, list));
+    int64_t count = 1;
+    for (int i = 1; i < rank; i++) count *= dims[i];
+    for (int64_t i = 0; i < dims[0]; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        DT__TRY(dt_tensor_create(dt_module_ctx(m), DT_F32, rank - 1, dims + 1, &x));
+        fill(x, rank + i * count);
+        DT__TRY(dt_module_add_param(list, number, x));
+    }
+    return DT_OK;
+}
+
+static dt_status build(dt_module *m, int form)
+{
+    static const int64_t weight[] = { N, 3, 5 }, bias[] = { N, 3 }, rest[] = { 7 };
+    dt_module *experts;
+    dt_tensor *x;
+    DT__TRY(dt_module_create(dt_module_ctx(m), &plain, 0, &experts));
+    DT__TRY(dt_module_add(m, "experts", experts));
+    DT__TRY(add(experts, "weight", form, 3, weight));
+    DT__TRY(add(experts, "bias", form, 2, bias));
+    DT__TRY(dt_tensor_create(dt_module_ctx(m), DT_F32, 1, rest, &x));
+    fill(x, 1);
+    return dt_module_add_param(m, "rest", x);
+}
+
+static dt_status make(dt_ctx *c, int form, dt_module **out)
+{
+    DT__TRY(dt_module_create(c, &plain, 0, out));
+    const dt_status s = build(*out, form);
+    if (s != DT_OK) {
+        dt_module_free(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
+static dt_module *made(int form)
+{
+    dt_module *m;
+    TEST_OK(ctx, make(ctx, form, &m));
+    return m;
+}
+
+/* All values, in the order of visiting, which is the same for both forms. */
+static dt_status append(void *user, const char *name, dt_tensor *x, dt_member member)
+{
+    float **to = user;
+    (void)name;
+    (void)member;
+    memcpy(*to, dt_data(x), (size_t)dt_count(x) * sizeof **to);
+    *to += dt_count(x);
+    return DT_OK;
+}
+
+#define VALUES (N * 15 + N * 3 + 7)
+
+static void values_of(dt_module *m, float values[VALUES])
+{
+    float *to = values;
+    TEST_OK(ctx, dt_module_visit(m, append, &to));
+    ck_assert_int_eq(to - values, VALUES);
+}
+
+static dt_status clear(void *user, const char *name, dt_tensor *x, dt_member member)
+{
+    (void)user;
+    (void)name;
+    (void)member;
+    memset(dt_data_mut(x), 0, (size_t)dt_count(x) * sizeof(float));
+    return DT_OK;
+}
+
+static void save(dt_module *m, int grouped)
+{
+    const dt_model_info info = { .grouped = grouped };
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+}
+
+static int64_t tensors_in(const char *file)
+{
+    dt_file *f;
+    TEST_OK(ctx, dt_file_open(ctx, file, &f));
+    TEST_OK(ctx, dt_file_check(f));
+    const int64_t n = dt_file_count(f);
+    dt_file_close(f);
+    return n;
+}
+
+/* ---- both ways -------------------------------------------------------------------------------- */
+
+START_TEST(every_form_loads_into_every_model)
+{
+    const int from = _i & 1, grouped = _i >> 1 & 1, to = _i >> 2 & 1;
+    float before[VALUES], after[VALUES];
+    dt_module *m = made(from), *again = made(to);
+    values_of(m, before);
+    save(m, grouped);
+    ck_assert_int_eq(tensors_in(path), from == GROUPED && grouped == DT_GROUPED_STACKED ? 3 : 9);
+    TEST_OK(ctx, dt_module_visit(again, clear, NULL));
+    TEST_OK(ctx, dt_model_load_weights(again, path));
+    values_of(again, after);
+    ck_assert_mem_eq(before, after, sizeof before);
+    dt_module_free(m);
+    dt_module_free(again);
+}
+END_TEST
+
+/* The same bytes, whether N tensors were members or tensors of their own. */
+START_TEST(members_are_plain_tensors)
+{
+    char other[TEST_PATH];
+    size_t a, b;
+    test_join(other, folder, "apart.safetensors");
+    dt_module *grouped = made(GROUPED), *apart = made(APART);
+    save(grouped, DT_GROUPED_MEMBERS);
+    TEST_OK(ctx, dt_model_save(apart, NULL, other));
+    char *x = test_read_file(path, &a), *y = test_read_file(other, &b);
+    ck_assert_uint_eq(a, b);
+    ck_assert_mem_eq(x, y, a);
+    free(x);
+    free(y);
+    dt_module_free(grouped);
+    dt_module_free(apart);
+}
+END_TEST
+
+/* ---- files that are wrong --------------------------------------------------------------------- */
+
+/* What a file may hold besides bias and rest. */
+static const struct {
+    const char *names;    /* separated by spaces; `!`: another shape, `~`: F64, `@`: a count of 3 */
+    int form;             /* of the model */
+    const char *words[3]; /* of the message; NULL: it loads */
+} files[] = {
+    { "weight", GROUPED, { NULL } },
+    { "weight", APART, { NULL } },
+    { "weight.0 weight.1 weight.2 weight.3", GROUPED, { NULL } },
+    { "weight.0 weight.1 weight.2 weight.3", APART, { NULL } },
+    { "weight.0 weight.3", GROUPED, { "2 missing", "experts.weight.1", "experts.weight.2" } },
+    { "weight.0 weight.1 weight.2", GROUPED, { "1 missing (experts.weight.3)", "", "" } },
+    { "weight.1 weight.2 weight.3", APART, { "1 missing (experts.weight.0)", "", "" } },
+    { "weight weight.0 weight.1 weight.2 weight.3",
+      GROUPED,
+      { "1 of another form", "experts.weight stands there besides experts.weight.0", "" } },
+    { "weight weight.2",
+      GROUPED,
+      { "experts.weight stands there besides experts.weight.2", "", "" } },
+    { "weight weight.0 weight.1 weight.2 weight.3",
+      APART,
+      { "experts.weight stands there besides experts.weight.0", "", "" } },
+    { "weight weight.2",
+      APART,
+      { "experts.weight stands there besides experts.weight.2", "", "" } },
+    { "weight.0 weight.1 weight.2 weight.3 weight.7",
+      GROUPED,
+      { "1 not of this model (experts.weight.7)", "", "" } },
+    { "weight.0 weight.1 weight.2 weight.3 weight.4",
+      APART,
+      { "1 not of this model (experts.weight.4)", "", "" } },
+    { "weight.0 weight.01 weight.2 weight.3",
+      GROUPED,
+      { "1 missing (experts.weight.1)", "1 not of this model (experts.weight.01)", "" } },
+    { "weight weight.00",
+      GROUPED,
+      { "experts.weight stands there besides experts.weight.00", "(experts.weight.00)", "" } },
+    { "weight.0 weight.1 weight.2 weight.3 weight.99999999999999999999",
+      GROUPED,
+      { "not of this model (experts.weight.99999999999999999999)", "", "" } },
+    { "weight.0 weight.1 !weight.2 weight.3",
+      GROUPED,
+      { "experts.weight.2 is F32[5,3], not [3,5]", "", "" } },
+    { "weight.0 weight.1 !weight.2 weight.3",
+      APART,
+      { "experts.weight.2 is F32[5,3], not [3,5]", "", "" } },
+    { "!weight.0 !weight.1 !weight.2 !weight.3", GROUPED, { "4 of another form", "", "" } },
+    { "weight.0 ~weight.1 weight.2 weight.3",
+      GROUPED,
+      { "experts.weight.1 is F64[3,5], not F32[3,5] as experts.weight.0", "", "" } },
+    { "~weight.0 ~weight.1 ~weight.2 ~weight.3", GROUPED, { NULL } },
+    { "@weight", GROUPED, { "experts.weight is F32[3,3,5], not [4,3,5]", "", "" } },
+    { "@weight", APART, { "experts.weight is F32[3,3,5], not the model's 4 tensors", "", "" } },
+    { "weight.0.codes weight.1 weight.2 weight.3", GROUPED, { "missing", "weight.0", "" } },
+    { "", GROUPED, { "1 missing (experts.weight)", "", "" } },
+    { "", APART, { "4 missing (experts.weight.0, experts.weight.1", "", "" } },
+};
+
+#define FILES ((int)(sizeof files / sizeof files[0]))
+
+static void write_tensor(dt_writer *w, const char *word)
+{
+    char name[64];
+    static const double zeros[N * 15];
+    const bool other = *word == '!', is_double = *word == '~', fewer = *word == '@';
+    if (other || is_double || fewer) word++;
+    snprintf(name, sizeof name, "experts.%s", word);
+    const bool whole = strcmp(word, "weight") == 0;
+    const int64_t dims[] = { fewer ? 3 : N, other ? 5 : 3, other ? 3 : 5 };
+    const dt_file_entry e = { .name = name,
+                              .dtype = is_double ? "F64" : "F32",
+                              .rank = whole ? 3 : 2,
+                              .dims = whole ? dims : dims + 1,
+                              .data = zeros };
+    TEST_OK(ctx, dt_writer_add_bytes(w, &e));
+}
+
+static void write_wrong_file(const char *names)
+{
+    char text[256], *rest = text;
+    static const float zeros[N * 3];
+    const int64_t bias[] = { N, 3 }, others[] = { 7 };
+    dt_writer *w;
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    snprintf(text, sizeof text, "%s", names);
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;) write_tensor(w, word);
+    const dt_file_entry b = { "experts.bias", "F32", 2, bias, .data = zeros };
+    const dt_file_entry r = { "rest", "F32", 1, others, .data = zeros };
+    TEST_OK(ctx, dt_writer_add_bytes(w, &b));
+    TEST_OK(ctx, dt_writer_add_bytes(w, &r));
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+}
+
+START_TEST(files_that_are_neither)
+{
+    float before[VALUES], after[VALUES];
+    dt_module *m = made(files[_i].form);
+    write_wrong_file(files[_i].names);
+    values_of(m, before);
+    const dt_status s = dt_model_load_weights(m, path);
+    const bool loads = files[_i].words[0] == NULL;
+    ck_assert_msg(s == (loads ? DT_OK : DT_ERR_FORMAT), "%s: %s: %s", files[_i].names,
+                  dt_status_name(s), dt_error(ctx));
+    values_of(m, after);
+    ck_assert_msg((memcmp(before, after, sizeof before) == 0) != loads, "%s", files[_i].names);
+    for (int i = 0; i < 3 && !loads; i++) {
+        ck_assert_msg(strstr(dt_error(ctx), files[_i].words[i]) != NULL, "no '%s' in: %s",
+                      files[_i].words[i], dt_error(ctx));
+    }
+    dt_module_free(m);
+}
+END_TEST
+
+/* ---- training checkpoints ---------------------------------------------------------------------- */
+
+typedef struct run {
+    dt_module *m;
+    dt_optimizer *optimizer;
+    dt_training_state state;
+} run;
+
+static dt_status open_run(dt_ctx *c, int form, run *r)
+{
+    dt_optimizer_options o = dt_optimizer_defaults();
+    *r = (run){ .m = NULL };
+    o.name = DT_ADAMW;
+    DT__TRY(make(c, form, &r->m));
+    DT__TRY(dt_optimizer_create(r->m, &o, &r->optimizer));
+    r->state = (dt_training_state){ .module = r->m, .optimizer = r->optimizer };
+    return DT_OK;
+}
+
+static void close_run(run *r)
+{
+    dt_optimizer_free(r->optimizer);
+    dt_module_free(r->m);
+}
+
+/* The gradient of the sum of all squares, in which every element stands alone. */
+static dt_status add_squares(void *user, const char *name, dt_tensor *x, dt_member member)
+{
+    dt_tensor **loss = user;
+    dt_tape *t = *(dt_tape **)(loss + 1);
+    (void)name;
+    (void)member;
+    dt_tensor *own = dt_sum(t, dt_square(t, x), NULL);
+    *loss = *loss == NULL ? own : dt_add(t, *loss, own);
+    return dt_tape_status(t);
+}
+
+static dt_status update(run *r, int times)
+{
+    struct {
+        dt_tensor *loss;
+        dt_tape *t;
+    } step;
+    dt_status s = dt_tape_create(dt_module_ctx(r->m), &step.t);
+    for (; times > 0 && s == DT_OK; times--) {
+        step.loss = NULL;
+        s = dt_module_visit(r->m, add_squares, &step);
+        dt_zero_grad(r->m);
+        if (s == DT_OK) s = dt_backward(step.t, step.loss, NULL);
+        dt_tape_reset(step.t);
+        if (s == DT_OK) s = dt_optimizer_step(r->optimizer, step.t, 0.1);
+        dt_tape_reset(step.t);
+    }
+    dt_tape_free(step.t);
+    return s;
+}
+
+/* Two updates, saved, loaded, two more: four at a stretch, whatever form file and models have. */
+START_TEST(runs_resume_in_either_form)
+{
+    const int from = _i & 1, grouped = _i >> 1 & 1, to = _i >> 2 & 1;
+    float want[VALUES], got[VALUES];
+    run a, b;
+    TEST_OK(ctx, open_run(ctx, from, &a));
+    TEST_OK(ctx, open_run(ctx, to, &b));
+    TEST_OK(ctx, update(&a, 2));
+    a.state.info.grouped = grouped;
+    TEST_OK(ctx, dt_checkpoint_save(&a.state, path));
+    ck_assert_int_eq(tensors_in(path),
+                     (from == GROUPED && grouped == DT_GROUPED_STACKED ? 4 * 3 : 4 * 9) + 4);
+    TEST_OK(ctx, update(&a, 2));
+    TEST_OK(ctx, dt_checkpoint_load(&b.state, path));
+    TEST_OK(ctx, update(&b, 2));
+    values_of(a.m, want);
+    values_of(b.m, got);
+    ck_assert_mem_eq(want, got, sizeof want);
+    close_run(&a);
+    close_run(&b);
+}
+END_TEST
+
+/* A file of the state with one of its tensors left out, or given another value. */
+static void write_changed(const char *name, bool drop, const char *to)
+{
+    dt_file *f;
+    dt_writer *w;
+    static const int64_t other = 77;
+    const char *key, *value;
+    TEST_OK(ctx, dt_file_open(ctx, path, &f));
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    for (int64_t i = 0; dt_file_meta_at(f, i, &key, &value); i++) {
+        if (strcmp(key, "detent.version") == 0 || strcmp(key, "detent.xxh3") == 0) continue;
+        TEST_OK(ctx, dt_writer_meta(w, key, value));
+    }
+    for (int64_t i = 0; i < dt_file_count(f); i++) {
+        dt_file_entry e = *dt_file_at(f, i);
+        const bool meant = strcmp(e.name, name) == 0;
+        if (meant) e.data = &other;
+        if (!meant || !drop) TEST_OK(ctx, dt_writer_add_bytes(w, &e));
+    }
+    TEST_OK(ctx, dt_writer_write(w, to));
+    dt_writer_free(w);
+    dt_file_close(f);
+}
+
+START_TEST(a_lost_state_is_named)
+{
+    static const struct {
+        const char *name, *text;
+        bool drop;
+    } lost[] = {
+        { "detent.optim.exp_avg.experts.weight.2",
+          "1 missing (detent.optim.exp_avg.experts.weight.2)", true },
+        { "detent.optim.step.experts.bias.3", "1 missing (detent.optim.step.experts.bias.3)",
+          true },
+        { "detent.optim.step.experts.bias.3",
+          "detent.optim.step.experts.bias.3 differs from detent.optim.step.experts.bias.0", false },
+    };
+    char other[TEST_PATH];
+    float before[VALUES], after[VALUES];
+    run a, b;
+    test_join(other, folder, "changed.safetensors");
+    TEST_OK(ctx, open_run(ctx, GROUPED, &a));
+    TEST_OK(ctx, open_run(ctx, GROUPED, &b));
+    TEST_OK(ctx, update(&a, 2));
+    a.state.info.grouped = DT_GROUPED_MEMBERS;
+    TEST_OK(ctx, dt_checkpoint_save(&a.state, path));
+    write_changed(lost[_i].name, lost[_i].drop, other);
+    values_of(b.m, before);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, lost[_i].text, dt_checkpoint_load(&b.state, other));
+    values_of(b.m, after);
+    ck_assert_mem_eq(before, after, sizeof before);
+    close_run(&a);
+    close_run(&b);
+}
+END_TEST
+
+/* ---- memory and damage ------------------------------------------------------------------------- */
+
+static dt_status save_and_load(dt_ctx *c, void *user)
+{
+    const int *grouped = user;
+    run a = { .m = NULL }, b = { .m = NULL };
+    dt_status s = open_run(c, GROUPED, &a);
+    if (s == DT_OK) s = open_run(c, APART, &b);
+    if (s == DT_OK) s = update(&a, 1);
+    a.state.info.grouped = *grouped;
+    if (s == DT_OK) s = dt_checkpoint_save(&a.state, path);
+    if (s == DT_OK) s = dt_checkpoint_load(&b.state, path);
+    if (s == DT_OK) s = dt_checkpoint_save(&b.state, path);
+    if (s == DT_OK) s = dt_checkpoint_load(&a.state, path);
+    close_run(&a);
+    close_run(&b);
+    return s;
+}
+
+START_TEST(memory_fails)
+{
+    int grouped = _i;
+    ck_assert_int_gt(test_every_allocation(save_and_load, &grouped), 100);
+}
+END_TEST
+
+/* Whatever a byte of a header becomes, there is the model or an error. */
+START_TEST(every_byte_of_a_header)
+{
+    size_t size;
+    static const char with[] = { 0, '"', '}', '9', ',', '.', '0', (char)0xff };
+    dt_module *m = made(GROUPED), *to = made(_i);
+    save(m, _i == GROUPED ? DT_GROUPED_MEMBERS : DT_GROUPED_STACKED);
+    char *bytes = test_read_file(path, &size);
+    char *hash = strstr(bytes + 8, "detent.xxh3"); /* without its hash: the header decides */
+    memcpy(hash, "no.longer..", strlen("detent.xxh3"));
+    const size_t header =
+        8 + (size_t)(unsigned char)bytes[0] + 256 * (size_t)(unsigned char)bytes[1];
+    for (size_t at = 8; at < header; at++) {
+        for (int i = 0; i < 3; i++) {
+            const char before = bytes[at];
+            bytes[at] = with[(at + 3 * (size_t)i) % sizeof with];
+            test_write_file(path, bytes, size);
+            const dt_status s = dt_model_load_weights(to, path);
+            TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED,
+                      "byte %zu: %s: %s", at, dt_status_name(s), dt_error(ctx));
+            bytes[at] = before;
+        }
+    }
+    free(bytes);
+    dt_module_free(m);
+    dt_module_free(to);
+}
+END_TEST
+
+Suite *test_members_suite(void)
+{
+    Suite *s = suite_create("members");
+    TCase *c = tcase_create("members");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 240);
+    tcase_add_loop_test(c, every_form_loads_into_every_model, 0, 8);
+    tcase_add_test(c, members_are_plain_tensors);
+    tcase_add_loop_test(c, files_that_are_neither, 0, FILES);
+    tcase_add_loop_test(c, runs_resume_in_either_form, 0, 8);
+    tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
+    tcase_add_loop_test(c, memory_fails, 0, 2);
+    tcase_add_loop_test(c, every_byte_of_a_header, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}
