@@ -200,8 +200,9 @@ typedef struct dt_file_weight {
     char rounder[16]; /* what chose the codes of a weight without a model; "" of others */
     int rank;
     int64_t dims[DT_MAX_RANK];
-    int64_t count; /* of weights */
-    size_t bytes;  /* codes, scales, zero points and g_idx once packed */
+    int64_t members; /* of a grouped weight, dims[0]; else 0 */
+    int64_t count;   /* of weights */
+    size_t bytes;    /* codes, scales, zero points and g_idx once packed */
 } dt_file_weight;
 
 /* The quantized weights of a file. */

@@ -13,6 +13,7 @@ typedef struct row {
     const char *name, *form; /* a scheme, or a dtype */
     const char *state;       /* of a quantized weight; "" */
     bool g_idx;
+    int64_t members; /* of a grouped weight; 0 */
     int rank;
     const int64_t *dims;
     int64_t count;
@@ -65,8 +66,9 @@ static void visit_weights(look *l)
                                              : "disabled";
         l->sum.weights += w->count;
         l->sum.weight_bytes += w->bytes;
-        l->each(
-            l, &(row){ w->name, w->scheme, state, w->g_idx, w->rank, w->dims, w->count, w->bytes });
+        const row of = { w->name, w->scheme, state,    w->g_idx, w->members,
+                         w->rank, w->dims,   w->count, w->bytes };
+        l->each(l, &of);
     }
 }
 
@@ -78,8 +80,10 @@ static void visit_tensors(look *l)
             l->sum.run_tensors++;
             l->sum.run_bytes += e->bytes;
         } else if (!is_listed(l, e->name)) {
-            l->each(l,
-                    &(row){ e->name, e->dtype, "", false, e->rank, e->dims, e->count, e->bytes });
+            const row of = {
+                e->name, e->dtype, "", false, 0, e->rank, e->dims, e->count, e->bytes
+            };
+            l->each(l, &of);
         }
     }
 }
@@ -110,9 +114,11 @@ static void measure_row(look *l, const row *r)
 
 static void shape_text(const row *r, char text[160])
 {
-    size_t used = (size_t)snprintf(text, 160, "[");
-    for (int i = 0; i < r->rank && used < 130; i++) {
-        used += (size_t)snprintf(text + used, 160 - used, i == 0 ? "%lld" : ",%lld",
+    const int first = r->members > 0; /* "8 x [96,64]" */
+    size_t used = first ? (size_t)snprintf(text, 160, "%lld x [", (long long)r->members)
+                        : (size_t)snprintf(text, 160, "[");
+    for (int i = first; i < r->rank && used < 130; i++) {
+        used += (size_t)snprintf(text + used, 160 - used, i == first ? "%lld" : ",%lld",
                                  (long long)r->dims[i]);
     }
     snprintf(text + used, 160 - used, "]");
@@ -187,6 +193,7 @@ static void print_json_row(look *l, const row *r)
     cli_json_string(r->form);
     if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
     if (r->g_idx) fputs(", \"g_idx\": true", stdout);
+    if (r->members > 0) printf(", \"members\": %lld", (long long)r->members);
     fputs(", \"shape\": [", stdout);
     for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
     printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);

@@ -47,6 +47,9 @@ typedef struct dt__module_quant {
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
         bool is_transposed;
         int64_t
+            members; /* of a grouped weight, its first extent; 0, and not given: it is not grouped */
+        bool is_grouped;
+        int64_t
             g_idx; /* op groups, each with an order of columns; 0, and not given: none has one */
         bool has_g_idx; /* scale groups are not consecutive columns */
         bool has_norm;  /* one that is folded */

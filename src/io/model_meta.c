@@ -51,6 +51,8 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
+    { "members", DT_KEY_INT, IN(weight, members), .least = 1, .most = DT_NO_LIMIT,
+      .given = offsetof(dt__module_quant, weight.is_grouped) - offsetof(dt__module_quant, weight) },
     { "g_idx", DT_KEY_INT, IN(weight, g_idx), .least = 1, .most = DT_NO_LIMIT,
       .given = offsetof(dt__module_quant, weight.has_g_idx) - offsetof(dt__module_quant, weight) },
     { "norm", DT_KEY_CHOICE, IN(weight, norm), .choices = norm_names,
@@ -172,19 +174,34 @@ static dt_status check_range(const dt__json *j, const dt__module_quant *q)
                          dt__shown(q->path, shown));
 }
 
-/* Of a weight of so many rows. */
-static dt_status check_order(const dt__json *j, const dt__module_quant *q, int64_t rows)
+static dt_status check_members(const dt__json *j, const dt__module_quant *q)
+{
+    char shown[DT__SHOWN];
+    const dt_ints *shape = &q->weight.shape;
+    const int64_t members = q->weight.members;
+    const bool fits = shape->n >= 3 && shape->v[0] == members && !q->weight.is_transposed;
+    if (!q->weight.is_grouped || fits) return DT_OK;
+    return dt__json_fail(
+        j,
+        "module '%s': members %lld; the first extent of a weight of rank 3 or more "
+        "is wanted",
+        dt__shown(q->path, shown), (long long)members);
+}
+
+/* Of a weight whose rows are checked. */
+static dt_status check_order(const dt__json *j, const dt__module_quant *q, const dt__row_map *map)
 {
     char shown[DT__SHOWN];
     if (!q->weight.has_g_idx) return DT_OK;
-    const int64_t groups = q->weight.g_idx;
+    const int64_t *shape = q->weight.shape.v, groups = q->weight.g_idx;
+    const int64_t rows = dt__is_mapped(map) ? dt__mapped_rows(map) : shape[0];
     if (q->weight.state != DT__PACKED || q->weight.scheme.granularity != DT_PER_GROUP) {
         return dt__json_fail(j, "module '%s': g_idx is of packed weights of granularity group",
                              dt__shown(q->path, shown));
     }
-    if (rows % groups == 0 && (!q->weight.is_transposed || q->weight.transposed_groups == groups)) {
-        return DT_OK;
-    }
+    const bool fits = q->weight.is_transposed ? q->weight.transposed_groups == groups
+                                              : !q->weight.is_grouped || shape[0] == groups;
+    if (rows % groups == 0 && fits) return DT_OK;
     return dt__json_fail(j, "module '%s': g_idx %lld; as many groups as its op has are wanted",
                          dt__shown(q->path, shown), (long long)groups);
 }
@@ -217,12 +234,14 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
         return dt__json_fail(j, "module '%s': transposed_groups %lld do not divide its weight",
                              dt__shown(q->path, shown), (long long)q->weight.transposed_groups);
     }
-    return check_order(j, q, dt__is_mapped(&map) ? dt__mapped_rows(&map) : shape->v[0]);
+    DT__TRY(check_members(j, q));
+    return check_order(j, q, &map);
 }
 
 dt__row_map dt__described_map(const dt__module_quant *q)
 {
     dt__row_map map;
+    if (q->weight.is_grouped) return dt__row_map_of_members(q->weight.members);
     dt__row_map_of(q->weight.transposed_groups, q->weight.shape.n, q->weight.shape.v, &map);
     return map;
 }

@@ -162,7 +162,7 @@ static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
     return dt__same_quant(&a->weight.scheme, &b->weight.scheme) && a->simulated == b->simulated &&
            a->weight.state == b->weight.state &&
            a->weight.transposed_groups == b->weight.transposed_groups &&
-           a->weight.g_idx == b->weight.g_idx;
+           a->weight.members == b->weight.members && a->weight.g_idx == b->weight.g_idx;
 }
 
 static dt_status match_derived(work *w, const dt__module_quant *q, dt_module *m)
@@ -186,6 +186,9 @@ static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
     dt__row_map map;
     if (dt__weight_map(m, x, &map) != DT_OK || map.groups != q->weight.transposed_groups) {
         return refuse(w, q->path, "its transposed_groups are not those of the model's weight");
+    }
+    if (map.members != q->weight.members) {
+        return refuse(w, q->path, "its members are not those of the model's weight");
     }
     item *to = item_of(w, x);
     const bool folds = q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED;

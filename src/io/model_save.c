@@ -72,10 +72,12 @@ typedef struct describing {
     bool first;
 } describing;
 
-static void describe_shape(const dt_tensor *w, int64_t transposed_groups, dt__module_quant *q)
+static void describe_shape(const dt_tensor *w, const dt__row_map *map, dt__module_quant *q)
 {
-    q->weight.transposed_groups = transposed_groups;
-    q->weight.is_transposed = transposed_groups > 0;
+    q->weight.transposed_groups = map->groups;
+    q->weight.is_transposed = map->groups > 0;
+    q->weight.members = map->members;
+    q->weight.is_grouped = map->members > 0;
     q->weight.shape.n = w->rank;
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
 }
@@ -92,7 +94,7 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
                       : ((const dt__fq *)w->ext)->enabled ? DT__ENABLED
                                                           : DT__DISABLED;
     q->weight.range_state = packed ? DT__FIXED : DT__OBSERVING;
-    describe_shape(w, dt__row_map_of_weight(w)->groups, q);
+    describe_shape(w, dt__row_map_of_weight(w), q);
     if (!packed) return;
     q->weight.g_idx = dt__codes_op_groups(((const dt__packed *)w->ext)->codes);
     q->weight.has_g_idx = q->weight.g_idx > 0;
@@ -115,7 +117,7 @@ static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_
     q->weight.state = fq->enabled ? DT__ENABLED : DT__DISABLED;
     q->weight.range_state = DT__OBSERVING;
     q->weight.norm = m->folding == DT__FOLDED_FROZEN ? DT__NORM_FROZEN : DT__NORM_FOLDED;
-    describe_shape(w, fq->map.groups, q);
+    describe_shape(w, &fq->map, q);
 }
 
 static void describe_input(const dt__input_hook *hook, dt__module_quant *q)

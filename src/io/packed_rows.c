@@ -8,12 +8,14 @@
 /* op_groups 0: groups are consecutive columns. */
 static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant *quant, int64_t op_groups)
 {
+    const int64_t members = l->member_rows == 0 ? 0 : l->rows / l->member_rows;
     return (dt__rows_form){ .quant = quant,
                             .rows = l->rows,
                             .columns = l->columns,
                             .group = l->group,
                             .groups = l->groups,
                             .op_groups = op_groups,
+                            .members = members,
                             .ordered = op_groups > 0 };
 }
 

@@ -53,9 +53,11 @@ static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tenso
     return dt_add(t, x, shift);
 }
 
+/* An input of integers is no activation but an index. */
 static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     const dt__input_hook *hook = user;
+    if (!dt__is_float(x->dtype)) return x;
     dt__fq fq = { .quant = hook->quant,
                   .enabled = hook->enabled,
                   .simulated = hook->simulated,

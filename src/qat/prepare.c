@@ -139,7 +139,8 @@ dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant)
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
 {
     const dt__conv_state *conv = dt__conv_state_of(m);
-    return conv != NULL ? conv->layer.in : w->rank > 1 ? w->dims[1] : 1;
+    if (conv != NULL) return conv->layer.in;
+    return w->grouped ? w->dims[w->rank - 1] : w->rank > 1 ? w->dims[1] : 1;
 }
 
 int64_t dt__op_groups(const dt_module *m)

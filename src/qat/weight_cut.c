@@ -14,7 +14,7 @@ int dt__matrix_dims(const dt__weight_shape *w, int64_t *out)
     }
     memcpy(out, w->dims, (size_t)w->rank * sizeof *out);
     if (map->members == 0 || w->rank < 2) return w->rank;
-    out[0] = w->dims[0] * w->dims[1];
+    if (!dt__product(2, w->dims, out)) out[0] = -1; /* which no cut takes */
     memmove(out + 1, out + 2, (size_t)(w->rank - 2) * sizeof *out);
     return w->rank - 1;
 }
