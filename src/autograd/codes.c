@@ -10,9 +10,12 @@ void dt__codes_release(dt__codes *codes)
     dt__release(ctx, codes->u);
     dt__release(ctx, codes->scale);
     dt__release(ctx, codes->zero_u);
-    dt__release(ctx, codes->zero);
-    dt__release(ctx, codes->panels);
-    dt__release(ctx, codes->order);
+    if (codes->whole == NULL) {
+        dt__release(ctx, codes->zero);
+        dt__release(ctx, codes->panels);
+        dt__release(ctx, codes->order);
+    }
+    dt__codes_release(codes->whole);
     dt__release(ctx, codes->mask);
     dt__release(ctx, codes->residual);
     dt__storage_release(codes->values);
@@ -30,6 +33,39 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
     atomic_init(&codes->refs, 1);
     codes->ctx = ctx;
     dt__ctx_retain(ctx);
+    return DT_OK;
+}
+
+/* ---- members ------------------------------------------------------------------------------------- */
+
+/* Rows r0 ... of an order: one for all of them, or of as many groups of rows as before. */
+static void take_order(dt__panel_layout *l, int64_t r0)
+{
+    if (l->order == NULL) return;
+    l->order = dt__panel_order(l, r0);
+    l->order_rows = dt__min_i64(l->order_rows, l->rows);
+}
+
+dt_status dt__codes_member(dt__codes *codes, int64_t i, dt__codes **out)
+{
+    DT__TRY(dt__codes_create(codes->ctx, out));
+    dt__codes *m = *out;
+    const dt__panel_layout *l = &codes->layout;
+    const int64_t r0 = i * l->member_rows;
+    m->layout = dt__panel_part(l, l->member_rows);
+    take_order(&m->layout, r0);
+    m->rows = l->member_rows;
+    m->columns = codes->columns;
+    m->group = codes->group;
+    m->groups = codes->groups;
+    m->bits = codes->bits;
+    m->integer = codes->integer;
+    m->panels = (char *)codes->panels + (size_t)(i * l->member_panels) * l->panel_bytes;
+    m->order = (int32_t *)(uintptr_t)m->layout.order;
+    m->zero = codes->zero == NULL ? NULL : codes->zero + r0 * codes->zero_step;
+    m->zero_step = codes->zero_step;
+    m->whole = codes;
+    dt__codes_retain(codes);
     return DT_OK;
 }
 

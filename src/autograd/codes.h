@@ -37,7 +37,12 @@ struct dt__codes {
     dt__storage *values;
     int64_t offset; /* of the first of `values` */
     uint64_t version, scale_version;
+    struct dt__codes
+        *whole; /* of a member: whose panels, zero points and order are used; a reference */
 };
+
+/* Codes of member i alone of a grouped weight's `codes`, which hold panels: in the same memory. */
+dt_status dt__codes_member(dt__codes *codes, int64_t i, dt__codes **out);
 
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
 void dt__codes_expand(const dt__codes *codes, const dt__patch *block);

@@ -194,10 +194,7 @@ static dt_status take_member(dt_tensor *w, int64_t i, dt_tensor **out)
         dt__set_name(m, dt__text(w->ctx, "%s.%lld", w->name, (long long)i));
         if (m->name == NULL) return DT_ERR_NOMEM;
     }
-    if (w->kind == NULL) return DT_OK;
-    if (w->kind->member != NULL) return w->kind->member(w, i, m);
-    return dt_fail(w->ctx, DT_ERR_UNSUPPORTED, "grouped_member: a %s tensor has none",
-                   w->kind->name);
+    return w->kind == NULL ? DT_OK : w->kind->member(w, i, m);
 }
 
 dt_tensor *dt_grouped_member(dt_tensor *w, int64_t i)

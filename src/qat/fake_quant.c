@@ -40,7 +40,10 @@ static dt_status begin(dt_tape *t, dt_tensor *x)
                                   .zero_point = whole_of(fq->zero_point),
                                   .count = fq->count };
     if (dt__quantizer_has_seen(&range)) return DT_OK;
-    return dt__quantizer_begin(whole_of(fq->inner), &fq->map, &range);
+    const dt_tensor *all = whole_of(fq->inner);
+    dt__row_map map = fq->map;
+    if (all->grouped) map.members = all->dims[0];
+    return dt__quantizer_begin(all, &map, &range);
 }
 
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
@@ -208,7 +211,7 @@ static dt_status make_member(dt_tensor *x, int64_t i, dt_tensor *member)
     const int64_t n = x->dims[0];
     if (of->inner == NULL) return dt_fail(x->ctx, DT_ERR_STATE, "grouped_member: w was dropped");
     dt__fq fq = *of;
-    fq.map = (dt__row_map){ 0 };
+    fq.map.members = 0;
     fq.renewal = NULL;
     dt_tensor *master = dt_grouped_member(of->inner, i);
     dt_status s = master == NULL ? x->ctx->status : part_of(of->scale, i, n, &fq.scale);

@@ -66,12 +66,23 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
     return become(copy, &p->quant, p->simulated, p->codes);
 }
 
+static dt_status make_member(dt_tensor *x, int64_t i, dt_tensor *member)
+{
+    const dt__packed *p = packed_of(x);
+    dt__codes *part;
+    DT__TRY(dt__codes_member(p->codes, i, &part));
+    const dt_status s = become(member, &p->quant, p->simulated, part);
+    dt__codes_release(part);
+    return s;
+}
+
 const dt__kind dt__packed_kind = {
     .name = "packed",
     .value = value,
     .codes = codes,
     .pullback = pullback,
     .clone = clone,
+    .member = make_member,
     .print = print,
 };
 
