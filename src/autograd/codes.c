@@ -1,6 +1,8 @@
 /* Codes: life, images of tiles, the integer product. */
 #include "autograd/codes.h"
 
+#include <string.h>
+
 void dt__codes_retain(dt__codes *codes) { atomic_fetch_add(&codes->refs, 1); }
 
 void dt__codes_release(dt__codes *codes)
@@ -100,6 +102,13 @@ static void gather_row(const dt__codes *x, const int32_t *order, int64_t r, uint
     }
 }
 
+void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t *to)
+{
+    if (order != NULL) gather_row(x, order, r, to);
+    else if (x->packed) row_bytes(x, r, 0, x->columns, to);
+    else memcpy(to, x->u + r * x->stride, (size_t)x->columns);
+}
+
 /* What a product reads: rows as they lie, or made of them, unpacked and in the order (NULL: their own)
  * of the weight. */
 typedef struct reading {
@@ -131,9 +140,7 @@ static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void 
     uint8_t *to = room;
 #pragma omp parallel for schedule(static) if (rows * b->stride > SHARED)
     for (int64_t r = 0; r < rows; r++) {
-        uint8_t *row = to + r * b->stride;
-        if (b->order == NULL) row_bytes(x, r0 + r, 0, x->columns, row);
-        else gather_row(x, b->order, r0 + r, row);
+        dt__codes_row(x, b->order, r0 + r, to + r * b->stride);
     }
     return to;
 }

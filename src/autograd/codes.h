@@ -61,6 +61,10 @@ size_t dt__codes_room(const dt__codes *x);
 int64_t dt__codes_byte_stride(const dt__codes *x);
 const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, void *room);
 
+/* Row r of `u` as bytes, its columns in an order unless that is NULL: `columns` bytes, and DT__STEP
+ * behind them may be written. */
+void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t *to);
+
 /* Whether an integer product of these may run: rows of activations against a weight's panels. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
 /* Whether m rows of floats are multiplied by the weight's codes as they are, not by their image. */

@@ -55,7 +55,7 @@ static void run_panel(const dt__fgemm *g, int64_t panel)
 static void run(const dt__fgemm *g)
 {
     const int64_t panels = dt__fgemm_panels(g);
-#pragma omp parallel for schedule(static) if (panels > 1)
+#pragma omp parallel for schedule(static) if (panels > 1 && !g->alone)
     for (int64_t i = 0; i < panels; i++) {
         int64_t panel = i;
         const dt__fgemm *of = dt__fgemm_at(g, &panel);

@@ -153,7 +153,7 @@ static int64_t products_of(const dt__fgemm *g)
 static void run(const dt__fgemm *g, run_rows *const tiles[MOST_ROWS])
 {
     const int64_t panels = dt__fgemm_panels(g);
-    const bool alone = g->m == 0 || products_of(g) <= WORTH_SHARING / g->m;
+    const bool alone = g->alone || g->m == 0 || products_of(g) <= WORTH_SHARING / g->m;
 #pragma omp parallel for schedule(static) if (!alone)
     for (int64_t i = 0; i < panels; i++) {
         int64_t panel = i;

@@ -234,6 +234,7 @@ typedef struct dt__fgemm {
     int64_t ldx;
     float *y; /* [m][ldy] */
     int64_t ldy;
+    bool alone;                   /* on the calling thread */
     const struct dt__fgemm *next; /* as that of dt__qgemm */
 } dt__fgemm;
 

@@ -6,7 +6,7 @@
  * together they are read and written where they are; else rows are sources and sinks of the product,
  * which gathers a block of them just before it reads it, and scatters a tile just after. A row of x
  * that is read several times gets the sum of what these readings give, in their order. */
-#include "ops/grouped.h"
+#include "ops/grouped_codes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +84,9 @@ static const dt__sink *sink_of(const strip *s) { return is_still(s) ? NULL : &s-
 
 /* ---- a member's product ---------------------------------------------------------------------- */
 
-/* A call at work: its routing, and where what it makes stands in scratch. */
+/* A call at work, whose routing has its lists, and where what it makes stands in scratch. */
 typedef struct work {
-    const dt__grouped *of;
-    const dt_call *c;
-    dt__routing routing;
+    dt__grouped of;
     int64_t in, out;
     size_t element;
     dt__gemm_job *job;
@@ -113,14 +111,14 @@ static strip strip_of(const work *w, int64_t columns)
 /* An operand's value or codes; of the rows of x and y those of member e. */
 static void open_operand(const work *w, int i, strip *s)
 {
-    const dt_tensor *x = w->c->arg[i];
-    s->codes = w->c->codes[i];
+    const dt_tensor *x = w->of.c->arg[i];
+    s->codes = w->of.c->codes[i];
     if (s->codes == NULL && x->storage != NULL) s->data = (char *)(uintptr_t)dt__data(x);
 }
 
 static void route(const work *w, int64_t e, int64_t reads, strip *s)
 {
-    const dt__routing *r = &w->routing;
+    const dt__routing *r = &w->of.routing;
     s->row = r->start[e];
     s->choice = r->choice == NULL ? NULL : r->choice + r->start[e];
     s->reads = reads;
@@ -129,8 +127,8 @@ static void route(const work *w, int64_t e, int64_t reads, strip *s)
 static strip rows_of_x(const work *w, int64_t e)
 {
     strip s = strip_of(w, w->in);
-    open_operand(w, w->of->x, &s);
-    route(w, e, w->routing.reads, &s);
+    open_operand(w, w->of.x, &s);
+    route(w, e, w->of.routing.reads, &s);
     return s;
 }
 
@@ -145,7 +143,7 @@ static strip rows_of_y(const work *w, int64_t e, void *data)
 static strip member_of_weight(const work *w, int64_t e)
 {
     strip s = strip_of(w, w->in);
-    open_operand(w, w->of->weight, &s);
+    open_operand(w, w->of.weight, &s);
     s.row = e * w->out;
     return s;
 }
@@ -184,21 +182,21 @@ static int by_size(const void *a, const void *b)
 static void run(const work *w, int64_t n)
 {
     qsort(w->job, (size_t)n, sizeof w->job[0], by_size);
-    w->c->kernels->gemms(&(dt__gemms){ n, w->job, w->room });
+    w->of.c->kernels->gemms(&(dt__gemms){ n, w->job, w->room });
 }
 
 static int64_t rows_of(const work *w, int64_t e)
 {
-    return w->routing.start[e + 1] - w->routing.start[e];
+    return w->of.routing.start[e + 1] - w->of.routing.start[e];
 }
 
-/* y_e [rows, out] = x_e W_e^T + b_e */
+/* y_e [rows, out] = x_e W_e^T + b_e, but for members whose rows meet codes as they are. */
 static void run_forward(const work *w, void *y)
 {
-    const dt_tensor *bias = w->c->arg[w->of->bias];
+    const dt_tensor *bias = w->of.c->arg[w->of.bias];
     int64_t n = 0;
-    for (int64_t e = 0; e < w->routing.members && w->out > 0; e++) {
-        if (rows_of(w, e) == 0) continue;
+    for (int64_t e = 0; e < w->of.routing.members && w->out > 0; e++) {
+        if (rows_of(w, e) == 0 || dt__grouped_is_few(&w->of, rows_of(w, e))) continue;
         const three t = { rows_of_x(w, e), member_of_weight(w, e), rows_of_y(w, e, y) };
         dt__gemm *g = set_product(
             w, n++, &t,
@@ -213,7 +211,7 @@ static void run_forward(const work *w, void *y)
 static void run_backward_x(const work *w, const void *dy, void *dx)
 {
     int64_t n = 0;
-    for (int64_t e = 0; e < w->routing.members && w->in > 0; e++) {
+    for (int64_t e = 0; e < w->of.routing.members && w->in > 0; e++) {
         if (rows_of(w, e) == 0) continue;
         three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), member_of_weight(w, e),
                     strip_of(w, w->in) };
@@ -229,7 +227,7 @@ static void run_backward_x(const work *w, const void *dy, void *dx)
 static void run_backward_w(const work *w, const void *dy, void *dw)
 {
     int64_t n = 0;
-    for (int64_t e = 0; e < w->routing.members && w->out * w->in > 0; e++) {
+    for (int64_t e = 0; e < w->of.routing.members && w->out * w->in > 0; e++) {
         three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), rows_of_x(w, e), strip_of(w, w->in) };
         t.c.data = dw;
         t.c.row = e * w->out;
@@ -317,12 +315,12 @@ static void *take_room(char **room, size_t bytes)
 
 static work open_work(const dt__grouped *g)
 {
-    work w = { .of = g, .c = g->c, .routing = g->routing, .in = in_of(g), .out = out_of(g) };
+    work w = { .of = *g, .in = in_of(g), .out = out_of(g) };
     w.element = dt_dtype_size(g->c->arg[g->weight]->dtype);
     char *room = g->c->scratch;
     const size_t members = (size_t)g->routing.members;
-    void *lists = take_room(&room, dt__routing_bytes(&w.routing, is_indexed(g)));
-    dt__routing_make(g->c, g->offsets, g->index, lists, &w.routing);
+    void *lists = take_room(&room, dt__routing_bytes(&w.of.routing, is_indexed(g)));
+    dt__routing_make(g->c, g->offsets, g->index, lists, &w.of.routing);
     w.job = take_room(&room, members * sizeof *w.job);
     w.strips = take_room(&room, members * sizeof *w.strips);
     w.room = room;
@@ -334,9 +332,9 @@ static work open_work(const dt__grouped *g)
 /* 0 into the rows of choices that have no place. */
 static void clear_padding(const work *w, int64_t columns, void *y)
 {
-    const dt__routing *r = &w->routing;
+    const dt__routing *r = &w->of.routing;
     const size_t bytes = (size_t)columns * w->element;
-    const dt_tensor *index = w->c->arg[w->of->index];
+    const dt_tensor *index = w->of.c->arg[w->of.index];
     if (index == NULL) {
         const int64_t used = r->start[r->members];
         memset((char *)y + (size_t)used * bytes, 0, (size_t)(r->choices - used) * bytes);
@@ -352,7 +350,8 @@ void dt__grouped_forward(const dt__grouped *g, void *y)
 {
     const work w = open_work(g);
     clear_padding(&w, w.out, y);
-    run_forward(&w, y);
+    if (dt__grouped_codes_room(g) > 0) dt__grouped_codes_product(&w.of, w.room, y);
+    if (!dt__grouped_multiplies(g)) run_forward(&w, y);
 }
 
 static void backward_x(const work *w, const void *dy, void *dx)
@@ -362,11 +361,11 @@ static void backward_x(const work *w, const void *dy, void *dx)
         clear_padding(w, w->in, dx);
         return;
     }
-    const dt__routing *r = &w->routing;
+    const dt__routing *r = &w->of.routing;
     for (int64_t k = 0; k < r->choices; k++) w->place[k] = -1;
     for (int64_t p = 0; p < r->start[r->members]; p++) w->place[r->choice[p]] = p;
-    const int64_t rows = dt__rows(w->c->arg[w->of->x]);
-    w->c->kernels->sum_parts(&(dt__row_sums){ rows, r->reads, w->in, w->place }, w->parts, dx);
+    const int64_t rows = dt__rows(w->of.c->arg[w->of.x]);
+    w->of.c->kernels->sum_parts(&(dt__row_sums){ rows, r->reads, w->in, w->place }, w->parts, dx);
 }
 
 void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx)
@@ -374,13 +373,13 @@ void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const
     work w = open_work(g);
     if (has_parts(g)) {
         char *room = w.room;
-        w.place = take_room(&room, (size_t)w.routing.choices * sizeof *w.place);
+        w.place = take_room(&room, (size_t)w.of.routing.choices * sizeof *w.place);
         w.parts = take_room(&room, parts_of(g));
         w.room = room;
     }
     if (dx[g->x] != NULL) backward_x(&w, dy, dt__data_mut(dx[g->x]));
     if (dx[g->weight] != NULL) run_backward_w(&w, dy, dt__data_mut(dx[g->weight]));
     if (dx[g->bias] == NULL) return;
-    const dt__dealt rows = { w.routing.members, w.out, w.routing.start, w.routing.choice };
-    w.c->kernels->sum_dealt(&rows, dy, dt__data_mut(dx[g->bias]));
+    const dt__dealt rows = { w.of.routing.members, w.out, w.of.routing.start, w.of.routing.choice };
+    w.of.c->kernels->sum_dealt(&rows, dy, dt__data_mut(dx[g->bias]));
 }

@@ -1,0 +1,281 @@
+/* Codes of a grouped weight by rows that are routed to its members.
+ *
+ * A part is some rows of one member by some of its panels: x's rows and the panels stay in cache, and
+ * parts of all members are one list that threads share. Where the rows of a part do not lie together,
+ * or not as the product reads them (packed, or in an order of the weight's), they are gathered as codes;
+ * rows of y that do not lie together are scattered. How the work is cut changes no bit. */
+#include "ops/grouped_codes.h"
+
+#include <omp.h>
+#include <string.h>
+
+#define ROWS 96                          /* of a part: qgemm_tile.inc's CHUNK */
+#define PANELS 16                        /* likewise */
+#define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as qgemm_share.c has them */
+
+/* How the rows and panels of a member are cut. */
+typedef struct cut {
+    int64_t first;        /* of its parts, counted through */
+    int64_t rows, chunks; /* rows of a chunk */
+} cut;
+
+typedef struct product {
+    const dt__grouped *g;
+    const dt__codes *x, *w; /* x NULL: floats */
+    const int64_t *start;
+    int64_t in, out;
+    int64_t panels; /* of a part */
+    cut *cut;       /* [members + 1] */
+    char *room;
+    float *y;
+} product;
+
+/* Where a thread puts what it gathers, and what it will scatter. */
+typedef struct desk {
+    void *x; /* [ROWS][stride] codes, or [DT__FGEMM_ROWS][in] floats */
+    float *scale;
+    int32_t *zero;
+    float *y; /* [ROWS][PANELS * DT__LANES] */
+} desk;
+
+typedef struct part {
+    int64_t member, place, rows; /* places from `place` on */
+    int64_t n0, n;               /* outputs of the member */
+} part;
+
+bool dt__grouped_multiplies(const dt__grouped *g)
+{
+    const dt__codes *w = g->c->codes[g->weight];
+    return dt__codes_multiply(g->c->codes[g->x], w) &&
+           w->layout.member_rows == g->c->arg[g->weight]->dims[1];
+}
+
+bool dt__grouped_is_few(const dt__grouped *g, int64_t rows)
+{
+    const dt__codes *w = g->c->codes[g->weight];
+    return g->c->codes[g->x] == NULL && dt__codes_multiply_floats(rows, w) &&
+           w->layout.member_rows == g->c->arg[g->weight]->dims[1];
+}
+
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+static size_t align(size_t bytes) { return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT); }
+
+static size_t x_bytes(const dt__grouped *g)
+{
+    const int64_t in = dt__columns(g->c->arg[g->x]);
+    if (g->c->codes[g->x] == NULL) return align((size_t)(DT__FGEMM_ROWS * in) * sizeof(float));
+    return align((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
+}
+
+static size_t y_bytes(void) { return (size_t)(ROWS * PANELS * DT__LANES) * sizeof(float); }
+
+static size_t desk_bytes(const dt__grouped *g)
+{
+    return x_bytes(g) + 2 * ROWS * sizeof(float) + y_bytes();
+}
+
+static desk desk_of(const product *p)
+{
+    char *room = p->room + (size_t)omp_get_thread_num() * desk_bytes(p->g);
+    const size_t x = x_bytes(p->g);
+    return (desk){ room, (float *)(void *)(room + x),
+                   (int32_t *)(void *)(room + x + ROWS * sizeof(float)),
+                   (float *)(void *)(room + x + 2 * ROWS * sizeof(float)) };
+}
+
+size_t dt__grouped_codes_room(const dt__grouped *g)
+{
+    if (!dt__grouped_multiplies(g) && !dt__grouped_is_few(g, 0)) return 0;
+    const size_t cuts = align((size_t)(g->routing.members + 1) * sizeof(cut));
+    return cuts + (size_t)dt_threads(g->c->ctx) * desk_bytes(g);
+}
+
+/* ---- a part ---------------------------------------------------------------------------------- */
+
+static int64_t row_of_x(const product *p, int64_t place)
+{
+    return dt__choice_at(&p->g->routing, place) / p->g->routing.reads;
+}
+
+/* Whether rows lie together: in y, and in x where they are not read several times. */
+static bool is_together(const product *p, const part *t)
+{
+    return p->g->routing.choice == NULL || t->rows == 1;
+}
+
+static const int32_t *order_of(const product *p, const part *t)
+{
+    return dt__panel_order(&p->w->layout, t->member * p->out);
+}
+
+/* The rows of a part, as they lie or gathered. */
+static void read_codes(const product *p, const part *t, desk *d, dt__qgemm *g)
+{
+    const dt__codes *x = p->x;
+    const int32_t *order = order_of(p, t);
+    const int64_t first = row_of_x(p, t->place);
+    g->m = t->rows;
+    if (is_together(p, t) && !x->packed && order == NULL) {
+        g->u = x->u + first * x->stride;
+        g->ldu = x->stride;
+        g->sx = x->scale + first;
+        g->zu = x->zero_u + first;
+        return;
+    }
+    g->u = d->x;
+    g->ldu = dt__round_up(p->in, DT__STEP);
+    g->sx = d->scale;
+    g->zu = d->zero;
+    for (int64_t i = 0; i < t->rows; i++) {
+        const int64_t row = row_of_x(p, t->place + i);
+        dt__codes_row(x, order, row, (uint8_t *)d->x + i * g->ldu);
+        d->scale[i] = x->scale[row];
+        d->zero[i] = x->zero_u[row];
+    }
+}
+
+static void read_floats(const product *p, const part *t, desk *d, dt__fgemm *g)
+{
+    const float *x = dt__data(p->g->c->arg[p->g->x]);
+    const int32_t *order = order_of(p, t);
+    g->m = t->rows;
+    g->ldx = p->in;
+    g->x = x + row_of_x(p, t->place) * p->in;
+    if (is_together(p, t) && order == NULL) return;
+    g->x = d->x;
+    for (int64_t i = 0; i < t->rows; i++) {
+        const float *from = x + row_of_x(p, t->place + i) * p->in;
+        float *to = (float *)d->x + i * p->in;
+        if (order == NULL) memcpy(to, from, (size_t)p->in * sizeof *to);
+        for (int64_t j = 0; order != NULL && j < p->in; j++) to[j] = from[order[j]];
+    }
+}
+
+static float *y_of(const product *p, const part *t, int64_t place)
+{
+    return p->y + dt__choice_at(&p->g->routing, place) * p->out + t->n0;
+}
+
+static void scatter(const product *p, const part *t, const float *from)
+{
+    for (int64_t i = 0; i < t->rows; i++, from += t->n) {
+        memcpy(y_of(p, t, t->place + i), from, (size_t)t->n * sizeof *from);
+    }
+}
+
+static void add_bias(const part *t, const float *bias, int64_t ldy, float *y)
+{
+    for (int64_t i = 0; i < t->rows; i++, y += ldy) {
+        for (int64_t j = 0; j < t->n; j++) y[j] += bias[j];
+    }
+}
+
+static void run_part(const product *p, const part *t)
+{
+    const dt__panel_layout *whole = &p->w->layout, l = dt__panel_part(whole, t->n);
+    const dt_tensor *b = p->g->c->arg[p->g->bias];
+    const int64_t row = t->member * p->out + t->n0;
+    const float *bias = b == NULL ? NULL : (const float *)dt__data(b) + row;
+    const void *panels =
+        (const char *)p->w->panels + (size_t)dt__panel_at(whole, row).panel * whole->panel_bytes;
+    const dt__kernels *k = p->w->ctx->kernels[DT_F32];
+    desk d = desk_of(p);
+    const bool there = is_together(p, t);
+    float *y = there ? y_of(p, t, t->place) : d.y;
+    const int64_t ldy = there ? p->out : t->n;
+    if (p->x != NULL) {
+        dt__qgemm g = {
+            .layout = &l, .panels = panels, .bias = bias, .y = y, .ldy = ldy, .alone = true
+        };
+        read_codes(p, t, &d, &g);
+        (l.nibbles ? k->qd8_qb4_gemm : k->qd8_qb8_gemm)(&g);
+    } else {
+        dt__fgemm g = { .layout = &l, .panels = panels, .y = y, .ldy = ldy, .alone = true };
+        read_floats(p, t, &d, &g);
+        (l.nibbles ? k->f32_qb4_gemm : k->f32_qb8_gemm)(&g);
+        if (bias != NULL) add_bias(t, bias, ldy, y);
+    }
+    if (!there) scatter(p, t, y);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int64_t member_panels(const product *p) { return p->w->layout.member_panels; }
+
+/* Rows of a member that are multiplied here. */
+static int64_t rows_of(const product *p, int64_t e)
+{
+    const int64_t rows = p->start[e + 1] - p->start[e];
+    return p->x != NULL || dt__grouped_is_few(p->g, rows) ? rows : 0;
+}
+
+/* Part i: chunks of rows one after the other meet the same panels. */
+static part part_of(const product *p, int64_t i)
+{
+    int64_t low = 0,
+            high = p->g->routing.members; /* the last member that begins with i or before */
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (p->cut[middle].first <= i) low = middle;
+        else high = middle;
+    }
+    const cut *c = &p->cut[low];
+    const int64_t k = i - c->first, row = k % c->chunks * c->rows;
+    part t = { .member = low, .place = p->start[low] + row };
+    t.rows = dt__min_i64(c->rows, rows_of(p, low) - row);
+    t.n0 = k / c->chunks * p->panels * DT__LANES;
+    t.n = dt__min_i64(p->panels * DT__LANES, p->out - t.n0);
+    return t;
+}
+
+/* Fewer panels in a part where there would be less than two parts for a thread. Returns the number of
+ * parts. */
+static int64_t cut_all(product *p, int threads)
+{
+    const int64_t members = p->g->routing.members;
+    int64_t chunks = 0, parts = 0;
+    for (int64_t e = 0; e < members; e++) {
+        const int64_t rows = rows_of(p, e), count = dt__ceil_div(rows, ROWS);
+        p->cut[e].chunks = count;
+        p->cut[e].rows = count == 0 ? 0 : dt__round_up(dt__ceil_div(rows, count), 8);
+        chunks += count;
+    }
+    p->panels = dt__ceil_div(chunks * member_panels(p), (int64_t)2 * threads);
+    p->panels = dt__max_i64(1, dt__min_i64(p->panels, PANELS));
+    for (int64_t e = 0; e < members; e++) {
+        p->cut[e].first = parts;
+        parts += p->cut[e].chunks * dt__ceil_div(member_panels(p), p->panels);
+    }
+    return parts;
+}
+
+static int64_t products_of(const product *p)
+{
+    int64_t rows = 0;
+    for (int64_t e = 0; e < p->g->routing.members; e++) {
+        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* a weight's reading counts as four */
+    }
+    return rows * p->out * p->in;
+}
+
+void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
+{
+    const int64_t members = g->routing.members;
+    product p = { .g = g,
+                  .x = g->c->codes[g->x],
+                  .w = g->c->codes[g->weight],
+                  .start = g->routing.start,
+                  .in = g->c->arg[g->weight]->dims[2],
+                  .out = g->c->arg[g->weight]->dims[1],
+                  .cut = room,
+                  .room = (char *)room + align((size_t)(members + 1) * sizeof(cut)),
+                  .y = y };
+    const int threads = products_of(&p) > WORTH_SHARING ? omp_get_max_threads() : 1;
+    const int64_t parts = cut_all(&p, threads);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < parts; i++) {
+        const part t = part_of(&p, i);
+        run_part(&p, &t);
+    }
+}

@@ -1,0 +1,397 @@
+/* grouped_linear against dt_linear of each member alone, bit for bit: y and all gradients, of floats and
+ * of codes in every form, rows by offsets and by index, read once and several times, even and very
+ * uneven routing, any number of threads. And padding, whatever it holds. */
+#include "testing.h"
+
+#include "core/core.h"
+#include "qat/quantized.h"
+
+#include <detent/ops.h>
+#include <detent/qat.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef enum form { PLAIN, NIBBLES, CODED_BYTES, ASYMMETRIC, SIMULATED, CHANNEL, FORMS } form;
+
+/* What is tried; -1 among the weights of routing is a share of padding. */
+typedef struct trial {
+    int64_t members, in, out, rows, reads; /* reads 0: offsets */
+    form form;
+    int bits;   /* of x; 0: floats */
+    int uneven; /* 0: even; 1: some members have no row; 2: one has most */
+    bool bias;
+    int threads;
+} trial;
+
+typedef struct scene {
+    const trial *r;
+    dt_ctx *ctx;
+    dt_tape *t;
+    int64_t choices;
+    int64_t *member; /* of each choice, -1: none */
+    dt_tensor *x, *w, *bias, *dy;
+} scene;
+
+static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, rank, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    return x;
+}
+
+static void wrap(form f, dt_tensor *w)
+{
+    dt_quant q = dt_weight_quant_defaults();
+    if (f == PLAIN) return;
+    if (f == CODED_BYTES) q.bits = 7;
+    if (f == ASYMMETRIC) q.rule = DT_RULE_ASYMMETRIC;
+    if (f == CHANNEL) q.granularity = DT_PER_CHANNEL;
+    dt__fq like = { .quant = q, .simulated = f == SIMULATED };
+    if (dt_is_grouped(w)) like.map = dt__row_map_of_members(dt_grouped_count(w));
+    TEST_OK(w->ctx, dt__fq_wrap(w, &like));
+}
+
+/* By offsets choices ascend, and padding stands at the end. */
+static void deal(scene *s)
+{
+    const trial *r = s->r;
+    dt__stream stream = dt__stream_of(7, DT__FOR_USER);
+    s->member = malloc((size_t)s->choices * sizeof *s->member + 1);
+    ck_assert_ptr_nonnull(s->member);
+    for (int64_t i = 0; i < s->choices; i++) {
+        const int64_t any = (int64_t)dt__random_below(&stream, (uint64_t)r->members);
+        s->member[i] = r->uneven == 0   ? i % r->members
+                       : r->uneven == 1 ? any / 2 * 2
+                       : i % 10 == 0    ? any
+                                        : r->members / 2;
+        if (i % 13 == 5) s->member[i] = -1;
+    }
+    for (int64_t i = 0; i < s->choices && r->reads == 0; i++) {
+        s->member[i] = i * r->members / (s->choices - 1);
+        if (r->uneven > 0) s->member[i] = s->member[i] / 2 * 2;
+        if (r->uneven > 1 && i > 3) s->member[i] = r->members - 1;
+        if (s->member[i] >= r->members) s->member[i] = -1;
+    }
+}
+
+static void open_scene(const trial *r, scene *s)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = r->threads;
+    *s = (scene){ .r = r, .choices = r->rows * dt__max_i64(1, r->reads) };
+    TEST_OK(NULL, dt_ctx_create(&s->ctx, &o));
+    TEST_OK(s->ctx, dt_tape_create(s->ctx, &s->t));
+    deal(s);
+    s->x = random_tensor(s->ctx, 2, (const int64_t[]){ r->rows, r->in });
+    s->w = random_tensor(s->ctx, 3, (const int64_t[]){ r->members, r->out, r->in });
+    s->bias = r->bias ? random_tensor(s->ctx, 2, (const int64_t[]){ r->members, r->out }) : NULL;
+    s->dy = random_tensor(s->ctx, 2, (const int64_t[]){ s->choices, r->out });
+    TEST_OK(s->ctx, dt_set_requires_grad(s->dy, false));
+}
+
+static void close_scene(scene *s)
+{
+    dt_tensor_free(s->x);
+    dt_tensor_free(s->w);
+    dt_tensor_free(s->bias);
+    dt_tensor_free(s->dy);
+    dt_tape_free(s->t);
+    dt_ctx_free(s->ctx);
+    free(s->member);
+}
+
+static dt_tensor *integers(dt_ctx *ctx, int rank, const int64_t *dims, const int64_t *v)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_I32, rank, dims, &x));
+    for (int64_t i = 0; i < dt_count(x); i++) ((int32_t *)dt_data_mut(x))[i] = (int32_t)v[i];
+    return x;
+}
+
+static dt_tensor *routes_of(const scene *s, dt_routes *routes)
+{
+    const trial *r = s->r;
+    dt_tensor *made;
+    if (r->reads > 0) {
+        made = integers(s->ctx, 2, (const int64_t[]){ r->rows, r->reads }, s->member);
+        *routes = (dt_routes){ .index = made };
+        return made;
+    }
+    int64_t *start = calloc((size_t)r->members + 1, sizeof *start);
+    ck_assert_ptr_nonnull(start);
+    for (int64_t i = 0; i < s->choices; i++) {
+        if (s->member[i] >= 0) start[s->member[i] + 1]++;
+    }
+    for (int64_t e = 0; e < r->members; e++) start[e + 1] += start[e];
+    made = integers(s->ctx, 1, &(int64_t){ r->members + 1 }, start);
+    free(start);
+    *routes = (dt_routes){ .offsets = made };
+    return made;
+}
+
+static dt_tensor *quantized(const scene *s, dt_tensor *x)
+{
+    dt_quant q = dt_activation_quant_defaults();
+    q.bits = s->r->bits;
+    return s->r->bits > 0 ? dt_fake_quant(s->t, x, &q, true) : x;
+}
+
+/* ---- each member alone ----------------------------------------------------------------------- */
+
+static float *zeros(int64_t n)
+{
+    float *x = calloc((size_t)n + 1, sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    return x;
+}
+
+/* What is wanted, of all members. */
+typedef struct wanted {
+    float *y, *dx, *dw, *db;
+    float *parts; /* dx of each choice */
+} wanted;
+
+static dt_tensor *copy_of(dt_ctx *ctx, int rank, const int64_t *dims, const float *from)
+{
+    dt_tensor *x = random_tensor(ctx, rank, dims);
+    memcpy(dt_data_mut(x), from, (size_t)dt_count(x) * sizeof *from);
+    return x;
+}
+
+/* The rows of choices of member e, one a reading, taken from or put to `all`. */
+static int64_t rows_of(const scene *s, int64_t e, int64_t reads, int64_t n, float *all, float *some)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->choices; i++) {
+        if (s->member[i] != e) continue;
+        float *row = all + i / reads * n;
+        if (some != NULL) memcpy(some + count * n, row, (size_t)n * sizeof *row);
+        count++;
+    }
+    return count;
+}
+
+static void put_rows(const scene *s, int64_t e, int64_t n, const float *some, float *all)
+{
+    for (int64_t i = 0; i < s->choices; i++) {
+        if (s->member[i] != e) continue;
+        memcpy(all + i * n, some, (size_t)n * sizeof *some);
+        some += n;
+    }
+}
+
+/* x and w of the scene are wrapped already where the trial says so. */
+static void run_member(const scene *s, int64_t e, const float *masters, wanted *to)
+{
+    const trial *r = s->r;
+    const int64_t reads = dt__max_i64(1, r->reads);
+    const int64_t m = rows_of(s, e, reads, r->in, dt_data_mut(s->x), NULL);
+    if (m == 0) return;
+    float *rows = zeros(m * r->in), *up = zeros(m * r->out);
+    rows_of(s, e, reads, r->in, dt_data_mut(s->x), rows);
+    rows_of(s, e, 1, r->out, dt_data_mut(s->dy), up);
+    dt_tensor *x = copy_of(s->ctx, 2, (const int64_t[]){ m, r->in }, rows);
+    dt_tensor *w =
+        copy_of(s->ctx, 2, (const int64_t[]){ r->out, r->in }, masters + e * r->out * r->in);
+    dt_tensor *dy = copy_of(s->ctx, 2, (const int64_t[]){ m, r->out }, up), *b = NULL;
+    if (r->bias) {
+        b = copy_of(s->ctx, 1, &r->out, (const float *)dt_data(s->bias) + e * r->out);
+    }
+    wrap(r->form, w);
+    dt_tensor *y = dt_linear(s->t, quantized(s, x), w, b);
+    ck_assert_msg(y != NULL, "%s", dt_error(s->ctx));
+    put_rows(s, e, r->out, dt_data(y), to->y);
+    TEST_OK(s->ctx, dt_set_requires_grad(dy, false));
+    TEST_OK(s->ctx, dt_backward(s->t, y, dy));
+    put_rows(s, e, r->in, dt_data(dt_grad(x)), to->parts);
+    memcpy(to->dw + e * r->out * r->in, dt_data(dt_grad(w)),
+           (size_t)(r->out * r->in) * sizeof(float));
+    if (b != NULL) {
+        memcpy(to->db + e * r->out, dt_data(dt_grad(b)), (size_t)r->out * sizeof(float));
+    }
+    dt_tape_reset(s->t);
+    dt_tensor *const made[] = { x, w, dy, b };
+    for (int i = 0; i < DT__COUNT_OF(made); i++) dt_tensor_free(made[i]);
+    free(rows);
+    free(up);
+}
+
+static void add_parts(const scene *s, wanted *to)
+{
+    const int64_t reads = dt__max_i64(1, s->r->reads), n = s->r->in;
+    for (int64_t i = 0; i < s->r->rows; i++) {
+        bool any = false;
+        for (int64_t k = i * reads; k < (i + 1) * reads; k++) {
+            if (s->member[k] < 0) continue;
+            for (int64_t j = 0; j < n; j++) {
+                const float d = to->parts[k * n + j];
+                to->dx[i * n + j] = any ? to->dx[i * n + j] + d : d;
+            }
+            any = true;
+        }
+    }
+}
+
+static void run_alone(const scene *s, const float *masters, wanted *to)
+{
+    const trial *r = s->r;
+    to->y = zeros(s->choices * r->out);
+    to->parts = zeros(s->choices * r->in);
+    to->dx = zeros(r->rows * r->in);
+    to->dw = zeros(r->members * r->out * r->in);
+    to->db = zeros(r->members * r->out);
+    for (int64_t e = 0; e < r->members; e++) run_member(s, e, masters, to);
+    add_parts(s, to);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static void compare(const trial *r, const char *what, const dt_tensor *got, const float *want)
+{
+    const float *v = dt_data(got);
+    for (int64_t i = 0; i < dt_count(got); i++) {
+        TEST_EACH(memcmp(&v[i], &want[i], sizeof *v) == 0 || (v[i] == 0 && want[i] == 0),
+                  "%s[%lld] is %.9g, not %.9g: %lld members %lld -> %lld, %lld rows, %lld "
+                  "readings, form %d, %d bits, uneven %d, %d threads",
+                  what, (long long)i, (double)v[i], (double)want[i], (long long)r->members,
+                  (long long)r->in, (long long)r->out, (long long)r->rows, (long long)r->reads,
+                  (int)r->form, r->bits, r->uneven, r->threads);
+    }
+}
+
+static void try_it(const trial *r)
+{
+    scene s;
+    wanted want;
+    open_scene(r, &s);
+    float *masters = zeros(dt_count(s.w));
+    memcpy(masters, dt_data(s.w), (size_t)dt_count(s.w) * sizeof *masters);
+    run_alone(&s, masters, &want);
+    TEST_OK(s.ctx, dt_set_grouped(s.w));
+    wrap(r->form, s.w);
+    dt_routes routes;
+    dt_tensor *made = routes_of(&s, &routes);
+    dt_tensor *y = dt_grouped_linear(s.t, quantized(&s, s.x), s.w, s.bias, &routes);
+    ck_assert_msg(y != NULL, "%s", dt_error(s.ctx));
+    compare(r, "y", y, want.y);
+    dt_tensor *dy;
+    TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_F32, y->rank, y->dims, &dy));
+    memcpy(dt_data_mut(dy), dt_data(s.dy), (size_t)dt_count(dy) * sizeof(float));
+    TEST_OK(s.ctx, dt_backward(s.t, y, dy));
+    compare(r, "dx", dt_grad(s.x), want.dx);
+    compare(r, "dw", dt_grad(s.w), want.dw);
+    if (r->bias) compare(r, "db", dt_grad(s.bias), want.db);
+    dt_tensor_free(dy);
+    dt_tensor_free(made);
+    float *const all[] = { want.y, want.dx, want.dw, want.db, want.parts, masters };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) free(all[i]);
+    close_scene(&s);
+}
+
+START_TEST(bits_are_those_of_each_member_alone)
+{
+    static const struct extents {
+        int64_t members, in, out, rows, reads;
+    } extents[] = {
+        { 4, 40, 24, 30, 0 },   { 4, 40, 24, 30, 1 },   { 4, 40, 24, 30, 2 },   { 8, 64, 96, 1, 2 },
+        { 64, 32, 33, 300, 2 }, { 3, 160, 70, 260, 0 }, { 2, 96, 130, 500, 1 },
+    };
+    static const int bits[] = { 0, 8, 4 };
+    for (int i = 0; i < DT__COUNT_OF(extents); i++) {
+        for (int k = 0; k < FORMS * DT__COUNT_OF(bits) * 3; k += i < 4 ? 1 : 5) {
+            const struct extents *e = &extents[i];
+            trial r = { e->members, e->in, e->out, e->rows, e->reads, .form = (form)(k % FORMS) };
+            r.bits = bits[k / FORMS % 3];
+            r.uneven = k / FORMS / 3;
+            r.bias = k % 2 == 0;
+            r.threads = 1 + (i + k) % 3;
+            try_it(&r);
+        }
+    }
+}
+END_TEST
+
+START_TEST(large_products_have_the_same_bits)
+{
+    for (int k = 0; k < 6; k++) {
+        const trial r = { 4,
+                          256,
+                          320,
+                          1200,
+                          0,
+                          k % 3 == 0 ? PLAIN : NIBBLES,
+                          .bits = k % 3 == 2 ? 8 : 0,
+                          .uneven = k / 3,
+                          .threads = 2 };
+        try_it(&r);
+    }
+}
+END_TEST
+
+/* ---- padding --------------------------------------------------------------------------------- */
+
+/* Rows 1 and 3 of 4 have no member, and hold what must not pass. */
+static void check_padding(bool indexed)
+{
+    dt_ctx *ctx;
+    dt_tape *t;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = random_tensor(ctx, 2, (const int64_t[]){ 4, 8 });
+    dt_tensor *w = random_tensor(ctx, 3, (const int64_t[]){ 3, 5, 8 });
+    dt_tensor *b = random_tensor(ctx, 2, (const int64_t[]){ 3, 5 });
+    dt_tensor *dy = random_tensor(ctx, 2, (const int64_t[]){ 4, 5 });
+    const int64_t index[] = { 2, -1, 0, -1 }, offsets[] = { 0, 1, 1, 2 };
+    const int64_t dims = 4;
+    dt_tensor *to = integers(ctx, 1, &dims, indexed ? index : offsets);
+    const dt_routes routes = { indexed ? NULL : to, indexed ? to : NULL };
+    for (int64_t r = 0; r < 4; r++) {
+        if (indexed ? index[r] >= 0 : r < 2) continue;
+        for (int j = 0; j < 8; j++) ((float *)dt_data_mut(x))[r * 8 + j] = j % 2 ? NAN : INFINITY;
+        for (int j = 0; j < 5; j++) ((float *)dt_data_mut(dy))[r * 5 + j] = j % 2 ? INFINITY : NAN;
+    }
+    TEST_OK(ctx, dt_set_requires_grad(dy, false));
+    dt_tensor *y = dt_grouped_linear(t, x, w, b, &routes);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    const dt_tensor *const all[] = { y, dt_grad(x), dt_grad(w), dt_grad(b) };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        for (int64_t k = 0; k < dt_count(all[i]); k++) {
+            TEST_EACH(isfinite(((const float *)dt_data(all[i]))[k]), "tensor %d at %lld", i,
+                      (long long)k);
+        }
+    }
+    const float *dw = dt_data(dt_grad(w)), *db = dt_data(dt_grad(b));
+    for (int k = 0; k < 40; k++) TEST_EACH(dw[40 + k] == 0, "dw of the member without rows");
+    for (int k = 0; k < 5; k++) TEST_EACH(db[5 + k] == 0, "db of the member without rows");
+    const float *dx = dt_data(dt_grad(x)), *out = dt_data(y);
+    for (int k = 24; k < 32; k++) TEST_EACH(dx[k] == 0, "dx of padding");
+    for (int k = 15; k < 20; k++) TEST_EACH(out[k] == 0, "y of padding");
+    dt_tensor *const made[] = { x, w, b, dy, to };
+    for (int i = 0; i < DT__COUNT_OF(made); i++) dt_tensor_free(made[i]);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+
+START_TEST(padding_never_passes)
+{
+    check_padding(false);
+    check_padding(true);
+}
+END_TEST
+
+Suite *test_grouped_linear_suite(void);
+Suite *test_grouped_linear_suite(void)
+{
+    Suite *s = suite_create("grouped_linear");
+    TCase *c = tcase_create("grouped_linear");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, bits_are_those_of_each_member_alone);
+    tcase_add_test(c, large_products_have_the_same_bits);
+    tcase_add_test(c, padding_never_passes);
+    suite_add_tcase(s, c);
+    return s;
+}
