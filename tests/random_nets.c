@@ -370,6 +370,18 @@ static void draw_tables(dt__stream *s, random_net *d, bool tied)
     }
 }
 
+/* Experts in place of an mlp, and its rule for them and their router. */
+static void draw_experts(dt__stream *s, random_net *d)
+{
+    dt_moe_options *o = &d->options.llama.moe;
+    *o = (dt_moe_options){ .given = true, .experts = pick(s, 1, 5), .balance = 0.01, .z = 0.001 };
+    o->top_k = pick(s, 1, o->experts);
+    o->normalize = chance(s, 0.7);
+    for (int64_t i = 0; i < d->qat.n_rules; i++) {
+        if (strcmp(d->qat.rules[i].match, "*mlp*") == 0) d->qat.rules[i].match = "*moe*";
+    }
+}
+
 static const dt_family *family_named(const char *name)
 {
     int i = 0;
@@ -413,6 +425,7 @@ random_net random_net_of_family(uint64_t seed, const char *family)
     if (strcmp(family, "llama") == 0) {
         d.options.llama = draw_llama(&s, &d);
         draw_tables(&s, &d, d.options.llama.tied);
+        if (chance(&s, 0.5)) draw_experts(&s, &d);
     }
     return d;
 }
@@ -481,11 +494,11 @@ dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path)
 
 /* ---- calls ------------------------------------------------------------------------------------- */
 
+/* Hooks see every input of a call; an index of experts is a second one. */
 static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     (void)t;
-    (void)m;
-    ++*(int64_t *)user;
+    if (m->type != &dt__nn_grouped_linear || dt__is_float(x->dtype)) ++*(int64_t *)user;
     return x;
 }
 

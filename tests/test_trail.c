@@ -69,20 +69,26 @@ typedef struct walk {
 /* All rooms end at the same module, with the same input. */
 static dt_module *step(walk *w, int batch)
 {
-    dt_module *at[ROOMS];
-    dt_tensor *input[ROOMS];
+    dt__trail_stop stop[ROOMS];
     for (int r = 0; r < ROOMS; r++) {
         memcpy(dt_data_mut(w->x), w->values[batch], (size_t)w->x->count * sizeof(float));
-        TEST_EACH(dt__trail_walk(&w->trail[r][batch], w->t, w->x, &first_prepared, &at[r],
-                                 &input[r]) == DT_OK,
+        TEST_EACH(dt__trail_walk(&w->trail[r][batch], w->t, w->x, &first_prepared, &stop[r]) ==
+                      DT_OK,
                   "network %llu: %s", (unsigned long long)w->d->seed, dt_error(w->t->ctx));
-        TEST_EACH(at[r] == at[0], "network %llu ends elsewhere", (unsigned long long)w->d->seed);
-        if (at[r] != NULL) same_input(w->d, at[r], input[0], input[r]);
+        TEST_EACH(stop[r].at == stop[0].at, "network %llu ends elsewhere",
+                  (unsigned long long)w->d->seed);
+        for (int i = 0; i < 2; i++) {
+            dt_tensor *one = stop[0].input[i], *other = stop[r].input[i];
+            TEST_EACH((one == NULL) == (other == NULL), "network %llu has other inputs",
+                      (unsigned long long)w->d->seed);
+            if (one != NULL) same_input(w->d, stop[r].at, one, other);
+        }
         TEST_EACH(w->room[r].used <= w->room[r].most, "network %llu keeps too much",
                   (unsigned long long)w->d->seed);
     }
-    for (int r = 0; r < ROOMS; r++) dt_tensor_free(input[r]);
-    return at[0];
+    dt_module *at = stop[0].at;
+    for (int r = 0; r < ROOMS; r++) dt__trail_stop_free(&stop[r]);
+    return at;
 }
 
 static void walk_through(walk *w)
@@ -163,8 +169,9 @@ START_TEST(nothing_is_computed_twice)
         dt_ctx *ctx;
         int64_t calls = 0;
         TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
-        dt_module *m = random_net_create(ctx, &d), *at;
-        dt_tensor *x = random_net_input(ctx, &d), *input;
+        dt_module *m = random_net_create(ctx, &d);
+        dt__trail_stop stop;
+        dt_tensor *x = random_net_input(ctx, &d);
         dt_tape *t;
         TEST_OK(ctx, dt_tape_create(ctx, &t));
         d.qat.fold_norm = false; /* so that a norm runs until the end */
@@ -178,8 +185,9 @@ START_TEST(nothing_is_computed_twice)
         dt__trail_room room = { SIZE_MAX, 0 };
         dt__trail trail = { .m = m, .room = &room };
         for (;; layers++) {
-            TEST_OK(ctx, dt__trail_walk(&trail, t, x, &first_prepared, &at, &input));
-            dt_tensor_free(input);
+            TEST_OK(ctx, dt__trail_walk(&trail, t, x, &first_prepared, &stop));
+            dt_module *at = stop.at;
+            dt__trail_stop_free(&stop);
             if (at == NULL) break;
             TEST_OK(ctx, dt__convert_layer(m, at, NULL));
         }
@@ -201,8 +209,9 @@ START_TEST(what_nobody_can_read_is_let_go)
     const int64_t dims[2] = { 32, 64 };
     dt_ctx *ctx;
     dt_tape *t;
-    dt_module *m, *at;
-    dt_tensor *x, *input;
+    dt_module *m;
+    dt_tensor *x;
+    dt__trail_stop stop;
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
@@ -211,10 +220,10 @@ START_TEST(what_nobody_can_read_is_let_go)
     dt__trail_room room = { SIZE_MAX, 0 };
     dt__trail trail = { .m = m, .room = &room };
     const dt__trail_goal goal = { is_it, dt_module_at(m, "head") };
-    TEST_OK(ctx, dt__trail_walk(&trail, t, x, &goal, &at, &input));
-    ck_assert_ptr_eq(at, goal.user);
+    TEST_OK(ctx, dt__trail_walk(&trail, t, x, &goal, &stop));
+    ck_assert_ptr_eq(stop.at, goal.user);
     ck_assert_uint_le(room.used, 32 * 64 * sizeof(float) + 256);
-    dt_tensor_free(input);
+    dt__trail_stop_free(&stop);
     dt__trail_clear(&trail);
     ck_assert_uint_eq(room.used, 0);
     dt_tape_free(t);
@@ -350,8 +359,9 @@ static dt_status walk_odd(dt_ctx *ctx, void *user)
     const int64_t dims[2] = { 5, WIDTH };
     const random_net d = { .seed = 0 };
     dt__trail_room kept = { SIZE_MAX, 0 }, anew = { 0, 0 };
-    dt_module *m = NULL, *at = NULL, *other = NULL;
-    dt_tensor *x = NULL, *a = NULL, *b = NULL;
+    dt__trail_stop a = { .at = NULL }, b = a;
+    dt_module *m = NULL;
+    dt_tensor *x = NULL;
     dt_tape *t = NULL;
     dt_status s = create_odd(ctx, *(const habit *)user, &m);
     dt__trail trail = { .m = m, .room = &kept }, plain = { .m = m, .room = &anew };
@@ -359,14 +369,14 @@ static dt_status walk_odd(dt_ctx *ctx, void *user)
     if (s == DT_OK) s = dt_fill_normal(x, 0, 1);
     if (s == DT_OK) s = dt_tape_create(ctx, &t);
     for (bool done = false; s == DT_OK && !done;) {
-        s = dt__trail_walk(&trail, t, x, &first_prepared, &at, &a);
-        if (s == DT_OK) s = dt__trail_walk(&plain, t, x, &first_prepared, &other, &b);
-        if (s == DT_OK) TEST_EACH(at == other, "habit ends elsewhere");
+        s = dt__trail_walk(&trail, t, x, &first_prepared, &a);
+        if (s == DT_OK) s = dt__trail_walk(&plain, t, x, &first_prepared, &b);
+        if (s == DT_OK) TEST_EACH(a.at == b.at, "habit ends elsewhere");
+        dt_module *at = a.at;
         done = s == DT_OK && at == NULL;
-        if (s == DT_OK && !done) same_input(&d, at, a, b);
-        dt_tensor_free(a);
-        dt_tensor_free(b);
-        a = b = NULL;
+        if (s == DT_OK && !done) same_input(&d, at, a.input[0], b.input[0]);
+        dt__trail_stop_free(&a);
+        dt__trail_stop_free(&b);
         if (s == DT_OK && !done) s = dt__convert_layer(m, at, NULL);
     }
     if (m != NULL) dt__trail_clear(&trail);

@@ -28,7 +28,7 @@ static void compute(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 {
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, in[i]);
-    if (t->status != DT_OK || dt__trail_ends(t, m, x[0])) return;
+    if (t->status != DT_OK || dt__trail_ends(t, m, x, n_in)) return;
     m->type->forward(t, m, x, n_in, out, n_out);
     for (int i = 0; i < n_out && t->status == DT_OK; i++) {
         if (out[i] != NULL) continue;

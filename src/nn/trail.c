@@ -26,8 +26,7 @@ typedef struct dt__trail_pass {
     const dt_tensor *x;
     int64_t at; /* steps that it has met; those behind are of the pass before */
     bool took;  /* some step's result */
-    dt_module *stopped;
-    dt_tensor *input;
+    dt__trail_stop stop;
 } pass;
 
 typedef dt__trail_step step;
@@ -129,22 +128,31 @@ static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
     return DT_OK;
 }
 
-bool dt__trail_ends(dt_tape *t, dt_module *m, dt_tensor *x)
+/* What a module computes with. */
+static dt_status take_input(dt_tape *t, dt_tensor *x, dt_tensor **out)
 {
-    if (t->trail == NULL || t->status != DT_OK) return false;
-    pass *p = t->trail->pass;
-    if (!p->goal->is(p->goal->user, m)) return false;
     dt_tensor *dense = NULL;
     dt__codes *codes = NULL;
     dt_status s = dt__kind_of(x)->value(t, x, &dense, &codes);
     if (s == DT_OK) {
-        s = dt_is_contiguous(dense) ? dt__view(t->ctx, dense, &p->input)
-                                    : copy_of(dense, &p->input);
+        s = dt_is_contiguous(dense) ? dt__view(t->ctx, dense, out) : copy_of(dense, out);
     }
     dt_tensor_free(dense);
     dt__codes_release(codes);
+    return s;
+}
+
+bool dt__trail_ends(dt_tape *t, dt_module *m, dt_tensor *const *x, int n)
+{
+    if (t->trail == NULL || t->status != DT_OK) return false;
+    pass *p = t->trail->pass;
+    if (!p->goal->is(p->goal->user, m)) return false;
+    dt_status s = DT_OK;
+    for (int i = 0; i < n && i < DT__COUNT_OF(p->stop.input) && s == DT_OK; i++) {
+        s = take_input(t, x[i], &p->stop.input[i]);
+    }
     if (s == DT_OK) {
-        p->stopped = m;
+        p->stop.at = m;
         cut(t->trail, p->at);
         let_go(t->trail); /* now: on the way out of the scopes that are open, all is dropped */
     }
@@ -211,7 +219,7 @@ static dt_status run(dt__trail *trail, dt_tape *t, pass *p)
     t->trail = NULL;
     t->met = NULL;
     dt_no_grad(t, grad);
-    return p->stopped != NULL ? DT_OK : t->status;
+    return p->stop.at != NULL ? DT_OK : t->status;
 }
 
 /* Whether the storage of result k of step i was counted with an earlier one. */
@@ -264,22 +272,29 @@ static void settle(dt__trail *trail)
     room->used += bytes;
 }
 
+void dt__trail_stop_free(dt__trail_stop *stop)
+{
+    for (int i = 0; i < DT__COUNT_OF(stop->input); i++) dt_tensor_free(stop->input[i]);
+    *stop = (dt__trail_stop){ .at = NULL };
+}
+
 dt_status dt__trail_walk(dt__trail *trail, dt_tape *t, dt_tensor *x, const dt__trail_goal *goal,
-                         dt_module **at, dt_tensor **input)
+                         dt__trail_stop *stop)
 {
     pass p = { .goal = goal, .x = x };
     dt_status s = run(trail, t, &p);
     if (s != DT_OK && s != DT_ERR_NOMEM && p.took) { /* something was to be read after all */
+        dt__trail_stop_free(&p.stop);
         dt__trail_clear(trail);
         trail->from_begin = true;
         p = (pass){ .goal = goal, .x = x };
         s = run(trail, t, &p);
     }
-    if (s == DT_OK && p.stopped != NULL) settle(trail);
+    if (s == DT_OK && p.stop.at != NULL) settle(trail);
     else dt__trail_clear(trail);
     trail->pass = NULL;
     dt_tape_reset(t);
-    *at = s == DT_OK ? p.stopped : NULL;
-    *input = s == DT_OK ? p.input : NULL;
+    if (s != DT_OK) dt__trail_stop_free(&p.stop);
+    *stop = p.stop;
     return s;
 }

@@ -38,13 +38,20 @@ typedef struct dt__trail_goal {
     void *user;
 } dt__trail_goal;
 
-/* A pass with the batch x of this trail, on t, which it resets before and after. *at becomes the module
- * at which it ended (NULL: none, the model has come to its end), *input that module's first input, as
- * it computes with it: after its hooks, of a wrapper the image, contiguous; the caller's to free. Where
- * results would take more than the room there is, none are kept and the next pass begins anew. Errors:
- * those of the model; NOMEM. */
+/* The module at which a pass ended (NULL: none, the model has come to its end), and its first inputs, as
+ * it computes with them: after its hooks, of a wrapper the image, contiguous; NULL where it has fewer. */
+typedef struct dt__trail_stop {
+    dt_module *at;
+    dt_tensor *input[2];
+} dt__trail_stop;
+
+/* A pass with the batch x of this trail, on t, which it resets before and after. Where results would take
+ * more than the room there is, none are kept and the next pass begins anew. Errors: those of the model;
+ * NOMEM. */
 dt_status dt__trail_walk(dt__trail *trail, dt_tape *t, dt_tensor *x, const dt__trail_goal *goal,
-                         dt_module **at, dt_tensor **input);
+                         dt__trail_stop *stop);
+/* Frees the inputs. */
+void dt__trail_stop_free(dt__trail_stop *stop);
 /* Gives everything back; the next pass begins anew. */
 void dt__trail_clear(dt__trail *trail);
 
@@ -54,8 +61,8 @@ void dt__trail_clear(dt__trail *trail);
 bool dt__trail_returns(dt_tape *t, const dt_module *m, dt_tensor **out, int n_out);
 /* Where the steps of a module that begins now will stand. */
 int64_t dt__trail_mark(const dt_tape *t);
-/* Whether the pass ends here; x is m's first input. */
-bool dt__trail_ends(dt_tape *t, dt_module *m, dt_tensor *x);
+/* Whether the pass ends here, where m has inputs x. */
+bool dt__trail_ends(dt_tape *t, dt_module *m, dt_tensor *const *x, int n);
 /* m, which began at `mark`, has returned. */
 void dt__trail_returned(dt_tape *t, const dt_module *m, int64_t mark, dt_tensor *const *out,
                         int n_out);

@@ -30,7 +30,7 @@ static dt_status member_of(dt_statistics *s, int64_t e, dt_statistics **out)
 }
 
 /* Rows of x by member, which must be finite. */
-static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__routed *by,
+static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__member_rows *by,
                         dt_tensor **out)
 {
     const int64_t width = s->layer.columns, n = by->first[s->layer.groups];
@@ -80,14 +80,14 @@ static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_ten
 }
 
 /* Rows `first` ... of what was gathered. */
-static dt_status rows_of(const dt__routed *by, int64_t e, dt_tensor *all, dt_tensor **out)
+static dt_status rows_of(const dt__member_rows *by, int64_t e, dt_tensor *all, dt_tensor **out)
 {
     *out = NULL;
     if (all == NULL) return DT_OK;
     return dt_tensor_narrow(all, 0, by->first[e], by->first[e + 1] - by->first[e], out);
 }
 
-static dt_status add_member(dt_statistics *s, int64_t e, const dt__routed *by,
+static dt_status add_member(dt_statistics *s, int64_t e, const dt__member_rows *by,
                             dt_tensor *const all[2])
 {
     dt_statistics *member;
@@ -106,9 +106,9 @@ dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const 
                                    const dt_routes *routes)
 {
     dt_tensor *all[2] = { NULL };
-    dt__routed by;
+    dt__member_rows by;
     DT__TRY(check(s, xq, x));
-    dt_status status = dt__routed_of(s->ctx, routes, s->layer.groups, dt__rows(xq), &by);
+    dt_status status = dt__member_rows_of(s->ctx, routes, s->layer.groups, dt__rows(xq), &by);
     if (status == DT_OK) status = gather(s, xq, &by, &all[0]);
     if (status == DT_OK && x != NULL) status = gather(s, x, &by, &all[1]);
     for (int64_t e = 0; e < s->layer.groups && status == DT_OK; e++) {
@@ -117,7 +117,7 @@ dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const 
     if (status == DT_OK) s->samples += by.first[s->layer.groups];
     dt_tensor_free(all[0]);
     dt_tensor_free(all[1]);
-    dt__routed_free(s->ctx, &by);
+    dt__member_rows_free(s->ctx, &by);
     return status;
 }
 

@@ -7,6 +7,7 @@
  * that it is final from the beginning; what no batch reaches comes last. */
 #include "core/clock.h"
 #include "nn/trail.h"
+#include "ptq/routes.h"
 #include "ptq/target.h"
 #include "qat/convert.h"
 #include "qat/prepare.h"
@@ -356,16 +357,42 @@ static dt_status begin_layer(work *w, dt_module *layer)
         layer->path);
 }
 
-/* The float model's input of the layer, with batch x. */
-static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt_tensor **input)
+/* The float model's inputs of the layer, with batch x. */
+static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__trail_stop *stop)
 {
-    dt_module *at;
     const dt__trail_goal twin = { is_module, w->twin };
-    DT__TRY(blame(w, dt__trail_walk(&w->way[i].trail[FLOAT], w->tape, x, &twin, &at, input),
+    DT__TRY(blame(w, dt__trail_walk(&w->way[i].trail[FLOAT], w->tape, x, &twin, stop),
                   "the float model"));
-    if (at != NULL) return DT_OK;
+    if (stop->at != NULL) return DT_OK;
     return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
                    (long long)i, w->layer->path);
+}
+
+/* Rows that are routed to members. */
+static dt_status add_routed(const work *w, const dt__trail_stop *quantized,
+                            const dt__trail_stop *plain)
+{
+    const dt__routed_input in[] = { { quantized->input[0], quantized->input[1] },
+                                    { plain->input[0], plain->input[1] } };
+    const dt_routes routes = { .index = quantized->input[1] };
+    dt_tensor *x = NULL;
+    if (in[0].index == NULL) {
+        return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of members");
+    }
+    if (w->twin != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
+    const dt_status s = dt_statistics_add_routed(w->statistics, in[0].x, x, &routes);
+    dt_tensor_free(x);
+    return s;
+}
+
+static dt_status add_inputs(const work *w, const dt__trail_stop *quantized,
+                            const dt__trail_stop *plain)
+{
+    dt_weight_op op;
+    dt__weight_op_of(w->layer, &op);
+    return op.kind == DT_WEIGHT_GROUPED_LINEAR
+               ? add_routed(w, quantized, plain)
+               : dt_statistics_add(w->statistics, quantized->input[0], plain->input[0]);
 }
 
 /* Batch i goes on to its next layer. The first that meets one says which it is; a batch that another
@@ -373,20 +400,19 @@ static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt_tensor **input)
 static dt_status advance(work *w, int64_t i)
 {
     const dt__trail_goal next = { is_layer, NULL };
-    dt_tensor *x, *quantized, *plain = NULL;
-    dt_module *at;
+    dt__trail_stop quantized, plain = { .at = NULL };
+    dt_tensor *x;
     DT__TRY(fetch(w, i, &x));
-    DT__TRY(dt__trail_walk(&w->way[i].trail[QUANTIZED], w->tape, x, &next, &at, &quantized));
+    DT__TRY(dt__trail_walk(&w->way[i].trail[QUANTIZED], w->tape, x, &next, &quantized));
+    dt_module *at = quantized.at;
     w->way[i].ended = at == NULL;
     dt_status s = w->layer == NULL && at != NULL ? begin_layer(w, at) : DT_OK;
     if (s == DT_OK && at != NULL && at == w->layer) {
         if (w->twin != NULL) s = walk_float(w, i, x, &plain);
-        if (s == DT_OK) {
-            s = blame(w, dt_statistics_add(w->statistics, quantized, plain), w->layer->path);
-        }
+        if (s == DT_OK) s = blame(w, add_inputs(w, &quantized, &plain), w->layer->path);
     }
-    dt_tensor_free(quantized);
-    dt_tensor_free(plain);
+    dt__trail_stop_free(&quantized);
+    dt__trail_stop_free(&plain);
     return s;
 }
 

@@ -53,7 +53,7 @@ static dt_status count_rows(dt_ctx *ctx, const dt_tensor *index, int64_t members
 }
 
 static dt_status sort_index(dt_ctx *ctx, const dt_tensor *index, int64_t members, int64_t rows,
-                            dt__routed *out)
+                            dt__member_rows *out)
 {
     char text[160];
     DT__TRY(check_integers(ctx, "the index", index));
@@ -81,7 +81,7 @@ static dt_status sort_index(dt_ctx *ctx, const dt_tensor *index, int64_t members
 }
 
 static dt_status take_offsets(dt_ctx *ctx, const dt_tensor *offsets, int64_t members, int64_t rows,
-                              dt__routed *out)
+                              dt__member_rows *out)
 {
     DT__TRY(check_integers(ctx, "offsets", offsets));
     if (offsets->count != members + 1) {
@@ -102,10 +102,10 @@ static dt_status take_offsets(dt_ctx *ctx, const dt_tensor *offsets, int64_t mem
     return DT_OK;
 }
 
-dt_status dt__routed_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
-                        dt__routed *out)
+dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
+                             dt__member_rows *out)
 {
-    *out = (dt__routed){ NULL };
+    *out = (dt__member_rows){ NULL };
     if ((routes->offsets == NULL) == (routes->index == NULL)) {
         return dt_fail(ctx, DT_ERR_ARG, "routes: either offsets or an index is wanted");
     }
@@ -115,14 +115,21 @@ dt_status dt__routed_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, i
                                  : take_offsets(ctx, routes->offsets, members, rows, out);
 }
 
-void dt__routed_free(dt_ctx *ctx, dt__routed *r)
+void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r)
 {
     dt__release(ctx, r->first);
     dt__release(ctx, r->row);
-    *r = (dt__routed){ NULL };
+    *r = (dt__member_rows){ NULL };
 }
 
 /* ---- two models ----------------------------------------------------------------------------------- */
+
+/* Whether each row of x has a place in the index. */
+static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)
+{
+    const size_t bytes = (size_t)index->rank * sizeof *index->dims;
+    return index->rank == x->rank - 1 && memcmp(index->dims, x->dims, bytes) == 0;
+}
 
 /* The row of the float model that belongs to row i; -1: none. */
 static int64_t row_of(const dt_tensor *quantized, const dt_tensor *plain, int64_t i)
@@ -135,8 +142,8 @@ static int64_t row_of(const dt_tensor *quantized, const dt_tensor *plain, int64_
     return -1;
 }
 
-dt_status dt__routed_pair(dt_ctx *ctx, const dt__routed_input *quantized,
-                          const dt__routed_input *plain, dt_tensor **out)
+dt_status dt__pair_rows(dt_ctx *ctx, const dt__routed_input *quantized,
+                        const dt__routed_input *plain, dt_tensor **out)
 {
     const dt_tensor *x = plain->x, *xq = quantized->x;
     if (!dt__same_dims(x, xq) || !dt__same_dims(plain->index, quantized->index)) {
@@ -144,7 +151,7 @@ dt_status dt__routed_pair(dt_ctx *ctx, const dt__routed_input *quantized,
     }
     const int64_t width = x->dims[x->rank - 1], rows = dt__rows(x);
     DT__TRY(dt_tensor_from(ctx, DT_F32, x->rank, x->dims, dt__data(x), out));
-    if (plain->index->count != rows) return DT_OK;
+    if (!is_for_rows(plain->index, x)) return DT_OK;
     float *to = dt__data_mut(*out);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t from = row_of(quantized->index, plain->index, i);

@@ -6,16 +6,16 @@
 
 /* Member e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which they
  * are routed to it. */
-typedef struct dt__routed {
+typedef struct dt__member_rows {
     int64_t *first; /* [members + 1] */
     int64_t *row;   /* [first[members]] */
-} dt__routed;
+} dt__member_rows;
 
-/* Of inputs of so many rows. The caller's, for dt__routed_free, also after an error. Errors: ARG (none or
+/* Of inputs of so many rows. The caller's, for dt__member_rows_free, also after an error. Errors: ARG (none or
  * both ways of routing, a member that is none), SHAPE, DTYPE, STATE (a wrapper, gaps), NOMEM. */
-dt_status dt__routed_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
-                        dt__routed *out);
-void dt__routed_free(dt_ctx *ctx, dt__routed *r);
+dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
+                             dt__member_rows *out);
+void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r);
 
 /* What a grouped layer takes. */
 typedef struct dt__routed_input {
@@ -23,10 +23,11 @@ typedef struct dt__routed_input {
 } dt__routed_input;
 
 /* The float model's inputs for the rows of the quantized one. The two may route a token to different
- * experts; so where each of x's rows has one member, a row stands for the same token and the same member,
- * and for itself as the quantized model has it where the float model sent the token elsewhere. *out is
- * a new tensor. Errors: SHAPE (the models' inputs differ in shape), NOMEM. */
-dt_status dt__routed_pair(dt_ctx *ctx, const dt__routed_input *quantized,
-                          const dt__routed_input *plain, dt_tensor **out);
+ * experts. Where a row has been one expert's already (x and index have the same leading dimensions), a row
+ * of the float model stands beside it that is the same token's at the same expert; the row itself where
+ * the float model sent the token elsewhere. *out is a new tensor. Errors: SHAPE (the models' inputs
+ * differ in shape), NOMEM. */
+dt_status dt__pair_rows(dt_ctx *ctx, const dt__routed_input *quantized,
+                        const dt__routed_input *plain, dt_tensor **out);
 
 #endif

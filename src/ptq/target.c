@@ -14,7 +14,11 @@ bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
     };
     const dt__conv_state *conv = dt__conv_state_of(m);
     *out = (dt_weight_op){ .kind = DT_WEIGHT_LINEAR };
-    if (conv == NULL) return m->type == &dt__nn_linear;
+    if (conv == NULL && m->type == &dt__nn_grouped_linear) out->kind = DT_WEIGHT_GROUPED_LINEAR;
+    if (conv == NULL) {
+        return m->type == &dt__nn_linear || m->type == &dt__nn_router ||
+               m->type == &dt__nn_grouped_linear;
+    }
     *out = (dt_weight_op){ kinds[conv->kind->axes - 1][conv->kind->transposed], conv->layer.conv };
     return true;
 }
