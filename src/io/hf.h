@@ -2,7 +2,7 @@
 #ifndef DT__IO_HF_H
 #define DT__IO_HF_H
 
-#include "io/safetensors.h"
+#include "io/members.h"
 
 #include <detent/nn.h>
 
@@ -72,6 +72,15 @@ const char *dt__hf_dtype_of(const dt__hf_origin *o, const char *name);
 const char *dt__hf_dtype(const char *name);
 /* Whether it is there and UTF-8 without NUL. */
 bool dt__hf_is_text(const dt__hf_text *t);
+
+/* ---- mixtures of experts (hf_mixtral.c) ------------------------------------------------------- */
+
+extern const dt__naming dt__hf_mixtral;
+/* Tensors that a part has once those of all experts are cut; experts 0: there are none. */
+int64_t dt__hf_tensors(const dt_file *part, int64_t experts);
+/* Adds a tensor of a part to the folder's, as so many as it stands for. FORMAT, NOMEM. */
+dt_status dt__hf_take(dt_file *folder, const dt_file *part, const dt_file_entry *e,
+                      int64_t experts);
 
 /* ---- tensors (hf_index.c, hf_folder.c) ------------------------------------------------------ */
 

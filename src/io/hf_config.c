@@ -1,6 +1,6 @@
 /* config.json of a Hugging Face folder as options of family llama. A key that changes what the model
  * computes is honoured or refused; one that changes nothing is stepped over; null is as good as none.
- * Defaults are those of LlamaConfig, Qwen2Config and Qwen3Config (transformers 4.57). */
+ * Defaults are those of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig (transformers 4.57). */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -24,8 +24,8 @@ typedef struct config {
     int kind;
     const char *model_type, *hidden_act;
     int64_t vocab, width, hidden, layers, heads, kv_heads, head_width, context;
-    int64_t pretraining_tp, window, window_layers;
-    double eps, theta, partial, attention_dropout;
+    int64_t pretraining_tp, window, window_layers, experts, top_k;
+    double eps, theta, partial, attention_dropout, balance, jitter;
     bool tied, attention_bias, mlp_bias, use_window;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
     rope scaling, parameters;
@@ -64,6 +64,10 @@ static const dt_key config_keys[] = {
     { "sliding_window", DT_KEY_INT, AT(window), .most = MOST, GIVEN(has_window) },
     { "use_sliding_window", DT_KEY_BOOL, AT(use_window) },
     { "max_window_layers", DT_KEY_INT, AT(window_layers), .most = MOST },
+    { "num_local_experts", DT_KEY_INT, AT(experts), .least = 1, .most = MOST },
+    { "num_experts_per_tok", DT_KEY_INT, AT(top_k), .least = 1, .most = MOST },
+    { "router_aux_loss_coef", DT_KEY_REAL, AT(balance), .most = 1e6 },
+    { "router_jitter_noise", DT_KEY_REAL, AT(jitter), .most = DT_NO_LIMIT },
     { 0 },
 };
 
@@ -87,20 +91,23 @@ static const dt_key rope_keys[] = {
 
 /* The classes of models. Those of Qwen2 have biases whatever attention_bias says; no class but
  * LlamaConfig looks at mlp_bias. Where heads of keys are not given, LlamaConfig has as many as there
- * are heads; the others have 32, which the tensors' shapes then contradict or not. */
+ * are heads; the others have 32 or 8, which the tensors' shapes then contradict or not. */
 typedef struct class
 {
     const char *name;
     bool biased; /* q, k, v; never o */
-    bool reads_attention_bias, reads_mlp_bias, normed, windowed;
+    bool reads_attention_bias, reads_mlp_bias, normed, windowed, mixed;
     int64_t head_width, context;
+    double theta, eps;
 } class;
 
 static const class classes[] = {
-    { "llama", .reads_attention_bias = true, .reads_mlp_bias = true, .context = 2048 },
-    { "qwen2", .biased = true, .windowed = true, .context = 32768 },
+    { "llama", .reads_attention_bias = true, .reads_mlp_bias = true, .context = 2048, .theta = 1e4,
+      .eps = 1e-6 },
+    { "qwen2", .biased = true, .windowed = true, .context = 32768, .theta = 1e4, .eps = 1e-6 },
     { "qwen3", .reads_attention_bias = true, .normed = true, .windowed = true, .head_width = 128,
-      .context = 32768 },
+      .context = 32768, .theta = 1e4, .eps = 1e-6 },
+    { "mixtral", .mixed = true, .context = 131072, .theta = 1e6, .eps = 1e-5 },
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -225,10 +232,7 @@ static dt_status find_class(config *c)
     for (c->kind = 0; c->kind < DT__COUNT_OF(classes); c->kind++) {
         if (strcmp(classes[c->kind].name, c->model_type) == 0) return DT_OK;
     }
-    if (strcmp(c->model_type, "mixtral") == 0) {
-        return refuse(c, "model_type mixtral: experts are not built; llama, qwen2 and qwen3 are");
-    }
-    return refuse(c, "model_type '%s' is not supported; llama, qwen2 and qwen3 are",
+    return refuse(c, "model_type '%s' is not supported; llama, qwen2, qwen3 and mixtral are",
                   dt__shown(c->model_type, shown));
 }
 
@@ -312,6 +316,22 @@ static dt_status check_window(const config *c)
     }
     if (on || c->n_sliding == 0) return DT_OK;
     return refuse(c, "layer_types: sliding_attention without a sliding_window");
+}
+
+/* Noise is of training, where no other implementation draws the same. */
+static dt_status check_experts(const config *c)
+{
+    if (!classes[c->kind].mixed) return DT_OK;
+    if (c->jitter != 0) {
+        return refuse(c,
+                      "router_jitter_noise %g is not supported; 0 is, which is the same model "
+                      "wherever it is not trained",
+                      c->jitter);
+    }
+    if (c->top_k <= c->experts) return DT_OK;
+    return dt_fail(c->ctx, DT_ERR_FORMAT,
+                   "%s: num_experts_per_tok %lld is more than num_local_experts %lld", c->path,
+                   (long long)c->top_k, (long long)c->experts);
 }
 
 /* ---- rotation -------------------------------------------------------------------------------- */
@@ -425,6 +445,7 @@ static dt_status translate(const config *c, dt_llama_options *out)
     DT__TRY(check_heads(c));
     DT__TRY(check_arithmetic(c));
     DT__TRY(check_window(c));
+    DT__TRY(check_experts(c));
     *out = (dt_llama_options){
         .vocab = c->vocab,
         .context = c->context,
@@ -439,10 +460,17 @@ static dt_status translate(const config *c, dt_llama_options *out)
         .out_bias = attention_bias,
         .mlp_bias = k->reads_mlp_bias && c->mlp_bias,
         .qk_norm = k->normed,
-        .theta = 10000,
+        .theta = k->theta,
         .eps = c->eps,
         .rope = unscaled,
     };
+    if (k->mixed) {
+        out->moe = (dt_moe_options){ .given = true,
+                                     .experts = c->experts,
+                                     .top_k = c->top_k,
+                                     .normalize = true,
+                                     .balance = c->balance };
+    }
     return read_rotation(c, out);
 }
 
@@ -456,6 +484,7 @@ static dt_status read_config(dt__json *j, config *c)
     *j = begin;
     j->strings = kept;
     c->context = classes[c->kind].context;
+    c->eps = classes[c->kind].eps;
     c->head_width = classes[c->kind].head_width;
     return read_object(j, &(reading){ config_keys, c, read_other });
 }
@@ -466,10 +495,12 @@ dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_opti
     char *strings;
     config c = { .ctx = ctx,
                  .path = text->path,
-                 .eps = 1e-6,
                  .partial = 1,
                  .window = 4096,
                  .window_layers = 28,
+                 .experts = 8,
+                 .top_k = 2,
+                 .balance = 0.001,
                  .scaling.partial = 1,
                  .parameters.partial = 1,
                  .n_layer_types = -1 };

@@ -51,13 +51,18 @@ typedef struct class
     const char *type, *class;
 } class;
 
-/* The class of models that has these biases and norms; NULL: none. */
+/* The class of models that has these biases, norms and experts; NULL: none. */
 static const class *class_of(const dt_llama_options *o)
 {
     static const class llama = { "llama", "LlamaForCausalLM" };
     static const class qwen2 = { "qwen2", "Qwen2ForCausalLM" };
     static const class qwen3 = { "qwen3", "Qwen3ForCausalLM" };
+    static const class mixtral = { "mixtral", "MixtralForCausalLM" };
     const bool same = o->qkv_bias == o->out_bias;
+    if (o->moe.given) {
+        const bool none = !o->qkv_bias && !o->out_bias && !o->mlp_bias && !o->qk_norm;
+        return none && o->moe.normalize ? &mixtral : NULL;
+    }
     if (o->qk_norm) return same && !o->mlp_bias ? &qwen3 : NULL;
     if (same) return &llama;
     return o->qkv_bias && !o->mlp_bias ? &qwen2 : NULL;
@@ -74,6 +79,12 @@ static void put_bool(dt__chars *t, const char *key, bool value)
 {
     put_key(t, key);
     dt__put_text(t, value ? "true" : "false");
+}
+
+static void put_null(dt__chars *t, const char *key)
+{
+    put_key(t, key);
+    dt__put_text(t, "null");
 }
 
 static void put_int(dt__chars *t, const char *key, int64_t value)
@@ -116,28 +127,54 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "}");
 }
 
+static dt_status refuse_class(dt_ctx *ctx, const dt_llama_options *o)
+{
+    if (o->moe.given) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "a mixture of experts is written as a Mixtral, which has no biases, no "
+                       "norms of queries and keys, and weights that add up to 1: qkv_bias %d, "
+                       "out_bias %d, mlp_bias %d, qk_norm %d, moe.normalize %d",
+                       o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm, o->moe.normalize);
+    }
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "no class of models has these biases and norms: qkv_bias %d, out_bias %d, "
+                   "mlp_bias %d, qk_norm %d",
+                   o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
+}
+
+/* Biases, experts and windows are a matter of the class. */
+static void put_class(dt__chars *t, const class *k, const dt_llama_options *o)
+{
+    dt__put_text(t, "{\n  \"architectures\": [");
+    dt__put_quoted(t, k->class);
+    dt__put_text(t, "]");
+    put_text(t, "model_type", k->type);
+    if (o->moe.given) {
+        put_int(t, "num_experts_per_tok", o->moe.top_k);
+        put_int(t, "num_local_experts", o->moe.experts);
+        put_bool(t, "output_router_logits", false);
+        put_real(t, "router_aux_loss_coef", o->moe.balance);
+        put_real(t, "router_jitter_noise", 0);
+        put_null(t, "sliding_window");
+        return;
+    }
+    put_bool(t, "attention_bias", o->qkv_bias);
+    put_bool(t, "mlp_bias", o->mlp_bias);
+    put_bool(t, "use_sliding_window", false);
+}
+
 dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype)
 {
     const class *k = class_of(o);
     const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
-    if (k == NULL) {
-        return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
-                       "no class of models has these biases and norms: qkv_bias %d, out_bias %d, "
-                       "mlp_bias %d, qk_norm %d",
-                       o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
-    }
-    dt__put_text(t, "{\n  \"architectures\": [");
-    dt__put_quoted(t, k->class);
-    dt__put_text(t, "]");
-    put_bool(t, "attention_bias", o->qkv_bias);
+    if (k == NULL) return refuse_class(t->ctx, o);
+    put_class(t, k, o);
     put_real(t, "attention_dropout", 0);
     put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
     put_text(t, "hidden_act", "silu");
     put_int(t, "hidden_size", o->width);
     put_int(t, "intermediate_size", o->hidden);
     put_int(t, "max_position_embeddings", o->context);
-    put_bool(t, "mlp_bias", o->mlp_bias);
-    put_text(t, "model_type", k->type);
     put_int(t, "num_attention_heads", o->heads);
     put_int(t, "num_hidden_layers", o->layers);
     put_int(t, "num_key_value_heads", heads);
@@ -146,7 +183,6 @@ dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char 
     put_real(t, "rope_theta", o->theta);
     put_bool(t, "tie_word_embeddings", o->tied);
     put_text(t, "torch_dtype", dtype_name(dtype));
-    put_bool(t, "use_sliding_window", false);
     put_int(t, "vocab_size", o->vocab);
     dt__put_text(t, "\n}\n");
     return DT_OK;

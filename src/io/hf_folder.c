@@ -26,7 +26,7 @@ bool dt__hf_is_skipped(const char *name)
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
-static dt_status take_entries(dt_file *file, const dt_file *part)
+static dt_status take_entries(dt_file *file, const dt_file *part, int64_t experts)
 {
     char shown[DT__SHOWN];
     for (int64_t i = 0; i < part->count; i++) {
@@ -37,7 +37,7 @@ static dt_status take_entries(dt_file *file, const dt_file *part)
                            "%s: tensor '%s' is %s; F32, F16 or BF16 is wanted", part->path,
                            dt__shown(e->name, shown), e->dtype);
         }
-        file->entry[file->count++] = *e;
+        DT__TRY(dt__hf_take(file, part, e, experts));
     }
     file->size += part->size;
     return DT_OK;
@@ -50,14 +50,16 @@ static int by_name(const void *left, const void *right)
 }
 
 /* A file's own rules keep names apart within it, the index those of several. */
-static dt_status join(dt_file *file)
+static dt_status join(dt_file *file, int64_t experts)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < file->n_parts; i++) n += file->part[i]->count;
+    for (int64_t i = 0; i < file->n_parts; i++) n += dt__hf_tensors(file->part[i], experts);
     file->entry = dt__alloc_array(file->ctx, n, sizeof *file->entry);
     file->by_name = dt__alloc_array(file->ctx, n, sizeof *file->by_name);
     if (file->entry == NULL || file->by_name == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < file->n_parts; i++) DT__TRY(take_entries(file, file->part[i]));
+    for (int64_t i = 0; i < file->n_parts; i++) {
+        DT__TRY(take_entries(file, file->part[i], experts));
+    }
     for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
     if (file->count > 0) {
         qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name);
@@ -96,7 +98,8 @@ static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text 
     bool tokenizer;
     DT__TRY(dt__hf_config_read(file->ctx, config, &o));
     DT__TRY(dt__hf_open_parts(file, folder));
-    DT__TRY(join(file));
+    file->naming = o.moe.given ? &dt__hf_mixtral : NULL;
+    DT__TRY(join(file, o.moe.given ? o.moe.experts : 0));
     DT__TRY(dt__hf_origin_put(file, folder, config, o.tied, &m->text));
     dt__put(&m->text, "", 1);
     m->at[1] = m->text.used;

@@ -21,7 +21,7 @@ typedef struct saving {
     dt__hf_origin origin; /* config NULL: the model comes from no folder */
     dt__saving keep;      /* its writer and the memory that it borrows */
     dt__new_folder folder;
-    const char *at; /* path of the module that is being visited */
+    const dt__naming *naming;
 } saving;
 
 const char *const dt_hf_dtypes[] = { "as_read", "f32", "f16", "bf16", NULL };
@@ -63,6 +63,31 @@ static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
     return dt_writer_add_bytes(s->keep.writer, &e);
 }
 
+/* The name that others have for a parameter, or for a member of it. */
+static const char *name_of(const saving *s, const char *path, int64_t member, char text[DT__SHOWN])
+{
+    const bool named = s->naming != NULL && s->naming->write(path, member, text);
+    return named ? text : path;
+}
+
+/* x is dense; where it stands for a grouped parameter, each member by itself. */
+static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int64_t members)
+{
+    char name[DT__SHOWN];
+    dt_tensor *view;
+    if (members == 0) return add_values(s, name_of(s, path, DT__WHOLE, name), x);
+    DT__TRY(dt__view(s->ctx, x, &view));
+    dt_status status = dt_set_grouped(view);
+    for (int64_t i = 0; i < members && status == DT_OK; i++) {
+        dt_tensor *member = dt_grouped_member(view, i);
+        status = member == NULL ? s->ctx->status
+                                : add_values(s, name_of(s, path, i, name), member);
+        dt_tensor_free(member);
+    }
+    dt_tensor_free(view);
+    return status;
+}
+
 static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
 {
     dt_tensor *image;
@@ -73,7 +98,7 @@ static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
                        name);
     }
     DT__TRY(dt_dequantize(x, &image));
-    const dt_status status = add_values(s, name, image);
+    const dt_status status = add_named(s, name, image, dt_grouped_count(x));
     dt_tensor_free(image); /* the writer keeps what it needs */
     return status;
 }
@@ -88,9 +113,9 @@ static dt_status add_member(saving *s, const dt__member *member)
         return dt_fail(s->ctx, DT_ERR_STATE, "'%s' is of an adapter: detent merge comes first",
                        member->path);
     }
-    if (x->kind == NULL) return add_values(s, member->path, x);
+    if (x->kind == NULL) return add_named(s, member->path, x, dt_grouped_count(x));
     if (dt_is_packed(x) || s->how->dequantize) return add_quantized(s, member->path, x);
-    return add_values(s, member->path, dt_inner(x));
+    return add_named(s, member->path, dt_inner(x), dt_grouped_count(x));
 }
 
 static dt_status add_module(void *user, const char *path, dt_module *m)
@@ -202,7 +227,7 @@ static dt_status check(const saving *s)
     if (strcmp(family->name, "llama") != 0) {
         return dt_fail(
             s->ctx, DT_ERR_UNSUPPORTED,
-            "hf: family %s is none of Llama, Qwen2 and Qwen3, which are what is written; "
+            "hf: family %s is none of Llama, Qwen2, Qwen3 and Mixtral, which are what is written; "
             "family llama is",
             family->name);
     }
@@ -221,6 +246,8 @@ dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_option
                  .origin.ctx = m->ctx,
                  .keep.ctx = m->ctx };
     DT__TRY(check(&s));
+    const dt_llama_options *o = info->options;
+    s.naming = o->moe.given ? &dt__hf_mixtral : NULL;
     dt_status status = DT_OK;
     if (info->hf != NULL) status = dt__hf_origin_read(s.ctx, info->hf, &s.origin);
     if (status == DT_OK) status = write_folder(&s, folder);

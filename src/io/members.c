@@ -38,8 +38,7 @@ static void read_suffix(dt__place *p)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The number of n digits; DT__NO_MEMBER where others would be written for it. */
-static int64_t number_of(const char *digits, int n)
+int64_t dt__member_number(const char *digits, int n)
 {
     int64_t value = 0;
     if (n > 18 || (n > 1 && digits[0] == '0')) return DT__NO_MEMBER;
@@ -54,7 +53,7 @@ static void read_member(dt__place *p)
     while (n < p->path_n && is_digit(p->path[p->path_n - 1 - n])) n++;
     p->member = DT__WHOLE;
     if (n == 0 || n + 2 > p->path_n || p->path[p->path_n - 1 - n] != '.') return;
-    p->member = number_of(p->path + p->path_n - n, n);
+    p->member = dt__member_number(p->path + p->path_n - n, n);
     p->path_n -= n + 1;
 }
 

@@ -40,6 +40,8 @@ struct dt__naming {
     bool (*write)(const char *path, int64_t member, char text[DT__SHOWN]);
 };
 
+/* The member's number that n digits are; DT__NO_MEMBER where others would be written for it. */
+int64_t dt__member_number(const char *digits, int n);
 void dt__place_of(const dt__naming *naming, const char *name, dt__place *out);
 /* How a file names a parameter of a model, for messages. Returns text. */
 const char *dt__name_in(const dt_file *file, const char *path, char text[DT__SHOWN]);

@@ -505,7 +505,7 @@ static dt_status check_names(work *w)
     for (int64_t i = 0; i < file->count; i++) {
         const char *name = file->entry[i].name;
         if (w->used[i] || !is_models(name) || is_of_range(w, name)) continue;
-        dt__names_add(&w->wrong.of[DT__UNEXPECTED], name, "");
+        dt__names_add(&w->wrong.of[DT__UNEXPECTED], dt__name_in(file, name, shown), "");
     }
     return dt__differences_report(file, &w->wrong);
 }

@@ -5,6 +5,7 @@
 
 #include "io/file.h"
 #include "core/json.h"
+#include "io/kept.h"
 
 #include <detent/io.h>
 
@@ -40,6 +41,7 @@ struct dt_file {
         *part; /* of a folder: the files that lend it their tensors; it has no bytes of its own */
     int64_t n_parts;
     const dt__naming *naming; /* whose names the tensors have; NULL: those of the model */
+    dt__kept *kept;           /* names and shapes of tensors that stand in another one */
 };
 
 bool dt__is_folder(const char *path);

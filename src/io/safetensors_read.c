@@ -101,6 +101,7 @@ void dt_file_close(dt_file *file)
     dt__release(ctx, file->entry);
     dt__release(ctx, file->by_name);
     dt__release(ctx, file->meta);
+    dt__kept_free(ctx, &file->kept);
     dt__release(ctx, file);
     dt__ctx_release(ctx);
 }
