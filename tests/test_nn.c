@@ -674,6 +674,11 @@ START_TEST(layers_refuse_bad_extents)
     ck_assert_ptr_null(m);
     TEST_FAILS(ctx, DT_ERR_ARG, "outputs", dt_linear_create(ctx, 3, -1, true, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "large", dt_linear_create(ctx, INT64_MAX, 3, true, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "grouped_linear: the number of members",
+               dt_grouped_linear_create(ctx, 0, 3, 3, true, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "inputs", dt_grouped_linear_create(ctx, 2, 0, 3, true, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "outputs", dt_grouped_linear_create(ctx, 2, 3, 0, true, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "router: the number of experts", dt_router_create(ctx, 3, 0, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "rows", dt_embedding_create(ctx, 0, 3, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_embedding_create(ctx, 3, 0, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "width", dt_layer_norm_create(ctx, 0, 1e-5, &m));

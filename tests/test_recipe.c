@@ -770,6 +770,7 @@ START_TEST(shipped_recipes_are_right)
         "adder",
         "shakespeare-char-gpt",
         "shakespeare-llama",
+        "shakespeare-moe",
         "names-bytes-tiny",
         "finetune-llama-int4",
     };

@@ -172,6 +172,10 @@ DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features,
 DT_API dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in,
                                           int64_t out_features, bool bias, dt_module **out);
 
+/* A logit an expert: y = x W^T, weight [experts, in], drawn as a linear layer's. Presets leave it in float,
+ * a rule may quantize its weight. */
+DT_API dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out);
+
 typedef struct dt_moe_layer {
     int64_t width, hidden;  /* of x and y; inside an expert */
     int64_t experts, top_k; /* that there are; that each row of x takes */
@@ -182,8 +186,7 @@ typedef struct dt_moe_layer {
 
 /* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row that `router` chooses
  * of p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), p by dt_moe_router; x and y [..., width]. Children:
- * `router`, a linear layer without bias, weight [experts, width], which presets do not quantize; `w_gate`,
- * `w_up` and `w_down`, grouped linear layers; all drawn as theirs. A second output, where asked for, are the
+ * `router`, and `w_gate`, `w_up`, `w_down`, grouped linear layers. A second output, where asked for, are the
  * router's logits, [..., experts]. Errors: ARG (an extent below 1, top_k outside 1...experts); NOMEM;
  * running it: NUMERIC (a logit that is not finite). */
 DT_API dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out);

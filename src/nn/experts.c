@@ -6,8 +6,6 @@
 #include "nn/experts.h"
 #include "nn/transformer.h"
 
-#include <math.h>
-
 typedef struct moe {
     dt_module *router, *gate, *up, *down;
     dt_moe_router_options choice;
@@ -52,21 +50,11 @@ static const dt_module_type moe_type = { .name = "moe", .forward = forward };
 
 /* ---- building ---------------------------------------------------------------------------------- */
 
-static dt_status add_router(dt_module *m, const dt__experts_plan *p, dt_module **lent)
+static dt_status add(dt_module *m, const char *name, const dt_module_type *type,
+                     const dt__experts_plan *p, dt_module **lent)
 {
-    const double bound = 1.0 / sqrt((double)p->in);
-    dt_tensor *x;
-    DT__TRY(dt__add_child(m, "router", &dt__nn_router, 0, lent));
-    DT__TRY(dt__new_param(*lent, "weight", 2, (const int64_t[]){ p->count, p->in }, &x));
-    return p->deviation > 0 ? dt__draw_normal(x, DT__FOR_INIT, 0.0, p->deviation)
-                            : dt__draw_uniform(x, DT__FOR_INIT, -bound, bound);
-}
-
-static dt_status add_experts(dt_module *m, const char *name, const dt__experts_plan *p,
-                             dt_module **lent)
-{
-    DT__TRY(dt__add_child(m, name, &dt__nn_grouped_linear, 0, lent));
-    return dt__grouped_linear_build(*lent, p);
+    DT__TRY(dt__add_child(m, name, type, 0, lent));
+    return type == &dt__nn_router ? dt__router_build(*lent, p) : dt__grouped_linear_build(*lent, p);
 }
 
 static dt_status build(dt_module *m, const dt_moe_layer *l, const double *deviation)
@@ -75,10 +63,10 @@ static dt_status build(dt_module *m, const dt_moe_layer *l, const double *deviat
     const dt__experts_plan first = { l->experts, l->width, l->hidden, l->bias, deviation[0] };
     const dt__experts_plan down = { l->experts, l->hidden, l->width, l->bias, deviation[1] };
     s->choice = (dt_moe_router_options){ l->top_k, l->normalize, l->capacity };
-    DT__TRY(add_router(m, &first, &s->router));
-    DT__TRY(add_experts(m, "w_gate", &first, &s->gate));
-    DT__TRY(add_experts(m, "w_up", &first, &s->up));
-    return add_experts(m, "w_down", &down, &s->down);
+    DT__TRY(add(m, "router", &dt__nn_router, &first, &s->router));
+    DT__TRY(add(m, "w_gate", &dt__nn_grouped_linear, &first, &s->gate));
+    DT__TRY(add(m, "w_up", &dt__nn_grouped_linear, &first, &s->up));
+    return add(m, "w_down", &dt__nn_grouped_linear, &down, &s->down);
 }
 
 static dt_status check(dt_ctx *ctx, const dt_moe_layer *l)

@@ -10,8 +10,11 @@ typedef struct dt__experts_plan {
     double deviation; /* weights normal(0, deviation), biases 0; 0: as dt_grouped_linear_create */
 } dt__experts_plan;
 
-/* The parameters of a grouped linear layer. */
+/* The parameters of a grouped linear layer; of a router, whose outputs are the members; and how they are
+ * drawn. */
 dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *plan);
+dt_status dt__router_build(dt_module *m, const dt__experts_plan *plan);
+dt_status dt__draw_weight(dt_tensor *x, const dt__experts_plan *plan);
 
 /* Logits of the routers of a model, as its blocks return them, in their order. */
 typedef struct dt__routed {

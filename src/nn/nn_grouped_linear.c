@@ -24,7 +24,7 @@ const dt_module_type dt__nn_grouped_linear = {
     .quantizable = DT_QUANTIZED_BY_PRESET,
 };
 
-static dt_status draw(dt_tensor *x, const dt__experts_plan *p)
+dt_status dt__draw_weight(dt_tensor *x, const dt__experts_plan *p)
 {
     const double bound = 1.0 / sqrt((double)p->in);
     return p->deviation > 0 ? dt__draw_normal(x, DT__FOR_INIT, 0.0, p->deviation)
@@ -37,11 +37,11 @@ dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *p)
     dt_tensor *x;
     DT__TRY(dt__new_param(m, "weight", 3, dims, &x));
     DT__TRY(dt_set_grouped(x));
-    DT__TRY(draw(x, p));
+    DT__TRY(dt__draw_weight(x, p));
     if (!p->bias) return DT_OK;
     DT__TRY(dt__new_param(m, "bias", 2, dims, &x));
     DT__TRY(dt_set_grouped(x));
-    return p->deviation > 0 ? DT_OK : draw(x, p);
+    return p->deviation > 0 ? DT_OK : dt__draw_weight(x, p);
 }
 
 dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64_t out_features,

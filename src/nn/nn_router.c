@@ -1,7 +1,7 @@
 /* The router of a mixture of experts: a logit an expert.      y = x W^T      weight [experts, in]
  * A linear layer of a type of its own, which no preset quantizes: its few weights decide which others are
- * used at all. */
-#include "nn/module.h"
+ * used at all. Drawn as the weights of the experts. */
+#include "nn/experts.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
@@ -16,3 +16,22 @@ const dt_module_type dt__nn_router = {
     .forward = forward,
     .quantizable = DT_QUANTIZED_WEIGHT_ONLY,
 };
+
+dt_status dt__router_build(dt_module *m, const dt__experts_plan *p)
+{
+    const int64_t dims[] = { p->count, p->in };
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 2, dims, &x));
+    return dt__draw_weight(x, p);
+}
+
+dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out)
+{
+    const dt__experts_plan plan = { .count = experts, .in = in };
+    *out = NULL;
+    DT__TRY(dt__want_extent(ctx, "router", "the number of inputs", in));
+    DT__TRY(dt__want_extent(ctx, "router", "the number of experts", experts));
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &dt__nn_router, 0, &m));
+    return dt__layer_done(dt__router_build(m, &plan), m, out);
+}
