@@ -1132,7 +1132,7 @@ static const struct {
     { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST },  { "mnist-mlp-finetune", MNIST },
     { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST },  { "mnist-tfc-w2a2", MNIST },
     { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },           { "shakespeare-char-gpt", TEXT },
-    { "shakespeare-llama", TEXT }, { "names-bytes-tiny", TEXT },
+    { "shakespeare-llama", TEXT }, { "shakespeare-moe", TEXT },  { "names-bytes-tiny", TEXT },
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
