@@ -303,6 +303,35 @@ START_TEST(an_alias_of_a_member_has_its_own_slot)
 }
 END_TEST
 
+/* Wrapped for a pass, as activations and derived weights are: the gradient goes on to the member. */
+START_TEST(members_are_wrapped_on_a_tape)
+{
+    dt_quant q = dt_weight_quant_defaults();
+    dt_tensor *w = experts(3, 4, 32), *m = member(w, 1), *scale;
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_fake_quant(t, m, &q, true), NULL), NULL));
+    const float *g = dt_data(dt_grad(w));
+    for (int i = 0; i < 3 * 4 * 32; i++) TEST_EACH(g[i] == (i / 128 == 1), "element %d", i);
+    dt_tape_reset(t);
+    dt_grad_clear(w);
+    q.granularity = DT_PER_CHANNEL;
+    q.range = DT_RANGE_LEARNED;
+    TEST_OK(ctx, dt_learned_scale(m, &q, &scale));
+    dt_tensor *y = dt_fake_quant_learned(t, m, &q, scale);
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_tanh(t, y), NULL), NULL));
+    ck_assert_int_eq(dt_count(dt_grad(scale)), 4);
+    g = dt_data(dt_grad(w));
+    int inside = 0;
+    for (int i = 0; i < 3 * 4 * 32; i++) {
+        TEST_EACH(i / 128 == 1 || g[i] == 0, "element %d", i);
+        inside += g[i] != 0;
+    }
+    ck_assert_int_gt(inside, 64);
+    dt_tensor_free(scale);
+    dt_tensor_free(m);
+    dt_tensor_free(w);
+}
+END_TEST
+
 /* ---- a layer that computes with members ------------------------------------------------------------------ */
 
 #define COUNT 3
@@ -375,6 +404,26 @@ static void step(dt_module *m, dt_tensor *x)
     ck_assert_uint_eq(dt_tensor_version(dt_inner(w)), before + 1); /* once, on the flat storage */
     dt_optimizer_free(o);
 }
+
+START_TEST(no_allocation_from_the_second_step)
+{
+    dt_module *m = prepared(_i);
+    dt_tensor *x = random_tensor(2, (const int64_t[]){ 5, IN });
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    uint64_t after = 0;
+    for (int i = 0; i < 4; i++) {
+        dt_zero_grad(m);
+        backward(m, x);
+        TEST_OK(ctx, dt_optimizer_step(o, t, 0.01));
+        if (i == 0) after = dt_memory_of(ctx).allocations;
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).allocations, after);
+    dt_optimizer_free(o);
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
 
 START_TEST(gradients_reach_the_parameter_by_the_module_path)
 {
@@ -706,10 +755,12 @@ Suite *test_grouped_qat_suite(void)
     tcase_add_checked_fixture(gradients, setup, teardown);
     tcase_add_loop_test(gradients, gradients_pass_the_masks, 0, 24);
     tcase_add_test(gradients, an_alias_of_a_member_has_its_own_slot);
+    tcase_add_test(gradients, members_are_wrapped_on_a_tape);
     suite_add_tcase(s, gradients);
     TCase *modules = tcase_create("modules");
     tcase_add_checked_fixture(modules, setup, teardown);
     tcase_add_loop_test(modules, gradients_reach_the_parameter_by_the_module_path, 0, 5);
+    tcase_add_loop_test(modules, no_allocation_from_the_second_step, 0, 5);
     tcase_add_loop_test(modules, prepared_and_converted_agree, 0, 5);
     tcase_add_test(modules, learned_scales_are_cut_as_members_are);
     tcase_add_loop_test(modules, writes_make_codes_stale_both_ways, 0, 5);

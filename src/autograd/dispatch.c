@@ -398,19 +398,12 @@ static bool decide_recording(dt_call *c)
     return wanted;
 }
 
-/* Who reads a member reads what it is a part of. */
-static void tell(dt_tape *t, const dt_tensor *x)
-{
-    t->met(t, x);
-    if (x->whole != NULL) t->met(t, x->whole);
-}
-
 static dt_status run(dt_call *c)
 {
     dt__codes *pull[DT_MAX_IN] = { NULL };
     for (int i = 0; i < c->n_in; i++) {
         DT__TRY(check_operand(c, i));
-        if (c->tape->met != NULL && c->in[i] != NULL) tell(c->tape, c->in[i]);
+        if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
     }
     DT__TRY(pick_kernels(c));
     const bool wanted = decide_recording(c);
