@@ -23,7 +23,8 @@ enum {
     DT_BENCH_CONVOLUTIONS = 32, /* integer codes of images by packed weights */
     DT_BENCH_ROUNDING = 64,     /* weights by calibration data */
     DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
-    DT_BENCH_ALL = 255
+    DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
+    DT_BENCH_ALL = 511
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
