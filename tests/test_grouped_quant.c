@@ -237,6 +237,164 @@ START_TEST(large_weights_too)
 }
 END_TEST
 
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+/* The gradient of sum(w^ r), r being `factors`, into the slots of w and of its scale. */
+static void run_backward(side *s, const float *factors)
+{
+    dt_tape *t;
+    dt_tensor *r;
+    dt_ctx *ctx = s->w->ctx;
+    TEST_OK(ctx, dt_set_requires_grad(s->w, true));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 3 - !s->w->grouped, s->w->dims, factors, &r));
+    TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_mul(t, s->w, r), NULL), NULL));
+    dt_tape_free(t);
+    dt_tensor_free(r);
+}
+
+static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant *quant,
+                            dt__stream *stream)
+{
+    dt_tensor *w = experts(ctx, dims, stream);
+    const int64_t n = dims[1] * dims[2];
+    float *factors = malloc((size_t)w->count * sizeof *factors);
+    for (int64_t i = 0; i < w->count; i++) factors[i] = (float)(dt__random_unit(stream) - 0.5);
+    side all = quantized(w, quant);
+    run_backward(&all, factors);
+    for (int64_t e = 0; e < dims[0]; e++) {
+        side one = quantized(copy_of(w, e), quant);
+        run_backward(&one, factors + e * n);
+        const float *dw = (const float *)dt_data(dt_grad(w)) + e * n;
+        TEST_EACH(same(dw, dt_data(dt_grad(one.w)), n, sizeof(float)), "dw of member %lld",
+                  (long long)e);
+        if (quant->range == DT_RANGE_LEARNED) {
+            const dt_tensor *ds = dt_grad(dt__quantizer_of(all.range)->scale);
+            const dt_tensor *of_one = dt_grad(dt__quantizer_of(one.range)->scale);
+            const float *of_member = (const float *)dt__data(ds) + e * of_one->count;
+            TEST_EACH(same(of_member, dt__data(of_one), of_one->count, sizeof(float)),
+                      "ds of member %lld", (long long)e);
+        }
+        discard(&one);
+    }
+    discard(&all);
+    free(factors);
+}
+
+/* Masks of what was clipped, and those of scales. */
+START_TEST(gradients_are_those_of_each_member)
+{
+    dt_ctx *ctx = context(UINT64_MAX, 1 + _i % 3);
+    dt__stream s = dt__stream_of((uint64_t)_i + 100, DT__FOR_USER);
+    for (int round = 0; round < 60;) {
+        dt_quant q;
+        draw_quant(&s, &q);
+        q.ste = round % 3 == 0 ? DT_STE_DEFAULT : DT_STE_CLIPPED;
+        if (round % 2 == 0) q.range = DT_RANGE_LEARNED;
+        if (dt__quant_check(ctx, &q) != DT_OK) continue;
+        const int64_t dims[] = { 1 + below(&s, 4), 1 + below(&s, 70), 1 + below(&s, 130) };
+        check_gradients(ctx, dims, &q, &s);
+        round++;
+    }
+    check_gradients(ctx, (const int64_t[]){ 3, 40, 700 },
+                    &(dt_quant){ .bits = 4,
+                                 .granularity = _i == 0 ? DT_PER_TENSOR : DT_PER_CHANNEL,
+                                 .range = DT_RANGE_LEARNED },
+                    &s);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+/* Groups of a member's columns that are not consecutive, another order for each member: nearest codes,
+ * but column c is of the group of column (c * step) mod columns. */
+static dt__codes *ordered_codes(dt_tensor *w, const dt_quant *quant, int64_t first)
+{
+    dt__codes *plain, *made;
+    const dt__fq fq = { .quant = *quant, .map = dt__row_map_of_members(dt_grouped_count(w)) };
+    TEST_OK(w->ctx, dt__codes_make(w, &fq, "w", &plain));
+    const dt__panel_layout *l = &plain->layout;
+    const int64_t orders = dt__max_i64(1, dt_grouped_count(w)), n = l->columns;
+    dt_code_rows rows = { malloc((size_t)(l->rows * n)),
+                          malloc((size_t)(l->rows * l->groups) * sizeof(float)), NULL,
+                          malloc((size_t)(orders * n) * sizeof(int32_t)), orders };
+    for (int64_t i = 0; i < orders * n; i++) {
+        rows.group_of[i] = (int32_t)(i % n * (2 * (first + i / n) + 3) % n / l->group);
+    }
+    const dt_code_rows taken = { rows.codes, rows.scale, NULL, NULL, orders };
+    dt__codes_to_rows(plain, &taken);
+    TEST_OK(w->ctx, dt__codes_from_rows(w->ctx, l, false, &rows, &made));
+    made->map = fq.map;
+    dt__codes_release(plain);
+    free(rows.codes);
+    free(rows.scale);
+    free(rows.group_of);
+    return made;
+}
+
+/* x W_e^T of rows n0 ... n1-1 of w, by codes of x and by its values. */
+static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float *y[2])
+{
+    dt__codes *u;
+    const dt_quant quant = dt_activation_quant_defaults();
+    TEST_OK(x->ctx, dt__codes_make(x, &(dt__fq){ .quant = quant }, "x", &u));
+    dt__codes_weight weight = { .w = w, .y = y[0], .n0 = n[0], .n1 = n[1] };
+    void *room = malloc(dt__codes_product_room(u, w) + 1);
+    dt__codes_product(&(dt__codes_products){ .x = u, .n = 1, .weight = &weight, .room = room });
+    free(room);
+    weight.y = y[1];
+    room = malloc(dt__codes_floats_room(x->dims[0], w) + 1);
+    dt__codes_product_floats(&(dt__codes_floats){
+        .m = x->dims[0], .x = dt__data(x), .n = 1, .weight = &weight, .room = room });
+    free(room);
+    dt__codes_release(u);
+}
+
+/* The rows of one member, from its first on, multiplied as if it were alone. */
+START_TEST(products_are_those_of_each_member)
+{
+    dt_ctx *ctx = context(_i < 2 ? 0 : UINT64_MAX, 2);
+    dt__stream s = dt__stream_of(55, DT__FOR_USER);
+    const int64_t dims[] = { 4, 45, 68 }, x_dims[] = { 5, 68 }, none[] = { 0, 0 };
+    const bool ordered = _i % 2 == 1;
+    dt_quant quant = dt_weight_quant_defaults();
+    quant.group_size = 8;
+    dt_tensor *w = experts(ctx, dims, &s), *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, x_dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    dt__codes *all = ordered_codes(w, &quant, 0);
+    float *y[4];
+    for (int i = 0; i < 4; i++) y[i] = calloc(5 * 45, sizeof(float));
+    for (int64_t e = 0; e < 4; e++) {
+        dt_tensor *one = copy_of(w, e);
+        dt__codes *own;
+        if (ordered) own = ordered_codes(one, &quant, e);
+        else TEST_OK(ctx, dt__codes_make(one, &(dt__fq){ .quant = quant }, "w", &own));
+        if (!ordered) {
+            dt__codes_release(all);
+            const dt__fq fq = { .quant = quant, .map = dt__row_map_of_members(4) };
+            TEST_OK(ctx, dt__codes_make(w, &fq, "w", &all));
+        }
+        ck_assert((all->order != NULL) == ordered);
+        multiply(x, all, (const int64_t[]){ e * 45, e * 45 + 45 }, y);
+        multiply(x, own, none, y + 2);
+        for (int i = 0; i < 2; i++) ck_assert_mem_eq(y[i], y[i + 2], 5 * 45 * sizeof(float));
+        multiply(x, all, (const int64_t[]){ e * 45 + 32, e * 45 + 45 }, y); /* a later panel */
+        for (int r = 0; r < 5; r++) {
+            ck_assert_mem_eq(y[0] + r * 13, y[2] + r * 45 + 32, 13 * sizeof(float));
+        }
+        dt__codes_release(own);
+        dt_tensor_free(one);
+    }
+    for (int i = 0; i < 4; i++) free(y[i]);
+    dt__codes_release(all);
+    dt_tensor_free(w);
+    dt_tensor_free(x);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_grouped_quant_suite(void)
 {
     Suite *suite = suite_create("grouped_quant");
@@ -244,6 +402,8 @@ Suite *test_grouped_quant_suite(void)
     tcase_set_timeout(members, 120);
     tcase_add_loop_test(members, codes_are_those_of_each_member, 0, 3 * MASKS);
     tcase_add_test(members, large_weights_too);
+    tcase_add_loop_test(members, gradients_are_those_of_each_member, 0, 3);
+    tcase_add_loop_test(members, products_are_those_of_each_member, 0, 4);
     suite_add_tcase(suite, members);
     return suite;
 }

@@ -12,7 +12,8 @@
 
 #include <math.h>
 
-/* A parameter w [rows, columns] of a module of its own, wrapped, with an optimizer. */
+/* A parameter w [rows, columns] of a module of its own, or grouped [members, rows, columns], wrapped,
+ * with an optimizer. */
 typedef struct subject {
     dt_ctx *ctx;
     dt_tape *t;
@@ -23,7 +24,7 @@ typedef struct subject {
 
 typedef struct setting {
     dt_quant quant;
-    int64_t rows, columns;
+    int64_t rows, columns, members; /* 0: not grouped */
     int optimizer, threads;
     bool simulated;
 } setting;
@@ -51,8 +52,10 @@ static subject begin(const setting *s)
     TEST_OK(NULL, dt_ctx_create(&b.ctx, &ctx_options));
     TEST_OK(b.ctx, dt_tape_create(b.ctx, &b.t));
     TEST_OK(b.ctx, dt_module_create(b.ctx, &bag, 0, &b.m));
-    const int64_t dims[2] = { s->rows, s->columns };
-    TEST_OK(b.ctx, dt_tensor_create(b.ctx, DT_F32, 2, dims, &b.w));
+    const int64_t dims[] = { s->members, s->rows, s->columns };
+    const bool grouped = s->members > 0;
+    TEST_OK(b.ctx, dt_tensor_create(b.ctx, DT_F32, grouped ? 3 : 2, dims + !grouped, &b.w));
+    if (grouped) TEST_OK(b.ctx, dt_set_grouped(b.w));
     fill(b.w, 1);
     TEST_OK(b.ctx, dt_module_add_param(b.m, "w", b.w));
     TEST_OK(b.ctx, dt_optimizer_create(b.m, &options, &b.o));
@@ -71,7 +74,7 @@ static void end(subject *b)
 static dt_status step(subject *b, uint32_t seed)
 {
     dt_grad_clear(b->w);
-    TEST_OK(b->ctx, dt_tensor_create(b->ctx, DT_F32, 2, b->w->dims, &b->w->grad));
+    TEST_OK(b->ctx, dt_tensor_create(b->ctx, DT_F32, b->w->rank, b->w->dims, &b->w->grad));
     fill(b->w->grad, seed);
     return dt_optimizer_step(b->o, b->t, 0.125);
 }
@@ -85,7 +88,9 @@ static dt__codes *codes_of(subject *b)
 
 static void check_equal(const dt__codes *a, const dt__codes *b)
 {
-    const size_t mask = (size_t)(a->rows * dt__ceil_div(a->columns, 8));
+    const bool by_member = a->map.members > 0 && a->groups == 1; /* the mask's rows, perhaps */
+    const int64_t rows = by_member ? a->map.members : a->rows;
+    const size_t mask = (size_t)(rows * dt__ceil_div(a->rows / rows * a->columns, 8));
     ck_assert_int_eq(a->clipped, b->clipped);
     ck_assert(a->integer == b->integer);
     ck_assert((a->mask == NULL) == (b->mask == NULL));
@@ -111,7 +116,7 @@ static void compare(const setting *s)
         TEST_OK(a.ctx, step(&a, i));
         TEST_OK(b.ctx, step(&b, i));
         ck_assert_mem_eq(dt_data(dt_inner(a.w)), dt_data(dt_inner(b.w)),
-                         (size_t)(s->rows * s->columns) * sizeof(float));
+                         (size_t)a.w->count * sizeof(float));
         dt__codes *renewed = codes_of(&a), *anew = codes_of(&b);
         ck_assert(anew != held);
         if (is_renewable(&s->quant)) ck_assert_ptr_eq(renewed, first);
@@ -134,6 +139,7 @@ START_TEST(renewed_codes_are_codes_made_anew)
         setting s = { .quant = dt_weight_quant_defaults(), .threads = 1 + i % 3 };
         s.rows = shapes[i % 6][0];
         s.columns = shapes[i % 6][1];
+        s.members = i / 6 % 4 * (i % 2);
         s.quant.rule = i / 6 % 4;
         s.quant.scale_dtype = i / 24 % 3;
         s.quant.granularity = granularities[i / 72 % 3];
@@ -151,6 +157,7 @@ END_TEST
 START_TEST(nothing_depends_on_threads)
 {
     setting s = { .quant = dt_weight_quant_defaults(), .rows = 300, .columns = 771 };
+    if (_i == 1) s.rows = 75, s.members = 4;
     for (int optimizer = DT_SGD; optimizer <= DT_ADAMW; optimizer++) {
         s.optimizer = optimizer;
         s.threads = 1;
@@ -283,7 +290,7 @@ Suite *test_renewal_suite(void)
     Suite *s = suite_create("renewal");
     TCase *c = tcase_create("codes");
     tcase_add_test(c, renewed_codes_are_codes_made_anew);
-    tcase_add_test(c, nothing_depends_on_threads);
+    tcase_add_loop_test(c, nothing_depends_on_threads, 0, 2);
     tcase_add_test(c, codes_of_a_disabled_wrapper_are_not_renewed);
     tcase_add_test(c, what_is_not_finite_is_reported_by_the_next_forward);
     tcase_add_test(c, training_has_the_bits_of_codes_made_anew);
