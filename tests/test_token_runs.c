@@ -17,6 +17,10 @@
     "run: {dir: unset, seed: 3}\n"                                                                 \
     "model: {family: llama, vocab: 64, context: 12, layers: 2, heads: 4, kv_heads: 2, width: 16, " \
     "hidden: 32, tied: true}\n"
+#define EXPERTS                                                                                    \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: llama, vocab: 64, context: 12, layers: 2, heads: 2, width: 16, hidden: 24, "  \
+    "moe: {experts: 5, top_k: 2, z: 0.001}}\n"
 #define END                                                                                        \
     "train: {steps: 8, batch_size: 5, optimizer: {name: adamw, lr: 3e-3}, "                        \
     "checkpoint: {every_steps: 2}}\n"                                                              \
@@ -26,7 +30,8 @@
     "data: {format: jsonl, train: [pairs], test: [pairs], tokenizer: chars, context: 12}\n"
 #define ADDER "data: {format: adder, train_count: 60, test_count: 23, validation: 0.1}\n"
 
-static const char *const recipes[] = { GPT TEXT END, GPT PAIRS END, GPT ADDER END, LLAMA TEXT END };
+static const char *const recipes[] = { GPT TEXT END, GPT PAIRS END, GPT ADDER END, LLAMA TEXT END,
+                                       EXPERTS TEXT END };
 
 #define RECIPES ((int)(sizeof recipes / sizeof recipes[0]))
 
@@ -223,6 +228,48 @@ START_TEST(updates_weigh_by_labels)
     TEST_NEAR(loss[1], loss[0], 1e-4, 0);
 }
 END_TEST
+
+/* Experts beside what else a recipe can ask for: it runs, resumes bit for bit, and the converted model
+ * answers with the trained one's bits, or after a rounder with those of its file. */
+START_TEST(experts_beside_the_rest)
+{
+    static const struct {
+        const char *keys[3];
+        bool rounds;
+    } cases[] = {
+        { .keys = { "train.distill={weight: 0.7}" } },
+        { .keys = { "train.recompute=true", "train.clip_grad_norm=0.1", "train.accumulate=2" } },
+        { .keys = { "adapters={rank: 2}", "qat.start_step=0" } },
+        { .keys = { "adapters={rank: 2, match: ['*o_proj'], train_rest: true}" } },
+        { .keys = { "qat.preset=int4-int4" } },
+        { .keys = { "qat.preset=int4-weight" } },
+        { .keys = { "qat.rules=[{match: '*w_*', weight: {bits: 8, granularity: tensor}}, "
+                    "{match: '*router', weight: {bits: 8, granularity: channel}}]" } },
+        { .keys = { "qat.rules=[{match: '*w_down', skip: true}]" } },
+        { .keys = { "convert.rounder=gptq", "convert.calibration={samples: 9, batch_size: 4}" },
+          .rounds = true },
+    };
+    char folder[TEST_PATH];
+    write_data(folder);
+    job whole = job_of(EXPERTS TEXT END, folder, "whole");
+    memcpy(whole.overrides, cases[_i].keys, sizeof cases[_i].keys);
+    job parts = whole;
+    test_join(parts.dir, folder, "parts");
+    whole.threads = 1;
+    run(&whole);
+    parts.stop_at = 5;
+    parts.wanted = DT_ERR_INTERRUPTED;
+    run(&parts);
+    parts.stop_at = 0;
+    parts.wanted = DT_OK;
+    parts.resume = true;
+    run(&parts);
+    assert_same_file(whole.dir, parts.dir, "model.safetensors");
+    ck_assert(cases[_i].rounds ? whole.summary.same_bits_from_file
+                               : whole.summary.same_bits_as_qat);
+}
+END_TEST
+#define REST 9
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
@@ -474,6 +521,7 @@ Suite *test_token_runs_suite(void)
     tcase_set_timeout(runs, 300);
     tcase_add_loop_test(runs, a_run_has_its_metrics, 0, RECIPES);
     tcase_add_loop_test(runs, an_interrupted_run_goes_on, 0, RECIPES);
+    tcase_add_loop_test(runs, experts_beside_the_rest, 0, REST);
     tcase_add_loop_test(runs, a_run_ends_early_with_its_best, 0, RECIPES);
     tcase_add_test(runs, updates_weigh_by_labels);
     tcase_add_test(runs, files_carry_their_tokenizer);

@@ -42,6 +42,7 @@ typedef struct plan {
     plan_line *line;
     int64_t n, room;
     bool matched[DT_MAX_LIST];
+    bool meets_experts; /* a glob selects them, too */
 } plan;
 
 static bool is_head(const char *path)
@@ -60,10 +61,22 @@ static bool selects(plan *p, const char *path)
     return any;
 }
 
+static bool is_named(const plan *p, const char *path)
+{
+    for (int i = 0; i < p->options->match.n; i++) {
+        if (dt__glob_selects(p->options->match.v[i], path)) return true;
+    }
+    return false;
+}
+
 static dt_status add_line(void *user, const char *path, dt_module *m)
 {
     plan *p = user;
-    if (!dt__can_lora(m) || !selects(p, path)) return DT_OK;
+    if (!dt__can_lora(m)) {
+        p->meets_experts |= m->type == &dt__nn_grouped_linear && is_named(p, path);
+        return DT_OK;
+    }
+    if (!selects(p, path)) return DT_OK;
     DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
     p->line[p->n++] = (plan_line){ .layer = m, .weight = dt__member_find(m, "weight")->x };
     return DT_OK;
@@ -90,8 +103,8 @@ static dt_status check_match(const plan *p)
     const dt_strings *match = &p->options->match;
     for (int i = 0; i < match->n; i++) {
         if (p->matched[i]) continue;
-        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: '%s' selects no linear layer",
-                       match->v[i]);
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: '%s' selects no linear layer%s",
+                       match->v[i], p->meets_experts ? "; experts can have no adapters" : "");
     }
     if (p->n > 0) return DT_OK;
     return dt_fail(p->ctx, DT_ERR_CONFIG,
