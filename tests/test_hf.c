@@ -293,9 +293,9 @@ static void check_checkpoint(const char *folder, const char *golden, double tole
 }
 
 static const char *const checkpoints[] = {
-    "llama-f32",   "llama-f16",  "llama-bf16",  "llama-sharded", "llama-tied",
-    "llama-theta", "llama-bias", "llama-rope3", "llama-headdim", "qwen2",
-    "qwen3",       "mixtral",    "tiny",        "tiny-tied",     "tiny-defaults",
+    "llama-f32",  "llama-f16",   "llama-bf16",    "llama-sharded", "llama-tied", "llama-theta",
+    "llama-bias", "llama-rope3", "llama-headdim", "qwen2",         "qwen3",      "mixtral",
+    "tiny",       "tiny-tied",   "tiny-defaults", "tiny-mixtral",
 };
 
 #define CHECKPOINTS ((int)(sizeof checkpoints / sizeof checkpoints[0]))

@@ -301,6 +301,7 @@ static int entries_by_name(const void *left, const void *right)
 /* Names that others have for one tensor may stand there together. */
 static dt_status sort(work *w)
 {
+    char shown[DT__SHOWN];
     dt_file *view = &w->fit->view;
     view->by_name = dt__alloc_array(w->file->ctx, view->count, sizeof *view->by_name);
     if (view->by_name == NULL) return DT_ERR_NOMEM;
@@ -310,7 +311,9 @@ static dt_status sort(work *w)
     }
     for (int64_t i = 1; i < view->count; i++) {
         const char *name = view->by_name[i]->name;
-        if (strcmp(view->by_name[i - 1]->name, name) == 0) note_unexpected(w, name);
+        if (strcmp(view->by_name[i - 1]->name, name) != 0) continue;
+        dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, name, shown),
+                      " stands there twice");
     }
     return DT_OK;
 }
