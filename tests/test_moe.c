@@ -8,6 +8,7 @@
 #include <detent/nn.h>
 #include <detent/ops.h>
 #include <detent/optim.h>
+#include <detent/qat.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -372,6 +373,84 @@ START_TEST(a_decoder_gives_the_logits_of_one_pass)
 }
 END_TEST
 
+/* ---- integers ------------------------------------------------------------------------------------ */
+
+#define VOCAB 17
+#define ANSWERS (24 + 2 * VOCAB)
+
+/* The loss of each token, and a decoder's logits after seven tokens at once and after three more. */
+static void answers(dt_module *m, float *to)
+{
+    const int32_t text[] = { 3, 1, 4, 1, 5, 9, 2, 6, 5, 3 };
+    dt_tensor *ids = tokens(false), *labels = tokens(true), *logits;
+    dt_token_rows rows;
+    dt_decoder *d;
+    const bool before = dt_no_grad(t, true);
+    dt_train(m, false);
+    dt_tape_reset(t);
+    TEST_EACH(dt_token_loss(t, m, ids, labels, NULL, &rows) != NULL, "%s", dt_error(ctx));
+    memcpy(to, dt_data(rows.loss), 24 * sizeof *to);
+    TEST_OK(ctx, dt_decoder_create(m, 0, &d));
+    TEST_OK(ctx, dt_decoder_feed(d, text, 7, &logits));
+    memcpy(to + 24, dt_data(logits), VOCAB * sizeof *to);
+    for (int i = 7; i < 10; i++) TEST_OK(ctx, dt_decoder_feed(d, text + i, 1, &logits));
+    memcpy(to + 24 + VOCAB, dt_data(logits), VOCAB * sizeof *to);
+    dt_decoder_free(d);
+    dt_tape_reset(t);
+    dt_no_grad(t, before);
+    dt_tensor_free(ids);
+    dt_tensor_free(labels);
+}
+
+/* A step, in which ranges that stand see a batch. */
+static void train_prepared(dt_module *m)
+{
+    dt_tensor *ids = tokens(false), *labels = tokens(true);
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    dt_train(m, true);
+    TEST_OK(ctx, dt_backward(t, dt_token_loss(t, m, ids, labels, NULL, NULL), NULL));
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.01));
+    dt_tape_reset(t);
+    dt_optimizer_free(o);
+    dt_tensor_free(ids);
+    dt_tensor_free(labels);
+}
+
+static dt_tensor *part(dt_module *m, const char *layer)
+{
+    char path[64];
+    snprintf(path, sizeof path, "model.layers.1.moe.%s.weight", layer);
+    return dt_param(m, path);
+}
+
+/* Every preset; then the default one with a rule for routers, too. */
+START_TEST(prepared_and_converted_answer_the_same)
+{
+    const bool ruled = _i > DT_INT4_INT4;
+    dt_module *m = model(&usual, 2);
+    dt_qat_options qat = dt_qat_defaults();
+    float want[ANSWERS], got[ANSWERS];
+    if (!ruled) qat.preset = _i;
+    if (ruled) {
+        qat.rules[0] = (dt_qat_rule){ .match = "*.router" };
+        qat.rules[0].weight = (dt_quant_patch){ .quant = { .bits = 8 }, .has_bits = true };
+        qat.n_rules = 1;
+    }
+    TEST_OK(ctx, dt_prepare(m, &qat));
+    ck_assert(dt_is_fake_quant(part(m, "router")) == ruled);
+    for (int i = 1; i < 4; i++) ck_assert(dt_is_fake_quant(part(m, parts[i])));
+    train_prepared(m);
+    answers(m, want);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    ck_assert(dt_is_packed(part(m, "router")) == ruled);
+    for (int i = 1; i < 4; i++) ck_assert(dt_is_packed(part(m, parts[i])));
+    answers(m, got);
+    ck_assert_int_eq(memcmp(want, got, sizeof want), 0);
+    dt_module_free(m);
+}
+END_TEST
+
 /* ---- counting, failing --------------------------------------------------------------------------- */
 
 static dt_tensor *count(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
@@ -490,6 +569,7 @@ Suite *test_moe_suite(void)
     tcase_add_test(c, recomputing_and_threads_change_no_bit);
     tcase_add_test(c, steps_allocate_nothing);
     tcase_add_test(c, a_decoder_gives_the_logits_of_one_pass);
+    tcase_add_loop_test(c, prepared_and_converted_answer_the_same, 0, DT_INT4_INT4 + 2);
     tcase_add_test(c, products_are_those_of_the_chosen_experts);
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, logits_that_are_no_numbers_are_an_error);
