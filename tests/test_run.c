@@ -1128,11 +1128,11 @@ static const struct {
     const char *name;
     int data;
 } shipped[] = {
-    { "digits-mlp", DRAWN },       { "digits-cnn", DRAWN },      { "digits-unet-denoise", DRAWN },
-    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST },  { "mnist-mlp-finetune", MNIST },
-    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST },  { "mnist-tfc-w2a2", MNIST },
-    { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },           { "shakespeare-char-gpt", TEXT },
-    { "shakespeare-llama", TEXT }, { "shakespeare-moe", TEXT },  { "names-bytes-tiny", TEXT },
+    { "digits-mlp", DRAWN },       { "digits-cnn", DRAWN },     { "digits-unet-denoise", DRAWN },
+    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST }, { "mnist-mlp-finetune", MNIST },
+    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST }, { "mnist-tfc-w2a2", MNIST },
+    { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },          { "shakespeare-char-gpt", TEXT },
+    { "shakespeare-llama", TEXT }, { "shakespeare-moe", TEXT }, { "names-bytes-tiny", TEXT },
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
@@ -1229,6 +1229,24 @@ START_TEST(every_shipped_recipe_runs)
 }
 END_TEST
 
+/* Of 8 experts in each layer, whose shares add up to 1. */
+START_TEST(validation_tells_how_rows_were_routed)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    write_texts(folder);
+    run_short(folder, find_shipped("shakespeare-moe"), NULL);
+    char *metrics = timeless_metrics(in(folder, "shakespeare-moe"));
+    double busiest = 0, idlest = 0;
+    const char *most = strstr(metrics, "busiest_expert"), *least = strstr(metrics, "idlest_expert");
+    ck_assert(most != NULL && least != NULL && strstr(most + 1, "busiest_expert") != NULL);
+    sscanf(strchr(most, ':'), ": %lf", &busiest);
+    sscanf(strchr(least, ':'), ": %lf", &idlest);
+    ck_assert(busiest > 0.125 && busiest < 0.5 && idlest >= 0 && idlest < 0.125);
+    free(metrics);
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 typedef struct scarce {
@@ -1297,6 +1315,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_skipped_update_leaves_no_trace);
     tcase_add_test(all, a_skipped_update_was_not_observed);
     tcase_add_loop_test(all, every_shipped_recipe_runs, 0, SHIPPED);
+    tcase_add_test(all, validation_tells_how_rows_were_routed);
     tcase_add_test(all, every_allocation_may_fail);
     suite_add_tcase(suite, all);
     return suite;

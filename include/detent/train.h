@@ -276,10 +276,13 @@ typedef struct dt_progress {
     double loss;            /* of this update */
     double lr;              /* of this update */
     double validation_loss; /* of the latest evaluation; NaN: this call has made none */
-    double samples_per_s;   /* mean of this call */
-    double tokens_per_s;    /* the same of tokens; 0 where examples are images */
-    double seconds_left;    /* until the last update of the run */
-    size_t memory;          /* bytes that the context holds */
+    double busiest_expert;  /* there, the largest share of a layer's choices that an expert took */
+    double
+        idlest_expert; /* and the smallest; both 0 where there are no experts, or no evaluation */
+    double samples_per_s; /* mean of this call */
+    double tokens_per_s;  /* the same of tokens; 0 where examples are images */
+    double seconds_left;  /* until the last update of the run */
+    size_t memory;        /* bytes that the context holds */
 } dt_progress;
 
 typedef struct dt_run_control {

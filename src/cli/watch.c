@@ -45,6 +45,10 @@ void watch_step(watch *w, const dt_progress *p)
     fprintf(stderr, "%s%s %lld/%lld  loss %.4f  ", w->moving ? "\r" : "", p->phase,
             (long long)p->step, (long long)p->steps, p->loss);
     if (!isnan(p->validation_loss)) fprintf(stderr, "validation %.4f  ", p->validation_loss);
+    if (p->busiest_expert > 0) {
+        fprintf(stderr, "experts %.1f...%.1f %%  ", 100 * p->idlest_expert,
+                100 * p->busiest_expert);
+    }
     const bool tokens = p->tokens_per_s > 0;
     fprintf(stderr, "%.0f %s/s  ", tokens ? p->tokens_per_s : p->samples_per_s,
             tokens ? "tokens" : "images");

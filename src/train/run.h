@@ -9,6 +9,7 @@
  *     run_buffers.c  what an update writes beside parameters, to be put back
  *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
  *     run_best.c     the validation data on the way: the best evaluation, and an early end
+ *     run_routing.c  evaluating, and which experts the data goes to
  *     run_compare.c  float, rounded, trained and converted; the proof
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
@@ -48,6 +49,13 @@ typedef enum dt__value {
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
+
+/* The share of a layer's choices that its busiest expert took, and its idlest: the most and the least of
+ * all layers. */
+typedef struct dt__experts {
+    bool any; /* the model has experts */
+    double busiest, idlest;
+} dt__experts;
 
 typedef struct dt__run {
     dt_ctx *ctx;
@@ -93,6 +101,7 @@ typedef struct dt__run {
     double line_clock;    /* the clock at the latest line */
     int64_t line_samples; /* images since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
+    dt__experts experts;  /* of that evaluation */
 } dt__run;
 
 #define DT__RUN_PATH 4096
@@ -216,6 +225,12 @@ dt_status dt__run_check_evaluation(dt__run *r);
 dt_status dt__run_validate(dt__run *r);
 /* After the last update of a stage: its model is what the run ends with. */
 dt_status dt__run_take_best(dt__run *r);
+
+/* ---- run_routing.c ---- */
+
+/* dt_evaluate of the stage's model over the validation data; *experts says how its rows were spread. */
+dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics *metrics,
+                           dt__experts *experts);
 
 /* ---- run_compare.c ---- */
 

@@ -98,6 +98,14 @@ static dt_status judge(dt__run *r, double loss)
     return DT_OK;
 }
 
+static void put_share(dt__chars *t, const char *name, double share)
+{
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_real(t, share);
+}
+
 static dt_status evaluate(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size };
@@ -105,7 +113,7 @@ static dt_status evaluate(dt__run *r)
     dt_metrics m;
     dt__chars t;
     dt_tape_reset(r->tape);
-    DT__TRY(dt_evaluate(r->model, r->validation, &options, &m, NULL));
+    DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));
     dt__run_begin_line(r, &t);
     for (int i = 0; i < m.n; i++) {
         if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
@@ -113,6 +121,10 @@ static dt_status evaluate(dt__run *r)
         dt__put_text(&t, m.metric[i]->name);
         dt__put_text(&t, "\": ");
         dt__put_real(&t, m.value[i]);
+    }
+    if (r->experts.any) {
+        put_share(&t, "busiest_expert", r->experts.busiest);
+        put_share(&t, "idlest_expert", r->experts.idlest);
     }
     DT__TRY(dt__run_end_line(r, &t));
     r->validated = m.loss;

@@ -77,6 +77,8 @@ static void report(dt__run *r, const dt__update *u)
         .loss = u->loss,
         .lr = u->lr,
         .validation_loss = r->validated,
+        .busiest_expert = r->experts.any ? r->experts.busiest : 0,
+        .idlest_expert = r->experts.any ? r->experts.idlest : 0,
         .samples_per_s = speed,
         .tokens_per_s = speed * (double)dt_dataset_context(r->train),
         .seconds_left = (double)left * seconds / (double)r->trained,

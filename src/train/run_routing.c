@@ -1,0 +1,74 @@
+/* Which experts the validation data goes to. A layer's share of an expert is the rows that it took, of all
+ * choices that the layer's router made; even routing gives each the same. Hooks look at the index of
+ * experts that grouped layers are called with. */
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "train/run.h"
+
+typedef struct watched {
+    dt_module *m;
+    uint64_t hook;
+    int64_t n;
+    int64_t *rows; /* of each expert */
+} watched;
+
+typedef struct routing {
+    dt_ctx *ctx;
+    watched *layer;
+    int64_t n, room;
+} routing;
+
+/* `user` is where the rows of a layer's experts are counted. */
+static dt_tensor *count(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    int64_t *rows = user;
+    (void)t;
+    (void)m;
+    if (x->dtype != DT_I32) return x; /* what the experts multiply */
+    const int32_t *index = dt__data(x);
+    for (int64_t i = 0; i < x->count; i++) {
+        if (index[i] >= 0) rows[index[i]]++;
+    }
+    return x;
+}
+
+static dt_status watch(void *user, const char *path, dt_module *m)
+{
+    routing *r = user;
+    (void)path;
+    if (m->type != &dt__nn_grouped_linear) return DT_OK;
+    DT__TRY(DT__RESERVE(r->ctx, r->layer, r->n, r->room));
+    watched w = { .m = m, .n = dt__member_find(m, "weight")->x->dims[0] };
+    w.rows = dt__alloc_zero(r->ctx, (size_t)w.n * sizeof *w.rows);
+    if (w.rows == NULL) return DT_ERR_NOMEM;
+    const dt_status s = dt_hook_add(m, DT_SITE_INPUT, count, w.rows, NULL, &w.hook);
+    if (s == DT_OK) r->layer[r->n++] = w;
+    else dt__release(r->ctx, w.rows);
+    return s;
+}
+
+static void find_extremes(const watched *w, double *busiest, double *idlest)
+{
+    int64_t all = 0;
+    for (int64_t e = 0; e < w->n; e++) all += w->rows[e];
+    for (int64_t e = 0; e < w->n && all > 0; e++) {
+        const double share = (double)w->rows[e] / (double)all;
+        if (share > *busiest) *busiest = share;
+        if (share < *idlest) *idlest = share;
+    }
+}
+
+dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *o, dt_metrics *m, dt__experts *experts)
+{
+    routing all = { .ctx = r->ctx };
+    dt_status s = dt_module_visit_modules(r->model, watch, &all);
+    if (s == DT_OK) s = dt_evaluate(r->model, r->validation, o, m, NULL);
+    *experts = (dt__experts){ .any = all.n > 0, .busiest = 0, .idlest = 1 };
+    for (int64_t i = 0; i < all.n; i++) {
+        find_extremes(&all.layer[i], &experts->busiest, &experts->idlest);
+        dt_unhook(all.layer[i].m, all.layer[i].hook);
+        dt__release(r->ctx, all.layer[i].rows);
+    }
+    dt__release(r->ctx, all.layer);
+    return s;
+}
