@@ -1,8 +1,9 @@
-/* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes; members:
- * whose storage, gradient and codes they share, and what outlives what. */
+/* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes;
+ * members: whose storage, gradient and codes they share, and what outlives what. */
 #include "testing.h"
 
 #include "core/tensor.h"
+#include "ops/ops_list.h"
 #include "qat/quantized.h"
 
 #include <detent/nn.h>
@@ -27,7 +28,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static dt_tensor *random_tensor(dt_dtype dtype, int rank, const int64_t *dims)
 {
@@ -52,7 +53,7 @@ static void check_text(const dt_tensor *x, const char *wanted)
     ck_assert_str_eq(text, wanted);
 }
 
-/* ---- the mark ------------------------------------------------------------------------------------- */
+/* ---- the mark -------------------------------------------------------------------------------- */
 
 START_TEST(only_a_plain_leaf_is_marked)
 {
@@ -137,7 +138,7 @@ START_TEST(shard_axes_follow_the_member)
 }
 END_TEST
 
-/* ---- ops ---------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 typedef struct refused {
     const char *says;
@@ -210,6 +211,31 @@ START_TEST(what_rearranges_is_refused)
 }
 END_TEST
 
+/* What takes codes sees the rows of one matrix, unless it is made for members; what rearranges would
+ * mix them. All else reads. */
+START_TEST(every_op_says_whether_it_takes_them)
+{
+    static const dt_op *const ops[] = {
+#define DT__OP(name) &dt__op_##name,
+#include "ops/ops.inc"
+#undef DT__OP
+    };
+    static const dt_op *const arrange[] = { &dt__op_reshape,   &dt__op_flatten,
+                                            &dt__op_transpose, &dt__op_permute,
+                                            &dt__op_slice,     &dt__op_concat,
+                                            &dt__op_pad,       &dt__op_upsample_nearest };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        bool wanted = false;
+        for (int k = 0; k < DT_MAX_IN; k++) wanted = wanted || ops[i]->role[k] == DT_CODES;
+        wanted = wanted && ops[i] != &dt__op_grouped_linear;
+        for (size_t k = 0; k < sizeof arrange / sizeof arrange[0]; k++) {
+            wanted = wanted || ops[i] == arrange[k];
+        }
+        TEST_EACH(ops[i]->ungrouped == wanted, "%s", ops[i]->name);
+    }
+}
+END_TEST
+
 START_TEST(what_reads_is_not)
 {
     dt_tensor *w = experts(DT_F64, 3, 4, 5);
@@ -224,7 +250,7 @@ START_TEST(what_reads_is_not)
 }
 END_TEST
 
-/* ---- members: handles ------------------------------------------------------------------------------- */
+/* ---- members: handles ------------------------------------------------------------------------ */
 
 static dt_tensor *member(dt_tensor *w, int64_t i)
 {
@@ -324,7 +350,7 @@ START_TEST(members_of_a_detached_parameter)
 }
 END_TEST
 
-/* ---- members: gradients ------------------------------------------------------------------------------ */
+/* ---- members: gradients ---------------------------------------------------------------------- */
 
 typedef struct net {
     int64_t count, rows, in, out;
@@ -349,7 +375,8 @@ static void free_net(net *n)
     dt_tensor_free(n->v);
 }
 
-/* Sum of squares of x + silu(x w^T) v^T, expert after expert, the first of which comes once more. */
+/* Sum of squares of x + silu(x w^T) v^T, expert after expert, the first of which comes once
+ * more. */
 static dt_tensor *loss_of(dt_tape *tape, const net *n, dt_tensor *const *w, dt_tensor *const *v)
 {
     dt_tensor *x = n->x;
@@ -624,6 +651,7 @@ Suite *test_grouped_suite(void)
     TCase *ops = tcase_create("ops");
     tcase_add_checked_fixture(ops, setup, teardown);
     tcase_add_test(ops, what_rearranges_is_refused);
+    tcase_add_test(ops, every_op_says_whether_it_takes_them);
     tcase_add_test(ops, what_reads_is_not);
     suite_add_tcase(s, ops);
     TCase *members = tcase_create("members");

@@ -1,7 +1,7 @@
-/* Members of grouped weights under QAT: their codes and images are those of the whole weight's rows,
- * made alone, packed or not; gradients through the straight-through masks and into learned scales;
- * ranges that begin as one; codes that go stale; what is left of a member after convert; a layer that
- * computes with members, through the optimizer, recompute, files and a state. */
+/* Members of grouped weights under QAT: their codes and images are those of the whole weight's
+ * rows, made alone, packed or not; gradients through the straight-through masks and into learned
+ * scales; ranges that begin as one; codes that go stale; what is left of a member after convert; a
+ * layer that computes with members, through the optimizer, recompute, files and a state. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -84,7 +84,7 @@ static void check_images(dt_tensor *w)
     dt_tensor_free(all);
 }
 
-/* ---- codes ------------------------------------------------------------------------------------------ */
+/* ---- codes ----------------------------------------------------------------------------------- */
 
 static dt_quant random_quant(int seed)
 {
@@ -262,7 +262,7 @@ START_TEST(handles_upon_handles_compute)
 }
 END_TEST
 
-/* ---- gradients -------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 /* d of tanh of the image, by members and by the whole. */
 START_TEST(gradients_pass_the_masks)
@@ -303,7 +303,8 @@ START_TEST(an_alias_of_a_member_has_its_own_slot)
 }
 END_TEST
 
-/* Wrapped for a pass, as activations and derived weights are: the gradient goes on to the member. */
+/* Wrapped for a pass, as activations and derived weights are: the gradient goes on to the
+ * member. */
 START_TEST(members_are_wrapped_on_a_tape)
 {
     dt_quant q = dt_weight_quant_defaults();
@@ -332,7 +333,7 @@ START_TEST(members_are_wrapped_on_a_tape)
 }
 END_TEST
 
-/* ---- a layer that computes with members ------------------------------------------------------------------ */
+/* ---- a layer that computes with members ------------------------------------------------------ */
 
 #define COUNT 3
 #define OUT 40
@@ -491,7 +492,7 @@ START_TEST(learned_scales_are_cut_as_members_are)
 }
 END_TEST
 
-/* ---- writes ---------------------------------------------------------------------------------------------- */
+/* ---- writes ---------------------------------------------------------------------------------- */
 
 START_TEST(writes_make_codes_stale_both_ways)
 {
@@ -524,8 +525,34 @@ START_TEST(writes_make_codes_stale_both_ways)
 }
 END_TEST
 
-/* The masters are what the optimizer left, to the bit, whatever was read of images since: those of a
- * float parameter with the same gradient. */
+/* An optimizer's op goes block by block and renews codes on its way: those of the handle it writes. */
+START_TEST(codes_renewed_by_an_optimizer)
+{
+    dt_module *m = prepared(_i);
+    dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
+    backward(m, x);
+    dt_tensor *one = member(w, 1), *again = member(w, 1);
+    const dt_sgd_step_options o = { .lr = 0.1, .step = 1 };
+    dt_tensor *const p[] = { one, w, again, w };
+    for (int i = 0; i < 4; i++) {
+        dt_tensor_free(image_of(one)); /* codes that are renewed, or not */
+        dt_tensor_free(image_of(w));
+        ck_assert_ptr_nonnull(dt_sgd_step_(t, p[i], dt_grad(p[i]), NULL, &o));
+        check_images(w);
+        dt_tensor *a = image_of(one), *b = image_of(again);
+        ck_assert_mem_eq(dt_data(a), dt_data(b), (size_t)OUT * IN * sizeof(float));
+        dt_tensor_free(a);
+        dt_tensor_free(b);
+    }
+    dt_tensor_free(one);
+    dt_tensor_free(again);
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
+
+/* The masters are what the optimizer left, to the bit, whatever was read of images since: those of
+ * a float parameter with the same gradient. */
 START_TEST(masters_are_never_rebuilt_from_images)
 {
     dt_module *m = prepared(DT_INT8_DYNAMIC_INT4_WEIGHT);
@@ -567,7 +594,7 @@ START_TEST(masters_are_never_rebuilt_from_images)
 }
 END_TEST
 
-/* ---- before and after ------------------------------------------------------------------------------------ */
+/* ---- before and after ------------------------------------------------------------------------ */
 
 START_TEST(members_from_before_prepare_see_the_master)
 {
@@ -764,6 +791,7 @@ Suite *test_grouped_qat_suite(void)
     tcase_add_loop_test(modules, prepared_and_converted_agree, 0, 5);
     tcase_add_test(modules, learned_scales_are_cut_as_members_are);
     tcase_add_loop_test(modules, writes_make_codes_stale_both_ways, 0, 5);
+    tcase_add_loop_test(modules, codes_renewed_by_an_optimizer, 0, 5);
     tcase_add_test(modules, masters_are_never_rebuilt_from_images);
     tcase_add_test(modules, members_from_before_prepare_see_the_master);
     tcase_add_test(modules, members_from_before_convert_take_no_gradient);

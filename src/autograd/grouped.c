@@ -1,9 +1,10 @@
-/* Grouped parameters: one tensor [count, dims...] that stands for count members [dims...]. A flag on the
- * handle says so; every handle on the same storage and shape has it (dt__view).
+/* Grouped parameters: one tensor [count, dims...] that stands for count members [dims...]. A flag
+ * on the handle says so; every handle on the same storage and shape has it (dt__view).
  *
- * A member is a portion: a handle that holds a reference on the whole one and has no gradient slot of its
- * own. What flows into it is added to a slice of the whole gradient, which begins as zeros. Its dt_grad
- * is a view that hangs on that gradient and goes with it. A portion never is the whole of another. */
+ * A member is a portion: a handle that holds a reference on the whole one and has no gradient slot
+ * of its own. What flows into it is added to a slice of the whole gradient, which begins as zeros.
+ * Its dt_grad is a view that hangs on that gradient and goes with it. A portion never is the whole
+ * of another. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
@@ -63,7 +64,7 @@ int dt_grouped_shard_axis(const dt_tensor *w, int axis)
     return -1;
 }
 
-/* ---- portions ------------------------------------------------------------------------------------- */
+/* ---- portions -------------------------------------------------------------------------------- */
 
 dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
 {
@@ -168,7 +169,7 @@ void dt__clear_portion(dt_tensor *portion)
     grad->storage->version++;
 }
 
-/* ---- members -------------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static dt_status check_member(const dt_tensor *w, int64_t i)
 {

@@ -45,7 +45,8 @@ typedef struct dt__kind {
     void (*dropped)(dt_tensor *x);
     /* Makes `copy`, a dense handle with the same shape and storage, the same kind as x. */
     dt_status (*clone)(dt_tensor *x, dt_tensor *copy);
-    /* Makes `member`, a dense handle on the elements of member i of a grouped x, the same kind as x. */
+    /* Makes `member`, a dense handle on the elements of member i of a grouped x, the same kind as
+     * x. */
     dt_status (*member)(dt_tensor *x, int64_t i, dt_tensor *member);
     size_t (*print)(const dt_tensor *x, char *text, size_t size);
 } dt__kind;
@@ -59,8 +60,9 @@ static inline const dt__kind *dt__kind_of(const dt_tensor *x)
 /* Adds d to the gradient slot of x and takes ownership of d. */
 dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d);
 
-/* A dense handle on part i of the first dimension of a contiguous x, cut into n equal parts. Where x is
- * a leaf, what flows into it lands in the slot of x, and it requires a gradient where x does. */
+/* A dense handle on part i of the first dimension of a contiguous x, cut into n equal parts. Where
+ * x is a leaf, what flows into it lands in the slot of x, and it requires a gradient where x
+ * does. */
 dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out);
 /* What a gradient slot is to such a handle. */
 dt_status dt__accumulate_portion(dt_tape *t, dt_tensor *portion, dt_tensor *d);

@@ -29,8 +29,8 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 
 static dt_tensor *whole_of(dt_tensor *x) { return x == NULL || x->whole == NULL ? x : x->whole; }
 
-/* A range of a weight that stands begins with what the weight is when its codes are first trained; those
- * of all members do at once. */
+/* A range of a weight that stands begins with what the weight is when its codes are first trained;
+ * those of all members do at once. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
@@ -161,7 +161,7 @@ static size_t print(const dt_tensor *x, char *text, size_t size)
         fq->enabled ? "enabled" : "disabled", dt__shape_text(x, true, shape, sizeof shape));
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void drop(dt_tensor *x)
 {
@@ -258,7 +258,7 @@ void dt__fq_unwrap(dt_tensor *w)
     w->drop_ext = NULL;
 }
 
-/* ---- for a pass --------------------------------------------------------------------------------- */
+/* ---- for a pass ------------------------------------------------------------------------------ */
 
 /* Whether codes must keep what the scale's gradient needs: of a weight that a module owns they need
  * not, for that one is there in backward. */
@@ -315,7 +315,7 @@ dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool e
     return dt__fake_quant_as(t, x, &fq);
 }
 
-/* ---- learned ranges --------------------------------------------------------------------------- */
+/* ---- learned ranges -------------------------------------------------------------------------- */
 
 static dt_status check_scale(dt_ctx *ctx, const dt_quant *quant, const dt_tensor *scale)
 {
@@ -340,7 +340,7 @@ dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant *quant
     return dt__fake_quant_as(t, x, &(dt__fq){ .quant = *quant, .enabled = true, .scale = scale });
 }
 
-/* ---- questions of users ----------------------------------------------------------------------- */
+/* ---- questions of users ---------------------------------------------------------------------- */
 
 dt_tensor *dt_inner(dt_tensor *x)
 {
