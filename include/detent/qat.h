@@ -168,7 +168,7 @@ DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, 
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
 /* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows of
- * an op's groups (of a convolution; else it has one) follow each other. */
+ * an op's groups (of a convolution; the members of a grouped weight; else it has one) follow each other. */
 typedef struct dt_code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */
     float *scale;       /* [rows][groups] */
@@ -178,7 +178,7 @@ typedef struct dt_code_rows {
 } dt_code_rows;
 
 /* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered as
- * a matrix of rows. Buffers of `to` are there already:
+ * a matrix of rows, a grouped one is whole. Buffers of `to` are there already:
  *     scale, zero_point
  *                where the range is learned or static, hold what stands already and must be left so
  *     group_of   consecutive groups; it may put other columns together, of which each group has as many

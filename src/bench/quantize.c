@@ -1,5 +1,5 @@
 /* From fp32 to codes: weights into packed panels, activations into rows of u8, in cache and from
- * memory. The bytes that count are the fp32 values read and the codes and scales written. */
+ * memory; a weight of several experts beside one of as many rows. The bytes that count are the fp32 values read and the codes and scales written. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "qat/quantized.h"
@@ -7,6 +7,7 @@
 typedef struct work {
     const char *name;
     dt_quant quant;
+    int64_t members; /* that the rows are of; 0: the weight is not grouped */
 } work;
 
 #define GROUP(n)                                                                                   \
@@ -15,22 +16,24 @@ typedef struct work {
     }
 
 static const work tasks[] = {
-    { "weight-int4-group32", GROUP(32) },
-    { "weight-int4-group128", GROUP(128) },
-    { "weight-int8-channel", { .bits = 8, .granularity = DT_PER_CHANNEL } },
+    { "weight-int4-group32", GROUP(32), 0 },
+    { "experts-int4-group32", GROUP(32), 4 },
+    { "weight-int4-group128", GROUP(128), 0 },
+    { "weight-int8-channel", { .bits = 8, .granularity = DT_PER_CHANNEL }, 0 },
     { "activation-int8-token",
-      { .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true } },
+      { .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true },
+      0 },
 };
 #define TASKS DT__COUNT_OF(tasks)
 
 typedef struct subject {
     const work *task;
-    const dt_tensor *x;
+    dt_tensor *x;
 } subject;
 
 static dt_status make_codes(const subject *s, dt__codes **out)
 {
-    const dt__fq fq = { .quant = s->task->quant };
+    const dt__fq fq = { .quant = s->task->quant, .map = dt__row_map_of_members(s->task->members) };
     return dt__codes_make(s->x, &fq, s->task->name, out);
 }
 
@@ -54,21 +57,38 @@ static dt_status bytes_of(const subject *s, double *bytes)
     return DT_OK;
 }
 
+/* x itself, or as members of equal shares of its rows. */
+static dt_status open_subject(const dt__bench *b, const dt_tensor *x, const work *task, subject *s)
+{
+    *s = (subject){ .task = task };
+    DT__TRY(dt__view(b->ctx, x, &s->x));
+    if (task->members == 0) return DT_OK;
+    s->x->rank = 3;
+    s->x->dims[0] = task->members;
+    s->x->dims[1] = x->dims[0] / task->members;
+    s->x->dims[2] = x->dims[1];
+    s->x->count = s->x->dims[0] * s->x->dims[1] * s->x->dims[2];
+    dt__contiguous_strides(3, s->x->dims, s->x->strides);
+    return DT_OK;
+}
+
 static dt_status compare(dt__bench *b, const dt_tensor *x, bool cached)
 {
-    subject s[TASKS];
+    subject s[TASKS] = { { .task = NULL } };
     dt__trial t[TASKS + 1];
     dt__limit_subject limit = { .b = b };
     dt_status status = DT_OK;
     if (!cached) status = dt__limit_trial(b, DT__LIMIT_COPY, &limit, &t[TASKS]);
     for (int i = 0; status == DT_OK && i < TASKS; i++) {
-        s[i] = (subject){ &tasks[i], x };
+        status = open_subject(b, x, &tasks[i], &s[i]);
+        if (status != DT_OK) break;
         t[i] = (dt__trial){ .unit = "GB/s", .run = run, .subject = &s[i] };
         t[i].limit = cached ? DT__NO_TRIAL : TASKS;
         dt__bench_name(b, t[i].name, "quantize/%s/%s", tasks[i].name, cached ? "cache" : "memory");
         status = bytes_of(&s[i], &t[i].work);
     }
     if (status == DT_OK) status = dt__measure(b, cached ? TASKS : TASKS + 1, t);
+    for (int i = 0; i < TASKS; i++) dt_tensor_free(s[i].x);
     dt__limit_free(&limit);
     return status;
 }
