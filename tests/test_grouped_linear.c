@@ -296,12 +296,13 @@ START_TEST(bits_are_those_of_each_member_alone)
     static const struct extents {
         int64_t members, in, out, rows, reads;
     } extents[] = {
-        { 4, 40, 24, 30, 0 },   { 4, 40, 24, 30, 1 },   { 4, 40, 24, 30, 2 },   { 8, 64, 96, 1, 2 },
+        { 4, 40, 24, 30, 0 },   { 4, 40, 24, 30, 1 },   { 4, 40, 24, 30, 2 },
+        { 8, 64, 96, 1, 2 },    { 3, 8, 5, 6, 0 },      { 3, 8, 5, 2, 1 },
         { 64, 32, 33, 300, 2 }, { 3, 160, 70, 260, 0 }, { 2, 96, 130, 500, 1 },
     };
     static const int bits[] = { 0, 8, 4 };
     for (int i = 0; i < DT__COUNT_OF(extents); i++) {
-        for (int k = 0; k < FORMS * DT__COUNT_OF(bits) * 3; k += i < 4 ? 1 : 5) {
+        for (int k = 0; k < FORMS * DT__COUNT_OF(bits) * 3; k += i < 6 ? 1 : 5) {
             const struct extents *e = &extents[i];
             trial r = { e->members, e->in, e->out, e->rows, e->reads, .form = (form)(k % FORMS) };
             r.bits = bits[k / FORMS % 3];

@@ -273,8 +273,10 @@ size_t dt__grouped_forward_scratch(const dt__grouped *g)
     const dt__gemm most = {
         .trans_b = true, .m = g->routing.choices, .n = out_of(g), .k = in_of(g)
     };
-    return lists_of(g) +
-           room_of(g, most, indexed || is_coded(g, g->x), is_coded(g, g->weight), indexed);
+    const size_t codes = dt__grouped_codes_room(g);
+    const size_t floats =
+        room_of(g, most, indexed || is_coded(g, g->x), is_coded(g, g->weight), indexed);
+    return lists_of(g) + (codes > floats ? codes : floats);
 }
 
 static bool has_parts(const dt__grouped *g)
