@@ -32,9 +32,9 @@ static const dt_key rope_keys[] = {
 
 static const dt_key moe_keys[] = {
     { "experts", DT_KEY_INT, MOE(experts), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "that there are in each block, each with its own `hidden` values inside" },
+      .text = "experts of each block, each with `hidden` values of its own inside" },
     { "top_k", DT_KEY_INT, MOE(top_k), .least = 1, .most = 1 << 16, .fallback = "2",
-      .text = "experts that a token takes" },
+      .text = "of them, as many as a token takes" },
     { "normalize", DT_KEY_BOOL, MOE(normalize), .fallback = "true",
       .text = "whether the weights of a token's experts add up to 1" },
     { "balance", DT_KEY_REAL, MOE(balance), .most = 1e6, .fallback = "0.01",
