@@ -461,6 +461,78 @@ START_TEST(tokens_calibrate)
 }
 END_TEST
 
+typedef struct quantizing {
+    int64_t stop_at; /* weights; 0: never */
+    int64_t done;
+} quantizing;
+
+static bool stop_quantizing(void *user)
+{
+    const quantizing *q = user;
+    return q->stop_at > 0 && q->done >= q->stop_at;
+}
+
+static void count_weights(void *user, const dt_quantize_summary *s)
+{
+    ((quantizing *)user)->done = s->n;
+}
+
+static dt_status quantize(job *j, const char *name, int64_t stop_at, dt_quantize_summary *s)
+{
+    char model[TEST_PATH], output[TEST_PATH];
+    quantizing q = { .stop_at = stop_at };
+    const dt_quantize_job work = { .model = model,
+                                   .output = output,
+                                   .stop = stop_quantizing,
+                                   .weight = count_weights,
+                                   .user = &q };
+    dt_ctx *ctx = sample_context(2);
+    dt_recipe *recipe = NULL;
+    test_join(model, j->dir, "float.safetensors");
+    test_join(output, j->dir, name);
+    TEST_OK(ctx, read_recipe(j, ctx, &recipe));
+    const dt_status status = dt_quantize_model(ctx, recipe, &work, s);
+    ck_assert_msg(status == DT_OK || status == DT_ERR_INTERRUPTED, "%s", dt_error(ctx));
+    dt_recipe_free(recipe);
+    if (status != DT_OK) dt_quantize_summary_free(s);
+    if (status != DT_OK) dt_ctx_free(ctx); /* else the summary's */
+    return status;
+}
+
+/* Experts are rounded by the rows that reach them; an interrupted call ends with the same bytes, and knows which
+ * experts had too few from before. */
+START_TEST(experts_are_quantized_layer_by_layer)
+{
+    char folder[TEST_PATH];
+    dt_quantize_summary whole, part;
+    write_data(folder);
+    job j = job_of(EXPERTS TEXT END
+                   "quantize: {rounder: qronos, calibration: {samples: 6, batch_size: 4}}\n",
+                   folder, "run");
+    run(&j);
+    ck_assert_int_eq(quantize(&j, "whole", 0, &whole), DT_OK);
+    for (int64_t n = 1; n < whole.n; n += 5) {
+        ck_assert_int_eq(quantize(&j, "parts", n, &part), DT_ERR_INTERRUPTED);
+    }
+    ck_assert_int_eq(quantize(&j, "parts", 0, &part), DT_OK);
+    ck_assert(part.resumed > 0 && part.n == whole.n && part.total.unseen == whole.total.unseen);
+    ck_assert(whole.total.unseen > 0 && whole.total.unreached == 0);
+    char a[TEST_PATH], b[TEST_PATH];
+    test_join(a, j.dir, "whole");
+    test_join(b, j.dir, "parts");
+    size_t na, nb;
+    char *one = test_read_file(a, &na), *two = test_read_file(b, &nb);
+    ck_assert(na == nb && memcmp(one, two, na) == 0);
+    free(one);
+    free(two);
+    dt_ctx *ctx[] = { whole.ctx, part.ctx };
+    dt_quantize_summary_free(&whole);
+    dt_quantize_summary_free(&part);
+    dt_ctx_free(ctx[0]);
+    dt_ctx_free(ctx[1]);
+}
+END_TEST
+
 /* ---- what does not fit ------------------------------------------------------------------------- */
 
 static const struct mistake {
@@ -526,6 +598,7 @@ Suite *test_token_runs_suite(void)
     tcase_add_test(runs, updates_weigh_by_labels);
     tcase_add_test(runs, files_carry_their_tokenizer);
     tcase_add_test(runs, a_damaged_tokenizer_is_found);
+    tcase_add_test(runs, experts_are_quantized_layer_by_layer);
     tcase_add_loop_test(runs, tokens_calibrate, 0, DT__COUNT_OF(quantized));
     tcase_add_loop_test(runs, a_mistake_has_a_place, 0, DT__COUNT_OF(mistakes));
     tcase_add_test(runs, an_example_needs_a_label);

@@ -196,7 +196,8 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
 
 /* Converts a prepared model layer by layer in the order in which they run: each layer's inputs are those
  * of the part quantized so far, and of `reference`, the same model in float, where the rounder looks at
- * both (NULL: it takes the quantized ones for both). What a norm is folded into is rounded folded. A
+ * both (NULL: it takes the quantized ones for both). Experts see the rows that are routed to them; what
+ * too few reach keeps nearest (`unseen`). What a norm is folded into is rounded folded. A
  * layer that is used several times, or shares its weight, is rounded by the inputs of its first use.
  * Weights whose inputs are not known, as of embeddings and of layers that no batch reaches, are
  * rounded to nearest and counted; with DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes
