@@ -192,7 +192,7 @@ static const struct {
     const char *names;    /* separated by spaces; `!`: another shape, `~`: F64, `@`: a count of 3 */
     int form;             /* of the model */
     const char *words[3]; /* of the message; NULL: it loads */
-} files[] = {
+} neither[] = {
     { "weight", GROUPED, { NULL } },
     { "weight", APART, { NULL } },
     { "weight.0 weight.1 weight.2 weight.3", GROUPED, { NULL } },
@@ -245,7 +245,7 @@ static const struct {
     { "", APART, { "4 missing (experts.weight.0, experts.weight.1", "", "" } },
 };
 
-#define FILES ((int)(sizeof files / sizeof files[0]))
+#define FILES ((int)(sizeof neither / sizeof neither[0]))
 
 static void write_tensor(dt_writer *w, const char *word)
 {
@@ -284,18 +284,18 @@ static void write_wrong_file(const char *names)
 START_TEST(files_that_are_neither)
 {
     float before[VALUES], after[VALUES];
-    dt_module *m = made(files[_i].form);
-    write_wrong_file(files[_i].names);
+    dt_module *m = made(neither[_i].form);
+    write_wrong_file(neither[_i].names);
     values_of(m, before);
     const dt_status s = dt_model_load_weights(m, path);
-    const bool loads = files[_i].words[0] == NULL;
-    ck_assert_msg(s == (loads ? DT_OK : DT_ERR_FORMAT), "%s: %s: %s", files[_i].names,
+    const bool loads = neither[_i].words[0] == NULL;
+    ck_assert_msg(s == (loads ? DT_OK : DT_ERR_FORMAT), "%s: %s: %s", neither[_i].names,
                   dt_status_name(s), dt_error(ctx));
     values_of(m, after);
-    ck_assert_msg((memcmp(before, after, sizeof before) == 0) != loads, "%s", files[_i].names);
+    ck_assert_msg((memcmp(before, after, sizeof before) == 0) != loads, "%s", neither[_i].names);
     for (int i = 0; i < 3 && !loads; i++) {
-        ck_assert_msg(strstr(dt_error(ctx), files[_i].words[i]) != NULL, "no '%s' in: %s",
-                      files[_i].words[i], dt_error(ctx));
+        ck_assert_msg(strstr(dt_error(ctx), neither[_i].words[i]) != NULL, "no '%s' in: %s",
+                      neither[_i].words[i], dt_error(ctx));
     }
     dt_module_free(m);
 }
@@ -438,6 +438,194 @@ START_TEST(a_lost_state_is_named)
 }
 END_TEST
 
+/* ---- quantized models -------------------------------------------------------------------------- */
+
+static dt_llama_options llama_options(int64_t experts)
+{
+    return (dt_llama_options){ .vocab = 13,
+                               .context = 16,
+                               .layers = 2,
+                               .heads = 2,
+                               .width = 24,
+                               .hidden = 20,
+                               .theta = 500,
+                               .eps = 1e-6,
+                               .rope = { .factor = 1,
+                                         .low_freq_factor = 1,
+                                         .high_freq_factor = 4,
+                                         .original_context = 8192 },
+                               .moe = { .given = true,
+                                        .experts = experts,
+                                        .top_k = experts < 2 ? 1 : 2,
+                                        .normalize = true } };
+}
+
+static dt_model_info llama_info(const dt_llama_options *o)
+{
+    dt_model_info info = { .options = o };
+    for (int i = 0; (info.family = dt_family_at(i)) != NULL; i++) {
+        if (strcmp(info.family->name, "llama") == 0) break;
+    }
+    return info;
+}
+
+/* Logits of a few tokens, which observers see too while the model trains. */
+static void run_model(dt_module *m, bool training, float logits[2 * 6 * 13])
+{
+    int32_t ids[12];
+    dt_tensor *x;
+    dt_tape *t;
+    for (int i = 0; i < 12; i++) ids[i] = i * 5 % 13;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 2, 6 }, ids, &x));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, training);
+    const dt_tensor *y = dt_forward(t, m, x);
+    TEST_OK(ctx, dt_tape_status(t));
+    memcpy(logits, dt_data(y), 2 * 6 * 13 * sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+}
+
+static void check_same_bytes(const char *a, const char *b)
+{
+    size_t n, k;
+    char *x = test_read_file(a, &n), *y = test_read_file(b, &k);
+    ck_assert_uint_eq(n, k);
+    ck_assert_msg(memcmp(x, y, n) == 0, "%s and %s differ", a, b);
+    free(x);
+    free(y);
+}
+
+/* Of a file that may be of either form: the bits of m, and of either form saved again the same file. */
+static void check_file(dt_module *m, const char *file, int form, const char *const files[2])
+{
+    char again[TEST_PATH];
+    float want[2 * 6 * 13], got[2 * 6 * 13];
+    dt_module *loaded;
+    dt_model_info info;
+    test_join(again, folder, "again.safetensors");
+    TEST_OK(ctx, dt_model_load(ctx, file, &loaded, &info));
+    ck_assert_int_eq(info.grouped, form);
+    run_model(m, false, want);
+    run_model(loaded, false, got);
+    ck_assert_mem_eq(want, got, sizeof want);
+    for (int i = 0; i < 2; i++) {
+        info.grouped = i;
+        TEST_OK(ctx, dt_model_save(loaded, &info, again));
+        check_same_bytes(again, files[i]);
+    }
+    dt_model_info_free(ctx, &info);
+    dt_module_free(loaded);
+}
+
+static void check_listed(const char *const files[2])
+{
+    dt_file *f;
+    dt_file_weights *w[2];
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, dt_file_open(ctx, files[i], &f));
+        TEST_OK(ctx, dt_model_check(f));
+        TEST_OK(ctx, dt_file_weights_read(f, &w[i]));
+        dt_file_close(f);
+    }
+    ck_assert_int_eq(dt_file_weights_count(w[0]), dt_file_weights_count(w[1]));
+    for (int64_t i = 0; i < dt_file_weights_count(w[0]); i++) {
+        const dt_file_weight *a = dt_file_weights_at(w[0], i), *b = dt_file_weights_at(w[1], i);
+        ck_assert_str_eq(a->name, b->name);
+        ck_assert_uint_gt(a->bytes, 0);
+        ck_assert_uint_eq(a->bytes, b->bytes);
+        ck_assert_int_eq(a->members, b->members);
+    }
+    for (int i = 0; i < 2; i++) dt_file_weights_free(w[i]);
+}
+
+static void check_forms(dt_module *m, const dt_llama_options *o)
+{
+    char path_of[2][TEST_PATH];
+    const char *const files[] = { path_of[0], path_of[1] };
+    for (int i = 0; i < 2; i++) {
+        dt_model_info info = llama_info(o);
+        test_join(path_of[i], folder, dt_grouped_forms[i]);
+        info.grouped = i;
+        TEST_OK(ctx, dt_model_save(m, &info, files[i]));
+    }
+    if (o->moe.experts > 1) ck_assert_int_gt(tensors_in(files[1]), tensors_in(files[0]));
+    check_listed(files);
+    for (int i = 0; i < 2; i++) check_file(m, files[i], i, files);
+}
+
+#define RANGES 3
+static const int ranges[RANGES] = { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
+
+/* Prepared and converted, with every preset, granularity and range of weights. */
+START_TEST(quantized_models_in_either_form)
+{
+    const int range = _i % RANGES, granularity = _i / RANGES % 3, experts = _i / RANGES / 3;
+    float logits[2 * 6 * 13];
+    const dt_llama_options o = llama_options(experts == 0 ? 3 : 1);
+    if (ranges[range] == DT_RANGE_LEARNED && granularity == DT_PER_GROUP)
+        return; /* there is none */
+    for (int preset = 0; preset <= DT_INT4_INT4; preset++) {
+        dt_module *m;
+        dt_qat_options qat = dt_qat_defaults();
+        qat.preset = preset;
+        qat.weight.quant.granularity = granularity;
+        qat.weight.has_granularity = true;
+        qat.weight.quant.group_size = 8;
+        qat.weight.has_group_size = granularity == DT_PER_GROUP;
+        qat.weight.quant.range = ranges[range];
+        qat.weight.has_range = true;
+        TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+        TEST_OK(ctx, dt_prepare(m, &qat));
+        run_model(m, true, logits);
+        check_forms(m, &o);
+        TEST_OK(ctx, dt_convert(m, NULL, NULL));
+        check_forms(m, &o);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
+/* Codes of no meaning, and columns of each group of the op in groups of another order. */
+static dt_status deal(void *user, const char *name, const dt_tensor *master, const dt_quant *quant,
+                      const dt_code_rows *to)
+{
+    const int64_t columns = dt_dim(master, -1), rows = dt_count(master) / columns;
+    const int64_t size = quant->group_size, groups = (columns + size - 1) / size;
+    (void)user;
+    (void)name;
+    for (int64_t i = 0; i < rows * columns; i++) to->codes[i] = (int8_t)(i * 5 % 16 - 8);
+    for (int64_t i = 0; i < rows * groups; i++) to->scale[i] = (float)(1 + i % 3) / 64;
+    for (int64_t g = 0; g < to->op_groups; g++) {
+        for (int64_t k = 0; k < columns; k++) {
+            to->group_of[g * columns + (k * 7 + g) % columns] = (int32_t)(k / size);
+        }
+    }
+    return DT_OK;
+}
+
+START_TEST(orders_of_members)
+{
+    const dt_llama_options o = llama_options(_i == 0 ? 3 : 1);
+    dt_module *m;
+    dt_file *f;
+    char file[TEST_PATH];
+    dt_qat_options qat = dt_qat_defaults();
+    qat.weight.quant.group_size = 8;
+    qat.weight.has_group_size = true;
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_prepare(m, &qat));
+    TEST_OK(ctx, dt_convert(m, &(dt_rounder){ .name = "dealer", .round = deal }, NULL));
+    check_forms(m, &o);
+    test_join(file, folder, "members");
+    TEST_OK(ctx, dt_file_open(ctx, file, &f));
+    const dt_file_entry *e = dt_file_find(f, "model.layers.1.moe.w_up.weight.0.g_idx");
+    ck_assert(e != NULL && e->rank == 1 && e->dims[0] == 24);
+    dt_file_close(f);
+    dt_module_free(m);
+}
+END_TEST
+
 /* ---- memory and damage ------------------------------------------------------------------------- */
 
 static dt_status save_and_load(dt_ctx *c, void *user)
@@ -504,6 +692,8 @@ Suite *test_members_suite(void)
     tcase_add_loop_test(c, files_that_are_neither, 0, FILES);
     tcase_add_loop_test(c, runs_resume_in_either_form, 0, 8);
     tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
+    tcase_add_loop_test(c, quantized_models_in_either_form, 0, 2 * 3 * RANGES);
+    tcase_add_loop_test(c, orders_of_members, 0, 2);
     tcase_add_loop_test(c, memory_fails, 0, 2);
     tcase_add_loop_test(c, every_byte_of_a_header, 0, 2);
     suite_add_tcase(s, c);

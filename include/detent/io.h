@@ -168,6 +168,9 @@ DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf
 typedef struct dt_exporter {
     const char *name; /* "hf" */
     const char *text; /* one sentence */
+    bool folder;      /* what is written: a folder, else a file */
+    bool floats; /* it can say nothing but floats: those that are quantized, or what their integers
+                       * say, as the options ask */
     dt_status (*write)(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                        const char *path);
 } dt_exporter;

@@ -36,6 +36,7 @@ typedef struct dt_checkpoint_options {
     int64_t every_steps; /* 0: only at the end */
     int64_t keep;        /* the newest so many; 0: all */
     bool best;           /* and best.safetensors, of the best evaluation */
+    int grouped;         /* DT_GROUPED_...: of these files and of the run's models */
 } dt_checkpoint_options;
 
 /* Evaluations on the validation data while a run trains. */

@@ -46,7 +46,7 @@ static int write(const cli_args *args, dt_ctx *ctx, const dt_exporter *e, const 
     dt_model_info info;
     const char *from = args->words[0], *to = args->option[OUTPUT];
     if (dt_model_load(ctx, from, &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    if (dt_is_prepared(m) && !o->dequantize) {
+    if (e->floats && dt_is_prepared(m) && !o->dequantize) {
         fprintf(stderr, "detent export: the weights before they are quantized are written; "
                         "--dequantize writes what their integers say\n");
     }
@@ -66,7 +66,8 @@ int cli_export(const cli_args *args)
     const dt_exporter *e = name == NULL ? NULL : find_exporter(name);
     if (e == NULL) return refuse_format(args);
     if (args->option[OUTPUT] == NULL) {
-        return cli_fail(args, CLI_USAGE, "-o DIR is missing: the folder to write");
+        return cli_fail(args, CLI_USAGE, "-o PATH is missing: the %s to write",
+                        e->folder ? "folder" : "file");
     }
     const int status = read_options(args, &options);
     if (status != CLI_DONE) return status;

@@ -40,6 +40,13 @@ static double bits_of(size_t bytes, int64_t count)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+/* What follows ".3" of a member of a grouped weight, where it stands member by member. */
+static const char *skip_member(const dt_file_weight *w, const char *rest)
+{
+    const size_t n = *rest == '.' && w->members > 0 ? strspn(rest + 1, "0123456789") : 0;
+    return n == 0 ? rest : rest + 1 + n;
+}
+
 /* Whether an entry is a weight of the list, or a part of a packed one. */
 static bool is_listed(const look *l, const char *name)
 {
@@ -48,9 +55,10 @@ static bool is_listed(const look *l, const char *name)
         const dt_file_weight *w = dt_file_weights_at(l->weights, i);
         const size_t n = strlen(w->name);
         if (strncmp(w->name, name, n) != 0) continue;
-        if (!w->packed && name[n] == 0) return true;
+        const char *rest = skip_member(w, name + n);
+        if (!w->packed && *rest == 0) return true;
         for (int k = 0; k < 4 && w->packed; k++) {
-            if (strcmp(name + n, parts[k]) == 0) return true;
+            if (strcmp(rest, parts[k]) == 0) return true;
         }
     }
     return false;

@@ -6,6 +6,8 @@
 
 #define LISTED 4
 
+bool dt__names_full(const dt__names *l) { return l->n > LISTED; }
+
 void dt__names_add(dt__names *l, const char *name, const char *detail)
 {
     char shown[DT__SHOWN];

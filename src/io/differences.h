@@ -10,6 +10,8 @@ typedef struct dt__names {
     int n;
 } dt__names;
 
+/* Whether a further one would not be named. */
+bool dt__names_full(const dt__names *l);
 void dt__names_add(dt__names *l, const char *name, const char *detail);
 
 enum { DT__MISSING, DT__UNEXPECTED, DT__MISSHAPEN, DT__DIFFERENCES };

@@ -8,4 +8,15 @@
 #include "io/exporters.inc"
 #undef DT__EXPORTER
 
+/* A model in a file of detent, float, prepared or converted as it is. */
+typedef struct dt__own_export {
+    dt_module *m;
+    const dt_model_info *info;
+    const dt_hf_options *options;
+    int grouped; /* DT_GROUPED_... */
+} dt__own_export;
+
+/* ARG where the options ask for other values. */
+dt_status dt__export_own(const dt__own_export *e, const char *path);
+
 #endif

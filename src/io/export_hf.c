@@ -4,6 +4,8 @@
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
     .text = "a folder of config.json and model.safetensors, for Hugging Face's transformers and "
-            "what else reads Llama, Qwen2 and Qwen3",
+            "what else reads Llama, Qwen2, Qwen3 and Mixtral",
+    .folder = true,
+    .floats = true,
     .write = dt_hf_save,
 };

@@ -5,6 +5,7 @@
 #include "core/tensor.h"
 #include "io/differences.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,16 @@ static void name_member(const work *w, const char *like, int64_t member, char te
     dt__shown(path, text);
 }
 
-static void note_missing(work *w, const char *like, int64_t member)
+/* A file may say that there are any number of members. */
+static void note_missing(work *w, const char *like, int64_t first, int64_t end)
 {
     char name[DT__SHOWN];
-    name_member(w, like, member, name);
-    dt__names_add(&w->wrong.of[DT__MISSING], name, "");
+    dt__names *l = &w->wrong.of[DT__MISSING];
+    for (; first < end && !dt__names_full(l); first++) {
+        name_member(w, like, first, name);
+        dt__names_add(l, name, "");
+    }
+    if (first < end) l->n += (int)dt__min_i64(end - first, INT_MAX - l->n);
 }
 
 static void note_unexpected(work *w, const char *name)
@@ -155,13 +161,12 @@ static bool check_parts(work *w, const part *p, int64_t n)
             continue;
         }
         if (p[i].member < next) note_unexpected(w, p[i].from->name);
-        for (; whole == NULL && next < p[i].member; next++) note_missing(w, p->from->name, next);
-        good = next == p[i].member && check_part(w, &p[i], &p[0]) && good;
+        if (whole == NULL) note_missing(w, p->from->name, next, p[i].member);
+        good = check_part(w, &p[i], &p[0]) && next == p[i].member && good;
         next = p[i].member + 1;
     }
-    const bool complete = next == p->group->n;
-    for (; whole == NULL && next < p->group->n; next++) note_missing(w, p->from->name, next);
-    return good && complete;
+    if (whole == NULL) note_missing(w, p->from->name, next, p->group->n);
+    return good && next == p->group->n;
 }
 
 static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)

@@ -80,8 +80,7 @@ static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int6
     dt_status status = dt_set_grouped(view);
     for (int64_t i = 0; i < members && status == DT_OK; i++) {
         dt_tensor *member = dt_grouped_member(view, i);
-        status = member == NULL ? s->ctx->status
-                                : add_values(s, name_of(s, path, i, name), member);
+        status = member == NULL ? s->ctx->status : add_values(s, name_of(s, path, i, name), member);
         dt_tensor_free(member);
     }
     dt_tensor_free(view);

@@ -17,8 +17,8 @@ static const struct {
     const char *text;
     int form;
 } suffixes[] = {
-    { ".codes", DT__AS_JOINED },  { ".scale", DT__AS_JOINED },   { ".zero_point", DT__AS_JOINED },
-    { ".g_idx", DT__AS_STACKED }, { ".count", DT__AS_REPEATED },
+    { ".codes", DT__AS_JOINED }, { ".scale", DT__AS_JOINED },   { ".zero_point", DT__AS_JOINED },
+    { ".g_idx", DT__AS_LINES },  { ".count", DT__AS_REPEATED },
 };
 
 /* Cuts a suffix off the path. */
@@ -114,10 +114,11 @@ void dt__groups_sort(dt__groups *g)
 void dt__groups_free(dt__groups *g)
 {
     dt__release(g->ctx, g->at);
+    dt__kept_free(g->ctx, &g->kept);
     *g = (dt__groups){ .ctx = g->ctx };
 }
 
-const dt__group *dt__group_of(const dt__groups *groups, const dt__place *place)
+static const dt__group *find_path(const dt__groups *groups, const dt__place *place)
 {
     const dt__group wanted = { .path = place->path, .path_n = place->path_n };
     int64_t low = 0, high = groups->n;
@@ -129,6 +130,14 @@ const dt__group *dt__group_of(const dt__groups *groups, const dt__place *place)
         else low = mid + 1;
     }
     return NULL;
+}
+
+const dt__group *dt__group_of(const dt__groups *groups, dt__place *place)
+{
+    const dt__group *g = find_path(groups, place);
+    if (g == NULL || place->form != DT__AS_LINES) return g;
+    place->form = g->n == 1 ? DT__AS_REPEATED : DT__AS_STACKED;
+    return g;
 }
 
 /* What a module has: its grouped parameters, and tensors that may be members (n is their number). */

@@ -16,6 +16,7 @@ enum {
     DT__AS_STACKED,  /* [N, ...] */
     DT__AS_JOINED,   /* [N * rows, ...] */
     DT__AS_REPEATED, /* each of them the same, once */
+    DT__AS_LINES,    /* [N, columns], of one member [columns] */
 };
 
 #define DT__OWN_PATH 96
@@ -60,6 +61,7 @@ typedef struct dt__groups {
     dt_ctx *ctx;
     dt__group *at; /* in the order of their paths */
     int64_t n, room;
+    dt__kept *kept; /* paths that nobody else has */
 } dt__groups;
 
 dt_status dt__groups_of(dt_module *m, dt__groups *out);
@@ -67,8 +69,8 @@ dt_status dt__groups_of(dt_module *m, dt__groups *out);
 dt_status dt__groups_add(dt__groups *groups, const dt__group *group);
 void dt__groups_sort(dt__groups *groups);
 void dt__groups_free(dt__groups *groups);
-/* That of a place; NULL: none. */
-const dt__group *dt__group_of(const dt__groups *groups, const dt__place *place);
+/* That of a place, whose form becomes that of its parts; NULL: none. */
+const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 
 /* ---- a file as a model has it (fit.c) ---------------------------------------------------------- */
 

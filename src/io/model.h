@@ -86,6 +86,8 @@ typedef struct dt__model_meta {
 
 dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out);
 void dt__model_meta_free(dt__model_meta *meta);
+/* The grouped weights of a file, for dt__fit_open without a model; to be freed. */
+dt_status dt__groups_of_meta(const dt__model_meta *meta, dt__groups *out);
 /* The row map of a weight as it is described; SHAPE was checked with the metadata. */
 dt__row_map dt__described_map(const dt__module_quant *quant);
 /* The name of a module's weight, to be released; NULL: NOMEM. */

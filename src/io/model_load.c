@@ -205,22 +205,36 @@ static dt_status check_tokenizer(const dt_file *file)
     return DT_OK;
 }
 
-/* Codes of a file whose model cannot be built here. */
-static dt_status check_codes(const dt_file *file)
+static dt_status check_fitted(const dt_file *file, const dt__model_meta *meta)
 {
-    dt__model_meta meta;
-    DT__TRY(dt__model_meta_read(file, &meta));
     dt_status s = DT_OK;
-    for (int64_t i = 0; i < meta.n_quants && s == DT_OK; i++) {
-        const dt__module_quant *q = &meta.quant[i];
+    for (int64_t i = 0; i < meta->n_quants && s == DT_OK; i++) {
+        const dt__module_quant *q = &meta->quant[i];
         if (!q->has_weight || q->weight.state != DT__PACKED) continue;
         char *name = dt__weight_name(file->ctx, q->path);
         dt__packed *packed = NULL;
-        const dt__packed_place place = { file, name == NULL ? "" : dt__first_name(&meta, name), q };
+        const dt__packed_place place = { file, name == NULL ? "" : dt__first_name(meta, name), q };
         s = name == NULL ? DT_ERR_NOMEM : dt__packed_read(&place, &packed);
         if (packed != NULL) dt__codes_release(packed->codes);
         dt__release(file->ctx, packed);
         dt__release(file->ctx, name);
+    }
+    return s;
+}
+
+/* Codes of a file whose model cannot be built here. */
+static dt_status check_codes(const dt_file *file)
+{
+    dt__model_meta meta;
+    dt__groups groups;
+    dt__fit fit = { .kept = NULL };
+    DT__TRY(dt__model_meta_read(file, &meta));
+    dt_status s = dt__groups_of_meta(&meta, &groups);
+    if (s == DT_OK) {
+        s = dt__fit_open(file, &groups, &fit);
+        if (s == DT_OK) s = check_fitted(&fit.view, &meta);
+        dt__fit_free(&fit);
+        dt__groups_free(&groups);
     }
     dt__model_meta_free(&meta);
     return s;

@@ -361,3 +361,28 @@ void dt__model_meta_free(dt__model_meta *meta)
     dt__release(meta->ctx, meta->lora_strings);
     *meta = (dt__model_meta){ .ctx = meta->ctx };
 }
+
+static dt_status add_group(const dt__module_quant *q, dt__groups *to)
+{
+    char *name = dt__weight_name(to->ctx, q->path);
+    if (name == NULL) return DT_ERR_NOMEM;
+    char *path = dt__keep(to->ctx, &to->kept, strlen(name) + 1);
+    if (path != NULL) strcpy(path, name);
+    dt__release(to->ctx, name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    return dt__groups_add(
+        to, &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = q->weight.members });
+}
+
+dt_status dt__groups_of_meta(const dt__model_meta *meta, dt__groups *out)
+{
+    *out = (dt__groups){ .ctx = meta->ctx };
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < meta->n_quants && s == DT_OK; i++) {
+        const dt__module_quant *q = &meta->quant[i];
+        if (q->has_weight && q->weight.is_grouped) s = add_group(q, out);
+    }
+    if (s != DT_OK) dt__groups_free(out);
+    else dt__groups_sort(out);
+    return s;
+}

@@ -84,6 +84,20 @@ static dt_status fill(dt_file_weights *list, const dt_file *file, const dt__mode
     return s;
 }
 
+/* Whatever form grouped weights stand in. */
+static dt_status fill_fitted(dt_file_weights *list, const dt_file *file, const dt__model_meta *meta,
+                             const dt__tensors *tensors)
+{
+    dt__groups groups;
+    dt__fit fit;
+    DT__TRY(dt__groups_of_meta(meta, &groups));
+    dt_status s = dt__fit_open(file, &groups, &fit);
+    if (s == DT_OK) s = fill(list, &fit.view, meta, tensors);
+    dt__fit_free(&fit);
+    dt__groups_free(&groups);
+    return s;
+}
+
 static dt_status read(dt_file_weights *list, const dt_file *file)
 {
     dt__model_meta meta;
@@ -91,7 +105,7 @@ static dt_status read(dt_file_weights *list, const dt_file *file)
     DT__TRY(dt__model_meta_read(file, &meta));
     dt_status s = dt__tensors_read(file, &tensors);
     if (s == DT_OK) {
-        s = fill(list, file, &meta, &tensors);
+        s = fill_fitted(list, file, &meta, &tensors);
         dt__tensors_free(&tensors);
     }
     dt__model_meta_free(&meta);

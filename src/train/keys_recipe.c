@@ -2,6 +2,8 @@
 #include "ptq/keys.h"
 #include "train/recipe.h"
 
+#include <detent/io.h>
+
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
@@ -37,6 +39,10 @@ static const dt_key checkpoint_keys[] = {
       .text = "how many of the newest stay; 0: all" },
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
       .text = "also keep best.safetensors, the state at the best evaluation" },
+    { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
+      .text =
+          "how a grouped parameter P stands in these files and in the run's models: stacked, as P; "
+          "members, as P.0, P.1 and so on" },
     { 0 },
 };
 
