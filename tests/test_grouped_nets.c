@@ -139,35 +139,36 @@ static void train(dt_module *m, int steps)
     dt_optimizer_free(o);
 }
 
-static void save(dt_module *m)
+static void save(dt_module *m, int grouped)
 {
-    const dt_model_info info = info_of();
+    dt_model_info info = info_of();
+    info.grouped = grouped;
     TEST_OK(ctx, dt_model_save(m, &info, path));
 }
 
-static dt_module *loaded(dt_module *m, dt_ctx *c)
+static dt_module *loaded(dt_ctx *c)
 {
     dt_module *copy;
-    save(m);
     TEST_OK(c, dt_model_load(c, path, &copy, NULL));
     return copy;
 }
 
 /* ---- the same bits everywhere --------------------------------------------------------------------- */
 
-/* What a file gives, on other numbers of threads too. */
+/* What a file gives, stacked or member by member, on other numbers of threads too. */
 static void check_loaded(dt_module *m, const float *y)
 {
-    for (int threads = 1; threads <= 3; threads++) {
-        dt_ctx *c = context(threads);
-        dt_module *copy = loaded(m, c);
-        ck_assert_msg(gives(copy, y), "loaded, %d threads", threads);
+    static const int forms[] = { DT_GROUPED_STACKED, DT_GROUPED_MEMBERS };
+    for (int i = 0; i < 2; i++) {
+        save(m, forms[i]);
+        dt_ctx *c = context(1 + 2 * i);
+        dt_module *copy = loaded(c), *own = loaded(ctx);
+        ck_assert_msg(gives(copy, y), "loaded from form %d", forms[i]);
+        same_models(m, own);
+        dt_module_free(own);
         dt_module_free(copy);
         dt_ctx_free(c);
     }
-    dt_module *copy = loaded(m, ctx);
-    same_models(m, copy);
-    dt_module_free(copy);
 }
 
 static void check_everywhere(const dt_qat_options *qat)
@@ -276,6 +277,43 @@ START_TEST(mixed_schemes_agree)
 }
 END_TEST
 
+/* ---- training goes on ---------------------------------------------------------------------------- */
+
+static dt_training_state state_of(dt_module *m, dt_optimizer *o)
+{
+    return (dt_training_state){ .module = m, .info = info_of(), .optimizer = o };
+}
+
+/* Two updates, saved, loaded into a plain model, two more: four at a stretch; learned scales and ranges
+ * that stand come along. */
+START_TEST(training_goes_on_with_the_same_bits)
+{
+    dt_qat_options qat = dt_qat_defaults();
+    dt_optimizer *o, *again;
+    dt_module *m = model(), *copy = model();
+    qat.preset = _i == 0 ? DT_INT4_INT4 : DT_INT8_STATIC_INT8_WEIGHT;
+    if (_i == 2) qat.rules[0] = (dt_qat_rule){ .match = "*.moe.w_*", .weight = schemes[8] };
+    qat.n_rules = _i == 2;
+    TEST_OK(ctx, dt_prepare(m, &qat));
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    TEST_OK(ctx, dt_optimizer_create(copy, NULL, &again));
+    for (int i = 0; i < 2; i++) train_step(m, o);
+    dt_training_state saved = state_of(m, o), other = state_of(copy, again);
+    TEST_OK(ctx, dt_checkpoint_save(&saved, path));
+    for (int i = 0; i < 2; i++) train_step(m, o);
+    TEST_OK(ctx, dt_checkpoint_load(&other, path));
+    for (int i = 0; i < 2; i++) train_step(copy, again);
+    same_models(m, copy);
+    float *y = logits(m);
+    ck_assert(gives(copy, y));
+    free(y);
+    dt_optimizer_free(o);
+    dt_optimizer_free(again);
+    dt_module_free(m);
+    dt_module_free(copy);
+}
+END_TEST
+
 /* ---- presets and rules ------------------------------------------------------------------------- */
 
 START_TEST(layers_say_what_they_are)
@@ -361,7 +399,8 @@ START_TEST(masters_stay_masters)
     TEST_OK(ctx, dt_dequantize(dt_param(m, WEIGHT), &image));
     ck_assert_mem_ne(before, dt_data(image), bytes);
     free(logits(m));
-    dt_module *copy = loaded(m, ctx);
+    save(m, DT_GROUPED_STACKED);
+    dt_module *copy = loaded(ctx);
     ck_assert_mem_eq(dt_data(dt_inner(dt_param(copy, WEIGHT))), before, bytes);
     ck_assert_mem_eq(dt_data(master), before, bytes);
     dt_module_free(copy);
@@ -452,7 +491,7 @@ START_TEST(a_file_that_lies_is_refused)
     dt_module *m = model(), *copy;
     TEST_OK(ctx, dt_prepare(m, NULL));
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
-    save(m);
+    save(m, DT_GROUPED_STACKED);
     rewrite(lies[_i].from, lies[_i].to);
     TEST_FAILS(ctx, DT_ERR_FORMAT, lies[_i].words, dt_model_load(ctx, path, &copy, NULL));
     ck_assert_ptr_null(copy);
@@ -467,7 +506,7 @@ START_TEST(files_list_grouped_weights)
     dt_file_weights *list;
     TEST_OK(ctx, dt_prepare(m, NULL));
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
-    save(m);
+    save(m, DT_GROUPED_STACKED);
     TEST_OK(ctx, dt_file_open(ctx, path, &f));
     TEST_OK(ctx, dt_file_weights_read(f, &list));
     int found = 0;
@@ -495,6 +534,7 @@ Suite *test_grouped_nets_suite(void)
     tcase_add_loop_test(bits, prepared_converted_and_loaded_agree, 0, 2 * (DT_INT4_INT4 + 1));
     tcase_add_loop_test(bits, every_scheme_agrees, 0, DT__COUNT_OF(schemes));
     tcase_add_test(bits, mixed_schemes_agree);
+    tcase_add_loop_test(bits, training_goes_on_with_the_same_bits, 0, 3);
     tcase_add_test(rest, layers_say_what_they_are);
     tcase_add_test(rest, learned_scales_are_of_members);
     tcase_add_test(rest, a_converted_model_does_not_train);

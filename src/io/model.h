@@ -46,8 +46,7 @@ typedef struct dt__module_quant {
         dt_ints shape;
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
         bool is_transposed;
-        int64_t
-            members; /* of a grouped weight, its first extent; 0, and not given: it is not grouped */
+        int64_t members; /* of a grouped weight, its first extent; 0, and not given: no such one */
         bool is_grouped;
         int64_t
             g_idx; /* op groups, each with an order of columns; 0, and not given: none has one */
