@@ -758,6 +758,67 @@ START_TEST(biases_of_experts_do_not_decay)
 }
 END_TEST
 
+/* Factors of rates are by path, and reach the experts that they name. */
+START_TEST(rates_by_glob_reach_experts)
+{
+    dt_module *m = create_lively();
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    TEST_OK(ctx, dt_optimizer_group(o, "*.w_up.*", 0, 0));
+    const dt_tensor *still = dt_param(m, experts[1]), *moves = dt_param(m, experts[0]);
+    const size_t bytes = (size_t)still->count * sizeof(float);
+    float *before[] = { malloc(bytes), malloc(bytes) };
+    memcpy(before[0], dt_data(still), bytes);
+    memcpy(before[1], dt_data(moves), bytes);
+    backward(m, 1, NULL);
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.1));
+    ck_assert_mem_eq(dt_data(still), before[0], bytes);
+    ck_assert(memcmp(dt_data(moves), before[1], bytes) != 0);
+    free(before[0]);
+    free(before[1]);
+    dt_optimizer_free(o);
+    dt_module_free(m);
+}
+END_TEST
+
+/* However tokens are spread over the experts, steps take what earlier ones gave back. (Observers of static
+ * ranges take a block more now and then, with experts or without.) */
+START_TEST(steps_allocate_nothing)
+{
+    test_memory memory = { 0 };
+    dt_ctx *before = ctx;
+    dt_ctx_options options = dt_ctx_defaults();
+    dt_optimizer *o;
+    if (_i == DT_INT8_STATIC_INT8_WEIGHT) return;
+    dt_tape_free(t);
+    options.allocator = test_allocator(&memory);
+    options.threads = 2;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_module *m = create_lively();
+    prepare(m, _i);
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    for (uint64_t i = 0; i < 12; i++) {
+        dt_tensor *ids = ids_of(i);
+        const int64_t calls = memory.calls;
+        dt_zero_grad(m);
+        TEST_OK(ctx, dt_backward(t, dt_token_loss(t, m, ids, ids, NULL, NULL), NULL));
+        TEST_OK(ctx, dt_optimizer_step(o, t, 0.01));
+        dt_tape_reset(t);
+        TEST_EACH(i < 2 || memory.calls == calls, "step %d: %d allocations", (int)i,
+                  (int)(memory.calls - calls));
+        dt_tensor_free(ids);
+    }
+    dt_optimizer_free(o);
+    dt_module_free(m);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(memory.live, 0);
+    ctx = before;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+}
+END_TEST
+
 /* A teacher with experts and a student with experts: the teacher's router has no say in the loss. */
 START_TEST(a_teacher_with_experts)
 {
@@ -826,6 +887,8 @@ Suite *test_experts_suite(void)
     tcase_add_loop_test(c, infinite_dispatch_recursion, 0, DT_INT4_INT4 + 1);
     tcase_add_test(c, write_back_by_position);
     tcase_add_test(c, biases_of_experts_do_not_decay);
+    tcase_add_test(c, rates_by_glob_reach_experts);
+    tcase_add_loop_test(c, steps_allocate_nothing, 0, DT_INT4_INT4 + 1);
     tcase_add_test(c, a_teacher_with_experts);
     tcase_add_test(c, frozen_experts_answer_as_before);
     tcase_add_test(c, adapters_are_of_linear_layers);
