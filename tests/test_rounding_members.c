@@ -369,7 +369,7 @@ START_TEST(test_bad_routes)
     TEST_OK(ctx, dt_statistics_create(ctx, &linear, 2, g.w->dims + 1, g.x != NULL, &plain));
     TEST_FAILS(ctx, DT_ERR_ARG, "routes", dt_statistics_add(s, g.xq, g.x));
     TEST_FAILS(ctx, DT_ERR_ARG, "grouped", add(&g, plain, (dt_routes){ .index = g.index }));
-    TEST_FAILS(ctx, DT_ERR_ARG, "either", add(&g, s, (dt_routes){ NULL }));
+    TEST_FAILS(ctx, DT_ERR_ARG, "either", add(&g, s, (dt_routes){ .index = NULL }));
     TEST_FAILS(ctx, DT_ERR_DTYPE, "index is f32", add(&g, s, (dt_routes){ .index = g.xq }));
     TEST_FAILS(ctx, DT_ERR_SHAPE, "offsets", add(&g, s, (dt_routes){ .offsets = g.index }));
     const int32_t before = index[0];

@@ -105,7 +105,7 @@ static dt_status take_offsets(dt_ctx *ctx, const dt_tensor *offsets, int64_t mem
 dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
                              dt__member_rows *out)
 {
-    *out = (dt__member_rows){ NULL };
+    *out = (dt__member_rows){ .first = NULL };
     if ((routes->offsets == NULL) == (routes->index == NULL)) {
         return dt_fail(ctx, DT_ERR_ARG, "routes: either offsets or an index is wanted");
     }
@@ -119,7 +119,7 @@ void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r)
 {
     dt__release(ctx, r->first);
     dt__release(ctx, r->row);
-    *r = (dt__member_rows){ NULL };
+    *r = (dt__member_rows){ .first = NULL };
 }
 
 /* ---- two models ----------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    [DT_WEIGHT_LINEAR] = { "linear", 0 },
+    [DT_WEIGHT_LINEAR] = { .name = "linear" },
     [DT_WEIGHT_CONV1D] = { "conv1d", 3, .convolves = true },
     [DT_WEIGHT_CONV2D] = { "conv2d", 4, .convolves = true },
     [DT_WEIGHT_CONV_TRANSPOSE1D] = { "conv_transpose1d", 3, .convolves = true, .transposed = true },
