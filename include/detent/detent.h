@@ -239,9 +239,10 @@ DT_API int64_t dt_grouped_count(const dt_tensor *x);
  * are then zero at first. dt_grad(member) is a view on that slice, lent until dt_grad_clear(w) and
  * NULL while `w` has no gradient; dt_grad_clear(member) fills it with zeros. An alias of a member
  * has a slot of its own, as any alias. In-place ops on a member write `w`, and the other way round;
- * codes of either are then stale. A member is not grouped again, nor a parameter of a module. NULL
- * with the error on the context: ARG (no such member), STATE (not grouped, dropped, of a tape and
- * requiring a gradient), NOMEM. */
+ * codes of either are then stale. A member is not grouped again, nor a parameter of a module. Its
+ * memory is that of the context of `w`, so it is not for passes of several contexts through one
+ * frozen model. NULL with the error on the context: ARG (no such member), STATE (not grouped,
+ * dropped, of a tape and requiring a gradient), NOMEM. */
 DT_API dt_tensor *dt_grouped_member(dt_tensor *w, int64_t i);
 
 /* The axis of `w` that axis `axis` of a member is, negative counting from the end: of experts [N,

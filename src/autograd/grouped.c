@@ -73,12 +73,17 @@ dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
     portion->grouped = false;
     portion->dims[0] /= n;
     portion->count /= n;
-    portion->first = i * portion->count;
-    portion->offset += portion->first;
+    portion->offset += i * portion->count;
     if (x->tape != NULL) return DT_OK;
     dt__retain(x);
     portion->whole = x;
     return DT_OK;
+}
+
+/* Which element of the whole one is its first. */
+static int64_t first_of(const dt_tensor *portion)
+{
+    return portion->offset - portion->whole->offset;
 }
 
 static bool is_read_only(const dt_tensor *x) { return dt__kind_of(x)->inner == NULL; }
@@ -97,7 +102,7 @@ static dt_status add_to_whole(dt_tape *t, dt_tensor *portion, const dt_tensor *d
     if (first) {
         DT__TRY(dt_tensor_create(whole->ctx, whole->dtype, whole->rank, whole->dims, &whole->grad));
     }
-    char *slice = (char *)dt__data_mut(whole->grad) + (size_t)portion->first * size;
+    char *slice = (char *)dt__data_mut(whole->grad) + (size_t)first_of(portion) * size;
     if (first) memcpy(slice, dt__data(d), (size_t)d->count * size);
     else t->ctx->kernels[portion->dtype]->add_into(d->count, dt__data(d), slice);
     whole->grad->storage->version++;
@@ -130,14 +135,14 @@ static dt_status make_slice(const dt_tensor *portion, dt_tensor *grad, dt_tensor
 {
     slice *s = dt__alloc(grad->ctx, sizeof *s);
     if (s == NULL) return DT_ERR_NOMEM;
-    *s = (slice){ .head.drop = drop_slice, .ctx = grad->ctx, .first = portion->first };
+    *s = (slice){ .head.drop = drop_slice, .ctx = grad->ctx, .first = first_of(portion) };
     const dt_status made =
         dt__handle_create(grad->ctx, portion->dtype, portion->rank, portion->dims, &s->view);
     if (made != DT_OK) {
         dt__release(grad->ctx, s);
         return made;
     }
-    s->view->offset = grad->offset + portion->first;
+    s->view->offset = grad->offset + first_of(portion);
     s->view->storage = grad->storage;
     dt__storage_retain(grad->storage);
     dt__attach(grad, &s->head);
@@ -150,7 +155,7 @@ dt_tensor *dt__grad_of_portion(const dt_tensor *portion)
     dt_tensor *grad = portion->whole->grad, *view = NULL;
     for (dt__attachment *a = grad == NULL ? NULL : grad->attached; a != NULL; a = a->next) {
         const slice *s = (const slice *)(const void *)a;
-        if (a->drop == drop_slice && s->first == portion->first &&
+        if (a->drop == drop_slice && s->first == first_of(portion) &&
             dt__same_dims(s->view, portion)) {
             return s->view;
         }
@@ -164,7 +169,7 @@ void dt__clear_portion(dt_tensor *portion)
     dt_tensor *grad = portion->whole->grad;
     if (grad == NULL) return;
     const size_t size = dt_dtype_size(portion->dtype);
-    memset((char *)dt__data_mut(grad) + (size_t)portion->first * size, 0,
+    memset((char *)dt__data_mut(grad) + (size_t)first_of(portion) * size, 0,
            (size_t)portion->count * size);
     grad->storage->version++;
 }

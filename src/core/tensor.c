@@ -127,6 +127,7 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
         return dt_fail(ctx, DT_ERR_ARG, "tensor: shape %s is negative or too large",
                        dt__dims_text(rank, dims, text, sizeof text));
     }
+    _Static_assert(sizeof(dt_tensor) <= 256, "a tape keeps several a record: a block of 320");
     dt_tensor *x = dt__alloc_zero(ctx, sizeof *x);
     if (x == NULL) return DT_ERR_NOMEM;
     x->ctx = ctx;
