@@ -188,6 +188,9 @@ static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
     activations_of(r, &g, how);
     g.ldy = layout.rows + kernel_pick(r, 3);
     g.y = kernel_result_rows(r, g.m, layout.rows, g.ldy);
+    int64_t place[97];
+    for (int64_t i = 0; i < g.m; i++) place[i] = g.m - 1 - i;
+    if (kernel_chance(r)) g.place = place;
     KERNEL_CALL(r, f(&g));
 }
 

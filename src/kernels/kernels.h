@@ -62,6 +62,7 @@ typedef struct dt__gemm {
     const dt__source *a_source, *b_source; /* NULL: in memory */
     const dt__sink *c_sink;                /* likewise */
     const void *bias;                      /* [n], added to the sum; NULL: none */
+    bool coarse; /* one of many (dt__gemms): no more tiles than keep threads busy together */
     void *scratch;
 } dt__gemm;
 

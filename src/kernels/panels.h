@@ -216,11 +216,18 @@ typedef struct dt__qgemm {
     const float *bias; /* [rows of the weight], or NULL */
     float *y;          /* [m][ldy] */
     int64_t ldy;
-    bool alone; /* on the calling thread */
+    const int64_t *place; /* row i of y is row place[i]; NULL: i */
+    bool alone;           /* on the calling thread */
     /* Another product of the same rows, by the same kernel and in the same parallel region: its panels
-     * follow these; NULL: none. Its m, u, ldu, sx and zu are this one's, and its `alone` is not read. */
+     * follow these; NULL: none. Its m, u, ldu, sx, zu and place are this one's, and its `alone` is not
+     * read. */
     const struct dt__qgemm *next;
 } dt__qgemm;
+
+static inline float *dt__qgemm_row(const dt__qgemm *g, int64_t m)
+{
+    return g->y + (g->place == NULL ? m : g->place[m]) * g->ldy;
+}
 
 /* Few rows of floats against a weight without zero points (numerics §2): for each row m and output n,
  * over the columns k of a piece ascending, q_w as a float,

@@ -144,7 +144,7 @@ static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
         add_piece(&t, &piece);
     }
     for (int m = 0; m < p->rows; m++) {
-        float *y = g->y + (p->m0 + m) * g->ldy + p->n0;
+        float *y = dt__qgemm_row(g, p->m0 + m) + p->n0;
         const float sx = g->sx[p->m0 + m];
         for (int j = 0; j < p->lanes; j++) y[j] = sx * acc[m][j];
         for (int j = 0; g->bias != NULL && j < p->lanes; j++) y[j] += g->bias[p->n0 + j];

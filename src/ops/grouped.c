@@ -169,6 +169,7 @@ static dt__gemm *set_product(const work *w, int64_t i, const three *of, const dt
     g->c = data_of(&t->c);
     g->ldc = t->c.columns;
     g->c_sink = sink_of(&t->c);
+    g->coarse = w->of.routing.choice != NULL; /* rows that are gathered for each tile */
     return g;
 }
 

@@ -2,8 +2,8 @@
  *
  * A part is some rows of one member by some of its panels: x's rows and the panels stay in cache, and
  * parts of all members are one list that threads share. Where the rows of a part do not lie together,
- * or not as the product reads them (packed, or in an order of the weight's), they are gathered as codes;
- * rows of y that do not lie together are scattered. How the work is cut changes no bit. */
+ * or not as the product reads them (packed, or in an order of the weight's), they are gathered as codes.
+ * How the work is cut changes no bit. */
 #include "ops/grouped_codes.h"
 
 #include <omp.h>
@@ -35,7 +35,7 @@ typedef struct desk {
     void *x; /* [ROWS][stride] codes, or [DT__FGEMM_ROWS][in] floats */
     float *scale;
     int32_t *zero;
-    float *y; /* [ROWS][PANELS * DT__LANES] */
+    float *y; /* [DT__FGEMM_ROWS][PANELS * DT__LANES] */
 } desk;
 
 typedef struct part {
@@ -68,7 +68,7 @@ static size_t x_bytes(const dt__grouped *g)
     return align((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
 }
 
-static size_t y_bytes(void) { return (size_t)(ROWS * PANELS * DT__LANES) * sizeof(float); }
+static size_t y_bytes(void) { return sizeof(float) * DT__FGEMM_ROWS * PANELS * DT__LANES; }
 
 static size_t desk_bytes(const dt__grouped *g)
 {
@@ -157,17 +157,11 @@ static float *y_of(const product *p, const part *t, int64_t place)
     return p->y + dt__choice_at(&p->g->routing, place) * p->out + t->n0;
 }
 
-static void scatter(const product *p, const part *t, const float *from)
+static void scatter(const product *p, const part *t, const float *bias, const float *from)
 {
     for (int64_t i = 0; i < t->rows; i++, from += t->n) {
-        memcpy(y_of(p, t, t->place + i), from, (size_t)t->n * sizeof *from);
-    }
-}
-
-static void add_bias(const part *t, const float *bias, int64_t ldy, float *y)
-{
-    for (int64_t i = 0; i < t->rows; i++, y += ldy) {
-        for (int64_t j = 0; j < t->n; j++) y[j] += bias[j];
+        float *y = y_of(p, t, t->place + i);
+        for (int64_t j = 0; j < t->n; j++) y[j] = bias == NULL ? from[j] : from[j] + bias[j];
     }
 }
 
@@ -181,22 +175,24 @@ static void run_part(const product *p, const part *t)
         (const char *)p->w->panels + (size_t)dt__panel_at(whole, row).panel * whole->panel_bytes;
     const dt__kernels *k = p->w->ctx->kernels[DT_F32];
     desk d = desk_of(p);
-    const bool there = is_together(p, t);
-    float *y = there ? y_of(p, t, t->place) : d.y;
-    const int64_t ldy = there ? p->out : t->n;
+    const int64_t *choice = p->g->routing.choice;
+    float *y = choice == NULL ? y_of(p, t, t->place) : p->y + t->n0;
     if (p->x != NULL) {
-        dt__qgemm g = {
-            .layout = &l, .panels = panels, .bias = bias, .y = y, .ldy = ldy, .alone = true
-        };
+        dt__qgemm g = { .layout = &l,
+                        .panels = panels,
+                        .bias = bias,
+                        .y = y,
+                        .ldy = p->out,
+                        .place = choice == NULL ? NULL : choice + t->place,
+                        .alone = true };
         read_codes(p, t, &d, &g);
         (l.nibbles ? k->qd8_qb4_gemm : k->qd8_qb8_gemm)(&g);
-    } else {
-        dt__fgemm g = { .layout = &l, .panels = panels, .y = y, .ldy = ldy, .alone = true };
-        read_floats(p, t, &d, &g);
-        (l.nibbles ? k->f32_qb4_gemm : k->f32_qb8_gemm)(&g);
-        if (bias != NULL) add_bias(t, bias, ldy, y);
+        return;
     }
-    if (!there) scatter(p, t, y);
+    dt__fgemm g = { .layout = &l, .panels = panels, .y = d.y, .ldy = t->n, .alone = true };
+    read_floats(p, t, &d, &g);
+    (l.nibbles ? k->f32_qb4_gemm : k->f32_qb8_gemm)(&g);
+    scatter(p, t, bias, d.y);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -210,11 +206,11 @@ static int64_t rows_of(const product *p, int64_t e)
     return p->x != NULL || dt__grouped_is_few(p->g, rows) ? rows : 0;
 }
 
-/* Part i: chunks of rows one after the other meet the same panels. */
+/* Part i, of the last member that begins with it or before: chunks of rows one after the other meet
+ * the same panels. */
 static part part_of(const product *p, int64_t i)
 {
-    int64_t low = 0,
-            high = p->g->routing.members; /* the last member that begins with i or before */
+    int64_t low = 0, high = p->g->routing.members;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         if (p->cut[middle].first <= i) low = middle;
