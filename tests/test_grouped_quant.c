@@ -220,6 +220,24 @@ START_TEST(codes_are_those_of_each_member)
 }
 END_TEST
 
+/* The members of a bias are no matrices. */
+START_TEST(vectors_have_no_rows)
+{
+    dt_ctx *ctx = context(UINT64_MAX, 1);
+    dt_tape *t;
+    dt_tensor *b;
+    const dt_quant q = dt_weight_quant_defaults();
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 3, 40 }, &b));
+    TEST_OK(ctx, dt_set_grouped(b));
+    ck_assert_ptr_null(dt_square(t, dt_fake_quant(t, b, &q, true)));
+    TEST_FAILS(ctx, DT_ERR_SHAPE, "its members must be matrices", dt_tape_status(t));
+    dt_tape_free(t);
+    dt_tensor_free(b);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* More than threads share, and members with panels of fewer lanes between them. */
 START_TEST(large_weights_too)
 {
@@ -402,6 +420,7 @@ Suite *test_grouped_quant_suite(void)
     tcase_set_timeout(members, 120);
     tcase_add_loop_test(members, codes_are_those_of_each_member, 0, 3 * MASKS);
     tcase_add_test(members, large_weights_too);
+    tcase_add_test(members, vectors_have_no_rows);
     tcase_add_loop_test(members, gradients_are_those_of_each_member, 0, 3);
     tcase_add_loop_test(members, products_are_those_of_each_member, 0, 4);
     suite_add_tcase(suite, members);

@@ -244,8 +244,8 @@ static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
-    const dt__row_map as_it_lies = { .members =
-                                         m->like->map.members }; /* gathered, if it was not */
+    /* Rows lie as they are here, or were gathered. */
+    const dt__row_map as_it_lies = dt__row_map_of_members(m->like->map.members);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(m->ctx, m->quant, &shape, &m->cut));
     DT__TRY(make_mask(m));

@@ -92,7 +92,7 @@ static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t 
 {
     dt__cut cut;
     float lo, hi;
-    const dt__row_map as_it_lies = { .members = members };
+    const dt__row_map as_it_lies = dt__row_map_of_members(members);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(x->ctx, &range->quant, &shape, &cut));
     const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
