@@ -626,6 +626,107 @@ START_TEST(orders_of_members)
 }
 END_TEST
 
+/* One update of a model that is quantized while it trains. */
+static void train_model(run *r)
+{
+    int32_t ids[12];
+    dt_tensor *x;
+    dt_tape *t;
+    for (int i = 0; i < 12; i++) ids[i] = i * 7 % 13;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 2, 6 }, ids, &x));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(r->m, true);
+    dt_tensor *loss = dt_token_loss(t, r->m, x, x, NULL, NULL);
+    dt_zero_grad(r->m);
+    TEST_OK(ctx, dt_backward(t, loss, NULL));
+    dt_tape_reset(t);
+    TEST_OK(ctx, dt_optimizer_step(r->optimizer, t, 0.01));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+}
+
+static void open_model(run *r, const dt_llama_options *o)
+{
+    const dt_optimizer_options adamw = dt_optimizer_defaults();
+    *r = (run){ .m = NULL };
+    TEST_OK(ctx, dt_llama_create(ctx, o, &r->m));
+    TEST_OK(ctx, dt_optimizer_create(r->m, &adamw, &r->optimizer));
+    r->state =
+        (dt_training_state){ .module = r->m, .info = llama_info(o), .optimizer = r->optimizer };
+}
+
+/* Masters, learned scales, what inputs were observed, moments of all of them. */
+START_TEST(quantized_runs_resume_in_either_form)
+{
+    const dt_llama_options o = llama_options(3);
+    char files[3][TEST_PATH];
+    dt_qat_options qat = dt_qat_defaults();
+    run a, b;
+    qat.preset = _i;
+    open_model(&a, &o);
+    TEST_OK(ctx, dt_prepare(a.m, &qat));
+    for (int i = 0; i < 2; i++) train_model(&a);
+    for (int i = 0; i < 2; i++) {
+        test_join(files[i], folder, dt_grouped_forms[i]);
+        a.state.info.grouped = i;
+        TEST_OK(ctx, dt_checkpoint_save(&a.state, files[i]));
+    }
+    test_join(files[2], folder, "again");
+    a.state.info.grouped = DT_GROUPED_STACKED;
+    train_model(&a);
+    TEST_OK(ctx, dt_checkpoint_save(&a.state, path));
+    for (int i = 0; i < 2; i++) {
+        open_model(&b, &o);
+        TEST_OK(ctx, dt_checkpoint_load(&b.state, files[i]));
+        b.state.info.grouped = !i;
+        TEST_OK(ctx, dt_checkpoint_save(&b.state, files[2]));
+        check_same_bytes(files[!i], files[2]);
+        b.state.info.grouped = DT_GROUPED_STACKED;
+        train_model(&b);
+        TEST_OK(ctx, dt_checkpoint_save(&b.state, files[2]));
+        check_same_bytes(path, files[2]);
+        close_run(&b);
+    }
+    close_run(&a);
+}
+END_TEST
+
+#define DETENT DETENT_BINARY_DIR "/detent"
+
+/* The program shows a grouped weight as one row in either form, and makes one form of the other. */
+START_TEST(commands)
+{
+    const dt_llama_options o = llama_options(3);
+    dt_module *m;
+    char *said;
+    const dt_model_info info = llama_info(&o);
+    const dt_qat_options qat = dt_qat_defaults();
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_prepare(m, &qat));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    dt_module_free(m);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && " DETENT " export model.safetensors --format members -o "
+                                "m > said && " DETENT " export m --format stacked -o s >> said && "
+                                "cmp s model.safetensors && ! cmp -s m s && " DETENT
+                                " check m >> said && " DETENT " inspect m > i && " DETENT
+                                " inspect s > j && cmp i j",
+                                folder),
+                     0);
+    ck_assert_int_eq(test_shell(&said, "cat %s/i", folder), 0);
+    ck_assert_ptr_nonnull(strstr(said, "3 x [20,24]"));
+    ck_assert_ptr_null(strstr(said, "weight.0"));
+    free(said);
+    ck_assert_int_eq(
+        test_shell(&said, "cd %s && " DETENT " export m --format members -o n --dequantize 2>&1",
+                   folder),
+        1);
+    ck_assert_ptr_nonnull(strstr(said, "of format hf"));
+    free(said);
+}
+END_TEST
+
 /* ---- memory and damage ------------------------------------------------------------------------- */
 
 static dt_status save_and_load(dt_ctx *c, void *user)
@@ -694,6 +795,8 @@ Suite *test_members_suite(void)
     tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
     tcase_add_loop_test(c, quantized_models_in_either_form, 0, 2 * 3 * RANGES);
     tcase_add_loop_test(c, orders_of_members, 0, 2);
+    tcase_add_loop_test(c, quantized_runs_resume_in_either_form, 0, DT_INT4_INT4 + 1);
+    tcase_add_test(c, commands);
     tcase_add_loop_test(c, memory_fails, 0, 2);
     tcase_add_loop_test(c, every_byte_of_a_header, 0, 2);
     suite_add_tcase(s, c);

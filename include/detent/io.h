@@ -140,8 +140,8 @@ DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, d
 
 /* ---- other programs' models -------------------------------------------------------------------- */
 
-/* dt_model_load of a Hugging Face folder alone: config.json of a Llama, Qwen2 or Qwen3 and its tensors,
- * in one file or in shards, F32, F16 or BF16, as family llama. `info` also gets what else the folder
+/* dt_model_load of a Hugging Face folder alone: config.json of a Llama, Qwen2, Qwen3 or Mixtral and its
+ * tensors, in one file or in shards, F32, F16 or BF16, as family llama. `info` also gets what else the folder
  * said, so that dt_hf_save writes it again. Errors: IO (no such folder, a file that is missing),
  * FORMAT, UNSUPPORTED (a setting that changes what the model computes and that family llama does not
  * have: which), NOMEM. */
