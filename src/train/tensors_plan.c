@@ -162,9 +162,8 @@ static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
         const bool transposed = dt__is_transposed(&p->op);
         if (dt__is_bad(r->recipe, key)) continue;
         if (of_conv && !dt__is_convolution(&p->op)) {
-            dt_recipe_refuse(r->recipe, key,
-                             "'%s' is of convolutions; %s is a %s layer's weight", key,
-                             shape_of(r, p->entry), dt__weight_op_names[p->op.kind]);
+            dt_recipe_refuse(r->recipe, key, "'%s' is of convolutions; %s is a %s layer's weight",
+                             key, shape_of(r, p->entry), dt__weight_op_names[p->op.kind]);
         } else if (t->has_output_padding && !transposed) {
             key =
                 dt__recipe_format(r->recipe, "quantize.tensors.%lld.output_padding", (long long)i);
