@@ -24,6 +24,7 @@ typedef struct trial {
     int uneven; /* 0: even; 1: some members have no row; 2: one has most */
     bool bias;
     int threads;
+    bool spoilt; /* what no member reads holds NaN, or of codes a huge number */
 } trial;
 
 typedef struct scene {
@@ -79,6 +80,29 @@ static void deal(scene *s)
     }
 }
 
+static bool is_read(const scene *s, int64_t row)
+{
+    const int64_t reads = dt__max_i64(1, s->r->reads);
+    for (int64_t i = row * reads; i < (row + 1) * reads; i++) {
+        if (s->member[i] >= 0) return true;
+    }
+    return false;
+}
+
+/* Rows of x that no member reads, and of dy that none made. */
+static void spoil(const scene *s)
+{
+    const trial *r = s->r;
+    float *x = dt_data_mut(s->x), *dy = dt_data_mut(s->dy);
+    for (int64_t i = 0; i < r->rows; i++) {
+        for (int64_t j = 0; j < r->in && !is_read(s, i); j++)
+            x[i * r->in + j] = r->bits > 0 ? 1e30F : NAN;
+    }
+    for (int64_t i = 0; i < s->choices; i++) {
+        for (int64_t j = 0; j < r->out && s->member[i] < 0; j++) dy[i * r->out + j] = NAN;
+    }
+}
+
 static void open_scene(const trial *r, scene *s)
 {
     dt_ctx_options o = dt_ctx_defaults();
@@ -92,6 +116,7 @@ static void open_scene(const trial *r, scene *s)
     s->bias = r->bias ? random_tensor(s->ctx, 2, (const int64_t[]){ r->members, r->out }) : NULL;
     s->dy = random_tensor(s->ctx, 2, (const int64_t[]){ s->choices, r->out });
     TEST_OK(s->ctx, dt_set_requires_grad(s->dy, false));
+    if (r->spoilt) spoil(s);
 }
 
 static void close_scene(scene *s)
@@ -249,6 +274,41 @@ static void run_alone(const scene *s, const float *masters, wanted *to)
     add_parts(s, to);
 }
 
+/* ---- all of them at once ---------------------------------------------------------------------- */
+
+static float *values_of(const dt_tensor *x)
+{
+    float *v = zeros(dt_count(x));
+    memcpy(v, dt_data(x), (size_t)dt_count(x) * sizeof *v);
+    return v;
+}
+
+static void run_grouped(const scene *s, wanted *to)
+{
+    TEST_OK(s->ctx, dt_set_grouped(s->w));
+    wrap(s->r->form, s->w);
+    dt_routes routes;
+    dt_tensor *made = routes_of(s, &routes), *dy;
+    dt_tensor *y = dt_grouped_linear(s->t, quantized(s, s->x), s->w, s->bias, &routes);
+    ck_assert_msg(y != NULL, "%s", dt_error(s->ctx));
+    TEST_OK(s->ctx, dt_tensor_create(s->ctx, DT_F32, y->rank, y->dims, &dy));
+    memcpy(dt_data_mut(dy), dt_data(s->dy), (size_t)dt_count(dy) * sizeof(float));
+    to->y = values_of(y);
+    TEST_OK(s->ctx, dt_backward(s->t, y, dy));
+    to->dx = values_of(dt_grad(s->x));
+    to->dw = values_of(dt_grad(s->w));
+    to->db = s->bias == NULL ? zeros(0) : values_of(dt_grad(s->bias));
+    to->parts = NULL;
+    dt_tensor_free(dy);
+    dt_tensor_free(made);
+}
+
+static void free_wanted(wanted *w)
+{
+    float *const all[] = { w->y, w->dx, w->dw, w->db, w->parts };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) free(all[i]);
+}
+
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 /* Gathered rows are multiplied in tiles of another size from 1 MFLOP on: then fp32 rounds otherwise. */
@@ -263,47 +323,66 @@ static bool is_integer(const trial *r)
     return r->bits > 0 && (r->form == NIBBLES || r->form == CODED_BYTES || r->form == CHANNEL);
 }
 
-static void compare(const trial *r, const char *what, const dt_tensor *got, const float *want)
+typedef struct pair {
+    const char *what;
+    int64_t n;
+    const float *got, *want;
+    double near;
+} pair;
+
+static void compare(const trial *r, const pair *p)
 {
-    const float *v = dt_data(got);
-    const double near = near_of(r, what[0] == 'y' && is_integer(r));
-    for (int64_t i = 0; i < dt_count(got); i++) {
-        TEST_EACH(test_near((double)v[i], (double)want[i], near * sqrt((double)r->in), near),
+    for (int64_t i = 0; i < p->n; i++) {
+        const float got = p->got[i], want = p->want[i];
+        TEST_EACH(test_near((double)got, (double)want, p->near * sqrt((double)r->in), p->near),
                   "%s[%lld] is %.9g, not %.9g: %lld members %lld -> %lld, %lld rows, %lld "
                   "readings, form %d, %d bits, uneven %d, %d threads",
-                  what, (long long)i, (double)v[i], (double)want[i], (long long)r->members,
+                  p->what, (long long)i, (double)got, (double)want, (long long)r->members,
                   (long long)r->in, (long long)r->out, (long long)r->rows, (long long)r->reads,
                   (int)r->form, r->bits, r->uneven, r->threads);
     }
 }
 
+static void compare_all(const trial *r, const wanted *got, const wanted *want, bool exact)
+{
+    const int64_t choices = r->rows * dt__max_i64(1, r->reads), bias = r->bias ? r->out : 0;
+    const double near = exact ? 0 : near_of(r, false);
+    const pair all[] = {
+        { "y", choices * r->out, got->y, want->y, exact ? 0 : near_of(r, is_integer(r)) },
+        { "dx", r->rows * r->in, got->dx, want->dx, near },
+        { "dw", r->members * r->out * r->in, got->dw, want->dw, near },
+        { "db", r->members * bias, got->db, want->db, near },
+    };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) compare(r, &all[i]);
+}
+
 static void try_it(const trial *r)
 {
     scene s;
-    wanted want;
+    wanted want, got;
     open_scene(r, &s);
-    float *masters = zeros(dt_count(s.w));
-    memcpy(masters, dt_data(s.w), (size_t)dt_count(s.w) * sizeof *masters);
+    float *masters = values_of(s.w);
     run_alone(&s, masters, &want);
-    TEST_OK(s.ctx, dt_set_grouped(s.w));
-    wrap(r->form, s.w);
-    dt_routes routes;
-    dt_tensor *made = routes_of(&s, &routes);
-    dt_tensor *y = dt_grouped_linear(s.t, quantized(&s, s.x), s.w, s.bias, &routes);
-    ck_assert_msg(y != NULL, "%s", dt_error(s.ctx));
-    compare(r, "y", y, want.y);
-    dt_tensor *dy;
-    TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_F32, y->rank, y->dims, &dy));
-    memcpy(dt_data_mut(dy), dt_data(s.dy), (size_t)dt_count(dy) * sizeof(float));
-    TEST_OK(s.ctx, dt_backward(s.t, y, dy));
-    compare(r, "dx", dt_grad(s.x), want.dx);
-    compare(r, "dw", dt_grad(s.w), want.dw);
-    if (r->bias) compare(r, "db", dt_grad(s.bias), want.db);
-    dt_tensor_free(dy);
-    dt_tensor_free(made);
-    float *const all[] = { want.y, want.dx, want.dw, want.db, want.parts, masters };
-    for (int i = 0; i < DT__COUNT_OF(all); i++) free(all[i]);
+    run_grouped(&s, &got);
+    compare_all(r, &got, &want, false);
+    free_wanted(&want);
+    free_wanted(&got);
+    free(masters);
     close_scene(&s);
+}
+
+static void try_threads(trial r, int threads)
+{
+    scene s;
+    wanted of[2];
+    for (int i = 0; i < 2; i++) {
+        if (i > 0) r.threads = threads;
+        open_scene(&r, &s);
+        run_grouped(&s, &of[i]);
+        close_scene(&s);
+    }
+    compare_all(&r, &of[1], &of[0], true);
+    for (int i = 0; i < 2; i++) free_wanted(&of[i]);
 }
 
 START_TEST(bits_are_those_of_each_member_alone)
@@ -399,6 +478,29 @@ START_TEST(padding_never_passes)
 }
 END_TEST
 
+/* Extents that suit no panel, no lane and no thread. */
+START_TEST(whatever_the_extents)
+{
+    static const int bits[] = { 0, 8, 4 };
+    dt__stream stream = dt__stream_of((uint64_t)_i, DT__FOR_USER);
+    for (int k = 0; k < 12; k++) {
+        trial r = { .spoilt = true };
+        r.members = 1 + (int64_t)dt__random_below(&stream, 9);
+        r.in = 1 + (int64_t)dt__random_below(&stream, k % 4 == 0 ? 300 : 50);
+        r.out = 1 + (int64_t)dt__random_below(&stream, k % 3 == 0 ? 200 : 40);
+        r.reads = (int64_t)dt__random_below(&stream, 4);
+        r.rows = (r.reads == 0 ? 2 : 1) + (int64_t)dt__random_below(&stream, k % 5 == 0 ? 250 : 20);
+        r.form = (form)dt__random_below(&stream, FORMS);
+        r.bits = bits[dt__random_below(&stream, 3)];
+        r.uneven = (int)dt__random_below(&stream, 3);
+        r.bias = dt__random_below(&stream, 2) == 0;
+        r.threads = 1 + (int)dt__random_below(&stream, 4);
+        try_it(&r);
+        try_threads(r, r.threads == 1 ? 3 : 1);
+    }
+}
+END_TEST
+
 /* ---- columns in an order ------------------------------------------------------------------------ */
 
 /* Random codes; in each member's groups the first columns of two groups change places, which ones
@@ -485,6 +587,7 @@ Suite *test_grouped_linear_suite(void)
     tcase_add_test(c, bits_are_those_of_each_member_alone);
     tcase_add_test(c, large_products_have_the_same_bits);
     tcase_add_test(c, padding_never_passes);
+    tcase_add_loop_test(c, whatever_the_extents, 0, 10);
     tcase_add_test(c, columns_in_an_order);
     suite_add_tcase(s, c);
     return s;

@@ -215,9 +215,10 @@ typedef struct dt_routes {
 
 /* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the member that row r goes to: x [..., in], weight
  * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k]. Padding
- * gives 0, takes no gradient and gives none; a member without rows gets a gradient of exactly 0. Where
- * offsets say it, a member's rows have the bits of dt_linear, and of integer codes always; an index
- * may round large products of floats otherwise. ARG where offsets or index are wrong. */
+ * gives 0, takes no gradient and gives none; a member without rows gets a gradient of exactly 0. y has
+ * the bits of dt_linear with a member's rows alone where offsets are given, or codes meet codes; by index
+ * the sums of a product of floats may be taken in another order. Of an x that is quantized padding is
+ * quantized, too, and must be finite. ARG where offsets or index are wrong. */
 DT_API dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                     const dt_routes *routes);
 

@@ -108,7 +108,7 @@ static strip strip_of(const work *w, int64_t columns)
     return (strip){ .element = w->element, .columns = columns, .reads = 1 };
 }
 
-/* An operand's value or codes; of the rows of x and y those of member e. */
+/* An operand's value or codes. */
 static void open_operand(const work *w, int i, strip *s)
 {
     const dt_tensor *x = w->of.c->arg[i];
@@ -116,6 +116,7 @@ static void open_operand(const work *w, int i, strip *s)
     if (s->codes == NULL && x->storage != NULL) s->data = (char *)(uintptr_t)dt__data(x);
 }
 
+/* Of the rows of x, or of choices, those of member e. */
 static void route(const work *w, int64_t e, int64_t reads, strip *s)
 {
     const dt__routing *r = &w->of.routing;
