@@ -369,12 +369,14 @@ START_TEST(test_bad_routes)
     TEST_OK(ctx, dt_statistics_create(ctx, &linear, 2, g.w->dims + 1, g.x != NULL, &plain));
     TEST_FAILS(ctx, DT_ERR_ARG, "routes", dt_statistics_add(s, g.xq, g.x));
     TEST_FAILS(ctx, DT_ERR_ARG, "grouped", add(&g, plain, (dt_routes){ .index = g.index }));
-    TEST_FAILS(ctx, DT_ERR_ARG, "either", add(&g, s, (dt_routes){ .index = NULL }));
-    TEST_FAILS(ctx, DT_ERR_DTYPE, "index is f32", add(&g, s, (dt_routes){ .index = g.xq }));
+    TEST_FAILS(ctx, DT_ERR_ARG, "neither offsets nor index",
+               add(&g, s, (dt_routes){ .index = NULL }));
+    TEST_FAILS(ctx, DT_ERR_DTYPE, "index must be i32 or i64, not f32",
+               add(&g, s, (dt_routes){ .index = g.xq }));
     TEST_FAILS(ctx, DT_ERR_SHAPE, "offsets", add(&g, s, (dt_routes){ .offsets = g.index }));
     const int32_t before = index[0];
     index[0] = (int32_t)g.members;
-    TEST_FAILS(ctx, DT_ERR_ARG, "element 0", add(&g, s, (dt_routes){ .index = g.index }));
+    TEST_FAILS(ctx, DT_ERR_ARG, "index[0] is", add(&g, s, (dt_routes){ .index = g.index }));
     index[0] = before < 0 ? 0 : before;
     ((float *)dt_data_mut(g.xq))[3] = INFINITY;
     TEST_FAILS(ctx, DT_ERR_NUMERIC, "row 0, column 3", add(&g, s, (dt_routes){ .index = g.index }));

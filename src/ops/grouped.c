@@ -324,7 +324,7 @@ static work open_work(const dt__grouped *g)
     char *room = g->c->scratch;
     const size_t members = (size_t)g->routing.members;
     void *lists = take_room(&room, dt__routing_bytes(&w.of.routing, is_indexed(g)));
-    dt__routing_make(g->c, g->offsets, g->index, lists, &w.of.routing);
+    dt__routing_make(g->c->arg[g->offsets], g->c->arg[g->index], lists, &w.of.routing);
     w.job = take_room(&room, members * sizeof *w.job);
     w.strips = take_room(&room, members * sizeof *w.strips);
     w.room = room;

@@ -94,14 +94,14 @@ static void sort(const dt_tensor *index, dt__routing *r)
     r->start[0] = 0;
 }
 
-void dt__routing_make(const dt_call *c, int offsets, int index, void *room, dt__routing *r)
+void dt__routing_make(const dt_tensor *offsets, const dt_tensor *index, void *room, dt__routing *r)
 {
     r->start = room;
     r->choice = NULL;
-    if (c->arg[index] != NULL) {
+    if (index != NULL) {
         r->choice = r->start + r->members + 1;
-        sort(c->arg[index], r);
+        sort(index, r);
         return;
     }
-    for (int64_t e = 0; e <= r->members; e++) r->start[e] = dt__index_at(c->arg[offsets], e);
+    for (int64_t e = 0; e <= r->members; e++) r->start[e] = dt__index_at(offsets, e);
 }

@@ -1,118 +1,45 @@
-/* Routes of a grouped weight's inputs: rows are sorted by member, counted first, so that within a member
- * they keep the order in which they came. */
+/* Routes of a grouped weight's inputs, as grouped_linear reads them. */
 #include "ptq/routes.h"
 
-#include "autograd/op.h"
 #include "core/tensor.h"
+#include "ops/ops_list.h"
+#include "ops/routing.h"
 
 #include <string.h>
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- rows of members ---------------------------------------------------------------------------- */
 
-static int64_t at(const dt_tensor *x, int64_t i)
-{
-    return x->dtype == DT_I32 ? ((const int32_t *)dt__data(x))[i]
-                              : ((const int64_t *)dt__data(x))[i];
-}
+enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 
-static dt_status check_integers(dt_ctx *ctx, const char *name, const dt_tensor *x)
+static dt_status check_dense(dt_ctx *ctx, const char *name, const dt_tensor *x)
 {
-    if (x->dtype != DT_I32 && x->dtype != DT_I64) {
-        return dt_fail(ctx, DT_ERR_DTYPE, "routes: %s is %s; i32 or i64 is wanted", name,
-                       dt_dtype_name(x->dtype));
-    }
-    if (x->kind == NULL && x->storage != NULL && dt_is_contiguous(x)) return DT_OK;
+    if (x == NULL || (x->kind == NULL && x->storage != NULL && dt_is_contiguous(x))) return DT_OK;
     return dt_fail(ctx, DT_ERR_STATE, "routes: %s must be dense and contiguous", name);
 }
 
-/* Slots of a row of the inputs; 0 where the index does not go with so many rows. */
-static int64_t slots_of(const dt_tensor *index, int64_t rows)
+static dt_status check(dt_ctx *ctx, const dt_routes *routes, const dt__routing *r)
 {
-    if (index->count == rows) return 1;
-    return index->rank == 2 && index->dims[0] == rows ? index->dims[1] : 0;
-}
-
-/* ---- sorting ------------------------------------------------------------------------------------ */
-
-/* first[e + 1] counts the rows of member e, and then where they end. */
-static dt_status count_rows(dt_ctx *ctx, const dt_tensor *index, int64_t members, int64_t *first)
-{
-    memset(first, 0, (size_t)(members + 1) * sizeof *first);
-    for (int64_t i = 0; i < index->count; i++) {
-        const int64_t e = at(index, i);
-        if (e >= 0 && e < members) first[e + 1]++;
-        else if (e != -1) {
-            return dt_fail(ctx, DT_ERR_ARG,
-                           "routes: element %lld of the index is %lld; members are 0...%lld, and "
-                           "-1 is none",
-                           (long long)i, (long long)e, (long long)members - 1);
-        }
-    }
-    for (int64_t e = 0; e < members; e++) first[e + 1] += first[e];
-    return DT_OK;
-}
-
-static dt_status sort_index(dt_ctx *ctx, const dt_tensor *index, int64_t members, int64_t rows,
-                            dt__member_rows *out)
-{
-    char text[160];
-    DT__TRY(check_integers(ctx, "the index", index));
-    const int64_t slots = slots_of(index, rows);
-    if (slots == 0 && index->count > 0) {
-        return dt_fail(ctx, DT_ERR_SHAPE,
-                       "routes: the index is %s; [%lld] or [%lld, k] is wanted, as there are rows",
-                       dt__dims_text(index->rank, index->dims, text, sizeof text), (long long)rows,
-                       (long long)rows);
-    }
-    DT__TRY(count_rows(ctx, index, members, out->first));
-    out->row = dt__alloc_array(ctx, out->first[members], sizeof *out->row);
-    int64_t *next = dt__alloc_array(ctx, members, sizeof *next);
-    if (out->row == NULL || next == NULL) {
-        dt__release(ctx, next);
-        return DT_ERR_NOMEM;
-    }
-    memcpy(next, out->first, (size_t)members * sizeof *next);
-    for (int64_t i = 0; i < index->count; i++) {
-        const int64_t e = at(index, i);
-        if (e >= 0) out->row[next[e]++] = i / slots;
-    }
-    dt__release(ctx, next);
-    return DT_OK;
-}
-
-static dt_status take_offsets(dt_ctx *ctx, const dt_tensor *offsets, int64_t members, int64_t rows,
-                              dt__member_rows *out)
-{
-    DT__TRY(check_integers(ctx, "offsets", offsets));
-    if (offsets->count != members + 1) {
-        return dt_fail(ctx, DT_ERR_SHAPE, "routes: %lld offsets; %lld members want %lld",
-                       (long long)offsets->count, (long long)members, (long long)members + 1);
-    }
-    for (int64_t e = 0; e <= members; e++) {
-        const int64_t least = e == 0 ? 0 : out->first[e - 1], most = e == 0 ? 0 : rows;
-        out->first[e] = at(offsets, e);
-        if (out->first[e] >= least && out->first[e] <= most) continue;
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "routes: offset %lld is %lld; from 0 they rise to %lld rows at most",
-                       (long long)e, (long long)out->first[e], (long long)rows);
-    }
-    out->row = dt__alloc_array(ctx, out->first[members], sizeof *out->row);
-    if (out->row == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < out->first[members]; i++) out->row[i] = i;
-    return DT_OK;
+    dt_call c = { .ctx = ctx, .op = &dt__op_grouped_linear, .n_in = INDEX + 1 };
+    c.in[OFFSETS] = c.arg[OFFSETS] = routes->offsets;
+    c.in[INDEX] = c.arg[INDEX] = routes->index;
+    DT__TRY(check_dense(ctx, "offsets", routes->offsets));
+    DT__TRY(check_dense(ctx, "index", routes->index));
+    return dt__want_routes(&c, OFFSETS, INDEX, r);
 }
 
 dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
                              dt__member_rows *out)
 {
-    *out = (dt__member_rows){ .first = NULL };
-    if ((routes->offsets == NULL) == (routes->index == NULL)) {
-        return dt_fail(ctx, DT_ERR_ARG, "routes: either offsets or an index is wanted");
-    }
-    out->first = dt__alloc_array(ctx, members + 1, sizeof *out->first);
+    dt__routing r = dt__routing_of(members, rows, routes->index);
+    *out = (dt__member_rows){ NULL };
+    DT__TRY(check(ctx, routes, &r));
+    out->first = dt__alloc(ctx, dt__routing_bytes(&r, routes->index != NULL));
     if (out->first == NULL) return DT_ERR_NOMEM;
-    return routes->index != NULL ? sort_index(ctx, routes->index, members, rows, out)
-                                 : take_offsets(ctx, routes->offsets, members, rows, out);
+    dt__routing_make(routes->offsets, routes->index, out->first, &r);
+    out->row = dt__alloc_array(ctx, r.start[members], sizeof *out->row);
+    if (out->row == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < r.start[members]; i++) out->row[i] = dt__choice_at(&r, i) / r.reads;
+    return DT_OK;
 }
 
 void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r)
@@ -135,9 +62,9 @@ static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)
 static int64_t row_of(const dt_tensor *quantized, const dt_tensor *plain, int64_t i)
 {
     const int64_t slots = plain->rank > 1 ? plain->dims[plain->rank - 1] : 1;
-    const int64_t e = at(quantized, i), first = i / slots * slots;
+    const int64_t e = dt__index_at(quantized, i), first = i / slots * slots;
     for (int64_t k = first; k < first + slots; k++) {
-        if (at(plain, k) == e) return k;
+        if (dt__index_at(plain, k) == e) return k;
     }
     return -1;
 }
