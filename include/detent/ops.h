@@ -205,12 +205,12 @@ DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part
 
 /* Which member of a grouped weight a row is multiplied by; exactly one of the two. */
 typedef struct dt_routes {
-    dt_tensor *
-        offsets; /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: member e takes the
-                           rows from offsets[e] to offsets[e + 1], those past the last are padding */
-    dt_tensor
-        *index; /* i32 or i64: the member of each row, -1 for padding. Its shape: [rows of x, k],
-                           and each row is read k times, or any with as many elements as x has rows */
+    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: member e takes the rows from offsets[e]
+     * to offsets[e + 1], those past the last are padding */
+    dt_tensor *offsets;
+    /* i32 or i64: the member of each row, -1 for padding. Its shape: [rows of x, k], and each row is read k
+     * times, or any with as many elements as x has rows */
+    dt_tensor *index;
 } dt_routes;
 
 /* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the member that row r goes to: x [..., in], weight
