@@ -2,6 +2,8 @@
  * bytes, what each door refuses; and the same rounders at the end of a run. */
 #include "sample.h"
 
+#include "io/file.h"
+
 #include <detent/io.h>
 #include <detent/train.h>
 
@@ -658,6 +660,26 @@ START_TEST(the_model_stays)
 }
 END_TEST
 
+/* Nor one of the files of a folder; others may stand beside them. */
+START_TEST(a_folder_stays)
+{
+    char from[TEST_PATH], folder[TEST_PATH];
+    if (!test_golden(from, "hf/tiny")) return;
+    test_folder(folder);
+    const char *tiny = in(folder, "tiny"), *link = in(folder, "link");
+    ck_assert_int_eq(
+        test_shell(NULL, "cp -r '%s' '%s' && ln -s tiny/config.json '%s'", from, tiny, link), 0);
+    const char *const files[] = { in(tiny, "model.safetensors"), in(tiny, "config.json"), link };
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 3; i++) {
+        TEST_FAILS(ctx, DT_ERR_IO, "would be written over: it is in the folder that is read",
+                   dt__file_apart(ctx, files[i], tiny));
+    }
+    TEST_OK(ctx, dt__file_apart(ctx, in(tiny, "q.safetensors"), tiny));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Each time from the beginning. */
 static dt_status scenario(dt_ctx *ctx, void *user)
 {
@@ -764,6 +786,7 @@ Suite *test_quantize_model_suite(void)
     tcase_add_test(all, images_must_fit);
     tcase_add_test(all, the_place_must_be_writable);
     tcase_add_test(all, the_model_stays);
+    tcase_add_test(all, a_folder_stays);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_loop_test(all, a_run_may_end_with_a_rounder, 0, NETS);
     tcase_add_test(all, a_rounder_is_checked_before_training);
