@@ -413,6 +413,36 @@ START_TEST(every_byte_of_a_header)
 }
 END_TEST
 
+#define DETENT DETENT_BINARY_DIR "/detent"
+
+/* A recipe may say how experts are trained, not what they compute. */
+START_TEST(recipes)
+{
+    char path[TEST_PATH], text[3 * TEST_PATH], *said;
+    test_join(path, own, "r.yaml");
+    snprintf(text, sizeof text,
+             "run: {dir: %s/run}\nmodel: {family: llama, init: %s, moe: {balance: 0.5, z: 0.25}}\n"
+             "data: {format: digits}\ntrain: {epochs: 1}\n",
+             own, from);
+    test_write_text(path, text);
+    ck_assert_int_eq(test_shell(&said, DETENT " config show %s", path), 0);
+    ck_assert_ptr_nonnull(strstr(said, "experts: 4 "));
+    ck_assert_ptr_nonnull(strstr(said, "balance: 0.5 "));
+    free(said);
+    ck_assert_int_eq(test_shell(&said, DETENT " config show %s model.moe.top_k=1 2>&1", path), 2);
+    ck_assert_ptr_nonnull(strstr(said, "'model.moe.top_k' is 1, but it is 2 in"));
+    free(said);
+    if (!test_golden(from, "hf/tiny")) return;
+    ck_assert_int_eq(test_shell(&said,
+                                DETENT " config show %s model.init=%s model.moe.experts=4 2>&1",
+                                path, from),
+                     2);
+    ck_assert_ptr_nonnull(strstr(said, "'model.moe' is"));
+    ck_assert_ptr_nonnull(strstr(said, "but it is not there in"));
+    free(said);
+}
+END_TEST
+
 Suite *test_hf_mixtral_suite(void)
 {
     Suite *s = suite_create("hf_mixtral");
@@ -422,6 +452,7 @@ Suite *test_hf_mixtral_suite(void)
     tcase_add_loop_test(c, broken_folders, 0, BROKEN);
     tcase_add_test(c, stacked_experts);
     tcase_add_loop_test(c, new_folders, 0, 3);
+    tcase_add_test(c, recipes);
     tcase_add_test(c, memory_fails);
     tcase_add_loop_test(c, every_byte_of_a_header, 0, 2);
     suite_add_tcase(s, c);

@@ -115,16 +115,39 @@ static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)
     return text == NULL ? "" : text;
 }
 
+/* Factors of losses say how a model is trained, not what it computes. */
+static bool is_of_training(const char *path)
+{
+    return strcmp(path, "model.moe.balance") == 0 || strcmp(path, "model.moe.z") == 0;
+}
+
+static bool has_map(const dt_key *key, const void *options)
+{
+    return key->given == 0 || *((const bool *)options + key->given);
+}
+
+/* Maps key by key, unless only one side has them. */
+static void check_key(dt_recipe *r, const char *parent, const dt_key *key, const void *const of[2])
+{
+    const char *path = dt__recipe_join(r, parent, key->name);
+    dt__node *node = dt__given(r, path);
+    if (node == NULL || node->origin == DT__FROM_INIT || is_of_training(path)) return;
+    if (key->type == DT_KEY_MAP && has_map(key, of[0]) && has_map(key, of[1])) {
+        const void *const in[] = { (const char *)of[0] + key->offset,
+                                   (const char *)of[1] + key->offset };
+        for (const dt_key *k = key->keys; k->name != NULL; k++) check_key(r, path, k, in);
+        return;
+    }
+    const char *own = text_of(r, key, of[0]), *wanted = text_of(r, key, of[1]);
+    if (strcmp(own, wanted) == 0) return;
+    dt__complain(r, node, "'%s' is %s, but it is %s in '%s'; it may be left out", path, own,
+                 *wanted == 0 ? "not there" : wanted, r->options.model.init);
+}
+
 void dt__recipe_check_init(dt_recipe *r)
 {
     const dt_model_options *m = &r->options.model;
+    const void *const of[] = { m->options, r->init_options };
     if (r->init_options == NULL || r->init_family != m->family) return;
-    for (const dt_key *key = m->family->keys; key->name != NULL; key++) {
-        dt__node *node = dt__given(r, dt__recipe_join(r, "model", key->name));
-        if (node == NULL || node->origin == DT__FROM_INIT) continue;
-        const char *own = text_of(r, key, m->options), *wanted = text_of(r, key, r->init_options);
-        if (strcmp(own, wanted) == 0) continue;
-        dt__complain(r, node, "'model.%s' is %s, but it is %s in '%s'; it may be left out",
-                     key->name, own, wanted, m->init);
-    }
+    for (const dt_key *k = m->family->keys; k->name != NULL; k++) check_key(r, "model", k, of);
 }
