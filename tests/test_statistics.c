@@ -423,7 +423,7 @@ typedef struct mistake {
 
 /* Of the weight alone where x_rank is 0. */
 static const mistake mistakes[] = {
-    { { { .kind = 5 }, 2, .w = { 2, 2 } }, 0, DT_ERR_ARG, "no kind of" },
+    { { { .kind = 6 }, 2, .w = { 2, 2 } }, 0, DT_ERR_ARG, "no kind of" },
     { { { .kind = -1 }, 2, .w = { 2, 2 } }, 0, DT_ERR_ARG, "no kind of" },
     { { { .kind = CONV2D, { PLAIN, .groups = 1 } }, 3, .w = { 2, 2, 2 } },
       0,

@@ -23,8 +23,7 @@ dt_status dt__want_routes(const dt_call *c, int offsets, int index, const dt__ro
 /* Bytes that the lists of a routing take. */
 size_t dt__routing_bytes(const dt__routing *r, bool indexed);
 /* Makes them of what was checked, one of which is NULL; `room` is aligned to 8. */
-void dt__routing_make(const dt_tensor *offsets, const dt_tensor *index, void *room,
-                      dt__routing *r);
+void dt__routing_make(const dt_tensor *offsets, const dt_tensor *index, void *room, dt__routing *r);
 
 static inline int64_t dt__choice_at(const dt__routing *r, int64_t place)
 {
