@@ -255,13 +255,12 @@ static size_t room_of(const dt__grouped *g, dt__gemm most, bool a, bool b, bool 
     return dt__gemms_scratch(&most, element, dt_threads(g->c->ctx));
 }
 
-static size_t align(size_t bytes) { return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT); }
-
 static size_t lists_of(const dt__grouped *g)
 {
     const size_t members = (size_t)g->routing.members;
-    return align(dt__routing_bytes(&g->routing, is_indexed(g))) +
-           align(members * sizeof(dt__gemm_job)) + align(members * sizeof(three));
+    return dt__scratch_part(dt__routing_bytes(&g->routing, is_indexed(g))) +
+           dt__scratch_part(members * sizeof(dt__gemm_job)) +
+           dt__scratch_part(members * sizeof(three));
 }
 
 static bool is_coded(const dt__grouped *g, int i) { return g->c->codes[i] != NULL; }
@@ -289,7 +288,7 @@ static bool has_parts(const dt__grouped *g)
 static size_t parts_of(const dt__grouped *g)
 {
     const size_t element = dt_dtype_size(g->c->arg[g->weight]->dtype);
-    return align((size_t)(g->routing.choices * in_of(g)) * element);
+    return dt__scratch_part((size_t)(g->routing.choices * in_of(g)) * element);
 }
 
 size_t dt__grouped_backward_scratch(const dt__grouped *g)
@@ -297,7 +296,7 @@ size_t dt__grouped_backward_scratch(const dt__grouped *g)
     const bool indexed = is_indexed(g);
     const int64_t rows = g->routing.choices;
     size_t bytes = lists_of(g), x = 0, w = 0;
-    if (has_parts(g)) bytes += align((size_t)rows * sizeof(int64_t)) + parts_of(g);
+    if (has_parts(g)) bytes += dt__scratch_part((size_t)rows * sizeof(int64_t)) + parts_of(g);
     if (g->c->wants[g->x]) {
         const dt__gemm most = { .m = rows, .n = in_of(g), .k = out_of(g) };
         x = room_of(g, most, indexed, is_coded(g, g->weight), indexed);
@@ -313,7 +312,7 @@ size_t dt__grouped_backward_scratch(const dt__grouped *g)
 static void *take_room(char **room, size_t bytes)
 {
     void *p = *room;
-    *room += align(bytes);
+    *room += dt__scratch_part(bytes);
     return p;
 }
 

@@ -6,6 +6,12 @@
 #include "autograd/codes.h"
 #include "ops/routing.h"
 
+/* What a part of scratch takes, so that the next begins aligned. */
+static inline size_t dt__scratch_part(size_t bytes)
+{
+    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
+}
+
 /* A call of the op: x [..., in], weight [members, out, in], bias [members, out] or NULL. */
 typedef struct dt__grouped {
     const dt_call *c;

@@ -59,13 +59,13 @@ bool dt__grouped_is_few(const dt__grouped *g, int64_t rows)
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-static size_t align(size_t bytes) { return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT); }
-
 static size_t x_bytes(const dt__grouped *g)
 {
     const int64_t in = dt__columns(g->c->arg[g->x]);
-    if (g->c->codes[g->x] == NULL) return align((size_t)(DT__FGEMM_ROWS * in) * sizeof(float));
-    return align((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
+    if (g->c->codes[g->x] == NULL) {
+        return dt__scratch_part((size_t)(DT__FGEMM_ROWS * in) * sizeof(float));
+    }
+    return dt__scratch_part((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
 }
 
 static size_t y_bytes(void) { return sizeof(float) * DT__FGEMM_ROWS * PANELS * DT__LANES; }
@@ -87,7 +87,7 @@ static desk desk_of(const product *p)
 size_t dt__grouped_codes_room(const dt__grouped *g)
 {
     if (!dt__grouped_multiplies(g) && !dt__grouped_is_few(g, 0)) return 0;
-    const size_t cuts = align((size_t)(g->routing.members + 1) * sizeof(cut));
+    const size_t cuts = dt__scratch_part((size_t)(g->routing.members + 1) * sizeof(cut));
     return cuts + (size_t)dt_threads(g->c->ctx) * desk_bytes(g);
 }
 
@@ -265,7 +265,7 @@ void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
                   .in = g->c->arg[g->weight]->dims[2],
                   .out = g->c->arg[g->weight]->dims[1],
                   .cut = room,
-                  .room = (char *)room + align((size_t)(members + 1) * sizeof(cut)),
+                  .room = (char *)room + dt__scratch_part((size_t)(members + 1) * sizeof(cut)),
                   .y = y };
     const int threads = products_of(&p) > WORTH_SHARING ? omp_get_max_threads() : 1;
     const int64_t parts = cut_all(&p, threads);
