@@ -317,10 +317,9 @@ static dt_model_info llama_info(const dt_llama_options *o)
     return info;
 }
 
-/* A model of one's own becomes a Mixtral, if there is one of its kind. */
-START_TEST(new_folders)
+static dt_llama_options small_mixture(void)
 {
-    dt_llama_options o = {
+    return (dt_llama_options){
         .vocab = 11,
         .context = 32,
         .layers = 2,
@@ -335,6 +334,12 @@ START_TEST(new_folders)
                   .original_context = 8192 },
         .moe = { .given = true, .experts = 3, .top_k = 2, .normalize = true, .balance = 0.02 }
     };
+}
+
+/* A model of one's own becomes a Mixtral, if there is one of its kind. */
+START_TEST(new_folders)
+{
+    dt_llama_options o = small_mixture();
     char to[TEST_PATH], again[TEST_PATH];
     dt_module *m;
     dt_model_info info = llama_info(&o), said;
@@ -359,6 +364,29 @@ START_TEST(new_folders)
         dt_model_info_free(ctx, &said);
     }
     dt_module_free(m);
+}
+END_TEST
+
+static void note_line(void *user, const char *line) { snprintf(user, 256, "%s", line); }
+
+/* The factor of the z-loss is left out, and that is said; where there is none, nothing is. */
+START_TEST(factor_without_a_place)
+{
+    char to[TEST_PATH], said[256] = "";
+    const dt_ctx_options options = { .log = note_line, .log_user = said };
+    dt_llama_options o = small_mixture();
+    const dt_model_info info = llama_info(&o);
+    dt_ctx *c;
+    dt_module *m;
+    o.moe.z = _i * 0.25;
+    ck_assert_int_eq(dt_ctx_create(&c, &options), DT_OK);
+    TEST_OK(c, dt_llama_create(c, &o, &m));
+    test_join(to, own, "hf");
+    TEST_OK(c, dt_hf_save(m, &info, NULL, to));
+    ck_assert_int_eq(strstr(said, "no place for moe.z, which is 0.25") != NULL, _i == 1);
+    ck_assert(_i == 1 || *said == 0);
+    dt_module_free(m);
+    dt_ctx_free(c);
 }
 END_TEST
 
@@ -452,6 +480,7 @@ Suite *test_hf_mixtral_suite(void)
     tcase_add_loop_test(c, broken_folders, 0, BROKEN);
     tcase_add_test(c, stacked_experts);
     tcase_add_loop_test(c, new_folders, 0, 3);
+    tcase_add_loop_test(c, factor_without_a_place, 0, 2);
     tcase_add_test(c, recipes);
     tcase_add_test(c, memory_fails);
     tcase_add_loop_test(c, every_byte_of_a_header, 0, 2);

@@ -250,6 +250,10 @@ dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_option
     dt_status status = DT_OK;
     if (info->hf != NULL) status = dt__hf_origin_read(s.ctx, info->hf, &s.origin);
     if (status == DT_OK) status = write_folder(&s, folder);
+    if (status == DT_OK && o->moe.given && o->moe.z > 0) {
+        dt__say(s.ctx, "warning: %s: a Mixtral's config.json has no place for moe.z, which is %g",
+                folder, o->moe.z);
+    }
     dt__folder_abandon(&s.folder);
     dt__saving_end(&s.keep);
     dt__hf_origin_free(&s.origin);
