@@ -2,6 +2,7 @@
 #include "random_nets.h"
 
 #include "io/model.h"
+#include "nn/fold.h"
 #include "nn/unit.h"
 #include "testing.h"
 
@@ -238,7 +239,7 @@ static void add_block(dt_ctx *ctx, const random_net *d, const random_layer *l, d
             (d->axes == 1 ? dt_batch_norm1d_create : dt_batch_norm2d_create)(ctx, l->conv.out, 0.1,
                                                                              1e-5, norm),
             norm);
-        dt__unit_pair(s->unit.layer, s->unit.norm);
+        dt__set_norm(s->unit.layer, s->unit.norm);
     }
     const char *name = dt_activation_names[l->activation];
     add(ctx, m, "activation", dt_activation_create(ctx, name, &s->unit.activation),

@@ -4,6 +4,7 @@
 
 #include "core/tensor.h"
 #include "io/model.h"
+#include "nn/fold.h"
 #include "nn/unit.h"
 #include "qat/derived.h"
 
@@ -90,7 +91,7 @@ static dt_module *model(bool signals)
         add(m, names[i][1], n, made, &u->norm);
         const dt_status f = dt_activation_create(ctx, activations[i], &made);
         add(m, names[i][2], f, made, &u->activation);
-        dt__unit_pair(u->layer, u->norm);
+        dt__set_norm(u->layer, u->norm);
         stir(u->norm);
     }
     return m;

@@ -35,6 +35,25 @@ typedef struct dt_language {
     int64_t (*context)(const dt_module *m); /* tokens at most */
 } dt_language;
 
+/* What may follow a layer in the same op:  y = activation(layer(x) + residual). */
+typedef struct dt_epilogue {
+    dt_tensor *residual; /* like the layer's output; NULL: none */
+    int activation;      /* DT_ACT_... */
+} dt_epilogue;
+
+/* How layers of a type can be fused. dt_forward_chain and dt_forward_each read it; a layer's forward
+ * never asks. A fused op has the bits of the modules run one after the other. */
+typedef struct dt_fusion {
+    /* The forward of one input and one output with an epilogue; NULL: none can follow. */
+    void (*forward)(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *epilogue,
+                    dt_tensor **y);
+    uint32_t activations; /* bit i: DT_ACT_ number i can be in the epilogue */
+    bool residual;        /* a residual can be */
+    /* y[i] = m[i](x[i]), i < n, where x[i] is one input after the hooks of m[i], in a pass that records
+     * nothing; NULL: modules of this type run one after the other. */
+    void (*joint)(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y);
+} dt_fusion;
+
 /* What a kind of layer is: a table entry, no state. */
 typedef struct dt_module_type {
     const char *name; /* "linear" */
@@ -50,6 +69,10 @@ typedef struct dt_module_type {
      * NULL, or 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
     const dt_language *language; /* NULL: no language model */
+    const dt_fusion *fusion;     /* NULL: such layers are never fused */
+    /* Of an activation: its DT_ACT_..., which an epilogue may have in its place; below 0: none. NULL: no
+     * activation. */
+    int (*activation)(const dt_module *m);
 } dt_module_type;
 
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
@@ -130,6 +153,23 @@ DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
 DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                               dt_tensor **out, int n_out);
 
+/* A module of a chain. */
+typedef struct dt_link {
+    dt_module *m;
+    dt_tensor *residual; /* added to its output; NULL: nothing is */
+} dt_link;
+
+/* y = link[n-1](... link[0](x)), each link(x) = m(x) + residual: the bits of dt_forward and dt_add one
+ * after the other, hooks included, in fewer ops where the modules' types can be fused. Results between
+ * are dropped as soon as the next one is there; x stays. The way for a composite module to run its parts.
+ * Lent by the tape; NULL with the error on it: ARG (n below 1), those of dt_forward. */
+DT_API dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x);
+/* y[i] = m[i](x) for the n modules, 1...DT_MAX_OUT, that read the same input: the bits of dt_forward of
+ * each, as one op where their type can be fused and the tape records nothing. Every y[i] is lent by the
+ * tape. Returns the tape's status. Errors: ARG (n), those of dt_forward. */
+DT_API dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x,
+                                 dt_tensor **y);
+
 /* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing but its
  * inputs for backward, which runs it again: less memory for one more forward pass. Outputs and gradients
  * have the same bits; nothing is drawn, observed or averaged twice. In the second run hooks are called
@@ -158,7 +198,9 @@ DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *use
 DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
 
 /* The weight a layer computes with: the parameter `weight`, or what the layer derives from it (a norm
- * folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the forward of layers, who do not read `weight` by themselves. */
+ * folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the forward of
+ * the layer itself, which does not read `weight` in another way. STATE elsewhere: a module that computes
+ * with the weight of another one would pass by the hooks of its input; it calls dt_forward. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
 /* ---- layers ---------------------------------------------------------------------------------- */

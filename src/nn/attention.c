@@ -31,7 +31,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     const attention *s = dt_module_state(m);
     dt_tensor *x[3], *y;
     (void)n_out;
-    dt__forward_each(t, s->layer, 3, in[0], x);
+    dt_forward_each(t, s->layer, 3, in[0], x);
     for (int i = 0; i < 3; i++) x[i] = heads_of(t, s, i, x[i], n_in > 1 ? in[1] : NULL);
     if (dt__cache_join(t, m, &x[DT__K], &x[DT__V]) != DT_OK) return;
     const dt_attention_operands qkv = { .q = x[DT__Q], .k = x[DT__K], .v = x[DT__V] };

@@ -3,23 +3,39 @@
  * Training takes the batch's mean and biased variance and moves the running ones by `momentum` (the
  * variance unbiased); evaluation takes the running ones. */
 #include "nn/batch_norm.h"
+#include "nn/fold.h"
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
 
-static dt_tensor *normalize(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after)
+/* y = activation(x + residual): what is left where the convolution before has the norm in its weight. */
+static dt_tensor *without_norm(dt_tape *t, dt_tensor *x, const dt_epilogue *e)
+{
+    if (e->residual != NULL) x = dt_add(t, x, e->residual);
+    return e->activation == DT_ACT_RELU ? dt_relu(t, x) : x;
+}
+
+static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *e,
+                          dt_tensor **y)
 {
     const dt__batch_norm_layer *s = dt_module_state(m);
+    const bool folded = m->normed != NULL && m->normed->folding != DT__APART;
+    if (folded && !dt__fold_is_live(m->normed)) {
+        *y = without_norm(t, x, e);
+        return;
+    }
     const dt_batch_norm_options options = { .training = dt_is_training(m),
                                             .momentum = s->momentum,
                                             .eps = s->eps,
-                                            .activation = after->activation };
-    const dt_batch_norm_operands operands = { .weight = dt_module_weight(t, m),
-                                              .bias = own(m, "bias"),
-                                              .running_mean = own(m, "running_mean"),
-                                              .running_var = own(m, "running_var"),
-                                              .residual = after->residual,
-                                              .factor = after->factor };
-    return s->op(t, x, &operands, &options);
+                                            .activation = e->activation };
+    const dt_batch_norm_operands operands = {
+        .weight = dt_module_weight(t, m),
+        .bias = own(m, "bias"),
+        .running_mean = own(m, "running_mean"),
+        .running_var = own(m, "running_var"),
+        .residual = e->residual,
+        .factor = folded ? dt__fold_factor(t, m->normed) : NULL,
+    };
+    *y = s->op(t, x, &operands, &options);
 }
 
 void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -27,19 +43,16 @@ void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in
 {
     (void)n_in;
     (void)n_out;
-    out[0] = normalize(t, m, in[0], &(const dt__norm_after){ 0 });
+    with_epilogue(t, m, in[0], &(dt_epilogue){ .activation = DT_ACT_NONE }, out);
 }
+
+const dt_fusion dt__batch_norm_fusion = {
+    .forward = with_epilogue,
+    .activations = 1u << DT_ACT_NONE | 1u << DT_ACT_RELU,
+    .residual = true,
+};
 
 bool dt__is_batch_norm(const dt_module *m) { return m->type->forward == dt__batch_norm_run; }
-
-dt_tensor *dt__norm_forward(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after)
-{
-    const char *before;
-    if (t->status != DT_OK || x == NULL || dt__module_enter(t, m, &before) != DT_OK) return NULL;
-    dt_tensor *y = normalize(t, m, dt__run_hooks(t, m, DT_SITE_INPUT, x), after);
-    dt__module_leave(t, m, before, &y, 1);
-    return y;
-}
 
 static dt_status build(dt_module *m, int64_t channels)
 {

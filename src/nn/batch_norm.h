@@ -15,17 +15,10 @@ typedef struct dt__batch_norm_layer {
     double momentum, eps;
 } dt__batch_norm_layer;
 
-/* What is fused with a norm; all zero: nothing. */
-typedef struct dt__norm_after {
-    dt_tensor *factor, *residual;
-    int activation; /* DT_ACT_NONE or DT_ACT_RELU */
-} dt__norm_after;
-
 bool dt__is_batch_norm(const dt_module *m);
-/* dt_forward of such a layer, its op with what `after` says. */
-dt_tensor *dt__norm_forward(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after);
-
-/* The forward of their types. */
+/* Of their types. The norm of a folded convolution divides by the factor while its statistics are those
+ * of the batch; else the convolution's result is its own. */
+extern const dt_fusion dt__batch_norm_fusion;
 void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                         int n_out);
 dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t channels,

@@ -1,5 +1,7 @@
 /* Units of convolution, norm and activation for families, and sizes of images. */
 #include "nn/blocks.h"
+#include "nn/fold.h"
+#include "nn/transformer.h"
 
 #include <stdio.h>
 
@@ -81,7 +83,7 @@ dt_status dt__add_unit(dt_module *m, const dt__unit_plan *plan, dt__unit *u)
     if (plan->kind == DT_NORM_NONE) return DT_OK;
     made = create_norm(ctx, plan, &part);
     DT__TRY(dt__add_made(m, plan->norm, made, part, &u->norm));
-    dt__unit_pair(u->layer, u->norm);
+    dt__set_norm(u->layer, u->norm);
     return DT_OK;
 }
 
@@ -117,6 +119,16 @@ dt_status dt__add_child(dt_module *m, const char *name, const dt_module_type *ty
     dt_module *part = NULL;
     const dt_status made = dt_module_create(dt_module_ctx(m), type, state_bytes, &part);
     return dt__add_made(m, name, made, part, lent);
+}
+
+dt_status dt__add_linear(dt_module *m, const char *name, const dt__linear_plan *plan,
+                         dt_module **lent)
+{
+    dt_tensor *x;
+    DT__TRY(dt__add_child(m, name, &dt__nn_linear, 0, lent));
+    DT__TRY(dt__new_param(*lent, "weight", 2, (const int64_t[]){ plan->out, plan->in }, &x));
+    DT__TRY(dt__draw_normal(x, DT__FOR_INIT, 0.0, plan->deviation));
+    return plan->bias ? dt__new_param(*lent, "bias", 1, &plan->out, &x) : DT_OK;
 }
 
 dt_status dt__add_item(dt_module *list, const dt_module_type *type, size_t state_bytes,

@@ -44,14 +44,21 @@ static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
 }
 
 /* The logits of the last token, [1, 1, vocab]; x itself, [1, n, width], where nobody asks for them. */
+static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                      dt_tensor **out, int n_out)
+{
+    const dt_language *language = m->type->language;
+    const bool *last = user;
+    (void)n_in;
+    (void)n_out;
+    out[0] = language->hidden(t, m, in[0], NULL);
+    if (*last) out[0] = dt_forward(t, language->head(m), last_of(t, out[0]));
+}
+
 static dt_tensor *forward(const dt_decoder *d, const int32_t *ids, int64_t n, bool last)
 {
-    const char *before;
-    dt_tape *t = d->t;
-    if (dt__module_enter(t, d->m, &before) != DT_OK) return NULL;
-    dt_tensor *x = d->language->hidden(t, d->m, ids_of(t, ids, n), NULL);
-    if (last) x = dt_forward(t, d->language->head(d->m), last_of(t, x));
-    dt__module_leave(t, d->m, before, &x, 1);
+    dt_tensor *in = ids_of(d->t, ids, n), *x = NULL;
+    dt__forward_call(d->t, &(dt__module_call){ d->m, &in, 1, &x, 1, { run_model, &last } });
     return x;
 }
 

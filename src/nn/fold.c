@@ -21,6 +21,12 @@ static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
     return dt__tape_note(t, own(norm, name));
 }
 
+void dt__set_norm(dt_module *layer, dt_module *norm)
+{
+    layer->norm = norm;
+    norm->normed = layer;
+}
+
 bool dt__can_fold(const dt_module *layer)
 {
     return layer->norm != NULL && dt__is_batch_norm(layer->norm) &&

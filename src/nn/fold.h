@@ -4,7 +4,10 @@
 
 #include "nn/module.h"
 
-/* Whether `layer` is a convolution with a batch norm behind it, by dt__unit_pair. */
+/* When a model is built: `norm` takes what `layer` gives, and nothing else does. Prepare folds by it. */
+void dt__set_norm(dt_module *layer, dt_module *norm);
+
+/* Whether `layer` is a convolution with a batch norm behind it, by dt__set_norm. */
 bool dt__can_fold(const dt_module *layer);
 
 /* Of a folded layer: whether its norm computes with the statistics of a batch now. Then it is given

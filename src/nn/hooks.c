@@ -67,6 +67,13 @@ dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x)
 dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 {
     if (t->status != DT_OK) return NULL;
+    if (atomic_load(&m->running) == 0) {
+        dt_tape_fail(t, DT_ERR_STATE,
+                     "module %s (%s): its weight is asked for outside of its forward, which would "
+                     "pass by the hooks of its input; run it by dt_forward",
+                     m->path, m->type->name);
+        return NULL;
+    }
     const dt__member *e = dt__member_find(m, "weight");
     if (e != NULL) {
         dt_tensor *w = dt__derived_weight(t, m, e->x);

@@ -1,58 +1,13 @@
-/* The loss of a language model without its logits: what the head takes, the head's hooks and weight, and the
- * cross entropy of a few rows of logits at a time; in training what the model adds to it besides.
- *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra */
+/* The loss of a language model without its logits: the model runs up to its head, and within the head's
+ * scope the cross entropy of a few rows of logits at a time takes the place of the head's product.
+ *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra
+ * `extra` is the auxiliary loss that the model adds in training. */
 #include "autograd/op.h"
 #include "nn/experts.h"
 
 dt_token_loss_options dt_token_loss_defaults(void)
 {
     return (dt_token_loss_options){ .head = dt_linear_cross_entropy_defaults() };
-}
-
-/* ---- a model that has run up to its head ------------------------------------------------------- */
-
-typedef struct span {
-    dt_module *entered[2]; /* the model and its head: their scopes are open */
-    const char *before[2];
-    int n;
-    dt_tensor *x, *weight, *bias; /* what the head multiplies, behind its hooks; x is [B, T, C] */
-    dt_tensor *extra;             /* loss; NULL: none */
-} span;
-
-static void enter(dt_tape *t, span *s, dt_module *m)
-{
-    if (t->status != DT_OK || dt__module_enter(t, m, &s->before[s->n]) != DT_OK) return;
-    s->entered[s->n++] = m;
-}
-
-static void open(dt_tape *t, span *s, dt_module *m, dt_tensor *ids)
-{
-    const dt_language *language = m->type->language;
-    dt_module *head = language->head(m);
-    enter(t, s, m);
-    dt_tensor *in = dt__run_hooks(t, m, DT_SITE_INPUT, ids);
-    dt_tensor *x = language->hidden(t, m, in, m->training ? &s->extra : NULL);
-    enter(t, s, head);
-    s->x = dt__run_hooks(t, head, DT_SITE_INPUT, x);
-    s->weight = dt_module_weight(t, head);
-    s->bias = dt__module_bias(t, head);
-}
-
-static void close(dt_tape *t, span *s, dt_tensor **out, int n)
-{
-    while (s->n > 0) {
-        s->n--;
-        dt__module_leave(t, s->entered[s->n], s->before[s->n], out, n);
-    }
-}
-
-static void open_teacher(dt_tape *t, span *s, dt_module *m, dt_tensor *ids)
-{
-    if (m == NULL) return;
-    const bool before = dt_no_grad(t, true);
-    if (m->training) dt_train(m, false);
-    open(t, s, m, ids);
-    dt_no_grad(t, before);
 }
 
 /* ---- the loss ---------------------------------------------------------------------------------- */
@@ -97,35 +52,101 @@ static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_te
     return dt_add(t, loss, extra);
 }
 
-/* [loss, row_loss, row_best]; the latter as far as `rows` is given. */
-static void compute(dt_tape *t, const span s[2], dt_tensor *labels, const dt_token_loss_options *o,
-                    dt_tensor **out, bool rows)
+/* ---- two models up to their heads --------------------------------------------------------------- */
+
+/* The operands of a head's product. */
+typedef struct operands {
+    dt_tensor *x, *weight, *bias; /* x is [B, T, C]; bias NULL: none */
+    dt_tensor *extra;             /* auxiliary loss of the model; NULL: none */
+} operands;
+
+typedef struct work {
+    dt_module *m, *teacher; /* teacher NULL: none */
+    dt_tensor *ids, *labels;
+    const dt_token_loss_options *o;
+    bool rows;
+    bool no_grad; /* of the tape, before the teacher runs */
+    operands of_m, of_teacher;
+} work;
+
+static operands operands_of(dt_tape *t, dt_module *head, dt_tensor *x, dt_tensor *extra)
 {
-    const dt_head_operands in = { .x = s[0].x,
-                                  .weight = s[0].weight,
-                                  .bias = s[0].bias,
-                                  .labels = labels,
-                                  .teacher_x = s[1].x,
-                                  .teacher_weight = s[1].weight,
-                                  .teacher_bias = s[1].bias };
-    out[0] =
-        dt_linear_cross_entropy(t, &in, &o->head, rows ? &out[1] : NULL, rows ? &out[2] : NULL);
-    out[0] = add_extra(t, out[0], s[0].extra, labels, o);
+    return (operands){ x, dt_module_weight(t, head), dt__module_bias(t, head), extra };
+}
+
+/* In the scope of the model's head: [loss, row_loss, row_best], the latter where rows are wanted. */
+static void compute(void *user, dt_tape *t, dt_module *head, dt_tensor *const *in, int n_in,
+                    dt_tensor **out, int n_out)
+{
+    work *w = user;
+    const operands *teacher = &w->of_teacher;
+    (void)n_in;
+    (void)n_out;
+    w->of_m = operands_of(t, head, in[0], w->of_m.extra);
+    const dt_head_operands all = { .x = w->of_m.x,
+                                   .weight = w->of_m.weight,
+                                   .bias = w->of_m.bias,
+                                   .labels = w->labels,
+                                   .teacher_x = teacher->x,
+                                   .teacher_weight = teacher->weight,
+                                   .teacher_bias = teacher->bias };
+    if (t->status != DT_OK) return;
+    out[0] = dt_linear_cross_entropy(t, &all, &w->o->head, w->rows ? &out[1] : NULL,
+                                     w->rows ? &out[2] : NULL);
+    out[0] = add_extra(t, out[0], w->of_m.extra, w->labels, w->o);
+}
+
+static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                      dt_tensor **out, int n_out)
+{
+    work *w = user;
+    const dt_language *language = m->type->language;
+    (void)n_in;
+    dt_tensor *x = language->hidden(t, m, in[0], m->training ? &w->of_m.extra : NULL);
+    dt__forward_call(t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, { compute, w } });
+}
+
+/* In the scope of the teacher's head: its operands live there, so the model runs within. */
+static void then_model(void *user, dt_tape *t, dt_module *head, dt_tensor *const *in, int n_in,
+                       dt_tensor **out, int n_out)
+{
+    work *w = user;
+    (void)n_in;
+    w->of_teacher = operands_of(t, head, in[0], NULL);
+    dt_no_grad(t, w->no_grad);
+    dt__forward_call(t, &(dt__module_call){ w->m, &w->ids, 1, out, n_out, { run_model, w } });
+}
+
+static void run_teacher(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                        dt_tensor **out, int n_out)
+{
+    const dt_language *language = m->type->language;
+    (void)n_in;
+    dt_tensor *x = language->hidden(t, m, in[0], NULL);
+    const dt__body body = { then_model, user };
+    dt__forward_call(t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, body });
+}
+
+/* The teacher runs in evaluation mode and records nothing. */
+static void run_both(dt_tape *t, work *w, dt_tensor **out, int n_out)
+{
+    if (w->teacher->training) dt_train(w->teacher, false);
+    w->no_grad = dt_no_grad(t, true);
+    dt__forward_call(t,
+                     &(dt__module_call){ w->teacher, &w->ids, 1, out, n_out, { run_teacher, w } });
+    dt_no_grad(t, w->no_grad);
 }
 
 dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
                          const dt_token_loss_options *options, dt_token_rows *rows)
 {
     const dt_token_loss_options o = options == NULL ? dt_token_loss_defaults() : *options;
-    span s[2] = { 0 }; /* the model's and the teacher's, within which the model runs */
+    work w = { m, o.teacher, ids, labels, &o, .rows = rows != NULL };
     dt_tensor *out[3] = { NULL };
     if (rows != NULL) *rows = (dt_token_rows){ NULL, NULL };
     if (t->status != DT_OK || check(t, m, o.teacher, ids, labels) != DT_OK) return NULL;
-    open_teacher(t, &s[1], o.teacher, ids);
-    open(t, &s[0], m, ids);
-    if (t->status == DT_OK) compute(t, s, labels, &o, out, rows != NULL);
-    close(t, &s[0], out, 3);
-    close(t, &s[1], out, 3);
+    if (w.teacher != NULL) run_both(t, &w, out, 3);
+    else dt__forward_call(t, &(dt__module_call){ m, &ids, 1, out, 3, { run_model, &w } });
     if (rows != NULL) *rows = (dt_token_rows){ out[1], out[2] };
     return out[0];
 }

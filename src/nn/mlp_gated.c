@@ -13,7 +13,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     dt_tensor *part[2];
     (void)n_in;
     (void)n_out;
-    dt__forward_each(t, s->first, 2, in[0], part);
+    dt_forward_each(t, s->first, 2, in[0], part);
     dt_tensor *x = dt_swiglu(t, part[0], part[1]);
     for (int i = 0; i < 2; i++) dt__drop_step(t, part[i], x);
     out[0] = dt__then(t, x, dt_forward(t, s->down, x));

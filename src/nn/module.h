@@ -51,7 +51,8 @@ struct dt_module {
     int64_t n_members, room_members;
     dt_module **children;
     int64_t n_children, room_children;
-    dt_module *norm; /* what takes this layer's result, by dt__unit_pair; NULL: none */
+    dt_module *norm;   /* takes this layer's result and nothing else, by dt__set_norm; NULL: none */
+    dt_module *normed; /* of that norm: the layer */
     dt__folding folding;
     dt__lora lora;
     dt__hook *hooks;
@@ -102,20 +103,29 @@ int64_t dt__module_products(const dt_module *m, const dt_tensor *x);
  * gradients. All or nothing. STATE where a tensor is a wrapper or needed by a tape. */
 dt_status dt__module_to(dt_module *m, dt_dtype dtype);
 
-/* What dt_forward does around a module's forward: a scope of the tape, the module's path in messages.
- * *before is for leaving, which keeps the outputs; on an error none is there. */
-dt_status dt__module_enter(dt_tape *t, dt_module *m, const char **before);
-void dt__module_leave(dt_tape *t, dt_module *m, const char *before, dt_tensor **out, int n_out);
+/* What runs within a module, in place of its type's forward where it is not NULL. */
+typedef struct dt__body {
+    void (*run)(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                dt_tensor **out, int n_out);
+    void *user;
+} dt__body;
 
-/* dt_forward of a linear layer with what follows it, DT_ACT_..., in the same op. */
-dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activation);
-/* Whether `then`, which takes what `first` gives, runs within it on this tape: a linear layer and an
- * activation that nobody has hooked. And both as one op, with the bits of one after the other. */
-bool dt__is_fused(const dt_tape *t, const dt_module *first, const dt_module *then);
-dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x);
+/* A call of a module. */
+typedef struct dt__module_call {
+    dt_module *m;
+    dt_tensor *const *in;
+    int n_in;
+    dt_tensor **out;
+    int n_out;
+    dt__body body; /* run NULL: the type's forward */
+} dt__module_call;
 
-/* Whether m is relu, and nobody has hooked it. */
-bool dt__is_plain_relu(const dt_module *m);
+/* dt_forward_n with a body of the caller's: the module's scope, path in messages, hooks of its inputs and
+ * place in a calibration pass are the same. With a body nothing is recomputed in backward. */
+dt_status dt__forward_call(dt_tape *t, const dt__module_call *call);
+/* Runs link[0], and with it what of the next ones its op can take; *taken is their number. x stays. */
+dt_tensor *dt__forward_links(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x,
+                             int64_t *taken);
 
 /* In a forward made of steps: x is not needed any more, unless it is an input, the next value `y`
  * itself, or was kept for somebody further out. */

@@ -17,11 +17,11 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
-/* A linear layer's op has no such function. */
+/* No epilogue has such a function. */
 #define ALONE (-1)
 
-/* Every activation: its name in recipes, the function, and the one that a linear layer's op has for
- * it. A new one goes last: options hold indices. */
+/* Every activation: its name in recipes, the function, and the one that an epilogue has for it. A new
+ * one goes last: options hold indices. */
 #define ACTIVATIONS(A)                                                                             \
     A(relu, dt_relu, DT_ACT_RELU)                                                                  \
     A(gelu, gelu, DT_ACT_GELU)                                                                     \
@@ -34,7 +34,7 @@ typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
 typedef struct activation {
     function apply;
-    int after_linear; /* DT_ACT_..., or ALONE */
+    int epilogue; /* DT_ACT_..., or ALONE */
 } activation;
 
 #define NAME(name, apply, after) #name,
@@ -53,7 +53,13 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     out[0] = s->apply(t, in[0]);
 }
 
-const dt_module_type dt__nn_activation = { .name = "activation", .forward = forward };
+static int epilogue(const dt_module *m) { return ((const activation *)m->state)->epilogue; }
+
+const dt_module_type dt__nn_activation = {
+    .name = "activation",
+    .forward = forward,
+    .activation = epilogue,
+};
 
 dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
 {
@@ -70,21 +76,4 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));
     *(activation *)dt_module_state(*out) = activations[i];
     return DT_OK;
-}
-
-bool dt__is_plain_relu(const dt_module *m)
-{
-    return m->type == &dt__nn_activation && m->hooks == NULL &&
-           ((activation *)m->state)->after_linear == DT_ACT_RELU;
-}
-
-bool dt__is_fused(const dt_tape *t, const dt_module *first, const dt_module *then)
-{
-    return t->trail == NULL && first->type == &dt__nn_linear && then->type == &dt__nn_activation &&
-           then->hooks == NULL && ((activation *)then->state)->after_linear != ALONE;
-}
-
-dt_tensor *dt__forward_fused(dt_tape *t, dt_module *first, dt_module *then, dt_tensor *x)
-{
-    return dt__linear_forward(t, first, x, ((activation *)dt_module_state(then))->after_linear);
 }

@@ -1,8 +1,11 @@
 /* Batch norm over all dimensions of [N, C, H, W] but the channels': src/nn/batch_norm.c. */
 #include "nn/batch_norm.h"
 
-const dt_module_type dt__nn_batch_norm2d = { .name = "batch_norm2d",
-                                             .forward = dt__batch_norm_run };
+const dt_module_type dt__nn_batch_norm2d = {
+    .name = "batch_norm2d",
+    .forward = dt__batch_norm_run,
+    .fusion = &dt__batch_norm_fusion,
+};
 
 dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                  dt_module **out)

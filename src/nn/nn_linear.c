@@ -4,11 +4,12 @@
 
 #include <math.h>
 
-static dt_tensor *product(dt_tape *t, dt_module *m, dt_tensor *x, int activation)
+static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *e,
+                          dt_tensor **y)
 {
     const dt__member *bias = dt__member_find(m, "bias");
-    return dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
-                         &(dt_linear_after){ .activation = activation });
+    *y = dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
+                       &(dt_linear_after){ e->activation, e->residual });
 }
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -16,22 +17,50 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 {
     (void)n_in;
     (void)n_out;
-    out[0] = product(t, m, in[0], DT_ACT_NONE);
+    with_epilogue(t, m, in[0], &(dt_epilogue){ .activation = DT_ACT_NONE }, out);
 }
 
-dt_tensor *dt__linear_forward(dt_tape *t, dt_module *m, dt_tensor *x, int activation)
+/* Whether hooks made the same of one input: the very codes, which hooks of the same settings share. */
+static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
-    const char *before;
-    if (t->status != DT_OK || x == NULL || dt__module_enter(t, m, &before) != DT_OK) return NULL;
-    dt_tensor *y = product(t, m, dt__run_hooks(t, m, DT_SITE_INPUT, x), activation);
-    dt__module_leave(t, m, before, &y, 1);
-    return y;
+    const dt__kind *kind = dt__kind_of(a);
+    dt__codes *of_a = NULL, *of_b = NULL;
+    if (a == b) return true;
+    if (kind->codes == NULL || dt__kind_of(b) != kind) return false;
+    const dt_status s = kind->codes(t, a, &of_a);
+    const bool same =
+        s == DT_OK && kind->codes(t, b, &of_b) == DT_OK && of_a != NULL && of_a == of_b;
+    dt__codes_release(of_a);
+    dt__codes_release(of_b);
+    return same;
 }
+
+/* Queries, keys and values of attention, or gate and up of an mlp, as one product. */
+static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y)
+{
+    dt_linear_part part[DT_MAX_OUT];
+    for (int i = 0; i < n; i++) {
+        part[i] = (dt_linear_part){ dt_module_weight(t, m[i]), dt__module_bias(t, m[i]) };
+    }
+    bool same = t->status == DT_OK;
+    for (int i = 1; i < n && same; i++) same = are_same(t, x[0], x[i]);
+    if (same) dt_linears(t, x[0], part, n, y);
+    for (int i = 0; i < n && !same; i++) y[i] = dt_linear(t, x[i], part[i].weight, part[i].bias);
+}
+
+/* The op has every activation, and a residual before it. */
+static const dt_fusion fusion = {
+    .forward = with_epilogue,
+    .activations = ~UINT32_C(0),
+    .residual = true,
+    .joint = joint,
+};
 
 const dt_module_type dt__nn_linear = {
     .name = "linear",
     .forward = forward,
     .quantizable = DT_QUANTIZED_BY_PRESET,
+    .fusion = &fusion,
 };
 
 static dt_status build(dt_module *m, int64_t in, int64_t out_features, bool bias)

@@ -1,5 +1,4 @@
-/* Sequential: its children one after the other, each fed with what the one before made. A linear layer
- * and the activation behind it run as one op. */
+/* Sequential: its children one after the other, each fed with what the one before made. */
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -8,11 +7,11 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     (void)n_in;
     (void)n_out;
     dt_tensor *x = in[0];
-    for (int64_t i = 0; i < m->n_children; i++) {
-        dt_module *part = m->children[i];
-        const bool pair = i + 1 < m->n_children && dt__is_fused(t, part, m->children[i + 1]);
-        dt_tensor *y =
-            pair ? dt__forward_fused(t, part, m->children[++i], x) : dt_forward(t, part, x);
+    for (int64_t i = 0, taken; i < m->n_children; i += taken) {
+        const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op takes no more */
+        const dt_link link[2] = { { m->children[i], NULL },
+                                  { n > 1 ? m->children[i + 1] : NULL, NULL } };
+        dt_tensor *y = dt__forward_links(t, link, n, x, &taken);
         if (x != in[0]) dt__drop_step(t, x, y);
         x = y;
     }

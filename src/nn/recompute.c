@@ -3,7 +3,7 @@
 
 static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out)
 {
-    dt__forward_once(t, user, in, n_in, out, n_out);
+    dt__forward_once(t, &(dt__module_call){ user, in, n_in, out, n_out, { NULL, NULL } });
 }
 
 static void mix(uint64_t *stamp, uint64_t value) { *stamp = *stamp * 31 + value; }
@@ -31,12 +31,10 @@ static uint64_t stamp(void *user)
     return value;
 }
 
-void dt__forward_recomputed(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
-                            dt_tensor **out, int n_out)
+void dt__forward_recomputed(dt_tape *t, const dt__module_call *c)
 {
-    const dt__stretch s = { run, stamp, m, n_in, n_out };
-    dt__run_stretch(t, &s, in, out);
-    for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
+    const dt__stretch s = { run, stamp, c->m, c->n_in, c->n_out };
+    dt__run_stretch(t, &s, c->in, c->out);
 }
 
 typedef struct switching {

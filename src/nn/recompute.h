@@ -5,10 +5,8 @@
 #include "autograd/recompute.h"
 #include "nn/module.h"
 
-/* What dt_forward_n does with checked inputs, and the same as a stretch of the tape. Errors stay there. */
-void dt__forward_once(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                      int n_out);
-void dt__forward_recomputed(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
-                            dt_tensor **out, int n_out);
+/* The call with checked inputs: once, and as a stretch of the tape. Errors stay on the tape. */
+void dt__forward_once(dt_tape *t, const dt__module_call *c);
+void dt__forward_recomputed(dt_tape *t, const dt__module_call *c);
 
 #endif

@@ -91,7 +91,4 @@ typedef struct dt__linear_plan {
 dt_status dt__add_linear(dt_module *m, const char *name, const dt__linear_plan *plan,
                          dt_module **lent);
 
-/* y[i] = layer[i](x), i < n: what reads the same input, so that it can become one product. */
-void dt__forward_each(dt_tape *t, dt_module *const *layer, int n, dt_tensor *x, dt_tensor **y);
-
 #endif
