@@ -110,6 +110,8 @@ DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
 typedef struct dt_round_report {
     const char *method; /* lent for ever: what was done; "nearest" where nothing else could be */
     bool fallback;      /* the matrix of some group could not be factored at any damping */
+    bool unreached;     /* to nearest, because no calibration batch reached the layer */
+    bool untreated;     /* to nearest, because rounders do not know the layer's type */
     int64_t rows, columns, groups; /* of the layer: rows of all groups, columns of one */
     int64_t samples;
     int64_t dead;           /* columns whose inputs are all 0, of all groups */
@@ -165,7 +167,8 @@ DT_API void dt_rounded_free(dt_ctx *ctx, dt_rounded *r); /* NULL is allowed */
 typedef struct dt_ptq_report {
     int64_t layers, elements;
     int64_t fallbacks; /* layers whose matrix could not be factored */
-    int64_t unreached; /* weights without calibration data, rounded to nearest */
+    int64_t unreached; /* layers that no calibration batch reached, rounded to nearest */
+    int64_t untreated; /* weights whose layer's type no rounder knows (embeddings): to nearest */
     int64_t unseen;    /* members of grouped weights that too few rows reached */
     int64_t dead, zeros_kept, kept_nearest;
     int64_t accumulator_bits; /* the most of any layer */
@@ -199,8 +202,9 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
  * both (NULL: it takes the quantized ones for both). Experts see the rows that are routed to them; what
  * too few reach keeps nearest (`unseen`). What a norm is folded into is rounded folded. A
  * layer that is used several times, or shares its weight, is rounded by the inputs of its first use.
- * Weights whose inputs are not known, as of embeddings and of layers that no batch reaches, are
- * rounded to nearest and counted; with DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes
+ * Weights whose inputs are not known are rounded to nearest, counted and marked in their report: those of
+ * layers that no batch reaches (`unreached`), and of types that no rounder knows (`untreated`). Of both
+ * the context's logger hears the layer's path, but not of embeddings. With DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes
  * what dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in
  * float.
  *

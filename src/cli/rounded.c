@@ -67,6 +67,23 @@ static void print_fallbacks(const dt_quantize_summary *s)
     if (s->total.fallbacks > 0) putchar('\n');
 }
 
+static bool is_unreached(const dt_round_report *r) { return r->unreached; }
+static bool is_untreated(const dt_round_report *r) { return r->untreated; }
+
+/* The weights that went to nearest for one reason. */
+static void print_nearest(const dt_quantize_summary *s, const char *why,
+                          bool (*is_so)(const dt_round_report *r))
+{
+    const char *before = why;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (!is_so(&s->weight[i].report)) continue;
+        fputs(before, stdout);
+        cli_print_name(s->weight[i].name, 0);
+        before = ", ";
+    }
+    if (before != why) putchar('\n');
+}
+
 /* Members that too few rows reached, as "NAME 3 5 7 ...". */
 static void print_unseen(const dt_quantize_summary *s)
 {
@@ -102,10 +119,8 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
     print_fallbacks(s);
     print_unseen(s);
     print_copied(s);
-    if (t->unreached > 0) {
-        printf("%lld %s that no example reached %s rounded to nearest\n", (long long)t->unreached,
-               t->unreached == 1 ? "weight" : "weights", t->unreached == 1 ? "was" : "were");
-    }
+    print_nearest(s, "rounded to nearest, no example reached: ", is_unreached);
+    print_nearest(s, "rounded to nearest, no rounder knows their layers: ", is_untreated);
     printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
            s->n == 1 ? "weight" : "weights", (long long)t->elements);
     print_count(s->samples, "sample", "samples");

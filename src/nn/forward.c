@@ -214,5 +214,6 @@ dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x, 
         return run(t, &(dt__module_call){ m[0], &x, 1, y, n, { run_joint, &s } });
     }
     for (int i = 0; i < n; i++) y[i] = dt_forward(t, m[i], x);
+    for (int i = 0; i < n && t->status != DT_OK; i++) y[i] = NULL;
     return t->status;
 }

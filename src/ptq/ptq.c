@@ -275,6 +275,8 @@ static dt_status done(work *w, const char *path, const dt_round_report *r)
     all->layers++;
     all->fallbacks += r->fallback;
     all->elements += r->rows * r->columns;
+    all->unreached += r->unreached;
+    all->untreated += r->untreated;
     all->unseen += r->unseen;
     all->dead += r->dead;
     all->zeros_kept += r->zeros_kept;
@@ -306,8 +308,18 @@ static dt_status round_layer(work *w, dt_module *layer)
     return s == DT_OK ? done(w, path_of_weight(w, layer), &report) : s;
 }
 
-/* To nearest, because no inputs are known. */
-static dt_status convert_layer(work *w, dt_module *layer)
+/* A layer that a rounder was wanted for. */
+static void warn(const work *w, const dt_module *layer, const dt_round_report *r)
+{
+    if (!dt__needs_data(w->method) || layer->type->quantizable != DT_QUANTIZED_BY_PRESET) return;
+    dt__say(w->ctx, "ptq: %s is rounded to nearest, not by %s: %s", path_of_weight(w, layer),
+            w->method->name,
+            r->unreached ? "no calibration batch reached its layer"
+                         : "no rounder knows its type of layer");
+}
+
+/* To nearest, because no inputs are known: of a layer that a rounder can treat no batch reached it. */
+static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 {
     const double start = dt__seconds();
     const dt_tensor *x = dt__member_find(layer, "weight")->x;
@@ -318,7 +330,10 @@ static dt_status convert_layer(work *w, dt_module *layer)
     dt_round_report report = { .method = dt__method_of(DT_ROUND_NEAREST)->name,
                                .rows = dims[0],
                                .columns = dims[0] == 0 ? 0 : x->count / dims[0],
-                               .groups = groups };
+                               .groups = groups,
+                               .unreached = rounder_can,
+                               .untreated = !rounder_can };
+    warn(w, layer, &report);
     DT__TRY(dt__convert_layer(w->m, layer, NULL));
     report.seconds = dt__seconds() - start;
     return done(w, path_of_weight(w, layer), &report);
@@ -481,8 +496,7 @@ static dt_status convert_rest(work *w, bool rounder_can)
 {
     dt_module *layer;
     while ((layer = first_layer(w, rounder_can)) != NULL) {
-        w->report.unreached++;
-        DT__TRY(convert_layer(w, layer));
+        DT__TRY(convert_layer(w, layer, rounder_can));
     }
     return DT_OK;
 }

@@ -167,15 +167,6 @@ static dt_status weight_done(void *user, const char *path, const dt_round_report
         path, (long long)s->n, (long long)s->wanted, w->partial.path);
 }
 
-/* Weights whose inputs no example gave, in earlier calls too. */
-static int64_t count_unreached(const work *w)
-{
-    int64_t n = 0;
-    if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return 0;
-    for (int64_t i = 0; i < w->summary->n; i++) n += w->summary->weight[i].report.samples == 0;
-    return n;
-}
-
 static dt_status convert(work *w)
 {
     dt_quantize_summary *s = w->summary;
@@ -189,7 +180,6 @@ static dt_status convert(work *w)
     dt_module_visit_modules(w->m, count_derived, w);
     DT__TRY(keep(w)); /* a place that cannot be written is found before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
-    s->total.unreached = count_unreached(w);
     dt__report_total(s);
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
     dt__partial_remove(&w->partial);

@@ -27,6 +27,8 @@ static const dt_key weight_keys[] = {
     { "shape", DT_KEY_INTS, AT(shape) },
     { "method", DT_KEY_STRING, OF(method) },
     { "fallback", DT_KEY_BOOL, OF(fallback) },
+    { "unreached", DT_KEY_BOOL, OF(unreached) },
+    { "untreated", DT_KEY_BOOL, OF(untreated) },
     COUNT("rows", rows),
     COUNT("columns", columns),
     COUNT("groups", groups),
@@ -57,6 +59,7 @@ static const dt_key total_keys[] = {
     { "resumed", DT_KEY_INT, AT(resumed) },
     { "fallbacks", DT_KEY_INT, AT(total.fallbacks) },
     { "unreached", DT_KEY_INT, AT(total.unreached) },
+    { "untreated", DT_KEY_INT, AT(total.untreated) },
     { "unseen", DT_KEY_INT, AT(total.unseen) },
     { "elements", DT_KEY_INT, AT(total.elements) },
     { "dead", DT_KEY_INT, AT(total.dead) },
@@ -112,16 +115,18 @@ void dt_quantize_summary_free(dt_quantize_summary *s)
     *s = (dt_quantize_summary){ .ctx = s->ctx };
 }
 
-/* Sums and largest over all weights; what has no weight's report, such as `unreached`, stays. */
+/* Sums and largest over all weights. */
 void dt__report_total(dt_quantize_summary *s)
 {
-    dt_ptq_report all = { .layers = s->n, .unreached = s->total.unreached };
+    dt_ptq_report all = { .layers = s->n };
     for (int64_t i = 0; i < s->n; i++) {
         const dt_round_report *r = &s->weight[i].report;
         int64_t elements = 1;
         dt__product(s->weight[i].shape.n, s->weight[i].shape.v, &elements);
         all.elements += elements;
         all.fallbacks += r->fallback;
+        all.unreached += r->unreached;
+        all.untreated += r->untreated;
         all.unseen += r->unseen;
         all.dead += r->dead;
         all.zeros_kept += r->zeros_kept;
