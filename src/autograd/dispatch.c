@@ -236,7 +236,7 @@ static void end_writes(dt_call *c)
 /* ---- recording ----------------------------------------------------------------------------- */
 
 /* Frees what a call holds that is not recorded. */
-static void let_go(dt_call *c, dt__codes **pull)
+static void free_unreachable(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in; i++) {
         dt_tensor_free(c->arg[i]);
@@ -403,14 +403,14 @@ static dt_status run(dt_call *c)
     dt__codes *pull[DT_MAX_IN] = { NULL };
     for (int i = 0; i < c->n_in; i++) {
         DT__TRY(check_operand(c, i));
-        if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
+        if (c->tape->on_read != NULL && c->in[i] != NULL) c->tape->on_read(c->tape, c->in[i]);
     }
     DT__TRY(pick_kernels(c));
     const bool wanted = decide_recording(c);
     dt_status s = resolve_all(c, pull);
     if (s == DT_OK) s = compute(c);
     if (s == DT_OK && c->recording) s = record(c, pull);
-    let_go(c, pull);
+    free_unreachable(c, pull);
     if (s == DT_OK) return lend_results(c, wanted);
     free_results(c);
     return s;

@@ -61,11 +61,11 @@ struct dt_tape {
     dt_tensor **noted; /* by the stretch that is muted */
     int64_t n_noted, room_noted;
     const char *where; /* path of the running module, a dt__text; NULL outside */
-    /* A pass that keeps what modules return: src/nn/trail.h; and what is told of each operand of each
-     * op meanwhile. NULL: neither. */
-    struct dt__trail *trail;
-    void (*met)(dt_tape *t, const dt_tensor *x);
-    struct dt__cache *cache; /* of the tokens of earlier passes: src/nn/cache.h; NULL: none */
+    /* Of a calibration pass (src/nn/calib_cache.h), else NULL: the cache of its batch, and what is called
+     * with each operand of each op. */
+    struct dt__calib_cache *calib;
+    void (*on_read)(dt_tape *t, const dt_tensor *x);
+    struct dt__cache *cache; /* key-value cache of earlier tokens: src/nn/cache.h; NULL: none */
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */

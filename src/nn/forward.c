@@ -5,7 +5,7 @@
  * A scope drops what the module made and did not return, and its memory is free as soon as backward does
  * not need it. */
 #include "nn/recompute.h"
-#include "nn/trail.h"
+#include "nn/calib_cache.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void compute(dt_tape *t, const dt__module_call *c)
     dt_module *m = c->m;
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < c->n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, c->in[i]);
-    if (t->status != DT_OK || dt__trail_ends(t, m, x, c->n_in)) return;
+    if (t->status != DT_OK || dt__calib_stops(t, m, x, c->n_in)) return;
     if (c->body.run == NULL) m->type->forward(t, m, x, c->n_in, c->out, c->n_out);
     else c->body.run(c->body.user, t, m, x, c->n_in, c->out, c->n_out);
 }
@@ -72,12 +72,12 @@ static dt_status run(dt_tape *t, const dt__module_call *c)
 {
     for (int i = 0; i < c->n_out && c->n_out <= DT_MAX_OUT; i++) c->out[i] = NULL;
     if (t->status != DT_OK || check(t, c) != DT_OK) return t->status;
-    if (dt__trail_returns(t, c->m, c->out, c->n_out)) return t->status;
-    const int64_t mark = dt__trail_mark(t);
+    if (dt__calib_returns(t, c->m, c->out, c->n_out)) return t->status;
+    const int64_t position = dt__calib_position(t);
     const bool again = c->m->recomputed && c->body.run == NULL;
     if (again && dt__may_recompute(t, c->in, c->n_in)) dt__forward_recomputed(t, c);
     else dt__forward_once(t, c);
-    dt__trail_returned(t, c->m, mark, c->out, c->n_out);
+    dt__calib_keep(t, c->m, position, c->out, c->n_out);
     return t->status;
 }
 
@@ -106,7 +106,7 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
 /* A calibration pass must see the result of each module, and checkpointing runs a whole module again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
-    return t->status == DT_OK && t->trail == NULL && m != NULL && !m->recomputed &&
+    return t->status == DT_OK && t->calib == NULL && m != NULL && !m->recomputed &&
            m->type->fusion != NULL;
 }
 

@@ -1,12 +1,12 @@
 /* dt_ptq: a prepared model becomes integers, layer by layer in the order in which they run.
  *
  * The next layer is the first on a batch's way whose weight is prepared and not yet packed: all that
- * its input was made of is final. Each batch goes on from where it was (src/nn/trail.h), in the float
+ * its input was made of is final. Each batch goes on from where it was (src/nn/calib_cache.h), in the float
  * model too where the rounder wants its inputs; sums of their products are collected batch by batch,
  * the weight is rounded and packed, and so on. What no rounder can treat (embeddings) comes first, so
  * that it is final from the beginning; what no batch reaches comes last. */
 #include "core/clock.h"
-#include "nn/trail.h"
+#include "nn/calib_cache.h"
 #include "ptq/routes.h"
 #include "ptq/target.h"
 #include "qat/convert.h"
@@ -15,8 +15,8 @@
 #include <stdio.h>
 
 typedef struct way {
-    dt__trail trail[2]; /* of the model, and of the float one */
-    bool ended;         /* it meets no layer any more */
+    dt__calib_cache cache[2]; /* of the model, and of the float one */
+    bool ended;               /* it meets no layer any more */
 } way;
 
 enum { QUANTIZED, FLOAT };
@@ -29,7 +29,7 @@ typedef struct work {
     const dt__method *method;
     dt_ptq_report report;
     dt_tape *tape;
-    dt__trail_room room;
+    dt__calib_budget budget;
     way *way; /* of each batch */
     /* The layer that is next: */
     dt_module *layer, *twin; /* in the model and in the float one */
@@ -373,10 +373,10 @@ static dt_status begin_layer(work *w, dt_module *layer)
 }
 
 /* The float model's inputs of the layer, with batch x. */
-static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__trail_stop *stop)
+static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *stop)
 {
-    const dt__trail_goal twin = { is_module, w->twin };
-    DT__TRY(blame(w, dt__trail_walk(&w->way[i].trail[FLOAT], w->tape, x, &twin, stop),
+    const dt__calib_target twin = { is_module, w->twin };
+    DT__TRY(blame(w, dt__calib_run(&w->way[i].cache[FLOAT], w->tape, x, &twin, stop),
                   "the float model"));
     if (stop->at != NULL) return DT_OK;
     return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
@@ -384,8 +384,8 @@ static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__trail_stop *st
 }
 
 /* Rows that are routed to members. */
-static dt_status add_routed(const work *w, const dt__trail_stop *quantized,
-                            const dt__trail_stop *plain)
+static dt_status add_routed(const work *w, const dt__calib_stop *quantized,
+                            const dt__calib_stop *plain)
 {
     const dt__routed_input in[] = { { quantized->input[0], quantized->input[1] },
                                     { plain->input[0], plain->input[1] } };
@@ -400,8 +400,8 @@ static dt_status add_routed(const work *w, const dt__trail_stop *quantized,
     return s;
 }
 
-static dt_status add_inputs(const work *w, const dt__trail_stop *quantized,
-                            const dt__trail_stop *plain)
+static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
+                            const dt__calib_stop *plain)
 {
     dt_weight_op op;
     dt__weight_op_of(w->layer, &op);
@@ -414,11 +414,11 @@ static dt_status add_inputs(const work *w, const dt__trail_stop *quantized,
  * one meets, as it can be where a model looks at values, waits. */
 static dt_status advance(work *w, int64_t i)
 {
-    const dt__trail_goal next = { is_layer, NULL };
-    dt__trail_stop quantized, plain = { .at = NULL };
+    const dt__calib_target next = { is_layer, NULL };
+    dt__calib_stop quantized, plain = { .at = NULL };
     dt_tensor *x;
     DT__TRY(fetch(w, i, &x));
-    DT__TRY(dt__trail_walk(&w->way[i].trail[QUANTIZED], w->tape, x, &next, &quantized));
+    DT__TRY(dt__calib_run(&w->way[i].cache[QUANTIZED], w->tape, x, &next, &quantized));
     dt_module *at = quantized.at;
     w->way[i].ended = at == NULL;
     dt_status s = w->layer == NULL && at != NULL ? begin_layer(w, at) : DT_OK;
@@ -426,8 +426,8 @@ static dt_status advance(work *w, int64_t i)
         if (w->twin != NULL) s = walk_float(w, i, x, &plain);
         if (s == DT_OK) s = blame(w, add_inputs(w, &quantized, &plain), w->layer->path);
     }
-    dt__trail_stop_free(&quantized);
-    dt__trail_stop_free(&plain);
+    dt__calib_stop_free(&quantized);
+    dt__calib_stop_free(&plain);
     return s;
 }
 
@@ -477,16 +477,16 @@ static dt_status round_by_data(work *w)
     if (w->way == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
         w->way[i] = (way){ .ended = false };
-        w->way[i].trail[QUANTIZED] = (dt__trail){ .m = w->m, .room = &w->room };
-        w->way[i].trail[FLOAT] = (dt__trail){ .m = w->reference, .room = &w->room };
+        w->way[i].cache[QUANTIZED] = (dt__calib_cache){ .m = w->m, .budget = &w->budget };
+        w->way[i].cache[FLOAT] = (dt__calib_cache){ .m = w->reference, .budget = &w->budget };
     }
     dt_status s = DT_OK;
     for (bool more = true; more && s == DT_OK && first_layer(w, true) != NULL;) {
         s = next_layer(w, &more);
     }
     for (int64_t i = 0; i < n; i++) {
-        dt__trail_clear(&w->way[i].trail[QUANTIZED]);
-        if (w->reference != NULL) dt__trail_clear(&w->way[i].trail[FLOAT]);
+        dt__calib_clear(&w->way[i].cache[QUANTIZED]);
+        if (w->reference != NULL) dt__calib_clear(&w->way[i].cache[FLOAT]);
     }
     dt__release(w->ctx, w->way);
     return s;
@@ -528,7 +528,7 @@ dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
     work w = { .ctx = dt_module_ctx(m), .m = m, .data = data };
     w.options = options != NULL ? options : &defaults;
     w.method = dt__method_of(w.options->rounding.rounder);
-    w.room.most = w.options->cache;
+    w.budget.limit = w.options->cache;
     if (w.method != NULL && w.method->rounder->needs_float) w.reference = reference;
     dt_status s = modes_begin(&of_m, m);
     if (s == DT_OK) s = modes_begin(&of_reference, w.reference);

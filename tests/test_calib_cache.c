@@ -5,7 +5,7 @@
 #include "testing.h"
 
 #include "core/tensor.h"
-#include "nn/trail.h"
+#include "nn/calib_cache.h"
 #include "qat/convert.h"
 
 #include <detent/ops.h>
@@ -25,7 +25,7 @@ static bool is_prepared(void *user, const dt_module *m)
     return dt__weight_to_convert(m) != NULL;
 }
 
-static const dt__trail_goal first_prepared = { is_prepared, NULL };
+static const dt__calib_target first_prepared = { is_prepared, NULL };
 
 static bool is_it(void *user, const dt_module *m) { return m == user; }
 
@@ -62,17 +62,17 @@ typedef struct walk {
     dt_tape *t;
     float *values[BATCHES]; /* of the batches */
     dt_tensor *x;           /* which all come in the same tensor */
-    dt__trail_room room[ROOMS];
-    dt__trail trail[ROOMS][BATCHES];
+    dt__calib_budget room[ROOMS];
+    dt__calib_cache cache[ROOMS][BATCHES];
 } walk;
 
 /* All rooms end at the same module, with the same input. */
 static dt_module *step(walk *w, int batch)
 {
-    dt__trail_stop stop[ROOMS];
+    dt__calib_stop stop[ROOMS];
     for (int r = 0; r < ROOMS; r++) {
         memcpy(dt_data_mut(w->x), w->values[batch], (size_t)w->x->count * sizeof(float));
-        TEST_EACH(dt__trail_walk(&w->trail[r][batch], w->t, w->x, &first_prepared, &stop[r]) ==
+        TEST_EACH(dt__calib_run(&w->cache[r][batch], w->t, w->x, &first_prepared, &stop[r]) ==
                       DT_OK,
                   "network %llu: %s", (unsigned long long)w->d->seed, dt_error(w->t->ctx));
         TEST_EACH(stop[r].at == stop[0].at, "network %llu ends elsewhere",
@@ -83,11 +83,11 @@ static dt_module *step(walk *w, int batch)
                       (unsigned long long)w->d->seed);
             if (one != NULL) same_input(w->d, stop[r].at, one, other);
         }
-        TEST_EACH(w->room[r].used <= w->room[r].most, "network %llu keeps too much",
+        TEST_EACH(w->room[r].used <= w->room[r].limit, "network %llu keeps too much",
                   (unsigned long long)w->d->seed);
     }
     dt_module *at = stop[0].at;
-    for (int r = 0; r < ROOMS; r++) dt__trail_stop_free(&stop[r]);
+    for (int r = 0; r < ROOMS; r++) dt__calib_stop_free(&stop[r]);
     return at;
 }
 
@@ -113,13 +113,14 @@ static void check_network(const random_net *d)
     walk w = { .d = d, .m = random_net_create(ctx, d), .x = random_net_input(ctx, d) };
     TEST_OK(ctx, dt_tape_create(ctx, &w.t));
     const size_t bytes = (size_t)w.x->count * sizeof(float);
-    w.room[LITTLE].most = 3 * bytes;
-    w.room[ALL].most = SIZE_MAX;
+    w.room[LITTLE].limit = 3 * bytes;
+    w.room[ALL].limit = SIZE_MAX;
     for (int b = 0; b < BATCHES; b++) {
         random_net_fill(d, w.x);
         w.values[b] = malloc(bytes);
         memcpy(w.values[b], dt_data(w.x), bytes);
-        for (int r = 0; r < ROOMS; r++) w.trail[r][b] = (dt__trail){ .m = w.m, .room = &w.room[r] };
+        for (int r = 0; r < ROOMS; r++)
+            w.cache[r][b] = (dt__calib_cache){ .m = w.m, .budget = &w.room[r] };
     }
     TEST_EACH(dt_prepare(w.m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
               dt_error(ctx));
@@ -170,7 +171,7 @@ START_TEST(nothing_is_computed_twice)
         int64_t calls = 0;
         TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
         dt_module *m = random_net_create(ctx, &d);
-        dt__trail_stop stop;
+        dt__calib_stop stop;
         dt_tensor *x = random_net_input(ctx, &d);
         dt_tape *t;
         TEST_OK(ctx, dt_tape_create(ctx, &t));
@@ -182,12 +183,12 @@ START_TEST(nothing_is_computed_twice)
         const int64_t once = calls;
         int64_t layers = 0;
         calls = 0;
-        dt__trail_room room = { SIZE_MAX, 0 };
-        dt__trail trail = { .m = m, .room = &room };
+        dt__calib_budget room = { SIZE_MAX, 0 };
+        dt__calib_cache cache = { .m = m, .budget = &room };
         for (;; layers++) {
-            TEST_OK(ctx, dt__trail_walk(&trail, t, x, &first_prepared, &stop));
+            TEST_OK(ctx, dt__calib_run(&cache, t, x, &first_prepared, &stop));
             dt_module *at = stop.at;
-            dt__trail_stop_free(&stop);
+            dt__calib_stop_free(&stop);
             if (at == NULL) break;
             TEST_OK(ctx, dt__convert_layer(m, at, NULL));
         }
@@ -211,20 +212,20 @@ START_TEST(what_nobody_can_read_is_let_go)
     dt_tape *t;
     dt_module *m;
     dt_tensor *x;
-    dt__trail_stop stop;
+    dt__calib_stop stop;
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     dt_train(m, false);
-    dt__trail_room room = { SIZE_MAX, 0 };
-    dt__trail trail = { .m = m, .room = &room };
-    const dt__trail_goal goal = { is_it, dt_module_at(m, "head") };
-    TEST_OK(ctx, dt__trail_walk(&trail, t, x, &goal, &stop));
-    ck_assert_ptr_eq(stop.at, goal.user);
+    dt__calib_budget room = { SIZE_MAX, 0 };
+    dt__calib_cache cache = { .m = m, .budget = &room };
+    const dt__calib_target target = { is_it, dt_module_at(m, "head") };
+    TEST_OK(ctx, dt__calib_run(&cache, t, x, &target, &stop));
+    ck_assert_ptr_eq(stop.at, target.user);
     ck_assert_uint_le(room.used, 32 * 64 * sizeof(float) + 256);
-    dt__trail_stop_free(&stop);
-    dt__trail_clear(&trail);
+    dt__calib_stop_free(&stop);
+    dt__calib_clear(&cache);
     ck_assert_uint_eq(room.used, 0);
     dt_tape_free(t);
     dt_tensor_free(x);
@@ -358,28 +359,28 @@ static dt_status walk_odd(dt_ctx *ctx, void *user)
 {
     const int64_t dims[2] = { 5, WIDTH };
     const random_net d = { .seed = 0 };
-    dt__trail_room kept = { SIZE_MAX, 0 }, anew = { 0, 0 };
-    dt__trail_stop a = { .at = NULL }, b = a;
+    dt__calib_budget kept = { SIZE_MAX, 0 }, anew = { 0, 0 };
+    dt__calib_stop a = { .at = NULL }, b = a;
     dt_module *m = NULL;
     dt_tensor *x = NULL;
     dt_tape *t = NULL;
     dt_status s = create_odd(ctx, *(const habit *)user, &m);
-    dt__trail trail = { .m = m, .room = &kept }, plain = { .m = m, .room = &anew };
+    dt__calib_cache cache = { .m = m, .budget = &kept }, plain = { .m = m, .budget = &anew };
     if (s == DT_OK) s = dt_tensor_create(ctx, DT_F32, 2, dims, &x);
     if (s == DT_OK) s = dt_fill_normal(x, 0, 1);
     if (s == DT_OK) s = dt_tape_create(ctx, &t);
     for (bool done = false; s == DT_OK && !done;) {
-        s = dt__trail_walk(&trail, t, x, &first_prepared, &a);
-        if (s == DT_OK) s = dt__trail_walk(&plain, t, x, &first_prepared, &b);
+        s = dt__calib_run(&cache, t, x, &first_prepared, &a);
+        if (s == DT_OK) s = dt__calib_run(&plain, t, x, &first_prepared, &b);
         if (s == DT_OK) TEST_EACH(a.at == b.at, "habit ends elsewhere");
         dt_module *at = a.at;
         done = s == DT_OK && at == NULL;
         if (s == DT_OK && !done) same_input(&d, at, a.input[0], b.input[0]);
-        dt__trail_stop_free(&a);
-        dt__trail_stop_free(&b);
+        dt__calib_stop_free(&a);
+        dt__calib_stop_free(&b);
         if (s == DT_OK && !done) s = dt__convert_layer(m, at, NULL);
     }
-    if (m != NULL) dt__trail_clear(&trail);
+    if (m != NULL) dt__calib_clear(&cache);
     dt_tape_free(t);
     dt_tensor_free(x);
     dt_module_free(m);
@@ -412,9 +413,9 @@ START_TEST(a_layer_is_converted_once)
 }
 END_TEST
 
-Suite *test_trail_suite(void)
+Suite *test_calib_cache_suite(void)
 {
-    Suite *s = suite_create("trail");
+    Suite *s = suite_create("calib_cache");
     TCase *c = tcase_create("networks");
     tcase_set_timeout(c, 300);
     tcase_add_test(c, what_is_kept_is_what_is_computed);
