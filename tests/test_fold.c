@@ -5,7 +5,7 @@
 #include "core/tensor.h"
 #include "io/model.h"
 #include "nn/unit.h"
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

@@ -73,7 +73,7 @@ void dt__bench_name(const dt__bench *b, char name[DT__BENCH_NAME], const char *f
 void *dt__random_bytes(dt__bench *b, size_t bytes);
 float *dt__random_floats(dt__bench *b, int64_t count);
 
-/* ---- limits as trials of others (limits.c) ---- */
+/* ---- limits as trials of others (bench_limits.c) ---- */
 
 /* What a limit's trial runs on: dt__limit_trial fills both. `x` and `y` are its memory. */
 typedef struct dt__limit_subject {

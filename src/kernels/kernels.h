@@ -15,9 +15,9 @@
 #define DT__KERNELS_KERNELS_H
 
 #include "core/core.h"
-#include "kernels/attention.h"
-#include "kernels/codes.h"
-#include "kernels/conv.h"
+#include "kernels/attention_args.h"
+#include "kernels/quantize_rows.h"
+#include "kernels/conv_geometry.h"
 #include "kernels/loops.h"
 #include "kernels/moe.h"
 #include "kernels/panels.h"

@@ -1,6 +1,6 @@
 /* Running a module: its input hooks, then its forward, in a scope of the tape. What they made and did
  * not return is dropped at the end, and its memory is free as soon as backward does not need it. */
-#include "nn/recompute.h"
+#include "nn/checkpointing.h"
 #include "nn/trail.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Layer, norm and activation, one after the other or as fewer ops with the same bits. */
 #include "nn/unit.h"
-#include "nn/batch_norm.h"
+#include "nn/batch_norm_layers.h"
 #include "nn/fold.h"
 
 void dt__unit_pair(dt_module *layer, dt_module *norm) { layer->norm = norm; }

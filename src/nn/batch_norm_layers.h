@@ -1,0 +1,34 @@
+/* What the layers batch_norm1d and batch_norm2d share: all but the op. */
+#ifndef DT__NN_BATCH_NORM_LAYERS_H
+#define DT__NN_BATCH_NORM_LAYERS_H
+
+#include "nn/module.h"
+
+#include <detent/ops.h>
+
+typedef dt_tensor *dt__batch_norm_op(dt_tape *t, dt_tensor *x,
+                                     const dt_batch_norm_operands *operands,
+                                     const dt_batch_norm_options *options);
+
+typedef struct dt__batch_norm_layer {
+    dt__batch_norm_op *op;
+    double momentum, eps;
+} dt__batch_norm_layer;
+
+/* What is fused with a norm; all zero: nothing. */
+typedef struct dt__norm_after {
+    dt_tensor *factor, *residual;
+    int activation; /* DT_ACT_NONE or DT_ACT_RELU */
+} dt__norm_after;
+
+bool dt__is_batch_norm(const dt_module *m);
+/* dt_forward of such a layer, its op with what `after` says. */
+dt_tensor *dt__norm_forward(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after);
+
+/* The forward of their types. */
+void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                        int n_out);
+dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t channels,
+                                const dt__batch_norm_layer *layer, dt_module **out);
+
+#endif
