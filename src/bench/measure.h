@@ -3,10 +3,9 @@
 #ifndef DT__BENCH_MEASURE_H
 #define DT__BENCH_MEASURE_H
 
-#include <detent/bench.h>
-
+#include "bench/bench.h"
+#include "bench/limits.h"
 #include "core/core.h"
-#include "kernels/limits.h"
 
 #define DT__MOST_TRIALS 12
 #define DT__MOST_TURNS 1000

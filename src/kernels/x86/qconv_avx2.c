@@ -1,6 +1,6 @@
 /* What a convolution of codes is made of beside the packed product, with AVX2. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
 #define SET avx2

@@ -1,7 +1,7 @@
 /* Loops that do one thing as often as the processor can: what kernels are measured against. They are
  * written so that no compiler can leave a part of them out. */
-#ifndef DT__KERNELS_LIMITS_H
-#define DT__KERNELS_LIMITS_H
+#ifndef DT__BENCH_LIMITS_H
+#define DT__BENCH_LIMITS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,11 +3,11 @@
 #include "kernels/sets.h"
 
 #define SET avx_vnni
-#include "kernels/set.inc"
+#include "kernels/x86/set.inc"
 
 const dt__kernels dt__kernels_avx_vnni = {
-#include "kernels/set_plain.inc"
-#include "kernels/avx2.inc"
-#include "kernels/avx_vnni.inc"
+#include "kernels/x86/set_plain.inc"
+#include "kernels/x86/avx2.inc"
+#include "kernels/x86/avx_vnni.inc"
 };
 #endif

@@ -2,7 +2,7 @@
  * 32640): eight vpmaddubsw, of two products a lane, are added before one vpmaddwd by 1 widens them.
  * Codes of 5 to 8 bits are widened first, even and odd ones apart, for vpmaddwd. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/qgemm.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #define UNPACK_FROM 5
 #define AHEAD 0
 #define NIBBLE_SHIFT 0
-#include "kernels/qgemm_ymm.inc"
+#include "kernels/x86/qgemm_ymm.inc"
 
 DT__INLINE ints low_nibbles(ints packed) { return signed_nibbles(packed, 0); }
 DT__INLINE ints high_nibbles(ints packed) { return signed_nibbles(packed, 1); }
@@ -43,5 +43,5 @@ DT__INLINE ints widen(int form, ints sum)
     return form == DT__BYTES ? sum : _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif

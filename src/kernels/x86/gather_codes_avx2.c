@@ -4,7 +4,7 @@
  * positions are two bytes apart): for every position they are brought together by two shuffles, nine
  * bytes that are stored at once. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The intrinsics of an emulating build: SIMDe's, and plain C for what Debian's SIMDe 0.7.4 lacks of
  * those that kernels use. A kernel that needs another one adds a line here.
  * Source of the semantics: Intel's Intrinsics Guide. */
-#ifndef DT__KERNELS_EMULATED_H
-#define DT__KERNELS_EMULATED_H
+#ifndef DT__KERNELS_X86_EMULATED_H
+#define DT__KERNELS_X86_EMULATED_H
 
 #include "core/half.h"
 

@@ -3,15 +3,13 @@
  * One run measures the machine's limits (integer and float multiply-adds, reading and copying memory)
  * and detent's own work, repetition by repetition in turn, so that a machine that changes its speed
  * changes it for all. Each figure is the median; a share of a limit and a ratio compare medians of
- * the same turns. */
-#ifndef DETENT_BENCH_H
-#define DETENT_BENCH_H
+ * the same turns.
+ *
+ * This library is for the program, the tests and bench/: it sees all of src/ and is not installed. */
+#ifndef DT__BENCH_BENCH_H
+#define DT__BENCH_BENCH_H
 
 #include <detent/detent.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* What can be measured; bits of dt_bench_options.parts. */
 enum {
@@ -28,7 +26,7 @@ enum {
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
-extern DT_API const char *const dt_bench_parts[];
+extern const char *const dt_bench_parts[];
 
 /* A figure in relation to that of something else which did the same work. */
 typedef struct dt_bench_ratio {
@@ -80,24 +78,20 @@ typedef struct dt_bench_options {
 } dt_bench_options;
 
 /* The defaults of dt_bench. */
-DT_API dt_bench_options dt_bench_defaults(void);
+dt_bench_options dt_bench_defaults(void);
 
 /* Measures with one thread and, if the context has more, with all of them; hands `row` each figure as
  * soon as it stands. `options` NULL means the defaults. Sets OpenBLAS to as many threads as a
  * comparison needs, and to one when it is done. Errors: ARG (parts, repeat outside 0...1000), NOMEM,
  * the sink's. */
-DT_API dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row,
-                          void *user);
+dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
 /* The same as text: first what it is measured on (processor, cores, threads, caches, kernels, OpenBLAS's
  * core, versions), then the rows, each as soon as it stands. For people a line each; or one object of
  * JSON, {"machine": {...}, "rows": [...]}, a row being an object with `name`, `value`, `unit`, `low`,
  * `high`, `repetitions`, `limit`, `share_of_limit` and `ratio_to` (an object with a number for each),
  * null where there is none. Errors: those of dt_bench; of JSON what was written is not complete then. */
-DT_API dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json,
-                                dt_sink sink, void *user);
+dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json, dt_sink sink,
+                         void *user);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,10 +1,10 @@
 /* Vector intrinsics of x86: the compiler's own, or in an emulating build (DETENT_EMULATE) those of
  * SIMDe, which run on any processor. For files named <family>_avx2.c, _avx_vnni.c and _avx512.c. */
-#ifndef DT__KERNELS_INTRINSICS_H
-#define DT__KERNELS_INTRINSICS_H
+#ifndef DT__KERNELS_X86_INTRINSICS_H
+#define DT__KERNELS_X86_INTRINSICS_H
 
 #if defined DETENT_EMULATE
-#include "kernels/emulated.h"
+#include "kernels/x86/emulated.h"
 #else
 #include <immintrin.h>
 #endif

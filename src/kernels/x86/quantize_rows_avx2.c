@@ -5,7 +5,7 @@
  * unsigned maximum, both begun at 0, are hi and, where its sign is set, lo; NaN and the infinities
  * are largest in both. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/quantize_rows_ymm.inc"
+#include "kernels/x86/quantize_rows_ymm.inc"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The limits of AVX-512: products of bytes summed in 32 bits by vpdpbusd on zmm registers. */
 #if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
-#include "kernels/intrinsics.h"
-#include "kernels/limits.h"
+#include "bench/limits.h"
+#include "kernels/x86/intrinsics.h"
 
 #include <detent/detent.h>
 
@@ -14,7 +14,7 @@
 #define SPLAT_F32(f) _mm512_set1_ps(f)
 #define SPLAT_F64(f) _mm512_set1_pd((double)(f))
 #define MULTIPLY(acc, u, w) __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(w))
-#include "kernels/limits.inc"
+#include "bench/x86/limits_vectors.inc"
 
 const dt__limits dt__limits_avx512 = { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI,
                                        INT8_ROUND,    F32_ROUND,

@@ -1,7 +1,7 @@
 /* The limits of AVX2: products of bytes by vpmaddubsw, summed in 16 bits by vpaddw. */
 #if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
-#include "kernels/intrinsics.h"
-#include "kernels/limits.h"
+#include "bench/limits.h"
+#include "kernels/x86/intrinsics.h"
 
 #include <detent/detent.h>
 
@@ -20,7 +20,7 @@
                          : "+x"(acc), "=&x"(pairs)                                                 \
                          : "x"(u), "x"(w));                                                        \
     } while (0)
-#include "kernels/limits.inc"
+#include "bench/x86/limits_vectors.inc"
 
 const dt__limits dt__limits_avx2 = { "avx2", DT_CPU_AVX2, INT8_ROUND, F32_ROUND, F64_ROUND,
                                      int8,   f32,         f64,        read,      copy };

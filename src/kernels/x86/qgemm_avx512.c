@@ -1,6 +1,6 @@
 /* The integer product with AVX-512 VNNI: vpdpbusd adds four products of u8 and s8 to an int32 lane. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/qgemm.h"
 
 #include <limits.h>
@@ -86,5 +86,5 @@ DT__INLINE ints widen(int form, ints sum)
     return sum;
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif

@@ -1,7 +1,7 @@
 /* relu, its mask, what follows a product, and batch norm with AVX2: the plain bodies on rows of eight
  * floats a vector. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/norm_rows.h"
 #include "kernels/sets.h"
 
@@ -12,12 +12,12 @@
 #define PART (DT__CHUNK / 8)
 #define KERNEL(name) dt__##name##__avx2
 
-#include "kernels/bits_ymm.inc"
+#include "kernels/x86/bits_ymm.inc"
 
 #include "kernels/plain_after.inc"
 
 /* ---- batch norm: sums in double, 16 lanes -------------------------------------------------------- */
 
-#include "kernels/norm_rows_ymm.inc"
+#include "kernels/x86/norm_rows_ymm.inc"
 #include "kernels/plain_batch_norm.inc"
 #endif

@@ -1,7 +1,7 @@
 /* The limits of AVX-VNNI: products of bytes summed in 32 bits by vpdpbusd on ymm registers. */
 #if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
-#include "kernels/intrinsics.h"
-#include "kernels/limits.h"
+#include "bench/limits.h"
+#include "kernels/x86/intrinsics.h"
 
 #include <detent/detent.h>
 
@@ -15,7 +15,7 @@
 #define SPLAT_F64(f) _mm256_set1_pd((double)(f))
 #define MULTIPLY(acc, u, w)                                                                        \
     __asm__ volatile("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(w))
-#include "kernels/limits.inc"
+#include "bench/x86/limits_vectors.inc"
 
 const dt__limits dt__limits_avx_vnni = { "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
                                          INT8_ROUND, F32_ROUND,

@@ -1,7 +1,7 @@
 /* Attention with AVX-512: the plain bodies on products of sixteen floats a vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/exp.h"
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
 #define REAL float
@@ -29,5 +29,5 @@ DT__INLINE float fold(const floats *sum)
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-#include "kernels/tile_vectors.inc"
+#include "kernels/x86/tile_vectors.inc"
 #endif

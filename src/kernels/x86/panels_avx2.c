@@ -11,7 +11,7 @@
  *               matrix of four codes each: a vector is then four columns of eight lanes, as a step
  *               holds them */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/quantize_rows_ymm.inc"
+#include "kernels/x86/quantize_rows_ymm.inc"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The integer product with AVX-VNNI: vpdpbusd adds four products of u8 and s8 to an int32 lane. */
 #if defined DETENT_SIMD && defined __x86_64__
-#include "kernels/intrinsics.h"
+#include "kernels/x86/intrinsics.h"
 #include "kernels/qgemm.h"
 
 #include <limits.h>
@@ -15,7 +15,7 @@
 #define UNPACK_FROM 13
 #define AHEAD 1024
 #define NIBBLE_SHIFT 4
-#include "kernels/qgemm_ymm.inc"
+#include "kernels/x86/qgemm_ymm.inc"
 
 /* Nibbles in the high half of their bytes are codes times 16. */
 DT__INLINE ints high_nibbles(ints packed)
@@ -49,5 +49,5 @@ DT__INLINE ints widen(int form, ints sum)
     return sum;
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif
