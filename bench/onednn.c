@@ -7,7 +7,7 @@
  *
  * Its convolutions are of u8 and s8 into floats, all three in layouts that it likes best.
  */
-#include <detent/bench.h>
+#include "bench/bench.h"
 
 #include <dnnl.h>
 #include <stdio.h>

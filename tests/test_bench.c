@@ -1,9 +1,8 @@
 /* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a time. */
 #include "testing.h"
 
+#include "bench/bench.h"
 #include "bench/nets.h"
-
-#include <detent/bench.h>
 
 #include <jansson.h>
 

@@ -6,7 +6,7 @@
 #include "io/model.h"
 #include "nn/fold.h"
 #include "nn/unit.h"
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

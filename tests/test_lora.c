@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "io/model.h"
 #include "nn/module.h"
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 
 #include <detent/ops.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * up. */
 #include "testing.h"
 
-#include "nn/conv.h"
+#include "nn/conv_layers.h"
 #include "nn/module.h"
 
 #include <detent/nn.h>

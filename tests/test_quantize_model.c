@@ -2,7 +2,7 @@
  * bytes, what each door refuses; and the same rounders at the end of a run. */
 #include "sample.h"
 
-#include "io/file.h"
+#include "io/replace_file.h"
 
 #include <detent/io.h>
 #include <detent/train.h>

@@ -5,7 +5,7 @@
 #include "random_nets.h"
 #include "testing.h"
 
-#include "autograd/recompute.h"
+#include "autograd/segment.h"
 #include "nn/module.h"
 
 #include <detent/ops.h>

@@ -11,7 +11,7 @@
  *  5. No function aborts, prints or exits.
  *  6. A context and all that was made with it is used by one thread at a time.
  *
- * Larger groups have headers of their own: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h, bench.h.
+ * Larger groups have headers of their own: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h.
  */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H

@@ -1,7 +1,7 @@
 /* Backward: the records in reverse order. Each op writes the gradients of its operands' values, each
  * kind takes them where they belong. What a record held is freed as soon as it has run. */
 #include "autograd/op.h"
-#include "autograd/recompute.h"
+#include "autograd/segment.h"
 
 #include <stdio.h>
 #include <string.h>

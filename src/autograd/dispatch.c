@@ -1,7 +1,7 @@
 /* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks them
  * and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
 #include "autograd/op.h"
-#include "autograd/recompute.h"
+#include "autograd/segment.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -37,7 +37,7 @@ typedef struct dt__replay {
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
 } dt__replay;
 
-/* A stretch that runs for the second time, and the next of what was noted: src/autograd/recompute.h. */
+/* A stretch that runs for the second time, and the next of what was noted: src/autograd/segment.h. */
 typedef struct dt__second_run {
     const dt__record *record; /* NULL: none does */
     int at;

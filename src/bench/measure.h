@@ -3,10 +3,9 @@
 #ifndef DT__BENCH_MEASURE_H
 #define DT__BENCH_MEASURE_H
 
-#include <detent/bench.h>
-
+#include "bench/bench.h"
+#include "bench/limits.h"
 #include "core/core.h"
-#include "kernels/limits.h"
 
 #define DT__MOST_TRIALS 12
 #define DT__MOST_TURNS 1000
@@ -73,7 +72,7 @@ void dt__bench_name(const dt__bench *b, char name[DT__BENCH_NAME], const char *f
 void *dt__random_bytes(dt__bench *b, size_t bytes);
 float *dt__random_floats(dt__bench *b, int64_t count);
 
-/* ---- limits as trials of others (limits.c) ---- */
+/* ---- limits as trials of others (bench_limits.c) ---- */
 
 /* What a limit's trial runs on: dt__limit_trial fills both. `x` and `y` are its memory. */
 typedef struct dt__limit_subject {

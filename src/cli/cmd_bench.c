@@ -1,7 +1,6 @@
 /* detent bench: what the machine can do, and how near the kernels and a training step come to it. */
+#include "bench/bench.h"
 #include "cli.h"
-
-#include <detent/bench.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Writes IDX files, gzip where the name ends in .gz. The gzip header carries no name and no time,
  * so equal datasets make equal bytes. Both files are written whole before either takes its name. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "data/dataset.h"
 #include "data/zlib_stream.h"
 

@@ -2,7 +2,7 @@
  * that is read here begins with; several members in a row are one stream. */
 #include "data/input.h"
 
-#include "core/file.h"
+#include "core/atomic_file.h"
 
 #include <detent/text.h>
 

@@ -1,5 +1,5 @@
 /* The datasets that `data:` of a recipe names. */
-#include "data/options.h"
+#include "data/data_options.h"
 
 #include <string.h>
 #include <sys/stat.h>

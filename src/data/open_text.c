@@ -2,7 +2,7 @@
  * for validation before anything is made tokens of, so that no token stands on both sides. What does
  * not suit the recipe is CONFIG, and its message begins with the key. */
 #include "data/documents.h"
-#include "data/options.h"
+#include "data/data_options.h"
 #include "data/tokenizer.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Classes and the files of each go by the order of their names' bytes. Image j of a class of n has
  * the place (j + 1/2) / n, and the dataset is sorted by place, then class: so whatever is cut off at
  * its ends holds every class in proportion. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "data/dataset.h"
 #include "data/png.h"
 

@@ -2,7 +2,7 @@
  *
  * Text is cut at the added tokens it holds, leftmost first and of those that begin at one place the
  * longest; what is between goes to the tokenizer's kind. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "data/tokenizer.h"
 
 #include <string.h>

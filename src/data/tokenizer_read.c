@@ -1,5 +1,5 @@
 /* Reads a tokenizer's JSON: finds out what kind it is, and reads the kinds that need little. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "data/input.h"
 #include "data/tokenizer.h"
 

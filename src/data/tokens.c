@@ -1,6 +1,6 @@
 /* Files of ids: little-endian u16 or u32, one after the other, without a header, as training programs
  * exchange them. Read where the system maps them, so that a file may be larger than the memory. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 
 #include <detent/text.h>
 

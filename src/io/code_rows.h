@@ -2,7 +2,7 @@
 #ifndef DT__IO_CODE_ROWS_H
 #define DT__IO_CODE_ROWS_H
 
-#include "io/members.h"
+#include "io/grouped_files.h"
 #include "io/safetensors.h"
 #include "qat/quantized.h"
 

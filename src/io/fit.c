@@ -1,7 +1,7 @@
 /* A file as a model has it: what stands member by member is put together where the model has it grouped,
  * what is stacked is cut where the model has its members, and what others name otherwise has the model's
  * name. All readers look into the result, so none knows of forms. */
-#include "io/members.h"
+#include "io/grouped_files.h"
 #include "core/tensor.h"
 #include "io/differences.h"
 

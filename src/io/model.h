@@ -4,7 +4,7 @@
 #define DT__IO_MODEL_H
 
 #include "core/json.h"
-#include "io/members.h"
+#include "io/grouped_files.h"
 #include "io/safetensors.h"
 #include "qat/prepare.h"
 

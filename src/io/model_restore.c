@@ -3,11 +3,11 @@
  * or untouched. */
 #include "io/code_rows.h"
 #include "io/differences.h"
-#include "io/members.h"
+#include "io/grouped_files.h"
 #include "io/model.h"
 #include "nn/module.h"
-#include "qat/derived.h"
-#include "qat/lora.h"
+#include "qat/derived_quant.h"
+#include "qat/adapters.h"
 
 #include <stdio.h>
 #include <string.h>

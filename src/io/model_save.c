@@ -5,8 +5,8 @@
 #include "io/hf.h"
 #include "io/model.h"
 #include "nn/module.h"
-#include "qat/derived.h"
-#include "qat/lora.h"
+#include "qat/derived_quant.h"
+#include "qat/adapters.h"
 
 #include <stdio.h>
 #include <string.h>

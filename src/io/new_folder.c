@@ -3,7 +3,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/new_folder.h"
 
-#include "io/file.h"
+#include "io/replace_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef DT__IO_SAFETENSORS_H
 #define DT__IO_SAFETENSORS_H
 
-#include "io/file.h"
+#include "io/replace_file.h"
 #include "core/json.h"
 #include "io/kept.h"
 
@@ -21,7 +21,7 @@ typedef struct dt__meta {
     const char *key, *value;
 } dt__meta;
 
-typedef struct dt__naming dt__naming; /* io/members.h */
+typedef struct dt__naming dt__naming; /* io/grouped_files.h */
 
 struct dt_file {
     dt_ctx *ctx;

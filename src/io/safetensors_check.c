@@ -1,6 +1,6 @@
 /* What detent promises of its own files beyond the format: the version that wrote them, and the
  * hash (see safetensors_write.c). Files of others have neither and pass. */
-#include "io/file.h"
+#include "io/replace_file.h"
 #include "io/safetensors.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
 #include "core/tensor.h"
 #include "core/utf8.h"
-#include "io/file.h"
+#include "io/replace_file.h"
 #include "io/safetensors.h"
 
 #include <inttypes.h>

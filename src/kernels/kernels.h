@@ -10,14 +10,14 @@
  *
  * An instruction set has a table of its own for f32 (sets.h). Its file compiles the plain bodies
  * again with the set's instructions: the same operations in the same order, so the same bits. What
- * the compiler cannot do well stands in <family>_<set>.c and is named after them in the table. */
+ * the compiler cannot do well stands in x86/<family>_<set>.c and is named after them in the table. */
 #ifndef DT__KERNELS_KERNELS_H
 #define DT__KERNELS_KERNELS_H
 
 #include "core/core.h"
-#include "kernels/attention.h"
-#include "kernels/codes.h"
-#include "kernels/conv.h"
+#include "kernels/attention_args.h"
+#include "kernels/quantize_rows.h"
+#include "kernels/conv_geometry.h"
 #include "kernels/loops.h"
 #include "kernels/moe.h"
 #include "kernels/panels.h"

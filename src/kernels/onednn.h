@@ -3,7 +3,7 @@
 #ifndef DT__KERNELS_ONEDNN_H
 #define DT__KERNELS_ONEDNN_H
 
-#include "kernels/conv.h"
+#include "kernels/conv_geometry.h"
 
 /* Bytes of scratch that the work takes; SIZE_MAX where oneDNN is not for it: a plain kernel shall do
  * it. Makes the primitives at the first time and keeps them with the context. NOMEM. */

@@ -2,7 +2,7 @@
 #ifndef DT__KERNELS_ONEDNN_PLAN_H
 #define DT__KERNELS_ONEDNN_PLAN_H
 
-#include "kernels/conv.h"
+#include "kernels/conv_geometry.h"
 
 #include <dnnl.h>
 

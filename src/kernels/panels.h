@@ -28,7 +28,7 @@
 #ifndef DT__KERNELS_PANELS_H
 #define DT__KERNELS_PANELS_H
 
-#include "kernels/codes.h"
+#include "kernels/quantize_rows.h"
 
 #include <stddef.h>
 

@@ -11,7 +11,7 @@
 #ifndef DT__KERNELS_QCONV_H
 #define DT__KERNELS_QCONV_H
 
-#include "kernels/conv.h"
+#include "kernels/conv_geometry.h"
 #include "kernels/kernels.h"
 
 typedef struct dt__qconv {

@@ -7,9 +7,9 @@
  * [Krishnamoorthi 2018, section 3.2.2] */
 #include "nn/fold.h"
 
-#include "autograd/recompute.h"
-#include "nn/batch_norm.h"
-#include "nn/conv.h"
+#include "autograd/segment.h"
+#include "nn/batch_norm_layers.h"
+#include "nn/conv_layers.h"
 
 #include <detent/ops.h>
 

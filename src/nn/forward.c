@@ -1,10 +1,10 @@
 /* Running modules. This file alone knows what is around a module's forward: the scope of the tape, the
- * path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing (recompute.h),
+ * path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing (checkpointing.h),
  * and fusing. All ways of running a module lead through `run`.
  *
  * A scope drops what the module made and did not return, and its memory is free as soon as backward does
  * not need it. */
-#include "nn/recompute.h"
+#include "nn/checkpointing.h"
 #include "nn/calib_cache.h"
 
 #include <string.h>

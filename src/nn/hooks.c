@@ -1,7 +1,7 @@
 /* Hooks: functions that look at, or replace, an input or the weight that a module is about to use.
  * Quantization of activations and of derived weights lives on them. Two modules that read the same
  * activation get the same handle, so what hangs on it (its codes) is made once. */
-#include "nn/derived.h"
+#include "nn/derived_weight.h"
 
 dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                       void (*drop)(dt_ctx *ctx, void *user), uint64_t *id)

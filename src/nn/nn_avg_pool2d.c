@@ -1,5 +1,5 @@
 /* The mean of each window of images. */
-#include "nn/pool.h"
+#include "nn/pool_layers.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)

@@ -1,5 +1,5 @@
-/* Batch norm over all dimensions of [N, C, H, W] but the channels': src/nn/batch_norm.c. */
-#include "nn/batch_norm.h"
+/* Batch norm over all dimensions of [N, C, H, W] but the channels': src/nn/batch_norm_layers.c. */
+#include "nn/batch_norm_layers.h"
 
 const dt_module_type dt__nn_batch_norm2d = {
     .name = "batch_norm2d",

@@ -1,5 +1,5 @@
-/* Convolution of signals: src/nn/conv.c. */
-#include "nn/conv.h"
+/* Convolution of signals: src/nn/conv_layers.c. */
+#include "nn/conv_layers.h"
 
 const dt_module_type dt__nn_conv1d = {
     .name = "conv1d",

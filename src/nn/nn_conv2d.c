@@ -1,5 +1,5 @@
-/* Convolution of images: src/nn/conv.c. */
-#include "nn/conv.h"
+/* Convolution of images: src/nn/conv_layers.c. */
+#include "nn/conv_layers.h"
 
 const dt_module_type dt__nn_conv2d = {
     .name = "conv2d",

@@ -1,5 +1,5 @@
-/* Transposed convolution of images: src/nn/conv.c. */
-#include "nn/conv.h"
+/* Transposed convolution of images: src/nn/conv_layers.c. */
+#include "nn/conv_layers.h"
 
 const dt_module_type dt__nn_conv_transpose2d = {
     .name = "conv_transpose2d",

@@ -1,5 +1,5 @@
 /* What a layer multiplies. */
-#include "nn/conv.h"
+#include "nn/conv_layers.h"
 
 /* Places where the kernel stands along an axis. */
 static int64_t places(const dt_conv_layer *l, int axis, int64_t extent)

@@ -1,9 +1,9 @@
-/* Convolutions where an operand is integer codes; conv.c has the rest. */
+/* Convolutions where an operand is integer codes; conv_ops.c has the rest. */
 #ifndef DT__OPS_CONV_CODES_H
 #define DT__OPS_CONV_CODES_H
 
 #include "autograd/codes.h"
-#include "ops/conv.h"
+#include "ops/conv_ops.h"
 
 /* Whether the codes of operand i are rows as a convolution reads them: samples of x, output channels
  * of the weight. */

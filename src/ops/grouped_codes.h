@@ -3,7 +3,7 @@
 #ifndef DT__OPS_GROUPED_CODES_H
 #define DT__OPS_GROUPED_CODES_H
 
-#include "ops/grouped.h"
+#include "ops/grouped_gemm.h"
 
 /* Whether rows of codes meet codes; and else whether so many rows of floats, a member's, meet codes. */
 bool dt__grouped_multiplies(const dt__grouped *g);

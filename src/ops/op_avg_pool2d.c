@@ -2,7 +2,7 @@
  *     y = (sum of the window's pixels) / number      dx = sum of dy / number over the windows of x
  * The number counts pixels, with count_include_pad those of the padding too. */
 #include "ops/ops_list.h"
-#include "ops/pool.h"
+#include "ops/pool_ops.h"
 
 static const dt_key keys[] = {
     DT__POOL_KEYS,

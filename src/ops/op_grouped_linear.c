@@ -3,7 +3,7 @@
  *     dx[r] = sum over r's readings of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
  * over the rows of member e. Rows without a member are padding: neither they nor their dy are read.
  * Offsets say where the rows of each member begin, an index says it row by row: routing.h. */
-#include "ops/grouped.h"
+#include "ops/grouped_gemm.h"
 #include "ops/ops_list.h"
 
 #include <string.h>

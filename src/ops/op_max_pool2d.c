@@ -3,7 +3,7 @@
  * Padding never wins. Kept for backward: which pixel of its window each y was, a byte where the window has
  * at most 255 pixels. */
 #include "ops/ops_list.h"
-#include "ops/pool.h"
+#include "ops/pool_ops.h"
 
 #include <string.h>
 

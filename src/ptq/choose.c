@@ -3,7 +3,7 @@
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
  * low and high being the ends of the codes less the zero point, or what is left by bounds; rules that
- * round half up do so (kernels/codes.h). An image is exact: q and the scale are floats. */
+ * round half up do so (kernels/quantize_rows.h). An image is exact: q and the scale are floats. */
 #include "ptq/bounds.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Layers of a model as what a rounder works on. */
 #include "ptq/target.h"
 
-#include "nn/conv.h"
+#include "nn/conv_layers.h"
 #include "qat/prepare.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef DT__QAT_CONVERT_H
 #define DT__QAT_CONVERT_H
 
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 
 /* How the weight of a layer will be quantized that is prepared and not yet packed, by itself or as its
  * layer derives it; NULL where there is none. Lent. */

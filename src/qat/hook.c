@@ -1,6 +1,6 @@
 /* The hook that prepare leaves on a module: its input is shifted where that is learned, and quantized,
  * by a range that stands or by its own. */
-#include "autograd/recompute.h"
+#include "autograd/segment.h"
 #include "nn/module.h"
 #include "qat/learned.h"
 #include "qat/observe.h"

@@ -2,9 +2,9 @@
  * FakeQuantTensor on the same handle and its input gets a hook. Everything is checked, and everything
  * that can fail is made, before the first module changes. */
 #include "core/glob.h"
-#include "nn/conv.h"
+#include "nn/conv_layers.h"
 #include "nn/module.h"
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 #include "qat/learned.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"

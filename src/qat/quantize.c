@@ -1,5 +1,5 @@
 /* Quantize, image and gradient of a whole tensor, row by row, by any rule (formulas: scheme.h and
- * kernels/codes.c). A row is taken a few groups at a time, so that its values are in cache when
+ * kernels/quantize_rows.c). A row is taken a few groups at a time, so that its values are in cache when
  * codes follow the range. Rows are shared among threads; no result depends on how. */
 #include "kernels/kernels.h"
 #include "qat/scheme.h"

@@ -3,7 +3,7 @@
  * at the end the file is written as a whole. */
 #include "core/clock.h"
 #include "core/tensor.h"
-#include "io/file.h"
+#include "io/replace_file.h"
 #include "io/model.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"

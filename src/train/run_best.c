@@ -5,7 +5,7 @@
  * qat, weights are never compared with those of before qat.start_step, which are not on the grid and
  * whose loss nothing after it may reach. The baseline has its own. */
 #include "core/clock.h"
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "train/run.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* run.dir: made once, with the resolved recipe in it, or found again with the same recipe; and
  * metrics.jsonl, which only grows, except where a resumed run goes back to its checkpoint. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "core/json.h"
 #include "train/run.h"
 

@@ -1,7 +1,7 @@
 /* What a checkpoint of a run holds besides model and optimizer, and going on from one. The baseline's
  * checkpoints stand in a folder of their own; while the main stage has none, the run goes on from
  * there. */
-#include "core/file.h"
+#include "core/atomic_file.h"
 #include "train/run.h"
 
 #include <errno.h>

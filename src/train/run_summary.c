@@ -4,7 +4,7 @@
 #include "data/dataset.h"
 #include "core/json.h"
 #include "nn/module.h"
-#include "qat/derived.h"
+#include "qat/derived_quant.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 #include "qat/scheme.h"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# writable.sh LIBRARY: no object of the static library has writable data. Constants that hold
+# writable.sh LIBRARY...: no object of the static libraries has writable data. Constants that hold
 # addresses (.data.rel.ro) are made read-only by the loader and may stay.
 set -eu
-objdump -h "$1" | awk '
+objdump -h "$@" | awk '
 /file format/ { object = $1; sub(/:$/, "", object); objects++ }
 $2 ~ /^\.(data|bss|tdata|tbss)/ && $2 !~ /^\.data\.rel\.ro/ && $3 !~ /^0+$/ {
     printf "%s: section %s has 0x%s bytes\n", object, $2, $3

@@ -1,0 +1,34 @@
+/* Loops that do one thing as often as the processor can: what kernels are measured against. They are
+ * written so that no compiler can leave a part of them out. */
+#ifndef DT__BENCH_LIMITS_H
+#define DT__BENCH_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct dt__limits {
+    const char *name; /* of the set of kernels (sets.h) that they bound */
+    uint64_t needs;   /* bits of DT_CPU_... */
+    /* `rounds` times `int8_round` multiply-adds of u8 and s8, `f32_round` of floats, `f64_round` of
+     * doubles */
+    int64_t int8_round, f32_round, f64_round;
+    uint64_t (*int8)(int64_t rounds);
+    double (*f32)(int64_t rounds);
+    double (*f64)(int64_t rounds);
+    /* the sum of what stands in `bytes` bytes, a multiple of 512 */
+    uint64_t (*read)(size_t bytes, const void *x);
+    /* y = x through the caches, by the loads and stores that a kernel uses */
+    void (*copy)(size_t bytes, const void *x, void *y);
+} dt__limits;
+
+/* The limits at `index`, from "plain" on; NULL past the last. */
+const dt__limits *dt__limits_at(int index);
+/* Those of the set of kernels called `name`; plain C's where it has none. */
+const dt__limits *dt__limits_named(const char *name);
+
+extern const dt__limits dt__limits_avx2, dt__limits_avx_vnni, dt__limits_avx512;
+
+/* What stands between two uses of memory stays there. */
+#define DT__BARRIER() __asm__ volatile("" ::: "memory")
+
+#endif

@@ -1,0 +1,19 @@
+/* What the keys of `data:` and their check share. */
+#ifndef DT__DATA_DATA_OPTIONS_H
+#define DT__DATA_DATA_OPTIONS_H
+
+#include "data/dataset.h"
+
+#define DT__MOST_VALIDATION 0.9
+#define DT__MOST_NOISE 10.0
+#define DT__MOST_IMAGES 4294967295.0 /* an IDX header's */
+#define DT__MOST_CONTEXT 1048576.0
+
+/* The path of a data file, to be released; NULL: NOMEM. */
+char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
+
+/* Opens text, JSON lines or ids (open_text.c): train, validation and test. What was opened before an
+ * error is the caller's. */
+dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
+
+#endif

@@ -1,0 +1,23 @@
+/* relu, its mask, what follows a product, and batch norm with AVX2: the plain bodies on rows of eight
+ * floats a vector. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/x86/intrinsics.h"
+#include "kernels/norm_rows.h"
+#include "kernels/sets.h"
+
+#include <math.h>
+#include <string.h>
+
+#define REAL float
+#define PART (DT__CHUNK / 8)
+#define KERNEL(name) dt__##name##__avx2
+
+#include "kernels/x86/bits_ymm.inc"
+
+#include "kernels/plain_after.inc"
+
+/* ---- batch norm: sums in double, 16 lanes -------------------------------------------------------- */
+
+#include "kernels/x86/norm_rows_ymm.inc"
+#include "kernels/plain_batch_norm.inc"
+#endif

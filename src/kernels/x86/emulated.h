@@ -1,0 +1,105 @@
+/* The intrinsics of an emulating build: SIMDe's, and plain C for what Debian's SIMDe 0.7.4 lacks of
+ * those that kernels use. A kernel that needs another one adds a line here.
+ * Source of the semantics: Intel's Intrinsics Guide. */
+#ifndef DT__KERNELS_X86_EMULATED_H
+#define DT__KERNELS_X86_EMULATED_H
+
+#include "core/half.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+
+#define _MM_FROUND_NO_EXC SIMDE_MM_FROUND_NO_EXC
+
+#define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
+
+/* SIMDe's round twice. */
+#define DT__FUSED(name, vector)                                                                    \
+    static inline vector dt__emulated_##name(vector a, vector b, vector c)                         \
+    {                                                                                              \
+        float x[sizeof a / 4], y[sizeof a / 4], z[sizeof a / 4];                                   \
+        memcpy(x, &a, sizeof a);                                                                   \
+        memcpy(y, &b, sizeof a);                                                                   \
+        memcpy(z, &c, sizeof a);                                                                   \
+        for (size_t i = 0; i < sizeof a / 4; i++) z[i] = fmaf(x[i], y[i], z[i]);                   \
+        memcpy(&c, z, sizeof a);                                                                   \
+        return c;                                                                                  \
+    }
+
+DT__FUSED(fmadd8, __m256)
+DT__FUSED(fmadd16, __m512)
+#undef _mm256_fmadd_ps
+#undef _mm512_fmadd_ps
+#define _mm256_fmadd_ps dt__emulated_fmadd8
+#define _mm512_fmadd_ps dt__emulated_fmadd16
+
+/* SIMDe's read what the mask excludes. */
+#define DT__MASKLOAD(name, vector, type)                                                           \
+    static inline vector dt__emulated_##name(const void *from, __m256i mask)                       \
+    {                                                                                              \
+        int32_t wanted[8];                                                                         \
+        type to[8] = { 0 };                                                                        \
+        vector y;                                                                                  \
+        memcpy(wanted, &mask, sizeof wanted);                                                      \
+        for (int i = 0; i < 8; i++) {                                                              \
+            if (wanted[i] < 0) memcpy(to + i, (const char *)from + 4 * i, 4);                      \
+        }                                                                                          \
+        memcpy(&y, to, sizeof y);                                                                  \
+        return y;                                                                                  \
+    }
+
+DT__MASKLOAD(maskload_ps, __m256, float)
+DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
+#undef _mm256_maskload_ps
+#undef _mm256_maskload_epi32
+#define _mm256_maskload_ps dt__emulated_maskload_ps
+#define _mm256_maskload_epi32 dt__emulated_maskload_epi32
+
+/* SIMDe's says yes when some lanes have no common bit. */
+static inline int dt__emulated_testz(__m256i a, __m256i b)
+{
+    uint64_t x[4], y[4], common = 0;
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    for (int i = 0; i < 4; i++) common |= x[i] & y[i];
+    return common == 0;
+}
+#undef _mm256_testz_si256
+#define _mm256_testz_si256 dt__emulated_testz
+
+/* Lane by lane: `value` of v, the lane of x. */
+#define DT__LANEWISE(name, result, to_type, argument, from_type, lanes, value)                     \
+    static inline result name(argument x)                                                          \
+    {                                                                                              \
+        from_type from[lanes];                                                                     \
+        to_type to[lanes];                                                                         \
+        memcpy(from, &x, sizeof from);                                                             \
+        for (int i = 0; i < (lanes); i++) {                                                        \
+            const from_type v = from[i];                                                           \
+            to[i] = (to_type)(value);                                                              \
+        }                                                                                          \
+        result y;                                                                                  \
+        memcpy(&y, to, sizeof y);                                                                  \
+        return y;                                                                                  \
+    }
+
+DT__LANEWISE(_mm512_cvtepi32_ps, __m512, float, __m512i, int32_t, 16, v)
+DT__LANEWISE(_mm512_cvtepu16_epi32, __m512i, int32_t, __m256i, uint16_t, 16, v)
+DT__LANEWISE(_mm512_cvtph_ps, __m512, float, __m256i, uint16_t, 16, dt__f16_to_f32(v))
+
+static inline __m512i _mm512_srai_epi32(__m512i x, unsigned bits)
+{
+    int32_t lane[16];
+    memcpy(lane, &x, sizeof lane);
+    for (int i = 0; i < 16; i++) lane[i] = lane[i] >> (bits < 31 ? bits : 31);
+    memcpy(&x, lane, sizeof x);
+    return x;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* What a convolution of codes is made of beside the packed product, with AVX2. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/x86/intrinsics.h"
+#include "kernels/sets.h"
+
+#define SET avx2
+#include "kernels/qconv_depthwise.inc"
+
+/* Eight rows of eight floats as columns. */
+static inline void transpose_block(const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    __m256 a[8], b[8];
+    DT__UNROLL
+    for (int i = 0; i < 4; i++) { /* halves of rows i and i + 4 beside each other */
+        const __m256 low = _mm256_loadu_ps(x + i * ldx), high = _mm256_loadu_ps(x + (i + 4) * ldx);
+        a[i] = _mm256_permute2f128_ps(low, high, 0x20);
+        a[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+    DT__UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    DT__UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        _mm256_storeu_ps(y + i * ldy, _mm256_shuffle_ps(b[i], b[i + 2], 0x44));
+        _mm256_storeu_ps(y + (i + 1) * ldy, _mm256_shuffle_ps(b[i], b[i + 2], 0xee));
+        _mm256_storeu_ps(y + (i + 2) * ldy, _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44));
+        _mm256_storeu_ps(y + (i + 3) * ldy, _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee));
+    }
+}
+
+void dt__transpose__avx2(const dt__transpose *t)
+{
+    const int64_t rows = t->rows / 8 * 8, columns = t->columns / 8 * 8;
+    for (int64_t j = 0; j < columns; j += 8) {
+        for (int64_t i = 0; i < rows; i += 8) {
+            transpose_block(t->x + i * t->ldx + j, t->ldx, t->y + j * t->ldy + i, t->ldy);
+        }
+    }
+    dt__transpose below = *t, beside = *t;
+    below.rows -= rows;
+    below.columns = columns;
+    below.x += rows * t->ldx;
+    below.y += rows;
+    dt__transpose__ref(&below);
+    beside.columns -= columns;
+    beside.x += columns;
+    beside.y += columns * t->ldy;
+    dt__transpose__ref(&beside);
+}
+#endif

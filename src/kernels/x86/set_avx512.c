@@ -1,0 +1,13 @@
+/* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and what is written for it. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/sets.h"
+
+#define SET avx512
+#include "kernels/x86/set.inc"
+
+const dt__kernels dt__kernels_avx512 = {
+#include "kernels/x86/set_plain.inc"
+#include "kernels/x86/avx2.inc"
+#include "kernels/x86/avx512.inc"
+};
+#endif

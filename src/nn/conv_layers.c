@@ -1,0 +1,90 @@
+/* What the four layers of convolutions share.
+ *     weight [out, in/groups, kernel], transposed [in, out/groups, kernel]; bias [out]
+ * Both are drawn uniform in +-1/sqrt(n), n being the elements of the weight behind its first
+ * dimension, as PyTorch's are: of a transposed one those are not the terms of a sum. */
+#include "nn/conv_layers.h"
+
+#include <math.h>
+
+const dt__conv_state *dt__conv_state_of(const dt_module *m)
+{
+    return m->type->forward == dt__conv_run ? m->state : NULL;
+}
+
+int64_t dt__conv_groups(const dt_module *m)
+{
+    return ((const dt__conv_state *)m->state)->layer.conv.groups;
+}
+
+void dt__conv_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                  int n_out)
+{
+    const dt__conv_state *s = dt_module_state(m);
+    (void)n_in;
+    (void)n_out;
+    dt_tensor *weight = dt_module_weight(t, m);
+    out[0] = s->kind->op(t, in[0], weight, dt__module_bias(t, m), &s->layer.conv);
+}
+
+static dt_status check_axis(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_layer *l, int i)
+{
+    const dt_conv_options *o = &l->conv;
+    const char *name = kind->type->name;
+    DT__TRY(dt__want_extent(ctx, name, "the kernel's extent", l->kernel[i]));
+    DT__TRY(dt__want_extent(ctx, name, "stride", o->stride[i]));
+    DT__TRY(dt__want_extent(ctx, name, "dilation", o->dilation[i]));
+    if (o->padding[i] < 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: padding is %lld, at least 0 is wanted", name,
+                       (long long)o->padding[i]);
+    }
+    const int64_t most = dt__max_i64(o->stride[i], o->dilation[i]) - 1;
+    if (o->output_padding[i] >= 0 && o->output_padding[i] <= (kind->transposed ? most : 0)) {
+        return DT_OK;
+    }
+    return dt_fail(ctx, DT_ERR_ARG, "%s: output_padding is %lld, 0...%lld is wanted", name,
+                   (long long)o->output_padding[i], (long long)(kind->transposed ? most : 0));
+}
+
+static dt_status check(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_layer *l)
+{
+    const char *name = kind->type->name;
+    const int64_t groups = l->conv.groups;
+    DT__TRY(dt__want_extent(ctx, name, "the number of input channels", l->in));
+    DT__TRY(dt__want_extent(ctx, name, "the number of output channels", l->out));
+    DT__TRY(dt__want_extent(ctx, name, "the number of groups", groups));
+    if (l->in % groups != 0 || l->out % groups != 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: %lld groups do not divide %lld and %lld channels",
+                       name, (long long)groups, (long long)l->in, (long long)l->out);
+    }
+    for (int i = 0; i < kind->axes; i++) DT__TRY(check_axis(ctx, kind, l, i));
+    return DT_OK;
+}
+
+static dt_status build(dt_module *m, const dt__conv_kind *kind, const dt_conv_layer *l)
+{
+    int64_t dims[4] = { kind->transposed ? l->in : l->out,
+                        (kind->transposed ? l->out : l->in) / l->conv.groups };
+    double terms = (double)dims[1];
+    for (int i = 0; i < kind->axes; i++) {
+        dims[2 + i] = l->kernel[i];
+        terms *= (double)l->kernel[i];
+    }
+    const double bound = 1.0 / sqrt(terms);
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 2 + kind->axes, dims, &x));
+    DT__TRY(dt__draw_uniform(x, DT__FOR_INIT, -bound, bound));
+    if (!l->bias) return DT_OK;
+    DT__TRY(dt__new_param(m, "bias", 1, &l->out, &x));
+    return dt__draw_uniform(x, DT__FOR_INIT, -bound, bound);
+}
+
+dt_status dt__conv_create(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_layer *layer,
+                          dt_module **out)
+{
+    *out = NULL;
+    DT__TRY(check(ctx, kind, layer));
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, kind->type, sizeof(dt__conv_state), &m));
+    *(dt__conv_state *)dt_module_state(m) = (dt__conv_state){ kind, *layer };
+    return dt__layer_done(build(m, kind, layer), m, out);
+}

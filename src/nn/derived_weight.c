@@ -1,0 +1,16 @@
+/* The weight and the bias that a layer computes with. Only convolutions fold a norm and only linear
+ * layers have adapters, so never both. */
+#include "nn/derived_weight.h"
+
+dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight)
+{
+    if (layer->folding != DT__APART) return dt__folded_weight(t, layer, weight);
+    if (!dt__has_lora(layer)) return weight;
+    return dt_lora(t, weight, dt__member_find(layer, "lora_a")->x,
+                   dt__member_find(layer, "lora_b")->x, layer->lora.alpha);
+}
+
+dt_tensor *dt__derived_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)
+{
+    return layer->folding == DT__APART ? bias : dt__folded_bias(t, layer, bias);
+}

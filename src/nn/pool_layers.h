@@ -1,0 +1,13 @@
+/* What layers with windows share. */
+#ifndef DT__NN_POOL_LAYERS_H
+#define DT__NN_POOL_LAYERS_H
+
+#include "nn/module.h"
+
+#include <detent/ops.h>
+
+/* A module of `type` whose state is the options; NULL: the defaults. */
+dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool_options *options,
+                          dt_module **out);
+
+#endif

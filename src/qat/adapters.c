@@ -1,0 +1,292 @@
+/* Adapters: which layers get one, and what is trained besides. The arithmetic is in src/nn/lora.c.
+ * Everything is checked, and everything that can fail is made, before the first layer changes. */
+#include "qat/adapters.h"
+
+#include "core/glob.h"
+#include "qat/derived_quant.h"
+#include "qat/quantizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) .offset = offsetof(dt_lora_options, field)
+
+const dt_key dt_lora_keys[] = {
+    { "rank", DT_KEY_INT, AT(rank), .least = 1, .most = DT_NO_LIMIT, .fallback = "8",
+      .text = "of B A; at most the shorter side of each weight" },
+    { "alpha", DT_KEY_REAL, AT(alpha), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "B A is multiplied by alpha / rank; 0: by 1" },
+    { "match", DT_KEY_STRINGS, AT(match),
+      .text = "globs over the paths of linear layers; none: all but the head" },
+    { "train_rest", DT_KEY_BOOL, AT(train_rest), .fallback = "false",
+      .text = "also train what is neither an adapter nor a weight with one" },
+    { 0 },
+};
+
+dt_lora_options dt_lora_defaults(void) { return (dt_lora_options){ .rank = 8 }; }
+
+/* ---- the plan: one line a layer that gets an adapter --------------------------------------------- */
+
+typedef struct plan_line {
+    dt_module *layer;
+    dt_tensor *weight;
+    bool attached, derived; /* this call has given it an adapter; a hook for its weight */
+} plan_line;
+
+typedef struct plan {
+    dt_ctx *ctx;
+    dt_module *m;
+    const dt_lora_options *options;
+    dt__lora lora;
+    plan_line *line;
+    int64_t n, room;
+    bool matched[DT_MAX_LIST];
+    bool meets_experts; /* a glob selects them, too */
+} plan;
+
+static bool is_head(const char *path)
+{
+    return strcmp(path, "head") == 0 || strcmp(path, "lm_head") == 0;
+}
+
+static bool selects(plan *p, const char *path)
+{
+    const dt_strings *match = &p->options->match;
+    bool any = match->n == 0 && !is_head(path);
+    for (int i = 0; i < match->n; i++) {
+        if (!dt__glob_selects(match->v[i], path)) continue;
+        p->matched[i] = any = true;
+    }
+    return any;
+}
+
+static bool is_named(const plan *p, const char *path)
+{
+    for (int i = 0; i < p->options->match.n; i++) {
+        if (dt__glob_selects(p->options->match.v[i], path)) return true;
+    }
+    return false;
+}
+
+static dt_status add_line(void *user, const char *path, dt_module *m)
+{
+    plan *p = user;
+    if (!dt__can_lora(m)) {
+        p->meets_experts |= m->type == &dt__nn_grouped_linear && is_named(p, path);
+        return DT_OK;
+    }
+    if (!selects(p, path)) return DT_OK;
+    DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
+    p->line[p->n++] = (plan_line){ .layer = m, .weight = dt__member_find(m, "weight")->x };
+    return DT_OK;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------- */
+
+static dt_status check_options(plan *p)
+{
+    const dt_lora_options *o = p->options;
+    if (o->rank < 1) {
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: rank %lld; at least 1 is wanted",
+                       (long long)o->rank);
+    }
+    if (!isfinite(o->alpha) || o->alpha < 0) {
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: alpha %g; at least 0 is wanted", o->alpha);
+    }
+    p->lora = (dt__lora){ o->rank, o->alpha > 0 ? o->alpha : (double)o->rank };
+    return DT_OK;
+}
+
+static dt_status check_match(const plan *p)
+{
+    const dt_strings *match = &p->options->match;
+    for (int i = 0; i < match->n; i++) {
+        if (p->matched[i]) continue;
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: '%s' selects no linear layer%s",
+                       match->v[i], p->meets_experts ? "; experts can have no adapters" : "");
+    }
+    if (p->n > 0) return DT_OK;
+    return dt_fail(p->ctx, DT_ERR_CONFIG,
+                   "adapters: the model has no linear layer, or none but its head, which `match` "
+                   "would have to name");
+}
+
+static dt_status check_line(const plan *p, const plan_line *l)
+{
+    const char *path = dt__path_within(p->m, l->layer->path);
+    const dt_tensor *w = l->weight;
+    const bool packed = dt_is_packed(w);
+    if (dt__has_lora(l->layer) || packed || (w->storage != NULL && w->storage->frozen)) {
+        return dt_fail(p->ctx, DT_ERR_STATE, "adapters: %s %s", path,
+                       packed                   ? "is converted; its weight is not float any more"
+                       : dt__has_lora(l->layer) ? "has an adapter already"
+                                                : "belongs to a frozen model");
+    }
+    const int64_t least = dt__min_i64(w->dims[0], w->dims[1]);
+    if (p->lora.rank <= least) return DT_OK;
+    return dt_fail(p->ctx, DT_ERR_CONFIG,
+                   "adapters: rank %lld is above the shorter side of %s, whose weight is "
+                   "[%lld, %lld]",
+                   (long long)p->lora.rank, path, (long long)w->dims[0], (long long)w->dims[1]);
+}
+
+/* An adapter would change the weight of one of its layers and not that of the other. */
+static dt_status check_tie(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    const plan *p = user;
+    (void)member;
+    for (int64_t i = 0; i < p->n; i++) {
+        const plan_line *l = &p->line[i];
+        const char *own = dt__path_within(p->m, dt__member_find(l->layer, "weight")->path);
+        if (l->weight != x || strcmp(own, path) == 0) continue;
+        return dt_fail(p->ctx, DT_ERR_CONFIG,
+                       "adapters: '%s' and '%s' share a weight, which therefore can have none", own,
+                       path);
+    }
+    return DT_OK;
+}
+
+static dt_status check_plan(plan *p)
+{
+    DT__TRY(check_match(p));
+    for (int64_t i = 0; i < p->n; i++) DT__TRY(check_line(p, &p->line[i]));
+    return dt_module_visit(p->m, check_tie, p);
+}
+
+/* ---- acting -------------------------------------------------------------------------------------- */
+
+/* A weight that is quantized by itself is quantized with its adapter from now on. */
+static dt_status derive(plan_line *l)
+{
+    if (!dt_is_fake_quant(l->weight)) return DT_OK;
+    const dt__fq *own = l->weight->ext;
+    dt__fq fq = *own;
+    fq.inner = NULL;
+    DT__TRY(dt__derive(l->layer, &fq));
+    dt__derived_quant(l->layer)->enabled = own->enabled;
+    l->derived = true;
+    return DT_OK;
+}
+
+static void change_back(plan_line *l)
+{
+    if (l->derived) dt__underive(l->layer);
+    if (l->attached) dt__lora_remove(l->layer);
+}
+
+static dt_status act(plan *p)
+{
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < p->n && s == DT_OK; i++) {
+        s = dt__lora_attach(p->line[i].layer, &p->lora);
+        p->line[i].attached = s == DT_OK;
+    }
+    for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = derive(&p->line[i]);
+    for (int64_t i = 0; i < p->n && s != DT_OK; i++) change_back(&p->line[i]);
+    if (s != DT_OK) return s;
+    for (int64_t i = 0; i < p->n; i++) {
+        if (p->line[i].derived) dt__fq_unwrap(p->line[i].weight);
+    }
+    return dt__lora_settle(p->m, p->options->train_rest);
+}
+
+dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
+{
+    const dt_lora_options defaults = dt_lora_defaults();
+    plan p = { .ctx = m->ctx, .m = m, .options = options != NULL ? options : &defaults };
+    dt_status s = check_options(&p);
+    if (s == DT_OK) s = dt_module_visit_modules(m, add_line, &p);
+    if (s == DT_OK) s = check_plan(&p);
+    if (s == DT_OK) s = act(&p);
+    dt__release(p.ctx, p.line);
+    return s;
+}
+
+/* ---- what is trained ----------------------------------------------------------------------------- */
+
+typedef struct settling {
+    dt_module *m;
+    bool rest;
+} settling;
+
+/* An adapter's parameter, or one that quantization has added. */
+static bool is_own(const dt_module *holder, const char *name)
+{
+    const bool adapter = strcmp(name, "lora_a") == 0 || strcmp(name, "lora_b") == 0;
+    if (adapter && dt__has_lora(holder)) return true;
+    return dt__quantizer_of((dt_module *)(uintptr_t)holder) != NULL;
+}
+
+static dt_status settle_one(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    const settling *s = user;
+    const char *name;
+    const dt_module *holder = dt__holder(s->m, path, &name);
+    const bool base = dt__has_lora(holder) && strcmp(name, "weight") == 0;
+    if (member != DT_PARAM || is_own(holder, name) || (s->rest && !base)) return DT_OK;
+    dt_grad_clear(x);
+    return dt_is_packed(x) ? DT_OK : dt_set_requires_grad(x, false);
+}
+
+dt_status dt__lora_settle(dt_module *m, bool rest)
+{
+    settling s = { m, rest };
+    return dt_module_visit(m, settle_one, &s);
+}
+
+static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    settling *s = user;
+    const char *name;
+    const dt_module *holder = dt__holder(s->m, path, &name);
+    s->rest = s->rest || (member == DT_PARAM && x->requires_grad && !is_own(holder, name));
+    return DT_OK;
+}
+
+bool dt__lora_trains_rest(dt_module *m)
+{
+    settling s = { m, false };
+    dt_module_visit(m, find_rest, &s);
+    return s.rest;
+}
+
+/* ---- merging ------------------------------------------------------------------------------------- */
+
+static dt_status check_merge(void *user, const char *path, dt_module *m)
+{
+    if (!dt__has_lora(m)) return DT_OK;
+    *(bool *)user = true;
+    if (!dt__member_find(m, "weight")->x->storage->frozen) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_STATE, "merge: %s belongs to a frozen model", path);
+}
+
+static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_member member)
+{
+    (void)user;
+    (void)path;
+    return member == DT_PARAM ? dt_set_requires_grad(x, true) : DT_OK;
+}
+
+dt_status dt_lora_merge(dt_module *m)
+{
+    bool found = false;
+    DT__TRY(dt_module_visit_modules(m, check_merge, &found));
+    if (!found) return dt_fail(m->ctx, DT_ERR_STATE, "merge: the model has no adapter");
+    DT__TRY(dt__merge(m, true));
+    return dt_module_visit(m, train_one, NULL);
+}
+
+static dt_status find_lora(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    if (dt__has_lora(m)) *(bool *)user = true;
+    return DT_OK;
+}
+
+bool dt_has_lora(dt_module *m)
+{
+    bool found = false;
+    dt_module_visit_modules(m, find_lora, &found);
+    return found;
+}

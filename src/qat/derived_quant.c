@@ -1,0 +1,176 @@
+/* Derived weights in QAT: a weight hook quantizes what the layer derives, while the parameters stay
+ * plain; convert computes weight and bias once and stores them, merging keeps the weight. */
+#include "qat/derived_quant.h"
+
+#include "autograd/tape.h"
+
+/* ---- the hook ---------------------------------------------------------------------------------- */
+
+static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)m;
+    return dt__fake_quant_as(t, x, user);
+}
+
+static void drop_hook(dt_ctx *ctx, void *user) { dt__release(ctx, user); }
+
+static const dt__hook *find_hook(const dt_module *layer)
+{
+    const dt__hook *h = layer->hooks;
+    while (h != NULL && h->call != quantize_weight) h = h->next;
+    return h;
+}
+
+dt__fq *dt__derived_quant(const dt_module *layer)
+{
+    const dt__hook *h = find_hook(layer);
+    return h == NULL ? NULL : h->user;
+}
+
+dt_status dt__derive(dt_module *layer, const dt__fq *like)
+{
+    uint64_t id;
+    dt__fq *fq = dt__alloc(layer->ctx, sizeof *fq);
+    if (fq == NULL) return DT_ERR_NOMEM;
+    *fq = *like;
+    fq->enabled = true;
+    const dt_status s = dt_hook_add(layer, DT_SITE_WEIGHT, quantize_weight, fq, drop_hook, &id);
+    if (s != DT_OK) dt__release(layer->ctx, fq);
+    else if (!dt__has_lora(layer)) layer->folding = DT__FOLDED;
+    return s;
+}
+
+void dt__underive(dt_module *layer)
+{
+    const dt__hook *h = find_hook(layer);
+    if (h != NULL) dt_unhook(layer, h->id);
+    layer->folding = DT__APART;
+}
+
+/* ---- converting and merging -------------------------------------------------------------------- */
+
+static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
+{
+    return dt_tensor_from(x->ctx, x->dtype, x->rank, x->dims, dt_data(x), out);
+}
+
+static dt_status compute(dt__derived *d, dt_tape *t)
+{
+    dt_module *layer = d->layer;
+    const dt__member *bias = dt__member_find(layer, "bias");
+    dt_no_grad(t, true);
+    dt_tensor *w = dt__derived_weight(t, layer, dt__member_find(layer, "weight")->x);
+    dt_tensor *b = dt__derived_bias(t, layer, bias == NULL ? NULL : bias->x);
+    DT__TRY(dt_tape_status(t));
+    DT__TRY(copy_of(w, &d->weight));
+    if (dt__has_lora(layer)) return DT_OK;
+    DT__TRY(copy_of(b, &d->bias));
+    if (bias != NULL) return DT_OK;
+    dt_tensor *x;
+    DT__TRY(dt__new_param(layer, "bias", 1, b->dims, &x));
+    d->added = true;
+    return DT_OK;
+}
+
+dt_status dt__derived_begin(dt_module *layer, dt__derived *out)
+{
+    dt_tape *t;
+    *out = (dt__derived){ .layer = layer };
+    DT__TRY(dt_tape_create(layer->ctx, &t));
+    const dt__folding before = layer->folding;
+    if (!dt__has_lora(layer)) layer->folding = DT__FOLDED_FROZEN; /* as in evaluation */
+    const dt_status s = compute(out, t);
+    layer->folding = before;
+    dt_tape_free(t);
+    return s;
+}
+
+static void write(dt_tensor *x, const dt_tensor *from)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner(x);
+    inner->storage->version++;
+    dt__copy_tensor(from, inner);
+    if (kind->write_end != NULL) kind->write_end(x);
+}
+
+static void take_norm(dt_module *layer, const dt_tensor *bias)
+{
+    dt__removed_norm norm;
+    write(dt__member_find(layer, "bias")->x, bias);
+    dt__norm_remove(layer->norm, &norm);
+    dt__norm_forget(&norm);
+}
+
+void dt__derived_end(dt__derived *derived, bool done)
+{
+    dt_module *layer = derived->layer;
+    if (done) {
+        if (dt__has_lora(layer)) dt__lora_remove(layer);
+        else take_norm(layer, derived->bias);
+        dt__underive(layer);
+    } else if (derived->added) {
+        dt__module_remove(layer, "bias");
+    }
+    dt_tensor_free(derived->weight);
+    dt_tensor_free(derived->bias);
+}
+
+/* A weight that is quantized with its adapter becomes one that is quantized by itself. */
+static dt_status wrap_weight(dt_module *layer, dt_tensor *weight)
+{
+    const dt__fq *fq = dt__derived_quant(layer);
+    if (fq == NULL) return DT_OK;
+    DT__TRY(dt__fq_wrap(weight, fq));
+    return dt_fake_quant_enable(weight, fq->enabled);
+}
+
+static dt_status merge_layer(dt_module *layer)
+{
+    dt__derived derived;
+    dt_tensor *weight = dt__member_find(layer, "weight")->x;
+    dt_status s = dt__derived_begin(layer, &derived);
+    if (s == DT_OK) s = wrap_weight(layer, weight);
+    if (s == DT_OK) write(weight, derived.weight);
+    dt__derived_end(&derived, s == DT_OK);
+    return s;
+}
+
+static dt_status merge_one(void *user, const char *path, dt_module *m)
+{
+    const bool quantized = *(const bool *)user;
+    (void)path;
+    if (!dt__has_lora(m) || (dt__derived_quant(m) != NULL && !quantized)) return DT_OK;
+    return merge_layer(m);
+}
+
+dt_status dt__merge(dt_module *m, bool quantized)
+{
+    return dt_module_visit_modules(m, merge_one, &quantized);
+}
+
+/* ---- the model's state ------------------------------------------------------------------------- */
+
+static dt_status freeze_one(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    if (m->folding == DT__APART) return DT_OK;
+    m->folding = *(const bool *)user ? DT__FOLDED_FROZEN : DT__FOLDED;
+    return DT_OK;
+}
+
+void dt_norms_freeze(dt_module *m, bool on) { dt_module_visit_modules(m, freeze_one, &on); }
+
+static dt_status count_unfolded(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    if (m->folding != DT__APART) *(int64_t *)user += dt__unfolded_channels(m);
+    return DT_OK;
+}
+
+int64_t dt_unfolded_channels(dt_module *m)
+{
+    int64_t n = 0;
+    dt_module_visit_modules(m, count_unfolded, &n);
+    return n;
+}
