@@ -5,7 +5,7 @@
 #include "nn/batch_norm_layers.h"
 #include "nn/fold.h"
 
-static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
+static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
 /* y = activation(x + residual): what is left where the convolution before has the norm in its weight. */
 static dt_tensor *without_norm(dt_tape *t, dt_tensor *x, const dt_epilogue *e)

@@ -6,12 +6,12 @@ static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tenso
     dt__forward_once(t, &(dt__module_call){ user, in, n_in, out, n_out, { NULL, NULL } });
 }
 
-static void mix(uint64_t *stamp, uint64_t value) { *stamp = *stamp * 31 + value; }
+static void mix(uint64_t *fingerprint, uint64_t value) { *fingerprint = *fingerprint * 31 + value; }
 
-static dt_status mix_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status mix_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
-    if (member == DT_PARAM) mix(user, x->storage == NULL ? 0 : x->storage->version);
+    if (kind == DT_PARAM) mix(user, x->storage == NULL ? 0 : x->storage->version);
     return DT_OK;
 }
 
@@ -23,7 +23,7 @@ static dt_status mix_module(void *user, const char *path, dt_module *m)
 }
 
 /* Buffers change with every batch, and are none of it: what is read of them is noted. */
-static uint64_t stamp(void *user)
+static uint64_t fingerprint(void *user)
 {
     uint64_t value = dt__module_changes(user);
     dt_module_visit(user, mix_tensor, &value);
@@ -33,8 +33,8 @@ static uint64_t stamp(void *user)
 
 void dt__forward_recomputed(dt_tape *t, const dt__module_call *c)
 {
-    const dt__stretch s = { run, stamp, c->m, c->n_in, c->n_out };
-    dt__run_stretch(t, &s, c->in, c->out);
+    const dt__segment s = { run, fingerprint, c->m, c->n_in, c->n_out };
+    dt__run_segment(t, &s, c->in, c->out);
 }
 
 typedef struct switching {

@@ -7,7 +7,7 @@
 static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *e,
                           dt_tensor **y)
 {
-    const dt__member *bias = dt__member_find(m, "bias");
+    const dt__entry *bias = dt__entry_find(m, "bias");
     *y = dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
                        &(dt_linear_after){ e->activation, e->residual });
 }

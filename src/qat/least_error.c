@@ -46,7 +46,7 @@ static double whole_error(const trial *t, int64_t n, const float *x)
     return sum;
 }
 
-int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, float *hi)
+int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi)
 {
     int best = 0;
     double least = 0;
@@ -54,7 +54,7 @@ int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, flo
         const float p = (float)(1 - i / 100.0), low = *lo * p, high = *hi * p;
         float scale, inverse;
         int8_t zero = 0;
-        const bool has_zero = dt__scheme_of(q->rule)->has_zero;
+        const bool has_zero = dt__scheme_of(q->scheme)->has_zero;
         dt__choose_scales(
             q, &(dt__blocks){ 1, &low, &high, &scale, &inverse, has_zero ? &zero : NULL });
         const trial t = { scale, (float)zero, (float)dt__qmin(q), (float)dt__qmax(q) };
@@ -72,7 +72,7 @@ int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, flo
 /* ---- a whole weight ------------------------------------------------------------------------------- */
 
 /* Scale and zero point of block i; false where they would not be finite. */
-static bool settle_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)
+static bool set_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)
 {
     const dt__kernels *kernels = dt__kernels_of(range->scale->ctx, DT_F32);
     const int64_t row = i / c->groups, column = i % c->groups * c->group;
@@ -87,12 +87,12 @@ static bool settle_block(const dt__quantizer *range, const dt__cut *c, const flo
                                                            zero == NULL ? NULL : zero + i });
 }
 
-static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t members,
-                        const char *name)
+static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int64_t experts,
+                            const char *name)
 {
     dt__cut cut;
     float lo, hi;
-    const dt__row_map as_it_lies = dt__row_map_of_members(members);
+    const dt__row_map as_it_lies = dt__row_map_of_experts(experts);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(x->ctx, &range->quant, &shape, &cut));
     const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
@@ -105,7 +105,7 @@ static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t 
     int64_t wrong = 0;
     const int threads = dt__threads_enter(x->ctx);
 #pragma omp parallel for schedule(static) reduction(+ : wrong) if (blocks > 1)
-    for (int64_t i = 0; i < blocks; i++) wrong += !settle_block(range, &cut, dt__data(x), i);
+    for (int64_t i = 0; i < blocks; i++) wrong += !set_block(range, &cut, dt__data(x), i);
     dt__threads_leave(threads);
     if (wrong == 0) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
@@ -124,7 +124,7 @@ dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
     if (x->count == 0) return DT_OK;
     DT__TRY(dt__kernels_open(x->ctx));
     DT__TRY(dt__matrix_of(x, map, &rows));
-    const dt_status s = settle(range, rows != NULL ? rows : x, map->members, name);
+    const dt_status s = set_ranges(range, rows != NULL ? rows : x, map->experts, name);
     dt_tensor_free(rows);
     range->scale->storage->version++;
     if (range->zero_point != NULL) range->zero_point->storage->version++;
