@@ -74,7 +74,7 @@ static const float *predict(example *e)
 static dt_status look(example *e)
 {
     char text[2][96];
-    dt_tensor *w = dt_param(e->m, "w_up.weight"), *third = dt_grouped_member(w, 3);
+    dt_tensor *w = dt_param(e->m, "w_up.weight"), *third = dt_grouped_expert(w, 3);
     if (third == NULL) return dt_error_status(e->ctx);
     dt_describe(w, text[0], sizeof text[0]);
     dt_describe(third, text[1], sizeof text[1]);

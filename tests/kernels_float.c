@@ -379,19 +379,19 @@ static void add_rows(kernel_run *r, void (*f)(int64_t, int64_t, const void *, vo
     KERNEL_CALL(r, f(rows, n, x, y));
 }
 
-/* Some members without rows; rows in any order, or as they lie. */
+/* Some experts without rows; rows in any order, or as they lie. */
 static void sum_dealt(kernel_run *r, void (*f)(const dt__dealt *, const void *, void *))
 {
-    enum { MEMBERS = 5 };
-    dt__dealt d = { .members = MEMBERS, .n = dt__min_i64(kernel_size(r), 4100) };
+    enum { EXPERTS = 5 };
+    dt__dealt d = { .experts = EXPERTS, .n = dt__min_i64(kernel_size(r), 4100) };
     const int64_t rows = kernel_extent(r, d.n);
-    int64_t start[MEMBERS + 1] = { 0 };
-    for (int e = 1; e <= MEMBERS; e++)
+    int64_t start[EXPERTS + 1] = { 0 };
+    for (int e = 1; e <= EXPERTS; e++)
         start[e] = dt__min_i64(rows, start[e - 1] + e % 3 * rows / 4);
     d.start = start;
     if (kernel_chance(r) && rows > 0) d.row = kernel_indices(r, rows, rows, true);
     const float *x = kernel_floats(r, rows * d.n);
-    float *y = kernel_result(r, MEMBERS * d.n);
+    float *y = kernel_result(r, EXPERTS * d.n);
     KERNEL_CALL(r, f(&d, x, y));
 }
 

@@ -120,13 +120,13 @@ static dt__panel_shape shape_of(kernel_run *r, int most_bits)
     const int bits = most_bits - kernel_pick(r, most_bits == 4 ? 3 : 4);
     if (r->round == KERNELS_TIMED) return (dt__panel_shape){ 256, 512, 32, bits, DT__SCALE_F32, 0 };
     const int64_t columns = r->round % 4 == 0 ? kernel_below(r, 1500) : kernel_below(r, 300);
-    const int64_t members = r->round % 3 == 0 ? 1 + kernel_below(r, 4) : 0;
-    return (dt__panel_shape){ rows[kernel_pick(r, DT__COUNT_OF(rows))] * dt__max_i64(1, members),
+    const int64_t experts = r->round % 3 == 0 ? 1 + kernel_below(r, 4) : 0;
+    return (dt__panel_shape){ rows[kernel_pick(r, DT__COUNT_OF(rows))] * dt__max_i64(1, experts),
                               columns,
                               groups[kernel_pick(r, DT__COUNT_OF(groups))],
                               bits,
                               kernel_pick(r, 3),
-                              members };
+                              experts };
 }
 
 static float scale_of(kernel_run *r, int dtype, int how)
@@ -329,11 +329,11 @@ static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
 }
 
 /* Rules without a zero point; q4_0 is for 4 bits. */
-static dt_quant quant_of(kernel_run *r, const dt__panel_layout *l)
+static dt_quant_spec quant_of(kernel_run *r, const dt__panel_layout *l)
 {
-    static const int rules[] = { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_Q4_0 };
-    dt_quant q = { .bits = l->bits, .granularity = DT_PER_GROUP, .group_size = l->group };
-    q.rule = rules[kernel_pick(r, l->bits == 4 && l->scale_dtype == DT__SCALE_F16 ? 3 : 2)];
+    static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_Q4_0 };
+    dt_quant_spec q = { .bits = l->bits, .granularity = DT_PER_GROUP, .group_size = l->group };
+    q.scheme = rules[kernel_pick(r, l->bits == 4 && l->scale_dtype == DT__SCALE_F16 ? 3 : 2)];
     q.scale_dtype = l->scale_dtype;
     return q;
 }
@@ -344,7 +344,7 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     dt__panel_layout l;
     const dt__panel_shape shape = shape_of(r, kernel_chance(r) ? 8 : 4);
     TEST_EACH(dt__panel_layout_of(&shape, &l), "a bad shape");
-    const dt_quant quant = quant_of(r, &l);
+    const dt_quant_spec quant = quant_of(r, &l);
     const dt__coding coding = dt__coding_of(&quant);
     const int64_t n = l.rows * l.columns, panel = kernel_pick(r, (int)l.panels);
     float *x = r->round % 5 == 0 ? kernel_floats(r, n) : kernel_ordinaries(r, n);

@@ -31,13 +31,13 @@ dt_module *small_model(dt_ctx *ctx, const dt_mlp_options *options)
     return m;
 }
 
-dt_qat_options small_qat(int preset, const dt_quant *weight)
+dt_qat_options small_qat(int preset, const dt_quant_spec *weight)
 {
     dt_qat_options o = dt_qat_defaults();
     o.preset = preset;
     if (weight == NULL) return o;
     o.weight = (dt_quant_patch){ .quant = *weight,
-                                 .has_rule = true,
+                                 .has_scheme = true,
                                  .has_bits = true,
                                  .has_granularity = true,
                                  .has_group_size = true,
@@ -90,13 +90,13 @@ static void same_values(const char *path, dt_tensor *a, dt_tensor *b)
     dt_tensor_free(image_b);
 }
 
-static dt_status compare_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status compare_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
-    (void)member;
+    (void)kind;
     dt_tensor *y = dt_param(user, path);
     ck_assert_msg(y != NULL, "%s is missing", path);
     same_values(path, x, y);
-    const dt_quant *a = dt__quant_of(x), *b = dt__quant_of(y);
+    const dt_quant_spec *a = dt__quant_of(x), *b = dt__quant_of(y);
     if (a != NULL) ck_assert(dt__same_quant(a, b));
     ck_assert_int_eq(dt__is_simulated(x), dt__is_simulated(y));
     return DT_OK;

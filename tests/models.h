@@ -11,7 +11,7 @@ dt_model_info small_info(const dt_mlp_options *options);
 dt_module *small_model(dt_ctx *ctx, const dt_mlp_options *options);
 
 /* qat options with every weight's scheme as given, and inputs as the preset says. */
-dt_qat_options small_qat(int preset, const dt_quant *weight);
+dt_qat_options small_qat(int preset, const dt_quant_spec *weight);
 
 /* Outputs in evaluation mode on `rows` random rows, the same at each call: malloc'ed. */
 float *outputs_of(dt_module *m, int64_t rows, int64_t columns);

@@ -179,9 +179,9 @@ typedef struct scene {
     int n;
 } scene;
 
-static const dt_quant int8_tensor = { .rule = DT_RULE_SYMMETRIC,
-                                      .bits = 8,
-                                      .granularity = DT_PER_TENSOR };
+static const dt_quant_spec int8_tensor = { .scheme = DT_SCHEME_SYMMETRIC,
+                                           .bits = 8,
+                                           .granularity = DT_PER_TENSOR };
 
 static dt_status wrap(const ops_setup *s, dt_tensor **x)
 {

@@ -105,8 +105,8 @@ static void draw_weight(dt__stream *s, bool learned, dt_quant_patch *w)
     w->has_group_size = chance(s, 0.6);
     w->quant.scale_dtype = (int)pick(s, DT_SCALE_F32, DT_SCALE_BF16);
     w->has_scale_dtype = chance(s, 0.3);
-    w->quant.rule = (int)pick(s, DT_RULE_SYMMETRIC, DT_RULE_ASYMMETRIC);
-    w->has_rule = chance(s, 0.2);
+    w->quant.scheme = (int)pick(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_ASYMMETRIC);
+    w->has_scheme = chance(s, 0.2);
     w->quant.ste = DT_STE_CLIPPED;
     w->has_ste = chance(s, 0.2);
     w->quant.range = DT_RANGE_STATIC; /* of least error */

@@ -168,12 +168,12 @@ void rounding_close(rounding_layer *l)
 
 /* ---- a case --------------------------------------------------------------------------------- */
 
-static dt_quant quant_of(const char *text)
+static dt_quant_spec quant_of(const char *text)
 {
     static const char *const rules[] = { "symmetric", "symmetric_no_clip", "asymmetric", NULL };
     static const char *const grans[] = { "tensor", "channel", "group", NULL };
-    dt_quant q = dt_weight_quant_defaults();
-    q.rule = choice(text, "rule", rules);
+    dt_quant_spec q = dt_weight_quant_defaults();
+    q.scheme = choice(text, "rule", rules);
     q.granularity = choice(text, "gran", grans);
     q.bits = integer(text, "bits");
     q.group_size = integer(text, "group");

@@ -23,7 +23,7 @@ typedef struct rounding_case {
     const rounding_layer *layer;
     char name[8];     /* "c000" */
     const char *text; /* its settings, "key=value" separated by blanks */
-    dt_quant quant;
+    dt_quant_spec quant;
     dt_rounding_options options;
     int64_t scales;       /* of a row */
     int8_t *codes, *zero; /* [rows][columns], [rows][scales]; zero: NULL where it has none */

@@ -11,7 +11,7 @@
  * is called j, which is a place in processing order. */
 typedef struct run {
     const layer *l;
-    const dt_quant *quant;
+    const dt_quant_spec *quant;
     const dt_rounding_options *options;
     bool bounded, keep_zeros;
     int64_t R, K, n, scales;
@@ -32,23 +32,23 @@ static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n
 /* ---- scales ----------------------------------------------------------------------------------- */
 
 /* Scale, inverse and zero point of a block (numerics §1). */
-static void observe(const dt_quant *q, float lo, float hi, float e, float *scale, float *inverse,
-                    int8_t *zero)
+static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
+                    float *inverse, int8_t *zero)
 {
     const float qmin = (float)-(1 << (q->bits - 1)), qmax = -qmin - 1;
     *zero = 0;
-    if (q->rule == DT_RULE_Q4_0) {
+    if (q->scheme == DT_SCHEME_Q4_0) {
         const float d = e * -0.125f, stored = dt__round_f16(d);
         *scale = stored;
         *inverse = stored == 0 ? 0 : 1 / d;
         return;
     }
-    if (q->rule == DT_RULE_SYMMETRIC) *scale = fmaxf(-lo, hi) / ((qmax - qmin) / 2);
-    if (q->rule == DT_RULE_SYMMETRIC_NO_CLIP) *scale = fmaxf(lo / qmin, hi / qmax);
-    if (q->rule == DT_RULE_ASYMMETRIC) *scale = (hi - lo) / (qmax - qmin);
+    if (q->scheme == DT_SCHEME_SYMMETRIC) *scale = fmaxf(-lo, hi) / ((qmax - qmin) / 2);
+    if (q->scheme == DT_SCHEME_SYMMETRIC_NO_CLIP) *scale = fmaxf(lo / qmin, hi / qmax);
+    if (q->scheme == DT_SCHEME_ASYMMETRIC) *scale = (hi - lo) / (qmax - qmin);
     *scale = fmaxf(*scale, FLT_MIN);
     *inverse = 1 / *scale;
-    if (q->rule != DT_RULE_ASYMMETRIC) return;
+    if (q->scheme != DT_SCHEME_ASYMMETRIC) return;
     *zero = (int8_t)fminf(fmaxf(qmin - rintf(lo / *scale), qmin), qmax);
 }
 
@@ -258,7 +258,7 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
         high = fmin(high, most);
     }
     const float t = (float)x * u->inverse[group];
-    double q = u->quant->rule == DT_RULE_Q4_0 ? floor((double)(t + 8.5f)) - 8 : rint((double)t);
+    double q = u->quant->scheme == DT_SCHEME_Q4_0 ? floor((double)(t + 8.5f)) - 8 : rint((double)t);
     q = clip(q, low, high);
     u->margin[at] = distance((double)t, low, high);
     u->codes[at] = (int8_t)(q + zero);
@@ -543,7 +543,7 @@ static bool many_zeros(const layer *l)
     return (double)n >= 0.05 * (double)all;
 }
 
-static reference empty(const layer *l, const dt_quant *quant)
+static reference empty(const layer *l, const dt_quant_spec *quant)
 {
     const bool grouped = quant->granularity == DT_PER_GROUP;
     reference r = { .rows = l->groups * l->rows, .columns = l->columns };
@@ -559,7 +559,7 @@ static reference empty(const layer *l, const dt_quant *quant)
     return r;
 }
 
-static reference run_layer(const layer *l, const dt_quant *quant,
+static reference run_layer(const layer *l, const dt_quant_spec *quant,
                            const dt_rounding_options *options, void (*algorithm)(run *))
 {
     reference r = empty(l, quant);
@@ -579,14 +579,15 @@ static reference run_layer(const layer *l, const dt_quant *quant,
     return r;
 }
 
-reference reference_round(const layer *l, const dt_quant *quant, const dt_rounding_options *options)
+reference reference_round(const layer *l, const dt_quant_spec *quant,
+                          const dt_rounding_options *options)
 {
     static void (*const algorithms[])(run *) = { run_nearest, run_gptq, run_gpfq,  run_qronos,
                                                  run_gptq,    run_gpfq, run_qronos };
     return run_layer(l, quant, options, algorithms[options->rounder]);
 }
 
-reference reference_nearest(const layer *l, const dt_quant *quant,
+reference reference_nearest(const layer *l, const dt_quant_spec *quant,
                             const dt_rounding_options *options)
 {
     return run_layer(l, quant, options, run_nearest);

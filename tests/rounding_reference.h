@@ -55,10 +55,10 @@ typedef struct reference {
     double loss, damping; /* the largest of the groups' */
 } reference;
 
-reference reference_round(const layer *l, const dt_quant *quant,
+reference reference_round(const layer *l, const dt_quant_spec *quant,
                           const dt_rounding_options *options);
 /* The same under the same bounds with every element by itself. */
-reference reference_nearest(const layer *l, const dt_quant *quant,
+reference reference_nearest(const layer *l, const dt_quant_spec *quant,
                             const dt_rounding_options *options);
 void reference_free(reference *r);
 

@@ -77,7 +77,7 @@ static void deal(dealer *d, int64_t op_groups)
 }
 
 static dt_status round_dealt(void *user, const char *name, const dt_tensor *master,
-                             const dt_quant *quant, const dt_code_rows *to)
+                             const dt_quant_spec *quant, const dt_code_rows *to)
 {
     dealer *d = user;
     const int64_t group = quant->granularity == DT_PER_GROUP ? quant->group_size : INT64_MAX;
@@ -180,8 +180,8 @@ static dt_qat_options options_of(int road)
     if (road == SIMULATED) o.forward = DT_FORWARD_SIMULATED;
     o.weight.has_group_size = true;
     o.weight.quant.group_size = 8;
-    o.weight.has_rule = road == ZERO_POINTS;
-    o.weight.quant.rule = DT_RULE_ASYMMETRIC;
+    o.weight.has_scheme = road == ZERO_POINTS;
+    o.weight.quant.scheme = DT_SCHEME_ASYMMETRIC;
     o.activation.has_bits = road == FOUR_BITS;
     o.activation.quant.bits = 4;
     return o;

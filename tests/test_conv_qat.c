@@ -162,8 +162,8 @@ START_TEST(prepared_converted_and_loaded_agree)
     o.preset = presets[_i % 3];
     o.forward = _i / 3 % 2 == 0 ? DT_FORWARD_INTEGER : DT_FORWARD_SIMULATED;
     o.weight.has_group_size = true;
-    o.weight.has_rule = _i >= 6; /* with zero points: images, not integers */
-    o.weight.quant.rule = DT_RULE_ASYMMETRIC;
+    o.weight.has_scheme = _i >= 6; /* with zero points: images, not integers */
+    o.weight.quant.scheme = DT_SCHEME_ASYMMETRIC;
     for (int g = 0; g < 4; g++) {
         char what[64];
         snprintf(what, sizeof what, "preset %d, forward %d, group %d", o.preset, o.forward,
@@ -195,7 +195,7 @@ END_TEST
 
 /* A rounder meets rows of outputs; to round to nearest by itself changes nothing. */
 static dt_status to_nearest(void *user, const char *path, const dt_tensor *master,
-                            const dt_quant *quant, const dt_code_rows *to)
+                            const dt_quant_spec *quant, const dt_code_rows *to)
 {
     dt__codes *c;
     if (strcmp(path, "transposed.weight") == 0) {
@@ -395,8 +395,8 @@ START_TEST(gradients_are_straight_through)
     dt__codes *cx, *cw;
     TEST_OK(ctx, dt__codes_make(a.x, &of_x, "x", &cx));
     TEST_OK(ctx, dt__codes_make(a.w, &of_w, "w", &cw));
-    TEST_OK(ctx, dt__image(ctx, a.x, cx, &b.x));
-    TEST_OK(ctx, dt__image(ctx, a.w, cw, &b.w));
+    TEST_OK(ctx, dt__dequantized(ctx, a.x, cx, &b.x));
+    TEST_OK(ctx, dt__dequantized(ctx, a.w, cw, &b.w));
     if (only_weight) dt__copy_tensor(a.x, b.x);
     run_pass(&b, transposed, NULL, NULL, dy);
     assert_near(a.y, b.y);
@@ -417,7 +417,7 @@ START_TEST(slices_of_a_batch_add_up)
     dt_tape *t;
     dt_tensor *x, *w, *dy;
     const int64_t side = 1700, batch = 3;
-    const dt__fq of_x = { .quant.rule = DT_RULE_SYMMETRIC,
+    const dt__fq of_x = { .quant.scheme = DT_SCHEME_SYMMETRIC,
                           .quant.bits = 8,
                           .quant.activation = true,
                           .quant.granularity = DT_PER_TENSOR,

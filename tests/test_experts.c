@@ -59,9 +59,9 @@ static dt_module *create(void)
     return m;
 }
 
-static dt_status enlarge(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status enlarge(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
-    (void)member;
+    (void)kind;
     (void)path;
     return x->rank >= 2 ? dt_fill_normal(x, 0, *(const double *)user) : DT_OK;
 }
@@ -224,7 +224,7 @@ static dt_tensor *rows_of(const record *q, const record *f, int batch, int e, bo
 
 /* Images of expert e's codes, as a linear layer of its own gets them. */
 static float *round_apart(const record *q, const record *f, int e, const dt_tensor *weight,
-                          const dt_rounding_options *options, const dt_quant *quant)
+                          const dt_rounding_options *options, const dt_quant_spec *quant)
 {
     const int64_t *dims = weight->dims + 1, count = dims[0] * dims[1];
     const dt_weight_op op = { .kind = DT_WEIGHT_LINEAR };
@@ -265,7 +265,7 @@ static void compare_layer(dt_module *m, dt_module *reference, const char *path,
     snprintf(name, sizeof name, "%s.weight", path);
     const dt_tensor *weight = dt_param(reference, name);
     const bool differs = dt__method_of(options->rounder)->rounder->needs_float;
-    dt_quant quant = dt_weight_quant_defaults();
+    dt_quant_spec quant = dt_weight_quant_defaults();
     quant.group_size = 8;
     record_inputs(m, &q);
     if (differs) record_inputs(reference, &f);
@@ -339,7 +339,7 @@ START_TEST(an_expert_without_rows_keeps_nearest)
     o.user = &report;
     o.rounding.rounding.least_rows = 1 << 20;
     TEST_OK(ctx, dt_ptq(m, NULL, &data, &o, NULL));
-    ck_assert(report.unseen == EXPERTS && report.unseen_members.n == EXPERTS);
+    ck_assert(report.unseen == EXPERTS && report.unseen_experts.n == EXPERTS);
     ck_assert_str_eq(report.method, "nearest");
     TEST_OK(ctx, dt_convert(nearest, NULL, NULL));
     const char *name = "model.layers.0.moe.w_gate.weight";
@@ -448,9 +448,10 @@ START_TEST(gradients_are_the_straight_through_form)
     record r = { .path = "" };
     uint64_t id;
     dt_qat_options o = dt_qat_defaults();
-    o.weight = (dt_quant_patch){ .quant = { .rule = DT_RULE_SYMMETRIC_NO_CLIP, .group_size = 8 },
-                                 .has_rule = true,
-                                 .has_group_size = true };
+    o.weight =
+        (dt_quant_patch){ .quant = { .scheme = DT_SCHEME_SYMMETRIC_NO_CLIP, .group_size = 8 },
+                          .has_scheme = true,
+                          .has_group_size = true };
     TEST_OK(ctx, dt_prepare(m, &o));
     TEST_OK(ctx, dt_hook_add(m, DT_SITE_INPUT, take, &r, NULL, &id));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ ROWS, OUT }, &c));
@@ -546,7 +547,7 @@ static const char *const experts[] = { "model.layers.0.moe.w_gate.weight",
 static void check_experts_train(dt_module *m, bool trains)
 {
     for (int i = 0; i < DT__COUNT_OF(experts); i++) {
-        dt_tensor *w = dt_param(m, experts[i]), *one = dt_grouped_member(w, 1);
+        dt_tensor *w = dt_param(m, experts[i]), *one = dt_grouped_expert(w, 1);
         ck_assert(dt_is_grouped(w) && dt_requires_grad(w) == trains);
         ck_assert(dt_requires_grad(one) == trains);
         dt_tensor_free(one);
@@ -668,7 +669,7 @@ START_TEST(infinite_dispatch_recursion)
         for (uint64_t i = 0; i < 3; i++) {
             dt_zero_grad(m[k]);
             backward(m[k], i, NULL);
-            dt_tensor *one = dt_grouped_member(dt_param(m[k], experts[0]), 1);
+            dt_tensor *one = dt_grouped_expert(dt_param(m[k], experts[0]), 1);
             ck_assert_ptr_nonnull(dt_tanh(t, one));
             dt_tensor_free(one);
             dt_tape_reset(t);

@@ -42,7 +42,7 @@ static dt_tensor *leaf(int64_t rows, int64_t columns)
     return x;
 }
 
-static dt_tensor *wrapped(int64_t rows, int64_t columns, const dt_quant *quant)
+static dt_tensor *wrapped(int64_t rows, int64_t columns, const dt_quant_spec *quant)
 {
     dt_tensor *w = leaf(rows, columns);
     ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = *quant }), DT_OK);
@@ -51,7 +51,7 @@ static dt_tensor *wrapped(int64_t rows, int64_t columns, const dt_quant *quant)
 
 START_TEST(an_op_meets_the_image)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(5, 70, &q), *image;
     ck_assert_int_eq(dt_dequantize(w, &image), DT_OK);
     const float *got = dt_data(dt_tanh(t, w)), *want = dt_data(dt_tanh(t, image));
@@ -69,7 +69,7 @@ END_TEST
 /* d tanh(x^) straight through: (1 - tanh(x^)^2) * dy, masked under `clipped`. */
 static void check_gradient(int ste, bool enabled)
 {
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.ste = ste;
     q.bits = 2;
     dt_tensor *w = wrapped(6, 40, &q), *dy = random_matrix(6, 40), *image;
@@ -112,7 +112,7 @@ END_TEST
 
 START_TEST(codes_are_made_once_per_version)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(8, 64, &q);
     dt__codes *a, *b, *c;
     ck_assert_int_eq(dt__fq_codes(w, &a), DT_OK);
@@ -131,7 +131,7 @@ END_TEST
 
 START_TEST(wrappers_of_one_activation_share_codes)
 {
-    const dt_quant q = dt_activation_quant_defaults();
+    const dt_quant_spec q = dt_activation_quant_defaults();
     dt_tensor *x = leaf(4, 30);
     dt_tensor *y = dt_tanh(t, x);
     dt__codes *a, *b;
@@ -146,7 +146,7 @@ END_TEST
 
 START_TEST(no_image_is_kept)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(256, 256, &q);
     dt_tensor *y = dt_tanh(t, w); /* keeps y alone: 256 KiB, not the image beside it */
     const size_t used = dt_memory_of(ctx).used;
@@ -159,7 +159,7 @@ END_TEST
 
 START_TEST(activations_pass_gradients_on)
 {
-    const dt_quant q = dt_activation_quant_defaults();
+    const dt_quant_spec q = dt_activation_quant_defaults();
     dt_tensor *x = leaf(4, 30), *dy = random_matrix(4, 30);
     dt_tensor *y = dt_tanh(t, dt_fake_quant(t, x, &q, true));
     ck_assert_int_eq(dt_backward(t, y, dy), DT_OK);
@@ -171,7 +171,7 @@ END_TEST
 
 START_TEST(a_wrapper_says_what_it_is)
 {
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(8, 64, &q);
     char text[200];
     dt_describe(w, text, sizeof text);
@@ -192,7 +192,7 @@ END_TEST
 START_TEST(codes_of_one_tensor_are_told_apart)
 {
     dt_tensor *x = leaf(4, 32);
-    dt_quant q = dt_activation_quant_defaults();
+    dt_quant_spec q = dt_activation_quant_defaults();
     dt_tensor *fine = dt_fake_quant(t, x, &q, true);
     q.bits = 3;
     dt_tensor *coarse = dt_fake_quant(t, x, &q, true);
@@ -213,7 +213,7 @@ END_TEST
 /* A write gives the blocks of the codes back then, not when new ones are made. */
 START_TEST(a_write_drops_codes_at_once)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(4, 32, &q);
     dt_no_grad(t, true);
     ck_assert_ptr_nonnull(dt_tanh(t, w));
@@ -225,7 +225,7 @@ START_TEST(a_write_drops_codes_at_once)
 END_TEST
 
 /* The same bytes as codes made anew, masks and counts too; only where nobody else holds them. */
-static void check_renewed(dt_tensor *w, const dt_quant *q, bool fails)
+static void check_renewed(dt_tensor *w, const dt_quant_spec *q, bool fails)
 {
     dt__codes *codes, *fresh;
     ck_assert_int_eq(dt__fq_codes(w, &codes), DT_OK);
@@ -236,7 +236,7 @@ static void check_renewed(dt_tensor *w, const dt_quant *q, bool fails)
     float *x = dt_data_mut(dt_inner(w));
     if (fails) x[33 * w->dims[1] + 1] = INFINITY;
     const bool begins = dt__renew_begin(w, &r);
-    ck_assert_int_eq(begins, q->granularity != DT_PER_TENSOR && q->rule != DT_RULE_ASYMMETRIC);
+    ck_assert_int_eq(begins, q->granularity != DT_PER_TENSOR && q->scheme != DT_SCHEME_ASYMMETRIC);
     if (!begins) return;
     for (int64_t p = r.codes->layout.panels - 1; p >= 0; p--) dt__renew_panel(&r, p);
     dt__renew_end(&r);
@@ -258,11 +258,11 @@ static void check_renewed(dt_tensor *w, const dt_quant *q, bool fails)
 START_TEST(codes_are_renewed_in_place)
 {
     for (int i = 0; i < 2 * 4 * 3; i++) {
-        dt_quant q = dt_weight_quant_defaults();
+        dt_quant_spec q = dt_weight_quant_defaults();
         q.ste = i % 2 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
-        q.rule = i / 2 % 4;
+        q.scheme = i / 2 % 4;
         q.granularity = i / 8;
-        if (q.rule == DT_RULE_Q4_0 && q.granularity != DT_PER_GROUP) continue;
+        if (q.scheme == DT_SCHEME_Q4_0 && q.granularity != DT_PER_GROUP) continue;
         dt_tensor *w = wrapped(45, 70, &q);
         dt__renewal r;
         ck_assert(!dt__renew_begin(w, &r)); /* there are none yet */
@@ -276,7 +276,7 @@ END_TEST
 
 START_TEST(views_of_an_image_refuse_writes)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(4, 32, &q);
     dt_no_grad(t, true);
     dt_tensor *view = dt_transpose(t, w, 0, 1);
@@ -293,7 +293,7 @@ END_TEST
 
 START_TEST(bad_values_are_named)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(4, 32, &q);
     ((float *)dt_data_mut(dt_inner(w)))[37] = NAN;
     ck_assert_ptr_null(dt_tanh(t, w));

@@ -60,8 +60,8 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
         w->has_granularity = true;
     }
     if (chance(s, 0.2)) {
-        w->quant.rule = (int)pick(s, DT_RULE_SYMMETRIC, DT_RULE_ASYMMETRIC);
-        w->has_rule = true;
+        w->quant.scheme = (int)pick(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_ASYMMETRIC);
+        w->has_scheme = true;
     }
     if (chance(s, 0.2)) {
         w->quant.ste = DT_STE_CLIPPED;

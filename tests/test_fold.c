@@ -158,10 +158,10 @@ typedef struct pair {
     dt_module *folded;
 } pair;
 
-static dt_status compare_member(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status compare_expert(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt_tensor *other = dt_param(((const pair *)user)->folded, path);
-    if (member == DT_BUFFER) assert_near(other, x, 1e-5, path);
+    if (kind == DT_BUFFER) assert_near(other, x, 1e-5, path);
     else if (strcmp(path, "a.bias") != 0 &&
              strcmp(path, "c.bias") != 0) { /* those are 0 but for noise */
         assert_near(dt_grad(other), dt_grad(x), 2e-4, path);
@@ -183,7 +183,7 @@ static void compare_training(bool signals)
         train_once(folded, x, &z);
         assert_near(z, y, 1e-5, "y in training");
         pair p = { folded };
-        TEST_OK(ctx, dt_module_visit(plain, compare_member, &p));
+        TEST_OK(ctx, dt_module_visit(plain, compare_expert, &p));
         dt_tensor_free(y);
         dt_tensor_free(z);
     }
@@ -221,7 +221,7 @@ START_TEST(trains_as_norms_in_evaluation_once_frozen)
     train_once(folded, x, &z);
     assert_near(z, y, 1e-5, "y");
     pair p = { folded };
-    TEST_OK(ctx, dt_module_visit(plain, compare_member, &p));
+    TEST_OK(ctx, dt_module_visit(plain, compare_expert, &p));
     ck_assert(same(running, mean));
     assert_near(dt_grad(dt_param(folded, "a.bias")), dt_grad(dt_param(plain, "a.bias")), 2e-4,
                 "the bias");
@@ -312,7 +312,7 @@ static void compare_everywhere(const dt_qat_options *o, bool signals, bool froze
     dt_tensor *z = evaluate(m, x);
     ck_assert(same(z, y));
     ck_assert(!dt_is_prepared(m) && dt_is_converted(m));
-    ck_assert_ptr_null(dt__member_find(m->children[1], "weight"));
+    ck_assert_ptr_null(dt__entry_find(m->children[1], "weight"));
     ck_assert_ptr_nonnull(dt_param(m, "b.bias"));
     assert_loaded(m, signals, path, x, y);
     dt_tensor_free(plain);
@@ -333,8 +333,8 @@ START_TEST(prepared_converted_and_loaded_agree)
     o.forward = DT_FORWARD_SIMULATED;
     compare_everywhere(&o, false, false);
     o = dt_qat_defaults(); /* scales and zero points that stand */
-    o.weight.quant = (dt_quant){ .rule = DT_RULE_ASYMMETRIC, .range = DT_RANGE_STATIC };
-    o.weight.has_rule = o.weight.has_range = true;
+    o.weight.quant = (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC, .range = DT_RANGE_STATIC };
+    o.weight.has_scheme = o.weight.has_range = true;
     compare_everywhere(&o, false, false);
 }
 END_TEST
@@ -406,7 +406,7 @@ START_TEST(a_load_that_fails_leaves_norms_alone)
     TEST_OK(ctx, dt_module_add(copy, "extra", extra));
     const dt__restoring r = { .file = f, .m = copy, .quantized = true };
     TEST_FAILS(ctx, DT_ERR_FORMAT, "missing", dt__restore(&r));
-    ck_assert_ptr_null(dt__member_find(dt_module_at(copy, "b"), "bias"));
+    ck_assert_ptr_null(dt__entry_find(dt_module_at(copy, "b"), "bias"));
     dt_tensor *after = evaluate(copy, x);
     ck_assert(same(before, after));
     dt_file_close(f);

@@ -1,5 +1,5 @@
 /* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes;
- * members: whose storage, gradient and codes they share, and what outlives what. */
+ * experts: whose storage, gradient and codes they share, and what outlives what. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -61,7 +61,7 @@ START_TEST(only_a_plain_leaf_is_marked)
     TEST_FAILS(ctx, DT_ERR_SHAPE, "x is [4]", dt_set_grouped(x));
     dt_tensor_free(x);
     x = random_tensor(DT_F32, 2, (const int64_t[]){ 0, 4 });
-    TEST_FAILS(ctx, DT_ERR_SHAPE, "at least one member", dt_set_grouped(x));
+    TEST_FAILS(ctx, DT_ERR_SHAPE, "at least one expert", dt_set_grouped(x));
     dt_tensor_free(x);
     x = random_tensor(DT_F32, 3, (const int64_t[]){ 3, 4, 5 });
     ck_assert(!dt_is_grouped(x));
@@ -101,7 +101,7 @@ START_TEST(aliases_keep_the_mark_and_results_do_not)
 }
 END_TEST
 
-START_TEST(they_print_count_and_member)
+START_TEST(they_print_count_and_expert)
 {
     dt_tensor *w = experts(DT_F32, 8, 6, 64);
     check_text(w, "grouped(8 x [6,64]) f32");
@@ -118,7 +118,7 @@ START_TEST(they_print_count_and_member)
 }
 END_TEST
 
-START_TEST(shard_axes_follow_the_member)
+START_TEST(shard_axes_follow_the_expert)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5);
     ck_assert_int_eq(dt_grouped_shard_axis(w, 0), 1); /* out */
@@ -174,7 +174,7 @@ static dt_tensor *linear(dt_tensor *w)
 }
 
 static const refused rearranging[] = {
-    { "reshape: x is a grouped parameter of 3 [4,5]; dt_grouped_member", reshape },
+    { "reshape: x is a grouped parameter of 3 [4,5]; dt_grouped_expert", reshape },
     { "flatten: x is a grouped", flatten },
     { "transpose: x is a grouped", transpose },
     { "permute: x is a grouped", permute },
@@ -211,7 +211,7 @@ START_TEST(what_rearranges_is_refused)
 }
 END_TEST
 
-/* What takes codes sees the rows of one matrix, unless it is made for members; what rearranges would
+/* What takes codes sees the rows of one matrix, unless it is made for experts; what rearranges would
  * mix them. All else reads. */
 START_TEST(every_op_says_whether_it_takes_them)
 {
@@ -250,11 +250,11 @@ START_TEST(what_reads_is_not)
 }
 END_TEST
 
-/* ---- members: handles ------------------------------------------------------------------------ */
+/* ---- experts: handles ------------------------------------------------------------------------ */
 
-static dt_tensor *member(dt_tensor *w, int64_t i)
+static dt_tensor *expert(dt_tensor *w, int64_t i)
 {
-    dt_tensor *m = dt_grouped_member(w, i);
+    dt_tensor *m = dt_grouped_expert(w, i);
     ck_assert_msg(m != NULL, "%s", dt_error(ctx));
     return m;
 }
@@ -266,9 +266,9 @@ static const float *f32(const dt_tensor *x)
     return data;
 }
 
-START_TEST(a_member_shares_the_storage)
+START_TEST(a_expert_shares_the_storage)
 {
-    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = member(w, 2);
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = expert(w, 2);
     check_text(m, "f32[4,5]");
     ck_assert(!dt_is_grouped(m));
     ck_assert(dt_is_contiguous(m));
@@ -276,27 +276,27 @@ START_TEST(a_member_shares_the_storage)
     const uint64_t before = dt_tensor_version(w);
     TEST_OK(ctx, dt_fill(m, 7));
     ck_assert_uint_gt(dt_tensor_version(w), before);
-    TEST_EACH(f32(w)[40] == 7 && f32(w)[59] == 7 && f32(w)[39] != 7, "another member was filled");
+    TEST_EACH(f32(w)[40] == 7 && f32(w)[59] == 7 && f32(w)[39] != 7, "another expert was filled");
     dt_tensor_free(w);
     TEST_EACH(f32(m)[0] == 7 && f32(m)[19] == 7, "the storage went with w"); /* m keeps it */
     dt_tensor_free(m);
 }
 END_TEST
 
-START_TEST(members_that_there_are_not)
+START_TEST(experts_that_there_are_not)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5);
     const int64_t none[] = { -1, 3, INT64_MAX, INT64_MIN };
     for (int i = 0; i < 4; i++) {
-        ck_assert_ptr_null(dt_grouped_member(w, none[i]));
+        ck_assert_ptr_null(dt_grouped_expert(w, none[i]));
         ck_assert_int_eq(dt_error_status(ctx), DT_ERR_ARG);
-        ck_assert_ptr_nonnull(strstr(dt_error(ctx), "members 0...2"));
+        ck_assert_ptr_nonnull(strstr(dt_error(ctx), "experts 0...2"));
     }
-    dt_tensor *m = member(w, 0), *plain = random_tensor(DT_F32, 2, (const int64_t[]){ 3, 4 });
-    ck_assert_ptr_null(dt_grouped_member(m, 0));
+    dt_tensor *m = expert(w, 0), *plain = random_tensor(DT_F32, 2, (const int64_t[]){ 3, 4 });
+    ck_assert_ptr_null(dt_grouped_expert(m, 0));
     ck_assert_int_eq(dt_error_status(ctx), DT_ERR_STATE);
-    TEST_FAILS(ctx, DT_ERR_STATE, "is a member", dt_set_grouped(m));
-    ck_assert_ptr_null(dt_grouped_member(plain, 0));
+    TEST_FAILS(ctx, DT_ERR_STATE, "is an expert", dt_set_grouped(m));
+    ck_assert_ptr_null(dt_grouped_expert(plain, 0));
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "no grouped parameter but f32[3,4]"));
     dt_tensor_free(plain);
     dt_tensor_free(m);
@@ -305,11 +305,11 @@ START_TEST(members_that_there_are_not)
 END_TEST
 
 /* Whenever it is taken, and whatever is said to w later. */
-START_TEST(a_member_requires_what_its_parameter_does)
+START_TEST(a_expert_requires_what_its_parameter_does)
 {
-    dt_tensor *w = experts(DT_F32, 3, 4, 5), *early = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *early = expert(w, 1);
     dt_no_grad(t, true);
-    dt_tensor *quiet = member(w, 2);
+    dt_tensor *quiet = expert(w, 2);
     dt_no_grad(t, false);
     ck_assert(dt_requires_grad(early) && dt_requires_grad(quiet));
     TEST_OK(ctx, dt_set_requires_grad(w, false));
@@ -325,21 +325,21 @@ START_TEST(a_member_requires_what_its_parameter_does)
 }
 END_TEST
 
-START_TEST(a_member_is_no_parameter_of_a_module)
+START_TEST(a_expert_is_no_parameter_of_a_module)
 {
     dt_module *m;
     dt_tensor *w = experts(DT_F32, 3, 4, 5);
     TEST_OK(ctx, dt_sequential_create(ctx, &m));
-    TEST_FAILS(ctx, DT_ERR_STATE, "is a member", dt_module_add_param(m, "w", member(w, 0)));
+    TEST_FAILS(ctx, DT_ERR_STATE, "is an expert", dt_module_add_param(m, "w", expert(w, 0)));
     dt_tensor_free(w);
     dt_module_free(m);
 }
 END_TEST
 
 /* Those of what a tape lent: a detached one has none that takes a gradient. */
-START_TEST(members_of_a_detached_parameter)
+START_TEST(experts_of_a_detached_parameter)
 {
-    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = member(dt_detach(t, w), 1);
+    dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = expert(dt_detach(t, w), 1);
     ck_assert_ptr_eq(f32(m), f32(w) + 20);
     ck_assert(!dt_requires_grad(m));
     ck_assert(!dt_requires_grad(dt_tanh(t, m)));
@@ -350,7 +350,7 @@ START_TEST(members_of_a_detached_parameter)
 }
 END_TEST
 
-/* ---- members: gradients ---------------------------------------------------------------------- */
+/* ---- experts: gradients ---------------------------------------------------------------------- */
 
 typedef struct net {
     int64_t count, rows, in, out;
@@ -388,9 +388,9 @@ static dt_tensor *loss_of(dt_tape *tape, const net *n, dt_tensor *const *w, dt_t
     return dt_sum(tape, dt_square(tape, x), NULL);
 }
 
-static void take_members(dt_tensor *w, dt_tensor **m)
+static void take_experts(dt_tensor *w, dt_tensor **m)
 {
-    for (int64_t i = 0; i < dt_grouped_count(w); i++) m[i] = member(w, i);
+    for (int64_t i = 0; i < dt_grouped_count(w); i++) m[i] = expert(w, i);
 }
 
 static void take_copies(dt_tensor *w, dt_tensor **m)
@@ -409,14 +409,14 @@ static void free_all(int64_t n, dt_tensor **m)
     for (int64_t i = 0; i < n; i++) dt_tensor_free(m[i]);
 }
 
-/* Members' gradients have the bits of those of as many parameters of their own. */
+/* Experts' gradients have the bits of those of as many parameters of their own. */
 static void check_gradients(const dt_tensor *w, dt_tensor *const *m, dt_tensor *const *apart)
 {
     const int64_t n = dt_count(w) / dt_grouped_count(w);
     for (int64_t i = 0; i < dt_grouped_count(w); i++) {
         const double *wanted = dt_data(dt_grad(apart[i])), *got = dt_data(dt_grad(m[i]));
         TEST_EACH(got == (const double *)dt_data(dt_grad(w)) + i * n, "not the slice of w");
-        TEST_EACH(memcmp(got, wanted, (size_t)n * sizeof *got) == 0, "member %lld", (long long)i);
+        TEST_EACH(memcmp(got, wanted, (size_t)n * sizeof *got) == 0, "expert %lld", (long long)i);
     }
 }
 
@@ -424,8 +424,8 @@ START_TEST(gradients_are_those_of_separate_parameters)
 {
     net n = random_net(_i);
     dt_tensor *w[5], *v[5], *w_apart[5], *v_apart[5];
-    take_members(n.w, w);
-    take_members(n.v, v);
+    take_experts(n.w, w);
+    take_experts(n.v, v);
     take_copies(n.w, w_apart);
     take_copies(n.v, v_apart);
     for (int pass = 0; pass < 2; pass++) { /* the second accumulates */
@@ -447,8 +447,8 @@ END_TEST
 static double value_at(const net *n)
 {
     dt_tensor *w[5], *v[5];
-    take_members(n->w, w);
-    take_members(n->v, v);
+    take_experts(n->w, w);
+    take_experts(n->v, v);
     dt_no_grad(t, true);
     const double loss = dt_item(loss_of(t, n, w, v));
     dt_no_grad(t, false);
@@ -462,8 +462,8 @@ START_TEST(gradients_are_differences)
 {
     net n = random_net(_i);
     dt_tensor *w[5], *v[5];
-    take_members(n.w, w);
-    take_members(n.v, v);
+    take_experts(n.w, w);
+    take_experts(n.v, v);
     TEST_OK(ctx, dt_backward(t, loss_of(t, &n, w, v), NULL));
     free_all(n.count, w); /* nothing of them is needed any more */
     free_all(n.count, v);
@@ -485,9 +485,9 @@ START_TEST(gradients_are_differences)
 }
 END_TEST
 
-START_TEST(a_member_alone_leaves_zeros)
+START_TEST(a_expert_alone_leaves_zeros)
 {
-    dt_tensor *w = experts(DT_F32, 3, 2, 2), *m = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 3, 2, 2), *m = expert(w, 1);
     ck_assert_ptr_null(dt_grad(m));
     TEST_OK(ctx, dt_backward(t, dt_sum(t, m, NULL), NULL));
     const float wanted[12] = { [4] = 1, [5] = 1, [6] = 1, [7] = 1 };
@@ -499,10 +499,10 @@ START_TEST(a_member_alone_leaves_zeros)
 }
 END_TEST
 
-/* The whole parameter and members of it, in one pass. */
-START_TEST(whole_and_member_add_up)
+/* The whole parameter and experts of it, in one pass. */
+START_TEST(whole_and_expert_add_up)
 {
-    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = expert(w, 1);
     dt_tensor *y = dt_add(t, dt_sum(t, w, NULL), dt_sum(t, m, NULL));
     TEST_OK(ctx, dt_backward(t, dt_add(t, y, dt_sum(t, m, NULL)), NULL));
     const float wanted[6] = { 1, 1, 1, 3, 3, 3 };
@@ -512,9 +512,9 @@ START_TEST(whole_and_member_add_up)
 }
 END_TEST
 
-START_TEST(clearing_a_member_leaves_the_others)
+START_TEST(clearing_a_expert_leaves_the_others)
 {
-    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = expert(w, 1);
     dt_grad_clear(m); /* there is nothing yet */
     TEST_OK(ctx, dt_backward(t, dt_sum(t, w, NULL), NULL));
     dt_grad_clear(m);
@@ -531,12 +531,12 @@ START_TEST(clearing_a_member_leaves_the_others)
 }
 END_TEST
 
-/* Two tapes, each with a member of its own, and one member on both. */
-START_TEST(members_of_several_tapes)
+/* Two tapes, each with an expert of its own, and one expert on both. */
+START_TEST(experts_of_several_tapes)
 {
     dt_tape *other;
     TEST_OK(ctx, dt_tape_create(ctx, &other));
-    dt_tensor *w = experts(DT_F32, 2, 1, 2), *first = member(w, 0), *second = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *first = expert(w, 0), *second = expert(w, 1);
     dt_tensor *y = dt_sum(t, dt_add(t, first, second), NULL), *z = dt_sum(other, second, NULL);
     TEST_OK(ctx, dt_backward(t, y, NULL));
     TEST_OK(ctx, dt_backward(other, z, NULL));
@@ -549,10 +549,10 @@ START_TEST(members_of_several_tapes)
 }
 END_TEST
 
-/* The gradient lands on the handle that the member holds, which goes with it. */
-START_TEST(a_freed_parameter_lives_in_its_members)
+/* The gradient lands on the handle that the expert holds, which goes with it. */
+START_TEST(a_freed_parameter_lives_in_its_experts)
 {
-    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = member(w, 1), *other = member(w, 0);
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = expert(w, 1), *other = expert(w, 0);
     dt_tensor_free(w);
     TEST_OK(ctx, dt_backward(t, dt_sum(t, m, NULL), NULL));
     ck_assert_float_eq(f32(dt_grad(m))[0], 1);
@@ -565,10 +565,10 @@ END_TEST
 
 START_TEST(aliases_have_slots_of_their_own)
 {
-    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = member(w, 1), *alias, *whole;
+    dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = expert(w, 1), *alias, *whole;
     TEST_OK(ctx, dt_alias(m, &alias));
     TEST_OK(ctx, dt_alias(w, &whole));
-    dt_tensor *of_alias = member(whole, 1);
+    dt_tensor *of_alias = expert(whole, 1);
     ck_assert_ptr_eq(f32(alias), f32(m));
     dt_tensor *y = dt_add(t, dt_sum(t, alias, NULL), dt_sum(t, dt_detach(t, m), NULL));
     TEST_OK(ctx, dt_backward(t, dt_add(t, y, dt_sum(t, of_alias, NULL)), NULL));
@@ -586,9 +586,9 @@ START_TEST(aliases_have_slots_of_their_own)
 }
 END_TEST
 
-START_TEST(views_of_a_member_lead_to_it)
+START_TEST(views_of_a_expert_lead_to_it)
 {
-    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = member(w, 1);
+    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = expert(w, 1);
     dt_tensor *y = dt_reshape(t, dt_transpose(t, m, 0, 1), 1, (const int64_t[]){ 6 });
     TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_square(t, y), NULL), NULL));
     const float *x = f32(m), *g = f32(dt_grad(w));
@@ -600,9 +600,9 @@ START_TEST(views_of_a_member_lead_to_it)
 }
 END_TEST
 
-START_TEST(a_member_written_since_is_noticed)
+START_TEST(a_expert_written_since_is_noticed)
 {
-    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = member(w, 1), *other = member(w, 0);
+    dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = expert(w, 1), *other = expert(w, 0);
     dt_tensor *y = dt_sum(t, dt_square(t, m), NULL);
     ck_assert_ptr_null(dt_mul_(t, other, NULL, 0.5)); /* one storage */
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "still needed by a recorded square"));
@@ -625,7 +625,7 @@ static dt_status every_allocation(dt_ctx *c, void *user)
     if (s == DT_OK) s = dt_tensor_create(c, DT_F32, 3, (const int64_t[]){ 2, 3, 4 }, &w);
     if (s == DT_OK) s = dt_set_grouped(w);
     if (s == DT_OK) s = dt_set_requires_grad(w, true);
-    if (s == DT_OK && (m = dt_grouped_member(w, 1)) == NULL) s = dt_error_status(c);
+    if (s == DT_OK && (m = dt_grouped_expert(w, 1)) == NULL) s = dt_error_status(c);
     if (s == DT_OK) s = dt_backward(tape, dt_sum(tape, dt_square(tape, m), NULL), NULL);
     if (s == DT_OK && dt_grad(m) == NULL) s = dt_error_status(c);
     dt_tensor_free(m);
@@ -645,8 +645,8 @@ Suite *test_grouped_suite(void)
     tcase_add_test(mark, only_a_plain_leaf_is_marked);
     tcase_add_test(mark, a_strided_tensor_is_not_marked);
     tcase_add_test(mark, aliases_keep_the_mark_and_results_do_not);
-    tcase_add_test(mark, they_print_count_and_member);
-    tcase_add_test(mark, shard_axes_follow_the_member);
+    tcase_add_test(mark, they_print_count_and_expert);
+    tcase_add_test(mark, shard_axes_follow_the_expert);
     suite_add_tcase(s, mark);
     TCase *ops = tcase_create("ops");
     tcase_add_checked_fixture(ops, setup, teardown);
@@ -654,26 +654,26 @@ Suite *test_grouped_suite(void)
     tcase_add_test(ops, every_op_says_whether_it_takes_them);
     tcase_add_test(ops, what_reads_is_not);
     suite_add_tcase(s, ops);
-    TCase *members = tcase_create("members");
-    tcase_add_checked_fixture(members, setup, teardown);
-    tcase_add_test(members, a_member_shares_the_storage);
-    tcase_add_test(members, members_that_there_are_not);
-    tcase_add_test(members, a_member_requires_what_its_parameter_does);
-    tcase_add_test(members, a_member_is_no_parameter_of_a_module);
-    tcase_add_test(members, members_of_a_detached_parameter);
-    suite_add_tcase(s, members);
+    TCase *experts = tcase_create("experts");
+    tcase_add_checked_fixture(experts, setup, teardown);
+    tcase_add_test(experts, a_expert_shares_the_storage);
+    tcase_add_test(experts, experts_that_there_are_not);
+    tcase_add_test(experts, a_expert_requires_what_its_parameter_does);
+    tcase_add_test(experts, a_expert_is_no_parameter_of_a_module);
+    tcase_add_test(experts, experts_of_a_detached_parameter);
+    suite_add_tcase(s, experts);
     TCase *gradients = tcase_create("gradients");
     tcase_add_checked_fixture(gradients, setup, teardown);
     tcase_add_loop_test(gradients, gradients_are_those_of_separate_parameters, 0, 20);
     tcase_add_loop_test(gradients, gradients_are_differences, 1, 6);
-    tcase_add_test(gradients, a_member_alone_leaves_zeros);
-    tcase_add_test(gradients, whole_and_member_add_up);
-    tcase_add_test(gradients, clearing_a_member_leaves_the_others);
-    tcase_add_test(gradients, members_of_several_tapes);
-    tcase_add_test(gradients, a_freed_parameter_lives_in_its_members);
+    tcase_add_test(gradients, a_expert_alone_leaves_zeros);
+    tcase_add_test(gradients, whole_and_expert_add_up);
+    tcase_add_test(gradients, clearing_a_expert_leaves_the_others);
+    tcase_add_test(gradients, experts_of_several_tapes);
+    tcase_add_test(gradients, a_freed_parameter_lives_in_its_experts);
     tcase_add_test(gradients, aliases_have_slots_of_their_own);
-    tcase_add_test(gradients, views_of_a_member_lead_to_it);
-    tcase_add_test(gradients, a_member_written_since_is_noticed);
+    tcase_add_test(gradients, views_of_a_expert_lead_to_it);
+    tcase_add_test(gradients, a_expert_written_since_is_noticed);
     tcase_add_test(gradients, no_allocation_may_fail_badly);
     suite_add_tcase(s, gradients);
     return s;

@@ -1,4 +1,4 @@
-/* grouped_linear against dt_linear of each member alone: y and all gradients, of floats and of codes in
+/* grouped_linear against dt_linear of each expert alone: y and all gradients, of floats and of codes in
  * every form, rows by offsets and by index, read once and several times, even and very uneven routing,
  * any number of threads. Bits are equal, but for large products of floats whose rows are gathered. And
  * padding, whatever it holds. */
@@ -18,13 +18,13 @@ typedef enum form { PLAIN, NIBBLES, CODED_BYTES, ASYMMETRIC, SIMULATED, CHANNEL,
 
 /* What is tried; -1 among the weights of routing is a share of padding. */
 typedef struct trial {
-    int64_t members, in, out, rows, reads; /* reads 0: offsets */
+    int64_t experts, in, out, rows, reads; /* reads 0: offsets */
     form form;
     int bits;   /* of x; 0: floats */
-    int uneven; /* 0: even; 1: some members have no row; 2: one has most */
+    int uneven; /* 0: even; 1: some experts have no row; 2: one has most */
     bool bias;
     int threads;
-    bool spoilt; /* what no member reads holds NaN, or of codes a huge number */
+    bool spoilt; /* what no expert reads holds NaN, or of codes a huge number */
 } trial;
 
 typedef struct scene {
@@ -32,7 +32,7 @@ typedef struct scene {
     dt_ctx *ctx;
     dt_tape *t;
     int64_t choices;
-    int64_t *member; /* of each choice, -1: none */
+    int64_t *expert; /* of each choice, -1: none */
     dt_tensor *x, *w, *bias, *dy;
 } scene;
 
@@ -47,13 +47,13 @@ static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
 
 static void wrap(form f, dt_tensor *w)
 {
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     if (f == PLAIN) return;
     if (f == CODED_BYTES) q.bits = 7;
-    if (f == ASYMMETRIC) q.rule = DT_RULE_ASYMMETRIC;
+    if (f == ASYMMETRIC) q.scheme = DT_SCHEME_ASYMMETRIC;
     if (f == CHANNEL) q.granularity = DT_PER_CHANNEL;
     dt__fq like = { .quant = q, .simulated = f == SIMULATED };
-    if (dt_is_grouped(w)) like.map = dt__row_map_of_members(dt_grouped_count(w));
+    if (dt_is_grouped(w)) like.map = dt__row_map_of_experts(dt_grouped_count(w));
     TEST_OK(w->ctx, dt__fq_wrap(w, &like));
 }
 
@@ -62,21 +62,21 @@ static void deal(scene *s)
 {
     const trial *r = s->r;
     dt__stream stream = dt__stream_of(7, DT__FOR_USER);
-    s->member = malloc((size_t)s->choices * sizeof *s->member + 1);
-    ck_assert_ptr_nonnull(s->member);
+    s->expert = malloc((size_t)s->choices * sizeof *s->expert + 1);
+    ck_assert_ptr_nonnull(s->expert);
     for (int64_t i = 0; i < s->choices; i++) {
-        const int64_t any = (int64_t)dt__random_below(&stream, (uint64_t)r->members);
-        s->member[i] = r->uneven == 0   ? i % r->members
+        const int64_t any = (int64_t)dt__random_below(&stream, (uint64_t)r->experts);
+        s->expert[i] = r->uneven == 0   ? i % r->experts
                        : r->uneven == 1 ? any / 2 * 2
                        : i % 10 == 0    ? any
-                                        : r->members / 2;
-        if (i % 13 == 5) s->member[i] = -1;
+                                        : r->experts / 2;
+        if (i % 13 == 5) s->expert[i] = -1;
     }
     for (int64_t i = 0; i < s->choices && r->reads == 0; i++) {
-        s->member[i] = i * r->members / (s->choices - 1);
-        if (r->uneven > 0) s->member[i] = s->member[i] / 2 * 2;
-        if (r->uneven > 1 && i > 3) s->member[i] = r->members - 1;
-        if (s->member[i] >= r->members) s->member[i] = -1;
+        s->expert[i] = i * r->experts / (s->choices - 1);
+        if (r->uneven > 0) s->expert[i] = s->expert[i] / 2 * 2;
+        if (r->uneven > 1 && i > 3) s->expert[i] = r->experts - 1;
+        if (s->expert[i] >= r->experts) s->expert[i] = -1;
     }
 }
 
@@ -84,12 +84,12 @@ static bool is_read(const scene *s, int64_t row)
 {
     const int64_t reads = dt__max_i64(1, s->r->reads);
     for (int64_t i = row * reads; i < (row + 1) * reads; i++) {
-        if (s->member[i] >= 0) return true;
+        if (s->expert[i] >= 0) return true;
     }
     return false;
 }
 
-/* Rows of x that no member reads, and of dy that none made. */
+/* Rows of x that no expert reads, and of dy that none made. */
 static void spoil(const scene *s)
 {
     const trial *r = s->r;
@@ -99,7 +99,7 @@ static void spoil(const scene *s)
             x[i * r->in + j] = r->bits > 0 ? 1e30F : NAN;
     }
     for (int64_t i = 0; i < s->choices; i++) {
-        for (int64_t j = 0; j < r->out && s->member[i] < 0; j++) dy[i * r->out + j] = NAN;
+        for (int64_t j = 0; j < r->out && s->expert[i] < 0; j++) dy[i * r->out + j] = NAN;
     }
 }
 
@@ -112,8 +112,8 @@ static void open_scene(const trial *r, scene *s)
     TEST_OK(s->ctx, dt_tape_create(s->ctx, &s->t));
     deal(s);
     s->x = random_tensor(s->ctx, 2, (const int64_t[]){ r->rows, r->in });
-    s->w = random_tensor(s->ctx, 3, (const int64_t[]){ r->members, r->out, r->in });
-    s->bias = r->bias ? random_tensor(s->ctx, 2, (const int64_t[]){ r->members, r->out }) : NULL;
+    s->w = random_tensor(s->ctx, 3, (const int64_t[]){ r->experts, r->out, r->in });
+    s->bias = r->bias ? random_tensor(s->ctx, 2, (const int64_t[]){ r->experts, r->out }) : NULL;
     s->dy = random_tensor(s->ctx, 2, (const int64_t[]){ s->choices, r->out });
     TEST_OK(s->ctx, dt_set_requires_grad(s->dy, false));
     if (r->spoilt) spoil(s);
@@ -127,7 +127,7 @@ static void close_scene(scene *s)
     dt_tensor_free(s->dy);
     dt_tape_free(s->t);
     dt_ctx_free(s->ctx);
-    free(s->member);
+    free(s->expert);
 }
 
 static dt_tensor *integers(dt_ctx *ctx, int rank, const int64_t *dims, const int64_t *v)
@@ -143,17 +143,17 @@ static dt_tensor *routes_of(const scene *s, dt_routes *routes)
     const trial *r = s->r;
     dt_tensor *made;
     if (r->reads > 0) {
-        made = integers(s->ctx, 2, (const int64_t[]){ r->rows, r->reads }, s->member);
+        made = integers(s->ctx, 2, (const int64_t[]){ r->rows, r->reads }, s->expert);
         *routes = (dt_routes){ .index = made };
         return made;
     }
-    int64_t *start = calloc((size_t)r->members + 1, sizeof *start);
+    int64_t *start = calloc((size_t)r->experts + 1, sizeof *start);
     ck_assert_ptr_nonnull(start);
     for (int64_t i = 0; i < s->choices; i++) {
-        if (s->member[i] >= 0) start[s->member[i] + 1]++;
+        if (s->expert[i] >= 0) start[s->expert[i] + 1]++;
     }
-    for (int64_t e = 0; e < r->members; e++) start[e + 1] += start[e];
-    made = integers(s->ctx, 1, &(int64_t){ r->members + 1 }, start);
+    for (int64_t e = 0; e < r->experts; e++) start[e + 1] += start[e];
+    made = integers(s->ctx, 1, &(int64_t){ r->experts + 1 }, start);
     free(start);
     *routes = (dt_routes){ .offsets = made };
     return made;
@@ -161,12 +161,12 @@ static dt_tensor *routes_of(const scene *s, dt_routes *routes)
 
 static dt_tensor *quantized(const scene *s, dt_tensor *x)
 {
-    dt_quant q = dt_activation_quant_defaults();
+    dt_quant_spec q = dt_activation_quant_defaults();
     q.bits = s->r->bits;
     return s->r->bits > 0 ? dt_fake_quant(s->t, x, &q, true) : x;
 }
 
-/* ---- each member alone ----------------------------------------------------------------------- */
+/* ---- each expert alone ----------------------------------------------------------------------- */
 
 static float *zeros(int64_t n)
 {
@@ -175,7 +175,7 @@ static float *zeros(int64_t n)
     return x;
 }
 
-/* What is wanted, of all members. */
+/* What is wanted, of all experts. */
 typedef struct wanted {
     float *y, *dx, *dw, *db;
     float *parts; /* dx of each choice */
@@ -188,12 +188,12 @@ static dt_tensor *copy_of(dt_ctx *ctx, int rank, const int64_t *dims, const floa
     return x;
 }
 
-/* The rows of choices of member e, one a reading, taken from or put to `all`. */
+/* The rows of choices of expert e, one a reading, taken from or put to `all`. */
 static int64_t rows_of(const scene *s, int64_t e, int64_t reads, int64_t n, float *all, float *some)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < s->choices; i++) {
-        if (s->member[i] != e) continue;
+        if (s->expert[i] != e) continue;
         float *row = all + i / reads * n;
         if (some != NULL) memcpy(some + count * n, row, (size_t)n * sizeof *row);
         count++;
@@ -204,14 +204,14 @@ static int64_t rows_of(const scene *s, int64_t e, int64_t reads, int64_t n, floa
 static void put_rows(const scene *s, int64_t e, int64_t n, const float *some, float *all)
 {
     for (int64_t i = 0; i < s->choices; i++) {
-        if (s->member[i] != e) continue;
+        if (s->expert[i] != e) continue;
         memcpy(all + i * n, some, (size_t)n * sizeof *some);
         some += n;
     }
 }
 
 /* x and w of the scene are wrapped already where the trial says so. */
-static void run_member(const scene *s, int64_t e, const float *masters, wanted *to)
+static void run_expert(const scene *s, int64_t e, const float *masters, wanted *to)
 {
     const trial *r = s->r;
     const int64_t reads = dt__max_i64(1, r->reads);
@@ -252,7 +252,7 @@ static void add_parts(const scene *s, wanted *to)
     for (int64_t i = 0; i < s->r->rows; i++) {
         bool any = false;
         for (int64_t k = i * reads; k < (i + 1) * reads; k++) {
-            if (s->member[k] < 0) continue;
+            if (s->expert[k] < 0) continue;
             for (int64_t j = 0; j < n; j++) {
                 const float d = to->parts[k * n + j];
                 to->dx[i * n + j] = any ? to->dx[i * n + j] + d : d;
@@ -268,9 +268,9 @@ static void run_alone(const scene *s, const float *masters, wanted *to)
     to->y = zeros(s->choices * r->out);
     to->parts = zeros(s->choices * r->in);
     to->dx = zeros(r->rows * r->in);
-    to->dw = zeros(r->members * r->out * r->in);
-    to->db = zeros(r->members * r->out);
-    for (int64_t e = 0; e < r->members; e++) run_member(s, e, masters, to);
+    to->dw = zeros(r->experts * r->out * r->in);
+    to->db = zeros(r->experts * r->out);
+    for (int64_t e = 0; e < r->experts; e++) run_expert(s, e, masters, to);
     add_parts(s, to);
 }
 
@@ -335,9 +335,9 @@ static void compare(const trial *r, const pair *p)
     for (int64_t i = 0; i < p->n; i++) {
         const float got = p->got[i], want = p->want[i];
         TEST_EACH(test_near((double)got, (double)want, p->near * sqrt((double)r->in), p->near),
-                  "%s[%lld] is %.9g, not %.9g: %lld members %lld -> %lld, %lld rows, %lld "
+                  "%s[%lld] is %.9g, not %.9g: %lld experts %lld -> %lld, %lld rows, %lld "
                   "readings, form %d, %d bits, uneven %d, %d threads",
-                  p->what, (long long)i, (double)got, (double)want, (long long)r->members,
+                  p->what, (long long)i, (double)got, (double)want, (long long)r->experts,
                   (long long)r->in, (long long)r->out, (long long)r->rows, (long long)r->reads,
                   (int)r->form, r->bits, r->uneven, r->threads);
     }
@@ -350,8 +350,8 @@ static void compare_all(const trial *r, const wanted *got, const wanted *want, b
     const pair all[] = {
         { "y", choices * r->out, got->y, want->y, exact ? 0 : near_of(r, is_integer(r)) },
         { "dx", r->rows * r->in, got->dx, want->dx, near },
-        { "dw", r->members * r->out * r->in, got->dw, want->dw, near },
-        { "db", r->members * bias, got->db, want->db, near },
+        { "dw", r->experts * r->out * r->in, got->dw, want->dw, near },
+        { "db", r->experts * bias, got->db, want->db, near },
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) compare(r, &all[i]);
 }
@@ -385,10 +385,10 @@ static void try_threads(trial r, int threads)
     for (int i = 0; i < 2; i++) free_wanted(&of[i]);
 }
 
-START_TEST(bits_are_those_of_each_member_alone)
+START_TEST(bits_are_those_of_each_expert_alone)
 {
     static const struct extents {
-        int64_t members, in, out, rows, reads;
+        int64_t experts, in, out, rows, reads;
     } extents[] = {
         { 4, 40, 24, 30, 0 },   { 4, 40, 24, 30, 1 },   { 4, 40, 24, 30, 2 },
         { 8, 64, 96, 1, 2 },    { 3, 8, 5, 6, 0 },      { 3, 8, 5, 2, 1 },
@@ -398,7 +398,7 @@ START_TEST(bits_are_those_of_each_member_alone)
     for (int i = 0; i < DT__COUNT_OF(extents); i++) {
         for (int k = 0; k < FORMS * DT__COUNT_OF(bits) * 3; k += i < 6 ? 1 : 5) {
             const struct extents *e = &extents[i];
-            trial r = { e->members, e->in, e->out, e->rows, e->reads, .form = (form)(k % FORMS) };
+            trial r = { e->experts, e->in, e->out, e->rows, e->reads, .form = (form)(k % FORMS) };
             r.bits = bits[k / FORMS % 3];
             r.uneven = k / FORMS / 3;
             r.bias = k % 2 == 0;
@@ -428,7 +428,7 @@ END_TEST
 
 /* ---- padding --------------------------------------------------------------------------------- */
 
-/* Rows 1 and 3 of 4 have no member, and hold what must not pass. */
+/* Rows 1 and 3 of 4 have no expert, and hold what must not pass. */
 static void check_padding(bool indexed)
 {
     dt_ctx *ctx;
@@ -460,8 +460,8 @@ static void check_padding(bool indexed)
         }
     }
     const float *dw = dt_data(dt_grad(w)), *db = dt_data(dt_grad(b));
-    for (int k = 0; k < 40; k++) TEST_EACH(dw[40 + k] == 0, "dw of the member without rows");
-    for (int k = 0; k < 5; k++) TEST_EACH(db[5 + k] == 0, "db of the member without rows");
+    for (int k = 0; k < 40; k++) TEST_EACH(dw[40 + k] == 0, "dw of the expert without rows");
+    for (int k = 0; k < 5; k++) TEST_EACH(db[5 + k] == 0, "db of the expert without rows");
     const float *dx = dt_data(dt_grad(x)), *out = dt_data(y);
     for (int k = 24; k < 32; k++) TEST_EACH(dx[k] == 0, "dx of padding");
     for (int k = 15; k < 20; k++) TEST_EACH(out[k] == 0, "y of padding");
@@ -485,7 +485,7 @@ START_TEST(whatever_the_extents)
     dt__stream stream = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     for (int k = 0; k < 12; k++) {
         trial r = { .spoilt = true };
-        r.members = 1 + (int64_t)dt__random_below(&stream, 9);
+        r.experts = 1 + (int64_t)dt__random_below(&stream, 9);
         r.in = 1 + (int64_t)dt__random_below(&stream, k % 4 == 0 ? 300 : 50);
         r.out = 1 + (int64_t)dt__random_below(&stream, k % 3 == 0 ? 200 : 40);
         r.reads = (int64_t)dt__random_below(&stream, 4);
@@ -503,10 +503,10 @@ END_TEST
 
 /* ---- columns in an order ------------------------------------------------------------------------ */
 
-/* Random codes; in each member's groups the first columns of two groups change places, which ones
- * depends on the member. */
+/* Random codes; in each expert's groups the first columns of two groups change places, which ones
+ * depends on the expert. */
 static dt_status deal_columns(void *user, const char *path, const dt_tensor *master,
-                              const dt_quant *quant, const dt_code_rows *to)
+                              const dt_quant_spec *quant, const dt_code_rows *to)
 {
     dt__stream *stream = user;
     const int64_t n = dt_count(master), in = dt_dim(master, -1), group = quant->group_size;
@@ -523,10 +523,10 @@ static dt_status deal_columns(void *user, const char *path, const dt_tensor *mas
     return DT_OK;
 }
 
-/* A converted layer, whose members have orders of their own, by codes and by few floats. */
+/* A converted layer, whose experts have orders of their own, by codes and by few floats. */
 static void check_order(int preset, int64_t rows)
 {
-    enum { MEMBERS = 3, IN = 64, OUT = 37 };
+    enum { EXPERTS = 3, IN = 64, OUT = 37 };
     dt_ctx *ctx;
     dt_tape *t;
     dt_module *m;
@@ -534,7 +534,7 @@ static void check_order(int preset, int64_t rows)
     const dt_rounder dealer = { "dealer", deal_columns, &stream };
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_tape_create(ctx, &t));
-    TEST_OK(ctx, dt_grouped_linear_create(ctx, MEMBERS, IN, OUT, false, &m));
+    TEST_OK(ctx, dt_grouped_linear_create(ctx, EXPERTS, IN, OUT, false, &m));
     dt_qat_options o = dt_qat_defaults();
     o.preset = preset;
     TEST_OK(ctx, dt_prepare(m, &o));
@@ -543,15 +543,15 @@ static void check_order(int preset, int64_t rows)
     ck_assert(dt_is_packed(w));
     dt_no_grad(t, true);
     dt_tensor *x = random_tensor(ctx, 2, (const int64_t[]){ rows, IN });
-    int64_t *member = calloc((size_t)rows, sizeof *member);
-    for (int64_t i = 0; i < rows; i++) member[i] = i % MEMBERS;
-    dt_tensor *index = integers(ctx, 1, &rows, member), *in[] = { x, index }, *y;
+    int64_t *expert = calloc((size_t)rows, sizeof *expert);
+    for (int64_t i = 0; i < rows; i++) expert[i] = i % EXPERTS;
+    dt_tensor *index = integers(ctx, 1, &rows, expert), *in[] = { x, index }, *y;
     TEST_OK(ctx, dt_forward_n(t, m, in, 2, &y, 1));
     for (int64_t i = 0; i < rows; i++) { /* a row alone has the bits that it has among others */
-        const dt_quant q = dt_activation_quant_defaults();
+        const dt_quant_spec q = dt_activation_quant_defaults();
         dt_tensor *one =
             copy_of(ctx, 2, (const int64_t[]){ 1, IN }, (const float *)dt_data(x) + i * IN);
-        dt_tensor *of = dt_grouped_member(w, member[i]), *codes = one;
+        dt_tensor *of = dt_grouped_expert(w, expert[i]), *codes = one;
         ck_assert_ptr_nonnull(of);
         if (preset == DT_INT8_DYNAMIC_INT4_WEIGHT) codes = dt_fake_quant(t, one, &q, true);
         const dt_tensor *want = dt_linear(t, codes, of, NULL);
@@ -562,7 +562,7 @@ static void check_order(int preset, int64_t rows)
         dt_tensor_free(one);
         dt_tensor_free(of);
     }
-    free(member);
+    free(expert);
     dt_tensor_free(x);
     dt_tensor_free(index);
     dt_module_free(m);
@@ -584,7 +584,7 @@ Suite *test_grouped_linear_suite(void)
     Suite *s = suite_create("grouped_linear");
     TCase *c = tcase_create("grouped_linear");
     tcase_set_timeout(c, 120);
-    tcase_add_test(c, bits_are_those_of_each_member_alone);
+    tcase_add_test(c, bits_are_those_of_each_expert_alone);
     tcase_add_test(c, large_products_have_the_same_bits);
     tcase_add_test(c, padding_never_passes);
     tcase_add_loop_test(c, whatever_the_extents, 0, 10);

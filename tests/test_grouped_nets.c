@@ -45,7 +45,7 @@ static void teardown(void)
 
 /* ---- a model ------------------------------------------------------------------------------------ */
 
-/* Panels of fewer lanes between members, groups of 32 that end short. */
+/* Panels of fewer lanes between experts, groups of 32 that end short. */
 static const dt_llama_options options = {
     .vocab = 37,
     .context = 8,
@@ -155,10 +155,10 @@ static dt_module *loaded(dt_ctx *c)
 
 /* ---- the same bits everywhere --------------------------------------------------------------------- */
 
-/* What a file gives, stacked or member by member, on other numbers of threads too. */
+/* What a file gives, stacked or expert by expert, on other numbers of threads too. */
 static void check_loaded(dt_module *m, const float *y)
 {
-    static const int forms[] = { DT_GROUPED_STACKED, DT_GROUPED_MEMBERS };
+    static const int forms[] = { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
     for (int i = 0; i < 2; i++) {
         save(m, forms[i]);
         dt_ctx *c = context(1 + 2 * i);
@@ -202,18 +202,21 @@ END_TEST
 
 #define WEIGHTS(...)                                                                               \
     {                                                                                              \
-        .quant = { __VA_ARGS__ }, .has_bits = true, .has_rule = true, .has_granularity = true      \
+        .quant = { __VA_ARGS__ }, .has_bits = true, .has_scheme = true, .has_granularity = true    \
     }
 
 /* Other schemes than presets have, on all weights of experts. */
 static const dt_quant_patch schemes[] = {
-    WEIGHTS(.bits = 2, .rule = DT_RULE_SYMMETRIC_NO_CLIP, .granularity = DT_PER_CHANNEL),
-    WEIGHTS(.bits = 3, .rule = DT_RULE_SYMMETRIC, .granularity = DT_PER_TENSOR),
-    WEIGHTS(.bits = 4, .rule = DT_RULE_ASYMMETRIC, .granularity = DT_PER_TENSOR),
-    WEIGHTS(.bits = 5, .rule = DT_RULE_ASYMMETRIC, .granularity = DT_PER_CHANNEL),
-    WEIGHTS(.bits = 8, .rule = DT_RULE_SYMMETRIC, .granularity = DT_PER_CHANNEL),
-    { .quant = { .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32 },
-      .has_rule = true,
+    WEIGHTS(.bits = 2, .scheme = DT_SCHEME_SYMMETRIC_NO_CLIP, .granularity = DT_PER_CHANNEL),
+    WEIGHTS(.bits = 3, .scheme = DT_SCHEME_SYMMETRIC, .granularity = DT_PER_TENSOR),
+    WEIGHTS(.bits = 4, .scheme = DT_SCHEME_ASYMMETRIC, .granularity = DT_PER_TENSOR),
+    WEIGHTS(.bits = 5, .scheme = DT_SCHEME_ASYMMETRIC, .granularity = DT_PER_CHANNEL),
+    WEIGHTS(.bits = 8, .scheme = DT_SCHEME_SYMMETRIC, .granularity = DT_PER_CHANNEL),
+    { .quant = { .scheme = DT_SCHEME_Q4_0,
+                 .bits = 4,
+                 .granularity = DT_PER_GROUP,
+                 .group_size = 32 },
+      .has_scheme = true,
       .has_bits = true,
       .has_granularity = true,
       .has_group_size = true },
@@ -240,12 +243,12 @@ static const dt_quant_patch schemes[] = {
     { .quant = { .range = DT_RANGE_STATIC,
                  .observer = DT_OBSERVER_MSE,
                  .bits = 4,
-                 .rule = DT_RULE_ASYMMETRIC,
+                 .scheme = DT_SCHEME_ASYMMETRIC,
                  .granularity = DT_PER_TENSOR },
       .has_range = true,
       .has_observer = true,
       .has_bits = true,
-      .has_rule = true,
+      .has_scheme = true,
       .has_granularity = true },
     { .quant = { .range = DT_RANGE_LEARNED, .bits = 3, .granularity = DT_PER_TENSOR },
       .has_range = true,
@@ -334,7 +337,7 @@ START_TEST(layers_say_what_they_are)
 END_TEST
 
 /* A scale for each channel of each expert, a shift for each input channel, which all experts share. */
-START_TEST(learned_scales_are_of_members)
+START_TEST(learned_scales_are_of_experts)
 {
     dt_qat_options o = dt_qat_defaults();
     dt_module *m = model();
@@ -410,8 +413,8 @@ START_TEST(masters_stay_masters)
 }
 END_TEST
 
-/* Members of a packed parameter are what they would be alone. */
-START_TEST(one_packed_parameter_holds_all_members)
+/* Experts of a packed parameter are what they would be alone. */
+START_TEST(one_packed_parameter_holds_all_experts)
 {
     dt_qat_options o = dt_qat_defaults();
     dt_module *m = model();
@@ -424,12 +427,12 @@ START_TEST(one_packed_parameter_holds_all_members)
     TEST_OK(ctx, dt_dequantize(w, &after));
     ck_assert_mem_eq(dt_data(before), dt_data(after), (size_t)after->count * sizeof(float));
     for (int64_t e = 0; e < options.moe.experts; e++) {
-        dt_tensor *member = dt_grouped_member(w, e), *values;
-        TEST_OK(ctx, dt_dequantize(member, &values));
+        dt_tensor *expert = dt_grouped_expert(w, e), *values;
+        TEST_OK(ctx, dt_dequantize(expert, &values));
         const float *of_all = (const float *)dt_data(after) + e * values->count;
         ck_assert_mem_eq(dt_data(values), of_all, (size_t)values->count * sizeof(float));
         dt_tensor_free(values);
-        dt_tensor_free(member);
+        dt_tensor_free(expert);
     }
     dt_tensor_free(before);
     dt_tensor_free(after);
@@ -467,23 +470,23 @@ static void rewrite(const char *from, const char *to)
     dt_file_close(f);
 }
 
-#define OVER_SHAPE "\"shape\":[5,40,24],\"members\":5"
+#define OVER_SHAPE "\"shape\":[5,40,24],\"experts\":5"
 
 static const struct {
     const char *from, *to, *words;
 } lies[] = {
-    { "\"members\":5", "\"members\":4", "members 4; the first extent" },
-    { "\"members\":5", "\"members\":0", "'members' must be from 1" },
-    { "\"members\":5", "\"members\":-5", "'members' must be from 1" },
-    { "\"members\":5", "\"members\":true", "a number must stand here" },
-    { "\"members\":5", "\"members\":9223372036854775807", "members 9223372036854775807" },
-    { ",\"members\":5", "", "its members are not those of the model's weight" },
-    { OVER_SHAPE, "\"shape\":[200,24],\"members\":200", "members 200; the first extent" },
-    { OVER_SHAPE, "\"shape\":[4,50,24],\"members\":4", "its shape is not that of the model's" },
-    { OVER_SHAPE, "\"shape\":[4294967296,4294967296,0],\"members\":4294967296",
+    { "\"experts\":5", "\"experts\":4", "experts 4; the first extent" },
+    { "\"experts\":5", "\"experts\":0", "'experts' must be from 1" },
+    { "\"experts\":5", "\"experts\":-5", "'experts' must be from 1" },
+    { "\"experts\":5", "\"experts\":true", "a number must stand here" },
+    { "\"experts\":5", "\"experts\":9223372036854775807", "experts 9223372036854775807" },
+    { ",\"experts\":5", "", "its experts are not those of the model's weight" },
+    { OVER_SHAPE, "\"shape\":[200,24],\"experts\":200", "experts 200; the first extent" },
+    { OVER_SHAPE, "\"shape\":[4,50,24],\"experts\":4", "its shape is not that of the model's" },
+    { OVER_SHAPE, "\"shape\":[4294967296,4294967296,0],\"experts\":4294967296",
       "its shape is not that of the model's" },
-    { "\"members\":5", "\"transposed_groups\":5,\"members\":5", "members 5; the first extent" },
-    { "\"members\":5", "\"members\":5,\"g_idx\":1", "g_idx 1; as many groups as its op has" },
+    { "\"experts\":5", "\"transposed_groups\":5,\"experts\":5", "experts 5; the first extent" },
+    { "\"experts\":5", "\"experts\":5,\"g_idx\":1", "g_idx 1; as many groups as its op has" },
 };
 
 START_TEST(a_file_that_lies_is_refused)
@@ -512,8 +515,8 @@ START_TEST(files_list_grouped_weights)
     int found = 0;
     for (int64_t i = 0; i < dt_file_weights_count(list); i++) {
         const dt_file_weight *w = dt_file_weights_at(list, i);
-        ck_assert_int_eq(w->members, strstr(w->name, ".moe.w_") != NULL ? 5 : 0);
-        found += w->members > 0 && w->rank == 3 && w->packed;
+        ck_assert_int_eq(w->experts, strstr(w->name, ".moe.w_") != NULL ? 5 : 0);
+        found += w->experts > 0 && w->rank == 3 && w->packed;
     }
     ck_assert_int_eq(found, 6);
     const dt_file_entry *codes = dt_file_find(f, WEIGHT ".codes");
@@ -536,11 +539,11 @@ Suite *test_grouped_nets_suite(void)
     tcase_add_test(bits, mixed_schemes_agree);
     tcase_add_loop_test(bits, training_goes_on_with_the_same_bits, 0, 3);
     tcase_add_test(rest, layers_say_what_they_are);
-    tcase_add_test(rest, learned_scales_are_of_members);
+    tcase_add_test(rest, learned_scales_are_of_experts);
     tcase_add_test(rest, a_converted_model_does_not_train);
     tcase_add_test(rest, a_frozen_model_is_not_written);
     tcase_add_test(rest, masters_stay_masters);
-    tcase_add_test(rest, one_packed_parameter_holds_all_members);
+    tcase_add_test(rest, one_packed_parameter_holds_all_experts);
     tcase_add_loop_test(rest, a_file_that_lies_is_refused, 0, DT__COUNT_OF(lies));
     tcase_add_test(rest, files_list_grouped_weights);
     suite_add_tcase(suite, bits);

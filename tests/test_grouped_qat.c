@@ -1,7 +1,7 @@
-/* Members of grouped weights under QAT: their codes and images are those of the whole weight's
+/* Experts of grouped weights under QAT: their codes and images are those of the whole weight's
  * rows, made alone, packed or not; gradients through the straight-through masks and into learned
- * scales; ranges that begin as one; codes that go stale; what is left of a member after convert; a
- * layer that computes with members, through the optimizer, recompute, files and a state. */
+ * scales; ranges that begin as one; codes that go stale; what is left of an expert after convert; a
+ * layer that computes with experts, through the optimizer, recompute, files and a state. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -47,9 +47,9 @@ static dt_tensor *experts(int64_t count, int64_t rows, int64_t columns)
     return w;
 }
 
-static dt_tensor *member(dt_tensor *w, int64_t i)
+static dt_tensor *expert(dt_tensor *w, int64_t i)
 {
-    dt_tensor *m = dt_grouped_member(w, i);
+    dt_tensor *m = dt_grouped_expert(w, i);
     ck_assert_msg(m != NULL, "%s", dt_error(ctx));
     return m;
 }
@@ -68,15 +68,15 @@ static void check_text(const dt_tensor *x, const char *wanted)
     ck_assert_str_eq(text, wanted);
 }
 
-/* The image of each member is a slice of that of all. */
+/* The image of each expert is a slice of that of all. */
 static void check_images(dt_tensor *w)
 {
     dt_tensor *all = image_of(w);
     const int64_t count = dt_grouped_count(w), n = dt_count(w) / count;
     for (int64_t i = 0; i < count; i++) {
-        dt_tensor *m = member(w, i), *image = image_of(m);
+        dt_tensor *m = expert(w, i), *image = image_of(m);
         const float *wanted = (const float *)dt_data(all) + i * n;
-        TEST_EACH(memcmp(dt_data(image), wanted, (size_t)n * sizeof(float)) == 0, "member %lld",
+        TEST_EACH(memcmp(dt_data(image), wanted, (size_t)n * sizeof(float)) == 0, "expert %lld",
                   (long long)i);
         dt_tensor_free(image);
         dt_tensor_free(m);
@@ -86,12 +86,13 @@ static void check_images(dt_tensor *w)
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-static dt_quant random_quant(int seed)
+static dt_quant_spec random_quant(int seed)
 {
-    static const int rules[] = { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_ASYMMETRIC };
+    static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP,
+                                 DT_SCHEME_ASYMMETRIC };
     static const int cuts[] = { DT_PER_GROUP, DT_PER_CHANNEL, DT_PER_TENSOR };
-    dt_quant q = dt_weight_quant_defaults();
-    q.rule = rules[seed % 3];
+    dt_quant_spec q = dt_weight_quant_defaults();
+    q.scheme = rules[seed % 3];
     q.granularity = cuts[seed / 3 % 3];
     q.bits = 2 + seed % 7;
     q.group_size = 8 << seed % 3;
@@ -100,7 +101,7 @@ static dt_quant random_quant(int seed)
     return q;
 }
 
-static dt_tensor *wrapped(int seed, const dt_quant *q)
+static dt_tensor *wrapped(int seed, const dt_quant_spec *q)
 {
     dt_tensor *w = experts(1 + seed % 4, 1 + seed * 13 % 70, 1 + seed * 29 % 90);
     TEST_OK(ctx, dt__fq_wrap(w, &(dt__fq){ .quant = *q }));
@@ -116,18 +117,18 @@ static dt__codes *codes_of(dt_tensor *w)
 
 START_TEST(codes_made_alone_have_the_same_bits)
 {
-    const dt_quant q = random_quant(_i);
+    const dt_quant_spec q = random_quant(_i);
     dt_tensor *w = wrapped(_i, &q);
     dt__codes *all = codes_of(w);
     ck_assert_ptr_nonnull(all->panels);
-    const size_t bytes = (size_t)all->layout.member_panels * all->layout.panel_bytes;
+    const size_t bytes = (size_t)all->layout.expert_panels * all->layout.panel_bytes;
     int64_t clipped = 0;
     for (int64_t i = 0; i < dt_grouped_count(w); i++) {
-        dt_tensor *m = member(w, i);
+        dt_tensor *m = expert(w, i);
         dt__codes *alone = codes_of(m);
         const char *wanted = (const char *)all->panels + (size_t)i * bytes;
         TEST_EACH(alone->layout.bytes == bytes && memcmp(alone->panels, wanted, bytes) == 0,
-                  "the panels of member %lld", (long long)i);
+                  "the panels of expert %lld", (long long)i);
         clipped += alone->clipped;
         dt__codes_release(alone);
         dt_tensor_free(m);
@@ -139,8 +140,8 @@ START_TEST(codes_made_alone_have_the_same_bits)
 }
 END_TEST
 
-/* Codes of all, packed: a member's lie in the same memory, and outlive the parameter. */
-static void pack(dt_tensor *w, const dt_quant *q)
+/* Codes of all, packed: an expert's lie in the same memory, and outlive the parameter. */
+static void pack(dt_tensor *w, const dt_quant_spec *q)
 {
     dt__packed *packed = dt__alloc_zero(ctx, sizeof *packed);
     ck_assert_ptr_nonnull(packed);
@@ -149,15 +150,15 @@ static void pack(dt_tensor *w, const dt_quant *q)
     dt__packed_take(w, packed);
 }
 
-START_TEST(packed_members_hold_the_same_codes)
+START_TEST(packed_experts_hold_the_same_codes)
 {
-    const dt_quant q = random_quant(_i);
+    const dt_quant_spec q = random_quant(_i);
     dt_tensor *w = wrapped(_i, &q), *before = image_of(w);
     pack(w, &q);
     check_images(w);
     const int64_t last = dt_grouped_count(w) - 1, n = dt_count(w) / (last + 1);
     const size_t used = dt_memory_of(ctx).used;
-    dt_tensor *m = member(w, last), *x = random_tensor(2, (const int64_t[]){ 3, dt_dim(w, 2) });
+    dt_tensor *m = expert(w, last), *x = random_tensor(2, (const int64_t[]){ 3, dt_dim(w, 2) });
     ck_assert(dt_is_packed(m) && !dt_requires_grad(m));
     ck_assert_uint_lt(dt_memory_of(ctx).used, used + 4096);
     ck_assert_ptr_null(dt_grad(m));
@@ -173,10 +174,10 @@ START_TEST(packed_members_hold_the_same_codes)
 }
 END_TEST
 
-/* Of an integer product of each member; before and after it is packed. */
-START_TEST(products_with_members_agree)
+/* Of an integer product of each expert; before and after it is packed. */
+START_TEST(products_with_experts_agree)
 {
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.bits = 4 + 4 * (_i % 2);
     dt_tensor *w = experts(3, 40 - _i, 64);
     TEST_OK(ctx, dt__fq_wrap(w, &(dt__fq){ .quant = q }));
@@ -185,14 +186,14 @@ START_TEST(products_with_members_agree)
     dt_tensor *xq = dt_fake_quant(t, x, NULL, true), *y[3];
     const size_t bytes = (size_t)((1 + 9 * _i) * (40 - _i)) * sizeof(float);
     for (int i = 0; i < 3; i++) {
-        dt_tensor *m = member(w, i);
+        dt_tensor *m = expert(w, i);
         y[i] = dt_linear(t, xq, m, NULL);
         ck_assert_msg(y[i] != NULL, "%s", dt_error(ctx));
         dt_tensor_free(m);
     }
     pack(w, &q);
     for (int i = 0; i < 3; i++) {
-        dt_tensor *m = member(w, i);
+        dt_tensor *m = expert(w, i);
         ck_assert_mem_eq(dt_data(dt_linear(t, xq, m, NULL)), dt_data(y[i]), bytes);
         dt_tensor_free(m);
     }
@@ -201,12 +202,12 @@ START_TEST(products_with_members_agree)
 }
 END_TEST
 
-START_TEST(wrapped_members_print_and_name_their_master)
+START_TEST(wrapped_experts_print_and_name_their_master)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = experts(8, 6, 64);
     TEST_OK(ctx, dt__fq_wrap(w, &(dt__fq){ .quant = q }));
-    dt_tensor *m = member(w, 5), *alias, *inner = dt_inner(m);
+    dt_tensor *m = expert(w, 5), *alias, *inner = dt_inner(m);
     check_text(m, "fake_quant(int4 symmetric group 32, enabled) f32[6,64]");
     ck_assert(!dt_is_grouped(m) && !dt_is_grouped(inner));
     check_text(inner, "f32[6,64]");
@@ -221,7 +222,7 @@ START_TEST(wrapped_members_print_and_name_their_master)
     check_text(w, "fake_quant(int4 symmetric group 32, enabled) grouped(8 x [6,64]) f32");
     pack(w, &q);
     check_text(w, "packed(int4 symmetric group 32) grouped(8 x [6,64])");
-    dt_tensor *packed = member(w, 5);
+    dt_tensor *packed = expert(w, 5);
     check_text(packed, "packed(int4 symmetric group 32) [6,64]");
     dt_tensor_free(packed);
     dt_tensor_free(alias);
@@ -230,18 +231,18 @@ START_TEST(wrapped_members_print_and_name_their_master)
 }
 END_TEST
 
-/* Wrappers of members of aliases of wrappers: each is one step from dense. */
+/* Wrappers of experts of aliases of wrappers: each is one step from dense. */
 START_TEST(handles_upon_handles_compute)
 {
     dt_tensor *w = experts(3, 5, 32), *x = random_tensor(2, (const int64_t[]){ 4, 32 });
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     TEST_OK(ctx, dt__fq_wrap(w, &(dt__fq){ .quant = q }));
-    dt_tensor *alias, *again, *m = member(w, 1);
+    dt_tensor *alias, *again, *m = expert(w, 1);
     TEST_OK(ctx, dt_alias(w, &alias));
-    dt_tensor *of_alias = member(alias, 1);
+    dt_tensor *of_alias = expert(alias, 1);
     TEST_OK(ctx, dt_alias(of_alias, &again));
-    dt_tensor *of_detached = member(dt_detach(t, w), 1);
-    dt_tensor *of_master = member(dt_inner(w), 1), *dense = dt_detach(t, of_master);
+    dt_tensor *of_detached = expert(dt_detach(t, w), 1);
+    dt_tensor *of_master = expert(dt_inner(w), 1), *dense = dt_detach(t, of_master);
     const size_t bytes = 4 * 5 * sizeof(float);
     const void *wanted = dt_data(dt_linear(t, x, m, NULL));
     dt_tensor *const same[] = { of_alias, again, of_detached, dt_detach(t, again),
@@ -264,15 +265,15 @@ END_TEST
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* d of tanh of the image, by members and by the whole. */
+/* d of tanh of the image, by experts and by the whole. */
 START_TEST(gradients_pass_the_masks)
 {
-    const dt_quant q = random_quant(_i);
+    const dt_quant_spec q = random_quant(_i);
     dt_tensor *w = wrapped(_i, &q), *whole;
     TEST_OK(ctx, dt_fake_quant_enable(w, _i % 5 != 4));
     TEST_OK(ctx, dt_alias(w, &whole));
     for (int64_t i = 0; i < dt_grouped_count(w); i++) {
-        dt_tensor *m = member(w, i);
+        dt_tensor *m = expert(w, i);
         TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_tanh(t, m), NULL), NULL));
         ck_assert_ptr_null(dt_grad(dt_inner(m)));
         dt_tensor_free(m);
@@ -287,12 +288,12 @@ START_TEST(gradients_pass_the_masks)
 }
 END_TEST
 
-START_TEST(an_alias_of_a_member_has_its_own_slot)
+START_TEST(an_alias_of_a_expert_has_its_own_slot)
 {
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = experts(2, 3, 32), *alias;
     TEST_OK(ctx, dt__fq_wrap(w, &(dt__fq){ .quant = q }));
-    dt_tensor *m = member(w, 1);
+    dt_tensor *m = expert(w, 1);
     TEST_OK(ctx, dt_alias(m, &alias));
     TEST_OK(ctx, dt_backward(t, dt_sum(t, alias, NULL), NULL));
     ck_assert_ptr_null(dt_grad(w));
@@ -304,11 +305,11 @@ START_TEST(an_alias_of_a_member_has_its_own_slot)
 END_TEST
 
 /* Wrapped for a pass, as activations and derived weights are: the gradient goes on to the
- * member. */
-START_TEST(members_are_wrapped_on_a_tape)
+ * expert. */
+START_TEST(experts_are_wrapped_on_a_tape)
 {
-    dt_quant q = dt_weight_quant_defaults();
-    dt_tensor *w = experts(3, 4, 32), *m = member(w, 1), *scale;
+    dt_quant_spec q = dt_weight_quant_defaults();
+    dt_tensor *w = experts(3, 4, 32), *m = expert(w, 1), *scale;
     TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_fake_quant(t, m, &q, true), NULL), NULL));
     const float *g = dt_data(dt_grad(w));
     for (int i = 0; i < 3 * 4 * 32; i++) TEST_EACH(g[i] == (i / 128 == 1), "element %d", i);
@@ -333,7 +334,7 @@ START_TEST(members_are_wrapped_on_a_tape)
 }
 END_TEST
 
-/* ---- a layer that computes with members ------------------------------------------------------ */
+/* ---- a layer that computes with experts ------------------------------------------------------ */
 
 #define COUNT 3
 #define OUT 40
@@ -347,7 +348,7 @@ static void forward(dt_tape *tape, dt_module *m, dt_tensor *const *in, int n_in,
     (void)n_out;
     dt_tensor *w = dt_module_weight(tape, m), *y = NULL;
     for (int e = 0; e < COUNT && w != NULL; e++) {
-        dt_tensor *one = dt_grouped_member(w, e);
+        dt_tensor *one = dt_grouped_expert(w, e);
         dt_tensor *part = dt_linear(tape, in[0], one, NULL);
         for (int k = 0; k < e; k++) part = dt_add(tape, part, dt_linear(tape, in[0], one, NULL));
         y = y == NULL ? part : dt_add(tape, y, part);
@@ -393,7 +394,7 @@ static void backward(dt_module *m, dt_tensor *x)
     dt_tape_reset(t);
 }
 
-/* Each member is something else than it was, by the optimizer's step on all of them at once. */
+/* Each expert is something else than it was, by the optimizer's step on all of them at once. */
 static void step(dt_module *m, dt_tensor *x)
 {
     dt_optimizer *o;
@@ -437,7 +438,7 @@ START_TEST(gradients_reach_the_parameter_by_the_module_path)
     for (int e = 0; e < COUNT; e++) {
         int zeros = 0;
         for (int i = 0; i < OUT * IN; i++) zeros += g[e * OUT * IN + i] == 0;
-        TEST_EACH(zeros < OUT * IN / 2, "member %d has %d zeros", e, zeros);
+        TEST_EACH(zeros < OUT * IN / 2, "expert %d has %d zeros", e, zeros);
     }
     dt_zero_grad(m);
     ck_assert_ptr_null(dt_grad(w));
@@ -465,13 +466,13 @@ START_TEST(prepared_and_converted_agree)
 }
 END_TEST
 
-/* The scales that a member learns are its own of all, and begin with those of all members. */
-START_TEST(learned_scales_are_cut_as_members_are)
+/* The scales that an expert learns are its own of all, and begin with those of all experts. */
+START_TEST(learned_scales_are_cut_as_experts_are)
 {
     dt_module *m = prepared(DT_INT4_INT4);
     dt_tensor *w = dt_param(m, "weight"), *scale = dt_param(m, "weight.scale");
     ck_assert_int_eq(dt_count(scale), COUNT * OUT);
-    dt_tensor *one = member(w, 1);
+    dt_tensor *one = expert(w, 1);
     TEST_OK(ctx, dt_backward(t, dt_sum(t, dt_tanh(t, one), NULL), NULL));
     const float *s = dt_data(scale), *g = dt_data(dt_grad(scale));
     for (int r = 0; r < COUNT * OUT; r++) {
@@ -498,12 +499,12 @@ START_TEST(writes_make_codes_stale_both_ways)
 {
     dt_module *m = prepared(_i);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
-    dt_tensor *one = member(w, 1), *other = member(w, 2);
+    dt_tensor *one = expert(w, 1), *other = expert(w, 2);
     run(m, x); /* ranges begin */
     dt_tape_reset(t);
     check_images(w);
     dt_tensor *before = image_of(one), *untouched = image_of(other);
-    ck_assert_ptr_nonnull(dt_mul_(t, one, NULL, -1)); /* the member's master, and so that of w */
+    ck_assert_ptr_nonnull(dt_mul_(t, one, NULL, -1)); /* the expert's master, and so that of w */
     dt_tensor *after = image_of(one), *still = image_of(other);
     const size_t bytes = (size_t)OUT * IN * sizeof(float);
     ck_assert(memcmp(dt_data(before), dt_data(after), bytes) != 0);
@@ -531,7 +532,7 @@ START_TEST(codes_renewed_by_an_optimizer)
     dt_module *m = prepared(_i);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
     backward(m, x);
-    dt_tensor *one = member(w, 1), *again = member(w, 1);
+    dt_tensor *one = expert(w, 1), *again = expert(w, 1);
     const dt_sgd_step_options o = { .lr = 0.1, .step = 1 };
     dt_tensor *const p[] = { one, w, again, w };
     for (int i = 0; i < 4; i++) {
@@ -562,7 +563,7 @@ START_TEST(masters_are_never_rebuilt_from_images)
     memcpy(before, dt_data(dt_inner(w)), bytes);
     backward(m, x);
     check_images(w);
-    dt_tensor *one = member(w, 0);
+    dt_tensor *one = expert(w, 0);
     TEST_OK(ctx, dt_fake_quant_enable(one, false));
     ck_assert_ptr_nonnull(dt_tanh(t, one));
     dt_tensor_free(one);
@@ -596,16 +597,16 @@ END_TEST
 
 /* ---- before and after ------------------------------------------------------------------------ */
 
-START_TEST(members_from_before_prepare_see_the_master)
+START_TEST(experts_from_before_prepare_see_the_master)
 {
     dt_module *m = layer();
-    dt_tensor *w = dt_param(m, "weight"), *early = member(w, 2);
+    dt_tensor *w = dt_param(m, "weight"), *early = expert(w, 2);
     TEST_OK(ctx, dt_prepare(m, NULL));
     check_text(early, "f32[40,64]");
     ck_assert_ptr_eq(dt_data(early), (const float *)dt_data(dt_inner(w)) + 2 * OUT * IN);
     TEST_OK(ctx, dt_backward(t, dt_sum(t, early, NULL), NULL));
     ck_assert_float_eq(((const float *)dt_data(dt_grad(w)))[2 * OUT * IN], 1);
-    dt_tensor *late = member(w, 2);
+    dt_tensor *late = expert(w, 2);
     ck_assert(dt_is_fake_quant(late) && dt_requires_grad(late));
     dt_tensor_free(late);
     dt_tensor_free(early);
@@ -613,10 +614,10 @@ START_TEST(members_from_before_prepare_see_the_master)
 }
 END_TEST
 
-START_TEST(members_from_before_convert_take_no_gradient)
+START_TEST(experts_from_before_convert_take_no_gradient)
 {
     dt_module *m = prepared(DT_INT8_DYNAMIC_INT4_WEIGHT);
-    dt_tensor *w = dt_param(m, "weight"), *early = member(w, 2), *image = image_of(early);
+    dt_tensor *w = dt_param(m, "weight"), *early = expert(w, 2), *image = image_of(early);
     dt_tensor *y = dt_sum(t, dt_tanh(t, early), NULL);
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
     ck_assert(!dt_requires_grad(early)); /* as w */
@@ -631,12 +632,12 @@ START_TEST(members_from_before_convert_take_no_gradient)
 }
 END_TEST
 
-START_TEST(members_keep_the_gradient_after_switching)
+START_TEST(experts_keep_the_gradient_after_switching)
 {
     dt_module *m = prepared(DT_INT8_DYNAMIC_INT4_WEIGHT);
     dt_tensor *w = dt_param(m, "weight");
     TEST_OK(ctx, dt_set_requires_grad(w, false));
-    dt_tensor *one = member(w, 0);
+    dt_tensor *one = expert(w, 0);
     ck_assert(!dt_requires_grad(one));
     TEST_OK(ctx, dt_set_requires_grad(w, true));
     TEST_OK(ctx, dt_fake_quant_enable(w, false));
@@ -647,8 +648,8 @@ START_TEST(members_keep_the_gradient_after_switching)
 }
 END_TEST
 
-/* A block that runs twice uses members twice; its gradients have the same bits. */
-START_TEST(recompute_meets_members_again)
+/* A block that runs twice uses experts twice; its gradients have the same bits. */
+START_TEST(recompute_meets_experts_again)
 {
     dt_module *m = prepared(_i);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
@@ -673,11 +674,11 @@ START_TEST(recompute_meets_members_again)
 }
 END_TEST
 
-/* A member that goes into such a block: its gradient lands as without, and adds up. */
-START_TEST(a_member_as_the_input_of_a_block)
+/* An expert that goes into such a block: its gradient lands as without, and adds up. */
+START_TEST(a_expert_as_the_input_of_a_block)
 {
     dt_module *m = layer();
-    dt_tensor *w = experts(2, 3, IN), *x = member(w, 1);
+    dt_tensor *w = experts(2, 3, IN), *x = expert(w, 1);
     float wanted[2 * 3 * IN];
     backward(m, x);
     backward(m, x);
@@ -694,7 +695,7 @@ START_TEST(a_member_as_the_input_of_a_block)
 }
 END_TEST
 
-/* A state is written back by name: tensors in any order; members see it. */
+/* A state is written back by name: tensors in any order; experts see it. */
 START_TEST(a_state_goes_back_by_name)
 {
     dt_module *net, *fresh;
@@ -707,9 +708,9 @@ START_TEST(a_state_goes_back_by_name)
     dt_tensor *x = random_tensor(2, (const int64_t[]){ 5, IN });
     run(dt_module_at(net, "0"), x); /* ranges begin */
     dt_tape_reset(t);
-    dt_tensor *one = member(dt_param(fresh, "0.weight"), 1), *before = image_of(one);
+    dt_tensor *one = expert(dt_param(fresh, "0.weight"), 1), *before = image_of(one);
     TEST_OK(ctx, dt_module_copy_state(fresh, net));
-    dt_tensor *after = image_of(one), *from = member(dt_param(net, "0.weight"), 1);
+    dt_tensor *after = image_of(one), *from = expert(dt_param(net, "0.weight"), 1);
     dt_tensor *wanted = image_of(from);
     const size_t bytes = (size_t)OUT * IN * sizeof(float);
     ck_assert(memcmp(dt_data(before), dt_data(after), bytes) != 0);
@@ -736,13 +737,13 @@ static dt_status every_allocation(dt_ctx *c, void *user)
     (void)user;
     dt_tape *tape = NULL;
     dt_tensor *w = NULL, *m = NULL, *packed = NULL, *image = NULL;
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt_status s = dt_tape_create(c, &tape);
     if (s == DT_OK) s = dt_tensor_create(c, DT_F32, 3, (const int64_t[]){ 2, 3, 32 }, &w);
     if (s == DT_OK) s = dt_set_grouped(w);
     if (s == DT_OK) s = dt_set_requires_grad(w, true);
     if (s == DT_OK) s = dt__fq_wrap(w, &(dt__fq){ .quant = q });
-    if (s == DT_OK && (m = dt_grouped_member(w, 1)) == NULL) s = dt_error_status(c);
+    if (s == DT_OK && (m = dt_grouped_expert(w, 1)) == NULL) s = dt_error_status(c);
     if (s == DT_OK) s = dt_backward(tape, dt_sum(tape, dt_square(tape, m), NULL), NULL);
     dt__packed *p = s == DT_OK ? dt__alloc_zero(c, sizeof *p) : NULL;
     if (s == DT_OK && p == NULL) s = DT_ERR_NOMEM;
@@ -750,7 +751,7 @@ static dt_status every_allocation(dt_ctx *c, void *user)
     if (s == DT_OK) {
         p->quant = q;
         dt__packed_take(w, p);
-        packed = dt_grouped_member(w, 0);
+        packed = dt_grouped_expert(w, 0);
         s = packed == NULL ? dt_error_status(c) : dt_dequantize(packed, &image);
     } else {
         dt__release(c, p);
@@ -772,32 +773,32 @@ Suite *test_grouped_qat_suite(void)
     TCase *codes = tcase_create("codes");
     tcase_add_checked_fixture(codes, setup, teardown);
     tcase_add_loop_test(codes, codes_made_alone_have_the_same_bits, 0, 36);
-    tcase_add_loop_test(codes, packed_members_hold_the_same_codes, 0, 36);
-    tcase_add_loop_test(codes, products_with_members_agree, 0, 6);
-    tcase_add_test(codes, wrapped_members_print_and_name_their_master);
+    tcase_add_loop_test(codes, packed_experts_hold_the_same_codes, 0, 36);
+    tcase_add_loop_test(codes, products_with_experts_agree, 0, 6);
+    tcase_add_test(codes, wrapped_experts_print_and_name_their_master);
     tcase_add_test(codes, handles_upon_handles_compute);
     tcase_add_test(codes, no_allocation_may_fail_badly);
     suite_add_tcase(s, codes);
     TCase *gradients = tcase_create("gradients");
     tcase_add_checked_fixture(gradients, setup, teardown);
     tcase_add_loop_test(gradients, gradients_pass_the_masks, 0, 24);
-    tcase_add_test(gradients, an_alias_of_a_member_has_its_own_slot);
-    tcase_add_test(gradients, members_are_wrapped_on_a_tape);
+    tcase_add_test(gradients, an_alias_of_a_expert_has_its_own_slot);
+    tcase_add_test(gradients, experts_are_wrapped_on_a_tape);
     suite_add_tcase(s, gradients);
     TCase *modules = tcase_create("modules");
     tcase_add_checked_fixture(modules, setup, teardown);
     tcase_add_loop_test(modules, gradients_reach_the_parameter_by_the_module_path, 0, 5);
     tcase_add_loop_test(modules, no_allocation_from_the_second_step, 0, 5);
     tcase_add_loop_test(modules, prepared_and_converted_agree, 0, 5);
-    tcase_add_test(modules, learned_scales_are_cut_as_members_are);
+    tcase_add_test(modules, learned_scales_are_cut_as_experts_are);
     tcase_add_loop_test(modules, writes_make_codes_stale_both_ways, 0, 5);
     tcase_add_loop_test(modules, codes_renewed_by_an_optimizer, 0, 5);
     tcase_add_test(modules, masters_are_never_rebuilt_from_images);
-    tcase_add_test(modules, members_from_before_prepare_see_the_master);
-    tcase_add_test(modules, members_from_before_convert_take_no_gradient);
-    tcase_add_test(modules, members_keep_the_gradient_after_switching);
-    tcase_add_loop_test(modules, recompute_meets_members_again, 0, 5);
-    tcase_add_test(modules, a_member_as_the_input_of_a_block);
+    tcase_add_test(modules, experts_from_before_prepare_see_the_master);
+    tcase_add_test(modules, experts_from_before_convert_take_no_gradient);
+    tcase_add_test(modules, experts_keep_the_gradient_after_switching);
+    tcase_add_loop_test(modules, recompute_meets_experts_again, 0, 5);
+    tcase_add_test(modules, a_expert_as_the_input_of_a_block);
     tcase_add_test(modules, a_state_goes_back_by_name);
     suite_add_tcase(s, modules);
     return s;

@@ -1,4 +1,4 @@
-/* A grouped weight is one FakeQuantTensor: its codes are those of each member by itself, whatever the
+/* A grouped weight is one FakeQuantTensor: its codes are those of each expert by itself, whatever the
  * scheme, its extents, the instruction set and the number of threads. */
 #include "testing.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- one by one ------------------------------------------------------------------------------- */
 
-/* A grouped weight and the codes of all of it; a plain weight of one member's data, and its codes. */
+/* A grouped weight and the codes of all of it; a plain weight of one expert's data, and its codes. */
 typedef struct side {
     dt_tensor *w;
     dt_module *range;
@@ -45,10 +45,10 @@ static dt_module *range_of(dt_tensor *w, const dt__fq *fq)
     return range;
 }
 
-static side quantized(dt_tensor *w, const dt_quant *quant)
+static side quantized(dt_tensor *w, const dt_quant_spec *quant)
 {
     side s = { .w = w };
-    dt__fq fq = { .quant = *quant, .map = dt__row_map_of_members(dt_grouped_count(w)) };
+    dt__fq fq = { .quant = *quant, .map = dt__row_map_of_experts(dt_grouped_count(w)) };
     if (quant->range != DT_RANGE_DYNAMIC) {
         s.range = range_of(w, &fq);
         fq.scale = dt__quantizer_of(s.range)->scale;
@@ -78,7 +78,7 @@ static dt_tensor *experts(dt_ctx *ctx, const int64_t dims[3], dt__stream *stream
     return w;
 }
 
-/* A plain weight of the values of member e. */
+/* A plain weight of the values of expert e. */
 static dt_tensor *copy_of(const dt_tensor *w, int64_t e)
 {
     dt_tensor *x;
@@ -112,7 +112,7 @@ static void check_masks(const side *all, const side *one, int64_t e)
     const int64_t n = one->w->count;
     for (int64_t i = 0; i < n; i++) {
         TEST_EACH(bit_of(all->codes, &of_all, e * n + i) == bit_of(one->codes, &of_one, i),
-                  "element %lld of member %lld", (long long)i, (long long)e);
+                  "element %lld of expert %lld", (long long)i, (long long)e);
     }
 }
 
@@ -132,25 +132,25 @@ static void check_ranges(const side *all, const side *one, int64_t e)
     if (all->range == NULL || all->w->count == 0) return;
     const dt_tensor *a = dt__quantizer_of(all->range)->scale;
     const dt_tensor *b = dt__quantizer_of(one->range)->scale;
-    const float *of_member = (const float *)dt__data(a) + e * b->count;
+    const float *of_expert = (const float *)dt__data(a) + e * b->count;
     TEST_EACH(a->count == b->count * all->w->dims[0], "%lld scales", (long long)a->count);
-    TEST_EACH(same(of_member, dt__data(b), b->count, sizeof(float)), "scales that stand");
+    TEST_EACH(same(of_expert, dt__data(b), b->count, sizeof(float)), "scales that stand");
 }
 
 static void check_image(const side *all, const side *one, int64_t e)
 {
     dt_tensor *a, *b;
-    TEST_OK(all->w->ctx, dt__image(all->w->ctx, all->w, all->codes, &a));
-    TEST_OK(one->w->ctx, dt__image(one->w->ctx, one->w, one->codes, &b));
-    const float *of_member = (const float *)dt__data(a) + e * b->count;
-    TEST_EACH(same(of_member, dt__data(b), b->count, sizeof(float)), "image of member %lld",
+    TEST_OK(all->w->ctx, dt__dequantized(all->w->ctx, all->w, all->codes, &a));
+    TEST_OK(one->w->ctx, dt__dequantized(one->w->ctx, one->w, one->codes, &b));
+    const float *of_expert = (const float *)dt__data(a) + e * b->count;
+    TEST_EACH(same(of_expert, dt__data(b), b->count, sizeof(float)), "image of expert %lld",
               (long long)e);
     dt_tensor_free(a);
     dt_tensor_free(b);
 }
 
-/* Panels (codes, scales, sums of codes), zero points, ranges, masks and images of each member. */
-static void check_members(dt_ctx *ctx, const int64_t dims[3], const dt_quant *quant,
+/* Panels (codes, scales, sums of codes), zero points, ranges, masks and images of each expert. */
+static void check_experts(dt_ctx *ctx, const int64_t dims[3], const dt_quant_spec *quant,
                           dt__stream *stream)
 {
     dt_tensor *w = experts(ctx, dims, stream);
@@ -160,9 +160,9 @@ static void check_members(dt_ctx *ctx, const int64_t dims[3], const dt_quant *qu
     for (int64_t e = 0; e < dims[0]; e++) {
         side one = quantized(copy_of(w, e), quant);
         const size_t bytes = one.codes->layout.bytes, at = (size_t)e * bytes;
-        TEST_EACH(l->member_rows == dims[1] && bytes * (size_t)dims[0] == l->bytes, "extents");
+        TEST_EACH(l->expert_rows == dims[1] && bytes * (size_t)dims[0] == l->bytes, "extents");
         TEST_EACH(same((char *)all.codes->panels + at, one.codes->panels, (int64_t)bytes, 1),
-                  "panels of member %lld of %lld x [%lld,%lld]", (long long)e, (long long)dims[0],
+                  "panels of expert %lld of %lld x [%lld,%lld]", (long long)e, (long long)dims[0],
                   (long long)dims[1], (long long)dims[2]);
         TEST_EACH(all.codes->integer == one.codes->integer, "for integer products");
         check_zeros(&all, &one, e);
@@ -177,19 +177,19 @@ static void check_members(dt_ctx *ctx, const int64_t dims[3], const dt_quant *qu
 }
 
 /* Settings of every kind, of which dt_quant_check takes many. */
-static void draw_quant(dt__stream *s, dt_quant *q)
+static void draw_quant(dt__stream *s, dt_quant_spec *q)
 {
     *q = dt_weight_quant_defaults();
     q->range = (int)below(s, 3);
-    q->rule = (int)below(s, 4);
+    q->scheme = (int)below(s, 4);
     q->granularity = DT_PER_TENSOR + (int)below(s, 3);
     q->bits = 2 + below(s, 7);
     q->group_size = (int64_t[]){ 8, 16, 24, 32, 64, 256 }[below(s, 6)];
     q->scale_dtype = (int)below(s, 3);
     q->ste = (int)below(s, 3);
     q->observer = DT_OBSERVER_MSE;
-    q->is_unsigned = q->rule == DT_RULE_ASYMMETRIC && below(s, 2) == 0;
-    if (q->rule == DT_RULE_Q4_0) {
+    q->is_unsigned = q->scheme == DT_SCHEME_ASYMMETRIC && below(s, 2) == 0;
+    if (q->scheme == DT_SCHEME_Q4_0) {
         q->bits = 4;
         q->granularity = DT_PER_GROUP;
         q->group_size = 32;
@@ -198,57 +198,57 @@ static void draw_quant(dt__stream *s, dt_quant *q)
 
 #define MASKS 4
 
-START_TEST(codes_are_those_of_each_member)
+START_TEST(codes_are_those_of_each_expert)
 {
     static const uint64_t masks[MASKS] = { 0, DT_CPU_AVX2, DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
                                            UINT64_MAX };
-    static const int64_t rows[] = { 1, 2, 31, 32, 33, 64, 70 }, members[] = { 1, 2, 3, 7 };
+    static const int64_t rows[] = { 1, 2, 31, 32, 33, 64, 70 }, experts[] = { 1, 2, 3, 7 };
     dt_ctx *ctx = context(masks[_i % MASKS], 1 + _i % 3);
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     for (int round = 0; round < 150;) {
-        dt_quant q;
+        dt_quant_spec q;
         draw_quant(&s, &q);
         if (dt__quant_check(ctx, &q) != DT_OK) continue;
         const int64_t columns = round % 25 == 0 ? 0 : 1 + below(&s, round % 4 == 0 ? 600 : 90);
-        const int64_t dims[] = { members[below(&s, 4)],
+        const int64_t dims[] = { experts[below(&s, 4)],
                                  round % 31 == 0 ? 0 : rows[below(&s, DT__COUNT_OF(rows))],
                                  columns };
-        check_members(ctx, dims, &q, &s);
+        check_experts(ctx, dims, &q, &s);
         round++;
     }
     dt_ctx_free(ctx);
 }
 END_TEST
 
-/* The members of a bias are no matrices. */
+/* The experts of a bias are no matrices. */
 START_TEST(vectors_have_no_rows)
 {
     dt_ctx *ctx = context(UINT64_MAX, 1);
     dt_tape *t;
     dt_tensor *b;
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 3, 40 }, &b));
     TEST_OK(ctx, dt_set_grouped(b));
     ck_assert_ptr_null(dt_square(t, dt_fake_quant(t, b, &q, true)));
-    TEST_FAILS(ctx, DT_ERR_SHAPE, "its members must be matrices", dt_tape_status(t));
+    TEST_FAILS(ctx, DT_ERR_SHAPE, "its experts must be matrices", dt_tape_status(t));
     dt_tape_free(t);
     dt_tensor_free(b);
     dt_ctx_free(ctx);
 }
 END_TEST
 
-/* More than threads share, and members with panels of fewer lanes between them. */
+/* More than threads share, and experts with panels of fewer lanes between them. */
 START_TEST(large_weights_too)
 {
     dt__stream s = dt__stream_of(77, DT__FOR_USER);
     for (int threads = 1; threads <= 3; threads += 2) {
         dt_ctx *ctx = context(UINT64_MAX, threads);
         for (int g = DT_PER_TENSOR; g <= DT_PER_GROUP; g++) {
-            dt_quant q = dt_weight_quant_defaults();
+            dt_quant_spec q = dt_weight_quant_defaults();
             q.granularity = g;
-            q.rule = threads == 1 ? DT_RULE_SYMMETRIC : DT_RULE_ASYMMETRIC;
-            check_members(ctx, (const int64_t[]){ 6, 90, 320 }, &q, &s);
+            q.scheme = threads == 1 ? DT_SCHEME_SYMMETRIC : DT_SCHEME_ASYMMETRIC;
+            check_experts(ctx, (const int64_t[]){ 6, 90, 320 }, &q, &s);
         }
         dt_ctx_free(ctx);
     }
@@ -271,7 +271,7 @@ static void run_backward(side *s, const float *factors)
     dt_tensor_free(r);
 }
 
-static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant *quant,
+static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant_spec *quant,
                             dt__stream *stream)
 {
     dt_tensor *w = experts(ctx, dims, stream);
@@ -284,14 +284,14 @@ static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant *
         side one = quantized(copy_of(w, e), quant);
         run_backward(&one, factors + e * n);
         const float *dw = (const float *)dt_data(dt_grad(w)) + e * n;
-        TEST_EACH(same(dw, dt_data(dt_grad(one.w)), n, sizeof(float)), "dw of member %lld",
+        TEST_EACH(same(dw, dt_data(dt_grad(one.w)), n, sizeof(float)), "dw of expert %lld",
                   (long long)e);
         if (quant->range == DT_RANGE_LEARNED) {
             const dt_tensor *ds = dt_grad(dt__quantizer_of(all.range)->scale);
             const dt_tensor *of_one = dt_grad(dt__quantizer_of(one.range)->scale);
-            const float *of_member = (const float *)dt__data(ds) + e * of_one->count;
-            TEST_EACH(same(of_member, dt__data(of_one), of_one->count, sizeof(float)),
-                      "ds of member %lld", (long long)e);
+            const float *of_expert = (const float *)dt__data(ds) + e * of_one->count;
+            TEST_EACH(same(of_expert, dt__data(of_one), of_one->count, sizeof(float)),
+                      "ds of expert %lld", (long long)e);
         }
         discard(&one);
     }
@@ -300,12 +300,12 @@ static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant *
 }
 
 /* Masks of what was clipped, and those of scales. */
-START_TEST(gradients_are_those_of_each_member)
+START_TEST(gradients_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(UINT64_MAX, 1 + _i % 3);
     dt__stream s = dt__stream_of((uint64_t)_i + 100, DT__FOR_USER);
     for (int round = 0; round < 60;) {
-        dt_quant q;
+        dt_quant_spec q;
         draw_quant(&s, &q);
         q.ste = round % 3 == 0 ? DT_STE_DEFAULT : DT_STE_CLIPPED;
         if (round % 2 == 0) q.range = DT_RANGE_LEARNED;
@@ -315,9 +315,9 @@ START_TEST(gradients_are_those_of_each_member)
         round++;
     }
     check_gradients(ctx, (const int64_t[]){ 3, 40, 700 },
-                    &(dt_quant){ .bits = 4,
-                                 .granularity = _i == 0 ? DT_PER_TENSOR : DT_PER_CHANNEL,
-                                 .range = DT_RANGE_LEARNED },
+                    &(dt_quant_spec){ .bits = 4,
+                                      .granularity = _i == 0 ? DT_PER_TENSOR : DT_PER_CHANNEL,
+                                      .range = DT_RANGE_LEARNED },
                     &s);
     dt_ctx_free(ctx);
 }
@@ -325,12 +325,12 @@ END_TEST
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Groups of a member's columns that are not consecutive, another order for each member: nearest codes,
+/* Groups of an expert's columns that are not consecutive, another order for each expert: nearest codes,
  * but column c is of the group of column (c * step) mod columns. */
-static dt__codes *ordered_codes(dt_tensor *w, const dt_quant *quant, int64_t first)
+static dt__codes *ordered_codes(dt_tensor *w, const dt_quant_spec *quant, int64_t first)
 {
     dt__codes *plain, *made;
-    const dt__fq fq = { .quant = *quant, .map = dt__row_map_of_members(dt_grouped_count(w)) };
+    const dt__fq fq = { .quant = *quant, .map = dt__row_map_of_experts(dt_grouped_count(w)) };
     TEST_OK(w->ctx, dt__codes_make(w, &fq, "w", &plain));
     const dt__panel_layout *l = &plain->layout;
     const int64_t orders = dt__max_i64(1, dt_grouped_count(w)), n = l->columns;
@@ -355,7 +355,7 @@ static dt__codes *ordered_codes(dt_tensor *w, const dt_quant *quant, int64_t fir
 static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float *y[2])
 {
     dt__codes *u;
-    const dt_quant quant = dt_activation_quant_defaults();
+    const dt_quant_spec quant = dt_activation_quant_defaults();
     TEST_OK(x->ctx, dt__codes_make(x, &(dt__fq){ .quant = quant }, "x", &u));
     dt__codes_weight weight = { .w = w, .y = y[0], .n0 = n[0], .n1 = n[1] };
     void *room = malloc(dt__codes_product_room(u, w) + 1);
@@ -369,14 +369,14 @@ static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float
     dt__codes_release(u);
 }
 
-/* The rows of one member, from its first on, multiplied as if it were alone. */
-START_TEST(products_are_those_of_each_member)
+/* The rows of one expert, from its first on, multiplied as if it were alone. */
+START_TEST(products_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(_i < 2 ? 0 : UINT64_MAX, 2);
     dt__stream s = dt__stream_of(55, DT__FOR_USER);
     const int64_t dims[] = { 4, 45, 68 }, x_dims[] = { 5, 68 }, none[] = { 0, 0 };
     const bool ordered = _i % 2 == 1;
-    dt_quant quant = dt_weight_quant_defaults();
+    dt_quant_spec quant = dt_weight_quant_defaults();
     quant.group_size = 8;
     dt_tensor *w = experts(ctx, dims, &s), *x;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, x_dims, &x));
@@ -391,7 +391,7 @@ START_TEST(products_are_those_of_each_member)
         else TEST_OK(ctx, dt__codes_make(one, &(dt__fq){ .quant = quant }, "w", &own));
         if (!ordered) {
             dt__codes_release(all);
-            const dt__fq fq = { .quant = quant, .map = dt__row_map_of_members(4) };
+            const dt__fq fq = { .quant = quant, .map = dt__row_map_of_experts(4) };
             TEST_OK(ctx, dt__codes_make(w, &fq, "w", &all));
         }
         ck_assert((all->order != NULL) == ordered);
@@ -416,13 +416,13 @@ END_TEST
 Suite *test_grouped_quant_suite(void)
 {
     Suite *suite = suite_create("grouped_quant");
-    TCase *members = tcase_create("members");
-    tcase_set_timeout(members, 120);
-    tcase_add_loop_test(members, codes_are_those_of_each_member, 0, 3 * MASKS);
-    tcase_add_test(members, large_weights_too);
-    tcase_add_test(members, vectors_have_no_rows);
-    tcase_add_loop_test(members, gradients_are_those_of_each_member, 0, 3);
-    tcase_add_loop_test(members, products_are_those_of_each_member, 0, 4);
-    suite_add_tcase(suite, members);
+    TCase *experts = tcase_create("experts");
+    tcase_set_timeout(experts, 120);
+    tcase_add_loop_test(experts, codes_are_those_of_each_expert, 0, 3 * MASKS);
+    tcase_add_test(experts, large_weights_too);
+    tcase_add_test(experts, vectors_have_no_rows);
+    tcase_add_loop_test(experts, gradients_are_those_of_each_expert, 0, 3);
+    tcase_add_loop_test(experts, products_are_those_of_each_expert, 0, 4);
+    suite_add_tcase(suite, experts);
     return suite;
 }

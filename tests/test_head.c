@@ -70,7 +70,7 @@ static void open(const setup *s, outcome *o)
     o->in[TEACHER_X] = operand(o, s, s->rows, s->width + 1);
     o->in[TEACHER_WEIGHT] = operand(o, s, s->classes, s->width + 1);
     make_labels(o, s);
-    const dt_quant quant = dt_weight_quant_defaults();
+    const dt_quant_spec quant = dt_weight_quant_defaults();
     if (s->road >= INTEGER && s->road != INPUTS_ONLY) {
         const dt__fq fq = { .quant = quant, .simulated = s->road == SIMULATED };
         TEST_OK(o->ctx, dt__fq_wrap(o->in[WEIGHT], &fq));
@@ -250,7 +250,7 @@ START_TEST(rows_are_told)
     outcome a, b;
     run(&s, false, &a);
     open(&s, &b);
-    const dt_quant quant = dt_activation_quant_defaults();
+    const dt_quant_spec quant = dt_activation_quant_defaults();
     dt_tensor *x = dt_fake_quant(b.t, b.in[X], &quant, true), *best;
     dt_tensor *z = dt_linear(b.t, x, b.in[WEIGHT], b.in[BIAS]);
     ck_assert_ptr_nonnull(dt_max(b.t, z, -1, false, &best));
@@ -302,7 +302,7 @@ static dt_module *part(table *k, const char *path)
     return m;
 }
 
-static void open_table(table *k, const dt_quant *quant)
+static void open_table(table *k, const dt_quant_spec *quant)
 {
     dt_module *tokens, *head;
     *k = (table){ 0 };
@@ -350,7 +350,7 @@ START_TEST(a_table_is_read_as_codes)
     const int granularity[] = { DT_PER_GROUP, DT_PER_CHANNEL, DT_PER_TENSOR };
     const int bits[] = { 2, 4, 8 };
     for (int i = 0; i < 3 * DT__COUNT_OF(granularity); i++) {
-        dt_quant quant = dt_weight_quant_defaults();
+        dt_quant_spec quant = dt_weight_quant_defaults();
         quant.granularity = granularity[i % 3];
         quant.bits = bits[i / 3];
         quant.group_size = 32;
@@ -367,7 +367,7 @@ END_TEST
 /* The gradient of a table is that of its image, clipped where the scheme says so. */
 START_TEST(a_table_gets_its_gradient)
 {
-    dt_quant quant = dt_weight_quant_defaults();
+    dt_quant_spec quant = dt_weight_quant_defaults();
     quant.ste = DT_STE_CLIPPED;
     table k;
     open_table(&k, &quant);
@@ -405,7 +405,7 @@ static void check_shared(table *k, bool converted)
 
 START_TEST(a_tied_weight_is_quantized_once)
 {
-    const dt_quant quant = dt_weight_quant_defaults();
+    const dt_quant_spec quant = dt_weight_quant_defaults();
     table k;
     open_table(&k, &quant);
     check_shared(&k, false);

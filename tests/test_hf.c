@@ -187,7 +187,7 @@ static dt_tensor *shifted_labels(const trial *t)
     return labels;
 }
 
-/* The parameter that a folder names so; *own is a member, to be freed. */
+/* The parameter that a folder names so; *own is an expert, to be freed. */
 static dt_tensor *param_named(const trial *t, const char *name, dt_tensor **own)
 {
     static const char *const ours[] = { "gate", "down", "up" };
@@ -196,7 +196,7 @@ static dt_tensor *param_named(const trial *t, const char *name, dt_tensor **own)
     if (sscanf(name, "model.layers.%d.block_sparse_moe.experts.%d.w%d", &layer, &expert, &matrix) ==
         3) {
         snprintf(path, sizeof path, "model.layers.%d.moe.w_%s.weight", layer, ours[matrix - 1]);
-        *own = dt_grouped_member(dt_param(t->m, path), expert);
+        *own = dt_grouped_expert(dt_param(t->m, path), expert);
         return *own;
     }
     if (strstr(name, ".block_sparse_moe.gate.") != NULL) {

@@ -80,7 +80,7 @@ static world open_world(const problem *p, int64_t bits, int granularity)
     const int64_t dims[4] = { BATCH, p->in, p->size[0], p->size[1] };
     dt_qat_options o = dt_qat_defaults();
     o.preset = DT_INT4_INT4;
-    o.weight.quant = (dt_quant){ .bits = bits, .granularity = granularity };
+    o.weight.quant = (dt_quant_spec){ .bits = bits, .granularity = granularity };
     o.weight.has_bits = o.weight.has_granularity = o.activation.has_save = true;
     o.activation.quant.save = DT_SAVED_EXACT;
     TEST_OK(NULL, dt_ctx_create(&w.ctx, NULL));

@@ -32,7 +32,7 @@ typedef struct operand {
     dt__quantized q;
 } operand;
 
-static operand quantize(dt_ctx *ctx, dt_tensor *x, const dt_quant *q)
+static operand quantize(dt_ctx *ctx, dt_tensor *x, const dt_quant_spec *q)
 {
     operand o = { .x = x };
     int64_t dims[DT_MAX_RANK];
@@ -119,8 +119,8 @@ static double magnitude_of(const operand *x, const operand *w, const dt_tensor *
 
 static void check_case(dt_ctx *ctx, const dt_file *file, const char *name, const char *text)
 {
-    const dt_quant of_x = dt_activation_quant_defaults();
-    dt_quant of_w = dt_weight_quant_defaults();
+    const dt_quant_spec of_x = dt_activation_quant_defaults();
+    dt_quant_spec of_w = dt_weight_quant_defaults();
     of_w.group_size = atoi(strstr(text, "group=") + 6);
     operand x = quantize(ctx, load(ctx, file, name, "x", DT_F32), &of_x);
     operand w = quantize(ctx, load(ctx, file, name, "w", DT_F32), &of_w);

@@ -275,10 +275,10 @@ static dt_qat_rule rule_of(const char *match, int64_t bits)
     return rule;
 }
 
-static dt_status count_quantized(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count_quantized(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     int *n = user;
-    (void)member;
+    (void)kind;
     if (!dt_is_fake_quant(x)) return DT_OK;
     ++*n;
     const bool product = strstr(path, "norm") == NULL && strstr(path, "bias") == NULL;

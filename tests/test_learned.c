@@ -37,7 +37,7 @@ static dt_tensor *load(dt_file *file, const char *name, const char *what, dt_dty
 
 /* One case of the file: operands, and what must come of them. */
 typedef struct golden {
-    dt_quant quant;
+    dt_quant_spec quant;
     dt_tensor *x, *s, *dy, *ds, *dx, *begin, *mask;
 } golden;
 
@@ -206,7 +206,7 @@ START_TEST(unsigned_codes_begin_at_zero)
 {
     const float x[6] = { -3, 0.4f, 1.4f, 2.6f, 3.4f, 9 }, s = 1;
     float d[6] = { 1, 1, 1, 1, 1, 1 }, ds;
-    const dt_quant q = { .bits = 2, .is_unsigned = true, .activation = true };
+    const dt_quant_spec q = { .bits = 2, .is_unsigned = true, .activation = true };
     dt_ctx *ctx = context(1);
     const dt__learning l = { &q, 1, 6, &s, x, NULL, d, &ds };
     TEST_OK(ctx, dt__learn_scales(ctx, &l));
@@ -221,7 +221,7 @@ END_TEST
 START_TEST(clipped_elements_count)
 {
     const float x[2] = { 100, -100 }, s = 0.5f;
-    const dt_quant q = { .bits = 4 };
+    const dt_quant_spec q = { .bits = 4 };
     dt_ctx *ctx = context(1);
     for (int i = 0; i < 2; i++) {
         float d[1] = { -0.25f }, ds;
@@ -246,7 +246,7 @@ static void fill_result(int threads, float *ds, float *begin)
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &one, &s));
     TEST_OK(ctx, dt_fill_normal(x, 0, 1));
     TEST_OK(ctx, dt_fill_normal(d, 0, 1));
-    const dt_quant q = { .bits = 4, .granularity = DT_PER_CHANNEL };
+    const dt_quant_spec q = { .bits = 4, .granularity = DT_PER_CHANNEL };
     TEST_OK(ctx, dt__learned_begin(x, &q, s, "x"));
     memcpy(begin, dt_data(s), 3 * sizeof *begin);
     const dt__learning l = { &q, 3, N, dt_data(s), dt_data(x), NULL, dt_data_mut(d), ds };
@@ -281,17 +281,17 @@ static dt_tensor *normal(dt_ctx *ctx, int64_t rows, int64_t columns, bool leaf)
     return x;
 }
 
-static dt_quant learned(int64_t bits, bool activation, int save)
+static dt_quant_spec learned(int64_t bits, bool activation, int save)
 {
-    return (dt_quant){ .bits = bits,
-                       .granularity = activation ? DT_PER_TENSOR : DT_PER_CHANNEL,
-                       .activation = activation,
-                       .range = DT_RANGE_LEARNED,
-                       .save = save };
+    return (dt_quant_spec){ .bits = bits,
+                            .granularity = activation ? DT_PER_TENSOR : DT_PER_CHANNEL,
+                            .activation = activation,
+                            .range = DT_RANGE_LEARNED,
+                            .save = save };
 }
 
 /* Backward of y = tanh(x^): dx and ds against dt__learn_scales of dy (1 - y^2). */
-static void check_tape(const dt_quant *q, bool leaf, bool inner, double within)
+static void check_tape(const dt_quant_spec *q, bool leaf, bool inner, double within)
 {
     dt_ctx *ctx = context(2);
     dt_tape *t;
@@ -326,9 +326,9 @@ START_TEST(gradients_through_a_tape)
     for (int64_t bits = 2; bits <= 8; bits += 2) {
         for (int leaf = 0; leaf < 2; leaf++) {
             for (int inner = 0; inner < 2; inner++) {
-                const dt_quant compact = learned(bits, true, DT_SAVED_COMPACT),
-                               exact = learned(bits, true, DT_SAVED_EXACT),
-                               weight = learned(bits, false, DT_SAVED_COMPACT);
+                const dt_quant_spec compact = learned(bits, true, DT_SAVED_COMPACT),
+                                    exact = learned(bits, true, DT_SAVED_EXACT),
+                                    weight = learned(bits, false, DT_SAVED_COMPACT);
                 check_tape(&compact, leaf, inner, 0.05);
                 check_tape(&exact, leaf, inner, 1e-6);
                 check_tape(&weight, leaf, inner, 1e-6);
@@ -339,7 +339,7 @@ START_TEST(gradients_through_a_tape)
 END_TEST
 
 /* What the gradient is computed from may not change before it is. */
-static void check_written(const dt_quant *q, bool write_scale, dt_status expected)
+static void check_written(const dt_quant_spec *q, bool write_scale, dt_status expected)
 {
     dt_ctx *ctx = context(1);
     dt_tape *t;
@@ -359,8 +359,8 @@ static void check_written(const dt_quant *q, bool write_scale, dt_status expecte
 
 START_TEST(values_written_before_backward)
 {
-    const dt_quant compact = learned(4, true, DT_SAVED_COMPACT),
-                   exact = learned(4, true, DT_SAVED_EXACT), weight = learned(4, false, 0);
+    const dt_quant_spec compact = learned(4, true, DT_SAVED_COMPACT),
+                        exact = learned(4, true, DT_SAVED_EXACT), weight = learned(4, false, 0);
     check_written(&weight, false, DT_ERR_STATE);
     check_written(&weight, true, DT_ERR_STATE);
     check_written(&exact, false, DT_ERR_STATE);
@@ -377,7 +377,7 @@ START_TEST(codes_follow_the_scale)
     dt_tape *t;
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     dt_tensor *x = normal(ctx, 4, 40, false), *scale;
-    const dt_quant q = learned(4, true, DT_SAVED_COMPACT);
+    const dt_quant_spec q = learned(4, true, DT_SAVED_COMPACT);
     TEST_OK(ctx, dt_learned_scale(x, &q, &scale));
     dt__codes *a, *b, *c;
     dt_no_grad(t, true);
@@ -407,8 +407,8 @@ START_TEST(bad_settings)
     dt_tape *t;
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     dt_tensor *x = normal(ctx, 4, 40, true), *scale;
-    dt_quant q = learned(4, false, 0);
-    q.rule = DT_RULE_ASYMMETRIC;
+    dt_quant_spec q = learned(4, false, 0);
+    q.scheme = DT_SCHEME_ASYMMETRIC;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "wants rule symmetric", dt_learned_scale(x, &q, &scale));
     q = learned(4, false, 0);
     q.is_unsigned = true;
@@ -431,10 +431,10 @@ END_TEST
 /* What a recipe says over again changes nothing; another range has no shift. */
 START_TEST(the_preset_said_again)
 {
-    dt_quant weight, activation;
+    dt_quant_spec weight, activation;
     dt_quant_patch patch = { .quant.range = DT_RANGE_LEARNED, .has_range = true };
     ck_assert(dt_qat_preset(DT_INT4_INT4, &weight, &activation));
-    dt_quant again = activation;
+    dt_quant_spec again = activation;
     dt_quant_apply(&again, &patch);
     ck_assert(again.shift && dt__same_quant(&again, &activation));
     patch.quant.range = DT_RANGE_STATIC;

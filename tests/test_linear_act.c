@@ -87,7 +87,7 @@ static void open(const setup *s, outcome *o)
     if (s->bias) o->in[2] = operand(o->ctx, s, 1, &s->n);
     if (s->residual) o->in[3] = operand(o->ctx, s, 2, (int64_t[]){ s->m, s->n });
     o->up = operand(o->ctx, s, 2, (int64_t[]){ s->m, s->n });
-    const dt_quant quant = dt_weight_quant_defaults();
+    const dt_quant_spec quant = dt_weight_quant_defaults();
     if (s->road >= INTEGER && s->road != INPUTS_ONLY) {
         TEST_OK(o->ctx, dt__fq_wrap(o->in[1], &(dt__fq){ .quant = quant,
                                                          .simulated = s->road == SIMULATED }));

@@ -23,7 +23,7 @@ static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
 static dt_tensor *weight_of(dt_ctx *ctx, form f, int64_t rows, int64_t columns)
 {
     dt_tensor *w = random_tensor(ctx, 2, (const int64_t[]){ rows, columns });
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.bits = f == CODED_BYTES ? 7 : 4;
     if (f == PLAIN) return w;
     ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = q, .simulated = f == SIMULATED }), DT_OK);
@@ -67,7 +67,7 @@ static void try_it(const trial *r)
         part[i].bias = i % 2 == 0 ? random_tensor(ctx, 1, &outputs[i]) : NULL;
     }
     dt_tensor *x = random_tensor(ctx, 3, (const int64_t[]){ 1, r->rows, in });
-    dt_quant q = dt_activation_quant_defaults();
+    dt_quant_spec q = dt_activation_quant_defaults();
     q.bits = r->bits;
     compare(r, t, r->bits > 0 ? dt_fake_quant(t, x, &q, true) : x, part);
     dt_tensor_free(x);

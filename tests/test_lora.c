@@ -347,8 +347,8 @@ START_TEST(prepared_converted_merged_and_loaded_agree)
     compare_everywhere(&o, true);
     compare_everywhere(&o, false);
     o = dt_qat_defaults(); /* scales and zero points that stand */
-    o.weight.quant = (dt_quant){ .rule = DT_RULE_ASYMMETRIC, .range = DT_RANGE_STATIC };
-    o.weight.has_rule = o.weight.has_range = true;
+    o.weight.quant = (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC, .range = DT_RANGE_STATIC };
+    o.weight.has_scheme = o.weight.has_range = true;
     compare_everywhere(&o, true);
     compare_everywhere(&o, false);
 }

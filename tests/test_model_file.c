@@ -78,7 +78,7 @@ static void round_trips(const dt_mlp_options *o, const dt_qat_options *options, 
     dt_module_free(m);
 }
 
-static const dt_quant cuts[] = {
+static const dt_quant_spec cuts[] = {
     { .granularity = DT_PER_TENSOR },
     { .granularity = DT_PER_CHANNEL },
     { .granularity = DT_PER_GROUP, .group_size = 8 },
@@ -96,11 +96,11 @@ START_TEST(every_scheme_comes_back)
     const dt_mlp_options o = small_options(sizes, 0, 0);
     const int cut = _i % 6, rule = _i / 6 % 3, dtype = _i / 18;
     for (int preset = 0; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
-        dt_quant q = cuts[cut];
-        q.rule = rule;
+        dt_quant_spec q = cuts[cut];
+        q.scheme = rule;
         q.scale_dtype = dtype;
         q.ste = preset;
-        q.is_unsigned = rule == DT_RULE_ASYMMETRIC && cut % 2 == 0;
+        q.is_unsigned = rule == DT_SCHEME_ASYMMETRIC && cut % 2 == 0;
         dt_qat_options options = small_qat(preset, &q);
         options.weight.has_bits = false;
         options.forward = cut == preset ? DT_FORWARD_SIMULATED : DT_FORWARD_INTEGER;
@@ -116,8 +116,8 @@ END_TEST
 
 START_TEST(q4_0_comes_back)
 {
-    const dt_quant q = {
-        .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+    const dt_quant_spec q = {
+        .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
     };
     static const int64_t sizes[] = { 37, 70, 11, 0 };
     const dt_mlp_options o = small_options(sizes, 0, 0);
@@ -158,7 +158,7 @@ static void check_part(const dt_file *f, const char *name, const char *dtype, in
 }
 
 /* A model of one linear layer [2, 11] with this weight, converted and saved. */
-static dt_file *save_tiny(const dt_quant *q, const float *weight)
+static dt_file *save_tiny(const dt_quant_spec *q, const float *weight)
 {
     static const int64_t sizes[] = { 11, 2, 0 };
     const dt_mlp_options o = small_options(sizes, 0, 0);
@@ -180,11 +180,11 @@ static dt_file *save_tiny(const dt_quant *q, const float *weight)
  * 0.5 and the smallest normal f16 for its zeros. */
 START_TEST(four_bits_by_hand)
 {
-    const dt_quant q = { .rule = DT_RULE_SYMMETRIC,
-                         .bits = 4,
-                         .granularity = DT_PER_GROUP,
-                         .group_size = 8,
-                         .scale_dtype = DT_SCALE_F16 };
+    const dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC,
+                              .bits = 4,
+                              .granularity = DT_PER_GROUP,
+                              .group_size = 8,
+                              .scale_dtype = DT_SCALE_F16 };
     static const float weight[22] = { 7.5f,   -7.5f, 1,    2,     3, -1, -2, 0,    15, -4, 2,
                                       -3.75f, 1,     0.5f, -0.5f, 0, 0,  0,  3.5f, 0,  0,  0 };
     /* codes 7(8 clipped) -8 1 2 3 -1 -2 0 | 7 -2 1;   -8(-7.5 to even) 2 1 -1 0 0 0 7 | 0 0 0 */
@@ -216,7 +216,9 @@ END_TEST
 /* 2 bits, one scale a row: four codes a byte. 3 bits take the room of 4. */
 START_TEST(two_and_three_bits_by_hand)
 {
-    dt_quant q = { .rule = DT_RULE_SYMMETRIC_NO_CLIP, .bits = 2, .granularity = DT_PER_CHANNEL };
+    dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC_NO_CLIP,
+                        .bits = 2,
+                        .granularity = DT_PER_CHANNEL };
     static const float weight[22] = { -2, 1,  0,  -1, 1, 1, 1, 1, 0, -2, 1,
                                       4,  -4, -8, 4,  0, 0, 0, 0, 4, -4, 4 };
     static const uint8_t two[6] = { 0xc6, 0x55, 0x18, 0x6d, 0x00, 0x1d };
@@ -226,7 +228,7 @@ START_TEST(two_and_three_bits_by_hand)
     check_part(f, "head.weight.scale", "F32", 1, scales);
     dt_file_close(f);
     q.bits = 3;
-    q.rule = DT_RULE_ASYMMETRIC;
+    q.scheme = DT_SCHEME_ASYMMETRIC;
     /* row 0: lo -2, hi 1, scale 3/7: no round numbers; row 1 alone is by hand below */
     static const float more[22] = { -4, 3, 0, -1, 1, 2, 3, -4, 0, 0, 0,
                                     0,  7, 1, 2,  3, 4, 5, 6,  7, 0, 0 };

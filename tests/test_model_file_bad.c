@@ -108,7 +108,7 @@ static void write_edited(const edit *e)
 
 /* Nearest, but groups of layers.0 are columns 5 k mod 19, in turns of eight. */
 static dt_status round_apart(void *user, const char *path, const dt_tensor *master,
-                             const dt_quant *quant, const dt_code_rows *to)
+                             const dt_quant_spec *quant, const dt_code_rows *to)
 {
     dt__codes *codes;
     (void)user;
@@ -137,15 +137,16 @@ static dt_module *good_model(int how)
                                             .has_bits = true,
                                             .has_group_size = true } };
     q.rules[1] = (dt_qat_rule){ .match = "layers.1",
-                                .weight = { .quant = { .rule = DT_RULE_ASYMMETRIC,
+                                .weight = { .quant = { .scheme = DT_SCHEME_ASYMMETRIC,
                                                        .granularity = DT_PER_CHANNEL,
                                                        .scale_dtype = DT_SCALE_BF16 },
-                                            .has_rule = true,
+                                            .has_scheme = true,
                                             .has_granularity = true,
                                             .has_scale_dtype = true },
                                 .activation = { .has_quantize = true, .quantize = false } };
-    q.rules[2] = (dt_qat_rule){ .match = "layers.2",
-                                .weight = { .quant = { .rule = DT_RULE_Q4_0 }, .has_rule = true } };
+    q.rules[2] =
+        (dt_qat_rule){ .match = "layers.2",
+                       .weight = { .quant = { .scheme = DT_SCHEME_Q4_0 }, .has_scheme = true } };
     q.rules[3] = (dt_qat_rule){ .match = "layers.3", .skip = true, .has_skip = true };
     q.rules[4] = (dt_qat_rule){ .match = "head",
                                 .weight = { .quant = { .bits = 8,

@@ -272,11 +272,11 @@ typedef struct outcome {
     uint64_t bits; /* of all gradients */
 } outcome;
 
-static dt_status mix(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status mix(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     uint64_t *bits = user;
     const dt_tensor *g = dt_grad(x);
-    (void)member;
+    (void)kind;
     TEST_EACH(g != NULL, "%s has no gradient", path);
     const uint8_t *p = dt_data(g);
     for (int64_t i = 0; i < 4 * g->count; i++) *bits = *bits * 31 + p[i];
@@ -503,7 +503,7 @@ START_TEST(mistakes_are_refused)
     dt_tensor *x;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 2, 3 }, &x));
     ck_assert_ptr_null(dt_forward(t, m, x));
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "x and an index of members are wanted"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "x and an index of experts are wanted"));
     dt_tape_reset(t);
     dt_tensor_free(x);
     dt_module_free(m);

@@ -87,11 +87,11 @@ static dt_tensor *copy_of(const dt_tensor *x)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-static dt_status join_paths(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status join_paths(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     char *text = user;
     (void)x;
-    strcat(text, member == DT_BUFFER ? "!" : "");
+    strcat(text, kind == DT_BUFFER ? "!" : "");
     strcat(strcat(text, path), " ");
     return DT_OK;
 }
@@ -104,10 +104,10 @@ static dt_status join_modules(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status stop_at_bias(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status stop_at_bias(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)x;
-    (void)member;
+    (void)kind;
     ++*(int *)user;
     return strcmp(path, "0.bias") == 0 ? DT_ERR_INTERRUPTED : DT_OK;
 }
@@ -674,7 +674,7 @@ START_TEST(layers_refuse_bad_extents)
     ck_assert_ptr_null(m);
     TEST_FAILS(ctx, DT_ERR_ARG, "outputs", dt_linear_create(ctx, 3, -1, true, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "large", dt_linear_create(ctx, INT64_MAX, 3, true, &m));
-    TEST_FAILS(ctx, DT_ERR_ARG, "grouped_linear: the number of members",
+    TEST_FAILS(ctx, DT_ERR_ARG, "grouped_linear: the number of experts",
                dt_grouped_linear_create(ctx, 0, 3, 3, true, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "inputs", dt_grouped_linear_create(ctx, 2, 0, 3, true, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "outputs", dt_grouped_linear_create(ctx, 2, 3, 0, true, &m));
@@ -1026,11 +1026,11 @@ START_TEST(a_step_allocates_nothing)
 }
 END_TEST
 
-static dt_status hash_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status hash_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     uint64_t *hash = user;
     (void)path;
-    (void)member;
+    (void)kind;
     const unsigned char *p = dt_data(x);
     for (int64_t i = 0; i < x->count * (int64_t)sizeof(float); i++) {
         *hash = (*hash ^ p[i]) * UINT64_C(1099511628211);

@@ -52,17 +52,17 @@ static const void *golden(const char *name, const char *part)
     return e == NULL ? NULL : e->data;
 }
 
-static dt_quant static_quant(int observer, bool symmetric)
+static dt_quant_spec static_quant(int observer, bool symmetric)
 {
-    dt_quant q = dt_activation_quant_defaults();
+    dt_quant_spec q = dt_activation_quant_defaults();
     q.range = DT_RANGE_STATIC;
     q.granularity = DT_PER_TENSOR;
     q.observer = observer;
-    if (symmetric) q.rule = DT_RULE_SYMMETRIC;
+    if (symmetric) q.scheme = DT_SCHEME_SYMMETRIC;
     return q;
 }
 
-static dt_module *new_quantizer(const dt_quant *q)
+static dt_module *new_quantizer(const dt_quant_spec *q)
 {
     dt_module *m;
     TEST_OK(ctx, dt__quantizer_create(ctx, q, &(dt__quantizer_size){ .scales = 1 }, &m));
@@ -124,7 +124,8 @@ static bool check_golden(const char *name)
     const bool moving = strncmp(kind, "moving", 6) == 0;
     if (!moving && strncmp(kind, "minmax", 6) != 0) return false;
     const bool symmetric = strstr(kind, ".asymmetric") == NULL;
-    dt_quant q = static_quant(moving ? DT_OBSERVER_MOVING_AVERAGE : DT_OBSERVER_MINMAX, symmetric);
+    dt_quant_spec q =
+        static_quant(moving ? DT_OBSERVER_MOVING_AVERAGE : DT_OBSERVER_MINMAX, symmetric);
     if (moving) q.averaging = atof(kind + 6);
     char of_batches[160];
     snprintf(of_batches, sizeof of_batches, "%.*s/batches", (int)(kind - 1 - name), name);
@@ -171,7 +172,7 @@ START_TEST(percentiles_are_those_of_numpy)
     if (!open_golden("quant/observers.safetensors")) return;
     for (int i = 0; i < 3; i++) {
         const dt_file_entry *e = dt_file_find(file, i == 2 ? "relu/batches" : "normal/batches");
-        dt_quant q = static_quant(DT_OBSERVER_PERCENTILE, false);
+        dt_quant_spec q = static_quant(DT_OBSERVER_PERCENTILE, false);
         q.percentile = 2 * p[i] - 100;
         dt_module *m = new_quantizer(&q);
         const dt__quantizer *r = dt__quantizer_of(m);
@@ -189,7 +190,7 @@ START_TEST(percentiles_are_those_of_numpy)
 }
 END_TEST
 
-static void check_block(const char *name, const dt_quant *q, int64_t block, int64_t n)
+static void check_block(const char *name, const dt_quant_spec *q, int64_t block, int64_t n)
 {
     char of_x[160];
     snprintf(of_x, sizeof of_x, "%.*s/x", (int)strcspn(name, "/"), name);
@@ -217,9 +218,9 @@ START_TEST(least_errors_are_those_of_llm_compressor)
     const char *name, *text;
     for (int64_t i = 0; dt_file_meta_at(file, i, &name, &text); i++) {
         if (strstr(text, "rule=mse") == NULL) continue;
-        dt_quant q = dt_activation_quant_defaults();
+        dt_quant_spec q = dt_activation_quant_defaults();
         q.bits = atoi(strstr(text, "bits=") + 5);
-        if (strstr(text, "base=symmetric") != NULL) q.rule = DT_RULE_SYMMETRIC;
+        if (strstr(text, "base=symmetric") != NULL) q.scheme = DT_SCHEME_SYMMETRIC;
         char part[160];
         snprintf(part, sizeof part, "%s/step", name);
         const int64_t n = dt_file_find(file, part)->count;
@@ -269,7 +270,7 @@ END_TEST
 
 START_TEST(symmetric_percentiles_are_of_magnitudes)
 {
-    dt_quant q = static_quant(DT_OBSERVER_PERCENTILE, true);
+    dt_quant_spec q = static_quant(DT_OBSERVER_PERCENTILE, true);
     q.percentile = 50;
     dt_module *m = new_quantizer(&q);
     const float x[] = { -8, 1, 2, -3, 4 };
@@ -285,7 +286,7 @@ START_TEST(samples_are_uniform)
 {
     enum { KEPT = 4000, BATCH = 1000, BATCHES = 40 };
     static float x[BATCH], first[KEPT];
-    dt_quant q = static_quant(DT_OBSERVER_PERCENTILE, false);
+    dt_quant_spec q = static_quant(DT_OBSERVER_PERCENTILE, false);
     q.samples = KEPT;
     for (int again = 0; again < 2; again++) {
         teardown();
@@ -319,7 +320,7 @@ START_TEST(bad_values_change_nothing)
     static const char *const words[] = { "element 2 is NaN", "element 2 is infinite",
                                          "element 2 is infinite", "too large" };
     for (int observer = DT_OBSERVER_MINMAX; observer <= DT_OBSERVER_MSE; observer++) {
-        const dt_quant q = static_quant(observer, false);
+        const dt_quant_spec q = static_quant(observer, false);
         dt_module *m = new_quantizer(&q);
         const dt__quantizer *r = dt__quantizer_of(m);
         const float good[] = { 1, -2, 0.5f };
@@ -348,7 +349,7 @@ START_TEST(ranges_do_not_depend_on_threads)
         for (int k = 0; k < 3; k++) {
             teardown();
             open_ctx(1 + 2 * k);
-            const dt_quant q = static_quant(observer, false);
+            const dt_quant_spec q = static_quant(observer, false);
             dt_module *m = new_quantizer(&q);
             TEST_OK(ctx, observe(m, x, ROWS, COLUMNS));
             scale[k] = value_of(dt__quantizer_of(m)->scale);

@@ -579,8 +579,8 @@ START_TEST(bad_options)
         dt_optimizer_options o;
         const char *says;
     } cases[] = {
-        { { .name = 3 }, "no rule 3" },
-        { { .name = -1 }, "no rule -1" },
+        { { .name = 3 }, "no optimizer 3" },
+        { { .name = -1 }, "no optimizer -1" },
         { { .name = DT_SGD, .lr = -1 }, "lr -1" },
         { { .name = DT_SGD, .lr = INFINITY }, "lr inf" },
         { { .name = DT_SGD, .weight_decay = -1 }, "weight_decay" },

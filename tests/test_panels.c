@@ -193,13 +193,13 @@ START_TEST(equals_the_formula)
     dt_ctx *ctx = context(2);
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     for (int round = 0; round < 60; round++) {
-        const int64_t members = round % 3 == 0 ? 1 + below(&s, 4) : 0;
-        const dt__panel_shape shape = { (1 + below(&s, 70)) * dt__max_i64(1, members),
+        const int64_t experts = round % 3 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 70)) * dt__max_i64(1, experts),
                                         1 + below(&s, round % 6 == 0 ? 700 : 120),
                                         groups[below(&s, DT__COUNT_OF(groups))],
                                         _i,
                                         (int)below(&s, 3),
-                                        members };
+                                        experts };
         const int how = round % 5 == 3 ? POWERS : round % 5 == 4 ? TINY : RANDOM;
         weight w = make(&shape, 1 + below(&s, round % 7 == 0 ? 140 : 9), how, &s);
         check_product(ctx, &w, round % 2 == 0);
@@ -279,13 +279,13 @@ START_TEST(unpacks_what_was_packed)
 {
     dt__stream s = dt__stream_of(13, DT__FOR_USER);
     for (int round = 0; round < 200; round++) {
-        const int64_t members = round % 4 == 0 ? 1 + below(&s, 4) : 0;
-        const dt__panel_shape shape = { (1 + below(&s, 80)) * dt__max_i64(1, members),
+        const int64_t experts = round % 4 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 80)) * dt__max_i64(1, experts),
                                         1 + below(&s, 300),
                                         groups[below(&s, DT__COUNT_OF(groups))],
                                         2 + round % 7,
                                         round % 3,
-                                        members };
+                                        experts };
         weight w = make(&shape, 1, RANDOM, &s);
         const dt__panel_layout *l = &w.layout;
         const int64_t blocks = l->rows * l->groups;
@@ -384,13 +384,13 @@ START_TEST(tiles_expand_to_the_image)
     dt_ctx *ctx = context(1);
     dt__stream s = dt__stream_of(23, DT__FOR_USER);
     for (int round = 0; round < 300; round++) {
-        const int64_t members = round % 4 == 0 ? 1 + below(&s, 4) : 0;
-        const dt__panel_shape shape = { (1 + below(&s, 100)) * dt__max_i64(1, members),
+        const int64_t experts = round % 4 == 0 ? 1 + below(&s, 4) : 0;
+        const dt__panel_shape shape = { (1 + below(&s, 100)) * dt__max_i64(1, experts),
                                         1 + below(&s, 200),
                                         groups[below(&s, DT__COUNT_OF(groups))],
                                         2 + round % 7,
                                         round % 3,
-                                        members };
+                                        experts };
         weight w = make(&shape, 1, RANDOM, &s);
         const dt__panel_layout *l = &w.layout;
         int8_t *zero = malloc((size_t)(l->rows * l->groups));

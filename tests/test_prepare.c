@@ -42,7 +42,7 @@ static void check_refused(const dt_qat_options *o, dt_status status, const char 
     ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "head")));
 }
 
-static const dt_quant *quant_of(const char *path) { return dt__quant_of(dt_param(m, path)); }
+static const dt_quant_spec *quant_of(const char *path) { return dt__quant_of(dt_param(m, path)); }
 
 /* ---- rules ------------------------------------------------------------------------------------ */
 
@@ -57,7 +57,7 @@ START_TEST(presets_select_every_linear_layer)
     ck_assert_ptr_null(dt__quant_of(dt_param(m, "head.bias")));
     const dt__input_hook *hook = dt__input_hook_of(dt_module_at(m, "layers.0"));
     ck_assert_int_eq(hook->quant.bits, 8);
-    ck_assert_int_eq(hook->quant.rule, DT_RULE_ASYMMETRIC);
+    ck_assert_int_eq(hook->quant.scheme, DT_SCHEME_ASYMMETRIC);
 }
 END_TEST
 
@@ -276,11 +276,11 @@ static double step(trainer *r)
     return value;
 }
 
-static dt_status copy_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status copy_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     float **to = user;
     (void)path;
-    (void)member;
+    (void)kind;
     const dt_tensor *inner = dt_inner(x);
     memcpy(*to, dt_data(inner), (size_t)dt_count(inner) * sizeof(float));
     *to += dt_count(inner);
@@ -488,8 +488,8 @@ START_TEST(an_optimizer_refuses_a_converted_model)
 }
 END_TEST
 
-static dt_status zeros(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,
-                       const dt_code_rows *to)
+static dt_status zeros(void *user, const char *path, const dt_tensor *master,
+                       const dt_quant_spec *quant, const dt_code_rows *to)
 {
     (void)quant;
     ++*(int *)user;

@@ -46,7 +46,7 @@ typedef struct call {
     dt_ctx *ctx;
     dt_tape *t;
     dt_tensor *x, *w, *bias, *y;
-    dt_quant of_x, of_w;
+    dt_quant_spec of_x, of_w;
     dt__fq like; /* of the weight */
     int32_t *group_of;
     dt_tensor *packed; /* the weight of the last run, where it has those groups */
@@ -77,7 +77,7 @@ static int32_t *random_groups(int64_t op_groups, int64_t columns, int64_t group)
     return of;
 }
 
-static void open_call(call *c, dt_ctx *ctx, const problem *p, const dt_quant *of_w)
+static void open_call(call *c, dt_ctx *ctx, const problem *p, const dt_quant_spec *of_w)
 {
     const int64_t g = p->o.groups;
     const int64_t w[4] = { p->transposed ? p->in : p->out, (p->transposed ? p->out : p->in) / g,
@@ -274,17 +274,17 @@ static problem random_problem(int round)
     return p;
 }
 
-static dt_quant random_quant(int round)
+static dt_quant_spec random_quant(int round)
 {
     static const int64_t groups[] = { 8, 16, 32, 64, 1024 };
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.bits = 2 + pick(7);
     q.granularity = round % 7 == 0 ? DT_PER_TENSOR : round % 3 == 0 ? DT_PER_CHANNEL : DT_PER_GROUP;
     q.group_size = groups[pick(5)];
     return q;
 }
 
-static void describe(char *text, size_t size, const problem *p, const dt_quant *q)
+static void describe(char *text, size_t size, const problem *p, const dt_quant_spec *q)
 {
     const dt_conv_options *o = &p->o;
     snprintf(text, size,
@@ -366,7 +366,7 @@ START_TEST(test_random)
     srand((unsigned)_i);
     for (int round = 0; round < 60; round++) {
         problem p = random_problem(round);
-        dt_quant q = random_quant(round);
+        dt_quant_spec q = random_quant(round);
         p.ordered = _i % 2 == 1;
         if (p.ordered) q.granularity = DT_PER_GROUP;
         describe(what, sizeof what, &p, &q);

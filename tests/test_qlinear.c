@@ -101,7 +101,7 @@ static void check_case(const dt_file *f, const char *name, const char *settings,
     dt_tensor *bias = stored(f, name, "bias", DT_F32), *dy = stored(f, name, "dy", DT_F32);
     dt_tensor *y64 = stored(f, name, "y64", DT_F64), *size = magnitude(f, name, group, y64);
     dt_tensor *dx64 = stored(f, name, "dx64", DT_F64), *dw64 = stored(f, name, "dw64", DT_F64);
-    dt_quant qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
+    dt_quant_spec qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
     qw.group_size = group;
     qw.ste = qx.ste = DT_STE_CLIPPED;
     ck_assert_int_eq(dt_set_requires_grad(x, true), DT_OK);
@@ -169,7 +169,7 @@ static void check_close(const dt_tensor *a, const dt_tensor *b)
 static void check_road(int64_t m, int64_t n, int64_t k, bool quantize_x, bool simulated)
 {
     dt_tensor *x = random_tensor(m, k), *w = random_tensor(n, k), *dy = random_tensor(m, n);
-    const dt_quant qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
+    const dt_quant_spec qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
     ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw, .simulated = simulated }), DT_OK);
     const dt__fq fq = { .quant = qx, .enabled = quantize_x, .simulated = simulated };
     dt_tensor *xq = dt__fake_quant_as(t, x, &fq), *xi, *wi;
@@ -222,7 +222,7 @@ END_TEST
 START_TEST(backward_keeps_codes)
 {
     dt_tensor *x = random_tensor(256, 1024), *w = random_tensor(64, 1024);
-    const dt_quant qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
+    const dt_quant_spec qw = dt_weight_quant_defaults(), qx = dt_activation_quant_defaults();
     ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw }), DT_OK);
     const size_t before = dt_memory_of(ctx).used;
     dt_tensor *h = dt_add(t, x, x); /* an activation of a megabyte */
@@ -249,10 +249,10 @@ START_TEST(any_rank_and_granularity)
         dt_tensor *x, *xi, *w = random_tensor(9, 21);
         ck_assert_int_eq(dt_tensor_create(ctx, DT_F32, 3, dims, &x), DT_OK);
         ck_assert_int_eq(dt_fill_normal(x, 1, 1), DT_OK);
-        dt_quant qx = dt_activation_quant_defaults();
+        dt_quant_spec qx = dt_activation_quant_defaults();
         qx.granularity = granularity[i];
         qx.group_size = 8;
-        const dt_quant qw = dt_weight_quant_defaults();
+        const dt_quant_spec qw = dt_weight_quant_defaults();
         ck_assert_int_eq(dt__fq_wrap(w, &(dt__fq){ .quant = qw }), DT_OK);
         dt_tensor *wi, *xq = dt_fake_quant(t, x, &qx, true);
         ck_assert_int_eq(dt_dequantize(w, &wi), DT_OK);

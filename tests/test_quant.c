@@ -33,7 +33,7 @@ typedef struct result {
     bool *skip; /* rows that are not compared */
 } result;
 
-static result result_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *dims)
+static result result_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_t *dims)
 {
     result r;
     TEST_OK(ctx, dt__cut_of(ctx, q, rank, dims, &r.cut));
@@ -96,7 +96,7 @@ static int choice(const char *const *names, const char *name)
     return i;
 }
 
-static dt_quant settings_of(const char *text)
+static dt_quant_spec settings_of(const char *text)
 {
     static const char *const rules[] = { "symmetric", "symmetric_no_clip", "asymmetric", "q4_0",
                                          NULL };
@@ -104,8 +104,8 @@ static dt_quant settings_of(const char *text)
                                                  "token",  "sample",  NULL };
     static const char *const scales[] = { "f32", "f16", "bf16", NULL };
     char w[WORD];
-    dt_quant q = { .bits = atoi(word(text, "bits", w)) };
-    q.rule = choice(rules, word(text, "rule", w));
+    dt_quant_spec q = { .bits = atoi(word(text, "bits", w)) };
+    q.scheme = choice(rules, word(text, "rule", w));
     q.granularity = choice(granularities, word(text, "granularity", w));
     q.group_size = atoi(word(text, "group", w));
     q.is_unsigned = word(text, "unsigned", w)[0] == '1';
@@ -154,7 +154,7 @@ typedef struct tally {
 
 /* Rows whose qmin * scale is infinite, which the reference takes and we refuse (numerics §1), become
  * zeros and are not compared. Returns how many there are. */
-static int64_t clear_refused(const source *s, const char *name, const dt_quant *q, result *r,
+static int64_t clear_refused(const source *s, const char *name, const dt_quant_spec *q, result *r,
                              float *x)
 {
     float *scale = block_part(s, name, "scale", DT_F32);
@@ -173,10 +173,10 @@ static int64_t clear_refused(const source *s, const char *name, const dt_quant *
     return refused;
 }
 
-static void check_codes(const source *s, const char *name, const dt_quant *q, const result *r)
+static void check_codes(const source *s, const char *name, const dt_quant_spec *q, const result *r)
 {
     const int shift = q->is_unsigned ? 1 << (q->bits - 1) : 0;
-    const bool zeros = dt__scheme_of(q->rule)->has_zero;
+    const bool zeros = dt__scheme_of(q->scheme)->has_zero;
     const char *codes_part = q->scale_dtype == DT_SCALE_F32 ? "codes"
                              : zeros                        ? "codes_rounded_scale"
                                                             : "codes_f32recip";
@@ -204,10 +204,10 @@ static void check_codes(const source *s, const char *name, const dt_quant *q, co
 
 /* Images are compared by ==, so that zeros of both signs agree. The image of an asymmetric case with
  * a half scale is given for other codes than the contract's. */
-static void check_image(const source *s, const char *name, const dt_quant *q, const result *r)
+static void check_image(const source *s, const char *name, const dt_quant_spec *q, const result *r)
 {
     const bool half = q->scale_dtype != DT_SCALE_F32;
-    if (half && dt__scheme_of(q->rule)->has_zero) return;
+    if (half && dt__scheme_of(q->scheme)->has_zero) return;
     float *image = part(s, name, half ? "image_f32recip" : "image", DT_F32);
     for (int64_t i = 0; image != NULL && i < r->cut.rows * r->cut.columns; i++) {
         if (skipped(r, i)) continue;
@@ -239,7 +239,7 @@ static void check_mask(const source *s, const char *name, const char *input, con
 }
 
 /* The image quantized with the scale it has gives the codes it came from. */
-static void check_idempotence(dt_ctx *ctx, const dt_quant *q, const result *r, int rank,
+static void check_idempotence(dt_ctx *ctx, const dt_quant_spec *q, const result *r, int rank,
                               const int64_t *dims)
 {
     result again = result_of(ctx, q, rank, dims);
@@ -255,7 +255,7 @@ static void check_idempotence(dt_ctx *ctx, const dt_quant *q, const result *r, i
 static void check_case(source s, const char *name, const char *text, tally *t)
 {
     char input[WORD], informative[WORD], full[256];
-    const dt_quant q = settings_of(text);
+    const dt_quant_spec q = settings_of(text);
     if (word(text, "input", input)[0] == '\0') snprintf(input, sizeof input, "%s", name);
     int32_t *index = block_part(&s, input, "index", DT_I32);
     s.index = index;
@@ -328,8 +328,8 @@ static void q4_0_bytes(float scale, const int8_t *codes, uint8_t out[18])
 
 static void check_q4_0(const source *s, const char *name)
 {
-    const dt_quant q = {
-        .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+    const dt_quant_spec q = {
+        .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
     };
     char q4_0[WORD];
     snprintf(q4_0, sizeof q4_0, "%s/q4_0", name);
@@ -391,10 +391,10 @@ START_TEST(bad_values_are_named)
         dt_tensor *x;
         TEST_OK(ctx, dt_file_load(s.file, e->name, DT_F32, &x));
         for (int k = 0; k < 4 * DT__COUNT_OF(granularities); k++) {
-            const dt_quant q = {
-                .rule = k % 4, .bits = 4, .granularity = granularities[k / 4], .group_size = 32
+            const dt_quant_spec q = {
+                .scheme = k % 4, .bits = 4, .granularity = granularities[k / 4], .group_size = 32
             };
-            if (q.rule == DT_RULE_Q4_0 && q.granularity != DT_PER_GROUP) continue;
+            if (q.scheme == DT_SCHEME_Q4_0 && q.granularity != DT_PER_GROUP) continue;
             result r = result_of(ctx, &q, e->rank, e->dims);
             TEST_FAILS(ctx, DT_ERR_NUMERIC, want,
                        dt__quantize(ctx, &q, &r.cut, dt_data(x), &r.q, e->name));
@@ -416,8 +416,8 @@ START_TEST(cases_of_the_rules)
     const dt__scheme *scheme = dt__scheme_of(_i);
     int cases = 0;
     for (const dt__scheme_case *c = scheme->cases; c->name != NULL; c++, cases++) {
-        const dt_quant q = {
-            .rule = _i, .bits = c->bits, .granularity = DT_PER_GROUP, .group_size = 32
+        const dt_quant_spec q = {
+            .scheme = _i, .bits = c->bits, .granularity = DT_PER_GROUP, .group_size = 32
         };
         TEST_OK(ctx, dt__quant_check(ctx, &q));
         const int64_t dims[2] = { 1, c->n };
@@ -440,10 +440,10 @@ END_TEST
 
 START_TEST(the_list_is_in_the_order_of_the_rules)
 {
-    ck_assert_ptr_eq(dt__scheme_of(DT_RULE_SYMMETRIC), &dt__scheme_symmetric);
-    ck_assert_ptr_eq(dt__scheme_of(DT_RULE_SYMMETRIC_NO_CLIP), &dt__scheme_symmetric_no_clip);
-    ck_assert_ptr_eq(dt__scheme_of(DT_RULE_ASYMMETRIC), &dt__scheme_asymmetric);
-    ck_assert_ptr_eq(dt__scheme_of(DT_RULE_Q4_0), &dt__scheme_q4_0);
+    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_SYMMETRIC), &dt__scheme_symmetric);
+    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_SYMMETRIC_NO_CLIP), &dt__scheme_symmetric_no_clip);
+    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_ASYMMETRIC), &dt__scheme_asymmetric);
+    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_Q4_0), &dt__scheme_q4_0);
     ck_assert_ptr_null(dt__scheme_of(-1));
     ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));
     for (const dt_key *k = dt__quant_keys; k->name != NULL; k++) {
@@ -490,18 +490,18 @@ static void fill_data(float *x, bool edge, dt__stream *s)
 
 /* |x - image| <= half a step where nothing was clipped, a whole step where something was; q4_0's
  * stored scale is off by 2^-11 beside. Zero has the image zero. */
-static void check_error(const dt_quant *q, const float *x, const result *r)
+static void check_error(const dt_quant_spec *q, const float *x, const result *r)
 {
     for (int i = 0; i < COUNT; i++) {
         const double scale = fabs((double)r->q.scale[block_of(&r->cut, i)]);
         const double slack =
-            q->rule == DT_RULE_Q4_0 ? 8 * (scale * 0x1p-11 + 0x1p-25) : 1e-4 * scale;
+            q->scheme == DT_SCHEME_Q4_0 ? 8 * (scale * 0x1p-11 + 0x1p-25) : 1e-4 * scale;
         const double rounding = q->scale_dtype == DT_SCALE_F32 ? 0 : ldexp(1, (int)q->bits - 9);
         const double step = (passes(r, i) ? 0.5 : 1 + rounding) * scale + slack;
         const bool floored = q->scale_dtype == DT_SCALE_F16 && scale == 65504;
         if (scale == 0 || floored) continue;
         TEST_EACH(fabs((double)x[i] - (double)r->image[i]) <= step, "%s, %d: %a has image %a",
-                  dt__scheme_of(q->rule)->name, i, (double)x[i], (double)r->image[i]);
+                  dt__scheme_of(q->scheme)->name, i, (double)x[i], (double)r->image[i]);
         TEST_EACH(x[i] != 0 || r->image[i] == 0, "%d: the image of 0 is %a", i,
                   (double)r->image[i]);
         const int code = r->q.codes[i];
@@ -524,7 +524,7 @@ static void check_monotone(const float *x, const result *r)
 }
 
 /* -x has the same scale and opposite codes, but for the end that only one side has. */
-static void check_negation(dt_ctx *ctx, const dt_quant *q, const float *x, const result *r)
+static void check_negation(dt_ctx *ctx, const dt_quant_spec *q, const float *x, const result *r)
 {
     const int64_t dims[2] = { ROWS, COLUMNS };
     float negative[COUNT];
@@ -540,7 +540,7 @@ static void check_negation(dt_ctx *ctx, const dt_quant *q, const float *x, const
     discard(&n);
 }
 
-static void check_properties(dt_ctx *ctx, const dt_quant *q, const float *x)
+static void check_properties(dt_ctx *ctx, const dt_quant_spec *q, const float *x)
 {
     const int64_t dims[2] = { ROWS, COLUMNS };
     result r = result_of(ctx, q, 2, dims);
@@ -548,8 +548,8 @@ static void check_properties(dt_ctx *ctx, const dt_quant *q, const float *x)
     dt__dequantize(ctx, &r.cut, &r.q, r.image);
     check_error(q, x, &r);
     check_monotone(x, &r);
-    if (q->rule != DT_RULE_Q4_0) check_idempotence(ctx, q, &r, 2, dims);
-    if (q->rule == DT_RULE_SYMMETRIC) check_negation(ctx, q, x, &r);
+    if (q->scheme != DT_SCHEME_Q4_0) check_idempotence(ctx, q, &r, 2, dims);
+    if (q->scheme == DT_SCHEME_SYMMETRIC) check_negation(ctx, q, x, &r);
     discard(&r);
 }
 
@@ -561,17 +561,17 @@ START_TEST(properties)
     float x[COUNT];
     for (int data = 0; data < 4; data++) {
         fill_data(x, data % 2 == 1, &s);
-        for (int i = 0; i < COUNT && _i == DT_RULE_Q4_0; i++) { /* its scales are fp16 */
+        for (int i = 0; i < COUNT && _i == DT_SCHEME_Q4_0; i++) { /* its scales are fp16 */
             x[i] = fminf(fmaxf(x[i], -4e5f), 4e5f);
         }
         for (int k = 0; k < 7 * 3 * 3 * 2; k++) {
-            const dt_quant q = { .rule = _i,
-                                 .bits = 2 + k % 7,
-                                 .scale_dtype = k / 7 % 3,
-                                 .granularity = granularities[k / 21 % 3],
-                                 .group_size = 32,
-                                 .activation = k / 63 == 1 };
-            if (_i != DT_RULE_Q4_0 || (q.bits == 4 && q.granularity == DT_PER_GROUP)) {
+            const dt_quant_spec q = { .scheme = _i,
+                                      .bits = 2 + k % 7,
+                                      .scale_dtype = k / 7 % 3,
+                                      .granularity = granularities[k / 21 % 3],
+                                      .group_size = 32,
+                                      .activation = k / 63 == 1 };
+            if (_i != DT_SCHEME_Q4_0 || (q.bits == 4 && q.granularity == DT_PER_GROUP)) {
                 check_properties(ctx, &q, x);
             }
         }
@@ -587,14 +587,16 @@ START_TEST(gradient_follows_the_mask)
     const float x[10] = { 7.5f, -7.5f, 7.4f, 1, 7.5f, 0, 2, 3, 7.5f, -1 };
     float dy[10], dx[10];
     for (int i = 0; i < 10; i++) dy[i] = i == 4 ? INFINITY : (float)(i + 1);
-    const dt_quant q = { .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_TENSOR };
+    const dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC,
+                              .bits = 4,
+                              .granularity = DT_PER_TENSOR };
     const int64_t dims[2] = { 1, 10 };
     result r = result_of(ctx, &q, 2, dims);
     TEST_OK(ctx, dt__quantize(ctx, &q, &r.cut, x, &r.q, NULL));
     ck_assert_int_eq(r.q.clipped, 3);
     dt__pass_gradient(ctx, &r.cut, r.q.mask, dy, dx);
     for (int i = 0; i < 10; i++) ck_assert(dx[i] == (x[i] == 7.5f ? 0 : dy[i]));
-    const dt_quant standing = { .range = DT_RANGE_STATIC };
+    const dt_quant_spec standing = { .range = DT_RANGE_STATIC };
     ck_assert(dt__ste_clipped(&standing) && !dt__ste_clipped(&q));
     discard(&r);
     dt_ctx_free(ctx);
@@ -608,7 +610,7 @@ START_TEST(biased_codes_are_codes_plus_128)
     dt__stream s = dt__stream_of(1, DT__FOR_USER);
     float x[COUNT], image[COUNT];
     fill_data(x, false, &s);
-    const dt_quant q = dt_activation_quant_defaults();
+    const dt_quant_spec q = dt_activation_quant_defaults();
     const int64_t dims[2] = { ROWS, COLUMNS };
     result r = result_of(ctx, &q, 2, dims);
     TEST_OK(ctx, dt__quantize(ctx, &q, &r.cut, x, &r.q, NULL));
@@ -637,10 +639,10 @@ START_TEST(same_bits_on_any_number_of_threads)
     float *x = malloc((size_t)n * sizeof *x);
     dt__stream s = dt__stream_of(4, DT__FOR_USER);
     for (int64_t i = 0; i < n; i++) x[i] = (float)(dt__random_unit(&s) - 0.4);
-    const dt_quant q = { .rule = DT_RULE_ASYMMETRIC,
-                         .bits = 4,
-                         .granularity = _i == 0 ? DT_PER_TENSOR : DT_PER_GROUP,
-                         .group_size = 40 };
+    const dt_quant_spec q = { .scheme = DT_SCHEME_ASYMMETRIC,
+                              .bits = 4,
+                              .granularity = _i == 0 ? DT_PER_TENSOR : DT_PER_GROUP,
+                              .group_size = 40 };
     result r[DT__COUNT_OF(threads)];
     for (int t = 0; t < DT__COUNT_OF(threads); t++) {
         dt_ctx *ctx = context(threads[t]);
@@ -671,11 +673,11 @@ END_TEST
 /* ---- settings, shapes, overflow ------------------------------------------------------------- */
 
 static const struct bad_setting {
-    dt_quant q;
+    dt_quant_spec q;
     const char *text;
 } bad_settings[] = {
-    { { .rule = DT__SCHEMES, .bits = 4 }, "no quantization rule" },
-    { { .rule = -1, .bits = 4 }, "no quantization rule" },
+    { { .scheme = DT__SCHEMES, .bits = 4 }, "no quantization rule" },
+    { { .scheme = -1, .bits = 4 }, "no quantization rule" },
     { { .bits = 1 }, "bits is 1" },
     { { .bits = 9 }, "bits is 9" },
     { { .bits = INT64_C(1) << 40 }, "2 to 8 bits" },
@@ -688,20 +690,20 @@ static const struct bad_setting {
     { { .bits = 4, .scale_dtype = 3 }, "no scale dtype" },
     { { .bits = 4, .ste = 3 }, "no straight-through" },
     { { .bits = 4, .is_unsigned = true }, "symmetric has none" },
-    { { .rule = DT_RULE_Q4_0, .bits = 5, .granularity = DT_PER_GROUP, .group_size = 32 },
+    { { .scheme = DT_SCHEME_Q4_0, .bits = 5, .granularity = DT_PER_GROUP, .group_size = 32 },
       "4 bits" },
-    { { .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 64 },
+    { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 64 },
       "group_size 32" },
-    { { .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_CHANNEL }, "granularity group" },
-    { { .rule = DT_RULE_Q4_0, .bits = 4, .granularity = DT_PER_TENSOR, .activation = true },
+    { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_CHANNEL }, "granularity group" },
+    { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_TENSOR, .activation = true },
       "for weights" },
-    { { .rule = DT_RULE_Q4_0,
+    { { .scheme = DT_SCHEME_Q4_0,
         .bits = 4,
         .granularity = DT_PER_GROUP,
         .group_size = 32,
         .scale_dtype = DT_SCALE_BF16 },
       "not bf16" },
-    { { .rule = DT_RULE_Q4_0,
+    { { .scheme = DT_SCHEME_Q4_0,
         .bits = 4,
         .granularity = DT_PER_GROUP,
         .group_size = 32,
@@ -716,7 +718,8 @@ START_TEST(bad_settings_are_refused)
         TEST_FAILS(ctx, DT_ERR_CONFIG, bad_settings[i].text,
                    dt__quant_check(ctx, &bad_settings[i].q));
     }
-    const dt_quant weight = dt_weight_quant_defaults(), activation = dt_activation_quant_defaults();
+    const dt_quant_spec weight = dt_weight_quant_defaults(),
+                        activation = dt_activation_quant_defaults();
     TEST_OK(ctx, dt__quant_check(ctx, &weight));
     TEST_OK(ctx, dt__quant_check(ctx, &activation));
     dt_ctx_free(ctx);
@@ -724,7 +727,7 @@ START_TEST(bad_settings_are_refused)
 END_TEST
 
 static const struct cut_case {
-    dt_quant q;
+    dt_quant_spec q;
     int rank;
     int64_t dims[4];
     dt__cut cut;
@@ -757,7 +760,7 @@ START_TEST(shapes_are_cut)
                           got.whole == c->cut.whole,
                       "case %d: %lld x %lld, group %lld x %lld", i, (long long)got.rows,
                       (long long)got.columns, (long long)got.group, (long long)got.groups);
-        dt_quant q = c->q;
+        dt_quant_spec q = c->q;
         q.bits = 4;
         result r = result_of(ctx, &q, c->rank, c->dims); /* no element: nothing to read */
         if (got.rows * got.columns == 0) {
@@ -780,8 +783,10 @@ START_TEST(infinite_images_are_refused)
     x[40] = FLT_MAX;
     const int64_t dims[2] = { 2, 32 };
     for (int rule = 0; rule < 4; rule++) {
-        dt_quant q = { .rule = rule, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32 };
-        if (rule == DT_RULE_ASYMMETRIC) x[41] = -FLT_MAX;
+        dt_quant_spec q = {
+            .scheme = rule, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+        };
+        if (rule == DT_SCHEME_ASYMMETRIC) x[41] = -FLT_MAX;
         result r = result_of(ctx, &q, 2, dims);
         TEST_FAILS(ctx, DT_ERR_NUMERIC, "w: the values of row 1, group 0",
                    dt__quantize(ctx, &q, &r.cut, x, &r.q, "w"));

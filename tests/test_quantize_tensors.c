@@ -282,7 +282,7 @@ static void write_recipe(const rounding_case *c, char text[2048])
                 choice(dt__accumulator_keys, "diffuse", a->diffuse));
     }
     n = add(text, n, "  weight: {rule: %s, bits: %d, granularity: %s",
-            choice(dt_tensor_quant_keys, "rule", c->quant.rule), (int)c->quant.bits,
+            choice(dt_tensor_quant_keys, "rule", c->quant.scheme), (int)c->quant.bits,
             choice(dt_tensor_quant_keys, "granularity", c->quant.granularity));
     if (c->quant.granularity == DT_PER_GROUP) {
         n = add(text, n, ", group_size: %d", (int)c->quant.group_size);
@@ -600,7 +600,7 @@ START_TEST(experts_are_weights_of_their_own)
         TEST_OK(ctx, run((call){ .recipe = EXPERTS_RECIPE GROUPED, .summary = &s }));
         const dt_round_report *r = &s.weight[0].report;
         ck_assert(r->samples == 70 && r->groups == EXPERTS && s.total.unseen == 1);
-        ck_assert(r->unseen_members.n == 1 && r->unseen_members.v[0] == 1);
+        ck_assert(r->unseen_experts.n == 1 && r->unseen_experts.v[0] == 1);
         dt_rounded *all = read_weight(output, "w");
         ck_assert(all->rows == EXPERTS * 8 && all->columns == 16 && all->groups == 2);
         ck_assert_mem_eq(all->codes, alone->codes, 8 * 16);

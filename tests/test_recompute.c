@@ -86,11 +86,11 @@ static bool same_bits(const dt_tensor *a, const dt_tensor *b)
     return memcmp(dt_data(a), dt_data(b), (size_t)dt_count(a) * dt_dtype_size(dt_dtype_of(a))) == 0;
 }
 
-static dt_status compare(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status compare(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     const side *other = user;
     dt_tensor *y = dt_param(other->m, path);
-    (void)member;
+    (void)kind;
     TEST_EACH(y != NULL && same_bits(dt_inner(x), dt_inner(y)), "%s differs", path);
     TEST_EACH(same_bits(dt_grad(x), dt_grad(y)), "the gradient of %s differs", path);
     return DT_OK;

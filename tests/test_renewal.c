@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* A parameter w [rows, columns] of a module of its own, or grouped [members, rows, columns], wrapped,
+/* A parameter w [rows, columns] of a module of its own, or grouped [experts, rows, columns], wrapped,
  * with an optimizer. */
 typedef struct subject {
     dt_ctx *ctx;
@@ -23,8 +23,8 @@ typedef struct subject {
 } subject;
 
 typedef struct setting {
-    dt_quant quant;
-    int64_t rows, columns, members; /* 0: not grouped */
+    dt_quant_spec quant;
+    int64_t rows, columns, experts; /* 0: not grouped */
     int optimizer, threads;
     bool simulated;
 } setting;
@@ -52,8 +52,8 @@ static subject begin(const setting *s)
     TEST_OK(NULL, dt_ctx_create(&b.ctx, &ctx_options));
     TEST_OK(b.ctx, dt_tape_create(b.ctx, &b.t));
     TEST_OK(b.ctx, dt_module_create(b.ctx, &bag, 0, &b.m));
-    const int64_t dims[] = { s->members, s->rows, s->columns };
-    const bool grouped = s->members > 0;
+    const int64_t dims[] = { s->experts, s->rows, s->columns };
+    const bool grouped = s->experts > 0;
     TEST_OK(b.ctx, dt_tensor_create(b.ctx, DT_F32, grouped ? 3 : 2, dims + !grouped, &b.w));
     if (grouped) TEST_OK(b.ctx, dt_set_grouped(b.w));
     fill(b.w, 1);
@@ -88,8 +88,8 @@ static dt__codes *codes_of(subject *b)
 
 static void check_equal(const dt__codes *a, const dt__codes *b)
 {
-    const bool by_member = a->map.members > 0 && a->groups == 1; /* the mask's rows, perhaps */
-    const int64_t rows = by_member ? a->map.members : a->rows;
+    const bool by_expert = a->map.experts > 0 && a->groups == 1; /* the mask's rows, perhaps */
+    const int64_t rows = by_expert ? a->map.experts : a->rows;
     const size_t mask = (size_t)(rows * dt__ceil_div(a->rows / rows * a->columns, 8));
     ck_assert_int_eq(a->clipped, b->clipped);
     ck_assert(a->integer == b->integer);
@@ -100,9 +100,9 @@ static void check_equal(const dt__codes *a, const dt__codes *b)
 }
 
 /* Whether the scale of a row needs no more than the row. */
-static bool is_renewable(const dt_quant *q)
+static bool is_renewable(const dt_quant_spec *q)
 {
-    return q->granularity != DT_PER_TENSOR && q->rule != DT_RULE_ASYMMETRIC;
+    return q->granularity != DT_PER_TENSOR && q->scheme != DT_SCHEME_ASYMMETRIC;
 }
 
 /* One subject's codes follow its weight; the other's are held while it is written, and so made anew. */
@@ -139,14 +139,14 @@ START_TEST(renewed_codes_are_codes_made_anew)
         setting s = { .quant = dt_weight_quant_defaults(), .threads = 1 + i % 3 };
         s.rows = shapes[i % 6][0];
         s.columns = shapes[i % 6][1];
-        s.members = i / 6 % 4 * (i % 2);
-        s.quant.rule = i / 6 % 4;
+        s.experts = i / 6 % 4 * (i % 2);
+        s.quant.scheme = i / 6 % 4;
         s.quant.scale_dtype = i / 24 % 3;
         s.quant.granularity = granularities[i / 72 % 3];
         s.quant.ste = i / 216 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
         s.optimizer = (i / 6 + i) % 3;
         s.simulated = i % 5 == 0;
-        const bool q4_0 = s.quant.rule == DT_RULE_Q4_0;
+        const bool q4_0 = s.quant.scheme == DT_SCHEME_Q4_0;
         if (!q4_0) s.quant.bits = 2 + (i / 6 + i) % 7;
         if (q4_0 && s.quant.granularity != DT_PER_GROUP) continue;
         compare(&s);
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(nothing_depends_on_threads)
 {
     setting s = { .quant = dt_weight_quant_defaults(), .rows = 300, .columns = 771 };
-    if (_i == 1) s.rows = 75, s.members = 4;
+    if (_i == 1) s.rows = 75, s.experts = 4;
     for (int optimizer = DT_SGD; optimizer <= DT_ADAMW; optimizer++) {
         s.optimizer = optimizer;
         s.threads = 1;

@@ -196,7 +196,7 @@ START_TEST(test_threshold_of_long_groups)
     static float scale[ROWS] = { 0.1F, 0.2F, 0.05F };
     dt_ctx *ctx = context(1);
     dt_rounding_options o = dt_rounding_defaults();
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     float w[ROWS * COLUMNS];
     dt__bounds b[2];
     for (int i = 0; i < ROWS * COLUMNS; i++) w[i] = (i % 3 == 0 ? -0.5F : 0.6F) + 0.03F * (float)i;
@@ -297,7 +297,7 @@ static void free_tiny(tiny *t)
     dt_tensor_free(t->xq);
 }
 
-static dt_status round_tiny(dt_ctx *ctx, const tiny *t, const dt_quant *q,
+static dt_status round_tiny(dt_ctx *ctx, const tiny *t, const dt_quant_spec *q,
                             const dt_rounding_options *o, dt_rounded **out, dt_round_report *report)
 {
     dt_statistics *s;
@@ -319,9 +319,9 @@ START_TEST(test_every_input)
     dt__stream s = dt__stream_of(3, DT__FOR_USER);
     for (int i = 0; i < 360; i++) {
         tiny t = make_tiny(ctx, &s);
-        const dt_quant q = { .rule = i / 3 % 2 ? DT_RULE_ASYMMETRIC : DT_RULE_SYMMETRIC,
-                             .bits = 4,
-                             .granularity = DT_PER_CHANNEL };
+        const dt_quant_spec q = { .scheme = i / 3 % 2 ? DT_SCHEME_ASYMMETRIC : DT_SCHEME_SYMMETRIC,
+                                  .bits = 4,
+                                  .granularity = DT_PER_CHANNEL };
         dt_rounding_options o = dt_rounding_defaults();
         o.rounder = DT_ROUND_A2GPTQ + i % 3;
         o.rounding.keep_better = i % 2 == 0;
@@ -407,7 +407,7 @@ START_TEST(test_mistakes)
     dt_ctx *ctx = context(1);
     dt__stream s = dt__stream_of(3, DT__FOR_USER);
     tiny t = make_tiny(ctx, &s);
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.group_size = 2;
     for (int i = 0; i < DT__COUNT_OF(mistakes); i++) {
         dt_rounding_options o = dt_rounding_defaults();
@@ -432,7 +432,7 @@ static dt_status bounded(dt_ctx *ctx, void *user)
         float *x = status == DT_OK ? dt_data_mut(*all[k]) : NULL;
         for (int64_t i = 0; x != NULL && i < (*all[k])->count; i++) x[i] = (float)(i % 7) - 2;
     }
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     dt_rounding_options o = dt_rounding_defaults();
     o.rounder = *(const int *)user;
     o.accumulator.bits = 10;

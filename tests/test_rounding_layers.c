@@ -36,7 +36,7 @@ typedef struct layer {
     dt_ctx *ctx;
     int64_t rows, columns, samples;
     dt_tensor *w, *x;
-    dt_quant quant;
+    dt_quant_spec quant;
     dt_rounding_options options;
     bool identity; /* H = I in place of the inputs' */
 } layer;
@@ -108,17 +108,17 @@ static bool same(const dt_rounded *a, const dt_rounded *b)
 
 /* ---- schemes -------------------------------------------------------------------------------- */
 
-static dt_quant scheme(int rule, int granularity, int64_t bits, int scale_dtype)
+static dt_quant_spec scheme(int rule, int granularity, int64_t bits, int scale_dtype)
 {
-    return (dt_quant){ .rule = rule,
-                       .bits = bits,
-                       .granularity = granularity,
-                       .group_size = rule == DT_RULE_Q4_0 ? 32 : 24,
-                       .scale_dtype = scale_dtype };
+    return (dt_quant_spec){ .scheme = rule,
+                            .bits = bits,
+                            .granularity = granularity,
+                            .group_size = rule == DT_SCHEME_Q4_0 ? 32 : 24,
+                            .scale_dtype = scale_dtype };
 }
 
 /* Every scheme that weights can have: i counts through them; false behind the last one. */
-static bool scheme_at(int i, dt_quant *q)
+static bool scheme_at(int i, dt_quant_spec *q)
 {
     static const int64_t bits[] = { 2, 4, 8 };
     const int plain = 3 * 3 * 3 * 3;
@@ -126,9 +126,9 @@ static bool scheme_at(int i, dt_quant *q)
         *q = scheme(i % 3, i / 3 % 3, bits[i / 9 % 3], i / 27);
         return true;
     }
-    *q = scheme(DT_RULE_Q4_0, DT_PER_GROUP, 4, DT_SCALE_F16);
+    *q = scheme(DT_SCHEME_Q4_0, DT_PER_GROUP, 4, DT_SCALE_F16);
     if (i == plain) return true;
-    *q = scheme(DT_RULE_ASYMMETRIC, DT_PER_CHANNEL, 5, DT_SCALE_F32);
+    *q = scheme(DT_SCHEME_ASYMMETRIC, DT_PER_CHANNEL, 5, DT_SCALE_F32);
     q->is_unsigned = true;
     if (i == plain + 1) return true;
     *q = scheme((i - plain - 2) % 3, (i - plain - 2) / 3, 4, DT_SCALE_F32);
@@ -214,7 +214,7 @@ START_TEST(test_given_scales)
     const float scale[3] = { 0.25f, 0.5f, 0.125f };
     dt_round_work work = { .weight = l.w, .quant = &l.quant };
     dt_rounded *r = NULL;
-    l.quant = scheme(DT_RULE_SYMMETRIC, DT_PER_CHANNEL, 4, DT_SCALE_F32);
+    l.quant = scheme(DT_SCHEME_SYMMETRIC, DT_PER_CHANNEL, 4, DT_SCALE_F32);
     l.quant.range = DT_RANGE_LEARNED;
     TEST_FAILS(ctx, DT_ERR_ARG, "comes with its scales", dt_round(ctx, &work, &r, NULL));
     work.scale = scale;
@@ -240,12 +240,12 @@ static const struct variant {
     int rule, granularity, order, group_scales;
     bool keep_better;
 } variants[] = {
-    { DT_RULE_SYMMETRIC, DT_PER_CHANNEL, DT_ORDER_NONE, 0, false },
-    { DT_RULE_SYMMETRIC, DT_PER_TENSOR, DT_ORDER_WEIGHT, 0, true },
-    { DT_RULE_ASYMMETRIC, DT_PER_GROUP, DT_ORDER_WEIGHT, 0, true },
-    { DT_RULE_ASYMMETRIC, DT_PER_GROUP, DT_ORDER_GROUP, DT_SCALES_REFRESH, true },
-    { DT_RULE_SYMMETRIC, DT_PER_GROUP, DT_ORDER_NONE, DT_SCALES_REFRESH, false },
-    { DT_RULE_Q4_0, DT_PER_GROUP, DT_ORDER_GROUP, DT_SCALES_REFRESH, true },
+    { DT_SCHEME_SYMMETRIC, DT_PER_CHANNEL, DT_ORDER_NONE, 0, false },
+    { DT_SCHEME_SYMMETRIC, DT_PER_TENSOR, DT_ORDER_WEIGHT, 0, true },
+    { DT_SCHEME_ASYMMETRIC, DT_PER_GROUP, DT_ORDER_WEIGHT, 0, true },
+    { DT_SCHEME_ASYMMETRIC, DT_PER_GROUP, DT_ORDER_GROUP, DT_SCALES_REFRESH, true },
+    { DT_SCHEME_SYMMETRIC, DT_PER_GROUP, DT_ORDER_NONE, DT_SCALES_REFRESH, false },
+    { DT_SCHEME_Q4_0, DT_PER_GROUP, DT_ORDER_GROUP, DT_SCALES_REFRESH, true },
 };
 
 static void choose_variant(layer *l, const struct variant *v)
@@ -332,7 +332,7 @@ START_TEST(test_keep_better)
     for (int i = 0; i < DT__COUNT_OF(variants); i++) {
         layer l = layer_of(ctx, 300, 64, 50);
         choose_variant(&l, &variants[i]);
-        if (l.quant.rule != DT_RULE_Q4_0) l.quant.bits = 2;
+        if (l.quant.scheme != DT_SCHEME_Q4_0) l.quant.bits = 2;
         dt_round_report report, free_report;
         l.options.rounding.keep_better = false;
         dt_rounded *chosen = rounded(&l, &free_report);
@@ -380,7 +380,7 @@ START_TEST(test_few_samples)
     dt_ctx *ctx = context(2);
     layer l = layer_of(ctx, 40, 300, 3);
     dt_round_report report;
-    l.quant = scheme(DT_RULE_SYMMETRIC, DT_PER_CHANNEL, 8, DT_SCALE_F32);
+    l.quant = scheme(DT_SCHEME_SYMMETRIC, DT_PER_CHANNEL, 8, DT_SCALE_F32);
     for (l.options.rounding.damping = 1; l.options.rounding.damping > 1e-7;) {
         dt_rounded *r = rounded(&l, &report);
         double error = 0;
@@ -429,7 +429,7 @@ START_TEST(test_dead_and_zeros)
     for (int64_t i = 0; i < 800; i += 20) w[i] = 0; /* 5 % */
     l.options.rounding.keep_better = _i == 1;
     l.options.rounding.keep_zeros = true;
-    l.quant = scheme(_i == 1 ? DT_RULE_ASYMMETRIC : DT_RULE_SYMMETRIC, DT_PER_CHANNEL, 4, 0);
+    l.quant = scheme(_i == 1 ? DT_SCHEME_ASYMMETRIC : DT_SCHEME_SYMMETRIC, DT_PER_CHANNEL, 4, 0);
     dt_rounded *r = rounded(&l, &report);
     ck_assert_int_eq(report.dead, 2);
     ck_assert_int_eq(report.zeros_kept, 40);
@@ -463,7 +463,7 @@ START_TEST(test_settings)
     layer l = layer_of(ctx, 2, 8, 9);
     dt_rounded *r = NULL;
     const dt_rounding_options good = l.options;
-    const dt_quant quant = l.quant;
+    const dt_quant_spec quant = l.quant;
     dt_rounding *o = &l.options.rounding;
     l.options.rounder = 1000;
     REFUSES("1000 is no rounder");
@@ -543,7 +543,7 @@ START_TEST(test_operands)
     ((float *)dt_data_mut(l.w))[13] = INFINITY;
     TEST_FAILS(ctx, DT_ERR_NUMERIC, "row 1, column 5", dt_round(ctx, &work, &r, NULL));
     ((float *)dt_data_mut(l.w))[13] = 3e38f;
-    l.quant = scheme(DT_RULE_ASYMMETRIC, DT_PER_CHANNEL, 4, 0);
+    l.quant = scheme(DT_SCHEME_ASYMMETRIC, DT_PER_CHANNEL, 4, 0);
     ((float *)dt_data_mut(l.w))[12] = -3e38f;
     TEST_FAILS(ctx, DT_ERR_NUMERIC, "row 1: a scale", dt_round(ctx, &work, &r, NULL));
     layer_free(&l);
@@ -563,7 +563,7 @@ START_TEST(test_empty)
     for (int64_t i = 0; i < 3; i++) {
         const int64_t dims[2] = { i / 2 * 3, i % 2 * 3 };
         dt_tensor *w = random_tensor(ctx, 2, dims);
-        const dt_quant quant = dt_weight_quant_defaults();
+        const dt_quant_spec quant = dt_weight_quant_defaults();
         const dt_round_work work = { .weight = w, .quant = &quant };
         dt_rounded *r;
         TEST_OK(ctx, dt_round(ctx, &work, &r, NULL));

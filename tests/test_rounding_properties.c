@@ -27,23 +27,23 @@ static int64_t draw(dt__stream *s, int64_t least, int64_t most)
 
 /* ---- random settings --------------------------------------------------------------------------- */
 
-static dt_quant draw_quant(dt__stream *s)
+static dt_quant_spec draw_quant(dt__stream *s)
 {
     static const int64_t bits[] = { 2, 3, 4, 8 };
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     q.bits = bits[draw(s, 0, 3)];
-    q.rule = (int)draw(s, DT_RULE_SYMMETRIC, DT_RULE_Q4_0);
+    q.scheme = (int)draw(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_Q4_0);
     q.granularity = (int)draw(s, DT_PER_TENSOR, DT_PER_GROUP);
     q.group_size = draw(s, 3, 16);
-    q.is_unsigned = q.rule == DT_RULE_ASYMMETRIC && draw(s, 0, 1) == 1;
-    if (q.rule != DT_RULE_Q4_0) return q;
+    q.is_unsigned = q.scheme == DT_SCHEME_ASYMMETRIC && draw(s, 0, 1) == 1;
+    if (q.scheme != DT_SCHEME_Q4_0) return q;
     q.bits = 4;
     q.granularity = DT_PER_GROUP;
     q.group_size = 32;
     return q;
 }
 
-static void draw_accumulator(dt__stream *s, const dt_quant *q, dt_accumulator *a)
+static void draw_accumulator(dt__stream *s, const dt_quant_spec *q, dt_accumulator *a)
 {
     static const int64_t ranges[][2] = {
         { 0, 255 }, { -128, 127 }, { -8, 7 }, { -65536, 0 }, { 0, 1 }
@@ -57,7 +57,7 @@ static void draw_accumulator(dt__stream *s, const dt_quant *q, dt_accumulator *a
     a->diffuse = (int)draw(s, DT_DIFFUSE_CLAMPED, DT_DIFFUSE_ALL);
 }
 
-static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_quant *q)
+static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_quant_spec *q)
 {
     static const double alphas[] = { 1e-6, 1e-3, 0.1 };
     static const int64_t blocks[] = { 1, 7, 32, 128 };
@@ -96,7 +96,7 @@ typedef struct trial {
     dt_ctx *ctx;
     dt__stream random;
     layer l;
-    dt_quant q;
+    dt_quant_spec q;
     dt_rounding_options o;
     dt_round_report report; /* of the last round */
 } trial;
@@ -125,9 +125,9 @@ static void name_trial(trial *t, int i)
         text, sizeof text,
         "%d %s rounder %d rule %d bits %d gran %d/%d order %d mean %d zeros %d refresh %d P %d "
         "tile %d soft %d all %d",
-        i, l->name, t->o.rounder, t->q.rule, (int)t->q.bits, t->q.granularity, (int)t->q.group_size,
-        r->order, r->damping_mean, r->keep_zeros, r->group_scales, (int)a->bits, (int)a->tile,
-        a->soft_threshold, a->diffuse);
+        i, l->name, t->o.rounder, t->q.scheme, (int)t->q.bits, t->q.granularity,
+        (int)t->q.group_size, r->order, r->damping_mean, r->keep_zeros, r->group_scales,
+        (int)a->bits, (int)a->tile, a->soft_threshold, a->diffuse);
     memcpy(l->name, text, sizeof l->name - 1);
 }
 

@@ -92,9 +92,9 @@ static void compare(dt_ctx *ctx, dt_file *f, const char *name, const char *setti
     sscanf(settings, "input=%63s", input);
     dt__fq fq = { .quant = dt_weight_quant_defaults() };
     fq.quant.bits = number(settings, "bits");
-    fq.quant.rule = strstr(settings, "asymmetric") != NULL ? DT_RULE_ASYMMETRIC
-                    : strstr(settings, "no_clip") != NULL  ? DT_RULE_SYMMETRIC_NO_CLIP
-                                                           : DT_RULE_SYMMETRIC;
+    fq.quant.scheme = strstr(settings, "asymmetric") != NULL ? DT_SCHEME_ASYMMETRIC
+                      : strstr(settings, "no_clip") != NULL  ? DT_SCHEME_SYMMETRIC_NO_CLIP
+                                                             : DT_SCHEME_SYMMETRIC;
     fq.quant.granularity =
         strstr(settings, "granularity=group") != NULL ? DT_PER_GROUP : DT_PER_CHANNEL;
     fq.quant.group_size = number(settings, "group");
@@ -150,7 +150,7 @@ END_TEST
 
 /* ---- what hangs on a weight ------------------------------------------------------------------ */
 
-static dt_tensor *weight(dt_ctx *ctx, const dt_quant *quant, int64_t groups)
+static dt_tensor *weight(dt_ctx *ctx, const dt_quant_spec *quant, int64_t groups)
 {
     dt_tensor *w;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, (const int64_t[]){ 8, 20, 3, 3 }, &w));
@@ -166,11 +166,11 @@ START_TEST(test_codes)
 {
     dt_ctx *ctx = context();
     for (int bits = 2; bits <= 8; bits++) {
-        for (int rule = DT_RULE_SYMMETRIC; rule <= DT_RULE_ASYMMETRIC; rule++) {
+        for (int rule = DT_SCHEME_SYMMETRIC; rule <= DT_SCHEME_ASYMMETRIC; rule++) {
             for (int g = DT_PER_TENSOR; g <= DT_PER_GROUP; g++) {
-                dt_quant q = dt_weight_quant_defaults();
+                dt_quant_spec q = dt_weight_quant_defaults();
                 q.bits = bits;
-                q.rule = rule;
+                q.scheme = rule;
                 q.granularity = g;
                 q.group_size = 24;
                 dt_tensor *w = weight(ctx, &q, 2), *rows;
@@ -198,7 +198,7 @@ END_TEST
 START_TEST(test_stale)
 {
     dt_ctx *ctx = context();
-    const dt_quant q = dt_weight_quant_defaults();
+    const dt_quant_spec q = dt_weight_quant_defaults();
     dt__renewal r;
     for (int64_t groups = 0; groups <= 1; groups++) {
         dt_tensor *w = weight(ctx, &q, groups);

@@ -99,7 +99,7 @@ END_TEST
 START_TEST(a_child_may_be_named_as_a_parameter)
 {
     dt_module *layer = dt_module_at(m, "head"), *range;
-    dt_quant q = dt_weight_quant_defaults();
+    dt_quant_spec q = dt_weight_quant_defaults();
     TEST_OK(ctx, dt__quantizer_create(ctx, &q, &(dt__quantizer_size){ .scales = 1, .fixed = true },
                                       &range));
     TEST_OK(ctx, dt__module_attach(layer, "weight", range));
@@ -324,8 +324,8 @@ static void use_observer(int observer)
         .has_percentile = true,
     };
     if (observer == DT_OBSERVER_MINMAX) { /* one without zero points, too */
-        qat.activation.quant.rule = DT_RULE_SYMMETRIC;
-        qat.activation.has_rule = true;
+        qat.activation.quant.scheme = DT_SCHEME_SYMMETRIC;
+        qat.activation.has_scheme = true;
     }
 }
 
@@ -467,14 +467,15 @@ END_TEST
 /* Every rule and granularity that a range of least error may have. */
 static dt_quant_patch least_error_weight(int i)
 {
-    static const int rules[] = { DT_RULE_SYMMETRIC, DT_RULE_ASYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP };
+    static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_ASYMMETRIC,
+                                 DT_SCHEME_SYMMETRIC_NO_CLIP };
     return (dt_quant_patch){ .quant = { .range = DT_RANGE_STATIC,
-                                        .rule = rules[i % 3],
+                                        .scheme = rules[i % 3],
                                         .granularity = i / 3,
                                         .group_size = 8,
                                         .scale_dtype = i % 2 == 0 ? DT_SCALE_F32 : DT_SCALE_F16 },
                              .has_range = true,
-                             .has_rule = true,
+                             .has_scheme = true,
                              .has_granularity = true,
                              .has_group_size = true,
                              .has_scale_dtype = true };

@@ -204,48 +204,48 @@ DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 
 /* ---- grouped parameters --------------------------------------------------------------------
  *
- * The experts of a layer are one tensor [count, dims...] that stands for `count` members of shape
+ * The experts of a layer are one tensor [count, dims...] that stands for `count` experts of shape
  * [dims...]: one storage, one gradient, one optimizer state, quantized in one call, whatever the
- * number of members. Aliases, dt_detach, prepare and convert keep the mark. Ops that read element
+ * number of experts. Aliases, dt_detach, prepare and convert keep the mark. Ops that read element
  * by element or whole (dt_mul, dt_sum, dt_matmul) take a grouped tensor as any other; those that
- * would mix its members or see one matrix in all of them (dt_reshape, dt_flatten, dt_transpose,
+ * would mix its experts or see one matrix in all of them (dt_reshape, dt_flatten, dt_transpose,
  * dt_permute, dt_slice, dt_concat, dt_pad, dt_upsample_nearest, dt_linear and its kin, dt_conv2d
  * and its kin, dt_embedding, and dt_tensor_narrow) refuse it with STATE. dt_grouped_linear (ops.h)
- * multiplies each row by the member that it is routed to; dt_grouped_member gives one of them to
+ * multiplies each row by the expert that it is routed to; dt_grouped_expert gives one of them to
  * look at, to fill, to compute with:
  *
  *     dt_tensor *w = ...;                         [8, out, in], dt_set_grouped, requires a gradient
- *     dt_tensor *third = dt_grouped_member(w, 3); [out, in], shares the storage of w
+ *     dt_tensor *third = dt_grouped_expert(w, 3); [out, in], shares the storage of w
  *     y = dt_linear(t, x, third, NULL);           the gradient goes to rows of dt_grad(w)
  *     dt_tensor_free(third); */
 
-/* Marks `x` as grouped: its first dimension counts members. Once marked, always so. Errors: SHAPE
- * (rank below 2, no member, strided), STATE (a tensor of a tape, a wrapper, a converted
+/* Marks `x` as grouped: its first dimension counts experts. Once marked, always so. Errors: SHAPE
+ * (rank below 2, no expert, strided), STATE (a tensor of a tape, a wrapper, a converted
  * parameter). */
 DT_API dt_status dt_set_grouped(dt_tensor *x);
 
 /* Whether `x` is marked. */
 DT_API bool dt_is_grouped(const dt_tensor *x);
 
-/* How many members; 0 where `x` is not grouped. */
+/* How many experts; 0 where `x` is not grouped. */
 DT_API int64_t dt_grouped_count(const dt_tensor *x);
 
-/* Member i of `w`, [dims...], as a handle that the caller frees. It shares the storage, and keeps
+/* Expert i of `w`, [dims...], as a handle that the caller frees. It shares the storage, and keeps
  * it and `w` alive. It is what `w` is now: dense; a FakeQuantTensor, whose image has the bits of
- * those rows in the image of `w`; or packed. (Take members anew after prepare and convert: those
+ * those rows in the image of `w`; or packed. (Take experts anew after prepare and convert: those
  * from before still see the master.) It requires a gradient where `w` does, which
  * dt_set_requires_grad(w) alone changes, and has no slot of its own: what flows into it, however
  * often and on however many tapes, is added to its slice of the gradient of `w`, whose other slices
- * are then zero at first. dt_grad(member) is a view on that slice, lent until dt_grad_clear(w) and
- * NULL while `w` has no gradient; dt_grad_clear(member) fills it with zeros. An alias of a member
- * has a slot of its own, as any alias. In-place ops on a member write `w`, and the other way round;
- * codes of either are then stale. A member is not grouped again, nor a parameter of a module. Its
+ * are then zero at first. dt_grad(expert) is a view on that slice, lent until dt_grad_clear(w) and
+ * NULL while `w` has no gradient; dt_grad_clear(expert) fills it with zeros. An alias of an expert
+ * has a slot of its own, as any alias. In-place ops on an expert write `w`, and the other way round;
+ * codes of either are then stale. An expert is not grouped again, nor a parameter of a module. Its
  * memory is that of the context of `w`, so it is not for passes of several contexts through one
- * frozen model. NULL with the error on the context: ARG (no such member), STATE (not grouped,
+ * frozen model. NULL with the error on the context: ARG (no such expert), STATE (not grouped,
  * dropped, of a tape and requiring a gradient), NOMEM. */
-DT_API dt_tensor *dt_grouped_member(dt_tensor *w, int64_t i);
+DT_API dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i);
 
-/* The axis of `w` that axis `axis` of a member is, negative counting from the end: of experts [N,
+/* The axis of `w` that axis `axis` of an expert is, negative counting from the end: of experts [N,
  * out, in] 0 or -2 (out) gives 1, 1 or -1 (in) gives 2. For who divides a weight among devices. -1
  * with the error on the context: ARG, STATE (not grouped). */
 DT_API int dt_grouped_shard_axis(const dt_tensor *w, int axis);

@@ -106,11 +106,11 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 
 /* ---- models -------------------------------------------------------------------------------- */
 
-/* How a grouped parameter P of N members stands in a file: as one tensor P, or as N, P.0 ... P.N-1; with
+/* How a grouped parameter P of N experts stands in a file: as one tensor P, or as N, P.0 ... P.N-1; with
  * it its codes and scales, its optimizer's state. Loading takes either, whatever the model has: grouped
  * parameters, or N tensors of these names. */
-enum { DT_GROUPED_STACKED, DT_GROUPED_MEMBERS };
-extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "members", ended by NULL */
+enum { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
+extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "experts", ended by NULL */
 
 /* How a model is built again: what `model:` of a recipe says; and how it is written. */
 typedef struct dt_model_info {
@@ -198,12 +198,12 @@ typedef struct dt_file_weight {
     bool packed;      /* integers stand in the file; else its master */
     bool enabled;     /* of a master: whether it is quantized at the moment */
     bool g_idx; /* groups are not consecutive columns: a g_idx says which column is of which */
-    dt_quant quant;
+    dt_quant_spec quant;
     char scheme[96];  /* the same in words: "int4 symmetric group 32" */
     char rounder[16]; /* what chose the codes of a weight without a model; "" of others */
     int rank;
     int64_t dims[DT_MAX_RANK];
-    int64_t members; /* of a grouped weight, dims[0]; else 0 */
+    int64_t experts; /* of a grouped weight, dims[0]; else 0 */
     int64_t count;   /* of weights */
     size_t bytes;    /* codes, scales, zero points and g_idx once packed */
 } dt_file_weight;

@@ -86,12 +86,13 @@ DT_API dt_tensor *dt_param(dt_module *m, const char *path);
  * m's. */
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 
-typedef enum dt_member { DT_PARAM, DT_BUFFER } dt_member;
+typedef enum dt_entry_kind { DT_PARAM, DT_BUFFER } dt_entry_kind;
 
 /* Called for each parameter and buffer in order of registration, depth first; `path` is lent for
  * the call. A tied parameter comes once for every path. A status other than DT_OK stops the
  * walk. */
-typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x, dt_member member);
+typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x,
+                                     dt_entry_kind kind);
 DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
 /* The same for the modules themselves, m first under "". */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
@@ -166,9 +167,9 @@ DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 /* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                                   dt_module **out);
-/* Linear layers of `count` members, of which each row takes one: dt_grouped_linear with grouped
+/* Linear layers of `count` experts, of which each row takes one: dt_grouped_linear with grouped
  * parameters weight [count, out, in] and bias [count, out], both drawn uniform in +-1/sqrt(in). Inputs are x
- * and the index of members, i32, as dt_routes has it. */
+ * and the index of experts, i32, as dt_routes has it. */
 DT_API dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in,
                                           int64_t out_features, bool bias, dt_module **out);
 

@@ -76,7 +76,7 @@ struct dt_op {
     bool random;                      /* draws from the tape's streams */
     bool strided;                     /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
-    bool ungrouped;                   /* refuses grouped operands, whose members it would mix */
+    bool ungrouped;                   /* refuses grouped operands, whose experts it would mix */
     bool optional[DT_MAX_IN]; /* may be NULL among the operands; then in[i] and arg[i] are NULL */
     bool over_dy[DT_MAX_IN];  /* backward may find dx[i] on dy's own block: it reads each element of
                                  dy before it writes that of dx[i], and not again */
@@ -203,20 +203,20 @@ typedef struct dt_linear_part {
 DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
                             dt_tensor **y);
 
-/* Which member of a grouped weight a row is multiplied by; exactly one of the two. */
+/* Which expert of a grouped weight a row is multiplied by; exactly one of the two. */
 typedef struct dt_routes {
-    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: member e takes the rows from offsets[e]
+    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: expert e takes the rows from offsets[e]
      * to offsets[e + 1], those past the last are padding */
     dt_tensor *offsets;
-    /* i32 or i64: the member of each row, -1 for padding. Its shape: [rows of x, k], and each row is read k
+    /* i32 or i64: the expert of each row, -1 for padding. Its shape: [rows of x, k], and each row is read k
      * times, or any with as many elements as x has rows */
     dt_tensor *index;
 } dt_routes;
 
-/* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the member that row r goes to: x [..., in], weight
+/* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the expert that row r goes to: x [..., in], weight
  * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k]. Padding
- * gives 0, takes no gradient and gives none; a member without rows gets a gradient of exactly 0. y has
- * the bits of dt_linear with a member's rows alone where offsets are given, or codes meet codes; by index
+ * gives 0, takes no gradient and gives none; an expert without rows gets a gradient of exactly 0. y has
+ * the bits of dt_linear with an expert's rows alone where offsets are given, or codes meet codes; by index
  * the sums of a product of floats may be taken in another order. Of an x that is quantized padding is
  * quantized, too, and must be finite. ARG where offsets or index are wrong. */
 DT_API dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct dt_optimizer dt_optimizer;
 
 enum { DT_SGD, DT_ADAM, DT_ADAMW }; /* dt_optimizer_options.name */
-/* Rank >= 2 only (of a grouped parameter, that of its members), or every parameter. */
+/* Rank >= 2 only (of a grouped parameter, that of its experts), or every parameter. */
 enum { DT_DECAY_MATRICES, DT_DECAY_ALL };
 
 typedef struct dt_optimizer_options {

@@ -39,7 +39,7 @@ typedef struct dt_rounding {
     double alpha;            /* of Qronos: damping as a share of the largest eigenvalue */
     int64_t block;           /* columns whose errors reach the rest together */
     int64_t
-        least_rows; /* fewer leave a member of a grouped weight to nearest; 0: as many as columns */
+        least_rows; /* fewer leave an expert of a grouped weight to nearest; 0: as many as columns */
     bool keep_zeros;  /* where at least 5 % of the weight is 0: elements that are, stay so */
     bool keep_better; /* a row that nearest suits better keeps nearest */
     int group_scales; /* DT_SCALES_...; of DT_PER_GROUP */
@@ -73,7 +73,7 @@ enum {
     DT_WEIGHT_CONV2D,
     DT_WEIGHT_CONV_TRANSPOSE1D,
     DT_WEIGHT_CONV_TRANSPOSE2D,
-    DT_WEIGHT_GROUPED_LINEAR /* [members, out, in]: each member is a linear weight of its own */
+    DT_WEIGHT_GROUPED_LINEAR /* [experts, out, in]: each expert is a linear weight of its own */
 };
 
 /* The op that a weight belongs to: its shape says the rest. */
@@ -88,7 +88,7 @@ typedef struct dt_statistics dt_statistics;
 
 /* For a weight of this shape; `differ`: the float model's inputs will be given, too. Takes room for H,
  * and then for G and half a square more, of each group, and some 16 MiB; of a grouped weight all of this
- * for each member, when its first row comes. It keeps its context. Errors: ARG (op, options), SHAPE,
+ * for each expert, when its first row comes. It keeps its context. Errors: ARG (op, options), SHAPE,
  * NOMEM. */
 DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank,
                                       const int64_t *dims, bool differ, dt_statistics **out);
@@ -97,12 +97,12 @@ DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int r
  * same bits on any number of threads, and however the samples were cut into batches. Errors: SHAPE,
  * DTYPE, ARG, NUMERIC (an element that is not finite, with its index); then nothing was added. */
 DT_API dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x);
-/* The same for a grouped weight, whose members see the rows that are routed to them (dt_grouped_linear);
- * rows that go nowhere are not looked at. Errors besides: ARG (routes that name no member). */
+/* The same for a grouped weight, whose experts see the rows that are routed to them (dt_grouped_linear);
+ * rows that go nowhere are not looked at. Errors besides: ARG (routes that name no expert). */
 DT_API dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
                                           const dt_routes *routes);
 /* Samples so far: rows of a linear layer's inputs, positions of a convolution's output; of a grouped
- * weight the rows of all members. */
+ * weight the rows of all experts. */
 DT_API int64_t dt_statistics_samples(const dt_statistics *s);
 DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
 
@@ -115,8 +115,8 @@ typedef struct dt_round_report {
     int64_t dead;           /* columns whose inputs are all 0, of all groups */
     int64_t zeros_kept;     /* elements; 0 where too few were zero */
     int64_t kept_nearest;   /* rows that nearest suits better */
-    int64_t unseen;         /* members of a grouped weight that too few rows reached: to nearest */
-    dt_ints unseen_members; /* the first of them */
+    int64_t unseen;         /* experts of a grouped weight that too few rows reached: to nearest */
+    dt_ints unseen_experts; /* the first of them */
     double damping_share;   /* lambda that worked (the largest of the groups') */
     double damping;         /* what was added to the diagonal (likewise) */
     double loss; /* GPTQ's and Qronos' sum of e^2/2, before rows were given back to nearest */
@@ -142,7 +142,7 @@ typedef struct dt_round_work {
     const char *name;                   /* for messages; NULL: "a weight" */
     const dt_tensor *weight;            /* f32, contiguous, as the op has it */
     const dt_weight_op *op;             /* NULL: linear */
-    const dt_quant *quant;              /* of weights */
+    const dt_quant_spec *quant;         /* of weights */
     const dt_rounding_options *options; /* NULL: the defaults */
     dt_statistics *statistics;          /* they are used up; NULL: of DT_ROUND_NEAREST alone */
     /* [rows][groups]: what stands already, as learned ranges must; NULL: chosen by the scheme, and with
@@ -166,7 +166,7 @@ typedef struct dt_ptq_report {
     int64_t layers, elements;
     int64_t fallbacks; /* layers whose matrix could not be factored */
     int64_t unreached; /* weights without calibration data, rounded to nearest */
-    int64_t unseen;    /* members of grouped weights that too few rows reached */
+    int64_t unseen;    /* experts of grouped weights that too few rows reached */
     int64_t dead, zeros_kept, kept_nearest;
     int64_t accumulator_bits; /* the most of any layer */
     double seconds;

@@ -14,7 +14,7 @@ extern "C" {
 
 /* ---- schemes ------------------------------------------------------------------------------ */
 
-enum { DT_RULE_SYMMETRIC, DT_RULE_SYMMETRIC_NO_CLIP, DT_RULE_ASYMMETRIC, DT_RULE_Q4_0 };
+enum { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_ASYMMETRIC, DT_SCHEME_Q4_0 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
@@ -23,8 +23,8 @@ enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
 enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
 
 /* How a tensor becomes integers. The formulas are in docs/numerics.md. */
-typedef struct dt_quant {
-    int rule;           /* DT_RULE_... */
+typedef struct dt_quant_spec {
+    int scheme;         /* DT_SCHEME_... */
     int64_t bits;       /* 2...8 */
     int granularity;    /* DT_PER_... */
     int64_t group_size; /* of DT_PER_GROUP; a positive multiple of 8 in models */
@@ -39,29 +39,29 @@ typedef struct dt_quant {
     double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
     int64_t samples;   /* likewise: values it keeps; with more seen, a sample of them */
     double averaging;  /* share of a new batch in the observers that average; above 0, at most 1 */
-} dt_quant;
+} dt_quant_spec;
 
-DT_API dt_quant dt_weight_quant_defaults(void);     /* the defaults of weights */
-DT_API dt_quant dt_activation_quant_defaults(void); /* the defaults of activations */
+DT_API dt_quant_spec dt_weight_quant_defaults(void);     /* the defaults of weights */
+DT_API dt_quant_spec dt_activation_quant_defaults(void); /* the defaults of activations */
 
 /* ---- the FakeQuantTensor ------------------------------------------------------------------- */
 
 /* Wraps x for this pass: consumers that take codes get codes, others the image; backward is
  * straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
-DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled);
+DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled);
 
 /* A scale for x to learn: F32 [1], or one a row of x for DT_PER_CHANNEL, that begins with
  * 2 mean|x| / sqrt(qmax). It requires a gradient, no optimizer shrinks it, and after each step it is
  * made positive again. `quant` has range DT_RANGE_LEARNED. The caller's to free, or a module's to own.
  * Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
-DT_API dt_status dt_learned_scale(dt_tensor *x, const dt_quant *quant, dt_tensor **out);
+DT_API dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out);
 
 /* dt_fake_quant with a scale that learns [LSQ]: besides dx, which is masked where a code was clipped,
  * ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax) lands on `scale`, v = x / scale and n
  * the elements of x that share it. Of an activation, codes and a residual of one byte are kept for
  * backward, or x itself (DT_SAVED_EXACT); of a weight, nothing: if x or `scale` is written before
  * backward, that is STATE there. */
-DT_API dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant *quant,
+DT_API dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant,
                                         dt_tensor *scale);
 
 /* The tensor inside: the fp32 master of a FakeQuantTensor (to read, or to write: codes follow), x
@@ -90,8 +90,8 @@ enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 
 /* What a rule, or the recipe's head, says of one operand: only keys marked `has_` were given. */
 typedef struct dt_quant_patch {
-    dt_quant quant;
-    bool has_rule, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
+    dt_quant_spec quant;
+    bool has_scheme, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
         has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging,
         has_shift, has_save;
     bool quantize, has_quantize; /* false: this operand stays float */
@@ -104,7 +104,7 @@ extern DT_API const dt_key dt_activation_quant_keys[];
 extern DT_API const dt_key dt_tensor_quant_keys[];
 
 /* *base with every key that `patch` gives. */
-DT_API void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch);
+DT_API void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch);
 
 /* `match` is a glob over the whole path (`*` crosses dots); it selects a module and all quantizable
  * modules below it. The last matching rule wins, key by key. */
@@ -135,7 +135,7 @@ extern DT_API const dt_key dt_qat_keys[];
 DT_API dt_qat_options dt_qat_defaults(void);
 
 /* What a preset says of weights and of activations; false where activations stay float. */
-DT_API bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation);
+DT_API bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation);
 
 /* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
  * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that
@@ -168,7 +168,7 @@ DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, 
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
 /* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows of
- * an op's groups (of a convolution; the members of a grouped weight; else it has one) follow each other. */
+ * an op's groups (of a convolution; the experts of a grouped weight; else it has one) follow each other. */
 typedef struct dt_code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */
     float *scale;       /* [rows][groups] */
@@ -186,8 +186,8 @@ typedef struct dt_code_rows {
  * A rounder of NULL: nearest. */
 typedef struct dt_rounder {
     const char *name;
-    dt_status (*round)(void *user, const char *path, const dt_tensor *master, const dt_quant *quant,
-                       const dt_code_rows *to);
+    dt_status (*round)(void *user, const char *path, const dt_tensor *master,
+                       const dt_quant_spec *quant, const dt_code_rows *to);
     void *user;
 } dt_rounder;
 

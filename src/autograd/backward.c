@@ -110,7 +110,7 @@ static void drop_gradient(dt_tensor *x)
 
 static dt_status through(dt_tape *t, const dt__record *r)
 {
-    if (dt__is_stretch(r)) return dt__differentiate_stretch(t, r);
+    if (dt__is_segment(r)) return dt__differentiate_segment(t, r);
     const dt_tensor *y = r->kept[r->n_in].x;
     return y->grad == NULL ? DT_OK : differentiate(t, r, y->grad);
 }
@@ -152,7 +152,7 @@ static dt_status seed(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
 dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
 {
     if (t->status != DT_OK) return t->status;
-    if (t->spent) {
+    if (t->backward_done) {
         return dt_tape_fail(t, DT_ERR_STATE,
                             "backward: it has already run on this tape and freed what it kept; "
                             "dt_tape_reset and record a new forward pass");
@@ -166,7 +166,7 @@ dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
     }
     dt_status s = seed(t, loss, dloss);
     if (s == DT_OK) {
-        t->spent = true;
+        t->backward_done = true;
         s = dt__backward_to(t, 0, s);
     }
     return dt__tape_adopt(t, s);

@@ -38,7 +38,7 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
     return DT_OK;
 }
 
-/* ---- members ------------------------------------------------------------------------------------- */
+/* ---- experts ------------------------------------------------------------------------------------- */
 
 /* Rows r0 ... of an order: one for all of them, or of as many groups of rows as before. */
 static void take_order(dt__panel_layout *l, int64_t r0)
@@ -48,21 +48,21 @@ static void take_order(dt__panel_layout *l, int64_t r0)
     l->order_rows = dt__min_i64(l->order_rows, l->rows);
 }
 
-dt_status dt__codes_member(dt__codes *codes, int64_t i, dt__codes **out)
+dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
 {
     DT__TRY(dt__codes_create(codes->ctx, out));
     dt__codes *m = *out;
     const dt__panel_layout *l = &codes->layout;
-    const int64_t r0 = i * l->member_rows;
-    m->layout = dt__panel_part(l, l->member_rows);
+    const int64_t r0 = i * l->expert_rows;
+    m->layout = dt__panel_part(l, l->expert_rows);
     take_order(&m->layout, r0);
-    m->rows = l->member_rows;
+    m->rows = l->expert_rows;
     m->columns = codes->columns;
     m->group = codes->group;
     m->groups = codes->groups;
     m->bits = codes->bits;
     m->integer = codes->integer;
-    m->panels = (char *)codes->panels + (size_t)(i * l->member_panels) * l->panel_bytes;
+    m->panels = (char *)codes->panels + (size_t)(i * l->expert_panels) * l->panel_bytes;
     m->order = (int32_t *)(uintptr_t)m->layout.order;
     m->zero = codes->zero == NULL ? NULL : codes->zero + r0 * codes->zero_step;
     m->zero_step = codes->zero_step;
@@ -229,7 +229,7 @@ void dt__codes_expand_all(const dt__codes *codes, float *y)
     }
 }
 
-dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
+dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)
 {
     float *rows = NULL;
     *out = NULL;

@@ -38,11 +38,11 @@ struct dt__codes {
     int64_t offset; /* of the first of `values` */
     uint64_t version, scale_version;
     struct dt__codes
-        *whole; /* of a member: whose panels, zero points and order are used; a reference */
+        *whole; /* of an expert: whose panels, zero points and order are used; a reference */
 };
 
-/* Codes of member i alone of a grouped weight's `codes`, which hold panels: in the same memory. */
-dt_status dt__codes_member(dt__codes *codes, int64_t i, dt__codes **out);
+/* Codes of expert i alone of a grouped weight's `codes`, which hold panels: in the same memory. */
+dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out);
 
 /* y[r - r0][c - c0] = (q - z) * s over a block, whose y is floats; on the calling thread. */
 void dt__codes_expand(const dt__codes *codes, const dt__patch *block);
@@ -75,7 +75,7 @@ typedef struct dt__codes_weight {
     const dt__codes *w;
     const float *bias; /* of codes times codes; NULL: none */
     float *y;          /* [m][n], without gaps */
-    int64_t n0, n1;    /* these rows of w, of one member, n0 the first of a panel; 0, 0: all */
+    int64_t n0, n1;    /* these rows of w, of one expert, n0 the first of a panel; 0, 0: all */
 } dt__codes_weight;
 
 #define DT__MOST_WEIGHTS DT_MAX_OUT

@@ -83,7 +83,7 @@ dt_status dt_set_requires_grad(dt_tensor *x, bool on)
     }
     if (x->whole != NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE,
-                       "requires_grad: %s is a member, and follows its grouped parameter",
+                       "requires_grad: %s is an expert, and follows its grouped parameter",
                        x->name != NULL ? x->name : "x");
     }
     if (on && dt__kind_of(x)->inner == NULL) {

@@ -64,7 +64,7 @@ static dt_status check_operand(const dt_call *c, int i)
         char text[160];
         return dt_refuse(
             c, DT_ERR_STATE,
-            "%s is a grouped parameter of %lld %s; dt_grouped_member gives one of them",
+            "%s is a grouped parameter of %lld %s; dt_grouped_expert gives one of them",
             in_name(c, i), (long long)x->dims[0],
             dt__dims_text(x->rank - 1, x->dims + 1, text, sizeof text));
     }
@@ -311,7 +311,7 @@ static dt__record *new_record(const dt_call *c)
 /* Puts the call on the tape. */
 static dt_status record(dt_call *c, dt__codes **pull)
 {
-    if (c->tape->spent) {
+    if (c->tape->backward_done) {
         return dt_refuse(c, DT_ERR_STATE, "backward has run on this tape; dt_tape_reset it first");
     }
     const dt_saves *saves = c->coded ? &c->op->saves_coded : &c->op->saves;
@@ -394,7 +394,7 @@ static bool decide_recording(dt_call *c)
         c->wants[i] = c->in[i] != NULL && dt_requires_grad(c->in[i]) && !c->op->undifferentiable[i];
         wanted = wanted || c->wants[i];
     }
-    c->recording = wanted && !c->tape->muted;
+    c->recording = wanted && !c->tape->in_first_run;
     return wanted;
 }
 

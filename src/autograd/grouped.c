@@ -1,7 +1,7 @@
-/* Grouped parameters: one tensor [count, dims...] that stands for count members [dims...]. A flag
+/* Grouped parameters: one tensor [count, dims...] that stands for count experts [dims...]. A flag
  * on the handle says so; every handle on the same storage and shape has it (dt__view).
  *
- * A member is a portion: a handle that holds a reference on the whole one and has no gradient slot
+ * An expert is a portion: a handle that holds a reference on the whole one and has no gradient slot
  * of its own. What flows into it is added to a slice of the whole gradient, which begins as zeros.
  * Its dt_grad is a view that hangs on that gradient and goes with it. A portion never is the whole
  * of another. */
@@ -14,7 +14,7 @@
 static dt_status check_can_be_grouped(const dt_tensor *x)
 {
     if (x->whole != NULL) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "grouped: x is a member of a grouped parameter");
+        return dt_fail(x->ctx, DT_ERR_STATE, "grouped: x is an expert of a grouped parameter");
     }
     if (x->tape != NULL || x->storage == NULL || x->kind != NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE,
@@ -26,7 +26,7 @@ static dt_status check_can_be_grouped(const dt_tensor *x)
     if (x->rank < 2 || x->dims[0] < 1 || !dt_is_contiguous(x)) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_SHAPE,
-                       "grouped: [members, dims...] without gaps is wanted, at least one member "
+                       "grouped: [experts, dims...] without gaps is wanted, at least one expert "
                        "and one dimension; x is %s%s",
                        dt__dims_text(x->rank, x->dims, text, sizeof text),
                        dt_is_contiguous(x) ? "" : ", strided");
@@ -59,7 +59,7 @@ int dt_grouped_shard_axis(const dt_tensor *w, int axis)
     if (want_grouped(w, "grouped_shard_axis") != DT_OK) return -1;
     const int rank = w->rank - 1, from_start = axis < 0 ? axis + rank : axis;
     if (from_start >= 0 && from_start < rank) return from_start + 1;
-    dt_fail(w->ctx, DT_ERR_ARG, "grouped_shard_axis: a member has axes %d...%d, not %d", -rank,
+    dt_fail(w->ctx, DT_ERR_ARG, "grouped_shard_axis: an expert has axes %d...%d, not %d", -rank,
             rank - 1, axis);
     return -1;
 }
@@ -96,7 +96,7 @@ static dt_status add_to_whole(dt_tape *t, dt_tensor *portion, const dt_tensor *d
         return dt_fail(t->ctx, DT_ERR_STATE,
                        "%s: its grouped parameter was converted since it was taken, and has no "
                        "gradient",
-                       portion->name != NULL ? portion->name : "a member");
+                       portion->name != NULL ? portion->name : "an expert");
     }
     const bool first = whole->grad == NULL;
     if (first) {
@@ -174,22 +174,22 @@ void dt__clear_portion(dt_tensor *portion)
     grad->storage->version++;
 }
 
-/* ---- members --------------------------------------------------------------------------------- */
+/* ---- experts --------------------------------------------------------------------------------- */
 
-static dt_status check_member(const dt_tensor *w, int64_t i)
+static dt_status check_expert(const dt_tensor *w, int64_t i)
 {
-    DT__TRY(want_grouped(w, "grouped_member"));
+    DT__TRY(want_grouped(w, "grouped_expert"));
     if (w->dropped || (w->tape != NULL && w->requires_grad)) {
         return dt_fail(w->ctx, DT_ERR_STATE,
-                       "grouped_member: w is %s; take members of the parameter",
+                       "grouped_expert: w is %s; take experts of the parameter",
                        w->dropped ? "dropped" : "a tape's, and requires a gradient");
     }
     if (i >= 0 && i < w->dims[0]) return DT_OK;
-    return dt_fail(w->ctx, DT_ERR_ARG, "grouped_member: there are members 0...%lld, not %lld",
+    return dt_fail(w->ctx, DT_ERR_ARG, "grouped_expert: there are experts 0...%lld, not %lld",
                    (long long)w->dims[0] - 1, (long long)i);
 }
 
-static dt_status take_member(dt_tensor *w, int64_t i, dt_tensor **out)
+static dt_status take_expert(dt_tensor *w, int64_t i, dt_tensor **out)
 {
     DT__TRY(dt__portion(w, i, w->dims[0], out));
     dt_tensor *m = *out;
@@ -200,14 +200,14 @@ static dt_status take_member(dt_tensor *w, int64_t i, dt_tensor **out)
         dt__set_name(m, dt__text(w->ctx, "%s.%lld", w->name, (long long)i));
         if (m->name == NULL) return DT_ERR_NOMEM;
     }
-    return w->kind == NULL ? DT_OK : w->kind->member(w, i, m);
+    return w->kind == NULL ? DT_OK : w->kind->expert(w, i, m);
 }
 
-dt_tensor *dt_grouped_member(dt_tensor *w, int64_t i)
+dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i)
 {
     dt_tensor *m = NULL;
-    if (check_member(w, i) != DT_OK) return NULL;
-    if (take_member(w, i, &m) == DT_OK) return m;
+    if (check_expert(w, i) != DT_OK) return NULL;
+    if (take_expert(w, i, &m) == DT_OK) return m;
     dt_tensor_free(m);
     return NULL;
 }

@@ -14,7 +14,7 @@ void dt__codes_retain(dt__codes *codes);
 void dt__codes_release(dt__codes *codes); /* NULL is allowed */
 
 /* The image of all of x as a new tensor, which refuses writes. */
-dt_status dt__image(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
+dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
 
 typedef struct dt__kind {
     const char *name;
@@ -45,9 +45,9 @@ typedef struct dt__kind {
     void (*dropped)(dt_tensor *x);
     /* Makes `copy`, a dense handle with the same shape and storage, the same kind as x. */
     dt_status (*clone)(dt_tensor *x, dt_tensor *copy);
-    /* Makes `member`, a dense handle on the elements of member i of a grouped x, the same kind as
+    /* Makes `expert`, a dense handle on the elements of expert i of a grouped x, the same kind as
      * x. */
-    dt_status (*member)(dt_tensor *x, int64_t i, dt_tensor *member);
+    dt_status (*expert)(dt_tensor *x, int64_t i, dt_tensor *expert);
     size_t (*print)(const dt_tensor *x, char *text, size_t size);
 } dt__kind;
 

@@ -10,20 +10,20 @@
 #include <string.h>
 
 typedef struct options {
-    dt__stretch stretch;
+    dt__segment segment;
     dt__stream stream[DT__PURPOSES]; /* before the first run */
-    uint64_t stamp;                  /* after it */
+    uint64_t fingerprint;            /* after it */
 } options;
 
-static const dt_op stretch_op = { .name = "recompute", .options_size = sizeof(options) };
+static const dt_op segment_op = { .name = "recompute", .options_size = sizeof(options) };
 
-bool dt__is_stretch(const dt__record *r) { return r->op == &stretch_op; }
+bool dt__is_segment(const dt__record *r) { return r->op == &segment_op; }
 
 static const options *options_of(const dt__record *r) { return r->options; }
 
 bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in)
 {
-    if (t->no_grad || t->muted || t->spent) return false;
+    if (t->no_grad || t->in_first_run || t->backward_done) return false;
     for (int i = 0; i < n_in; i++) {
         if (in[i]->kind != NULL || in[i]->whole != NULL || in[i]->storage == NULL) return false;
     }
@@ -32,22 +32,22 @@ bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in)
 
 /* ---- the first run --------------------------------------------------------------------------------- */
 
-static void free_noted(dt_tape *t)
+static void free_saved_reads(dt_tape *t)
 {
-    while (t->n_noted > 0) dt_tensor_free(t->noted[--t->n_noted]);
+    while (t->n_saved_reads > 0) dt_tensor_free(t->saved_reads[--t->n_saved_reads]);
 }
 
 static dt_status note(dt_tape *t, const dt_tensor *x)
 {
     dt_tensor *copy;
-    DT__TRY(DT__RESERVE(t->ctx, t->noted, t->n_noted, t->room_noted));
+    DT__TRY(DT__RESERVE(t->ctx, t->saved_reads, t->n_saved_reads, t->room_saved_reads));
     DT__TRY(dt__tensor_create_raw(t->ctx, x->dtype, x->rank, x->dims, &copy));
     dt__copy_tensor(x, copy);
-    t->noted[t->n_noted++] = copy;
+    t->saved_reads[t->n_saved_reads++] = copy;
     return DT_OK;
 }
 
-dt_tensor *dt__tape_note(dt_tape *t, dt_tensor *x)
+dt_tensor *dt__tape_save_read(dt_tape *t, dt_tensor *x)
 {
     if (t->status != DT_OK || x == NULL) return NULL;
     if (dt__runs_again(t)) {
@@ -57,12 +57,12 @@ dt_tensor *dt__tape_note(dt_tape *t, dt_tensor *x)
         }
         x = t->again.record->kept[t->again.at++].x;
     }
-    if (t->muted && dt__tape_adopt(t, note(t, x)) != DT_OK) return NULL;
+    if (t->in_first_run && dt__tape_adopt(t, note(t, x)) != DT_OK) return NULL;
     return x;
 }
 
 /* What the tape has lent since `mark` and was not dropped. */
-static dt_tensor *survivor(const dt_tape *t, int64_t *at)
+static dt_tensor *next_live_output(const dt_tape *t, int64_t *at)
 {
     while (*at < t->n_lent) {
         dt_tensor *x = t->lent[(*at)++];
@@ -71,19 +71,19 @@ static dt_tensor *survivor(const dt_tape *t, int64_t *at)
     return NULL;
 }
 
-static int count_survivors(const dt_tape *t, int64_t mark)
+static int count_live_outputs(const dt_tape *t, int64_t mark)
 {
     int n = 0;
-    while (survivor(t, &mark) != NULL) n++;
+    while (next_live_output(t, &mark) != NULL) n++;
     return n;
 }
 
 /* Whether there is anything to go backward through. A wrapper would pass its gradient on to a tensor of
  * the first run. */
-static dt_status check_survivors(const dt_tape *t, int64_t mark, bool *wanted)
+static dt_status check_live_outputs(const dt_tape *t, int64_t mark, bool *wanted)
 {
     *wanted = false;
-    for (const dt_tensor *y; (y = survivor(t, &mark)) != NULL;) {
+    for (const dt_tensor *y; (y = next_live_output(t, &mark)) != NULL;) {
         *wanted = *wanted || y->requires_grad;
         if (y->kind == NULL || !y->requires_grad) continue;
         return dt_fail(t->ctx, DT_ERR_STATE, "recompute: a module returns a %s tensor%s%s",
@@ -107,7 +107,7 @@ static void keep_input(dt__saved *k, dt_tensor *x)
 
 static dt_status record(dt_tape *t, const options *o, dt_tensor *const *in, int64_t mark)
 {
-    const int n_in = o->stretch.n_in + (int)t->n_noted, n_out = count_survivors(t, mark);
+    const int n_in = o->segment.n_in + (int)t->n_saved_reads, n_out = count_live_outputs(t, mark);
     const size_t slots = (size_t)(n_in + n_out) * sizeof(dt__saved);
     dt__record *r = dt__alloc_zero(t->ctx, sizeof *r + slots);
     options *copy = dt__alloc(t->ctx, sizeof *copy);
@@ -117,16 +117,16 @@ static dt_status record(dt_tape *t, const options *o, dt_tensor *const *in, int6
         return DT_ERR_NOMEM;
     }
     *copy = *o;
-    r->op = &stretch_op;
+    r->op = &segment_op;
     r->options = copy;
     r->where = dt__text_retain(t->where);
     r->n_in = n_in;
     r->n_out = n_out;
     dt__saved *k = r->kept;
-    for (int i = 0; i < o->stretch.n_in; i++) keep_input(k++, in[i]);
-    for (int64_t i = 0; i < t->n_noted; i++) (k++)->x = t->noted[i];
-    t->n_noted = 0;
-    for (dt_tensor *y; (y = survivor(t, &mark)) != NULL; k++) {
+    for (int i = 0; i < o->segment.n_in; i++) keep_input(k++, in[i]);
+    for (int64_t i = 0; i < t->n_saved_reads; i++) (k++)->x = t->saved_reads[i];
+    t->n_saved_reads = 0;
+    for (dt_tensor *y; (y = next_live_output(t, &mark)) != NULL; k++) {
         dt__retain(y);
         k->x = y;
     }
@@ -135,20 +135,20 @@ static dt_status record(dt_tape *t, const options *o, dt_tensor *const *in, int6
     return s;
 }
 
-void dt__run_stretch(dt_tape *t, const dt__stretch *s, dt_tensor *const *in, dt_tensor **out)
+void dt__run_segment(dt_tape *t, const dt__segment *s, dt_tensor *const *in, dt_tensor **out)
 {
     const int64_t mark = t->n_lent;
     bool wanted;
-    options o = { .stretch = *s };
+    options o = { .segment = *s };
     memcpy(o.stream, t->ctx->stream, sizeof o.stream);
-    t->muted = true;
+    t->in_first_run = true;
     s->run(s->user, t, in, s->n_in, out, s->n_out);
-    t->muted = false;
-    if (t->status == DT_OK && dt__tape_adopt(t, check_survivors(t, mark, &wanted)) == DT_OK) {
-        o.stamp = s->stamp(s->user);
+    t->in_first_run = false;
+    if (t->status == DT_OK && dt__tape_adopt(t, check_live_outputs(t, mark, &wanted)) == DT_OK) {
+        o.fingerprint = s->fingerprint(s->user);
         if (wanted) dt__tape_adopt(t, record(t, &o, in, mark));
     }
-    free_noted(t);
+    free_saved_reads(t);
 }
 
 /* ---- the second run -------------------------------------------------------------------------------- */
@@ -164,8 +164,8 @@ static bool has_gradient(const dt__record *r)
 static dt_status check_unchanged(const dt_tape *t, const dt__record *r)
 {
     const options *o = options_of(r);
-    bool same = o->stretch.stamp(o->stretch.user) == o->stamp;
-    for (int i = 0; i < o->stretch.n_in; i++) {
+    bool same = o->segment.fingerprint(o->segment.user) == o->fingerprint;
+    for (int i = 0; i < o->segment.n_in; i++) {
         same = same && r->kept[i].storage->version == r->kept[i].version;
     }
     if (same) return DT_OK;
@@ -193,7 +193,7 @@ static dt_status revive(dt_tape *t, const dt__saved *k, dt_tensor **out)
 /* One that stands twice among the inputs is one tensor again. */
 static dt_status revive_all(dt_tape *t, const dt__record *r, dt_tensor **x)
 {
-    const int n = options_of(r)->stretch.n_in;
+    const int n = options_of(r)->segment.n_in;
     for (int i = 0; i < n; i++) {
         int first = 0;
         while (r->kept[first].x != r->kept[i].x) first++;
@@ -218,10 +218,10 @@ static dt_status run_again(dt_tape *t, const dt__record *r, dt_tensor *const *x,
     const dt__second_run before = t->again;
     memcpy(stream, t->ctx->stream, sizeof stream);
     memcpy(t->ctx->stream, o->stream, sizeof stream);
-    t->again = (dt__second_run){ r, o->stretch.n_in };
-    t->spent = false;
-    o->stretch.run(o->stretch.user, t, x, o->stretch.n_in, out, o->stretch.n_out);
-    t->spent = true;
+    t->again = (dt__second_run){ r, o->segment.n_in };
+    t->backward_done = false;
+    o->segment.run(o->segment.user, t, x, o->segment.n_in, out, o->segment.n_out);
+    t->backward_done = true;
     t->again = before;
     memcpy(t->ctx->stream, stream, sizeof stream);
     return t->status;
@@ -230,12 +230,12 @@ static dt_status run_again(dt_tape *t, const dt__record *r, dt_tensor *const *x,
 /* The gradients of what outlived the first run, to what outlived the second. */
 static dt_status hand_over(dt_tape *t, const dt__record *r, int64_t mark)
 {
-    if (count_survivors(t, mark) != r->n_out) {
+    if (count_live_outputs(t, mark) != r->n_out) {
         return dt_fail(t->ctx, DT_ERR_STATE, "recompute: the second run differs from the first%s%s",
                        r->where != NULL ? " in " : "", r->where != NULL ? r->where : "");
     }
     for (int i = 0; i < r->n_out; i++) {
-        dt_tensor *y = survivor(t, &mark);
+        dt_tensor *y = next_live_output(t, &mark);
         if (y->requires_grad) move_gradient(r->kept[r->n_in + i].x, y);
     }
     return DT_OK;
@@ -243,13 +243,13 @@ static dt_status hand_over(dt_tape *t, const dt__record *r, int64_t mark)
 
 static dt_status go_through(dt_tape *t, const dt__record *r, dt_tensor *const *x)
 {
-    const int n = options_of(r)->stretch.n_in;
+    const int n = options_of(r)->segment.n_in;
     const int64_t base = t->n_records, mark = t->n_lent;
     dt_tensor *out[DT_MAX_OUT];
     dt_status s = run_again(t, r, x, out);
     if (s == DT_OK) s = hand_over(t, r, mark);
     for (int i = 0; i < n; i++) move_gradient(r->kept[i].x, x[i]);
-    for (int i = 0; i < options_of(r)->stretch.n_out && s == DT_OK; i++) {
+    for (int i = 0; i < options_of(r)->segment.n_out && s == DT_OK; i++) {
         dt_drop(t, out[i]);
     }
     s = dt__backward_to(t, base, s);
@@ -257,13 +257,13 @@ static dt_status go_through(dt_tape *t, const dt__record *r, dt_tensor *const *x
     return s;
 }
 
-dt_status dt__differentiate_stretch(dt_tape *t, const dt__record *r)
+dt_status dt__differentiate_segment(dt_tape *t, const dt__record *r)
 {
     dt_tensor *x[DT_MAX_IN];
     if (!has_gradient(r)) return DT_OK;
     DT__TRY(check_unchanged(t, r));
     DT__TRY(revive_all(t, r, x));
     const dt_status s = go_through(t, r, x);
-    for (int i = 0; i < options_of(r)->stretch.n_in; i++) dt_drop(t, x[i]);
+    for (int i = 0; i < options_of(r)->segment.n_in; i++) dt_drop(t, x[i]);
     return s;
 }

@@ -25,7 +25,7 @@ void dt_tape_free(dt_tape *t)
     dt__release(ctx, t->lent);
     dt__release(ctx, t->records);
     dt__release(ctx, t->scope_start);
-    dt__release(ctx, t->noted);
+    dt__release(ctx, t->saved_reads);
     dt__release(ctx, t);
     dt__ctx_release(ctx);
 }
@@ -40,7 +40,7 @@ void dt_tape_reset(dt_tape *t)
         dt_tensor_free(x);
     }
     t->status = DT_OK;
-    t->spent = false;
+    t->backward_done = false;
     t->depth = 0;
     t->where = NULL;
 }

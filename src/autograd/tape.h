@@ -47,9 +47,9 @@ struct dt_tape {
     dt_ctx *ctx;
     dt_status status;
     bool no_grad;
-    bool spent;    /* backward has run */
-    bool muted;    /* a stretch runs for the first time: nothing is recorded */
-    bool watching; /* every result is checked for NaN and infinity */
+    bool backward_done; /* backward has run */
+    bool in_first_run;  /* a stretch runs for the first time: nothing is recorded */
+    bool watching;      /* every result is checked for NaN and infinity */
     dt_tensor **lent;
     int64_t n_lent, room_lent;
     dt__record **records;
@@ -58,8 +58,8 @@ struct dt_tape {
     int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
     dt__second_run again;
-    dt_tensor **noted; /* by the stretch that is muted */
-    int64_t n_noted, room_noted;
+    dt_tensor **saved_reads; /* by the stretch that is muted */
+    int64_t n_saved_reads, room_saved_reads;
     const char *where; /* path of the running module, a dt__text; NULL outside */
     /* A pass that keeps what modules return: src/nn/trail.h; and what is told of each operand of each
      * op meanwhile. NULL: neither. */

@@ -18,7 +18,7 @@ static const dt_bench_conv quick_layer = { 2, 3, 5, 8, 1 };
 
 typedef struct form {
     const char *name;
-    dt_quant weight;
+    dt_quant_spec weight;
     bool quantizes;
 } form;
 

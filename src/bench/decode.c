@@ -69,11 +69,11 @@ static dt_status decode(void *user)
 
 /* ---- the model ------------------------------------------------------------------------------------ */
 
-static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     subject *s = user;
     (void)path;
-    (void)member;
+    (void)kind;
     if (!dt_is_packed(x)) return DT_OK;
     s->weights += (double)x->count;
     s->bytes += (double)((const dt__packed *)x->ext)->codes->layout.bytes;

@@ -45,7 +45,7 @@ typedef struct subject {
 
 static dt_tensor *product(subject *s, int64_t i)
 {
-    const dt_quant quant = dt_activation_quant_defaults();
+    const dt_quant_spec quant = dt_activation_quant_defaults();
     dt_tape *t = s->t[i];
     dt_tensor *x = s->qat ? dt_fake_quant(t, s->x[i], &quant, true) : s->x[i];
     return s->grouped ? dt_grouped_linear(t, x, s->w[i], NULL, &s->routes)
@@ -105,7 +105,7 @@ static dt_status make_weight(const subject *s, int rank, const int64_t *dims, dt
     dt__fq like = { .quant = dt_weight_quant_defaults() };
     DT__TRY(make_tensor(s, rank, dims, out));
     if (s->grouped) DT__TRY(dt_set_grouped(*out));
-    if (s->grouped) like.map = dt__row_map_of_members(dims[0]);
+    if (s->grouped) like.map = dt__row_map_of_experts(dims[0]);
     return s->qat ? dt__fq_wrap(*out, &like) : DT_OK;
 }
 

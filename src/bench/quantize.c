@@ -6,8 +6,8 @@
 
 typedef struct work {
     const char *name;
-    dt_quant quant;
-    int64_t members; /* that the rows are of; 0: the weight is not grouped */
+    dt_quant_spec quant;
+    int64_t experts; /* that the rows are of; 0: the weight is not grouped */
 } work;
 
 #define GROUP(n)                                                                                   \
@@ -21,7 +21,10 @@ static const work tasks[] = {
     { "weight-int4-group128", GROUP(128), 0 },
     { "weight-int8-channel", { .bits = 8, .granularity = DT_PER_CHANNEL }, 0 },
     { "activation-int8-token",
-      { .rule = DT_RULE_ASYMMETRIC, .bits = 8, .granularity = DT_PER_TOKEN, .activation = true },
+      { .scheme = DT_SCHEME_ASYMMETRIC,
+        .bits = 8,
+        .granularity = DT_PER_TOKEN,
+        .activation = true },
       0 },
 };
 #define TASKS DT__COUNT_OF(tasks)
@@ -33,7 +36,7 @@ typedef struct subject {
 
 static dt_status make_codes(const subject *s, dt__codes **out)
 {
-    const dt__fq fq = { .quant = s->task->quant, .map = dt__row_map_of_members(s->task->members) };
+    const dt__fq fq = { .quant = s->task->quant, .map = dt__row_map_of_experts(s->task->experts) };
     return dt__codes_make(s->x, &fq, s->task->name, out);
 }
 
@@ -57,15 +60,15 @@ static dt_status bytes_of(const subject *s, double *bytes)
     return DT_OK;
 }
 
-/* x itself, or as members of equal shares of its rows. */
+/* x itself, or as experts of equal shares of its rows. */
 static dt_status open_subject(const dt__bench *b, const dt_tensor *x, const work *task, subject *s)
 {
     *s = (subject){ .task = task };
     DT__TRY(dt__view(b->ctx, x, &s->x));
-    if (task->members == 0) return DT_OK;
+    if (task->experts == 0) return DT_OK;
     s->x->rank = 3;
-    s->x->dims[0] = task->members;
-    s->x->dims[1] = x->dims[0] / task->members;
+    s->x->dims[0] = task->experts;
+    s->x->dims[1] = x->dims[0] / task->experts;
     s->x->dims[2] = x->dims[1];
     s->x->count = s->x->dims[0] * s->x->dims[1] * s->x->dims[2];
     dt__contiguous_strides(3, s->x->dims, s->x->strides);

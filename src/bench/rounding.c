@@ -77,7 +77,7 @@ static dt_status run(void *user)
     subject *s = user;
     dt_statistics *sums;
     dt_rounded *out;
-    dt_quant quant = dt_weight_quant_defaults();
+    dt_quant_spec quant = dt_weight_quant_defaults();
     dt_rounding_options options = dt_rounding_defaults();
     quant.group_size = s->b->options.quick ? 16 : 128;
     options.rounder = s->way->rounder;

@@ -13,7 +13,7 @@ typedef struct row {
     const char *name, *form; /* a scheme, or a dtype */
     const char *state;       /* of a quantized weight; "" */
     bool g_idx;
-    int64_t members; /* of a grouped weight; 0 */
+    int64_t experts; /* of a grouped weight; 0 */
     int rank;
     const int64_t *dims;
     int64_t count;
@@ -40,10 +40,10 @@ static double bits_of(size_t bytes, int64_t count)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* What follows ".3" of a member of a grouped weight, where it stands member by member. */
-static const char *skip_member(const dt_file_weight *w, const char *rest)
+/* What follows ".3" of an expert of a grouped weight, where it stands expert by expert. */
+static const char *skip_expert(const dt_file_weight *w, const char *rest)
 {
-    const size_t n = *rest == '.' && w->members > 0 ? strspn(rest + 1, "0123456789") : 0;
+    const size_t n = *rest == '.' && w->experts > 0 ? strspn(rest + 1, "0123456789") : 0;
     return n == 0 ? rest : rest + 1 + n;
 }
 
@@ -55,7 +55,7 @@ static bool is_listed(const look *l, const char *name)
         const dt_file_weight *w = dt_file_weights_at(l->weights, i);
         const size_t n = strlen(w->name);
         if (strncmp(w->name, name, n) != 0) continue;
-        const char *rest = skip_member(w, name + n);
+        const char *rest = skip_expert(w, name + n);
         if (!w->packed && *rest == 0) return true;
         for (int k = 0; k < 4 && w->packed; k++) {
             if (strcmp(rest, parts[k]) == 0) return true;
@@ -74,7 +74,7 @@ static void visit_weights(look *l)
                                              : "disabled";
         l->sum.weights += w->count;
         l->sum.weight_bytes += w->bytes;
-        const row of = { w->name, w->scheme, state,    w->g_idx, w->members,
+        const row of = { w->name, w->scheme, state,    w->g_idx, w->experts,
                          w->rank, w->dims,   w->count, w->bytes };
         l->each(l, &of);
     }
@@ -122,8 +122,8 @@ static void measure_row(look *l, const row *r)
 
 static void shape_text(const row *r, char text[160])
 {
-    const int first = r->members > 0; /* "8 x [96,64]" */
-    size_t used = first ? (size_t)snprintf(text, 160, "%lld x [", (long long)r->members)
+    const int first = r->experts > 0; /* "8 x [96,64]" */
+    size_t used = first ? (size_t)snprintf(text, 160, "%lld x [", (long long)r->experts)
                         : (size_t)snprintf(text, 160, "[");
     for (int i = first; i < r->rank && used < 130; i++) {
         used += (size_t)snprintf(text + used, 160 - used, i == first ? "%lld" : ",%lld",
@@ -201,7 +201,7 @@ static void print_json_row(look *l, const row *r)
     cli_json_string(r->form);
     if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
     if (r->g_idx) fputs(", \"g_idx\": true", stdout);
-    if (r->members > 0) printf(", \"members\": %lld", (long long)r->members);
+    if (r->experts > 0) printf(", \"experts\": %lld", (long long)r->experts);
     fputs(", \"shape\": [", stdout);
     for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
     printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);

@@ -43,10 +43,10 @@ static const cli_command commands[] = {
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "totals without a row a weight" } } },
     { "export", "MODEL --format NAME -o PATH",
-      "a model in another form: hf, a folder as transformers reads it, of floats; members, with a "
-      "tensor for each member of a grouped parameter; stacked, with one for all of them",
+      "a model in another form: hf, a folder as transformers reads it, of floats; experts, with a "
+      "tensor for each expert of a grouped parameter; stacked, with one for all of them",
       cli_export, .least_words = 1, .most_words = 1,
-      .options = { { "--format", "NAME", "hf, members or stacked" },
+      .options = { { "--format", "NAME", "hf, experts or stacked" },
                    { "-o", "PATH", "the file to write; of hf the folder: new, or empty" },
                    { "--dtype", "as_read|f32|f16|bf16",
                      "hf: of the weights; default: as they were read, or f32" },

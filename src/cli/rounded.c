@@ -67,18 +67,18 @@ static void print_fallbacks(const dt_quantize_summary *s)
     if (s->total.fallbacks > 0) putchar('\n');
 }
 
-/* Members that too few rows reached, as "NAME 3 5 7 ...". */
+/* Experts that too few rows reached, as "NAME 3 5 7 ...". */
 static void print_unseen(const dt_quantize_summary *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
         const dt_round_report *r = &s->weight[i].report;
         if (r->unseen == 0) continue;
-        fputs("too few rows, rounded to nearest: members of ", stdout);
+        fputs("too few rows, rounded to nearest: experts of ", stdout);
         cli_print_name(s->weight[i].name, 0);
-        for (int k = 0; k < r->unseen_members.n; k++) {
-            printf(" %lld", (long long)r->unseen_members.v[k]);
+        for (int k = 0; k < r->unseen_experts.n; k++) {
+            printf(" %lld", (long long)r->unseen_experts.v[k]);
         }
-        puts(r->unseen > r->unseen_members.n ? " ..." : "");
+        puts(r->unseen > r->unseen_experts.n ? " ..." : "");
     }
 }
 
@@ -109,7 +109,7 @@ static void print_total(const rounded_view *v, const dt_quantize_summary *s)
     printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
            s->n == 1 ? "weight" : "weights", (long long)t->elements);
     print_count(s->samples, "sample", "samples");
-    print_count(t->unseen, "member without enough rows", "members without enough rows");
+    print_count(t->unseen, "expert without enough rows", "experts without enough rows");
     print_count(t->dead, "dead column", "dead columns");
     print_count(t->zeros_kept, "zero kept", "zeros kept");
     print_count(t->kept_nearest, "row kept nearest", "rows kept nearest");

@@ -222,7 +222,7 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
     return dt__json_fail(j, "'%s' is of no known type", key->name);
 }
 
-static dt_status read_member(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
+static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
 {
     const char *name;
     char text[DT__SHOWN];
@@ -245,7 +245,7 @@ dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__TRY(read_member(j, keys, options, &seen));
+        DT__TRY(read_field(j, keys, options, &seen));
         DT__TRY(dt__json_more(j, '}', &more));
     }
     for (int i = 0; keys[i].name != NULL; i++) {

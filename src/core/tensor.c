@@ -195,7 +195,7 @@ dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, 
     if (x->grouped) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_STATE,
-                       "narrow: x is a grouped parameter of %lld %s; dt_grouped_member gives one "
+                       "narrow: x is a grouped parameter of %lld %s; dt_grouped_expert gives one "
                        "of them",
                        (long long)x->dims[0],
                        dt__dims_text(x->rank - 1, x->dims + 1, text, sizeof text));

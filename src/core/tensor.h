@@ -39,9 +39,9 @@ struct dt_tensor {
     int scope;     /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
-    bool grouped;     /* the first dimension counts members, of the dimensions behind it */
+    bool grouped;     /* the first dimension counts experts, of the dimensions behind it */
     bool no_decay;    /* no optimizer shrinks it: learned scales and their like */
-    dt_tensor *whole; /* of a member: what its elements are a stretch of, and in whose slot its
+    dt_tensor *whole; /* of an expert: what its elements are a stretch of, and in whose slot its
                        * gradient is; a reference. NULL: nothing of the kind */
     dt_tensor *grad;
     const char *name; /* for messages, a dt__text: a parameter's path; NULL where unknown */

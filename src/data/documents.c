@@ -59,13 +59,13 @@ dt_status dt__documents_add_text(dt__documents *c, const char *path)
 
 /* ---- lines of JSON ------------------------------------------------------------------------ */
 
-enum { TEXT, PROMPT, COMPLETION, MEMBERS };
+enum { TEXT, PROMPT, COMPLETION, FIELDS };
 
 static const char *const names[] = { "text", "prompt", "completion" };
 
 typedef struct line {
-    const char *bytes[MEMBERS]; /* NULL: it has no such member */
-    size_t n[MEMBERS];
+    const char *bytes[FIELDS]; /* NULL: it has no such member */
+    size_t n[FIELDS];
 } line;
 
 static dt_status read_member(dt__json *j, line *l)
@@ -73,8 +73,8 @@ static dt_status read_member(dt__json *j, line *l)
     const char *name;
     int i = 0;
     DT__TRY(dt__json_key(j, &name));
-    while (i < MEMBERS && strcmp(name, names[i]) != 0) i++;
-    if (i == MEMBERS) return dt__json_skip(j);
+    while (i < FIELDS && strcmp(name, names[i]) != 0) i++;
+    if (i == FIELDS) return dt__json_skip(j);
     if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" stands twice", name);
     return dt__json_bytes(j, &l->bytes[i], &l->n[i]);
 }
@@ -105,7 +105,7 @@ static dt_status add_line(dt__documents *c, dt__json *j)
                              names[pairs ? PROMPT : TEXT], names[pairs ? TEXT : PROMPT]);
     }
     c->pairs = pairs;
-    for (int i = 0; i < MEMBERS; i++) {
+    for (int i = 0; i < FIELDS; i++) {
         if (l.bytes[i] == NULL) continue;
         const size_t begin = c->text.used;
         dt__put(&c->text, l.bytes[i], l.n[i]);

@@ -106,8 +106,8 @@ extern const char *const dt__tokenizer_part[]; /* their names */
 /* Members of an object by a table of names, which ends with NULL: at[i] is where the value of names[i]
  * stands; NULL where it is missing or null. FORMAT where one is unknown or stands twice; `what` is the
  * object's name. */
-dt_status dt__json_members(dt__json *j, const char *what, const char *const *names,
-                           const unsigned char **at);
+dt_status dt__json_fields(dt__json *j, const char *what, const char *const *names,
+                          const unsigned char **at);
 /* The member `type` of the object that comes next; j stays where it is. The text lives until the next
  * string is read. */
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type);

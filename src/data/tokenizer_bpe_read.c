@@ -78,7 +78,7 @@ static dt_status read_added(reading *r)
     const unsigned char *at[KEYS];
     dt__json *j = r->j;
     entry e = { NULL };
-    DT__TRY(dt__json_members(j, "an added token", names, at));
+    DT__TRY(dt__json_fields(j, "an added token", names, at));
     const unsigned char *const after = j->at;
     if (at[ID] == NULL || at[CONTENT] == NULL) {
         return dt__json_fail(j, "an added token has an id and a content");
@@ -417,7 +417,7 @@ static dt_status read_model(reading *r)
     dt__json *j = r->j;
     size_t used = 0;
     j->at = r->parts->at[DT__PART_MODEL];
-    DT__TRY(dt__json_members(j, "model", names, at));
+    DT__TRY(dt__json_fields(j, "model", names, at));
     DT__TRY(must_be_zero(j, at[DROPOUT], "model.dropout"));
     DT__TRY(must_be_empty(j, at[PREFIX], "model.continuing_subword_prefix"));
     DT__TRY(must_be_empty(j, at[SUFFIX], "model.end_of_word_suffix"));

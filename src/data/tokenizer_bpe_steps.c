@@ -11,27 +11,27 @@ static dt_status read_byte_level(dt__json *j, const unsigned char *at, bool *spl
     enum { TYPE, PREFIX, TRIM, REGEX, KEYS };
     static const char *const names[] = { "type", "add_prefix_space", "trim_offsets", "use_regex",
                                          NULL };
-    const unsigned char *member[KEYS];
+    const unsigned char *field[KEYS];
     DT__TRY(dt__must_be_type(j, at, "pre_tokenizer", "ByteLevel"));
-    DT__TRY(dt__json_members(j, "pre_tokenizer", names, member));
-    if (member[PREFIX] == NULL) {
+    DT__TRY(dt__json_fields(j, "pre_tokenizer", names, field));
+    if (field[PREFIX] == NULL) {
         return dt__json_fail(j, "pre_tokenizer.add_prefix_space is missing, which means true");
     }
-    DT__TRY(dt__must_be_false(j, member[PREFIX], "pre_tokenizer.add_prefix_space"));
-    return dt__read_truth(j, member[REGEX], true, splits);
+    DT__TRY(dt__must_be_false(j, field[PREFIX], "pre_tokenizer.add_prefix_space"));
+    return dt__read_truth(j, field[REGEX], true, splits);
 }
 
 static dt_status read_regex(dt__json *j, const unsigned char *at, dt_tokenizer *k)
 {
     static const char *const names[] = { "Regex", NULL };
-    const unsigned char *member[1];
+    const unsigned char *field[1];
     const char *text;
     char shown[DT__SHOWN];
     if (at == NULL) return dt__json_fail(j, "a Split without a pattern");
     j->at = at;
-    DT__TRY(dt__json_members(j, "the pattern of a Split", names, member));
-    if (member[0] == NULL) return dt__json_fail(j, "a Split without a regular expression");
-    j->at = member[0];
+    DT__TRY(dt__json_fields(j, "the pattern of a Split", names, field));
+    if (field[0] == NULL) return dt__json_fail(j, "a Split without a regular expression");
+    j->at = field[0];
     DT__TRY(dt__json_string(j, &text));
     for (const dt__split *s = dt__splits; s->next != NULL; s++) {
         if (strcmp(s->regex, text) != 0) continue;
@@ -46,21 +46,21 @@ static dt_status read_split(dt__json *j, const unsigned char *at, dt_tokenizer *
 {
     enum { TYPE, PATTERN, BEHAVIOR, INVERT, KEYS };
     static const char *const names[] = { "type", "pattern", "behavior", "invert", NULL };
-    const unsigned char *member[KEYS];
+    const unsigned char *field[KEYS];
     const char *behavior = "";
     char shown[DT__SHOWN];
     DT__TRY(dt__must_be_type(j, at, "pre_tokenizer", "Split"));
-    DT__TRY(dt__json_members(j, "a Split", names, member));
-    DT__TRY(dt__must_be_false(j, member[INVERT], "invert of a Split"));
-    if (member[BEHAVIOR] != NULL) {
-        j->at = member[BEHAVIOR];
+    DT__TRY(dt__json_fields(j, "a Split", names, field));
+    DT__TRY(dt__must_be_false(j, field[INVERT], "invert of a Split"));
+    if (field[BEHAVIOR] != NULL) {
+        j->at = field[BEHAVIOR];
         DT__TRY(dt__json_string(j, &behavior));
     }
     if (strcmp(behavior, "Isolated") != 0) {
         return dt__json_fail(j, "behavior of a Split: '%s' is not known here, only Isolated",
                              dt__shown(behavior, shown));
     }
-    return read_regex(j, member[PATTERN], k);
+    return read_regex(j, field[PATTERN], k);
 }
 
 #define MOST_STEPS 8
@@ -70,12 +70,12 @@ static dt_status read_steps(dt__json *j, const unsigned char *at, const char *wh
                             const char *name, const unsigned char *step[MOST_STEPS], int *n)
 {
     const char *const names[] = { "type", name, NULL };
-    const unsigned char *member[2];
+    const unsigned char *field[2];
     j->at = at;
     *n = 0;
-    DT__TRY(dt__json_members(j, what, names, member));
-    if (member[1] == NULL) return dt__json_fail(j, "%s.%s is missing", what, name);
-    j->at = member[1];
+    DT__TRY(dt__json_fields(j, what, names, field));
+    if (field[1] == NULL) return dt__json_fail(j, "%s.%s is missing", what, name);
+    j->at = field[1];
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
     for (; more; ++*n) {
@@ -158,14 +158,14 @@ static dt_status read_special(template *t, const char *name)
 {
     enum { ID, IDS, TOKENS, KEYS };
     static const char *const names[] = { "id", "ids", "tokens", NULL };
-    const unsigned char *member[KEYS];
+    const unsigned char *field[KEYS];
     dt__json *j = t->j;
     dt_ids *to = t->text ? &t->k->after : &t->k->before;
     char shown[DT__SHOWN];
     DT__TRY(find_special(t, name));
-    DT__TRY(dt__json_members(j, "special_tokens", names, member));
-    if (member[IDS] == NULL) return dt__json_fail(j, "post_processor: a token without ids");
-    j->at = member[IDS];
+    DT__TRY(dt__json_fields(j, "special_tokens", names, field));
+    if (field[IDS] == NULL) return dt__json_fail(j, "post_processor: a token without ids");
+    j->at = field[IDS];
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
     while (more) {
@@ -197,19 +197,19 @@ static dt_status read_piece(template *t)
 {
     static const char *const kinds[] = { "SpecialToken", "Sequence", NULL };
     static const char *const names[] = { "id", "type_id", NULL };
-    const unsigned char *kind[2], *member[2];
+    const unsigned char *kind[2], *field[2];
     dt__json *j = t->j;
     const char *name;
     if (t->pieces++ == MOST_PIECES) return dt__json_fail(j, "post_processor: too many pieces");
-    DT__TRY(dt__json_members(j, "a piece of the template", kinds, kind));
+    DT__TRY(dt__json_fields(j, "a piece of the template", kinds, kind));
     const unsigned char *const after = j->at;
     if ((kind[0] == NULL) == (kind[1] == NULL)) {
         return dt__json_fail(j, "post_processor: a piece is a SpecialToken or a Sequence");
     }
     j->at = kind[0] != NULL ? kind[0] : kind[1];
-    DT__TRY(dt__json_members(j, "a piece of the template", names, member));
-    if (member[0] == NULL) return dt__json_fail(j, "post_processor: a piece has no id");
-    j->at = member[0];
+    DT__TRY(dt__json_fields(j, "a piece of the template", names, field));
+    if (field[0] == NULL) return dt__json_fail(j, "post_processor: a piece has no id");
+    j->at = field[0];
     DT__TRY(dt__json_string(j, &name));
     DT__TRY(kind[0] != NULL ? read_special(t, name) : read_text(t, name));
     j->at = after;
@@ -220,12 +220,12 @@ static dt_status read_template(dt__json *j, const unsigned char *at, dt_tokenize
 {
     enum { TYPE, SINGLE, PAIR, SPECIAL, KEYS };
     static const char *const names[] = { "type", "single", "pair", "special_tokens", NULL };
-    const unsigned char *member[KEYS];
+    const unsigned char *field[KEYS];
     j->at = at;
-    DT__TRY(dt__json_members(j, "post_processor", names, member));
-    if (member[SINGLE] == NULL) return dt__json_fail(j, "post_processor.single is missing");
-    template t = { .j = j, .k = k, .map = member[SPECIAL] };
-    j->at = member[SINGLE];
+    DT__TRY(dt__json_fields(j, "post_processor", names, field));
+    if (field[SINGLE] == NULL) return dt__json_fail(j, "post_processor.single is missing");
+    template t = { .j = j, .k = k, .map = field[SPECIAL] };
+    j->at = field[SINGLE];
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
     while (more) {

@@ -9,8 +9,8 @@
 
 /* ---- objects ---------------------------------------------------------------------------------- */
 
-dt_status dt__json_members(dt__json *j, const char *what, const char *const *names,
-                           const unsigned char **at)
+dt_status dt__json_fields(dt__json *j, const char *what, const char *const *names,
+                          const unsigned char **at)
 {
     uint64_t seen = 0;
     for (int i = 0; names[i] != NULL; i++) at[i] = NULL;
@@ -119,7 +119,7 @@ static dt_status only_model(dt__json *j, const dt__tokenizer_parts *p, const cha
         return dt__json_fail(j, "a tokenizer of this type has no '%s'", dt__tokenizer_part[i]);
     }
     j->at = p->at[DT__PART_MODEL];
-    return dt__json_members(j, "model", names, at);
+    return dt__json_fields(j, "model", names, at);
 }
 
 static dt_status read_bytes(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer **out)
@@ -178,7 +178,7 @@ static dt_status read_any(dt__json *j, dt_tokenizer **out)
     dt__tokenizer_parts p;
     const char *type;
     char shown[DT__SHOWN];
-    DT__TRY(dt__json_members(j, "the tokenizer", dt__tokenizer_part, p.at));
+    DT__TRY(dt__json_fields(j, "the tokenizer", dt__tokenizer_part, p.at));
     DT__TRY(dt__json_end(j));
     DT__TRY(check_version(j, p.at[DT__PART_VERSION]));
     if (p.at[DT__PART_MODEL] == NULL) return dt__json_fail(j, "there is no model");

@@ -115,7 +115,7 @@ dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const dt__groups *groups,
         if (e.data == NULL) continue;
         char *whole = dt__format_string(ctx, "%s%s", name, e.name);
         e.name = whole;
-        s = whole == NULL ? DT_ERR_NOMEM : dt__members_add(w, groups, &e);
+        s = whole == NULL ? DT_ERR_NOMEM : dt__experts_add(w, groups, &e);
         dt__release(ctx, whole);
     }
     return s;
@@ -223,14 +223,14 @@ static float scale_at(int dtype, const unsigned char *from, int64_t i)
  * and 0 for a block of zeros. The image of every code must be finite. */
 static dt_status check_scale(const reading *r, int64_t block)
 {
-    const dt_quant *q = r->form->quant;
+    const dt_quant_spec *q = r->form->quant;
     const float s = r->rows->scale[block];
     const int qmin = dt__qmin(q), qmax = dt__qmax(q);
     const int zero = r->rows->zero_point == NULL ? 0 : r->rows->zero_point[block];
     const int64_t furthest = dt__max_i64(-qmin, dt__max_i64(qmax - zero, zero - qmin));
     const long long row = block / r->form->groups, group = block % r->form->groups;
     const float least = dt__scale_dtype(q) == DT_SCALE_F16 ? 0x1p-14f : 0x1p-126f;
-    const bool either_sign = dt__scheme_of(q->rule)->fp16_blocks;
+    const bool either_sign = dt__scheme_of(q->scheme)->fp16_blocks;
     if (!isfinite((float)furthest * s)) {
         return REFUSE(r, "row %lld, group %lld: its scale gives no finite values", row, group);
     }
@@ -240,13 +240,13 @@ static dt_status check_scale(const reading *r, int64_t block)
 }
 
 /* Granularity tensor has one scale and zero point, which every row repeats, of a grouped weight every row
- * of a member. */
+ * of an expert. */
 static dt_status check_repeats(const reading *r)
 {
     const float *scale = r->rows->scale;
     const int8_t *zero = r->rows->zero_point;
     if (r->form->quant->granularity != DT_PER_TENSOR) return DT_OK;
-    const int64_t each = r->form->rows / dt__max_i64(1, r->form->members);
+    const int64_t each = r->form->rows / dt__max_i64(1, r->form->experts);
     for (int64_t i = 1; i < r->form->rows * r->form->groups; i++) {
         const int64_t first = i / each * each;
         if (scale[i] == scale[first] && (zero == NULL || zero[i] == zero[first])) continue;
@@ -268,7 +268,7 @@ static int64_t group_at(const reading *r, int64_t row, int64_t column)
 static dt_status check_zeros(const reading *r)
 {
     const dt__rows_form *f = r->form;
-    if (!dt__scheme_of(f->quant->rule)->fp16_blocks) return DT_OK;
+    if (!dt__scheme_of(f->quant->scheme)->fp16_blocks) return DT_OK;
     for (int64_t row = 0; row < f->rows; row++) {
         const float *scale = r->rows->scale + row * f->groups;
         for (int64_t k = 0; k < f->columns; k++) {
@@ -359,7 +359,7 @@ dt_status dt__rows_read(const dt_file *file, const char *name, const dt__rows_fo
     dt_ctx *ctx = file->ctx;
     const reading r = { .file = file, .name = name, .form = f, .rows = out };
     const int64_t blocks = f->rows * f->groups;
-    const bool has_zero = dt__scheme_of(f->quant->rule)->has_zero;
+    const bool has_zero = dt__scheme_of(f->quant->scheme)->has_zero;
     *out = (dt_code_rows){ .op_groups = f->op_groups };
     DT__TRY(dt__rows_find(file, name, f));
     out->codes = dt__alloc_array(ctx, f->rows, (size_t)f->columns);

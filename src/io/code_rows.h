@@ -2,17 +2,17 @@
 #ifndef DT__IO_CODE_ROWS_H
 #define DT__IO_CODE_ROWS_H
 
-#include "io/members.h"
+#include "io/per_expert.h"
 #include "io/safetensors.h"
 #include "qat/quantized.h"
 
 /* What the scheme and the metadata say of a matrix. */
 typedef struct dt__rows_form {
-    const dt_quant *quant;
+    const dt_quant_spec *quant;
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (a row's last may be shorter), groups of a row */
     int64_t op_groups;     /* equal shares of the rows, of which each has a line of g_idx */
-    int64_t members; /* of a grouped weight: granularity tensor is of each; 0: it is not grouped */
+    int64_t experts; /* of a grouped weight: granularity tensor is of each; 0: it is not grouped */
     bool ordered;    /* there is a g_idx: groups are not of consecutive columns */
     bool bytes;      /* a code a byte, in place of as many as fit */
 } dt__rows_form;
@@ -37,7 +37,7 @@ typedef struct dt__row_parts {
  * scales are narrowed to their dtype in place. All else is borrowed. */
 void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t *packed,
                       dt__row_parts *out);
-/* Adds them to a writer as NAME.codes and the rest, member by member where NAME is of `groups` (NULL:
+/* Adds them to a writer as NAME.codes and the rest, expert by expert where NAME is of `groups` (NULL:
  * none). */
 dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const dt__groups *groups, const char *name,
                             const dt__row_parts *p);

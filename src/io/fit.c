@@ -1,7 +1,7 @@
-/* A file as a model has it: what stands member by member is put together where the model has it grouped,
- * what is stacked is cut where the model has its members, and what others name otherwise has the model's
+/* A file as a model has it: what stands expert by expert is put together where the model has it grouped,
+ * what is stacked is cut where the model has its experts, and what others name otherwise has the model's
  * name. All readers look into the result, so none knows of forms. */
-#include "io/members.h"
+#include "io/per_expert.h"
 #include "core/tensor.h"
 #include "io/differences.h"
 
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor that is one of the members of another. */
+/* A tensor that is one of the experts of another. */
 typedef struct part {
     const dt_file_entry *from;
     const char *name; /* of the other */
-    int64_t member;
+    int64_t expert;
     int form;
     const dt__group *group;
 } part;
@@ -28,10 +28,10 @@ typedef struct work {
     dt__differences wrong;
 } work;
 
-static char *keep_name(work *w, const dt__place *p, int64_t member)
+static char *keep_name(work *w, const dt__place *p, int64_t expert)
 {
     char number[32] = "", *to;
-    if (member >= 0) snprintf(number, sizeof number, ".%lld", (long long)member);
+    if (expert >= 0) snprintf(number, sizeof number, ".%lld", (long long)expert);
     const size_t size = (size_t)p->slot_n + (size_t)p->path_n + strlen(number) + strlen(p->suffix);
     to = dt__keep(w->file->ctx, &w->fit->kept, size + 1);
     if (to == NULL) return NULL;
@@ -50,26 +50,26 @@ static dt_status add(work *w, const dt_file_entry *e)
 
 /* ---- what is wrong ----------------------------------------------------------------------------- */
 
-/* The name in the file of a member of what `like` is a member of. */
-static void name_member(const work *w, const char *like, int64_t member, char text[DT__SHOWN])
+/* The name in the file of an expert of what `like` is an expert of. */
+static void name_expert(const work *w, const char *like, int64_t expert, char text[DT__SHOWN])
 {
     char path[2 * DT__SHOWN];
     dt__place p;
     dt__place_of(w->file->naming, like, &p);
     snprintf(path, sizeof path, "%.*s", p.path_n, p.path);
-    if (p.renamed && w->file->naming->write(path, member, text)) return;
+    if (p.renamed && w->file->naming->write(path, expert, text)) return;
     snprintf(path, sizeof path, "%.*s%.*s.%lld%s", p.slot_n, p.slot, p.path_n, p.path,
-             (long long)member, p.suffix);
+             (long long)expert, p.suffix);
     dt__shown(path, text);
 }
 
-/* A file may say that there are any number of members. */
+/* A file may say that there are any number of experts. */
 static void note_missing(work *w, const char *like, int64_t first, int64_t end)
 {
     char name[DT__SHOWN];
     dt__names *l = &w->wrong.of[DT__MISSING];
     for (; first < end && !dt__names_full(l); first++) {
-        name_member(w, like, first, name);
+        name_expert(w, like, first, name);
         dt__names_add(l, name, "");
     }
     if (first < end) l->n += (int)dt__min_i64(end - first, INT_MAX - l->n);
@@ -80,10 +80,10 @@ static void note_unexpected(work *w, const char *name)
     dt__names_add(&w->wrong.of[DT__UNEXPECTED], name, "");
 }
 
-static void note_both(work *w, const char *whole, const char *member)
+static void note_both(work *w, const char *whole, const char *expert)
 {
     char text[DT__SHOWN + 48], shown[DT__SHOWN];
-    snprintf(text, sizeof text, " stands there besides %s", dt__shown(member, shown));
+    snprintf(text, sizeof text, " stands there besides %s", dt__shown(expert, shown));
     dt__names_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
 }
 
@@ -103,7 +103,7 @@ static void note_form(work *w, const dt_file_entry *e, const char *wanted)
     dt__names_add(&w->wrong.of[DT__MISSHAPEN], e->name, text);
 }
 
-/* ---- member by member to stacked --------------------------------------------------------------- */
+/* ---- expert by expert to stacked --------------------------------------------------------------- */
 
 static bool same_form(const dt_file_entry *a, const dt_file_entry *b)
 {
@@ -111,7 +111,7 @@ static bool same_form(const dt_file_entry *a, const dt_file_entry *b)
            (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0);
 }
 
-/* The values of a member have the shape that the model's have. */
+/* The values of an expert have the shape that the model's have. */
 static bool check_shape(work *w, const part *p)
 {
     const dt_tensor *x = p->group->x;
@@ -147,7 +147,7 @@ static bool check_part(work *w, const part *p, const part *first)
     return false;
 }
 
-/* Whether the parts of one tensor are its members, each once. */
+/* Whether the parts of one tensor are its experts, each once. */
 static bool check_parts(work *w, const part *p, int64_t n)
 {
     const dt_file_entry *whole = dt_file_find(w->file, p->name);
@@ -155,15 +155,15 @@ static bool check_parts(work *w, const part *p, int64_t n)
     int64_t next = 0;
     if (!good) note_both(w, whole->name, p->from->name);
     for (int64_t i = 0; i < n; i++) {
-        if (p[i].member < 0 || p[i].member >= p->group->n) {
+        if (p[i].expert < 0 || p[i].expert >= p->group->n) {
             note_unexpected(w, p[i].from->name);
             good = false;
             continue;
         }
-        if (p[i].member < next) note_unexpected(w, p[i].from->name);
-        if (whole == NULL) note_missing(w, p->from->name, next, p[i].member);
-        good = check_part(w, &p[i], &p[0]) && next == p[i].member && good;
-        next = p[i].member + 1;
+        if (p[i].expert < next) note_unexpected(w, p[i].from->name);
+        if (whole == NULL) note_missing(w, p->from->name, next, p[i].expert);
+        good = check_part(w, &p[i], &p[0]) && next == p[i].expert && good;
+        next = p[i].expert + 1;
     }
     if (whole == NULL) note_missing(w, p->from->name, next, p->group->n);
     return good && next == p->group->n;
@@ -184,7 +184,7 @@ static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
     return DT_OK;
 }
 
-/* Parts that were checked: as many as the group has members, at least one. */
+/* Parts that were checked: as many as the group has experts, at least one. */
 static dt_status join(work *w, const part *p, int64_t n)
 {
     dt_file_entry e = *p->from;
@@ -210,7 +210,7 @@ static int by_name(const void *left, const void *right)
 {
     const part *a = left, *b = right;
     const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : a->member < b->member ? -1 : a->member > b->member;
+    return order != 0 ? order : a->expert < b->expert ? -1 : a->expert > b->expert;
 }
 
 static dt_status join_all(work *w)
@@ -230,14 +230,14 @@ static dt_status add_part(work *w, const dt_file_entry *e, const dt__place *plac
     DT__TRY(DT__RESERVE(w->file->ctx, w->part, w->n_parts, w->room_parts));
     const char *name = keep_name(w, place, DT__WHOLE);
     if (name == NULL) return DT_ERR_NOMEM;
-    w->part[w->n_parts++] = (part){ e, name, place->member, place->form, g };
+    w->part[w->n_parts++] = (part){ e, name, place->expert, place->form, g };
     return DT_OK;
 }
 
-/* ---- stacked to member by member --------------------------------------------------------------- */
+/* ---- stacked to expert by expert --------------------------------------------------------------- */
 
-/* One of the members in the file itself; NULL: none. */
-static const dt_file_entry *find_member(work *w, const dt__place *place, const dt__group *g,
+/* One of the experts in the file itself; NULL: none. */
+static const dt_file_entry *find_expert(work *w, const dt__place *place, const dt__group *g,
                                         dt_status *status)
 {
     const dt_file_entry *e = NULL;
@@ -253,10 +253,10 @@ static dt_status cut(work *w, const dt_file_entry *e, const dt__place *place, co
 {
     dt_status s = DT_OK;
     char text[64];
-    const dt_file_entry *member = find_member(w, place, g, &s);
+    const dt_file_entry *expert = find_expert(w, place, g, &s);
     DT__TRY(s);
-    if (member != NULL) {
-        note_both(w, e->name, member->name);
+    if (expert != NULL) {
+        note_both(w, e->name, expert->name);
         return DT_OK;
     }
     dt_file_entry share = *e;
@@ -290,10 +290,10 @@ static dt_status take(work *w, const dt_file_entry *e)
     dt__place_of(w->file->naming, e->name, &place);
     const dt__group *g = dt__group_of(w->groups, &place);
     const bool values = *place.suffix == 0;
-    if (g != NULL && !g->apart && place.member != DT__WHOLE) return add_part(w, e, &place, g);
-    if (g != NULL && g->apart && place.member == DT__WHOLE && values) return cut(w, e, &place, g);
+    if (g != NULL && !g->apart && place.expert != DT__WHOLE) return add_part(w, e, &place, g);
+    if (g != NULL && g->apart && place.expert == DT__WHOLE && values) return cut(w, e, &place, g);
     dt_file_entry as = *e;
-    if (place.renamed && place.member == DT__WHOLE) as.name = keep_name(w, &place, DT__WHOLE);
+    if (place.renamed && place.expert == DT__WHOLE) as.name = keep_name(w, &place, DT__WHOLE);
     return as.name == NULL ? DT_ERR_NOMEM : add(w, &as);
 }
 

@@ -2,7 +2,7 @@
 #ifndef DT__IO_HF_H
 #define DT__IO_HF_H
 
-#include "io/members.h"
+#include "io/per_expert.h"
 
 #include <detent/nn.h>
 

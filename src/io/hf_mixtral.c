@@ -59,20 +59,20 @@ static bool read_name(const char *name, dt__place *out)
     if (rest == NULL) return false;
     if (strcmp(rest, "gate.weight") == 0) ours = "router.weight";
     if (skip(&rest, "experts.") && (digits = skip_digits(&rest)) > 0 && *rest == '.') {
-        out->member = dt__member_number(rest - digits, digits);
+        out->expert = dt__expert_number(rest - digits, digits);
         for (int i = 0; i < DT__COUNT_OF(experts_names); i++) {
             if (strcmp(rest + 1, experts_names[i].theirs) == 0) ours = experts_names[i].ours;
         }
     }
     if (ours == NULL) {
-        out->member = DT__WHOLE;
+        out->expert = DT__WHOLE;
         return false;
     }
     snprintf(out->own, sizeof out->own, LAYERS "%.*s.moe.%s", layer, name + strlen(LAYERS), ours);
     return true;
 }
 
-static bool write_name(const char *path, int64_t member, char text[DT__SHOWN])
+static bool write_name(const char *path, int64_t expert, char text[DT__SHOWN])
 {
     int layer;
     char number[24] = "*";
@@ -82,7 +82,7 @@ static bool write_name(const char *path, int64_t member, char text[DT__SHOWN])
         snprintf(text, DT__SHOWN, LAYERS "%.*s.block_sparse_moe.gate.weight", layer, digits);
         return true;
     }
-    if (member >= 0) snprintf(number, sizeof number, "%lld", (long long)member);
+    if (expert >= 0) snprintf(number, sizeof number, "%lld", (long long)expert);
     for (int i = 0; i < DT__COUNT_OF(experts_names); i++) {
         if (strcmp(rest, experts_names[i].ours) != 0) continue;
         snprintf(text, DT__SHOWN, LAYERS "%.*s.block_sparse_moe.experts.%s.%s", layer, digits,

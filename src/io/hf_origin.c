@@ -116,7 +116,7 @@ static dt_status read_dtype(dt__json *j, dt__hf_origin *o)
     return dt__json_fail(j, "no dtype of such a folder: '%s'", dt__shown(text, shown));
 }
 
-static dt_status read_member(dt__json *j, dt__hf_origin *o)
+static dt_status read_field(dt__json *j, dt__hf_origin *o)
 {
     const char *key;
     char shown[DT__SHOWN];
@@ -134,7 +134,7 @@ static dt_status read_origin(dt__json *j, dt__hf_origin *o)
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__TRY(read_member(j, o));
+        DT__TRY(read_field(j, o));
         DT__TRY(dt__json_more(j, '}', &more));
     }
     DT__TRY(dt__json_end(j));

@@ -63,25 +63,25 @@ static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
     return dt_writer_add_bytes(s->keep.writer, &e);
 }
 
-/* The name that others have for a parameter, or for a member of it. */
-static const char *name_of(const saving *s, const char *path, int64_t member, char text[DT__SHOWN])
+/* The name that others have for a parameter, or for an expert of it. */
+static const char *name_of(const saving *s, const char *path, int64_t expert, char text[DT__SHOWN])
 {
-    const bool named = s->naming != NULL && s->naming->write(path, member, text);
+    const bool named = s->naming != NULL && s->naming->write(path, expert, text);
     return named ? text : path;
 }
 
-/* x is dense; where it stands for a grouped parameter, each member by itself. */
-static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int64_t members)
+/* x is dense; where it stands for a grouped parameter, each expert by itself. */
+static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int64_t experts)
 {
     char name[DT__SHOWN];
     dt_tensor *view;
-    if (members == 0) return add_values(s, name_of(s, path, DT__WHOLE, name), x);
+    if (experts == 0) return add_values(s, name_of(s, path, DT__WHOLE, name), x);
     DT__TRY(dt__view(s->ctx, x, &view));
     dt_status status = dt_set_grouped(view);
-    for (int64_t i = 0; i < members && status == DT_OK; i++) {
-        dt_tensor *member = dt_grouped_member(view, i);
-        status = member == NULL ? s->ctx->status : add_values(s, name_of(s, path, i, name), member);
-        dt_tensor_free(member);
+    for (int64_t i = 0; i < experts && status == DT_OK; i++) {
+        dt_tensor *expert = dt_grouped_expert(view, i);
+        status = expert == NULL ? s->ctx->status : add_values(s, name_of(s, path, i, name), expert);
+        dt_tensor_free(expert);
     }
     dt_tensor_free(view);
     return status;
@@ -102,19 +102,19 @@ static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
     return status;
 }
 
-static dt_status add_member(saving *s, const dt__member *member)
+static dt_status add_entry(saving *s, const dt__entry *entry)
 {
-    dt_tensor *x = member->x;
+    dt_tensor *x = entry->x;
     const char *path = dt_param_path(s->m, x);
-    const bool tied = strcmp(path, member->path) != 0;
+    const bool tied = strcmp(path, entry->path) != 0;
     if (tied && !s->origin.tied_head) return DT_OK;
-    if (strncmp(member->name, "lora_", 5) == 0) {
+    if (strncmp(entry->name, "lora_", 5) == 0) {
         return dt_fail(s->ctx, DT_ERR_STATE, "'%s' is of an adapter: detent merge comes first",
-                       member->path);
+                       entry->path);
     }
-    if (x->kind == NULL) return add_named(s, member->path, x, dt_grouped_count(x));
-    if (dt_is_packed(x) || s->how->dequantize) return add_quantized(s, member->path, x);
-    return add_named(s, member->path, dt_inner(x), dt_grouped_count(x));
+    if (x->kind == NULL) return add_named(s, entry->path, x, dt_grouped_count(x));
+    if (dt_is_packed(x) || s->how->dequantize) return add_quantized(s, entry->path, x);
+    return add_named(s, entry->path, dt_inner(x), dt_grouped_count(x));
 }
 
 static dt_status add_module(void *user, const char *path, dt_module *m)
@@ -122,7 +122,7 @@ static dt_status add_module(void *user, const char *path, dt_module *m)
     saving *s = user;
     (void)path;
     if (dt__quantizer_of(m) != NULL) return DT_OK; /* scales are no part of the float model */
-    for (int64_t i = 0; i < m->n_members; i++) DT__TRY(add_member(s, &m->members[i]));
+    for (int64_t i = 0; i < m->n_entries; i++) DT__TRY(add_entry(s, &m->entries[i]));
     return DT_OK;
 }
 

@@ -4,7 +4,7 @@
 #define DT__IO_MODEL_H
 
 #include "core/json.h"
-#include "io/members.h"
+#include "io/per_expert.h"
 #include "io/safetensors.h"
 #include "qat/prepare.h"
 
@@ -39,14 +39,14 @@ typedef struct dt__module_quant {
     bool simulated;
     bool has_weight, has_input;
     struct {
-        dt_quant scheme;
+        dt_quant_spec scheme;
         bool has_range; /* not dynamic */
         int range_state;
         int state;
         dt_ints shape;
         int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
         bool is_transposed;
-        int64_t members; /* of a grouped weight, its first extent; 0, and not given: no such one */
+        int64_t experts; /* of a grouped weight, its first extent; 0, and not given: no such one */
         bool is_grouped;
         int64_t
             g_idx; /* op groups, each with an order of columns; 0, and not given: none has one */
@@ -55,7 +55,7 @@ typedef struct dt__module_quant {
         int norm;       /* DT__NORM_... */
     } weight;
     struct {
-        dt_quant scheme;
+        dt_quant_spec scheme;
         bool has_range;
         int range_state;
         bool enabled;
@@ -120,7 +120,7 @@ typedef struct dt__saving {
     dt_module *m;
     dt_writer *writer;
     dt__kept *kept;    /* memory that the writer borrows */
-    dt__groups groups; /* what is written member by member */
+    dt__groups groups; /* what is written expert by expert */
 } dt__saving;
 
 /* Everything of the model is in the writer; dt__saving_end in any case. */

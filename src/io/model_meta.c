@@ -51,7 +51,7 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
-    { "members", DT_KEY_INT, IN(weight, members), .least = 1, .most = DT_NO_LIMIT,
+    { "experts", DT_KEY_INT, IN(weight, experts), .least = 1, .most = DT_NO_LIMIT,
       .given = offsetof(dt__module_quant, weight.is_grouped) - offsetof(dt__module_quant, weight) },
     { "g_idx", DT_KEY_INT, IN(weight, g_idx), .least = 1, .most = DT_NO_LIMIT,
       .given = offsetof(dt__module_quant, weight.has_g_idx) - offsetof(dt__module_quant, weight) },
@@ -151,7 +151,7 @@ static dt_status blame(const dt__json *j, const char *path, dt_status s)
     return dt__json_fail(j, "module '%s': %s", dt__shown(path, shown), text);
 }
 
-static dt_status check_side(const dt__json *j, const char *path, const dt_quant *scheme)
+static dt_status check_side(const dt__json *j, const char *path, const dt_quant_spec *scheme)
 {
     char shown[DT__SHOWN];
     const bool grouped = scheme->granularity == DT_PER_GROUP;
@@ -174,18 +174,18 @@ static dt_status check_range(const dt__json *j, const dt__module_quant *q)
                          dt__shown(q->path, shown));
 }
 
-static dt_status check_members(const dt__json *j, const dt__module_quant *q)
+static dt_status check_experts(const dt__json *j, const dt__module_quant *q)
 {
     char shown[DT__SHOWN];
     const dt_ints *shape = &q->weight.shape;
-    const int64_t members = q->weight.members;
-    const bool fits = shape->n >= 3 && shape->v[0] == members && !q->weight.is_transposed;
+    const int64_t experts = q->weight.experts;
+    const bool fits = shape->n >= 3 && shape->v[0] == experts && !q->weight.is_transposed;
     if (!q->weight.is_grouped || fits) return DT_OK;
     return dt__json_fail(
         j,
-        "module '%s': members %lld; the first extent of a weight of rank 3 or more "
+        "module '%s': experts %lld; the first extent of a weight of rank 3 or more "
         "is wanted",
-        dt__shown(q->path, shown), (long long)members);
+        dt__shown(q->path, shown), (long long)experts);
 }
 
 /* Of a weight whose rows are checked. */
@@ -234,14 +234,14 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
         return dt__json_fail(j, "module '%s': transposed_groups %lld do not divide its weight",
                              dt__shown(q->path, shown), (long long)q->weight.transposed_groups);
     }
-    DT__TRY(check_members(j, q));
+    DT__TRY(check_experts(j, q));
     return check_order(j, q, &map);
 }
 
 dt__row_map dt__described_map(const dt__module_quant *q)
 {
     dt__row_map map;
-    if (q->weight.is_grouped) return dt__row_map_of_members(q->weight.members);
+    if (q->weight.is_grouped) return dt__row_map_of_experts(q->weight.experts);
     dt__row_map_of(q->weight.transposed_groups, q->weight.shape.n, q->weight.shape.v, &map);
     return map;
 }
@@ -371,7 +371,7 @@ static dt_status add_group(const dt__module_quant *q, dt__groups *to)
     dt__release(to->ctx, name);
     if (path == NULL) return DT_ERR_NOMEM;
     return dt__groups_add(
-        to, &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = q->weight.members });
+        to, &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = q->weight.experts });
 }
 
 dt_status dt__groups_of_meta(const dt__model_meta *meta, dt__groups *out)

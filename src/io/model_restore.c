@@ -3,7 +3,7 @@
  * or untouched. */
 #include "io/code_rows.h"
 #include "io/differences.h"
-#include "io/members.h"
+#include "io/per_expert.h"
 #include "io/model.h"
 #include "nn/module.h"
 #include "qat/derived.h"
@@ -77,7 +77,7 @@ static dt_status add_adapter(work *w, const dt__module_lora *l)
         if (m->lora.rank == l->lora.rank && m->lora.alpha == l->lora.alpha) return DT_OK;
         return refuse_lora(w, l->path, "its adapter has another rank or alpha");
     }
-    const dt_tensor *weight = dt__member_find(m, "weight")->x;
+    const dt_tensor *weight = dt__entry_find(m, "weight")->x;
     if (l->lora.rank > dt__min_i64(weight->dims[0], weight->dims[1])) {
         return refuse_lora(w, l->path, "its rank is above the shorter side of the weight");
     }
@@ -137,10 +137,10 @@ static dt_status check_writable(const work *w, const char *path, dt_tensor *x)
     return why == NULL ? DT_OK : dt_fail(w->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
 }
 
-static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     work *w = user;
-    (void)member;
+    (void)kind;
     if (dt_param_path(w->r->m, x) != path) return DT_OK;
     DT__TRY(check_writable(w, path, x));
     DT__TRY(DT__RESERVE(w->ctx, w->item, w->n_items, w->room_items));
@@ -162,7 +162,7 @@ static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
     return dt__same_quant(&a->weight.scheme, &b->weight.scheme) && a->simulated == b->simulated &&
            a->weight.state == b->weight.state &&
            a->weight.transposed_groups == b->weight.transposed_groups &&
-           a->weight.members == b->weight.members && a->weight.g_idx == b->weight.g_idx;
+           a->weight.experts == b->weight.experts && a->weight.g_idx == b->weight.g_idx;
 }
 
 static dt_status match_derived(work *w, const dt__module_quant *q, dt_module *m)
@@ -176,9 +176,9 @@ static dt_status match_derived(work *w, const dt__module_quant *q, dt_module *m)
 
 static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
 {
-    const dt__member *member = dt__member_find(m, "weight");
-    if (member == NULL) return refuse(w, q->path, "it has no weight");
-    const dt_tensor *x = member->x;
+    const dt__entry *expert = dt__entry_find(m, "weight");
+    if (expert == NULL) return refuse(w, q->path, "it has no weight");
+    const dt_tensor *x = expert->x;
     const dt_ints *shape = &q->weight.shape;
     bool same = shape->n == x->rank && x->dtype == DT_F32;
     for (int i = 0; same && i < shape->n; i++) same = shape->v[i] == x->dims[i];
@@ -187,8 +187,8 @@ static dt_status match_weight(work *w, const dt__module_quant *q, dt_module *m)
     if (dt__weight_map(m, x, &map) != DT_OK || map.groups != q->weight.transposed_groups) {
         return refuse(w, q->path, "its transposed_groups are not those of the model's weight");
     }
-    if (map.members != q->weight.members) {
-        return refuse(w, q->path, "its members are not those of the model's weight");
+    if (map.experts != q->weight.experts) {
+        return refuse(w, q->path, "its experts are not those of the model's weight");
     }
     item *to = item_of(w, x);
     const bool folds = q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED;
@@ -224,7 +224,7 @@ static dt_status find_module(work *w, const dt__module_quant *q, dt_module **out
 /* A file that says how many values it holds of an observer must hold them. */
 static dt_status check_values(work *w, const dt__module_quant *q)
 {
-    const dt_quant *s = &q->input.scheme;
+    const dt_quant_spec *s = &q->input.scheme;
     if (s->range != DT_RANGE_STATIC || s->observer != DT_OBSERVER_PERCENTILE ||
         q->input.range_state == DT__FIXED) {
         return DT_OK;
@@ -259,7 +259,7 @@ static dt_status add_input_range(work *w, const dt__module_quant *q, dt_module *
 static dt_status add_weight_range(work *w, const dt__module_quant *q, dt_module *m,
                                   const dt_tensor *weight)
 {
-    const dt_quant *scheme = &q->weight.scheme;
+    const dt_quant_spec *scheme = &q->weight.scheme;
     dt_module *range;
     const char *name;
     dt__row_map map;
@@ -277,7 +277,7 @@ static dt_status add_range(work *w, const dt__module_quant *q)
 {
     dt_module *m;
     DT__TRY(find_module(w, q, &m));
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     if (weight == NULL) return refuse(w, q->path, "it has no weight");
     const bool stands = q->has_weight && q->weight.has_range && q->weight.state != DT__PACKED;
     if (stands) DT__TRY(add_weight_range(w, q, m, weight->x));
@@ -301,11 +301,11 @@ static dt_status remove_norm(work *w, const dt__module_quant *q)
     dt_tensor *bias;
     DT__TRY(find_module(w, q, &m));
     if (!dt__can_fold(m)) return refuse(w, q->path, "the model has no norm that it could hold");
-    const int64_t channels = dt__member_find(m->norm, "bias")->x->count;
+    const int64_t channels = dt__entry_find(m->norm, "bias")->x->count;
     folding *f = &w->gone[w->n_gone++];
     *f = (folding){ .m = m, .quant = q };
     dt__norm_remove(m->norm, &f->norm);
-    if (dt__member_find(m, "bias") != NULL) return DT_OK;
+    if (dt__entry_find(m, "bias") != NULL) return DT_OK;
     DT__TRY(dt__new_param(m, "bias", 1, &channels, &bias));
     f->added = true;
     return DT_OK;
@@ -452,10 +452,10 @@ static dt_status read_value(work *w, item *i, const dt_file_entry *e)
 }
 
 /* Other programs may name a tied parameter by another of its paths, or by several. */
-static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     work *w = user;
-    (void)member;
+    (void)kind;
     const dt_file_entry *e = dt_file_find(w->file, path);
     item *i = item_of(w, x);
     if (e == NULL || i->path == path || i->quant != NULL) return DT_OK;
@@ -527,10 +527,10 @@ static dt_status read_values(work *w)
 static dt_status check_sound(const work *w, dt_module *range)
 {
     dt__quantizer q = *dt__quantizer_of(range);
-    dt_tensor **const member[] = { &q.scale, &q.zero_point, &q.shift, &q.lo,
+    dt_tensor **const expert[] = { &q.scale, &q.zero_point, &q.shift, &q.lo,
                                    &q.hi,    &q.values,     &q.count };
-    for (int k = 0; k < DT__COUNT_OF(member); k++) {
-        if (*member[k] != NULL) *member[k] = item_of(w, *member[k])->value;
+    for (int k = 0; k < DT__COUNT_OF(expert); k++) {
+        if (*expert[k] != NULL) *expert[k] = item_of(w, *expert[k])->value;
     }
     const char *why;
     if (dt__quantizer_is_sound(&q, &why)) return DT_OK;
@@ -543,7 +543,7 @@ static dt_status derive(work *w, folding *f)
 {
     const dt__module_quant *q = f->quant;
     const dt__quantizer *range = dt__quantizer_of(dt__quantizer_at(f->m, "weight"));
-    if (dt__member_find(f->m, "weight")->x->kind != NULL) {
+    if (dt__entry_find(f->m, "weight")->x->kind != NULL) {
         return refuse(w, q->path, "its weight is tied to one with other settings");
     }
     const dt__fq fq = { .quant = q->weight.scheme,
@@ -676,7 +676,7 @@ static dt_status restore_fitted(const dt__restoring *r, const dt_file *file)
 /* A folder of others is in the form of those; what is made of it is detent's. */
 static int form_of(const dt__fit *fit)
 {
-    return fit->joined > 0 && fit->view.part == NULL ? DT_GROUPED_MEMBERS : DT_GROUPED_STACKED;
+    return fit->joined > 0 && fit->view.part == NULL ? DT_GROUPED_EXPERTS : DT_GROUPED_STACKED;
 }
 
 dt_status dt__restore(const dt__restoring *r)

@@ -25,7 +25,7 @@ void dt__saving_end(dt__saving *s)
 
 dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e)
 {
-    return dt__members_add(s->writer, &s->groups, e);
+    return dt__experts_add(s->writer, &s->groups, e);
 }
 
 dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x)
@@ -44,10 +44,10 @@ static bool ends_with(const char *text, const char *end)
     return n >= tail && strcmp(text + n - tail, end) == 0;
 }
 
-static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt__saving *s = user;
-    (void)member;
+    (void)kind;
     if (strncmp(path, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0) {
         return dt_fail(s->ctx, DT_ERR_ARG,
                        "save: the name '%s' begins with '" DT__OWN_PREFIX
@@ -76,15 +76,15 @@ static void describe_shape(const dt_tensor *w, const dt__row_map *map, dt__modul
 {
     q->weight.transposed_groups = map->groups;
     q->weight.is_transposed = map->groups > 0;
-    q->weight.members = map->members;
-    q->weight.is_grouped = map->members > 0;
+    q->weight.experts = map->experts;
+    q->weight.is_grouped = map->experts > 0;
     q->weight.shape.n = w->rank;
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
 }
 
 static void describe_weight(const dt_tensor *w, dt__module_quant *q)
 {
-    const dt_quant *quant = dt__quant_of(w);
+    const dt_quant_spec *quant = dt__quant_of(w);
     if (quant == NULL) return;
     const bool packed = dt_is_packed(w);
     q->has_weight = true;
@@ -134,7 +134,7 @@ static dt_status describe_module(void *user, const char *path, dt_module *m)
 {
     describing *d = user;
     dt__module_quant q = { .path = path };
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (weight != NULL) describe_weight(weight->x, &q);
     if (weight != NULL) describe_derived(m, weight->x, &q);
@@ -147,10 +147,10 @@ static dt_status describe_module(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status describe_tie(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status describe_tie(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     describing *d = user;
-    (void)member;
+    (void)kind;
     const char *first = dt_param_path(d->s->m, x);
     if (first == path) return DT_OK;
     dt__put_comma(&d->text, &d->first);
@@ -265,7 +265,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
 {
     *s = (dt__saving){ .ctx = m->ctx, .m = m, .groups.ctx = m->ctx };
     DT__TRY(dt_writer_create(s->ctx, &s->writer));
-    if (info != NULL && info->grouped == DT_GROUPED_MEMBERS) DT__TRY(dt__groups_of(m, &s->groups));
+    if (info != NULL && info->grouped == DT_GROUPED_EXPERTS) DT__TRY(dt__groups_of(m, &s->groups));
     DT__TRY(dt_module_visit(m, add_tensor, s));
     DT__TRY(add_quant(s));
     DT__TRY(add_ties(s));

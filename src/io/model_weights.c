@@ -31,7 +31,7 @@ static dt_status describe(const dt_file *file, const dt__module_quant *q, dt_fil
     w->packed = q->weight.state == DT__PACKED;
     w->enabled = q->weight.state != DT__DISABLED;
     w->g_idx = q->weight.has_g_idx;
-    w->members = q->weight.members;
+    w->experts = q->weight.experts;
     w->quant = q->weight.scheme;
     dt__quant_text(&w->quant, w->scheme, sizeof w->scheme);
     w->rank = shape->n;

@@ -6,16 +6,17 @@
 #include <stdio.h>
 
 /* op_groups 0: groups are consecutive columns. */
-static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant *quant, int64_t op_groups)
+static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant_spec *quant,
+                             int64_t op_groups)
 {
-    const int64_t members = l->member_rows == 0 ? 0 : l->rows / l->member_rows;
+    const int64_t experts = l->expert_rows == 0 ? 0 : l->rows / l->expert_rows;
     return (dt__rows_form){ .quant = quant,
                             .rows = l->rows,
                             .columns = l->columns,
                             .group = l->group,
                             .groups = l->groups,
                             .op_groups = op_groups,
-                            .members = members,
+                            .experts = experts,
                             .ordered = op_groups > 0 };
 }
 
@@ -24,7 +25,7 @@ static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant *quant, i
 static dt_status keep_rows(dt__saving *s, const dt__rows_form *f, dt_code_rows *rows)
 {
     const size_t blocks = (size_t)(f->rows * f->groups);
-    const bool has_zero = dt__scheme_of(f->quant->rule)->has_zero;
+    const bool has_zero = dt__scheme_of(f->quant->scheme)->has_zero;
     *rows = (dt_code_rows){ .op_groups = f->op_groups };
     rows->codes = dt__saving_keep(s, (size_t)(f->rows * f->columns));
     rows->scale = dt__saving_keep(s, blocks * sizeof(float));
@@ -59,7 +60,7 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
 static dt_status measure(const dt__packed_place *place, dt__panel_layout *layout)
 {
     dt_ctx *ctx = place->file->ctx;
-    const dt_quant *quant = &place->quant->weight.scheme;
+    const dt_quant_spec *quant = &place->quant->weight.scheme;
     const dt_ints *shape = &place->quant->weight.shape;
     const dt__row_map map = dt__described_map(place->quant);
     const dt__weight_shape weight = { &map, shape->n, shape->v };

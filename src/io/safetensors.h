@@ -21,7 +21,7 @@ typedef struct dt__meta {
     const char *key, *value;
 } dt__meta;
 
-typedef struct dt__naming dt__naming; /* io/members.h */
+typedef struct dt__naming dt__naming; /* io/experts.h */
 
 struct dt_file {
     dt_ctx *ctx;

@@ -192,7 +192,7 @@ static dt_status read_meta(dt_file *file, dt__json *j)
     return DT_OK;
 }
 
-static dt_status read_member(dt_file *file, dt__json *j, bool *has_meta)
+static dt_status read_field(dt_file *file, dt__json *j, bool *has_meta)
 {
     const char *name;
     DT__TRY(dt__json_string(j, &name));
@@ -215,7 +215,7 @@ static dt_status read_json(dt_file *file, dt__json *j)
     j->at++;
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__TRY(read_member(file, j, &has_meta));
+        DT__TRY(read_field(file, j, &has_meta));
         DT__TRY(dt__json_more(j, '}', &more));
     }
     while (j->at < j->end && *j->at == ' ') j->at++;

@@ -71,18 +71,18 @@ void dt__put_tensor_weight(dt__chars *t, const dt__tensor_weight *weight)
 
 bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out)
 {
-    const bool members = ops[w->op].is_grouped;
+    const bool experts = ops[w->op].is_grouped;
     dt__row_map map;
     int64_t columns, all;
     if (w->shape.n != ops[w->op].rank || !dt__product(w->shape.n, w->shape.v, &all)) return false;
-    const int64_t groups = members ? w->shape.v[0] : ops[w->op].is_conv ? w->conv.groups : 1;
+    const int64_t groups = experts ? w->shape.v[0] : ops[w->op].is_conv ? w->conv.groups : 1;
     if (!dt__product(w->shape.n - 1, w->shape.v + 1, &columns) ||
         !dt__row_map_of(ops[w->op].is_transposed ? groups : 0, w->shape.n, w->shape.v, &map)) {
         return false;
     }
     int64_t rows = dt__is_mapped(&map) ? dt__mapped_rows(&map) : w->shape.v[0];
     if (dt__is_mapped(&map)) columns = dt__mapped_columns(&map);
-    if (members) {
+    if (experts) {
         columns = w->shape.v[2];
         rows = columns < 1 ? 0 : all / columns;
     }
@@ -95,7 +95,7 @@ bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out)
                             .group = group,
                             .groups = dt__ceil_div(columns, group),
                             .op_groups = groups,
-                            .members = members ? groups : 0,
+                            .experts = experts ? groups : 0,
                             .ordered = w->ordered,
                             .bytes = w->codes == DT__CODES_I8 };
     return true;

@@ -19,7 +19,7 @@ int dt__weight_op_rank(int op);
 
 typedef struct dt__tensor_weight {
     const char *name;
-    dt_quant scheme;
+    dt_quant_spec scheme;
     bool has_range; /* not dynamic */
     int op;
     bool has_conv; /* op is a convolution */

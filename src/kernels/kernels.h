@@ -230,10 +230,10 @@ typedef struct dt__logits {
 /* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a teacher. */
 #define DT__LOGITS_KEPT 5
 
-/* Rows that are dealt to members: those of member e are row[start[e]] ... row[start[e + 1] - 1], or,
+/* Rows that are dealt to experts: those of expert e are row[start[e]] ... row[start[e + 1] - 1], or,
  * where row is NULL, these numbers themselves. */
 typedef struct dt__dealt {
-    int64_t members, n; /* n: elements of a row */
+    int64_t experts, n; /* n: elements of a row */
     const int64_t *start, *row;
 } dt__dealt;
 

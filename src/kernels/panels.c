@@ -10,8 +10,8 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
 {
     if (s->rows < 0 || s->columns < 0 || s->group < 1) return false;
     if (s->columns > INT64_MAX / 2 || s->rows > INT64_MAX / 2) return false;
-    const int64_t members = dt__max_i64(s->members, 1);
-    if (s->members < 0 || s->rows % members != 0) return false;
+    const int64_t experts = dt__max_i64(s->experts, 1);
+    if (s->experts < 0 || s->rows % experts != 0) return false;
     if (s->group < s->columns && s->group % DT__STEP != 0) return false;
     if (s->bits < 2 || s->bits > 8) return false;
     if (s->scale_dtype < DT__SCALE_F32 || s->scale_dtype > DT__SCALE_BF16) return false;
@@ -21,9 +21,9 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
     l.bits = s->bits;
     l.scale_dtype = s->scale_dtype;
     l.nibbles = s->bits <= 4;
-    l.member_rows = s->rows / members;
-    l.member_panels = dt__ceil_div(l.member_rows, DT__LANES);
-    l.panels = members * l.member_panels;
+    l.expert_rows = s->rows / experts;
+    l.expert_panels = dt__ceil_div(l.expert_rows, DT__LANES);
+    l.panels = experts * l.expert_panels;
     l.depth = dt__round_up(s->columns, DT__STEP);
     l.pieces_per_group = dt__ceil_div(l.group, DT__PIECE);
     if (l.groups > 0) {

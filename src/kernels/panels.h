@@ -18,9 +18,9 @@
  * cut into pieces of 32768 with the same scale, so that int32 sums cannot overflow. Every step, row
  * of scales and panel begins at a multiple of 64 bytes.
  *
- * The rows of a grouped weight are those of its members, one after another. No panel holds rows of two
- * members: the last one of each has lanes without a row where their number is not a multiple of 32, so
- * that a member's panels are what it has alone.
+ * The rows of a grouped weight are those of its experts, one after another. No panel holds rows of two
+ * experts: the last one of each has lanes without a row where their number is not a multiple of 32, so
+ * that an expert's panels are what it has alone.
  *
  * Where groups are not consecutive columns, a layout has an order: panels hold the columns of group 0,
  * then those of group 1, and so on, ascending within each, and what they are multiplied by is gathered
@@ -40,11 +40,11 @@
 enum { DT__SCALE_F32, DT__SCALE_F16, DT__SCALE_BF16 };
 
 typedef struct dt__panel_shape {
-    int64_t rows, columns; /* rows of all members */
+    int64_t rows, columns; /* rows of all experts */
     int64_t group;         /* a positive multiple of 8, or at least `columns`: one group */
     int bits;              /* 2...8 */
     int scale_dtype;
-    int64_t members; /* 0: one */
+    int64_t experts; /* 0: one */
 } dt__panel_shape;
 
 typedef struct dt__panel_layout {
@@ -53,7 +53,7 @@ typedef struct dt__panel_layout {
     int bits, scale_dtype;
     bool nibbles;
     int64_t panels;
-    int64_t member_rows, member_panels; /* of each; all, where there is one */
+    int64_t expert_rows, expert_panels; /* of each; all, where there is one */
     int64_t depth;            /* columns padded to whole steps: what a row of activations spans */
     int64_t pieces;           /* of a row */
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
@@ -67,16 +67,16 @@ typedef struct dt__panel_layout {
 /* The first row of a panel; that of the panel behind the last is the number of rows. */
 static inline int64_t dt__panel_row(const dt__panel_layout *l, int64_t panel)
 {
-    if (panel < l->member_panels) return panel * DT__LANES; /* nothing is divided */
-    const int64_t member = l->member_panels == 0 ? 0 : panel / l->member_panels;
-    return member * l->member_rows + (panel - member * l->member_panels) * DT__LANES;
+    if (panel < l->expert_panels) return panel * DT__LANES; /* nothing is divided */
+    const int64_t expert = l->expert_panels == 0 ? 0 : panel / l->expert_panels;
+    return expert * l->expert_rows + (panel - expert * l->expert_panels) * DT__LANES;
 }
 
 /* How many of its lanes hold a row. */
 static inline int dt__panel_lanes(const dt__panel_layout *l, int64_t panel)
 {
-    const int64_t within = panel < l->member_panels ? panel : panel % l->member_panels;
-    return (int)dt__min_i64(DT__LANES, l->member_rows - within * DT__LANES);
+    const int64_t within = panel < l->expert_panels ? panel : panel % l->expert_panels;
+    return (int)dt__min_i64(DT__LANES, l->expert_rows - within * DT__LANES);
 }
 
 /* Where a row is. */
@@ -87,18 +87,18 @@ typedef struct dt__panel_place {
 
 static inline dt__panel_place dt__panel_at(const dt__panel_layout *l, int64_t row)
 {
-    const int64_t member = row < l->member_rows ? 0 : row / l->member_rows;
-    const int64_t within = row - member * l->member_rows;
-    return (dt__panel_place){ member * l->member_panels + within / DT__LANES,
+    const int64_t expert = row < l->expert_rows ? 0 : row / l->expert_rows;
+    const int64_t within = row - expert * l->expert_rows;
+    return (dt__panel_place){ expert * l->expert_panels + within / DT__LANES,
                               (int)(within % DT__LANES) };
 }
 
-/* The layout of so many rows of one member, from the first of a panel on. */
+/* The layout of so many rows of one expert, from the first of a panel on. */
 static inline dt__panel_layout dt__panel_part(const dt__panel_layout *l, int64_t rows)
 {
     dt__panel_layout part = *l;
-    part.rows = part.member_rows = rows;
-    part.panels = part.member_panels = dt__ceil_div(rows, DT__LANES);
+    part.rows = part.expert_rows = rows;
+    part.panels = part.expert_panels = dt__ceil_div(rows, DT__LANES);
     part.bytes = (size_t)part.panels * l->panel_bytes;
     return part;
 }
@@ -110,7 +110,7 @@ static inline const int32_t *dt__panel_order(const dt__panel_layout *l, int64_t 
 }
 
 /* False where the group is neither a multiple of 8 nor the row, bits or scale dtype are unknown, an
- * extent is negative, members have unequal rows, or the size is not representable. */
+ * extent is negative, experts have unequal rows, or the size is not representable. */
 bool dt__panel_layout_of(const dt__panel_shape *shape, dt__panel_layout *out);
 
 /* A group, or a part of a long one. */

@@ -5,8 +5,8 @@
  *
  *     w[g * in + i][o][k]    in column i * kernel + k,    i < in, o < out, k < kernel,
  *
- * in and out being those of one group. The rows of a grouped weight [members, out, ...] are those of
- * all members, one after another, also as they lie. */
+ * in and out being those of one group. The rows of a grouped weight [experts, out, ...] are those of
+ * all experts, one after another, also as they lie. */
 #ifndef DT__KERNELS_ROW_MAP_H
 #define DT__KERNELS_ROW_MAP_H
 
@@ -16,7 +16,7 @@ typedef struct dt__row_map {
     int64_t
         groups; /* of a transposed weight; 0: rows lie as they are, as those of the next three */
     int64_t in, out, kernel;
-    int64_t members; /* whose rows these are; 0: the weight is not grouped */
+    int64_t experts; /* whose rows these are; 0: the weight is not grouped */
 } dt__row_map;
 
 /* The map of a transposed convolution's weight in so many groups; false where they do not divide the
@@ -24,16 +24,16 @@ typedef struct dt__row_map {
  * true: no map. */
 bool dt__row_map_of(int64_t groups, int rank, const int64_t *dims, dt__row_map *out);
 /* That of a grouped weight. */
-static inline dt__row_map dt__row_map_of_members(int64_t members)
+static inline dt__row_map dt__row_map_of_experts(int64_t experts)
 {
-    return (dt__row_map){ .members = members };
+    return (dt__row_map){ .experts = experts };
 }
 
 /* Whether rows must be gathered. */
 static inline bool dt__is_mapped(const dt__row_map *m) { return m->groups > 0; }
 static inline bool dt__same_map(const dt__row_map *a, const dt__row_map *b)
 {
-    return a->groups == b->groups && a->members == b->members;
+    return a->groups == b->groups && a->experts == b->experts;
 }
 static inline int64_t dt__mapped_rows(const dt__row_map *m) { return m->groups * m->out; }
 static inline int64_t dt__mapped_columns(const dt__row_map *m) { return m->in * m->kernel; }

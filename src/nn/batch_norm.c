@@ -4,7 +4,7 @@
  * variance unbiased); evaluation takes the running ones. */
 #include "nn/batch_norm.h"
 
-static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
+static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
 static dt_tensor *normalize(dt_tape *t, dt_module *m, dt_tensor *x, const dt__norm_after *after)
 {

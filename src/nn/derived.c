@@ -6,8 +6,8 @@ dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *wei
 {
     if (layer->folding != DT__APART) return dt__folded_weight(t, layer, weight);
     if (!dt__has_lora(layer)) return weight;
-    return dt_lora(t, weight, dt__member_find(layer, "lora_a")->x,
-                   dt__member_find(layer, "lora_b")->x, layer->lora.alpha);
+    return dt_lora(t, weight, dt__entry_find(layer, "lora_a")->x,
+                   dt__entry_find(layer, "lora_b")->x, layer->lora.alpha);
 }
 
 dt_tensor *dt__derived_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)

@@ -5,12 +5,12 @@
 #include "nn/module.h"
 
 typedef struct dt__experts_plan {
-    int64_t count, in, out; /* members; of each */
+    int64_t count, in, out; /* experts; of each */
     bool bias;
     double deviation; /* weights normal(0, deviation), biases 0; 0: as dt_grouped_linear_create */
 } dt__experts_plan;
 
-/* The parameters of a grouped linear layer; of a router, whose outputs are the members; and how they are
+/* The parameters of a grouped linear layer; of a router, whose outputs are the experts; and how they are
  * drawn. */
 dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *plan);
 dt_status dt__router_build(dt_module *m, const dt__experts_plan *plan);

@@ -13,12 +13,12 @@
 
 #include <detent/ops.h>
 
-static dt_tensor *own(const dt_module *m, const char *name) { return dt__member_find(m, name)->x; }
+static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
 /* A statistic as it is before this batch moves it, also where a block runs again. */
 static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
 {
-    return dt__tape_note(t, own(norm, name));
+    return dt__tape_save_read(t, own(norm, name));
 }
 
 bool dt__can_fold(const dt_module *layer)
@@ -109,10 +109,10 @@ static const dt_module_type removed_type = { .name = "folded", .forward = pass }
 void dt__norm_remove(dt_module *norm, dt__removed_norm *out)
 {
     *out =
-        (dt__removed_norm){ norm, norm->type, norm->members, norm->n_members, norm->room_members };
+        (dt__removed_norm){ norm, norm->type, norm->entries, norm->n_entries, norm->room_entries };
     norm->type = &removed_type;
-    norm->members = NULL;
-    norm->n_members = norm->room_members = 0;
+    norm->entries = NULL;
+    norm->n_entries = norm->room_entries = 0;
     dt__module_changed(norm);
 }
 
@@ -120,15 +120,15 @@ void dt__norm_put_back(const dt__removed_norm *removed)
 {
     dt_module *norm = removed->norm;
     norm->type = removed->type;
-    norm->members = removed->members;
-    norm->n_members = removed->n_members;
-    norm->room_members = removed->room_members;
+    norm->entries = removed->entries;
+    norm->n_entries = removed->n_entries;
+    norm->room_entries = removed->room_entries;
     dt__module_changed(norm);
 }
 
 void dt__norm_forget(const dt__removed_norm *removed)
 {
-    dt__members_free(removed->norm->ctx, removed->members, removed->n_members);
+    dt__entries_free(removed->norm->ctx, removed->entries, removed->n_entries);
 }
 
 bool dt__is_removed_norm(const dt_module *m) { return m->type == &removed_type; }

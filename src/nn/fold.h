@@ -22,8 +22,8 @@ int64_t dt__unfolded_channels(const dt_module *layer);
 typedef struct dt__removed_norm {
     dt_module *norm;
     const dt_module_type *type;
-    dt__member *members;
-    int64_t n_members, room_members;
+    dt__entry *entries;
+    int64_t n_entries, room_entries;
 } dt__removed_norm;
 
 /* Makes a norm the identity, without members; and back; or for good. None can fail. */

@@ -67,7 +67,7 @@ dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x)
 dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 {
     if (t->status != DT_OK) return NULL;
-    const dt__member *e = dt__member_find(m, "weight");
+    const dt__entry *e = dt__entry_find(m, "weight");
     if (e != NULL) {
         dt_tensor *w = dt__derived_weight(t, m, e->x);
         return w == NULL ? NULL : dt__run_hooks(t, m, DT_SITE_WEIGHT, w);
@@ -78,6 +78,6 @@ dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 
 dt_tensor *dt__module_bias(dt_tape *t, dt_module *m)
 {
-    const dt__member *e = dt__member_find(m, "bias");
+    const dt__entry *e = dt__entry_find(m, "bias");
     return dt__derived_bias(t, m, e == NULL ? NULL : e->x);
 }

@@ -16,7 +16,7 @@ void dt__lora_remove(dt_module *m)
 
 static dt_status add_params(dt_module *m, int64_t rank)
 {
-    const dt_tensor *w = dt__member_find(m, "weight")->x;
+    const dt_tensor *w = dt__entry_find(m, "weight")->x;
     const int64_t in = w->dims[1], out = w->dims[0];
     const double bound = 1.0 / sqrt((double)in);
     dt_tensor *x;

@@ -41,7 +41,7 @@ static void leave_parent(dt_module *m)
     dt__module_changed(p);
 }
 
-static void free_member(dt__member *e)
+static void free_entry(dt__entry *e)
 {
     dt_tensor_free(e->x);
     dt__text_release(e->name);
@@ -50,18 +50,18 @@ static void free_member(dt__member *e)
 
 void dt__module_remove(dt_module *m, const char *name)
 {
-    dt__member *e = dt__member_find(m, name);
+    dt__entry *e = dt__entry_find(m, name);
     if (e == NULL) return;
-    free_member(e);
-    const int64_t behind = m->members + --m->n_members - e;
+    free_entry(e);
+    const int64_t behind = m->entries + --m->n_entries - e;
     memmove(e, e + 1, (size_t)behind * sizeof *e);
     dt__module_changed(m);
 }
 
-void dt__members_free(dt_ctx *ctx, dt__member *members, int64_t n)
+void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) free_member(&members[i]);
-    dt__release(ctx, members);
+    for (int64_t i = 0; i < n; i++) free_entry(&entries[i]);
+    dt__release(ctx, entries);
 }
 
 void dt_module_free(dt_module *m)
@@ -75,7 +75,7 @@ void dt_module_free(dt_module *m)
         m->children[i]->parent = NULL;
         dt_module_free(m->children[i]);
     }
-    dt__members_free(ctx, m->members, m->n_members);
+    dt__entries_free(ctx, m->entries, m->n_entries);
     dt__release(ctx, m->children);
     dt__release(ctx, m->params);
     dt__text_release(m->name);
@@ -92,10 +92,10 @@ dt_ctx *dt_module_ctx(const dt_module *m) { return m->ctx; }
 /* ---- what layers share ----------------------------------------------------------------------- */
 
 static dt_status new_tensor(dt_module *m, const char *name, int rank, const int64_t *dims,
-                            dt_member member, dt_tensor **x)
+                            dt_entry_kind kind, dt_tensor **x)
 {
     DT__TRY(dt_tensor_create(m->ctx, DT_F32, rank, dims, x));
-    return dt__module_add_tensor(m, name, *x, member);
+    return dt__module_add_tensor(m, name, *x, kind);
 }
 
 dt_status dt__new_param(dt_module *m, const char *name, int rank, const int64_t *dims,

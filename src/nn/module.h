@@ -7,11 +7,11 @@
 
 #include <detent/nn.h>
 
-typedef struct dt__member {
+typedef struct dt__entry {
     const char *name, *path; /* dt__text; the path starts at the root of the tree */
     dt_tensor *x;
-    dt_member member;
-} dt__member;
+    dt_entry_kind kind;
+} dt__entry;
 
 typedef struct dt__hook {
     struct dt__hook *next;
@@ -47,8 +47,8 @@ struct dt_module {
     dt_module *parent; /* NULL: a root */
     const char *name;  /* dt__text, within the parent; NULL in a root */
     const char *path;  /* dt__text, from the root; "" in a root */
-    dt__member *members;
-    int64_t n_members, room_members;
+    dt__entry *entries;
+    int64_t n_entries, room_entries;
     dt_module **children;
     int64_t n_children, room_children;
     dt_module *norm; /* what takes this layer's result, by dt__unit_pair; NULL: none */
@@ -76,11 +76,11 @@ void dt__module_changed(dt_module *m);
 /* A path's text relative to m, for a path from the root that lies in m. */
 const char *dt__path_within(const dt_module *m, const char *path);
 /* The member of m itself of this name; NULL where there is none. */
-dt__member *dt__member_find(const dt_module *m, const char *name);
+dt__entry *dt__entry_find(const dt_module *m, const char *name);
 /* The module that holds the last name of `path`, and that name; NULL where a step is missing. */
 dt_module *dt__holder(dt_module *m, const char *path, const char **name);
 /* Takes one reference of x, also on an error. */
-dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member);
+dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind);
 /* Takes a tensor of m itself out of it, and m's reference; nothing where there is none. */
 void dt__module_remove(dt_module *m, const char *name);
 /* dt_module_add of a child that may have the name of a tensor of m: `a.weight` is then a parameter and
@@ -93,7 +93,7 @@ void dt__hooks_free(dt_module *m);
 /* A layer's `bias` (NULL: none) as it computes with it: what dt_module_weight is for the weight. */
 dt_tensor *dt__module_bias(dt_tape *t, dt_module *m);
 /* Frees members that no module owns any more. */
-void dt__members_free(dt_ctx *ctx, dt__member *members, int64_t n);
+void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n);
 
 /* Multiplications of the weight of m (linear, convolution; else 0) with an input x. */
 int64_t dt__module_products(const dt_module *m, const dt_tensor *x);

@@ -7,7 +7,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 {
     (void)n_in;
     (void)n_out;
-    out[0] = dt_group_norm(t, in[0], dt_module_weight(t, m), dt__member_find(m, "bias")->x,
+    out[0] = dt_group_norm(t, in[0], dt_module_weight(t, m), dt__entry_find(m, "bias")->x,
                            dt_module_state(m));
 }
 

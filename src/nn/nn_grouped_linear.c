@@ -1,4 +1,4 @@
-/* Linear layers of several members, of which each row of x takes one.
+/* Linear layers of several experts, of which each row of x takes one.
  *     y[r] = x[r] W[e]^T + b[e],  e = index[r]      weight [count, out, in], bias [count, out]
  * Both are grouped parameters, drawn uniform in +-1/sqrt(in) as those of `linear`. */
 #include "nn/experts.h"
@@ -8,10 +8,10 @@
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
-    const dt__member *bias = dt__member_find(m, "bias");
+    const dt__entry *bias = dt__entry_find(m, "bias");
     (void)n_out;
     if (n_in != 2) {
-        dt_tape_fail(t, DT_ERR_ARG, "grouped_linear: x and an index of members are wanted");
+        dt_tape_fail(t, DT_ERR_ARG, "grouped_linear: x and an index of experts are wanted");
         return;
     }
     out[0] = dt_grouped_linear(t, in[0], dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
@@ -49,7 +49,7 @@ dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64
 {
     const dt__experts_plan plan = { count, in, out_features, bias, 0 };
     *out = NULL;
-    DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of members", count));
+    DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of experts", count));
     DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of inputs", in));
     DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of outputs", out_features));
     dt_module *m;

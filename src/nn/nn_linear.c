@@ -6,7 +6,7 @@
 
 static dt_tensor *product(dt_tape *t, dt_module *m, dt_tensor *x, int activation)
 {
-    const dt__member *bias = dt__member_find(m, "bias");
+    const dt__entry *bias = dt__entry_find(m, "bias");
     return dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
                          &(dt_linear_after){ .activation = activation });
 }

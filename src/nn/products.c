@@ -10,7 +10,7 @@ static int64_t places(const dt_conv_layer *l, int axis, int64_t extent)
     return room < 0 ? 0 : room / o->stride[axis] + 1;
 }
 
-/* Of members one for each index. */
+/* Of experts one for each index. */
 static int64_t grouped_products(const dt_tensor *weight, const dt_tensor *x)
 {
     return dt__is_float(x->dtype) ? 0 : x->count * weight->dims[1] * weight->dims[2];
@@ -21,7 +21,7 @@ static int64_t grouped_products(const dt_tensor *weight, const dt_tensor *x)
 int64_t dt__module_products(const dt_module *m, const dt_tensor *x)
 {
     const dt__conv_state *s = dt__conv_state_of(m);
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     if (m->type == &dt__nn_grouped_linear) return grouped_products(weight->x, x);
     if (s == NULL && m->type != &dt__nn_linear && m->type != &dt__nn_router) return 0;
     if (s == NULL) return x->count / weight->x->dims[1] * weight->x->count;

@@ -6,12 +6,12 @@ static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tenso
     dt__forward_once(t, user, in, n_in, out, n_out);
 }
 
-static void mix(uint64_t *stamp, uint64_t value) { *stamp = *stamp * 31 + value; }
+static void mix(uint64_t *fingerprint, uint64_t value) { *fingerprint = *fingerprint * 31 + value; }
 
-static dt_status mix_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status mix_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
-    if (member == DT_PARAM) mix(user, x->storage == NULL ? 0 : x->storage->version);
+    if (kind == DT_PARAM) mix(user, x->storage == NULL ? 0 : x->storage->version);
     return DT_OK;
 }
 
@@ -23,7 +23,7 @@ static dt_status mix_module(void *user, const char *path, dt_module *m)
 }
 
 /* Buffers change with every batch, and are none of it: what is read of them is noted. */
-static uint64_t stamp(void *user)
+static uint64_t fingerprint(void *user)
 {
     uint64_t value = dt__module_changes(user);
     dt_module_visit(user, mix_tensor, &value);
@@ -34,8 +34,8 @@ static uint64_t stamp(void *user)
 void dt__forward_recomputed(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                             dt_tensor **out, int n_out)
 {
-    const dt__stretch s = { run, stamp, m, n_in, n_out };
-    dt__run_stretch(t, &s, in, out);
+    const dt__segment s = { run, fingerprint, m, n_in, n_out };
+    dt__run_segment(t, &s, in, out);
     for (int i = 0; i < n_out && t->status != DT_OK; i++) out[i] = NULL;
 }
 

@@ -69,10 +69,10 @@ static const dt_tensor *named(const loading *l, const char *path)
     return NULL;
 }
 
-static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     loading *l = user;
-    (void)member;
+    (void)kind;
     const dt_tensor *from = named(l, path);
     if (from == NULL) { /* a tied parameter stands under its first path alone */
         if (dt_param_path(l->m, x) == path) list(&l->missing, path);
@@ -97,7 +97,7 @@ static dt_status check_names(loading *l)
     for (int64_t i = 0; i < l->n; i++) {
         const char *name;
         const dt_module *holder = dt__holder(l->m, l->from[i].name, &name);
-        if (holder == NULL || dt__member_find(holder, name) == NULL) {
+        if (holder == NULL || dt__entry_find(holder, name) == NULL) {
             list(&l->unexpected, l->from[i].name);
         }
     }
@@ -108,10 +108,10 @@ static dt_status check_names(loading *l)
                    l->unexpected.text, l->unexpected.n > 0 ? ")" : "");
 }
 
-static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     const loading *l = user;
-    (void)member;
+    (void)kind;
     const dt_tensor *from = dt_param_path(l->m, x) == path ? named(l, path) : NULL;
     if (from != NULL) write(x, from);
     return DT_OK;
@@ -138,24 +138,24 @@ typedef struct collecting {
     int64_t n;
 } collecting;
 
-static dt_status count_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
     (void)x;
-    (void)member;
+    (void)kind;
     ++*(int64_t *)user;
     return DT_OK;
 }
 
-static dt_status collect_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status collect_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     collecting *c = user;
-    (void)member;
-    const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(x);
+    (void)kind;
+    const dt__kind *of = dt__kind_of(x);
+    dt_tensor *inner = of->inner == NULL ? NULL : of->inner(x);
     if (inner == NULL) {
         return dt_fail(c->ctx, DT_ERR_STATE, "copy: %s is a %s tensor, which has no float values",
-                       path, kind->name);
+                       path, of->name);
     }
     c->entry[c->n++] = (dt_named){ path, inner };
     return DT_OK;
@@ -194,10 +194,10 @@ static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
     }
 }
 
-static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     converting *c = user;
-    (void)member;
+    (void)kind;
     const int64_t at = c->n++;
     c->made[at] = NULL;
     if (x->dtype == c->dtype || !dt__is_float(x->dtype) || dt_param_path(c->m, x) != path) {
@@ -214,11 +214,11 @@ static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_me
     return DT_OK;
 }
 
-static dt_status swap_entry(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status swap_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     converting *c = user;
     (void)path;
-    (void)member;
+    (void)kind;
     dt__storage *made = c->made[c->at++];
     if (made == NULL) return DT_OK;
     made->version = x->storage->version + 1;

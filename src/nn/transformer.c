@@ -107,7 +107,7 @@ static dt_status add_table(dt_module *m, const char *name, int64_t count,
 /* A head without a weight of its own. */
 static dt_status add_tied(dt_module *m, const char *name, const dt_module *table, dt_module **lent)
 {
-    dt_tensor *weight = dt__member_find(table, "weight")->x;
+    dt_tensor *weight = dt__entry_find(table, "weight")->x;
     DT__TRY(dt__add_child(m, name, &dt__nn_linear, 0, lent));
     dt__retain(weight);
     return dt_module_add_param(*lent, "weight", weight);

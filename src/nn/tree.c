@@ -15,10 +15,10 @@ void dt__module_changed(dt_module *m)
 
 /* ---- names and paths ------------------------------------------------------------------------- */
 
-dt__member *dt__member_find(const dt_module *m, const char *name)
+dt__entry *dt__entry_find(const dt_module *m, const char *name)
 {
-    for (int64_t i = 0; i < m->n_members; i++) {
-        if (strcmp(m->members[i].name, name) == 0) return &m->members[i];
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        if (strcmp(m->entries[i].name, name) == 0) return &m->entries[i];
     }
     return NULL;
 }
@@ -46,7 +46,7 @@ static dt_status check_text(const dt_module *m, const char *name)
 static dt_status check_name(const dt_module *m, const char *name)
 {
     DT__TRY(check_text(m, name));
-    if (dt__member_find(m, name) != NULL || has_child(m, name)) {
+    if (dt__entry_find(m, name) != NULL || has_child(m, name)) {
         return dt_fail(m->ctx, DT_ERR_ARG, "module %s (%s): the name '%s' is taken", shown(m),
                        m->type->name, name);
     }
@@ -60,11 +60,11 @@ static const char *join(dt_ctx *ctx, const char *above, const char *name)
 
 static void forget_names(dt_module *m)
 {
-    for (int64_t i = 0; i < m->n_members; i++) dt__set_name(m->members[i].x, NULL);
+    for (int64_t i = 0; i < m->n_entries; i++) dt__set_name(m->entries[i].x, NULL);
     for (int64_t i = 0; i < m->n_children; i++) forget_names(m->children[i]);
 }
 
-static dt_status place_member(dt_module *m, dt__member *e)
+static dt_status place_entry(dt_module *m, dt__entry *e)
 {
     const char *path = join(m->ctx, m->path, e->name);
     if (path == NULL) return DT_ERR_NOMEM;
@@ -82,7 +82,7 @@ static dt_status place(dt_module *m, const char *above)
     dt__text_release(m->path);
     m->path = path;
     m->changes++;
-    for (int64_t i = 0; i < m->n_members; i++) DT__TRY(place_member(m, &m->members[i]));
+    for (int64_t i = 0; i < m->n_entries; i++) DT__TRY(place_entry(m, &m->entries[i]));
     for (int64_t i = 0; i < m->n_children; i++) DT__TRY(place(m->children[i], m->path));
     return DT_OK;
 }
@@ -164,27 +164,27 @@ static dt_status check_tensor(const dt_module *m, const char *name, const dt_ten
     return DT_OK;
 }
 
-static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member)
+static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
-    DT__TRY(DT__RESERVE(m->ctx, m->members, m->n_members, m->room_members));
-    dt__member e = { .name = dt__text(m->ctx, "%s", name), .x = x, .member = member };
-    dt_status s = e.name == NULL ? DT_ERR_NOMEM : place_member(m, &e);
-    if (s == DT_OK && member == DT_PARAM) s = dt_set_requires_grad(x, true);
+    DT__TRY(DT__RESERVE(m->ctx, m->entries, m->n_entries, m->room_entries));
+    dt__entry e = { .name = dt__text(m->ctx, "%s", name), .x = x, .kind = kind };
+    dt_status s = e.name == NULL ? DT_ERR_NOMEM : place_entry(m, &e);
+    if (s == DT_OK && kind == DT_PARAM) s = dt_set_requires_grad(x, true);
     if (s != DT_OK) {
         dt__text_release(e.name);
         dt__text_release(e.path);
         return s;
     }
-    m->members[m->n_members++] = e;
+    m->entries[m->n_entries++] = e;
     dt__module_changed(m);
     return DT_OK;
 }
 
-dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_member member)
+dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     if (x == NULL) return given_nothing(m, "tensor");
     dt_status s = check_tensor(m, name, x);
-    if (s == DT_OK) s = place_tensor(m, name, x, member);
+    if (s == DT_OK) s = place_tensor(m, name, x, kind);
     if (s != DT_OK) dt_tensor_free(x);
     return s;
 }
@@ -202,13 +202,13 @@ dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
 /* ---- tying ----------------------------------------------------------------------------------- */
 
 /* The member at `path`; NULL, with ARG, where it is no parameter. */
-static dt__member *param_at(dt_module *m, const char *path, dt_module **holder)
+static dt__entry *param_at(dt_module *m, const char *path, dt_module **holder)
 {
     if (dt_param(m, path) == NULL) return NULL;
     const char *name;
     *holder = dt__holder(m, path, &name);
-    dt__member *e = dt__member_find(*holder, name);
-    if (e->member == DT_PARAM) return e;
+    dt__entry *e = dt__entry_find(*holder, name);
+    if (e->kind == DT_PARAM) return e;
     dt_fail(m->ctx, DT_ERR_ARG, "tie: '%s' is a buffer; only parameters can be tied", path);
     return NULL;
 }
@@ -216,8 +216,8 @@ static dt__member *param_at(dt_module *m, const char *path, dt_module **holder)
 dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
 {
     dt_module *holder, *other_holder;
-    dt__member *e = param_at(m, path, &holder);
-    dt__member *other = e == NULL ? NULL : param_at(m, to, &other_holder);
+    dt__entry *e = param_at(m, path, &holder);
+    dt__entry *other = e == NULL ? NULL : param_at(m, to, &other_holder);
     if (other == NULL) return DT_ERR_ARG;
     if (e->x == other->x) return DT_OK;
     if (holder->lora.rank > 0 || other_holder->lora.rank > 0) {

@@ -43,7 +43,7 @@ dt_tensor *dt_param(dt_module *m, const char *path)
 {
     const char *name;
     const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
-    const dt__member *e = holder == NULL ? NULL : dt__member_find(holder, name);
+    const dt__entry *e = holder == NULL ? NULL : dt__entry_find(holder, name);
     if (e != NULL) return e->x;
     dt_fail(m->ctx, DT_ERR_ARG, "there is no parameter or buffer '%s'",
             path == NULL ? "(NULL)" : path);
@@ -58,8 +58,8 @@ const char *dt__path_within(const dt_module *m, const char *path)
 
 static const char *first_path(const dt_module *m, const dt_tensor *x)
 {
-    for (int64_t i = 0; i < m->n_members; i++) {
-        if (m->members[i].x == x) return m->members[i].path;
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        if (m->entries[i].x == x) return m->entries[i].path;
     }
     for (int64_t i = 0; i < m->n_children; i++) {
         const char *path = first_path(m->children[i], x);
@@ -79,9 +79,9 @@ const char *dt_param_path(const dt_module *m, const dt_tensor *x)
 static dt_status visit_tensors(const dt_module *root, const dt_module *m, dt_visit_tensor visit,
                                void *user)
 {
-    for (int64_t i = 0; i < m->n_members; i++) {
-        const dt__member *e = &m->members[i];
-        DT__TRY(visit(user, dt__path_within(root, e->path), e->x, e->member));
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        const dt__entry *e = &m->entries[i];
+        DT__TRY(visit(user, dt__path_within(root, e->path), e->x, e->kind));
     }
     for (int64_t i = 0; i < m->n_children; i++) {
         DT__TRY(visit_tensors(root, m->children[i], visit, user));
@@ -119,10 +119,10 @@ static bool listed(const dt_module *m, const dt_tensor *x)
     return false;
 }
 
-static dt_status list_param(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status list_param(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt_module *m = user;
-    if (member != DT_PARAM || listed(m, x)) return DT_OK;
+    if (kind != DT_PARAM || listed(m, x)) return DT_OK;
     DT__TRY(DT__RESERVE(m->ctx, m->params, m->n_params, m->room_params));
     m->params[m->n_params++] = (dt__param){ x, path };
     return DT_OK;
@@ -147,11 +147,11 @@ typedef struct counter {
     int64_t elements;
 } counter;
 
-static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     counter *c = user;
     /* Paths are texts of the tree, so the first one is the same pointer. */
-    if (member != DT_PARAM || (c->trained && !x->requires_grad)) return DT_OK;
+    if (kind != DT_PARAM || (c->trained && !x->requires_grad)) return DT_OK;
     if (dt_param_path(c->m, x) == path) c->elements += x->count;
     return DT_OK;
 }
@@ -182,6 +182,6 @@ bool dt_is_training(const dt_module *m) { return m->training; }
 
 void dt_zero_grad(dt_module *m)
 {
-    for (int64_t i = 0; i < m->n_members; i++) dt_grad_clear(m->members[i].x);
+    for (int64_t i = 0; i < m->n_entries; i++) dt_grad_clear(m->entries[i].x);
     for (int64_t i = 0; i < m->n_children; i++) dt_zero_grad(m->children[i]);
 }

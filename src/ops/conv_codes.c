@@ -68,7 +68,7 @@ static room room_of(const dt_call *c, bool weight)
     return (room){ count, dt__is_mapped(&codes->map) ? count : 0 };
 }
 
-static const float *image_of_weight(const dt_call *c, const room *r)
+static const float *dequantized_weight(const dt_call *c, const room *r)
 {
     const dt__codes *codes = c->codes[WEIGHT];
     if (codes == NULL) return dt__data(c->arg[WEIGHT]);
@@ -167,7 +167,7 @@ void dt__conv_forward_codes(const dt_call *c)
     if (!multiplies(c)) {
         codes_work k;
         make_work(c, NULL, dt__data_mut(c->y), NULL, NULL, &k);
-        k.w.w = image_of_weight(c, &k.room);
+        k.w.w = dequantized_weight(c, &k.room);
         dt__conv_compute(c->ctx, c->kernels, &k.w);
         return;
     }
@@ -190,6 +190,6 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
     float *to_w = dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL;
     if (to_x == NULL && to_w == NULL) return;
     make_work(c, dt__data(dy), NULL, to_x, to_w, &k);
-    if (to_x != NULL) k.w.w = image_of_weight(c, &k.room);
+    if (to_x != NULL) k.w.w = dequantized_weight(c, &k.room);
     dt__conv_compute(c->ctx, c->kernels, &k.w);
 }

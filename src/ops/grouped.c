@@ -1,8 +1,8 @@
-/* The products of grouped_linear, of member e with the rows at places start[e] ... start[e + 1] - 1:
+/* The products of grouped_linear, of expert e with the rows at places start[e] ... start[e + 1] - 1:
  *
  *     y_e = x_e W_e^T + b_e      dx_e = dy_e W_e      dW_e = dy_e^T x_e      db_e = sum of dy_e
  *
- * The products of all members are one list, whose tiles threads share. Where rows of a member lie
+ * The products of all experts are one list, whose tiles threads share. Where rows of an expert lie
  * together they are read and written where they are; else rows are sources and sinks of the product,
  * which gathers a block of them just before it reads it, and scatters a tile just after. A row of x
  * that is read several times gets the sum of what these readings give, in their order. */
@@ -12,31 +12,31 @@
 #include <string.h>
 
 /* A matrix whose rows are some of another's, which lies in memory or is codes. */
-typedef struct strip {
+typedef struct row_view {
     char *data;
     const dt__codes *codes;
     size_t element;
     int64_t columns;
-    int64_t row;           /* the first, where `choice` is NULL */
-    const int64_t *choice; /* row r is row choice[r] / reads */
-    int64_t reads;
+    int64_t row;               /* the first, where `assignment` is NULL */
+    const int64_t *assignment; /* row r is row assignment[r] / per_row */
+    int64_t per_row;
     dt__source source;
     dt__sink sink;
-} strip;
+} row_view;
 
-static int64_t row_at(const strip *s, int64_t r)
+static int64_t row_at(const row_view *s, int64_t r)
 {
-    return s->choice == NULL ? s->row + r : s->choice[r] / s->reads;
+    return s->assignment == NULL ? s->row + r : s->assignment[r] / s->per_row;
 }
 
-static char *place_of(const strip *s, int64_t row, int64_t column)
+static char *place_of(const row_view *s, int64_t row, int64_t column)
 {
     return s->data + (size_t)(row * s->columns + column) * s->element;
 }
 
-static void expand(const strip *s, const dt__patch *block)
+static void expand(const row_view *s, const dt__patch *block)
 {
-    if (s->choice == NULL) {
+    if (s->assignment == NULL) {
         dt__patch there = *block;
         there.r0 += s->row;
         there.r1 += s->row;
@@ -52,7 +52,7 @@ static void expand(const strip *s, const dt__patch *block)
 
 static void fill(const void *from, const dt__patch *block)
 {
-    const strip *s = from;
+    const row_view *s = from;
     if (s->codes != NULL) {
         expand(s, block);
         return;
@@ -67,7 +67,7 @@ static void fill(const void *from, const dt__patch *block)
 
 static void take(void *to, const dt__patch *block)
 {
-    const strip *s = to;
+    const row_view *s = to;
     const size_t bytes = (size_t)(block->c1 - block->c0) * s->element;
     const size_t step = (size_t)block->ldy * s->element;
     const char *y = block->y;
@@ -76,13 +76,16 @@ static void take(void *to, const dt__patch *block)
     }
 }
 
-/* Where a strip's rows lie together in memory they need not be moved. */
-static bool is_still(const strip *s) { return s->codes == NULL && s->choice == NULL; }
-static void *data_of(const strip *s) { return is_still(s) ? place_of(s, s->row, 0) : NULL; }
-static const dt__source *source_of(const strip *s) { return is_still(s) ? NULL : &s->source; }
-static const dt__sink *sink_of(const strip *s) { return is_still(s) ? NULL : &s->sink; }
+/* Where a row_view's rows lie together in memory they need not be moved. */
+static bool is_contiguous(const row_view *s) { return s->codes == NULL && s->assignment == NULL; }
+static void *data_of(const row_view *s) { return is_contiguous(s) ? place_of(s, s->row, 0) : NULL; }
+static const dt__source *source_of(const row_view *s)
+{
+    return is_contiguous(s) ? NULL : &s->source;
+}
+static const dt__sink *sink_of(const row_view *s) { return is_contiguous(s) ? NULL : &s->sink; }
 
-/* ---- a member's product ---------------------------------------------------------------------- */
+/* ---- an expert's product ---------------------------------------------------------------------- */
 
 /* A call at work, whose routing has its lists, and where what it makes stands in scratch. */
 typedef struct work {
@@ -90,71 +93,71 @@ typedef struct work {
     int64_t in, out;
     size_t element;
     dt__gemm_job *job;
-    struct three *strips;
-    int64_t *place; /* of each choice, -1: none; where rows of x are read more than once */
-    char *parts;    /* then: [choices][in], dx of each choice, by places */
+    struct operands *operands;
+    int64_t *place; /* of each assignment, -1: none; where rows of x are read more than once */
+    char *parts;    /* then: [assignments][in], dx of each assignment, by places */
     void *room;     /* of the products */
 } work;
 
-/* The three matrices of a member's product. */
-typedef struct three {
-    strip a, b, c;
-} three;
+/* The three matrices of an expert's product. */
+typedef struct operands {
+    row_view a, b, c;
+} operands;
 
 static bool is_indexed(const dt__grouped *g) { return g->c->arg[g->index] != NULL; }
 
-static strip strip_of(const work *w, int64_t columns)
+static row_view row_view_of(const work *w, int64_t columns)
 {
-    return (strip){ .element = w->element, .columns = columns, .reads = 1 };
+    return (row_view){ .element = w->element, .columns = columns, .per_row = 1 };
 }
 
 /* An operand's value or codes. */
-static void open_operand(const work *w, int i, strip *s)
+static void open_operand(const work *w, int i, row_view *s)
 {
     const dt_tensor *x = w->of.c->arg[i];
     s->codes = w->of.c->codes[i];
     if (s->codes == NULL && x->storage != NULL) s->data = (char *)(uintptr_t)dt__data(x);
 }
 
-/* Of the rows of x, or of choices, those of member e. */
-static void route(const work *w, int64_t e, int64_t reads, strip *s)
+/* Of the rows of x, or of assignments, those of expert e. */
+static void route(const work *w, int64_t e, int64_t per_row, row_view *s)
 {
     const dt__routing *r = &w->of.routing;
     s->row = r->start[e];
-    s->choice = r->choice == NULL ? NULL : r->choice + r->start[e];
-    s->reads = reads;
+    s->assignment = r->assignment == NULL ? NULL : r->assignment + r->start[e];
+    s->per_row = per_row;
 }
 
-static strip rows_of_x(const work *w, int64_t e)
+static row_view rows_of_x(const work *w, int64_t e)
 {
-    strip s = strip_of(w, w->in);
+    row_view s = row_view_of(w, w->in);
     open_operand(w, w->of.x, &s);
-    route(w, e, w->of.routing.reads, &s);
+    route(w, e, w->of.routing.per_row, &s);
     return s;
 }
 
-static strip rows_of_y(const work *w, int64_t e, void *data)
+static row_view rows_of_y(const work *w, int64_t e, void *data)
 {
-    strip s = strip_of(w, w->out);
+    row_view s = row_view_of(w, w->out);
     s.data = data;
     route(w, e, 1, &s);
     return s;
 }
 
-static strip member_of_weight(const work *w, int64_t e)
+static row_view rows_of_weight(const work *w, int64_t e)
 {
-    strip s = strip_of(w, w->in);
+    row_view s = row_view_of(w, w->in);
     open_operand(w, w->of.weight, &s);
     s.row = e * w->out;
     return s;
 }
 
 /* A product in place i of the list. */
-static dt__gemm *set_product(const work *w, int64_t i, const three *of, const dt__gemm *like)
+static dt__gemm *set_product(const work *w, int64_t i, const operands *of, const dt__gemm *like)
 {
-    three *t = &w->strips[i];
+    operands *t = &w->operands[i];
     *t = *of;
-    strip *const each[] = { &t->a, &t->b, &t->c };
+    row_view *const each[] = { &t->a, &t->b, &t->c };
     for (int k = 0; k < DT__COUNT_OF(each); k++) {
         each[k]->source = (dt__source){ fill, each[k] };
         each[k]->sink = (dt__sink){ take, each[k] };
@@ -170,7 +173,7 @@ static dt__gemm *set_product(const work *w, int64_t i, const three *of, const dt
     g->c = data_of(&t->c);
     g->ldc = t->c.columns;
     g->c_sink = sink_of(&t->c);
-    g->coarse = w->of.routing.choice != NULL; /* rows that are gathered for each tile */
+    g->coarse = w->of.routing.assignment != NULL; /* rows that are gathered for each tile */
     return g;
 }
 
@@ -192,14 +195,14 @@ static int64_t rows_of(const work *w, int64_t e)
     return w->of.routing.start[e + 1] - w->of.routing.start[e];
 }
 
-/* y_e [rows, out] = x_e W_e^T + b_e, but for members whose rows meet codes as they are. */
+/* y_e [rows, out] = x_e W_e^T + b_e, but for experts whose rows meet codes as they are. */
 static void run_forward(const work *w, void *y)
 {
     const dt_tensor *bias = w->of.c->arg[w->of.bias];
     int64_t n = 0;
-    for (int64_t e = 0; e < w->of.routing.members && w->out > 0; e++) {
+    for (int64_t e = 0; e < w->of.routing.experts && w->out > 0; e++) {
         if (rows_of(w, e) == 0 || dt__grouped_is_few(&w->of, rows_of(w, e))) continue;
-        const three t = { rows_of_x(w, e), member_of_weight(w, e), rows_of_y(w, e, y) };
+        const operands t = { rows_of_x(w, e), rows_of_weight(w, e), rows_of_y(w, e, y) };
         dt__gemm *g = set_product(
             w, n++, &t,
             &(dt__gemm){ .trans_b = true, .m = rows_of(w, e), .n = w->out, .k = w->in });
@@ -213,13 +216,13 @@ static void run_forward(const work *w, void *y)
 static void run_backward_x(const work *w, const void *dy, void *dx)
 {
     int64_t n = 0;
-    for (int64_t e = 0; e < w->of.routing.members && w->in > 0; e++) {
+    for (int64_t e = 0; e < w->of.routing.experts && w->in > 0; e++) {
         if (rows_of(w, e) == 0) continue;
-        three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), member_of_weight(w, e),
-                    strip_of(w, w->in) };
+        operands t = { rows_of_y(w, e, (void *)(uintptr_t)dy), rows_of_weight(w, e),
+                       row_view_of(w, w->in) };
         t.c.data = w->parts != NULL ? w->parts : dx;
         route(w, e, 1, &t.c);
-        if (w->parts != NULL) t.c.choice = NULL;
+        if (w->parts != NULL) t.c.assignment = NULL;
         set_product(w, n++, &t, &(dt__gemm){ .m = rows_of(w, e), .n = w->in, .k = w->out });
     }
     run(w, n);
@@ -229,8 +232,9 @@ static void run_backward_x(const work *w, const void *dy, void *dx)
 static void run_backward_w(const work *w, const void *dy, void *dw)
 {
     int64_t n = 0;
-    for (int64_t e = 0; e < w->of.routing.members && w->out * w->in > 0; e++) {
-        three t = { rows_of_y(w, e, (void *)(uintptr_t)dy), rows_of_x(w, e), strip_of(w, w->in) };
+    for (int64_t e = 0; e < w->of.routing.experts && w->out * w->in > 0; e++) {
+        operands t = { rows_of_y(w, e, (void *)(uintptr_t)dy), rows_of_x(w, e),
+                       row_view_of(w, w->in) };
         t.c.data = dw;
         t.c.row = e * w->out;
         set_product(w, n++, &t,
@@ -241,7 +245,7 @@ static void run_backward_w(const work *w, const void *dy, void *dw)
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-static const strip moved = { .row = 0 };
+static const row_view moved = { .row = 0 };
 static const dt__source some_source = { fill, &moved };
 static const dt__sink some_sink = { take, (void *)(uintptr_t)&moved };
 
@@ -257,10 +261,10 @@ static size_t room_of(const dt__grouped *g, dt__gemm most, bool a, bool b, bool 
 
 static size_t lists_of(const dt__grouped *g)
 {
-    const size_t members = (size_t)g->routing.members;
+    const size_t experts = (size_t)g->routing.experts;
     return dt__scratch_part(dt__routing_bytes(&g->routing, is_indexed(g))) +
-           dt__scratch_part(members * sizeof(dt__gemm_job)) +
-           dt__scratch_part(members * sizeof(three));
+           dt__scratch_part(experts * sizeof(dt__gemm_job)) +
+           dt__scratch_part(experts * sizeof(operands));
 }
 
 static bool is_coded(const dt__grouped *g, int i) { return g->c->codes[i] != NULL; }
@@ -272,7 +276,7 @@ size_t dt__grouped_forward_scratch(const dt__grouped *g)
 {
     const bool indexed = is_indexed(g);
     const dt__gemm most = {
-        .trans_b = true, .m = g->routing.choices, .n = out_of(g), .k = in_of(g)
+        .trans_b = true, .m = g->routing.assignments, .n = out_of(g), .k = in_of(g)
     };
     const size_t codes = dt__grouped_codes_room(g);
     const size_t floats =
@@ -282,19 +286,19 @@ size_t dt__grouped_forward_scratch(const dt__grouped *g)
 
 static bool has_parts(const dt__grouped *g)
 {
-    return g->c->wants[g->x] && is_indexed(g) && g->routing.reads != 1;
+    return g->c->wants[g->x] && is_indexed(g) && g->routing.per_row != 1;
 }
 
 static size_t parts_of(const dt__grouped *g)
 {
     const size_t element = dt_dtype_size(g->c->arg[g->weight]->dtype);
-    return dt__scratch_part((size_t)(g->routing.choices * in_of(g)) * element);
+    return dt__scratch_part((size_t)(g->routing.assignments * in_of(g)) * element);
 }
 
 size_t dt__grouped_backward_scratch(const dt__grouped *g)
 {
     const bool indexed = is_indexed(g);
-    const int64_t rows = g->routing.choices;
+    const int64_t rows = g->routing.assignments;
     size_t bytes = lists_of(g), x = 0, w = 0;
     if (has_parts(g)) bytes += dt__scratch_part((size_t)rows * sizeof(int64_t)) + parts_of(g);
     if (g->c->wants[g->x]) {
@@ -321,30 +325,30 @@ static work open_work(const dt__grouped *g)
     work w = { .of = *g, .in = in_of(g), .out = out_of(g) };
     w.element = dt_dtype_size(g->c->arg[g->weight]->dtype);
     char *room = g->c->scratch;
-    const size_t members = (size_t)g->routing.members;
+    const size_t experts = (size_t)g->routing.experts;
     void *lists = take_room(&room, dt__routing_bytes(&w.of.routing, is_indexed(g)));
     dt__routing_make(g->c->arg[g->offsets], g->c->arg[g->index], lists, &w.of.routing);
-    w.job = take_room(&room, members * sizeof *w.job);
-    w.strips = take_room(&room, members * sizeof *w.strips);
+    w.job = take_room(&room, experts * sizeof *w.job);
+    w.operands = take_room(&room, experts * sizeof *w.operands);
     w.room = room;
     return w;
 }
 
 /* ---- forward and backward -------------------------------------------------------------------- */
 
-/* 0 into the rows of choices that have no place. */
+/* 0 into the rows of assignments that have no place. */
 static void clear_padding(const work *w, int64_t columns, void *y)
 {
     const dt__routing *r = &w->of.routing;
     const size_t bytes = (size_t)columns * w->element;
     const dt_tensor *index = w->of.c->arg[w->of.index];
     if (index == NULL) {
-        const int64_t used = r->start[r->members];
-        memset((char *)y + (size_t)used * bytes, 0, (size_t)(r->choices - used) * bytes);
+        const int64_t used = r->start[r->experts];
+        memset((char *)y + (size_t)used * bytes, 0, (size_t)(r->assignments - used) * bytes);
         return;
     }
-    if (r->start[r->members] == r->choices) return;
-    for (int64_t k = 0; k < r->choices; k++) {
+    if (r->start[r->experts] == r->assignments) return;
+    for (int64_t k = 0; k < r->assignments; k++) {
         if (dt__index_at(index, k) < 0) memset((char *)y + (size_t)k * bytes, 0, bytes);
     }
 }
@@ -365,10 +369,10 @@ static void backward_x(const work *w, const void *dy, void *dx)
         return;
     }
     const dt__routing *r = &w->of.routing;
-    for (int64_t k = 0; k < r->choices; k++) w->place[k] = -1;
-    for (int64_t p = 0; p < r->start[r->members]; p++) w->place[r->choice[p]] = p;
+    for (int64_t k = 0; k < r->assignments; k++) w->place[k] = -1;
+    for (int64_t p = 0; p < r->start[r->experts]; p++) w->place[r->assignment[p]] = p;
     const int64_t rows = dt__rows(w->of.c->arg[w->of.x]);
-    w->of.c->kernels->sum_parts(&(dt__row_sums){ rows, r->reads, w->in, w->place }, w->parts, dx);
+    w->of.c->kernels->sum_parts(&(dt__row_sums){ rows, r->per_row, w->in, w->place }, w->parts, dx);
 }
 
 void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx)
@@ -376,13 +380,14 @@ void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const
     work w = open_work(g);
     if (has_parts(g)) {
         char *room = w.room;
-        w.place = take_room(&room, (size_t)w.of.routing.choices * sizeof *w.place);
+        w.place = take_room(&room, (size_t)w.of.routing.assignments * sizeof *w.place);
         w.parts = take_room(&room, parts_of(g));
         w.room = room;
     }
     if (dx[g->x] != NULL) backward_x(&w, dy, dt__data_mut(dx[g->x]));
     if (dx[g->weight] != NULL) run_backward_w(&w, dy, dt__data_mut(dx[g->weight]));
     if (dx[g->bias] == NULL) return;
-    const dt__dealt rows = { w.of.routing.members, w.out, w.of.routing.start, w.of.routing.choice };
+    const dt__dealt rows = { w.of.routing.experts, w.out, w.of.routing.start,
+                             w.of.routing.assignment };
     w.of.c->kernels->sum_dealt(&rows, dy, dt__data_mut(dx[g->bias]));
 }

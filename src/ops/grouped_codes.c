@@ -1,7 +1,7 @@
-/* Codes of a grouped weight by rows that are routed to its members.
+/* Codes of a grouped weight by rows that are routed to its experts.
  *
- * A part is some rows of one member by some of its panels: x's rows and the panels stay in cache, and
- * parts of all members are one list that threads share. Where the rows of a part do not lie together,
+ * A part is some rows of one expert by some of its panels: x's rows and the panels stay in cache, and
+ * parts of all experts are one list that threads share. Where the rows of a part do not lie together,
  * or not as the product reads them (packed, or in an order of the weight's), they are gathered as codes.
  * How the work is cut changes no bit. */
 #include "ops/grouped_codes.h"
@@ -13,7 +13,7 @@
 #define PANELS 16                        /* likewise */
 #define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as qgemm_share.c has them */
 
-/* How the rows and panels of a member are cut. */
+/* How the rows and panels of an expert are cut. */
 typedef struct cut {
     int64_t first;        /* of its parts, counted through */
     int64_t rows, chunks; /* rows of a chunk */
@@ -25,7 +25,7 @@ typedef struct product {
     const int64_t *start;
     int64_t in, out;
     int64_t panels; /* of a part */
-    cut *cut;       /* [members + 1] */
+    cut *cut;       /* [experts + 1] */
     char *room;
     float *y;
 } product;
@@ -39,22 +39,22 @@ typedef struct desk {
 } desk;
 
 typedef struct part {
-    int64_t member, place, rows; /* places from `place` on */
-    int64_t n0, n;               /* outputs of the member */
+    int64_t expert, place, rows; /* places from `place` on */
+    int64_t n0, n;               /* outputs of the expert */
 } part;
 
 bool dt__grouped_multiplies(const dt__grouped *g)
 {
     const dt__codes *w = g->c->codes[g->weight];
     return dt__codes_multiply(g->c->codes[g->x], w) &&
-           w->layout.member_rows == g->c->arg[g->weight]->dims[1];
+           w->layout.expert_rows == g->c->arg[g->weight]->dims[1];
 }
 
 bool dt__grouped_is_few(const dt__grouped *g, int64_t rows)
 {
     const dt__codes *w = g->c->codes[g->weight];
     return g->c->codes[g->x] == NULL && dt__codes_multiply_floats(rows, w) &&
-           w->layout.member_rows == g->c->arg[g->weight]->dims[1];
+           w->layout.expert_rows == g->c->arg[g->weight]->dims[1];
 }
 
 /* ---- scratch --------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static desk desk_of(const product *p)
 size_t dt__grouped_codes_room(const dt__grouped *g)
 {
     if (!dt__grouped_multiplies(g) && !dt__grouped_is_few(g, 0)) return 0;
-    const size_t cuts = dt__scratch_part((size_t)(g->routing.members + 1) * sizeof(cut));
+    const size_t cuts = dt__scratch_part((size_t)(g->routing.experts + 1) * sizeof(cut));
     return cuts + (size_t)dt_threads(g->c->ctx) * desk_bytes(g);
 }
 
@@ -95,18 +95,18 @@ size_t dt__grouped_codes_room(const dt__grouped *g)
 
 static int64_t row_of_x(const product *p, int64_t place)
 {
-    return dt__choice_at(&p->g->routing, place) / p->g->routing.reads;
+    return dt__assignment_at(&p->g->routing, place) / p->g->routing.per_row;
 }
 
 /* Whether rows lie together: in y, and in x where they are not read several times. */
 static bool is_together(const product *p, const part *t)
 {
-    return p->g->routing.choice == NULL || t->rows == 1;
+    return p->g->routing.assignment == NULL || t->rows == 1;
 }
 
 static const int32_t *order_of(const product *p, const part *t)
 {
-    return dt__panel_order(&p->w->layout, t->member * p->out);
+    return dt__panel_order(&p->w->layout, t->expert * p->out);
 }
 
 /* The rows of a part, as they lie or gathered. */
@@ -154,7 +154,7 @@ static void read_floats(const product *p, const part *t, desk *d, dt__fgemm *g)
 
 static float *y_of(const product *p, const part *t, int64_t place)
 {
-    return p->y + dt__choice_at(&p->g->routing, place) * p->out + t->n0;
+    return p->y + dt__assignment_at(&p->g->routing, place) * p->out + t->n0;
 }
 
 static void scatter(const product *p, const part *t, const float *bias, const float *from)
@@ -169,21 +169,21 @@ static void run_part(const product *p, const part *t)
 {
     const dt__panel_layout *whole = &p->w->layout, l = dt__panel_part(whole, t->n);
     const dt_tensor *b = p->g->c->arg[p->g->bias];
-    const int64_t row = t->member * p->out + t->n0;
+    const int64_t row = t->expert * p->out + t->n0;
     const float *bias = b == NULL ? NULL : (const float *)dt__data(b) + row;
     const void *panels =
         (const char *)p->w->panels + (size_t)dt__panel_at(whole, row).panel * whole->panel_bytes;
     const dt__kernels *k = p->w->ctx->kernels[DT_F32];
     desk d = desk_of(p);
-    const int64_t *choice = p->g->routing.choice;
-    float *y = choice == NULL ? y_of(p, t, t->place) : p->y + t->n0;
+    const int64_t *assignment = p->g->routing.assignment;
+    float *y = assignment == NULL ? y_of(p, t, t->place) : p->y + t->n0;
     if (p->x != NULL) {
         dt__qgemm g = { .layout = &l,
                         .panels = panels,
                         .bias = bias,
                         .y = y,
                         .ldy = p->out,
-                        .place = choice == NULL ? NULL : choice + t->place,
+                        .place = assignment == NULL ? NULL : assignment + t->place,
                         .alone = true };
         read_codes(p, t, &d, &g);
         (l.nibbles ? k->qd8_qb4_gemm : k->qd8_qb8_gemm)(&g);
@@ -197,20 +197,20 @@ static void run_part(const product *p, const part *t)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static int64_t member_panels(const product *p) { return p->w->layout.member_panels; }
+static int64_t expert_panels(const product *p) { return p->w->layout.expert_panels; }
 
-/* Rows of a member that are multiplied here. */
+/* Rows of an expert that are multiplied here. */
 static int64_t rows_of(const product *p, int64_t e)
 {
     const int64_t rows = p->start[e + 1] - p->start[e];
     return p->x != NULL || dt__grouped_is_few(p->g, rows) ? rows : 0;
 }
 
-/* Part i, of the last member that begins with it or before: chunks of rows one after the other meet
+/* Part i, of the last expert that begins with it or before: chunks of rows one after the other meet
  * the same panels. */
 static part part_of(const product *p, int64_t i)
 {
-    int64_t low = 0, high = p->g->routing.members;
+    int64_t low = 0, high = p->g->routing.experts;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         if (p->cut[middle].first <= i) low = middle;
@@ -218,7 +218,7 @@ static part part_of(const product *p, int64_t i)
     }
     const cut *c = &p->cut[low];
     const int64_t k = i - c->first, row = k % c->chunks * c->rows;
-    part t = { .member = low, .place = p->start[low] + row };
+    part t = { .expert = low, .place = p->start[low] + row };
     t.rows = dt__min_i64(c->rows, rows_of(p, low) - row);
     t.n0 = k / c->chunks * p->panels * DT__LANES;
     t.n = dt__min_i64(p->panels * DT__LANES, p->out - t.n0);
@@ -229,19 +229,19 @@ static part part_of(const product *p, int64_t i)
  * parts. */
 static int64_t cut_all(product *p, int threads)
 {
-    const int64_t members = p->g->routing.members;
+    const int64_t experts = p->g->routing.experts;
     int64_t chunks = 0, parts = 0;
-    for (int64_t e = 0; e < members; e++) {
+    for (int64_t e = 0; e < experts; e++) {
         const int64_t rows = rows_of(p, e), count = dt__ceil_div(rows, ROWS);
         p->cut[e].chunks = count;
         p->cut[e].rows = count == 0 ? 0 : dt__round_up(dt__ceil_div(rows, count), 8);
         chunks += count;
     }
-    p->panels = dt__ceil_div(chunks * member_panels(p), (int64_t)2 * threads);
+    p->panels = dt__ceil_div(chunks * expert_panels(p), (int64_t)2 * threads);
     p->panels = dt__max_i64(1, dt__min_i64(p->panels, PANELS));
-    for (int64_t e = 0; e < members; e++) {
+    for (int64_t e = 0; e < experts; e++) {
         p->cut[e].first = parts;
-        parts += p->cut[e].chunks * dt__ceil_div(member_panels(p), p->panels);
+        parts += p->cut[e].chunks * dt__ceil_div(expert_panels(p), p->panels);
     }
     return parts;
 }
@@ -249,7 +249,7 @@ static int64_t cut_all(product *p, int threads)
 static int64_t products_of(const product *p)
 {
     int64_t rows = 0;
-    for (int64_t e = 0; e < p->g->routing.members; e++) {
+    for (int64_t e = 0; e < p->g->routing.experts; e++) {
         if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* a weight's reading counts as four */
     }
     return rows * p->out * p->in;
@@ -257,7 +257,7 @@ static int64_t products_of(const product *p)
 
 void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
 {
-    const int64_t members = g->routing.members;
+    const int64_t experts = g->routing.experts;
     product p = { .g = g,
                   .x = g->c->codes[g->x],
                   .w = g->c->codes[g->weight],
@@ -265,7 +265,7 @@ void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
                   .in = g->c->arg[g->weight]->dims[2],
                   .out = g->c->arg[g->weight]->dims[1],
                   .cut = room,
-                  .room = (char *)room + dt__scratch_part((size_t)(members + 1) * sizeof(cut)),
+                  .room = (char *)room + dt__scratch_part((size_t)(experts + 1) * sizeof(cut)),
                   .y = y };
     const int threads = products_of(&p) > WORTH_SHARING ? omp_get_max_threads() : 1;
     const int64_t parts = cut_all(&p, threads);

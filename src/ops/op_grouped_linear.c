@@ -1,8 +1,8 @@
-/* Linear layers on one grouped weight: each row of x goes to one member, or to none.
- *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 where r has no member
+/* Linear layers on one grouped weight: each row of x goes to one expert, or to none.
+ *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 where r has no expert
  *     dx[r] = sum over r's readings of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
- * over the rows of member e. Rows without a member are padding: neither they nor their dy are read.
- * Offsets say where the rows of each member begin, an index says it row by row: routing.h. */
+ * over the rows of expert e. Rows without an expert are padding: neither they nor their dy are read.
+ * Offsets say where the rows of each expert begin, an index says it row by row: routing.h. */
 #include "ops/grouped.h"
 #include "ops/ops_list.h"
 
@@ -40,13 +40,13 @@ static dt_status shape(dt_call *c)
     const dt__grouped g = grouped_of(c);
     DT__TRY(dt__want_routes(c, OFFSETS, INDEX, &g.routing));
     const dt_tensor *x = c->in[X], *w = c->in[WEIGHT];
-    int64_t dims[DT_MAX_RANK] = { dt__rows(x), g.routing.reads, w->dims[1] }, inputs;
+    int64_t dims[DT_MAX_RANK] = { dt__rows(x), g.routing.per_row, w->dims[1] }, inputs;
     const int rank = g.routing.split ? 3 : x->rank;
     if (!g.routing.split) {
         memcpy(dims, x->dims, sizeof dims);
         dims[rank - 1] = w->dims[1];
     }
-    if (!dt__product(3, (int64_t[]){ g.routing.choices, w->dims[2], 8 }, &inputs)) {
+    if (!dt__product(3, (int64_t[]){ g.routing.assignments, w->dims[2], 8 }, &inputs)) {
         return dt_refuse(c, DT_ERR_SHAPE, "x is read more often than can be counted");
     }
     DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
@@ -54,7 +54,7 @@ static dt_status shape(dt_call *c)
     return DT_OK;
 }
 
-/* As of linear, whose rows a member's are: the columns of all rows of a member have one order. */
+/* As of linear, whose rows an expert's are: the columns of all rows of an expert have one order. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];
@@ -139,7 +139,7 @@ static const dt__case cases[] = {
     { "several readings",
       .in = { X_VALUES, W_VALUES, NONE, NONE, CHOICES(3, 2, 1, 0, -1, 1, -1, -1) }, .n_y = 6,
       .y = { 64, 32, 0, 2, 0, 0 } },
-    { "some members", .in = { { { 9, 5 } }, { { 4, 3, 5 } }, { { 4, 3 } }, AT(5, 0, 0, 6, 6, 8) } },
+    { "some experts", .in = { { { 9, 5 } }, { { 4, 3, 5 } }, { { 4, 3 } }, AT(5, 0, 0, 6, 6, 8) } },
     { "rank 3",
       .in = { { { 2, 3, 5 } }, { { 3, 4, 5 } }, NONE, NONE, CHOICES(3, 2, 2, 0, -1, 0, 2, 0) } },
     { "readings of rank 3", .in = { { { 2, 1, 5 } },
@@ -161,7 +161,7 @@ static const dt__case cases[] = {
     { "no rows", .in = { { { 0, 6 } }, { { 2, 5, 6 } }, { { 2, 5 } }, AT(3, 0, 0, 0) } },
     { "no readings",
       .in = { { { 3, 6 } }, { { 2, 5, 6 } }, NONE, NONE, { { 3, 0 }, 2, .dtype = DT_I32 } } },
-    { "no members", .in = { { { 3, 6 } }, { { 0, 5, 6 } }, NONE, AT(1, 0) } },
+    { "no experts", .in = { { { 3, 6 } }, { { 0, 5, 6 } }, NONE, AT(1, 0) } },
     { "no features", .in = { { { 3, 0 }, 2 }, { { 2, 4, 0 }, 3 }, { { 2, 4 } }, AT(3, 0, 1, 3) } },
     { "no features by index",
       .in = { { { 3, 0 }, 2 }, { { 2, 4, 0 }, 3 }, { { 2, 4 } }, NONE, AT(3, 0, 1, -1) } },
@@ -198,8 +198,8 @@ static const dt__case cases[] = {
     { "count of index", .in = { { { 2, 3 } }, { { 2, 5, 3 } }, NONE, NONE, AT(3, 0, 1, 1) },
       .fails = DT_ERR_SHAPE,
       .says = "index must have 2 elements, one for a row of x, or be [2, k]" },
-    { "index past the members", .in = { { { 2, 3 } }, { { 2, 5, 3 } }, NONE, NONE, AT(2, 0, 2) },
-      .fails = DT_ERR_ARG, .says = "index[1] is 2; a member is 0...1, and -1 is none" },
+    { "index past the experts", .in = { { { 2, 3 } }, { { 2, 5, 3 } }, NONE, NONE, AT(2, 0, 2) },
+      .fails = DT_ERR_ARG, .says = "index[1] is 2; an expert is 0...1, and -1 is none" },
     { "index below -1", .in = { { { 2, 3 } }, { { 2, 5, 3 } }, NONE, NONE, AT(2, -2, 1) },
       .fails = DT_ERR_ARG, .says = "index[0] is -2" },
 };

@@ -1,15 +1,15 @@
-/* Routing: rows sorted by member with a counting sort, which keeps the order of equals. */
+/* Routing: rows sorted by expert with a counting sort, which keeps the order of equals. */
 #include "ops/routing.h"
 
 #include <string.h>
 
-dt__routing dt__routing_of(int64_t members, int64_t rows, const dt_tensor *index)
+dt__routing dt__routing_of(int64_t experts, int64_t rows, const dt_tensor *index)
 {
-    dt__routing r = { .members = members, .choices = rows, .reads = 1 };
+    dt__routing r = { .experts = experts, .assignments = rows, .per_row = 1 };
     if (index == NULL || index->rank != 2 || index->dims[0] != rows) return r;
     r.split = true;
-    r.reads = index->dims[1];
-    r.choices = index->count;
+    r.per_row = index->dims[1];
+    r.assignments = index->count;
     return r;
 }
 
@@ -25,7 +25,7 @@ static dt_status check_offsets(const dt_call *c, int i, const dt__routing *r)
 {
     const dt_tensor *offsets = c->arg[i];
     DT__TRY(want_integers(c, i));
-    DT__TRY(dt__want_dims(c, i, 1, &(int64_t){ r->members + 1 }));
+    DT__TRY(dt__want_dims(c, i, 1, &(int64_t){ r->experts + 1 }));
     for (int64_t k = 0, before = 0; k < offsets->count; k++) {
         const int64_t v = dt__index_at(offsets, k);
         if (k == 0 && v != 0) {
@@ -36,9 +36,9 @@ static dt_status check_offsets(const dt_call *c, int i, const dt__routing *r)
             return dt_refuse(c, DT_ERR_ARG, "offsets[%lld] is %lld, below %lld: they must ascend",
                              (long long)k, (long long)v, (long long)before);
         }
-        if (v > r->choices) {
+        if (v > r->assignments) {
             return dt_refuse(c, DT_ERR_ARG, "offsets[%lld] is %lld, but x has %lld rows",
-                             (long long)k, (long long)v, (long long)r->choices);
+                             (long long)k, (long long)v, (long long)r->assignments);
         }
         before = v;
     }
@@ -49,17 +49,18 @@ static dt_status check_index(const dt_call *c, int i, const dt__routing *r)
 {
     const dt_tensor *index = c->arg[i];
     DT__TRY(want_integers(c, i));
-    if (index->count != r->choices) {
+    if (index->count != r->assignments) {
         return dt_refuse(c, DT_ERR_SHAPE,
                          "index must have %lld elements, one for a row of x, or "
                          "be [%lld, k]",
-                         (long long)r->choices, (long long)r->choices);
+                         (long long)r->assignments, (long long)r->assignments);
     }
     for (int64_t k = 0; k < index->count; k++) {
         const int64_t v = dt__index_at(index, k);
-        if (v >= -1 && v < r->members) continue;
-        return dt_refuse(c, DT_ERR_ARG, "index[%lld] is %lld; a member is 0...%lld, and -1 is none",
-                         (long long)k, (long long)v, (long long)r->members - 1);
+        if (v >= -1 && v < r->experts) continue;
+        return dt_refuse(c, DT_ERR_ARG,
+                         "index[%lld] is %lld; an expert is 0...%lld, and -1 is none", (long long)k,
+                         (long long)v, (long long)r->experts - 1);
     }
     return DT_OK;
 }
@@ -76,32 +77,32 @@ dt_status dt__want_routes(const dt_call *c, int offsets, int index, const dt__ro
 
 size_t dt__routing_bytes(const dt__routing *r, bool indexed)
 {
-    return (size_t)(r->members + 1 + (indexed ? r->choices : 0)) * sizeof(int64_t);
+    return (size_t)(r->experts + 1 + (indexed ? r->assignments : 0)) * sizeof(int64_t);
 }
 
-/* start[e] counts those of member e - 1, then is where e's next choice goes, then is put back. */
+/* start[e] counts those of expert e - 1, then is where e's next assignment goes, then is put back. */
 static void sort(const dt_tensor *index, dt__routing *r)
 {
-    memset(r->start, 0, (size_t)(r->members + 1) * sizeof r->start[0]);
-    for (int64_t k = 0; k < r->choices; k++) r->start[dt__index_at(index, k) + 1]++;
-    r->start[0] = 0; /* of those without a member */
-    for (int64_t e = 0; e < r->members; e++) r->start[e + 1] += r->start[e];
-    for (int64_t k = 0; k < r->choices; k++) {
+    memset(r->start, 0, (size_t)(r->experts + 1) * sizeof r->start[0]);
+    for (int64_t k = 0; k < r->assignments; k++) r->start[dt__index_at(index, k) + 1]++;
+    r->start[0] = 0; /* of those without an expert */
+    for (int64_t e = 0; e < r->experts; e++) r->start[e + 1] += r->start[e];
+    for (int64_t k = 0; k < r->assignments; k++) {
         const int64_t e = dt__index_at(index, k);
-        if (e >= 0) r->choice[r->start[e]++] = k;
+        if (e >= 0) r->assignment[r->start[e]++] = k;
     }
-    for (int64_t e = r->members; e > 0; e--) r->start[e] = r->start[e - 1];
+    for (int64_t e = r->experts; e > 0; e--) r->start[e] = r->start[e - 1];
     r->start[0] = 0;
 }
 
 void dt__routing_make(const dt_tensor *offsets, const dt_tensor *index, void *room, dt__routing *r)
 {
     r->start = room;
-    r->choice = NULL;
+    r->assignment = NULL;
     if (index != NULL) {
-        r->choice = r->start + r->members + 1;
+        r->assignment = r->start + r->experts + 1;
         sort(index, r);
         return;
     }
-    for (int64_t e = 0; e <= r->members; e++) r->start[e] = dt__index_at(offsets, e);
+    for (int64_t e = 0; e <= r->experts; e++) r->start[e] = dt__index_at(offsets, e);
 }

@@ -7,7 +7,7 @@
 #include "optim/optimizer.h"
 
 #include "core/glob.h"
-#include "optim/rules.h"
+#include "optim/formulas.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ typedef struct group {
 struct dt_optimizer {
     dt_ctx *ctx;
     dt_module *m;
-    const dt__rule *rule;
+    const dt__update_formula *formula;
     dt_optimizer_options options;
     slot *slots;
     int64_t n;
@@ -73,7 +73,7 @@ static void settle(const dt_optimizer *o, slot *s)
 {
     const dt_optimizer_options *options = &o->options;
     const int rank =
-        s->p->rank - dt_is_grouped(s->p); /* of a member: it decays as it would alone */
+        s->p->rank - dt_is_grouped(s->p); /* of an expert: it decays as it would alone */
     const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
     double decay_factor = 1.0;
     s->lr_factor = 1.0;
@@ -97,7 +97,7 @@ static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
  * step does not take blocks of the pool that the next forward pass counts on. */
 static dt_status make_state(const dt_optimizer *o, slot *s)
 {
-    const int states = o->rule->states(&o->options);
+    const int states = o->formula->states(&o->options);
     for (int k = 0; k < states; k++) {
         if (s->state[k] != NULL) continue;
         DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
@@ -143,18 +143,19 @@ static dt_status follow(dt_optimizer *o)
 
 static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    const dt__rule *rule = dt__rule_at(o->name);
-    if (rule == NULL) return dt_fail(ctx, DT_ERR_ARG, "optimizer: there is no rule %d", o->name);
+    const dt__update_formula *formula = dt__update_formula_of(o->name);
+    if (formula == NULL)
+        return dt_fail(ctx, DT_ERR_ARG, "optimizer: there is no optimizer %d", o->name);
     if (!(o->lr >= 0.0) || !isfinite(o->lr) || !(o->weight_decay >= 0.0) ||
         !isfinite(o->weight_decay)) {
         return dt_fail(ctx, DT_ERR_ARG, "%s: lr %g and weight_decay %g must be at least 0",
-                       rule->name, o->lr, o->weight_decay);
+                       formula->name, o->lr, o->weight_decay);
     }
     if (o->decay != DT_DECAY_MATRICES && o->decay != DT_DECAY_ALL) {
-        return dt_fail(ctx, DT_ERR_ARG, "%s: decay %d is neither matrices nor all", rule->name,
+        return dt_fail(ctx, DT_ERR_ARG, "%s: decay %d is neither matrices nor all", formula->name,
                        o->decay);
     }
-    return rule->check(ctx, o);
+    return formula->check(ctx, o);
 }
 
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
@@ -166,7 +167,7 @@ dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
     if (o == NULL) return DT_ERR_NOMEM;
     o->ctx = m->ctx;
     o->m = m;
-    o->rule = dt__rule_at(chosen.name);
+    o->formula = dt__update_formula_of(chosen.name);
     o->options = chosen;
     dt__ctx_retain(o->ctx);
     const dt_status s = follow(o);
@@ -232,13 +233,13 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
 dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
 {
     DT__TRY(follow(o));
-    const int states = o->rule->states(&o->options);
+    const int states = o->formula->states(&o->options);
     for (int64_t i = 0; i < o->n; i++) {
         slot *s = &o->slots[i];
         if (!s->p->requires_grad && s->step == NULL) continue;
         DT__TRY(make_state(o, s));
         for (int k = 0; k < states; k++) {
-            DT__TRY(visit(user, o->rule->state[k], s->path, s->state[k]));
+            DT__TRY(visit(user, o->formula->state[k], s->path, s->state[k]));
         }
         DT__TRY(visit(user, "step", s->path, s->step));
     }
@@ -268,20 +269,20 @@ static dt_status check_slot(const dt_optimizer *o, const slot *s)
     if (inner == NULL) {
         return dt_fail(o->ctx, DT_ERR_STATE,
                        "%s: %s is a %s tensor, which no optimizer can write; it was converted",
-                       o->rule->name, s->path, kind->name);
+                       o->formula->name, s->path, kind->name);
     }
     if (inner->storage->frozen) {
-        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s belongs to a frozen model", o->rule->name,
+        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s belongs to a frozen model", o->formula->name,
                        s->path);
     }
     if (s->p->grad != NULL && atomic_load(&inner->storage->needed) > 0) {
         return dt_fail(o->ctx, DT_ERR_STATE,
                        "%s: %s is still needed by a recorded forward pass; run dt_backward or "
                        "dt_tape_reset first",
-                       o->rule->name, s->path);
+                       o->formula->name, s->path);
     }
     if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
-        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->rule->name,
+        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->formula->name,
                        s->path);
     }
     return DT_OK;
@@ -300,14 +301,14 @@ static dt_status prepare(dt_optimizer *o)
 static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr, double factor)
 {
     int64_t *step = dt_data_mut(s->step);
-    const dt__update u = { .p = s->p,
-                           .g = s->p->grad,
-                           .state = s->state,
-                           .lr = lr * s->lr_factor,
-                           .factor = factor,
-                           .weight_decay = s->weight_decay,
-                           .step = *step + 1 };
-    o->rule->apply(t, &o->options, &u);
+    const dt__parameter_update u = { .p = s->p,
+                                     .g = s->p->grad,
+                                     .state = s->state,
+                                     .lr = lr * s->lr_factor,
+                                     .factor = factor,
+                                     .weight_decay = s->weight_decay,
+                                     .step = *step + 1 };
+    o->formula->apply(t, &o->options, &u);
     if (t->status != DT_OK) return;
     ++*step;
     if (s->p->project != NULL) s->p->project(s->p);
@@ -322,11 +323,12 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
 {
     if (t->status != DT_OK) return t->status;
     if (!(lr >= 0.0) || !isfinite(lr)) {
-        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->rule->name, lr);
+        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->formula->name,
+                            lr);
     }
     if (!(factor > 0.0) || !isfinite(factor)) {
         return dt_tape_fail(t, DT_ERR_ARG, "%s: the factor %g of gradients must be above 0",
-                            o->rule->name, factor);
+                            o->formula->name, factor);
     }
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);

@@ -3,7 +3,7 @@
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
  * low and high being the ends of the codes less the zero point, or what is left by bounds; rules that
- * round half up do so (kernels/codes.h). An image is exact: q and the scale are floats. */
+ * round half up do so (kernels/codes.h). An dequantized is exact: q and the scale are floats. */
 #include "ptq/bounds.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static void round_column(const dt__strip *s, const ends *e, const double *v, flo
     }
 }
 
-void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
+void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t column = m->order[j], group = m->grid.group_of[column];
@@ -68,7 +68,7 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
     round_column(s, &e, v, q);
     int8_t *codes = s->codes + column * s->rows;
     for (int64_t r = 0; r < s->rows; r++) {
-        image[r] = (double)q[r] * (double)s->scale[r];
+        dequantized[r] = (double)q[r] * (double)s->scale[r];
         codes[r] = (int8_t)(q[r] + s->zero[r]);
     }
     if (m->bounds == NULL) return;
@@ -76,13 +76,13 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *image)
     if (m->bounds->all) memcpy(v, came, (size_t)s->rows * sizeof *v);
 }
 
-void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image)
+void dt__dequantize_column(dt__strip *s, int64_t column, const int8_t *codes, double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t group = m->grid.group_of[column];
     if (group != s->group) load_scales(s, group);
     for (int64_t r = 0; r < s->rows; r++) {
         const float q = (float)codes[column * s->rows + r] - s->zero[r];
-        image[r] = (double)q * (double)s->scale[r];
+        dequantized[r] = (double)q * (double)s->scale[r];
     }
 }

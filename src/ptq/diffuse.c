@@ -38,15 +38,15 @@ static void spread(const dt__strip *s, span done, span to)
 static void round_one(dt__strip *s, int64_t from, int64_t j)
 {
     const dt__matrix *m = s->m;
-    double image[DT__STRIP], *v = s->work + j * s->rows;
+    double dequantized[DT__STRIP], *v = s->work + j * s->rows;
     for (int64_t i = from; i < j; i++) {
         const double u = m->factor[i * m->columns + j], *e = s->work + i * s->rows;
         for (int64_t r = 0; r < s->rows; r++) v[r] -= e[r] * u;
     }
-    dt__choose(s, j, v, image);
+    dt__choose(s, j, v, dequantized);
     const double u = m->factor[j * m->columns + j];
     for (int64_t r = 0; r < s->rows; r++) {
-        v[r] = (v[r] - image[r]) / u;
+        v[r] = (v[r] - dequantized[r]) / u;
         s->square[r] += v[r] * v[r];
     }
 }

@@ -17,7 +17,8 @@
 
 #define BLOCK ((int64_t)128) /* rows of S at a time */
 
-dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, dt__yardstick *y)
+dt_status dt__error_metric_create(const dt__matrix *m, int64_t rows, bool target,
+                                  dt__error_metric *y)
 {
     const size_t column = (size_t)rows * sizeof(double);
     const bool differ = m->moments->g != NULL;
@@ -30,7 +31,7 @@ dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, d
     return y->room == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y)
+void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y)
 {
     dt__release(ctx, y->target);
     dt__release(ctx, y->room);
@@ -43,8 +44,8 @@ typedef struct block {
     int64_t ld;
 } block;
 
-/* out[r] += the part of V S V^T that a block of S and its mirror image give. */
-static void add_form(const dt__strip *s, const block *b, const dt__yardstick *y, double *out)
+/* out[r] += the part of V S V^T that a block of S and its mirror dequantized give. */
+static void add_form(const dt__strip *s, const block *b, const dt__error_metric *y, double *out)
 {
     const int64_t rows = s->rows;
     double *sum = y->room;
@@ -72,7 +73,7 @@ static void add_form(const dt__strip *s, const block *b, const dt__yardstick *y,
 }
 
 /* out = V H V^T of what stands in s->work. */
-static void form(const dt__strip *s, const dt__yardstick *y, double *out)
+static void form(const dt__strip *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;
     memset(out, 0, DT__STRIP * sizeof *out);
@@ -83,7 +84,7 @@ static void form(const dt__strip *s, const dt__yardstick *y, double *out)
 }
 
 /* The same of C: of a block on the diagonal both halves are wanted. */
-static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *out)
+static void form_of_float(const dt__strip *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;
     double *rows = y->room + BLOCK * s->rows;
@@ -101,7 +102,7 @@ static void form_of_float(const dt__strip *s, const dt__yardstick *y, double *ou
     }
 }
 
-void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
+void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y)
 {
     const dt__moments *m = s->m->moments;
     if (y->target == NULL) return;
@@ -123,20 +124,21 @@ void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y)
 /* s->work = W^, or W - W^, in the original order. */
 static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
 {
-    double image[DT__STRIP];
+    double dequantized[DT__STRIP];
     if (difference) dt__take_weight(s, NULL, true);
     for (int64_t c = 0; c < s->m->columns; c++) {
         double *to = s->work + c * s->rows;
-        dt__images(s, c, codes, image);
-        for (int64_t r = 0; r < s->rows; r++) to[r] = difference ? to[r] - image[r] : image[r];
+        dt__dequantize_column(s, c, codes, dequantized);
+        for (int64_t r = 0; r < s->rows; r++)
+            to[r] = difference ? to[r] - dequantized[r] : dequantized[r];
     }
 }
 
-void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
-                           dt__distance *out)
+void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool objective_too,
+                              dt__error_metric *y, dt__distance *out)
 {
     const bool differ = s->m->moments->g != NULL;
-    if (!differ || !float_too) {
+    if (!differ || !objective_too) {
         take_codes(s, codes, true);
         form(s, y, out->own);
         memcpy(out->error, out->own, sizeof out->error);
@@ -153,22 +155,22 @@ void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt
         const double square = out->error[r] + y->square[r];
         out->error[r] = square > 0 ? square : 0;
     }
-    if (float_too) memcpy(out->own, out->error, sizeof out->own);
+    if (objective_too) memcpy(out->own, out->error, sizeof out->own);
 }
 
 /* What is left of a square has an error of some 1e-13 of it. */
 #define LEFT 1e-3
 
-bool dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
+bool dt__error_metric_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
 {
     const dt__matrix *m = s->m;
-    double image[DT__STRIP], damped[DT__STRIP] = { 0 };
+    double dequantized[DT__STRIP], damped[DT__STRIP] = { 0 };
     dt__take_weight(s, NULL, false);
     for (int64_t c = 0; c < m->columns; c++) {
         const double *w = s->work + c * s->rows;
-        dt__images(s, c, codes, image);
+        dt__dequantize_column(s, c, codes, dequantized);
         for (int64_t r = 0; r < s->rows; r++) {
-            const double d = w[r] - image[r];
+            const double d = w[r] - dequantized[r];
             damped[r] += d * d;
         }
     }

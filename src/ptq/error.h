@@ -1,15 +1,15 @@
-/* How far the images of codes are from what they stand for, row by row, on the calibration data. */
+/* How far the dequantized values of codes are from what they stand for, row by row, on the calibration data. */
 #ifndef DT__PTQ_ERROR_H
 #define DT__PTQ_ERROR_H
 
 #include "ptq/matrix.h"
 
 /* Room of a thread, and what it knows of the rows of a strip. */
-typedef struct dt__yardstick {
+typedef struct dt__error_metric {
     double *target;           /* [columns][rows]: G W^T; NULL: X is Xq */
-    double *room;             /* DT__YARD rows */
+    double *room;             /* DT__ERROR_ROWS rows */
     double square[DT__STRIP]; /* |W X|^2 */
-} dt__yardstick;
+} dt__error_metric;
 
 /* Of a row: squares of ||W X - W^ Xq||, and of what the rounder makes small. */
 typedef struct dt__distance {
@@ -18,15 +18,16 @@ typedef struct dt__distance {
 
 /* For strips of so many rows; `target`: it is wanted, as it is where G is known. Errors: NOMEM; what was
  * allocated is given back by `free`. */
-dt_status dt__yardstick_create(const dt__matrix *m, int64_t rows, bool target, dt__yardstick *y);
-void dt__yardstick_free(dt_ctx *ctx, dt__yardstick *y);
+dt_status dt__error_metric_create(const dt__matrix *m, int64_t rows, bool target,
+                                  dt__error_metric *y);
+void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y);
 /* Begins with the strip's rows; measures codes [columns][rows] with the scales that stand. Both write
  * over s->work. `own`: of a rounder that knows of the float model's inputs, or of one that does not. */
-void dt__yardstick_begin(const dt__strip *s, dt__yardstick *y);
-void dt__yardstick_measure(dt__strip *s, const int8_t *codes, bool float_too, dt__yardstick *y,
-                           dt__distance *out);
+void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y);
+void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool objective_too,
+                              dt__error_metric *y, dt__distance *out);
 /* Measures codes of which every error was diffused, by s->square; false where little but damping is in
  * them, so that rounding would show. */
-bool dt__yardstick_sum(dt__strip *s, const int8_t *codes, dt__distance *out);
+bool dt__error_metric_sum(dt__strip *s, const int8_t *codes, dt__distance *out);
 
 #endif

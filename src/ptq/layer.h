@@ -8,7 +8,7 @@ typedef struct dt__layer {
     dt_ctx *ctx;
     const char *name;
     const dt_round_work *work;
-    const dt_quant *quant;
+    const dt_quant_spec *quant;
     const dt_rounding_options *options;
     const dt__method *method;
     dt__work_shape shape;
@@ -42,14 +42,14 @@ typedef struct dt__block_scale {
     float *scale, *inverse;
     int8_t *zero;
 } dt__block_scale;
-bool dt__observe_block(dt_ctx *ctx, const dt_quant *q, int64_t n, const float *x,
+bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const float *x,
                        const dt__block_scale *to);
 
 /* dt_round of a weight that is not grouped. `unseen`: without the statistics that its method wants. */
 dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_rounded **out,
                         dt_round_report *report);
-/* dt_round of a grouped weight: member after member. */
-dt_status dt__round_members(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+/* dt_round of a grouped weight: expert after expert. */
+dt_status dt__round_experts(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                             dt_round_report *report);
 
 /* Rounds a matrix whose rounder is prepared: its codes, and what is counted into the report. */

@@ -31,7 +31,7 @@ typedef struct dt__matrix {
     dt_ctx *ctx;
     int64_t rows, columns;
     const float *weight; /* W0 [rows][columns] */
-    const dt_quant *quant;
+    const dt_quant_spec *quant;
     const dt_rounding_options *options;
     dt__moments *moments; /* as collected: original order, undamped, dead 0; NULL: no data */
     int32_t *order;       /* [columns]: order[j] is processed j-th */
@@ -89,18 +89,18 @@ void dt__take_weight(const dt__strip *s, const int32_t *order, bool all);
 
 /* Column j of the processing order: codes of its arguments v [rows of the strip]. Afterwards v is what
  * an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL; 0 where a
- * zero is kept) and `image` the images, (code - zero) * scale, exact. */
-void dt__choose(dt__strip *s, int64_t j, double *v, double *image);
+ * zero is kept) and `dequantized` the dequantized values, (code - zero) * scale, exact. */
+void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized);
 
-/* The images of codes [columns][rows of the strip] in a column of the original order. */
-void dt__images(dt__strip *s, int64_t column, const int8_t *codes, double *image);
+/* The dequantized values of codes [columns][rows of the strip] in a column of the original order. */
+void dt__dequantize_column(dt__strip *s, int64_t column, const int8_t *codes, double *dequantized);
 
 /* Makes m->factor, U with U^T U = (scale H + damping I)^-1 in the processing order, dead entries of the
  * diagonal as 1; NULL where that is not positive definite. Errors: NOMEM. */
 dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
 
 /* GPTQ's loop, for columns first ... of the processing order: column j gets its codes, its error
- * e = (argument - image) / U[j][j] reaches the columns behind it by -e U[j][...], and s->square the sums
+ * e = (argument - dequantized) / U[j][j] reaches the columns behind it by -e U[j][...], and s->square the sums
  * of e^2. s->work holds arguments before and errors afterwards. */
 void dt__diffuse(dt__strip *s, int64_t first);
 size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
@@ -142,6 +142,6 @@ const char *dt__methods_that_read(unsigned reads, char text[DT__METHODS_TEXT]);
 
 /* Settings by themselves, and with a scheme: CONFIG, with a message that says which setting and what
  * would be right. */
-dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant *q);
+dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant_spec *q);
 
 #endif

@@ -163,7 +163,7 @@ static dt_status check_numbers(dt_ctx *ctx, const dt_rounding *r)
 }
 
 static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_rounding *r,
-                              const dt_quant *q)
+                              const dt_quant_spec *q)
 {
     const bool grouped = q->granularity == DT_PER_GROUP;
     char text[DT__METHODS_TEXT];
@@ -208,7 +208,7 @@ static dt_status check_input(dt_ctx *ctx, const dt_ints *input)
                    MOST_INPUT);
 }
 
-static dt_status check_tile(dt_ctx *ctx, const dt_accumulator *a, const dt_quant *q)
+static dt_status check_tile(dt_ctx *ctx, const dt_accumulator *a, const dt_quant_spec *q)
 {
     if (a->tile < 0) {
         return dt_fail(ctx, DT_ERR_CONFIG,
@@ -223,7 +223,7 @@ static dt_status check_tile(dt_ctx *ctx, const dt_accumulator *a, const dt_quant
 }
 
 static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const dt_accumulator *a,
-                                   const dt_quant *q)
+                                   const dt_quant_spec *q)
 {
     char text[DT__METHODS_TEXT];
     DT__TRY(check_input(ctx, &a->input));
@@ -242,7 +242,7 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
     return check_tile(ctx, a, q);
 }
 
-dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant *q)
+dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant_spec *q)
 {
     const dt__method *method = dt__method_of(o->rounder);
     if (method == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no rounder", o->rounder);

@@ -47,7 +47,7 @@ static dt_status blame(const work *w, dt_status s, const char *about)
 
 static const char *path_of_weight(const work *w, const dt_module *layer)
 {
-    return dt_param_path(w->m, dt__member_find(layer, "weight")->x);
+    return dt_param_path(w->m, dt__entry_find(layer, "weight")->x);
 }
 
 /* ---- what is asked for ------------------------------------------------------------------------- */
@@ -310,7 +310,7 @@ static dt_status round_layer(work *w, dt_module *layer)
 static dt_status convert_layer(work *w, dt_module *layer)
 {
     const double start = dt__seconds();
-    const dt_tensor *x = dt__member_find(layer, "weight")->x;
+    const dt_tensor *x = dt__entry_find(layer, "weight")->x;
     const int64_t groups = dt__op_groups(layer);
     int64_t dims[DT_MAX_RANK];
     const dt__weight_shape shape = dt__weight_shape_of(x, &dt__weight_to_convert(layer)->map);
@@ -337,8 +337,8 @@ static dt_status find_twin(work *w)
     w->twin = dt_module_at(w->reference, path);
     if (w->twin != NULL && dt__weight_op_of(w->layer, &op) && dt__weight_op_of(w->twin, &other) &&
         op.kind == other.kind &&
-        dt__same_dims(dt__member_find(w->layer, "weight")->x,
-                      dt__member_find(w->twin, "weight")->x)) {
+        dt__same_dims(dt__entry_find(w->layer, "weight")->x,
+                      dt__entry_find(w->twin, "weight")->x)) {
         return DT_OK;
     }
     return dt_fail(w->ctx, DT_ERR_ARG, "ptq: the float model has no layer like %s", path);
@@ -347,7 +347,7 @@ static dt_status find_twin(work *w)
 static dt_status begin_layer(work *w, dt_module *layer)
 {
     dt_weight_op op;
-    const dt_tensor *x = dt__member_find(layer, "weight")->x;
+    const dt_tensor *x = dt__entry_find(layer, "weight")->x;
     w->layer = layer;
     DT__TRY(find_twin(w));
     dt__weight_op_of(layer, &op);
@@ -368,7 +368,7 @@ static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__trail_stop *st
                    (long long)i, w->layer->path);
 }
 
-/* Rows that are routed to members. */
+/* Rows that are routed to experts. */
 static dt_status add_routed(const work *w, const dt__trail_stop *quantized,
                             const dt__trail_stop *plain)
 {
@@ -377,7 +377,7 @@ static dt_status add_routed(const work *w, const dt__trail_stop *quantized,
     const dt_routes routes = { .index = quantized->input[1] };
     dt_tensor *x = NULL;
     if (in[0].index == NULL) {
-        return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of members");
+        return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of experts");
     }
     if (w->twin != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
     const dt_status s = dt_statistics_add_routed(w->statistics, in[0].x, x, &routes);

@@ -288,7 +288,7 @@ dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                    dt_round_report *report)
 {
     if (work->op != NULL && work->op->kind == DT_WEIGHT_GROUPED_LINEAR) {
-        return dt__round_members(ctx, work, out, report);
+        return dt__round_experts(ctx, work, out, report);
     }
     return dt__round_one(ctx, work, false, out, report);
 }

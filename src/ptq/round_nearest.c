@@ -3,8 +3,9 @@
 
 static void round_strip(dt__strip *s)
 {
-    double image[DT__STRIP];
-    for (int64_t j = 0; j < s->m->columns; j++) dt__choose(s, j, s->work + j * s->rows, image);
+    double dequantized[DT__STRIP];
+    for (int64_t j = 0; j < s->m->columns; j++)
+        dt__choose(s, j, s->work + j * s->rows, dequantized);
 }
 
 const dt__rounder dt__round_nearest = { .round = round_strip };

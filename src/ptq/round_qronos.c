@@ -91,7 +91,7 @@ static size_t scratch(const dt__matrix *m, int64_t rows)
 }
 
 /* v_0 with all other columns at W, and q_0. */
-static void round_first(dt__strip *s, double *image)
+static void round_first(dt__strip *s, double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, first = m->order[0];
@@ -103,11 +103,11 @@ static void round_first(dt__strip *s, double *image)
         for (int64_t r = 0; r < rows; r++) v[r] -= factor * w[r];
     }
     for (int64_t r = 0; r < rows; r++) v[r] = norm == 0 ? 0 : v[r] / norm;
-    dt__choose(s, 0, v, image);
+    dt__choose(s, 0, v, dequantized);
 }
 
 /* V in place of W, but for the first column. */
-static void solve(dt__strip *s, const double *image)
+static void solve(dt__strip *s, const double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, rest = m->columns - 1;
@@ -118,7 +118,7 @@ static void solve(dt__strip *s, const double *image)
         const double *target = s->target + column * rows, first = h[column];
         double *w = s->work + j * rows;
         for (int64_t r = 0; r < rows; r++) {
-            w[r] = share * (target[r] - first * image[r]) + m->damping * w[r];
+            w[r] = share * (target[r] - first * dequantized[r]) + m->damping * w[r];
         }
     }
     dt__triangle t = { .n = rest,
@@ -134,10 +134,10 @@ static void solve(dt__strip *s, const double *image)
 
 static void round_strip(dt__strip *s)
 {
-    double *image = s->scratch;
+    double *dequantized = s->scratch;
     if (s->m->columns == 0) return;
-    round_first(s, image);
-    solve(s, image);
+    round_first(s, dequantized);
+    solve(s, dequantized);
     dt__diffuse(s, 1);
 }
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- rows of members ---------------------------------------------------------------------------- */
+/* ---- rows of experts ---------------------------------------------------------------------------- */
 
 enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 
@@ -27,26 +27,27 @@ static dt_status check(dt_ctx *ctx, const dt_routes *routes, const dt__routing *
     return dt__want_routes(&c, OFFSETS, INDEX, r);
 }
 
-dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
-                             dt__member_rows *out)
+dt_status dt__expert_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t experts, int64_t rows,
+                             dt__expert_rows *out)
 {
-    dt__routing r = dt__routing_of(members, rows, routes->index);
-    *out = (dt__member_rows){ NULL };
+    dt__routing r = dt__routing_of(experts, rows, routes->index);
+    *out = (dt__expert_rows){ NULL };
     DT__TRY(check(ctx, routes, &r));
     out->first = dt__alloc(ctx, dt__routing_bytes(&r, routes->index != NULL));
     if (out->first == NULL) return DT_ERR_NOMEM;
     dt__routing_make(routes->offsets, routes->index, out->first, &r);
-    out->row = dt__alloc_array(ctx, r.start[members], sizeof *out->row);
+    out->row = dt__alloc_array(ctx, r.start[experts], sizeof *out->row);
     if (out->row == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < r.start[members]; i++) out->row[i] = dt__choice_at(&r, i) / r.reads;
+    for (int64_t i = 0; i < r.start[experts]; i++)
+        out->row[i] = dt__assignment_at(&r, i) / r.per_row;
     return DT_OK;
 }
 
-void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r)
+void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r)
 {
     dt__release(ctx, r->first);
     dt__release(ctx, r->row);
-    *r = (dt__member_rows){ .first = NULL };
+    *r = (dt__expert_rows){ .first = NULL };
 }
 
 /* ---- two models ----------------------------------------------------------------------------------- */

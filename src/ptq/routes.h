@@ -1,21 +1,21 @@
-/* The rows of a batch that meet each member of a grouped weight. */
+/* The rows of a batch that meet each expert of a grouped weight. */
 #ifndef DT__PTQ_ROUTES_H
 #define DT__PTQ_ROUTES_H
 
 #include <detent/ops.h>
 
-/* Member e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which they
+/* Expert e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which they
  * are routed to it. */
-typedef struct dt__member_rows {
-    int64_t *first; /* [members + 1] */
-    int64_t *row;   /* [first[members]] */
-} dt__member_rows;
+typedef struct dt__expert_rows {
+    int64_t *first; /* [experts + 1] */
+    int64_t *row;   /* [first[experts]] */
+} dt__expert_rows;
 
-/* Of inputs of so many rows. The caller's, for dt__member_rows_free, also after an error. Errors: ARG (none or
- * both ways of routing, a member that is none), SHAPE, DTYPE, STATE (a wrapper, gaps), NOMEM. */
-dt_status dt__member_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t members, int64_t rows,
-                             dt__member_rows *out);
-void dt__member_rows_free(dt_ctx *ctx, dt__member_rows *r);
+/* Of inputs of so many rows. The caller's, for dt__expert_rows_free, also after an error. Errors: ARG (none or
+ * both ways of routing, an expert that is none), SHAPE, DTYPE, STATE (a wrapper, gaps), NOMEM. */
+dt_status dt__expert_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t experts, int64_t rows,
+                             dt__expert_rows *out);
+void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r);
 
 /* What a grouped layer takes. */
 typedef struct dt__routed_input {

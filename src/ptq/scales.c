@@ -8,7 +8,7 @@
 #include <math.h>
 #include <omp.h>
 
-bool dt__observe_block(dt_ctx *ctx, const dt_quant *q, int64_t n, const float *x,
+bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const float *x,
                        const dt__block_scale *to)
 {
     float lo = 0, hi = 0;

@@ -44,8 +44,8 @@ static dt_status allocate(dt_statistics *s)
     dt_ctx *ctx = s->ctx;
     const int64_t groups = s->layer.groups, n = s->layer.columns, columns = product(groups, n);
     if (s->layer.op.kind == DT_WEIGHT_GROUPED_LINEAR) {
-        s->member = dt__alloc_zero(ctx, (size_t)groups * sizeof *s->member);
-        return s->member == NULL ? DT_ERR_NOMEM : DT_OK;
+        s->expert = dt__alloc_zero(ctx, (size_t)groups * sizeof *s->expert);
+        return s->expert == NULL ? DT_ERR_NOMEM : DT_OK;
     }
     const int64_t square = product(groups, product(n, n)),
                   packed = product(groups, product(n, n + 1));
@@ -119,10 +119,10 @@ void dt_statistics_free(dt_statistics *s)
     if (s == NULL) return;
     dt_ctx *ctx = s->ctx;
     give_room_back(s);
-    for (int64_t e = 0; s->member != NULL && e < s->layer.groups; e++) {
-        dt_statistics_free(s->member[e]);
+    for (int64_t e = 0; s->expert != NULL && e < s->layer.groups; e++) {
+        dt_statistics_free(s->expert[e]);
     }
-    dt__release(ctx, s->member);
+    dt__release(ctx, s->expert);
     dt__release(ctx, s->moments);
     dt__release(ctx, s->h);
     dt__release(ctx, s->g);
@@ -266,7 +266,7 @@ static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *n
 dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
 {
     dt__inputs in[2];
-    if (s->member != NULL) {
+    if (s->expert != NULL) {
         return dt_fail(s->ctx, DT_ERR_ARG,
                        "statistics: the inputs of a grouped weight come with their routes");
     }

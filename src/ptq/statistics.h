@@ -27,11 +27,11 @@ struct dt_statistics {
     double *slice[2];          /* [columns of all groups][stride]: of xq and of x */
     double *tiles;             /* [threads][side][side] */
     dt_statistics *
-        *member; /* of a grouped weight, [groups], NULL where no row has come; it has nothing
+        *expert; /* of a grouped weight, [groups], NULL where no row has come; it has nothing
                              * else but `samples` */
 };
 
-/* The moments of all groups, with every sample in them. Not of a grouped weight: its members have them. */
+/* The moments of all groups, with every sample in them. Not of a grouped weight: its experts have them. */
 dt__moments *dt__statistics_moments(dt_statistics *s);
 
 #endif

@@ -14,21 +14,21 @@
 #define ROUNDING 1e-10 /* errors of rows are sums, which may be that much off */
 
 /* Scales of the rows of a strip, put by. */
-typedef struct kept {
+typedef struct saved_scales {
     float *scale, *inverse;
     int8_t *zero;
-} kept;
+} saved_scales;
 
 /* What one thread works in. */
 typedef struct slot {
     double *work;
     void *scratch;
-    int64_t *sums;   /* of bounds: [tiles][rows] positive ones, then as many negative ones */
-    int8_t *codes;   /* [columns][rows], as the next two */
-    int8_t *plain;   /* nearest of W */
-    int8_t *nearest; /* of what the rounder sees, under its bounds; may be `plain` */
-    dt__yardstick yard;
-    kept frozen;
+    int64_t *tile_sums; /* of bounds: [tiles][rows] positive ones, then as many negative ones */
+    int8_t *codes;      /* [columns][rows], as the next two */
+    int8_t *plain;      /* nearest of W */
+    int8_t *nearest;    /* of what the rounder sees, under its bounds; may be `plain` */
+    dt__error_metric metric;
+    saved_scales saved;
 } slot;
 
 /* What a strip came to. */
@@ -45,11 +45,11 @@ typedef struct strips {
     bool compares;    /* there are data: errors are measured */
     bool has_changed; /* what the rounder sees is not W, or bounded */
     bool all;         /* dead columns keep their codes: the rounder looks at no data */
-    bool float_too, keeps_better, refreshes;
-    bool sums;     /* what was diffused says how far off the codes are */
-    int64_t rows;  /* of a strip */
-    int8_t *codes; /* [rows][columns] of this matrix */
-    slot *slots;   /* [threads] */
+    bool objective_too, keeps_better, refreshes;
+    bool has_diffused; /* what was diffused says how far off the codes are */
+    int64_t rows;      /* of a strip */
+    int8_t *codes;     /* [rows][columns] of this matrix */
+    slot *slots;       /* [threads] */
     outcome *outcomes;
 } strips;
 
@@ -59,17 +59,17 @@ static void free_slot(dt_ctx *ctx, slot *own)
 {
     dt__release(ctx, own->work);
     dt__release(ctx, own->scratch);
-    dt__release(ctx, own->sums);
+    dt__release(ctx, own->tile_sums);
     dt__release(ctx, own->codes);
     if (own->nearest != own->plain) dt__release(ctx, own->nearest);
     dt__release(ctx, own->plain);
-    dt__yardstick_free(ctx, &own->yard);
-    dt__release(ctx, own->frozen.scale);
-    dt__release(ctx, own->frozen.inverse);
-    dt__release(ctx, own->frozen.zero);
+    dt__error_metric_free(ctx, &own->metric);
+    dt__release(ctx, own->saved.scale);
+    dt__release(ctx, own->saved.inverse);
+    dt__release(ctx, own->saved.zero);
 }
 
-static bool make_frozen(const dt__matrix *m, int64_t rows, kept *k)
+static bool make_saved(const dt__matrix *m, int64_t rows, saved_scales *k)
 {
     const int64_t scales = rows * m->grid.groups;
     k->scale = dt__alloc_array(m->ctx, scales, sizeof *k->scale);
@@ -79,7 +79,7 @@ static bool make_frozen(const dt__matrix *m, int64_t rows, kept *k)
 }
 
 /* Sums of each sign that bounds keep of a strip. */
-static int64_t sums_of(const dt__matrix *m, int64_t rows)
+static int64_t tile_sums_of(const dt__matrix *m, int64_t rows)
 {
     return m->bounds == NULL ? 0 : m->bounds->tiles.count * rows;
 }
@@ -91,9 +91,9 @@ static dt_status make_slot(const strips *p, slot *own)
     const size_t scratch = p->rounder->scratch == NULL ? 0 : p->rounder->scratch(m, p->rows);
     own->work = dt__alloc_array(m->ctx, m->columns, rows * sizeof(double));
     own->scratch = dt__alloc(m->ctx, scratch);
-    own->sums = dt__alloc_array(m->ctx, 2 * sums_of(m, p->rows), sizeof *own->sums);
+    own->tile_sums = dt__alloc_array(m->ctx, 2 * tile_sums_of(m, p->rows), sizeof *own->tile_sums);
     own->codes = dt__alloc_array(m->ctx, m->columns, rows);
-    if (own->work == NULL || own->scratch == NULL || own->sums == NULL || own->codes == NULL) {
+    if (own->work == NULL || own->scratch == NULL || own->tile_sums == NULL || own->codes == NULL) {
         return DT_ERR_NOMEM;
     }
     if (!p->compares) return DT_OK;
@@ -101,8 +101,8 @@ static dt_status make_slot(const strips *p, slot *own)
     if (own->plain == NULL) return DT_ERR_NOMEM;
     if (p->has_changed) own->nearest = dt__alloc_array(m->ctx, m->columns, rows);
     if (own->nearest == NULL) return DT_ERR_NOMEM;
-    if (p->refreshes && !make_frozen(m, p->rows, &own->frozen)) return DT_ERR_NOMEM;
-    return dt__yardstick_create(m, p->rows, p->float_too, &own->yard);
+    if (p->refreshes && !make_saved(m, p->rows, &own->saved)) return DT_ERR_NOMEM;
+    return dt__error_metric_create(m, p->rows, p->objective_too, &own->metric);
 }
 
 static void free_room(strips *p)
@@ -145,7 +145,7 @@ void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
 }
 
 /* codes [rows][columns] = those of the strip, which lie by columns. */
-static void hand_over(const dt__strip *s, int8_t *codes)
+static void copy_codes(const dt__strip *s, int8_t *codes)
 {
     const int64_t columns = s->m->columns;
     for (int64_t from = 0; from < columns; from += DT__ALIGNMENT) {
@@ -160,15 +160,15 @@ static void hand_over(const dt__strip *s, int8_t *codes)
 /* The strip as a rounder begins with it. */
 static void begin(dt__strip *s, const slot *own, bool all)
 {
-    const int64_t sums = sums_of(s->m, s->rows);
-    s->positive = own->sums;
-    s->negative = own->sums + sums;
-    memset(own->sums, 0, 2 * (size_t)sums * sizeof *own->sums);
+    const int64_t sums = tile_sums_of(s->m, s->rows);
+    s->positive = own->tile_sums;
+    s->negative = own->tile_sums + sums;
+    memset(own->tile_sums, 0, 2 * (size_t)sums * sizeof *own->tile_sums);
     s->group = -1;
     dt__take_weight(s, s->m->order, all);
 }
 
-static void put_by(const dt__strip *s, const kept *k)
+static void save_scales(const dt__strip *s, const saved_scales *k)
 {
     const dt__code_grid *g = &s->m->grid;
     const int64_t at = s->row * g->groups, n = s->rows * g->groups;
@@ -186,8 +186,8 @@ static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, i
         s->codes[c * s->rows + r] = own->nearest[c * s->rows + r];
     }
     if (!p->refreshes) return;
-    memcpy(g->scale + at, own->frozen.scale + r * n, (size_t)n * sizeof *g->scale);
-    if (g->zero != NULL) memcpy(g->zero + at, own->frozen.zero + r * n, (size_t)n);
+    memcpy(g->scale + at, own->saved.scale + r * n, (size_t)n * sizeof *g->scale);
+    if (g->zero != NULL) memcpy(g->zero + at, own->saved.zero + r * n, (size_t)n);
 }
 
 /* Codes to nearest of W, and of what the rounder sees, and how far off the latter are. */
@@ -207,19 +207,19 @@ static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance 
         dt__round_nearest.round(&t);
     }
     s->group = -1;
-    dt__yardstick_begin(s, &own->yard);
-    dt__yardstick_measure(s, own->nearest, p->float_too, &own->yard, nearest);
-    if (p->refreshes) put_by(s, &own->frozen);
+    dt__error_metric_begin(s, &own->metric);
+    dt__error_metric_measure(s, own->nearest, p->objective_too, &own->metric, nearest);
+    if (p->refreshes) save_scales(s, &own->saved);
 }
 
-static void judge(const strips *p, dt__strip *s, slot *own, const dt__distance *nearest,
-                  outcome *out)
+static void select_better_rows(const strips *p, dt__strip *s, slot *own,
+                               const dt__distance *nearest, outcome *out)
 {
     const int64_t columns = p->m->columns;
     dt__distance now;
     s->group = -1; /* scales may have been refreshed */
-    if (!p->sums || !dt__yardstick_sum(s, s->codes, &now)) {
-        dt__yardstick_measure(s, s->codes, p->float_too, &own->yard, &now);
+    if (!p->has_diffused || !dt__error_metric_sum(s, s->codes, &now)) {
+        dt__error_metric_measure(s, s->codes, p->objective_too, &own->metric, &now);
     }
     for (int64_t r = 0; r < s->rows; r++) {
         out->nearest_error += nearest->error[r];
@@ -244,15 +244,15 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
     s.work = own->work;
     s.scratch = own->scratch;
     if (p->compares) compare_with(p, &s, own, &nearest);
-    s.target = own->yard.target;
+    s.target = own->metric.target;
     const double compared = dt__seconds();
     begin(&s, own, p->all);
     p->rounder->round(&s);
     const double rounded = dt__seconds();
     for (int64_t r = 0; r < s.rows; r++) out.loss += s.square[r] / 2;
     out.bad = s.bad;
-    if (p->compares && !s.bad) judge(p, &s, own, &nearest, &out);
-    hand_over(&s, p->codes + row * m->columns);
+    if (p->compares && !s.bad) select_better_rows(p, &s, own, &nearest, &out);
+    copy_codes(&s, p->codes + row * m->columns);
     out.seconds = dt__seconds() - start;
     out.compare_seconds = out.seconds - (rounded - compared);
     return out;
@@ -309,10 +309,11 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     p.compares = m->moments != NULL;
     p.all = !dt__needs_data(l->method);
     p.has_changed = m->bounds != NULL || (has_dead(m) && !p.all);
-    p.float_too = l->method->rounder->needs_float;
+    p.objective_too = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
-    p.sums = p.rounder->diffuses && m->bounds == NULL && !m->keep_zeros && m->moments->g == NULL;
+    p.has_diffused =
+        p.rounder->diffuses && m->bounds == NULL && !m->keep_zeros && m->moments->g == NULL;
     dt_status s = make_room(&p);
     const double start = dt__seconds();
     const int threads = dt__threads_enter(l->ctx);

@@ -24,14 +24,14 @@ bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
 }
 
 /* Codes as they are stored and multiplied; an unsigned scheme's device has them without the shift. */
-static dt_ints codes_of(const dt_quant *input)
+static dt_ints codes_of(const dt_quant_spec *input)
 {
     const int64_t half = (int64_t)1 << (input->bits - 1);
     if (input->is_unsigned) return (dt_ints){ 2, { 0, 2 * half - 1 } };
     return (dt_ints){ 2, { -half, half - 1 } };
 }
 
-dt_status dt__layer_options(const dt_module *layer, const dt_quant *quant,
+dt_status dt__layer_options(const dt_module *layer, const dt_quant_spec *quant,
                             const dt_rounding_options *options, dt_rounding_options *out)
 {
     const dt__input_hook *hook = dt__input_hook_of(layer);

@@ -20,7 +20,7 @@ static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->stora
 typedef struct dt__making {
     dt_ctx *ctx;
     const dt__fq *like;
-    const dt_quant *quant; /* of `like` */
+    const dt_quant_spec *quant; /* of `like` */
     dt__cut cut;
     dt__quantized q;
     const char *name;
@@ -165,11 +165,11 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     return set_zero_u(m, codes);
 }
 
-/* One scale a member becomes one a row. */
+/* One scale an expert becomes one a row. */
 static dt_status repeat_scales(making *m, const dt__codes *codes)
 {
     const dt__quantized of = m->q;
-    const int64_t each = codes->layout.member_rows;
+    const int64_t each = codes->layout.expert_rows;
     m->q.scale = dt__alloc_array(m->ctx, codes->rows, sizeof(float));
     m->q.zero = of.zero == NULL ? NULL : dt__alloc_array(m->ctx, codes->rows, 1);
     const bool made = m->q.scale != NULL && (of.zero == NULL || m->q.zero != NULL);
@@ -190,7 +190,7 @@ static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes 
     if (m->q.codes == NULL) return DT_ERR_NOMEM;
     DT__TRY(make_scales(m));
     DT__TRY(quantize(m, x));
-    if (m->like->map.members > 0 && m->cut.rows != codes->rows) DT__TRY(repeat_scales(m, codes));
+    if (m->like->map.experts > 0 && m->cut.rows != codes->rows) DT__TRY(repeat_scales(m, codes));
     const int64_t step = m->cut.whole ? 0 : codes->groups;
     const dt__code_matrix from = { m->q.codes, codes->columns, m->q.scale, step };
     dt__panel_pack(&codes->layout, &from, codes->panels);
@@ -245,7 +245,7 @@ static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
     /* Rows lie as they are here, or were gathered. */
-    const dt__row_map as_it_lies = dt__row_map_of_members(m->like->map.members);
+    const dt__row_map as_it_lies = dt__row_map_of_experts(m->like->map.experts);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(m->ctx, m->quant, &shape, &m->cut));
     DT__TRY(make_mask(m));

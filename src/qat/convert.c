@@ -75,7 +75,7 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
                            dt_code_rows *rows)
 {
     const int64_t blocks = l->rows * l->groups, columns = r->op_groups * l->columns;
-    const bool has_zero = dt__scheme_of(r->fq->quant.rule)->has_zero;
+    const bool has_zero = dt__scheme_of(r->fq->quant.scheme)->has_zero;
     const bool groups_may_move = l->groups > 1 && r->fq->scale == NULL;
     *rows = (dt_code_rows){ .op_groups = r->op_groups };
     rows->codes = dt__alloc_array(c->ctx, l->rows, (size_t)l->columns);
@@ -110,7 +110,7 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
 {
     dt__panel_layout layout;
     dt_code_rows rows;
-    const dt_quant *quant = &r->fq->quant;
+    const dt_quant_spec *quant = &r->fq->quant;
     DT__TRY(layout_of(c, r, &layout));
     dt_status s = make_rows(c, r, &layout, &rows);
     if (s == DT_OK) s = c->rounder->round(c->rounder->user, r->path, master, quant, &rows);
@@ -173,11 +173,11 @@ static void count(conversion *c, const dt_tensor *w, const dt__fq *fq, const dt_
     c->report.clipped += codes->clipped;
 }
 
-static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_member member)
+static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_entry_kind kind)
 {
     conversion *c = user;
     dt__packed *packed = NULL;
-    if (member != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
+    if (kind != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
     const dt__fq *fq = w->ext;
     DT__TRY(add_item(c, path, w, fq, &packed));
     const char *name;
@@ -196,7 +196,7 @@ static dt_status make_derived(void *user, const char *path, dt_module *m)
     const dt__fq *fq = dt__derived_quant(m);
     (void)path;
     if (fq == NULL) return DT_OK;
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
     dt__derived *derived = &c->item[c->n - 1].derived;
     DT__TRY(dt__derived_begin(m, derived));
@@ -272,7 +272,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
 const dt__fq *dt__weight_to_convert(const dt_module *layer)
 {
     const dt__fq *derived = dt__derived_quant(layer);
-    const dt__member *weight = dt__member_find(layer, "weight");
+    const dt__entry *weight = dt__entry_find(layer, "weight");
     if (derived != NULL) return derived;
     return weight != NULL && dt_is_fake_quant(weight->x) ? weight->x->ext : NULL;
 }
@@ -285,7 +285,7 @@ typedef struct sharing {
 static dt_status visit_if_shared(void *user, const char *path, dt_module *m)
 {
     const sharing *s = user;
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     return weight != NULL && weight->x == s->weight ? s->visit(NULL, path, m) : DT_OK;
 }
 
@@ -296,7 +296,7 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: %s has no weight that is prepared",
                        layer->path);
     }
-    const dt__member *weight = dt__member_find(layer, "weight");
+    const dt__entry *weight = dt__entry_find(layer, "weight");
     sharing users = { weight->x, check_range };
     DT__TRY(dt_module_visit_modules(m, visit_if_shared, &users));
     const dt_status s = dt__derived_quant(layer) != NULL
@@ -311,11 +311,11 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
     return dt__merge(m, false);
 }
 
-static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)user;
     (void)path;
-    (void)member;
+    (void)kind;
     if (x->storage != NULL) x->storage->frozen = true;
     return DT_OK;
 }

@@ -57,9 +57,9 @@ static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
 static dt_status compute(dt__derived *d, dt_tape *t)
 {
     dt_module *layer = d->layer;
-    const dt__member *bias = dt__member_find(layer, "bias");
+    const dt__entry *bias = dt__entry_find(layer, "bias");
     dt_no_grad(t, true);
-    dt_tensor *w = dt__derived_weight(t, layer, dt__member_find(layer, "weight")->x);
+    dt_tensor *w = dt__derived_weight(t, layer, dt__entry_find(layer, "weight")->x);
     dt_tensor *b = dt__derived_bias(t, layer, bias == NULL ? NULL : bias->x);
     DT__TRY(dt_tape_status(t));
     DT__TRY(copy_of(w, &d->weight));
@@ -97,7 +97,7 @@ static void write(dt_tensor *x, const dt_tensor *from)
 static void take_norm(dt_module *layer, const dt_tensor *bias)
 {
     dt__removed_norm norm;
-    write(dt__member_find(layer, "bias")->x, bias);
+    write(dt__entry_find(layer, "bias")->x, bias);
     dt__norm_remove(layer->norm, &norm);
     dt__norm_forget(&norm);
 }
@@ -128,7 +128,7 @@ static dt_status wrap_weight(dt_module *layer, dt_tensor *weight)
 static dt_status merge_layer(dt_module *layer)
 {
     dt__derived derived;
-    dt_tensor *weight = dt__member_find(layer, "weight")->x;
+    dt_tensor *weight = dt__entry_find(layer, "weight")->x;
     dt_status s = dt__derived_begin(layer, &derived);
     if (s == DT_OK) s = wrap_weight(layer, weight);
     if (s == DT_OK) write(weight, derived.weight);

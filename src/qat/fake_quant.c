@@ -30,7 +30,7 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 static dt_tensor *whole_of(dt_tensor *x) { return x == NULL || x->whole == NULL ? x : x->whole; }
 
 /* A range of a weight that stands begins with what the weight is when its codes are first trained;
- * those of all members do at once. */
+ * those of all experts do at once. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
@@ -42,7 +42,7 @@ static dt_status begin(dt_tape *t, dt_tensor *x)
     if (dt__quantizer_has_seen(&range)) return DT_OK;
     const dt_tensor *all = whole_of(fq->inner);
     dt__row_map map = fq->map;
-    if (all->grouped) map.members = all->dims[0];
+    if (all->grouped) map.experts = all->dims[0];
     return dt__quantizer_begin(all, &map, &range);
 }
 
@@ -58,7 +58,7 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
 {
     DT__TRY(codes(t, x, used));
     if (*used == NULL) return dt__view(t->ctx, x, dense);
-    return dt__image(t->ctx, x, *used, dense);
+    return dt__dequantized(t->ctx, x, *used, dense);
 }
 
 static dt_tensor *inner(dt_tensor *x) { return fq_of(x)->inner; }
@@ -180,7 +180,7 @@ static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
     dt__fq *fq = dt__alloc(x->ctx, sizeof *fq);
     if (fq == NULL) return DT_ERR_NOMEM;
     *fq = *like;
-    if (!fq->quant.activation && x->grouped) fq->map = dt__row_map_of_members(x->dims[0]);
+    if (!fq->quant.activation && x->grouped) fq->map = dt__row_map_of_experts(x->dims[0]);
     fq->inner = to;
     dt__retain(to);
     if (fq->scale != NULL) dt__retain(fq->scale);
@@ -204,20 +204,20 @@ static dt_status part_of(dt_tensor *range, int64_t i, int64_t n, dt_tensor **out
     return range == NULL ? DT_OK : dt__portion(range, i, n, out);
 }
 
-/* Codes hang on the member of the master; scales are its own part of those of all members. */
-static dt_status make_member(dt_tensor *x, int64_t i, dt_tensor *member)
+/* Codes hang on the expert of the master; scales are its own part of those of all experts. */
+static dt_status make_expert(dt_tensor *x, int64_t i, dt_tensor *expert)
 {
     const dt__fq *of = fq_of(x);
     const int64_t n = x->dims[0];
-    if (of->inner == NULL) return dt_fail(x->ctx, DT_ERR_STATE, "grouped_member: w was dropped");
+    if (of->inner == NULL) return dt_fail(x->ctx, DT_ERR_STATE, "grouped_expert: w was dropped");
     dt__fq fq = *of;
-    fq.map.members = 0;
+    fq.map.experts = 0;
     fq.renewal = NULL;
-    dt_tensor *master = dt_grouped_member(of->inner, i);
+    dt_tensor *master = dt_grouped_expert(of->inner, i);
     dt_status s = master == NULL ? x->ctx->status : part_of(of->scale, i, n, &fq.scale);
     if (s == DT_OK) s = part_of(of->zero_point, i, n, &fq.zero_point);
     else fq.scale = fq.zero_point = NULL;
-    if (s == DT_OK) s = wrap(member, master, &fq);
+    if (s == DT_OK) s = wrap(expert, master, &fq);
     dt_tensor_free(master); /* the wrapper holds them */
     dt_tensor_free(fq.scale);
     dt_tensor_free(fq.zero_point);
@@ -236,7 +236,7 @@ const dt__kind dt__fake_quant_kind = {
     .write_end = write_end,
     .dropped = dropped,
     .clone = clone,
-    .member = make_member,
+    .expert = make_expert,
     .print = print,
 };
 
@@ -262,7 +262,7 @@ void dt__fq_unwrap(dt_tensor *w)
 
 /* Whether codes must keep what the scale's gradient needs: of a weight that a module owns they need
  * not, for that one is there in backward. */
-static bool learns(const dt_tensor *wrapper, const dt_tensor *x, const dt_quant *quant)
+static bool learns(const dt_tensor *wrapper, const dt_tensor *x, const dt_quant_spec *quant)
 {
     return quant->range == DT_RANGE_LEARNED && wrapper->requires_grad &&
            (quant->activation || x->tape != NULL);
@@ -308,7 +308,7 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like)
     return NULL;
 }
 
-dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool enabled)
+dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled)
 {
     const dt__fq fq = { .quant = quant != NULL ? *quant : dt_activation_quant_defaults(),
                         .enabled = enabled };
@@ -317,7 +317,7 @@ dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant *quant, bool e
 
 /* ---- learned ranges -------------------------------------------------------------------------- */
 
-static dt_status check_scale(dt_ctx *ctx, const dt_quant *quant, const dt_tensor *scale)
+static dt_status check_scale(dt_ctx *ctx, const dt_quant_spec *quant, const dt_tensor *scale)
 {
     if (quant == NULL || quant->range != DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG, "fake_quant: settings with a learned range are wanted");
@@ -329,7 +329,8 @@ static dt_status check_scale(dt_ctx *ctx, const dt_quant *quant, const dt_tensor
     return DT_OK;
 }
 
-dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant *quant, dt_tensor *scale)
+dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant,
+                                 dt_tensor *scale)
 {
     if (t->status != DT_OK) return NULL;
     const dt_status s = check_scale(t->ctx, quant, scale);

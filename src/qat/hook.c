@@ -38,8 +38,8 @@ static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
     fq->scale = hook->range->scale;
     fq->zero_point = hook->range->zero_point;
     if (!observed) return DT_OK;
-    fq->scale = dt__tape_note(t, fq->scale);
-    fq->zero_point = dt__tape_note(t, fq->zero_point);
+    fq->scale = dt__tape_save_read(t, fq->scale);
+    fq->zero_point = dt__tape_save_read(t, fq->zero_point);
     return dt_tape_status(t);
 }
 

@@ -2,8 +2,8 @@
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
-static const char *const rule_names[DT__SCHEMES + 1] = {
-#define DT__SCHEME(name, rule) [rule] = #name,
+static const char *const scheme_names[DT__SCHEMES + 1] = {
+#define DT__SCHEME(name, number) [number] = #name,
 #include "qat/schemes.inc"
 #undef DT__SCHEME
 };
@@ -30,7 +30,7 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
     { "quantize", DT_KEY_BOOL, PATCH(quantize, has_quantize),                                      \
       .text = "false: this operand stays float" }
 #define RULE                                                                                       \
-    { "rule", DT_KEY_CHOICE, PATCH(quant.rule, has_rule), .choices = rule_names,                   \
+    { "rule", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,                   \
       .text = "how scale and zero point follow from a block's values" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 2, .most = 8,                      \
@@ -108,11 +108,11 @@ const dt_key dt_activation_quant_keys[] = {
     { 0 },
 };
 
-#define OF_QUANT(field) .offset = offsetof(dt_quant, field)
+#define OF_QUANT(field) .offset = offsetof(dt_quant_spec, field)
 
 /* A whole scheme, as files hold it. Sentences are for recipes; these keys need none. */
 const dt_key dt__quant_keys[] = {
-    { "rule", DT_KEY_CHOICE, OF_QUANT(rule), .choices = rule_names },
+    { "rule", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names },
     { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 2, .most = 8 },
     { "granularity", DT_KEY_CHOICE, OF_QUANT(granularity), .choices = granularity_names },
     { "group_size", DT_KEY_INT, OF_QUANT(group_size), .most = 1 << 30 },
@@ -177,22 +177,22 @@ const dt_key dt_qat_keys[] = {
     { 0 },
 };
 
-dt_quant dt_weight_quant_defaults(void)
+dt_quant_spec dt_weight_quant_defaults(void)
 {
-    return (dt_quant){
-        .rule = DT_RULE_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
+    return (dt_quant_spec){
+        .scheme = DT_SCHEME_SYMMETRIC, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 32
     };
 }
 
-dt_quant dt_activation_quant_defaults(void)
+dt_quant_spec dt_activation_quant_defaults(void)
 {
-    return (dt_quant){ .rule = DT_RULE_ASYMMETRIC,
-                       .bits = 8,
-                       .granularity = DT_PER_TOKEN,
-                       .activation = true,
-                       .percentile = 99.9,
-                       .samples = 1 << 18,
-                       .averaging = 0.01 };
+    return (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC,
+                            .bits = 8,
+                            .granularity = DT_PER_TOKEN,
+                            .activation = true,
+                            .percentile = 99.9,
+                            .samples = 1 << 18,
+                            .averaging = 0.01 };
 }
 
 dt_qat_options dt_qat_defaults(void)
@@ -204,15 +204,15 @@ dt_qat_options dt_qat_defaults(void)
 }
 
 /* What a learned range goes with. */
-static void learn(dt_quant *q)
+static void learn(dt_quant_spec *q)
 {
     q->range = DT_RANGE_LEARNED;
-    q->rule = DT_RULE_SYMMETRIC;
+    q->scheme = DT_SCHEME_SYMMETRIC;
     q->granularity = q->activation ? DT_PER_TENSOR : DT_PER_CHANNEL;
     q->scale_dtype = DT_SCALE_F32;
 }
 
-bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
+bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
 {
     *weight = dt_weight_quant_defaults();
     *activation = dt_activation_quant_defaults();
@@ -235,9 +235,9 @@ bool dt_qat_preset(int preset, dt_quant *weight, dt_quant *activation)
 }
 
 /* A range that stands is one of the whole activation, unless the patch says otherwise. */
-static void apply_range(dt_quant *base, const dt_quant_patch *patch)
+static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
 {
-    const dt_quant *q = &patch->quant;
+    const dt_quant_spec *q = &patch->quant;
     if (patch->has_range) {
         base->range = q->range;
         if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
@@ -253,11 +253,11 @@ static void apply_range(dt_quant *base, const dt_quant_patch *patch)
     if (patch->has_save) base->save = q->save;
 }
 
-void dt_quant_apply(dt_quant *base, const dt_quant_patch *patch)
+void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)
 {
-    const dt_quant *q = &patch->quant;
+    const dt_quant_spec *q = &patch->quant;
     apply_range(base, patch);
-    if (patch->has_rule) base->rule = q->rule;
+    if (patch->has_scheme) base->scheme = q->scheme;
     if (patch->has_bits) base->bits = q->bits;
     if (patch->has_granularity) base->granularity = q->granularity;
     if (patch->has_group_size) base->group_size = q->group_size;

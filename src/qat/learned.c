@@ -18,8 +18,8 @@
 #define LEAST_WEIGHT 0x1p-126f
 #define LEAST_ACTIVATION 0x1p-23f
 
-int dt__learned_qmin(const dt_quant *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
-int dt__learned_qmax(const dt_quant *q)
+int dt__learned_qmin(const dt_quant_spec *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
+int dt__learned_qmax(const dt_quant_spec *q)
 {
     return q->is_unsigned ? dt__qmax(q) - dt__qmin(q) : dt__qmax(q);
 }
@@ -84,7 +84,7 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     return DT_OK;
 }
 
-void dt__learned_residual(dt_ctx *ctx, const dt_quant *q, const dt_tensor *x, float scale,
+void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *x, float scale,
                           int8_t *residual)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
@@ -165,7 +165,10 @@ dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt_
 
 /* ---- the first scale ------------------------------------------------------------------------------ */
 
-static float least_of(const dt_quant *q) { return q->activation ? LEAST_ACTIVATION : LEAST_WEIGHT; }
+static float least_of(const dt_quant_spec *q)
+{
+    return q->activation ? LEAST_ACTIVATION : LEAST_WEIGHT;
+}
 
 static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, const char *name)
 {
@@ -177,7 +180,7 @@ static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, co
                    name, (long long)bad);
 }
 
-dt_status dt__learned_begin(const dt_tensor *x, const dt_quant *q, dt_tensor *scale,
+dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
                             const char *name)
 {
     DT__TRY(dt__kernels_open(x->ctx));
@@ -241,7 +244,7 @@ static void keep_above(dt_tensor *scale, float least)
 static void project_weight(dt_tensor *scale) { keep_above(scale, LEAST_WEIGHT); }
 static void project_activation(dt_tensor *scale) { keep_above(scale, LEAST_ACTIVATION); }
 
-void dt__learned_guard(dt_tensor *scale, const dt_quant *q)
+void dt__learned_guard(dt_tensor *scale, const dt_quant_spec *q)
 {
     scale->project = q->activation ? project_activation : project_weight;
     scale->no_decay = true;
@@ -249,7 +252,7 @@ void dt__learned_guard(dt_tensor *scale, const dt_quant *q)
 
 /* ---- for users ---------------------------------------------------------------------------------- */
 
-static dt_status check_begin(const dt_tensor *x, const dt_quant *quant)
+static dt_status check_begin(const dt_tensor *x, const dt_quant_spec *quant)
 {
     DT__TRY(dt__quant_check(x->ctx, quant));
     if (quant->range != DT_RANGE_LEARNED) {
@@ -260,7 +263,7 @@ static dt_status check_begin(const dt_tensor *x, const dt_quant *quant)
     return dt_fail(x->ctx, DT_ERR_DTYPE, "learned_scale: a plain f32 tensor is wanted");
 }
 
-static dt_status begin(dt_tensor *x, const dt_quant *quant, dt_tensor *scale)
+static dt_status begin(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *scale)
 {
     dt_tensor *copy;
     const dt__row_map none = { 0 };
@@ -271,7 +274,7 @@ static dt_status begin(dt_tensor *x, const dt_quant *quant, dt_tensor *scale)
     return s == DT_OK ? dt_set_requires_grad(scale, true) : s;
 }
 
-dt_status dt_learned_scale(dt_tensor *x, const dt_quant *quant, dt_tensor **out)
+dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out)
 {
     *out = NULL;
     DT__TRY(check_begin(x, quant));

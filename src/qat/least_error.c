@@ -46,7 +46,7 @@ static double whole_error(const trial *t, int64_t n, const float *x)
     return sum;
 }
 
-int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, float *hi)
+int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi)
 {
     int best = 0;
     double least = 0;
@@ -54,7 +54,7 @@ int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, flo
         const float p = (float)(1 - i / 100.0), low = *lo * p, high = *hi * p;
         float scale, inverse;
         int8_t zero = 0;
-        const bool has_zero = dt__scheme_of(q->rule)->has_zero;
+        const bool has_zero = dt__scheme_of(q->scheme)->has_zero;
         dt__choose_scales(
             q, &(dt__blocks){ 1, &low, &high, &scale, &inverse, has_zero ? &zero : NULL });
         const trial t = { scale, (float)zero, (float)dt__qmin(q), (float)dt__qmax(q) };
@@ -87,12 +87,12 @@ static bool settle_block(const dt__quantizer *range, const dt__cut *c, const flo
                                                            zero == NULL ? NULL : zero + i });
 }
 
-static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t members,
+static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t experts,
                         const char *name)
 {
     dt__cut cut;
     float lo, hi;
-    const dt__row_map as_it_lies = dt__row_map_of_members(members);
+    const dt__row_map as_it_lies = dt__row_map_of_experts(experts);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(x->ctx, &range->quant, &shape, &cut));
     const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
@@ -124,7 +124,7 @@ dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
     if (x->count == 0) return DT_OK;
     DT__TRY(dt__kernels_open(x->ctx));
     DT__TRY(dt__matrix_of(x, map, &rows));
-    const dt_status s = settle(range, rows != NULL ? rows : x, map->members, name);
+    const dt_status s = settle(range, rows != NULL ? rows : x, map->experts, name);
     dt_tensor_free(rows);
     range->scale->storage->version++;
     if (range->zero_point != NULL) range->zero_point->storage->version++;

@@ -6,7 +6,7 @@
 
 /* Shrinks lo <= 0 <= hi, the range of n values, by the rule `mse` of numerics §1. The number of
  * hundredths by which, 0...19. */
-int dt__least_error(const dt_quant *q, int64_t n, const float *x, float *lo, float *hi);
+int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi);
 
 /* The range of each block of a weight, rows of which are gathered by `map`. Errors: NUMERIC (a value or
  * a scale that is not finite), NOMEM, STATE (a frozen model). */

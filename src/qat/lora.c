@@ -78,7 +78,7 @@ static dt_status add_line(void *user, const char *path, dt_module *m)
     }
     if (!selects(p, path)) return DT_OK;
     DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
-    p->line[p->n++] = (plan_line){ .layer = m, .weight = dt__member_find(m, "weight")->x };
+    p->line[p->n++] = (plan_line){ .layer = m, .weight = dt__entry_find(m, "weight")->x };
     return DT_OK;
 }
 
@@ -132,13 +132,13 @@ static dt_status check_line(const plan *p, const plan_line *l)
 }
 
 /* An adapter would change the weight of one of its layers and not that of the other. */
-static dt_status check_tie(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status check_tie(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     const plan *p = user;
-    (void)member;
+    (void)kind;
     for (int64_t i = 0; i < p->n; i++) {
         const plan_line *l = &p->line[i];
-        const char *own = dt__path_within(p->m, dt__member_find(l->layer, "weight")->path);
+        const char *own = dt__path_within(p->m, dt__entry_find(l->layer, "weight")->path);
         if (l->weight != x || strcmp(own, path) == 0) continue;
         return dt_fail(p->ctx, DT_ERR_CONFIG,
                        "adapters: '%s' and '%s' share a weight, which therefore can have none", own,
@@ -218,13 +218,13 @@ static bool is_own(const dt_module *holder, const char *name)
     return dt__quantizer_of((dt_module *)(uintptr_t)holder) != NULL;
 }
 
-static dt_status settle_one(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status settle_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     const settling *s = user;
     const char *name;
     const dt_module *holder = dt__holder(s->m, path, &name);
     const bool base = dt__has_lora(holder) && strcmp(name, "weight") == 0;
-    if (member != DT_PARAM || is_own(holder, name) || (s->rest && !base)) return DT_OK;
+    if (kind != DT_PARAM || is_own(holder, name) || (s->rest && !base)) return DT_OK;
     dt_grad_clear(x);
     return dt_is_packed(x) ? DT_OK : dt_set_requires_grad(x, false);
 }
@@ -235,12 +235,12 @@ dt_status dt__lora_settle(dt_module *m, bool rest)
     return dt_module_visit(m, settle_one, &s);
 }
 
-static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     settling *s = user;
     const char *name;
     const dt_module *holder = dt__holder(s->m, path, &name);
-    s->rest = s->rest || (member == DT_PARAM && x->requires_grad && !is_own(holder, name));
+    s->rest = s->rest || (kind == DT_PARAM && x->requires_grad && !is_own(holder, name));
     return DT_OK;
 }
 
@@ -257,15 +257,15 @@ static dt_status check_merge(void *user, const char *path, dt_module *m)
 {
     if (!dt__has_lora(m)) return DT_OK;
     *(bool *)user = true;
-    if (!dt__member_find(m, "weight")->x->storage->frozen) return DT_OK;
+    if (!dt__entry_find(m, "weight")->x->storage->frozen) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_STATE, "merge: %s belongs to a frozen model", path);
 }
 
-static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)user;
     (void)path;
-    return member == DT_PARAM ? dt_set_requires_grad(x, true) : DT_OK;
+    return kind == DT_PARAM ? dt_set_requires_grad(x, true) : DT_OK;
 }
 
 dt_status dt_lora_merge(dt_module *m)

@@ -89,7 +89,7 @@ float dt__quantile(const float *x, int64_t n, double share, bool magnitudes)
 /* A batch, and the range that it is to change. */
 typedef struct batch {
     const dt_call *call;
-    const dt_quant *quant;
+    const dt_quant_spec *quant;
     const float *x;
     int64_t n, seen; /* values of the batch, and before it */
     float lo, hi;    /* its own range */
@@ -144,7 +144,7 @@ static range percentile(const batch *b, range r)
     const int64_t n = dt__min_i64(kept->count, b->seen + b->n);
     const double share = b->quant->percentile / 100;
     keep_values(b);
-    if (!dt__scheme_of(b->quant->rule)->has_zero) {
+    if (!dt__scheme_of(b->quant->scheme)->has_zero) {
         r.hi = dt__quantile(values, n, share, true);
         return (range){ -r.hi, r.hi };
     }
@@ -228,7 +228,7 @@ static const dt_op observe = {
     .role = { DT_READ, DT_WRITE, DT_WRITE, DT_WRITE, DT_WRITE, DT_WRITE, DT_WRITE },
     .optional = { [ZERO] = true, [VALUES] = true },
     .random = true,
-    .options_size = sizeof(dt_quant),
+    .options_size = sizeof(dt_quant_spec),
     .shape = shape,
     .forward = forward,
 };

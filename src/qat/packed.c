@@ -19,7 +19,7 @@ static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
 {
     DT__TRY(codes(t, x, used));
-    return dt__image(t->ctx, x, *used, dense);
+    return dt__dequantized(t->ctx, x, *used, dense);
 }
 
 /* Reached where a model was converted between a forward pass that kept codes alone and its backward. */
@@ -48,7 +48,7 @@ static void drop(dt_tensor *x)
 }
 
 /* Makes the dense handle x packed, with a reference of its own on `codes`. */
-static dt_status become(dt_tensor *x, const dt_quant *quant, bool simulated, dt__codes *codes_)
+static dt_status become(dt_tensor *x, const dt_quant_spec *quant, bool simulated, dt__codes *codes_)
 {
     dt__packed *p = dt__alloc(x->ctx, sizeof *p);
     if (p == NULL) return DT_ERR_NOMEM;
@@ -66,12 +66,12 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
     return become(copy, &p->quant, p->simulated, p->codes);
 }
 
-static dt_status make_member(dt_tensor *x, int64_t i, dt_tensor *member)
+static dt_status make_expert(dt_tensor *x, int64_t i, dt_tensor *expert)
 {
     const dt__packed *p = packed_of(x);
     dt__codes *part;
-    DT__TRY(dt__codes_member(p->codes, i, &part));
-    const dt_status s = become(member, &p->quant, p->simulated, part);
+    DT__TRY(dt__codes_expert(p->codes, i, &part));
+    const dt_status s = become(expert, &p->quant, p->simulated, part);
     dt__codes_release(part);
     return s;
 }
@@ -82,7 +82,7 @@ const dt__kind dt__packed_kind = {
     .codes = codes,
     .pullback = pullback,
     .clone = clone,
-    .member = make_member,
+    .expert = make_expert,
     .print = print,
 };
 
@@ -99,7 +99,7 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed)
 
 bool dt_is_packed(const dt_tensor *x) { return x->kind == &dt__packed_kind; }
 
-const dt_quant *dt__quant_of(const dt_tensor *x)
+const dt_quant_spec *dt__quant_of(const dt_tensor *x)
 {
     if (dt_is_fake_quant(x)) return &((const dt__fq *)x->ext)->quant;
     return dt_is_packed(x) ? &packed_of(x)->quant : NULL;
@@ -128,7 +128,7 @@ dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
     } else {
         return dt_fail(x->ctx, DT_ERR_STATE, "dequantize: x is a plain tensor");
     }
-    const dt_status s = dt__image(x->ctx, x, used, out);
+    const dt_status s = dt__dequantized(x->ctx, x, used, out);
     dt__codes_release(used);
     if (s == DT_OK) (*out)->storage->image = false; /* the caller's own copy */
     return s;

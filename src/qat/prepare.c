@@ -23,7 +23,7 @@ typedef struct dt__plan_line {
     bool quantize_weight, quantize_input;
     bool
         derived; /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
-    dt_quant weight_quant, input_quant;
+    dt_quant_spec weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
     struct {
@@ -40,7 +40,7 @@ typedef struct dt__plan {
     bool matched[DT_MAX_RULES];
 } plan;
 
-static void apply_patch(const dt_quant_patch *patch, dt_quant *quant, bool *on)
+static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool *on)
 {
     dt_quant_apply(quant, patch);
     if (patch->has_quantize) *on = patch->quantize;
@@ -113,7 +113,7 @@ static int64_t unmatched_rule(const plan *p)
 
 static dt_status check_group(plan *p, const plan_line *l)
 {
-    const dt_quant *q = &l->weight_quant;
+    const dt_quant_spec *q = &l->weight_quant;
     if (q->granularity == DT_PER_GROUP && (q->group_size < 8 || q->group_size % 8 != 0)) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
                        "prepare: %s: group size %lld; a positive multiple of 8 is wanted", l->path,
@@ -126,7 +126,7 @@ static dt_status check_group(plan *p, const plan_line *l)
     return DT_OK;
 }
 
-dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant)
+dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant)
 {
     DT__TRY(dt__quant_check(m->ctx, quant));
     const bool fits = quant->granularity == DT_PER_SAMPLE || quant->granularity == DT_PER_TENSOR;
@@ -146,7 +146,7 @@ int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
 int64_t dt__op_groups(const dt_module *m)
 {
     const dt__conv_state *conv = dt__conv_state_of(m);
-    const dt__member *weight = dt__member_find(m, "weight");
+    const dt__entry *weight = dt__entry_find(m, "weight");
     if (conv != NULL) return conv->layer.conv.groups;
     return weight != NULL && weight->x->grouped ? weight->x->dims[0] : 1;
 }
@@ -156,7 +156,7 @@ dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *ou
     const dt_module_type *type = m->type;
     const int64_t groups = type->transposed_groups == NULL ? 0 : type->transposed_groups(m);
     if (w->grouped) {
-        *out = dt__row_map_of_members(w->dims[0]);
+        *out = dt__row_map_of_experts(w->dims[0]);
         return DT_OK;
     }
     if (dt__row_map_of(groups, w->rank, w->dims, out)) return DT_OK;
@@ -491,17 +491,17 @@ dt_status dt_observers_freeze(dt_module *m, bool on)
     return watch(m, (watching){ .on = on, .freezes = true });
 }
 
-static dt_status find_prepared(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status find_prepared(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
-    if (member == DT_PARAM && dt_is_fake_quant(x)) *(bool *)user = true;
+    if (kind == DT_PARAM && dt_is_fake_quant(x)) *(bool *)user = true;
     return DT_OK;
 }
 
-static dt_status find_converted(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status find_converted(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
-    if (member == DT_PARAM && dt_is_packed(x)) *(bool *)user = true;
+    if (kind == DT_PARAM && dt_is_packed(x)) *(bool *)user = true;
     return DT_OK;
 }
 

@@ -8,7 +8,7 @@
 
 /* The state of the hook that quantizes a module's input. */
 typedef struct dt__input_hook {
-    dt_quant quant;
+    dt_quant_spec quant;
     bool enabled;
     bool simulated;
     dt__quantizer *range; /* of the module's child `input`, lent; NULL: dynamic */
@@ -27,7 +27,7 @@ void dt__unhook_input(dt_module *m);
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
 
 /* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
-dt_status dt__check_input_quant(const dt_module *m, const dt_quant *quant);
+dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant);
 /* Groups of the op that its weight belongs to. */
 int64_t dt__op_groups(const dt_module *m);
 /* The row map of its weight w. SHAPE where there is none. */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static bool same_observer(const dt_quant *a, const dt_quant *b)
+static bool same_observer(const dt_quant_spec *a, const dt_quant_spec *b)
 {
     const bool percentile = a->observer == DT_OBSERVER_PERCENTILE;
     const bool averages =
@@ -15,9 +15,9 @@ static bool same_observer(const dt_quant *a, const dt_quant *b)
            (!percentile || (same_share && a->samples == b->samples)) && (!averages || same_average);
 }
 
-bool dt__same_quant(const dt_quant *a, const dt_quant *b)
+bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b)
 {
-    return a->rule == b->rule && a->bits == b->bits && a->granularity == b->granularity &&
+    return a->scheme == b->scheme && a->bits == b->bits && a->granularity == b->granularity &&
            (a->granularity != DT_PER_GROUP || a->group_size == b->group_size) &&
            a->scale_dtype == b->scale_dtype && a->ste == b->ste &&
            a->is_unsigned == b->is_unsigned && a->activation == b->activation &&
@@ -26,7 +26,7 @@ bool dt__same_quant(const dt_quant *a, const dt_quant *b)
            (a->range != DT_RANGE_STATIC || same_observer(a, b));
 }
 
-char *dt__quant_text(const dt_quant *quant, char *text, size_t size)
+char *dt__quant_text(const dt_quant_spec *quant, char *text, size_t size)
 {
     static const char *const granularity[] = { "per tensor", "per channel", "group", "per token",
                                                "per sample" };
@@ -35,7 +35,7 @@ char *dt__quant_text(const dt_quant *quant, char *text, size_t size)
                                             ", static percentile", ", static mse" };
     const int used =
         snprintf(text, size, "%sint%d %s %s", quant->is_unsigned ? "u" : "", (int)quant->bits,
-                 dt__scheme_of(quant->rule)->name, granularity[quant->granularity]);
+                 dt__scheme_of(quant->scheme)->name, granularity[quant->granularity]);
     if (used < 0 || (size_t)used >= size) return text;
     const char *const range = quant->range == DT_RANGE_STATIC    ? observer[quant->observer]
                               : quant->range == DT_RANGE_LEARNED ? ", learned"

@@ -269,7 +269,7 @@ int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo,
 
 /* ---- the whole tensor ----------------------------------------------------------------------- */
 
-static job job_of(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
+static job job_of(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                   dt__quantized *out)
 {
     return (job){ dt__kernels_of(ctx, DT_F32), dt__coding_of(q), cut, x, out };
@@ -290,7 +290,7 @@ static outcome quantize_whole(const job *j)
     return over_rows(j, given_rows);
 }
 
-dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
+dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name)
 {
     const job j = job_of(ctx, q, cut, x, out);
@@ -301,8 +301,8 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const
     return report(ctx, &j, &o, name);
 }
 
-dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
-                             dt__quantized *out, const char *name)
+dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut,
+                             const float *x, dt__quantized *out, const char *name)
 {
     const job j = job_of(ctx, q, cut, x, out);
     const int threads = dt__threads_enter(ctx);
@@ -311,9 +311,9 @@ dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut,
     return report(ctx, &j, &o, name);
 }
 
-bool dt__one_pass(const dt_quant *q)
+bool dt__one_pass(const dt_quant_spec *q)
 {
-    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->rule)->has_zero;
+    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
 int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)

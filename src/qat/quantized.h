@@ -12,7 +12,7 @@
  * codes hang on it, so that every wrapper of one tensor shares them. */
 typedef struct dt__fq {
     dt_tensor *inner;
-    dt_quant quant;
+    dt_quant_spec quant;
     bool enabled;
     bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
@@ -27,7 +27,7 @@ typedef struct dt__fq {
 
 /* A converted parameter: codes and nothing else. */
 typedef struct dt__packed {
-    dt_quant quant;
+    dt_quant_spec quant;
     bool simulated;
     dt__codes *codes;
 } dt__packed;
@@ -35,7 +35,7 @@ typedef struct dt__packed {
 extern const dt__kind dt__fake_quant_kind, dt__packed_kind;
 
 /* What a parameter is quantized by; NULL for a plain one, as for its map. */
-const dt_quant *dt__quant_of(const dt_tensor *x);
+const dt_quant_spec *dt__quant_of(const dt_tensor *x);
 const dt__row_map *dt__row_map_of_weight(const dt_tensor *x);
 bool dt__is_simulated(const dt_tensor *x);
 
@@ -94,11 +94,11 @@ static inline dt__weight_shape dt__weight_shape_of(const dt_tensor *x, const dt_
  * one, else those of the weight. */
 int dt__matrix_dims(const dt__weight_shape *w, int64_t *out);
 /* How it is cut into blocks: dt__cut_of its rows, but where a scale is one of a whole tensor, each
- * member of a grouped weight is a tensor: rows [members][out * ...] of one group. Errors: SHAPE. */
-dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
+ * expert of a grouped weight is a tensor: rows [experts][out * ...] of one group. Errors: SHAPE. */
+dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                          dt__cut *out);
 /* How its rows lie in panels, and in its file. Errors: SHAPE; UNSUPPORTED (what no panels hold). */
-dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
+dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                             dt__panel_layout *out);
 /* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
@@ -121,11 +121,11 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed);
 /* Wraps a tape's tensor for this pass with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
-/* Keys of the fields of a dt_quant but `activation`, for files; those of its range are apart. */
+/* Keys of the fields of a dt_quant_spec but `activation`, for files; those of its range are apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];
 
-bool dt__same_quant(const dt_quant *a, const dt_quant *b);
+bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b);
 /* "int4 symmetric group 32" into text; returns text. */
-char *dt__quant_text(const dt_quant *quant, char *text, size_t size);
+char *dt__quant_text(const dt_quant_spec *quant, char *text, size_t size);
 
 #endif

@@ -41,7 +41,7 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     DT__TRY(dt_fill(q->scale, 1.0));
     if (q->quant.range == DT_RANGE_LEARNED) dt__learned_guard(q->scale, &q->quant);
     if (q->quant.shift) DT__TRY(add(m, "shift", DT_F32, size->channels, &q->shift));
-    if (dt__scheme_of(q->quant.rule)->has_zero) {
+    if (dt__scheme_of(q->quant.scheme)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
     }
     if (size->fixed) return DT_OK;
@@ -49,8 +49,8 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     return add(m, "count", DT_I64, 1, &q->count);
 }
 
-dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__quantizer_size *size,
-                               dt_module **out)
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant_spec *quant,
+                               const dt__quantizer_size *size, dt_module **out)
 {
     dt_module *m;
     *out = NULL;
@@ -60,7 +60,7 @@ dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__qua
 }
 
 dt_status dt__quantizer_scales(const dt_tensor *weight, const dt__row_map *map,
-                               const dt_quant *quant, int64_t *scales)
+                               const dt_quant_spec *quant, int64_t *scales)
 {
     dt__cut cut;
     const dt__weight_shape shape = dt__weight_shape_of(weight, map);

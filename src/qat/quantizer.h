@@ -9,9 +9,9 @@
 
 /* The range of a layer's input (its child `input`) or weight (`weight`), where that is static or
  * learned. Being a module, it is saved, resumed and followed by optimizers as all others are. It has
- * no forward: the layer's hook and wrapper refer to it. Lent tensors, members of the module: */
+ * no forward: the layer's hook and wrapper refer to it. Lent tensors, experts of the module: */
 typedef struct dt__quantizer {
-    dt_quant quant;
+    dt_quant_spec quant;
     dt_tensor *scale;      /* f32 [scales]; a parameter where the range is learned */
     dt_tensor *zero_point; /* i8 [scales]; NULL: the rule has none */
     dt_tensor *shift;      /* f32 [channels], added first: a parameter; NULL: none */
@@ -27,11 +27,11 @@ typedef struct dt__quantizer_size {
 } dt__quantizer_size;
 
 /* A quantizer of so many scales, all 1, that has seen nothing. Errors: NOMEM. */
-dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant *quant, const dt__quantizer_size *size,
-                               dt_module **out);
+dt_status dt__quantizer_create(dt_ctx *ctx, const dt_quant_spec *quant,
+                               const dt__quantizer_size *size, dt_module **out);
 /* How many scales a weight has. */
 dt_status dt__quantizer_scales(const dt_tensor *weight, const dt__row_map *map,
-                               const dt_quant *quant, int64_t *scales);
+                               const dt_quant_spec *quant, int64_t *scales);
 /* Its state; NULL for a module of another type, and for NULL. */
 dt__quantizer *dt__quantizer_of(dt_module *m);
 /* The child of a layer that is a quantizer of this name; NULL where there is none. */

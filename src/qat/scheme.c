@@ -13,19 +13,19 @@ _Static_assert((int)DT_SCALE_F32 == DT__SCALE_F32 && (int)DT_SCALE_F16 == DT__SC
                "panels name scale dtypes as schemes do");
 
 static const dt__scheme *const schemes[DT__SCHEMES] = {
-#define DT__SCHEME(name, rule) [rule] = &dt__scheme_##name,
+#define DT__SCHEME(name, number) [number] = &dt__scheme_##name,
 #include "qat/schemes.inc"
 #undef DT__SCHEME
 };
 
-const dt__scheme *dt__scheme_of(int rule)
+const dt__scheme *dt__scheme_of(int scheme)
 {
-    return rule < 0 || rule >= DT__SCHEMES ? NULL : schemes[rule];
+    return scheme < 0 || scheme >= DT__SCHEMES ? NULL : schemes[scheme];
 }
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-static dt_status check_q4_0(dt_ctx *ctx, const dt_quant *q)
+static dt_status check_q4_0(dt_ctx *ctx, const dt_quant_spec *q)
 {
     if (q->activation) {
         return dt_fail(ctx, DT_ERR_CONFIG,
@@ -44,7 +44,7 @@ static dt_status check_q4_0(dt_ctx *ctx, const dt_quant *q)
     return DT_OK;
 }
 
-static dt_status check_granularity(dt_ctx *ctx, const dt_quant *q)
+static dt_status check_granularity(dt_ctx *ctx, const dt_quant_spec *q)
 {
     if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%d is no granularity", q->granularity);
@@ -67,7 +67,7 @@ static dt_status check_granularity(dt_ctx *ctx, const dt_quant *q)
     return DT_OK;
 }
 
-static dt_status check_observer(dt_ctx *ctx, const dt_quant *q)
+static dt_status check_observer(dt_ctx *ctx, const dt_quant_spec *q)
 {
     if (q->observer < DT_OBSERVER_MINMAX || q->observer > DT_OBSERVER_MSE) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%d is no observer", q->observer);
@@ -85,15 +85,15 @@ static dt_status check_observer(dt_ctx *ctx, const dt_quant *q)
                    q->averaging);
 }
 
-static dt_status check_learned(dt_ctx *ctx, const dt_quant *q)
+static dt_status check_learned(dt_ctx *ctx, const dt_quant_spec *q)
 {
     if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "a learned range of weights wants granularity tensor or channel");
     }
-    if (q->rule != DT_RULE_SYMMETRIC) {
+    if (q->scheme != DT_SCHEME_SYMMETRIC) {
         return dt_fail(ctx, DT_ERR_CONFIG, "a learned range wants rule symmetric, not %s",
-                       dt__scheme_of(q->rule)->name);
+                       dt__scheme_of(q->scheme)->name);
     }
     if (q->scale_dtype != DT_SCALE_F32) {
         return dt_fail(ctx, DT_ERR_CONFIG, "a learned scale is f32; it is not rounded");
@@ -105,14 +105,14 @@ static dt_status check_learned(dt_ctx *ctx, const dt_quant *q)
     return dt_fail(ctx, DT_ERR_CONFIG, "%d is no way to save an activation", q->save);
 }
 
-static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
+static dt_status check_range(dt_ctx *ctx, const dt_quant_spec *q)
 {
     const bool per_tensor = q->granularity == DT_PER_TENSOR;
     if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%d is no range", q->range);
     }
     if (q->range == DT_RANGE_STATIC && !q->activation &&
-        (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->rule)->fp16_blocks)) {
+        (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->scheme)->fp16_blocks)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "a static range of weights is that of observer mse, and not of rule q4_0");
     }
@@ -127,10 +127,10 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant *q)
     return q->range == DT_RANGE_STATIC ? check_observer(ctx, q) : DT_OK;
 }
 
-dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q)
 {
-    const dt__scheme *scheme = dt__scheme_of(q->rule);
-    if (scheme == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization rule", q->rule);
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    if (scheme == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization rule", q->scheme);
     if (q->bits < 2 || q->bits > 8) {
         return dt_fail(ctx, DT_ERR_CONFIG, "bits is %lld; codes have 2 to 8 bits",
                        (long long)q->bits);
@@ -152,24 +152,25 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q)
     return scheme->fp16_blocks ? check_q4_0(ctx, q) : DT_OK;
 }
 
-bool dt__has_zero(const dt_quant *q)
+bool dt__has_zero(const dt_quant_spec *q)
 {
-    return dt__scheme_of(q->rule)->has_zero || (q->range == DT_RANGE_LEARNED && q->is_unsigned);
+    return dt__scheme_of(q->scheme)->has_zero || (q->range == DT_RANGE_LEARNED && q->is_unsigned);
 }
 
-int dt__scale_dtype(const dt_quant *q)
+int dt__scale_dtype(const dt_quant_spec *q)
 {
-    return dt__scheme_of(q->rule)->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
+    return dt__scheme_of(q->scheme)->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
 }
 
-bool dt__ste_clipped(const dt_quant *q)
+bool dt__ste_clipped(const dt_quant_spec *q)
 {
     return q->ste == DT_STE_DEFAULT ? q->range != DT_RANGE_DYNAMIC : q->ste == DT_STE_CLIPPED;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-dt_status dt__cut_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *dims, dt__cut *out)
+dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_t *dims,
+                     dt__cut *out)
 {
     const bool by_last =
         q->granularity == DT_PER_TOKEN || (q->granularity == DT_PER_GROUP && q->activation);
@@ -205,7 +206,7 @@ static inline float shortened(float x, int bits)
 }
 
 /* Every loop is one that compilers vectorize: a group of 32 values costs two divisions. */
-static void settle(const dt_quant *q, const dt__blocks *b)
+static void settle(const dt_quant_spec *q, const dt__blocks *b)
 {
     const int dtype = dt__scale_dtype(q);
     const bool f16 = dtype == DT_SCALE_F16;
@@ -224,7 +225,7 @@ static void settle(const dt_quant *q, const dt__blocks *b)
 }
 
 /* Whether every scale, times the integer furthest from 0 that it may meet, is finite. */
-static bool images_are_finite(int qmin, int qmax, const dt__blocks *b)
+static bool bounds_are_finite(int qmin, int qmax, const dt__blocks *b)
 {
     int bad = 0;
     if (b->zero == NULL) {
@@ -241,8 +242,8 @@ static bool images_are_finite(int qmin, int qmax, const dt__blocks *b)
 
 bool dt__choose_scales(const void *settings, const dt__blocks *b)
 {
-    const dt_quant *q = settings;
-    const dt__scheme *scheme = dt__scheme_of(q->rule);
+    const dt_quant_spec *q = settings;
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
     const int qmin = dt__qmin(q), qmax = dt__qmax(q);
     scheme->scale(qmin, qmax, b);
     int bad = 0;
@@ -254,12 +255,12 @@ bool dt__choose_scales(const void *settings, const dt__blocks *b)
         if (scheme->zero == NULL) memset(b->zero, 0, (size_t)b->n);
         else scheme->zero(qmin, qmax, b);
     }
-    return images_are_finite(qmin, qmax, b);
+    return bounds_are_finite(qmin, qmax, b);
 }
 
-dt__coding dt__coding_of(const dt_quant *q)
+dt__coding dt__coding_of(const dt_quant_spec *q)
 {
-    const dt__scheme *scheme = dt__scheme_of(q->rule);
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
     return (dt__coding){ .choose = dt__choose_scales,
                          .settings = q,
                          .qmin = dt__qmin(q),
@@ -268,8 +269,8 @@ dt__coding dt__coding_of(const dt_quant *q)
                          .extremum = scheme->extremum };
 }
 
-bool dt__can_clip(const dt_quant *q)
+bool dt__can_clip(const dt_quant_spec *q)
 {
-    return q->range != DT_RANGE_DYNAMIC || !dt__scheme_of(q->rule)->never_clips ||
+    return q->range != DT_RANGE_DYNAMIC || !dt__scheme_of(q->scheme)->never_clips ||
            dt__scale_dtype(q) == DT_SCALE_F16;
 }

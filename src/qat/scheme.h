@@ -1,6 +1,6 @@
 /* Quantization schemes: how a tensor becomes integers (numerics §1).
  *
- * A rule is one file, scheme_<name>.c, one line in schemes.inc and a DT_RULE_<NAME> in qat.h: how
+ * A rule is one file, scheme_<name>.c, one line in schemes.inc and a DT_SCHEME_<NAME> in qat.h: how
  * the scale and the zero point of a block follow from its values. Cutting into blocks, rounding of
  * scales, codes, images, masks and errors are written once, in scheme.c and quantize.c, for all
  * rules. f32 only. */
@@ -42,38 +42,38 @@ typedef struct dt__scheme {
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
-#define DT__SCHEME(name, rule) extern const dt__scheme dt__scheme_##name;
+#define DT__SCHEME(name, number) extern const dt__scheme dt__scheme_##name;
 #include "qat/schemes.inc"
 #undef DT__SCHEME
 
 enum {
-#define DT__SCHEME(name, rule) DT__COUNTS_##name,
+#define DT__SCHEME(name, number) DT__COUNTS_##name,
 #include "qat/schemes.inc"
 #undef DT__SCHEME
     DT__SCHEMES /* how many */
 };
 
-/* The rule of a DT_RULE_...; NULL for no rule. */
-const dt__scheme *dt__scheme_of(int rule);
+/* The rule of a DT_SCHEME_...; NULL for no rule. */
+const dt__scheme *dt__scheme_of(int scheme);
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
 /* CONFIG, with a message that says which setting and what would be right. */
-dt_status dt__quant_check(dt_ctx *ctx, const dt_quant *q);
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q);
 
 /* The dtype that scales are rounded to: scale_dtype, but DT_SCALE_F16 for q4_0. */
-int dt__scale_dtype(const dt_quant *q);
+int dt__scale_dtype(const dt_quant_spec *q);
 
 /* Stored signed code range: -2^(bits-1) and 2^(bits-1)-1, for unsigned schemes too. */
-static inline int dt__qmin(const dt_quant *q) { return -(1 << (q->bits - 1)); }
-static inline int dt__qmax(const dt_quant *q) { return (1 << (q->bits - 1)) - 1; }
+static inline int dt__qmin(const dt_quant_spec *q) { return -(1 << (q->bits - 1)); }
+static inline int dt__qmax(const dt_quant_spec *q) { return (1 << (q->bits - 1)) - 1; }
 
 /* Whether the straight-through gradient is masked: as q->ste says; by default where the range is
  * static or learned, not where it is recomputed each step. */
-bool dt__ste_clipped(const dt_quant *q);
+bool dt__ste_clipped(const dt_quant_spec *q);
 
 /* Whether blocks have zero points: by the rule, or because learned codes are unsigned. */
-bool dt__has_zero(const dt_quant *q);
+bool dt__has_zero(const dt_quant_spec *q);
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -87,7 +87,8 @@ typedef struct dt__cut {
 /* Rows are the first dimension and columns the rest (tensor, channel, sample; group of a weight),
  * or columns the last dimension and rows the rest (token; group of an activation). SHAPE where
  * extents are negative or overflow. */
-dt_status dt__cut_of(dt_ctx *ctx, const dt_quant *q, int rank, const int64_t *dims, dt__cut *out);
+dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_t *dims,
+                     dt__cut *out);
 
 /* Number of scales: rows * groups, or 1. */
 static inline int64_t dt__cut_blocks(const dt__cut *c)
@@ -113,21 +114,21 @@ typedef struct dt__quantized {
 } dt__quantized;
 
 /* Scales, inverses and zero points by the rule, limited and rounded. False where a scale or an image
- * would not be finite. `settings` is a dt_quant. */
+ * would not be finite. `settings` is a dt_quant_spec. */
 bool dt__choose_scales(const void *settings, const dt__blocks *b);
 /* The rule as kernels meet it; refers to *q. */
-dt__coding dt__coding_of(const dt_quant *q);
+dt__coding dt__coding_of(const dt_quant_spec *q);
 /* Whether a code can be clipped. */
-bool dt__can_clip(const dt_quant *q);
+bool dt__can_clip(const dt_quant_spec *q);
 
 /* Chooses scales and zero points from x and quantizes it. `name` is the tensor's, for messages.
  * Errors: NUMERIC (an element that is not finite, with its index; a block whose scale or image is
  * not finite). Then `out` holds nothing useful. */
-dt_status dt__quantize(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
+dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name);
 
 /* Whether panels can be made in one pass: no scale of the whole tensor, no zero points. */
-bool dt__one_pass(const dt_quant *q);
+bool dt__one_pass(const dt_quant_spec *q);
 
 /* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask, all in
  * one pass over x. The number of clipped codes; -1 where dt__quantize would fail. */
@@ -137,8 +138,8 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s);
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi);
 
 /* The same as dt__quantize with the scales and zero points that stand in `out`: static or learned. */
-dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant *q, const dt__cut *cut, const float *x,
-                             dt__quantized *out, const char *name);
+dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut,
+                             const float *x, dt__quantized *out, const char *name);
 
 /* y = (q - zp) * scale, contiguous. */
 void dt__dequantize(dt_ctx *ctx, const dt__cut *cut, const dt__quantized *in, float *y);

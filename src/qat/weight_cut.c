@@ -13,32 +13,32 @@ int dt__matrix_dims(const dt__weight_shape *w, int64_t *out)
         return 2;
     }
     memcpy(out, w->dims, (size_t)w->rank * sizeof *out);
-    if (map->members == 0 || w->rank < 2) return w->rank;
+    if (map->experts == 0 || w->rank < 2) return w->rank;
     if (!dt__product(2, w->dims, out)) out[0] = -1; /* which no cut takes */
     memmove(out + 1, out + 2, (size_t)(w->rank - 2) * sizeof *out);
     return w->rank - 1;
 }
 
-dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
+dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                          dt__cut *out)
 {
     int64_t dims[DT_MAX_RANK];
-    const int64_t members = w->map->members;
-    if (members > 0 && w->rank < 3) {
+    const int64_t experts = w->map->experts;
+    if (experts > 0 && w->rank < 3) {
         return dt_fail(ctx, DT_ERR_SHAPE,
-                       "quantize: a grouped weight of rank %d; its members must be matrices",
+                       "quantize: a grouped weight of rank %d; its experts must be matrices",
                        w->rank);
     }
     const int rank = dt__matrix_dims(w, dims);
     DT__TRY(dt__cut_of(ctx, quant, rank, dims, out));
-    if (members == 0 || !out->whole) return DT_OK;
-    const int64_t columns = out->rows / members * out->columns;
+    if (experts == 0 || !out->whole) return DT_OK;
+    const int64_t columns = out->rows / experts * out->columns;
     const int64_t group = dt__max_i64(1, columns);
-    *out = (dt__cut){ members, columns, group, dt__ceil_div(columns, group), false };
+    *out = (dt__cut){ experts, columns, group, dt__ceil_div(columns, group), false };
     return DT_OK;
 }
 
-dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, const dt__weight_shape *w,
+dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                             dt__panel_layout *out)
 {
     dt__cut cut;
@@ -51,7 +51,7 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant *quant, const dt__weight
                               .group = cut.group,
                               .bits = (int)quant->bits,
                               .scale_dtype = dt__scale_dtype(quant),
-                              .members = w->map->members };
+                              .experts = w->map->experts };
     if (repeats && rank >= 2) {
         shape.rows = dims[0];
         shape.columns = dims[0] == 0 ? 0 : cut.rows * cut.columns / dims[0];

@@ -14,7 +14,7 @@ typedef struct operand {
     const char *path; /* "qat.weight", "qat.rules.2.activation" */
     const char *head; /* what it starts from: "qat.weight" */
     bool is_weight;
-    dt_quant quant; /* with the preset and the recipe's head in it */
+    dt_quant_spec quant; /* with the preset and the recipe's head in it */
 } operand;
 
 /* Complains at the first of `names` that this operand's map gives. */
@@ -32,7 +32,7 @@ static void refuse_operand(dt_recipe *r, const operand *o, const char *const nam
 static void check_operand(dt_recipe *r, const operand *o)
 {
     if (dt__has_bad(r, o->path) || dt__has_bad(r, o->head)) return;
-    const dt_quant *q = &o->quant;
+    const dt_quant_spec *q = &o->quant;
     const bool by_group = q->granularity == DT_PER_GROUP;
     const bool by_value = q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE;
     const char *const by[3] = { "granularity" };
@@ -46,20 +46,20 @@ static void check_operand(dt_recipe *r, const operand *o)
         refuse_operand(r, o, (const char *const[3]){ "group_size" },
                        "only granularity group has a group size");
     }
-    if (q->rule == DT_RULE_Q4_0 &&
+    if (q->scheme == DT_SCHEME_Q4_0 &&
         (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
         refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "rule" },
                        "rule q4_0 is for weights of 4 bits in groups of 32");
     }
     const bool from_zero = q->range == DT_RANGE_LEARNED && !o->is_weight;
-    if (q->is_unsigned && q->rule != DT_RULE_ASYMMETRIC && !from_zero) {
+    if (q->is_unsigned && q->scheme != DT_SCHEME_ASYMMETRIC && !from_zero) {
         refuse_operand(r, o, (const char *const[3]){ "unsigned", "rule" },
                        "unsigned codes need rule asymmetric");
     }
 }
 
-static void check_operands(dt_recipe *r, const char *path, const dt_quant *weight,
-                           const dt_quant *activation)
+static void check_operands(dt_recipe *r, const char *path, const dt_quant_spec *weight,
+                           const dt_quant_spec *activation)
 {
     const char *w = dt__recipe_join(r, path, "weight"), *a = dt__recipe_join(r, path, "activation");
     check_operand(r, &(operand){ w, "qat.weight", true, *weight });
@@ -78,13 +78,13 @@ static void check_qat(dt_recipe *r)
 {
     const dt_qat_options *q = &r->options.qat;
     if (dt__given(r, "qat") == NULL || dt__is_bad(r, "qat.preset")) return;
-    dt_quant weight, activation;
+    dt_quant_spec weight, activation;
     dt_qat_preset(q->preset, &weight, &activation);
     dt_quant_apply(&weight, &q->weight);
     dt_quant_apply(&activation, &q->activation);
     check_operands(r, "qat", &weight, &activation);
     for (int64_t i = 0; i < q->n_rules && !r->out_of_memory; i++) {
-        dt_quant w = weight, a = activation;
+        dt_quant_spec w = weight, a = activation;
         dt_quant_apply(&w, &q->rules[i].weight);
         dt_quant_apply(&a, &q->rules[i].activation);
         const char *path = dt__recipe_format(r, "qat.rules.%lld", (long long)i);
@@ -191,7 +191,7 @@ static void check_accumulator(dt_recipe *r, const block *b)
 /* The scheme of a part of the weights, and what rounds it. */
 typedef struct part {
     const char *path; /* of its map: "quantize.weight", "qat.rules.2.weight" */
-    dt_quant quant;
+    dt_quant_spec quant;
     int rounder;
 } part;
 
@@ -244,7 +244,7 @@ static void check_block(dt_recipe *r, const block *b)
 static void check_model_parts(dt_recipe *r, const block *b)
 {
     const dt_qat_options *q = &r->options.qat;
-    dt_quant weight, activation;
+    dt_quant_spec weight, activation;
     if (!q->given || dt__is_bad(r, "qat.preset")) return;
     dt_qat_preset(q->preset, &weight, &activation);
     dt_quant_apply(&weight, &q->weight);
@@ -260,7 +260,7 @@ static void check_model_parts(dt_recipe *r, const block *b)
 /* ---- files of tensors --------------------------------------------------------------------- */
 
 /* A scheme of tensors: like any, but nothing is learned. What has no place of its own is said of all. */
-static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant *quant)
+static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant_spec *quant)
 {
     const int before = r->n_complaints;
     const char *const range[3] = { "range" };
@@ -308,7 +308,7 @@ static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
 static void check_tensors(dt_recipe *r, const block *b)
 {
     const dt_quantize_options *q = &r->options.quantize;
-    dt_quant weight = dt_weight_quant_defaults();
+    dt_quant_spec weight = dt_weight_quant_defaults();
     dt_quant_apply(&weight, &q->weight);
     check_tensor_scheme(r, "quantize.weight", &weight);
     check_part(r, b, &(part){ "quantize.weight", weight, b->o->rounder });

@@ -9,7 +9,7 @@ typedef struct ranges {
     unsigned ranges, observers;
 } ranges;
 
-static void add(ranges *all, const dt_quant *q)
+static void add(ranges *all, const dt_quant_spec *q)
 {
     all->ranges |= BIT(q->range);
     all->observers |= BIT(q->observer);
@@ -19,12 +19,12 @@ static ranges ranges_of(const dt_recipe *r)
 {
     const dt_qat_options *q = &r->options.qat;
     ranges all = { 0 };
-    dt_quant weight, activation;
+    dt_quant_spec weight, activation;
     dt_qat_preset(q->preset, &weight, &activation);
     dt_quant_apply(&activation, &q->activation);
     add(&all, &activation);
     for (int64_t i = 0; i < q->n_rules; i++) {
-        dt_quant a = activation;
+        dt_quant_spec a = activation;
         dt_quant_apply(&a, &q->rules[i].activation);
         add(&all, &a);
     }

@@ -47,7 +47,7 @@ static dt_status run(evaluation *e)
         dt_tensor *answer;
         dt_tape_reset(e->t);
         DT__TRY(dt_loader_next(e->loader, &p.x, &p.target));
-        DT__TRY(e->tally.task->judge(&e->tally, &p, &answer));
+        DT__TRY(e->tally.task->evaluate(&e->tally, &p, &answer));
         DT__TRY(keep(e, &p, answer));
     }
     return DT_OK;

@@ -28,7 +28,7 @@ static const dt_key rule_keys[] = {
     { "skip", DT_KEY_BOOL, GIVEN(skip), .text = "true: these tensors are copied as they are" },
     { "op", DT_KEY_CHOICE, GIVEN(op), .choices = dt__weight_op_names,
       .text = "what the weight belongs to; else rank 2 is a linear layer's, rank 4 a conv2d's, and "
-              "other tensors are copied; grouped_linear: [members, out, in]" },
+              "other tensors are copied; grouped_linear: [experts, out, in]" },
     { "stride", DT_KEY_PAIR, GIVEN(stride), .least = 1, .most = MOST_EXTENT,
       .text = "of a convolution: steps of the kernel; 1 unless given" },
     { "padding", DT_KEY_PAIR, GIVEN(padding), .most = MOST_EXTENT,

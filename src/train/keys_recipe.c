@@ -42,7 +42,7 @@ static const dt_key checkpoint_keys[] = {
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .text =
           "how a grouped parameter P stands in these files and in the run's models: stacked, as P; "
-          "members, as P.0, P.1 and so on" },
+          "experts, as P.0, P.1 and so on" },
     { 0 },
 };
 

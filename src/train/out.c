@@ -91,7 +91,7 @@ void dt__out_close(dt__out *o, char bracket)
     if (o->indent == 0) dt__out_text(o, "\n");
 }
 
-void dt__out_member(dt__out *o, const char *name, const char *text)
+void dt__out_field(dt__out *o, const char *name, const char *text)
 {
     dt__out_name(o, name);
     dt__out_json(o, text);

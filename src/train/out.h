@@ -26,7 +26,7 @@ void dt__out_open(dt__out *o, const char *name, char bracket);
 void dt__out_close(dt__out *o, char bracket);
 void dt__out_name(dt__out *o, const char *name); /* a value must follow */
 void dt__out_json(dt__out *o, const char *text);
-void dt__out_member(dt__out *o, const char *name, const char *text); /* a string */
+void dt__out_field(dt__out *o, const char *name, const char *text); /* a string */
 
 /* A scalar of YAML, quoted where it must be. */
 void dt__out_yaml(dt__out *o, const char *text);

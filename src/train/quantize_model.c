@@ -134,11 +134,11 @@ static dt_status open_partial(work *w)
 
 /* ---- layer by layer ---------------------------------------------------------------------------------- */
 
-static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     work *w = user;
     const bool first = dt_param_path(w->m, x) == path;
-    w->summary->wanted += member == DT_PARAM && first && (dt_is_fake_quant(x) || dt_is_packed(x));
+    w->summary->wanted += kind == DT_PARAM && first && (dt_is_fake_quant(x) || dt_is_packed(x));
     return DT_OK;
 }
 

@@ -32,7 +32,7 @@ static const dt_key weight_keys[] = {
     COUNT("groups", groups),
     COUNT("samples", samples),
     COUNT("unseen", unseen),
-    { "unseen_members", DT_KEY_INTS, OF(unseen_members), .most = MOST_COUNT },
+    { "unseen_experts", DT_KEY_INTS, OF(unseen_experts), .most = MOST_COUNT },
     COUNT("dead", dead),
     COUNT("zeros_kept", zeros_kept),
     COUNT("kept_nearest", kept_nearest),

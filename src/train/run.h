@@ -65,7 +65,7 @@ typedef struct dt__run {
     dt_run_summary *summary;
     /* data */
     dt_dataset *train, *validation, *test;
-    const dt_dataset *judged; /* the one that the table is about */
+    const dt_dataset *evaluated; /* the one that the table is about */
     const dt__task *task;
     const dt_metric *metric[DT_MAX_METRICS];
     int n_metrics;
@@ -191,14 +191,14 @@ dt_status dt__run_update_ranges(dt__run *r);
 
 /* ---- run_step.c ---- */
 
-typedef struct dt__update {
+typedef struct dt__update_result {
     double loss, norm, lr;
     double factor; /* what clipping multiplies the gradients by */
     int64_t samples;
     bool skipped; /* something was not finite: nothing was written */
-} dt__update;
+} dt__update_result;
 
-dt_status dt__run_update(dt__run *r, dt__update *u);
+dt_status dt__run_update(dt__run *r, dt__update_result *u);
 
 /* ---- run_buffers.c ---- */
 

@@ -75,7 +75,7 @@ static dt_status save_best(dt__run *r)
     return dt_checkpoint_save(&r->state, path);
 }
 
-static dt_status judge(dt__run *r, double loss)
+static dt_status compare_to_best(dt__run *r, double loss)
 {
     const dt_early_stopping_options *o = &r->o->train.early_stopping;
     int64_t *best = dt__run_count(r, DT__COUNT_BEST_STEP),
@@ -128,7 +128,7 @@ static dt_status evaluate(dt__run *r)
     }
     DT__TRY(dt__run_end_line(r, &t));
     r->validated = m.loss;
-    const dt_status status = judge(r, m.loss);
+    const dt_status status = compare_to_best(r, m.loss);
     r->line_clock += dt__seconds() - before;
     return status;
 }

@@ -11,19 +11,19 @@ struct dt__kept {
     dt_tensor *copy;
 };
 
-static dt_status count(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status count(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     (void)path;
     (void)x;
-    *(int64_t *)user += member == DT_BUFFER;
+    *(int64_t *)user += kind == DT_BUFFER;
     return DT_OK;
 }
 
-static dt_status add(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status add(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt__run *r = user;
     (void)path;
-    if (member != DT_BUFFER) return DT_OK;
+    if (kind != DT_BUFFER) return DT_OK;
     struct dt__kept *k = &r->kept[r->n_kept++];
     *k = (struct dt__kept){ .x = x };
     return dt_tensor_create(r->ctx, x->dtype, x->rank, x->dims, &k->copy);

@@ -97,7 +97,7 @@ dt_status dt__run_check(dt__run *r)
     DT__TRY(check_distill(r));
     DT__TRY(dt__run_check_evaluation(r));
     DT__TRY(dt__check_fit(r->recipe, r->train));
-    DT__TRY(dt__check_fit(r->recipe, r->judged));
+    DT__TRY(dt__check_fit(r->recipe, r->evaluated));
     if (r->validation != NULL) DT__TRY(dt__check_fit(r->recipe, r->validation));
     DT__TRY(dt__run_loader(r));
     dt_loader_free(r->loader);

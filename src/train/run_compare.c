@@ -14,7 +14,7 @@
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)
 {
     const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
-    return dt__evaluate(m, r->judged, r->o->train.eval_batch_size, wanted, metrics, answers);
+    return dt__evaluate(m, r->evaluated, r->o->train.eval_batch_size, wanted, metrics, answers);
 }
 
 /* ---- before the end ------------------------------------------------------------------------------ */
@@ -76,13 +76,13 @@ static void show(dt__run *r, dt_contender which, const dt_metrics *m)
 
 static void show_kept(dt__run *r, dt_contender which)
 {
-    dt_metrics m = { .examples = dt_dataset_count(r->judged), .n = r->n_metrics };
+    dt_metrics m = { .examples = dt_dataset_count(r->evaluated), .n = r->n_metrics };
     for (int i = 0; i < m.n; i++) {
         m.metric[i] = r->metric[i];
         m.value[i] = *dt__run_result(r, which, i);
     }
     m.loss = m.value[m.n - 1];
-    dt__put_speed(&m, r->judged, *dt__run_result(r, which, m.n));
+    dt__put_speed(&m, r->evaluated, *dt__run_result(r, which, m.n));
     show(r, which, &m);
 }
 

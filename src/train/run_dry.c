@@ -33,7 +33,7 @@ static dt_status measure(dt__run *r, size_t *bytes)
 
 static dt_status one_step(dt__run *r, size_t *bytes)
 {
-    dt__update u;
+    dt__update_result u;
     DT__TRY(dt__run_update(r, &u));
     ++*dt__run_count(r, DT__COUNT_STEP);
     return measure(r, bytes);

@@ -35,7 +35,7 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t)
 }
 
 /* Means over the updates since the latest line. */
-static dt_status write_line(dt__run *r, const dt__update *u)
+static dt_status write_line(dt__run *r, const dt__update_result *u)
 {
     const double now = dt__seconds();
     const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
@@ -62,7 +62,7 @@ static dt_status write_line(dt__run *r, const dt__update *u)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static void report(dt__run *r, const dt__update *u)
+static void report(dt__run *r, const dt__update_result *u)
 {
     if (r->control.progress == NULL) return;
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
@@ -87,7 +87,7 @@ static void report(dt__run *r, const dt__update *u)
     r->control.progress(r->control.user, &p);
 }
 
-static void count(dt__run *r, const dt__update *u)
+static void count(dt__run *r, const dt__update_result *u)
 {
     const double limit = r->o->train.clip_grad_norm;
     r->trained++;
@@ -118,7 +118,7 @@ static dt_status stop(dt__run *r)
 dt_status dt__run_until(dt__run *r, int64_t end)
 {
     const dt_train_options *o = &r->o->train;
-    dt__update u;
+    dt__update_result u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
         if (r->control.stop != NULL && r->control.stop(r->control.user)) return stop(r);
         DT__TRY(dt__run_update_ranges(r));

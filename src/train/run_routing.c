@@ -38,7 +38,7 @@ static dt_status watch(void *user, const char *path, dt_module *m)
     (void)path;
     if (m->type != &dt__nn_grouped_linear) return DT_OK;
     DT__TRY(DT__RESERVE(r->ctx, r->layer, r->n, r->room));
-    watched w = { .m = m, .n = dt__member_find(m, "weight")->x->dims[0] };
+    watched w = { .m = m, .n = dt__entry_find(m, "weight")->x->dims[0] };
     w.rows = dt__alloc_zero(r->ctx, (size_t)w.n * sizeof *w.rows);
     if (w.rows == NULL) return DT_ERR_NOMEM;
     const dt_status s = dt_hook_add(m, DT_SITE_INPUT, count, w.rows, NULL, &w.hook);

@@ -84,12 +84,12 @@ dt_status dt__run_open(dt__run *r)
     dt_dataset **test = &r->test, **validation = &r->validation;
     DT__TRY(dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, validation, test));
     DT__TRY(keep_tokenizer(r));
-    r->judged = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
-    r->summary->evaluated_on = r->judged == r->test         ? "test"
-                               : r->judged == r->validation ? "validation"
-                                                            : "train";
+    r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
+    r->summary->evaluated_on = r->evaluated == r->test         ? "test"
+                               : r->evaluated == r->validation ? "validation"
+                                                               : "train";
     r->task = dt__task_of(r->train);
-    r->n_metrics = dt__task_metrics(r->judged, r->metric);
+    r->n_metrics = dt__task_metrics(r->evaluated, r->metric);
     DT__TRY(count_updates(r));
     if (r->o->qat.given && r->o->qat.start_step >= r->steps) {
         dt__say(r->ctx,

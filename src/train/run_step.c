@@ -48,7 +48,7 @@ static dt_status one_batch(dt__run *r, double *loss)
     return dt_backward(r->tape, sum, r->share);
 }
 
-static dt_status gradients(dt__run *r, const place *p, dt__update *u)
+static dt_status gradients(dt__run *r, const place *p, dt__update_result *u)
 {
     float *share = dt_data_mut(r->share);
     if (share == NULL) return dt_error_status(r->ctx);
@@ -69,7 +69,7 @@ static dt_status gradients(dt__run *r, const place *p, dt__update *u)
 /* The same again, watched: the message says what was the first. */
 static dt_status explain(dt__run *r, const place *p)
 {
-    dt__update again;
+    dt__update_result again;
     char words[DT__MESSAGE_SIZE] = "no single result: the sum over all gradients";
     memcpy(r->ctx->stream, p->stream, sizeof p->stream);
     DT__TRY(dt_loader_seek(r->loader, p->position));
@@ -83,7 +83,7 @@ static dt_status explain(dt__run *r, const place *p)
                    (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), words);
 }
 
-static dt_status give_up(dt__run *r, const place *p, dt__update *u)
+static dt_status give_up(dt__run *r, const place *p, dt__update_result *u)
 {
     if (r->o->train.nonfinite == DT_NONFINITE_STOP) return explain(r, p);
     u->skipped = true;
@@ -94,11 +94,11 @@ static dt_status give_up(dt__run *r, const place *p, dt__update *u)
     return dt_loader_seek(r->loader, (dt_position){ p->position.epoch + over, over ? 0 : next });
 }
 
-dt_status dt__run_update(dt__run *r, dt__update *u)
+dt_status dt__run_update(dt__run *r, dt__update_result *u)
 {
     const place p = place_of(r);
-    *u = (dt__update){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
-                                              *dt__run_count(r, DT__COUNT_STEP)) };
+    *u = (dt__update_result){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
+                                                     *dt__run_count(r, DT__COUNT_STEP)) };
     DT__TRY(dt__run_buffers(r, DT__KEEP));
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;

@@ -24,14 +24,14 @@ typedef struct sizes {
 static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
 
 /* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is one. */
-static int64_t packed_bytes(const dt_tensor *x, const dt_quant *quant, const dt__row_map *map)
+static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, const dt__row_map *map)
 {
     dt__cut cut;
     const dt__weight_shape shape = dt__weight_shape_of(x, map);
     if (dt__weight_cut(x->ctx, quant, &shape, &cut) != DT_OK) return 0;
     const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
     const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
-    const int64_t zero = dt__scheme_of(quant->rule)->has_zero ? 1 : 0;
+    const int64_t zero = dt__scheme_of(quant->scheme)->has_zero ? 1 : 0;
     return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
 }
 
@@ -52,15 +52,15 @@ static int64_t derived_bytes(const dt_module *layer)
     const dt_module *norm = layer->norm;
     int64_t bytes = 0;
     if (dt__has_lora(layer)) return 0; /* none of it is counted at all */
-    if (dt__member_find(layer, "bias") == NULL) bytes += bytes_of(dt__member_find(norm, "bias")->x);
-    for (int64_t i = 0; i < norm->n_members; i++) bytes -= bytes_of(norm->members[i].x);
+    if (dt__entry_find(layer, "bias") == NULL) bytes += bytes_of(dt__entry_find(norm, "bias")->x);
+    for (int64_t i = 0; i < norm->n_entries; i++) bytes -= bytes_of(norm->entries[i].x);
     return bytes;
 }
 
-static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     sizes *s = user;
-    (void)member;
+    (void)kind;
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
     const char *name;
     dt_module *holder = dt__holder(s->m, path, &name);
@@ -71,7 +71,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_membe
     }
     const dt__fq *derived = dt__derived_quant(holder);
     if (s->as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return DT_OK;
-    const dt_quant *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
+    const dt_quant_spec *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
     if (s->as_packed && derived != NULL && strcmp(name, "weight") == 0) {
         s->bytes += packed_bytes(x, &derived->quant, &derived->map) + derived_bytes(holder);
     } else if (quant != NULL) {
@@ -93,8 +93,8 @@ static dt_status count_adapter(void *user, const char *path, dt_module *m)
 {
     int64_t *n = user;
     (void)path;
-    if (dt__has_lora(m)) *n += dt__member_find(m, "lora_a")->x->count;
-    if (dt__has_lora(m)) *n += dt__member_find(m, "lora_b")->x->count;
+    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_a")->x->count;
+    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_b")->x->count;
     return DT_OK;
 }
 

@@ -36,14 +36,14 @@ static void write_required(dt__out *o, const dt_key *keys)
     if (!any) return;
     dt__out_open(o, "required", '[');
     for (const dt_key *k = keys; k->name != NULL; k++) {
-        if (must_stand(k)) dt__out_member(o, NULL, k->name);
+        if (must_stand(k)) dt__out_field(o, NULL, k->name);
     }
     dt__out_close(o, ']');
 }
 
 static void write_object(dt__out *o, const dt_key *keys, const char *closed_by)
 {
-    dt__out_member(o, "type", "object");
+    dt__out_field(o, "type", "object");
     write_properties(o, keys);
     write_required(o, keys);
     dt__out_name(o, closed_by);
@@ -57,10 +57,10 @@ static void write_families(dt__out *o)
     const dt_family *family;
     for (int i = 0; (family = dt_family_at(i)) != NULL; i++) {
         dt__out_open(o, NULL, '{');
-        dt__out_member(o, "description", family->text);
+        dt__out_field(o, "description", family->text);
         dt__out_open(o, "properties", '{');
         dt__out_open(o, "family", '{');
-        dt__out_member(o, "const", family->name);
+        dt__out_field(o, "const", family->name);
         dt__out_close(o, '}');
         for (const dt_key *k = family->keys; k->name != NULL; k++) write_key(o, k);
         dt__out_close(o, '}');
@@ -85,7 +85,7 @@ static void write_bounds(dt__out *o, const dt_key *key)
 
 static void write_number(dt__out *o, const dt_key *key)
 {
-    dt__out_member(o, "type", key->type == DT_KEY_REAL ? "number" : "integer");
+    dt__out_field(o, "type", key->type == DT_KEY_REAL ? "number" : "integer");
     write_bounds(o, key);
     if (key->multiple == 0) return;
     dt__out_name(o, "multipleOf");
@@ -95,13 +95,13 @@ static void write_number(dt__out *o, const dt_key *key)
 static void write_choices(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "enum", '[');
-    for (int i = 0; key->choices[i] != NULL; i++) dt__out_member(o, NULL, key->choices[i]);
+    for (int i = 0; key->choices[i] != NULL; i++) dt__out_field(o, NULL, key->choices[i]);
     dt__out_close(o, ']');
 }
 
 static void write_array(dt__out *o, const dt_key *key)
 {
-    dt__out_member(o, "type", "array");
+    dt__out_field(o, "type", "array");
     const int fewest = key->type == DT_KEY_PAIR ? 2 : key->fewest;
     if (fewest > 0) {
         dt__out_name(o, "minItems");
@@ -117,7 +117,7 @@ static void write_array(dt__out *o, const dt_key *key)
     } else if (key->type != DT_KEY_STRINGS) {
         write_number(o, key);
     } else {
-        dt__out_member(o, "type", "string");
+        dt__out_field(o, "type", "string");
     }
     dt__out_close(o, '}');
 }
@@ -138,11 +138,11 @@ static void write_one_or_all(dt__out *o, const dt_key *key)
 static void write_type(dt__out *o, const dt_key *key)
 {
     switch (key->type) {
-    case DT_KEY_BOOL: dt__out_member(o, "type", "boolean"); break;
+    case DT_KEY_BOOL: dt__out_field(o, "type", "boolean"); break;
     case DT_KEY_INT:
     case DT_KEY_REAL: write_number(o, key); break;
     case DT_KEY_STRING:
-    case DT_KEY_PATH: dt__out_member(o, "type", "string"); break;
+    case DT_KEY_PATH: dt__out_field(o, "type", "string"); break;
     case DT_KEY_CHOICE: write_choices(o, key); break;
     case DT_KEY_PAIR:
     case DT_KEY_REALS: write_one_or_all(o, key); break;
@@ -170,7 +170,7 @@ static void write_default(dt__out *o, const dt_key *key)
 static void write_key(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, key->name, '{');
-    dt__out_member(o, "description", key->text);
+    dt__out_field(o, "description", key->text);
     write_type(o, key);
     write_default(o, key);
     dt__out_close(o, '}');
@@ -185,7 +185,7 @@ static void write_uses(dt__out *o)
     dt__out_close(o, '}');
     dt__out_open(o, NULL, '{');
     dt__out_open(o, "required", '[');
-    dt__out_member(o, NULL, "quantize");
+    dt__out_field(o, NULL, "quantize");
     dt__out_close(o, ']');
     dt__out_close(o, '}');
     dt__out_close(o, ']');
@@ -196,9 +196,9 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
     (void)ctx;
     dt__out o = { .sink = sink, .user = user };
     dt__out_open(&o, NULL, '{');
-    dt__out_member(&o, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    dt__out_member(&o, "title", "detent recipe");
-    dt__out_member(&o, "type", "object");
+    dt__out_field(&o, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    dt__out_field(&o, "title", "detent recipe");
+    dt__out_field(&o, "type", "object");
     write_properties(&o, dt_recipe_keys);
     write_uses(&o);
     dt__out_name(&o, "additionalProperties");

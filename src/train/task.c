@@ -130,7 +130,7 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
     return DT_OK;
 }
 
-dt_status dt__judge_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer)
 {
     const double before = dt__seconds();
     *answer = dt_forward(p->t, p->m, p->x);

@@ -49,10 +49,10 @@ typedef struct dt__task {
     dt_tensor *(*loss)(const dt__pass *p);
     /* Runs a batch without gradients and adds its examples. *answer, lent by the tape, is what a model
      * answers, f32 [examples, ...]: equal bits of it are equal models. */
-    dt_status (*judge)(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+    dt_status (*evaluate)(dt__tally *s, const dt__pass *p, dt_tensor **answer);
     /* The model's outputs, f32 [examples, ...]; NULL: the answer. */
     dt_tensor *(*outputs)(const dt__pass *p);
-    /* Of dt__judge_outputs: adds one example; y [classes, places], or [places] without labels. */
+    /* Of dt__evaluate_outputs: adds one example; y [classes, places], or [places] without labels. */
     void (*count)(dt__tally *s, const float *y, const void *target);
 } dt__task;
 
@@ -63,8 +63,8 @@ int64_t dt__task_places(const dt_dataset *d);
 /* The metrics that say something of this dataset, into at most DT_MAX_METRICS places; their number. */
 int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
 
-/* Runs the model, and adds examples by what it gives: `judge` of tasks with `count`. */
-dt_status dt__judge_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+/* Runs the model, and adds examples by what it gives: `evaluate` of tasks with `count`. */
+dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
 
 dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
 void dt__tally_close(dt__tally *s);
@@ -82,7 +82,7 @@ extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__tas
 
 typedef enum dt__wanted {
     DT__WANTS_METRICS,
-    DT__WANTS_ANSWERS, /* dt__task.judge */
+    DT__WANTS_ANSWERS, /* dt__task.evaluate */
     DT__WANTS_OUTPUTS
 } dt__wanted;
 

@@ -44,6 +44,6 @@ const dt__task dt__task_images = {
                  { { "psnr_of_mean_error", "psnr of mse", DECIBEL }, of_mean_error, 0 },
                  { { "mse", "mse", .scale = 1, .decimals = 6 }, mse, 0 } },
     .loss = loss,
-    .judge = dt__judge_outputs,
+    .evaluate = dt__evaluate_outputs,
     .count = count,
 };

@@ -110,7 +110,7 @@ const dt__task dt__task_classes = {
                  { { "top5", "top 5", PERCENT }, top5, 6 },
                  LOSS },
     .loss = loss,
-    .judge = dt__judge_outputs,
+    .evaluate = dt__evaluate_outputs,
     .count = count_classes,
 };
 
@@ -120,6 +120,6 @@ const dt__task dt__task_masks = {
                  { { "pixel_accuracy", "pixels", PERCENT }, accuracy, 0 },
                  LOSS },
     .loss = loss,
-    .judge = dt__judge_outputs,
+    .evaluate = dt__evaluate_outputs,
     .count = count_masks,
 };

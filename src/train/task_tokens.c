@@ -41,7 +41,7 @@ static void count(dt__tally *s, const float *cost, const int32_t *best, const in
     s->sum[EXACT] += labels > 0 && right == labels;
 }
 
-static dt_status judge(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+static dt_status evaluate(dt__tally *s, const dt__pass *p, dt_tensor **answer)
 {
     dt_token_rows rows;
     dt_token_loss_options options = dt_token_loss_defaults();
@@ -85,6 +85,6 @@ const dt__task dt__task_tokens = {
                  { { "perplexity", "perplexity", .scale = 1, .decimals = 4 }, perplexity, 0 },
                  { { "loss", "loss", .scale = 1, .decimals = 4 }, mean_loss, 0 } },
     .loss = loss,
-    .judge = judge,
+    .evaluate = evaluate,
     .outputs = outputs,
 };

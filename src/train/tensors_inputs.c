@@ -1,5 +1,5 @@
 /* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model; of a
- * grouped weight NAME.index or NAME.offsets say which member a row goes to, as dt_routes. */
+ * grouped weight NAME.index or NAME.offsets say which expert a row goes to, as dt_routes. */
 #include "core/tensor.h"
 #include "ptq/matrix.h"
 #include "ptq/unfold.h"
@@ -97,13 +97,13 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
     return s == DT_OK || s == DT_ERR_NOMEM ? s : refuse(r, e, dt_error(r->ctx));
 }
 
-/* Of a grouped weight: one kind of routes, with a number for each row or member. */
+/* Of a grouped weight: one kind of routes, with a number for each row or expert. */
 static dt_status check_routes(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     const dt_file_entry *e = p->index != NULL ? p->index : p->offsets;
     if (e == NULL || (p->index != NULL && p->offsets != NULL)) {
         return refuse(r, p->input,
-                      e == NULL ? "which rows go to which member is missing: NAME" INDEX_SUFFIX
+                      e == NULL ? "which rows go to which expert is missing: NAME" INDEX_SUFFIX
                                   ", or NAME" OFFSETS_SUFFIX
                                 : "NAME" INDEX_SUFFIX " or NAME" OFFSETS_SUFFIX ", not both");
     }
@@ -113,7 +113,7 @@ static dt_status check_routes(const dt__tensors_run *r, const dt__tensor_plan *p
     const int64_t rows = p->input->count / p->entry->dims[2];
     if (p->index == NULL) {
         return e->count == p->entry->dims[0] + 1 ? DT_OK
-                                                 : refuse(r, e, "members + 1 numbers are wanted");
+                                                 : refuse(r, e, "experts + 1 numbers are wanted");
     }
     if (e->count == rows || (e->rank == 2 && e->dims[0] == rows)) return DT_OK;
     return refuse(r, e, "a number for each row, or [rows, k] are wanted");

@@ -33,30 +33,30 @@ static dt_status load_part(const dt__tensors_run *r, const dt_file_entry *e, int
     return dt__entry_load(r->inputs, &part, DT_F32, out);
 }
 
-/* The members of a grouped weight that all rows go to, I64; NULL: it is not grouped. */
+/* The experts of a grouped weight that all rows go to, I64; NULL: it is not grouped. */
 static dt_status load_index(const dt__tensors_run *r, const dt__tensor_plan *p, dt_tensor **out)
 {
     dt_tensor *offsets;
-    dt__member_rows by;
+    dt__expert_rows by;
     *out = NULL;
     if (p->index != NULL) return dt__entry_load(r->inputs, p->index, DT_I64, out);
     if (p->offsets == NULL) return DT_OK;
-    const int64_t members = p->entry->dims[0], rows = p->input->count / p->entry->dims[2];
+    const int64_t experts = p->entry->dims[0], rows = p->input->count / p->entry->dims[2];
     DT__TRY(dt__entry_load(r->inputs, p->offsets, DT_I64, &offsets));
     const dt_routes routes = { .offsets = offsets };
-    dt_status s = dt__member_rows_of(r->ctx, &routes, members, rows, &by);
+    dt_status s = dt__expert_rows_of(r->ctx, &routes, experts, rows, &by);
     if (s == DT_OK) s = dt_tensor_create(r->ctx, DT_I64, 1, &rows, out);
     int64_t *to = s == DT_OK ? dt_data_mut(*out) : NULL;
     for (int64_t i = 0; s == DT_OK && i < rows; i++) to[i] = -1;
-    for (int64_t e = 0; s == DT_OK && e < members; e++) {
+    for (int64_t e = 0; s == DT_OK && e < experts; e++) {
         for (int64_t i = by.first[e]; i < by.first[e + 1]; i++) to[i] = e;
     }
-    dt__member_rows_free(r->ctx, &by);
+    dt__expert_rows_free(r->ctx, &by);
     dt_tensor_free(offsets);
     return s;
 }
 
-/* A batch of examples, as floats, and which members its rows go to. */
+/* A batch of examples, as floats, and which experts its rows go to. */
 typedef struct batch {
     int64_t first, count;
     dt_tensor *xq, *x, *index;

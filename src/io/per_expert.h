@@ -1,22 +1,22 @@
-/* Grouped parameters in files. A parameter P of N members stands there stacked, as P [N, ...], or member by
- * member, as P.0 ... P.N-1, and so does what belongs to it: P.codes or P.0.codes, detent.optim.exp_avg.P
+/* Grouped parameters in files. A parameter P of N experts stands there stacked, as P [N, ...], or expert by
+ * expert, as P.0 ... P.N-1, and so does what belongs to it: P.codes or P.0.codes, detent.optim.exp_avg.P
  * or detent.optim.exp_avg.P.0. A model may have either, too: a grouped parameter, or N tensors. */
-#ifndef DT__IO_MEMBERS_H
-#define DT__IO_MEMBERS_H
+#ifndef DT__IO_PER_EXPERT_H
+#define DT__IO_PER_EXPERT_H
 
 #include "io/kept.h"
 #include "io/safetensors.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-enum { DT__WHOLE = -1, DT__NO_MEMBER = -2 /* digits that are no member's number */ };
+enum { DT__WHOLE = -1, DT__NO_EXPERT = -2 /* digits that are no expert's number */ };
 
 /* What N parts of one name are when they stand in one tensor. */
 enum {
     DT__AS_STACKED,  /* [N, ...] */
     DT__AS_JOINED,   /* [N * rows, ...] */
     DT__AS_REPEATED, /* each of them the same, once */
-    DT__AS_LINES,    /* [N, columns], of one member [columns] */
+    DT__AS_LINES,    /* [N, columns], of one expert [columns] */
 };
 
 #define DT__OWN_PATH 96
@@ -25,7 +25,7 @@ enum {
 typedef struct dt__place {
     const char *slot, *path; /* "detent.optim.NAME.", or nothing; both of so many bytes */
     int slot_n, path_n;
-    int64_t member;
+    int64_t expert;
     const char *suffix; /* ".codes", ...; "" */
     int form;
     bool renamed;           /* the model calls it otherwise than the file */
@@ -36,13 +36,13 @@ typedef struct dt__place {
 struct dt__naming {
     /* False: the name is the model's own. */
     bool (*read)(const char *name, dt__place *out);
-    /* The name of a parameter, a buffer or, where `member` is not DT__WHOLE, of a member; false: the
+    /* The name of a parameter, a buffer or, where `expert` is not DT__WHOLE, of an expert; false: the
      * model's own. */
-    bool (*write)(const char *path, int64_t member, char text[DT__SHOWN]);
+    bool (*write)(const char *path, int64_t expert, char text[DT__SHOWN]);
 };
 
-/* The member's number that n digits are; DT__NO_MEMBER where others would be written for it. */
-int64_t dt__member_number(const char *digits, int n);
+/* The expert's number that n digits are; DT__NO_EXPERT where others would be written for it. */
+int64_t dt__expert_number(const char *digits, int n);
 void dt__place_of(const dt__naming *naming, const char *name, dt__place *out);
 /* How a file names a parameter of a model, for messages. Returns text. */
 const char *dt__name_in(const dt_file *file, const char *path, char text[DT__SHOWN]);
@@ -77,17 +77,17 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 typedef struct dt__fit {
     dt_file view; /* lent by the file, as is what it leaves as it was */
     dt__kept *kept;
-    int64_t joined; /* tensors that stood member by member */
+    int64_t joined; /* tensors that stood expert by expert */
 } dt__fit;
 
 /* *out has the tensors of the file under the names and in the form of the model. To be freed also
- * after an error: FORMAT (both forms, members that are missing, too many, of another form), NOMEM. */
+ * after an error: FORMAT (both forms, experts that are missing, too many, of another form), NOMEM. */
 dt_status dt__fit_open(const dt_file *file, const dt__groups *groups, dt__fit *out);
 void dt__fit_free(dt__fit *fit);
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* Adds a tensor to a writer, member by member where it belongs to one of the groups (NULL: none). */
-dt_status dt__members_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e);
+/* Adds a tensor to a writer, expert by expert where it belongs to one of the groups (NULL: none). */
+dt_status dt__experts_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e);
 
 #endif

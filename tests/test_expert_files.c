@@ -1,4 +1,4 @@
-/* Grouped parameters in files: saved stacked or member by member, loaded into grouped parameters or into as
+/* Grouped parameters in files: saved stacked or expert by expert, loaded into grouped parameters or into as
  * many tensors, with the same bits each way; files that are neither are refused and change nothing. */
 #include "testing.h"
 
@@ -103,11 +103,11 @@ static dt_module *made(int form)
 }
 
 /* All values, in the order of visiting, which is the same for both forms. */
-static dt_status append(void *user, const char *name, dt_tensor *x, dt_member member)
+static dt_status append(void *user, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     float **to = user;
     (void)name;
-    (void)member;
+    (void)kind;
     memcpy(*to, dt_data(x), (size_t)dt_count(x) * sizeof **to);
     *to += dt_count(x);
     return DT_OK;
@@ -122,11 +122,11 @@ static void values_of(dt_module *m, float values[VALUES])
     ck_assert_int_eq(to - values, VALUES);
 }
 
-static dt_status clear(void *user, const char *name, dt_tensor *x, dt_member member)
+static dt_status clear(void *user, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     (void)user;
     (void)name;
-    (void)member;
+    (void)kind;
     memset(dt_data_mut(x), 0, (size_t)dt_count(x) * sizeof(float));
     return DT_OK;
 }
@@ -166,14 +166,14 @@ START_TEST(every_form_loads_into_every_model)
 }
 END_TEST
 
-/* The same bytes, whether N tensors were members or tensors of their own. */
-START_TEST(members_are_plain_tensors)
+/* The same bytes, whether N tensors were experts or tensors of their own. */
+START_TEST(experts_are_plain_tensors)
 {
     char other[TEST_PATH];
     size_t a, b;
     test_join(other, folder, "apart.safetensors");
     dt_module *grouped = made(GROUPED), *apart = made(APART);
-    save(grouped, DT_GROUPED_MEMBERS);
+    save(grouped, DT_GROUPED_EXPERTS);
     TEST_OK(ctx, dt_model_save(apart, NULL, other));
     char *x = test_read_file(path, &a), *y = test_read_file(other, &b);
     ck_assert_uint_eq(a, b);
@@ -327,12 +327,12 @@ static void close_run(run *r)
 }
 
 /* The gradient of the sum of all squares, in which every element stands alone. */
-static dt_status add_squares(void *user, const char *name, dt_tensor *x, dt_member member)
+static dt_status add_squares(void *user, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     dt_tensor **loss = user;
     dt_tape *t = *(dt_tape **)(loss + 1);
     (void)name;
-    (void)member;
+    (void)kind;
     dt_tensor *own = dt_sum(t, dt_square(t, x), NULL);
     *loss = *loss == NULL ? own : dt_add(t, *loss, own);
     return dt_tape_status(t);
@@ -426,7 +426,7 @@ START_TEST(a_lost_state_is_named)
     TEST_OK(ctx, open_run(ctx, GROUPED, &a));
     TEST_OK(ctx, open_run(ctx, GROUPED, &b));
     TEST_OK(ctx, update(&a, 2));
-    a.state.info.grouped = DT_GROUPED_MEMBERS;
+    a.state.info.grouped = DT_GROUPED_EXPERTS;
     TEST_OK(ctx, dt_checkpoint_save(&a.state, path));
     write_changed(lost[_i].name, lost[_i].drop, other);
     values_of(b.m, before);
@@ -534,7 +534,7 @@ static void check_listed(const char *const files[2])
         ck_assert_str_eq(a->name, b->name);
         ck_assert_uint_gt(a->bytes, 0);
         ck_assert_uint_eq(a->bytes, b->bytes);
-        ck_assert_int_eq(a->members, b->members);
+        ck_assert_int_eq(a->experts, b->experts);
     }
     for (int i = 0; i < 2; i++) dt_file_weights_free(w[i]);
 }
@@ -587,8 +587,8 @@ START_TEST(quantized_models_in_either_form)
 END_TEST
 
 /* Codes of no meaning, and columns of each group of the op in groups of another order. */
-static dt_status deal(void *user, const char *name, const dt_tensor *master, const dt_quant *quant,
-                      const dt_code_rows *to)
+static dt_status deal(void *user, const char *name, const dt_tensor *master,
+                      const dt_quant_spec *quant, const dt_code_rows *to)
 {
     const int64_t columns = dt_dim(master, -1), rows = dt_count(master) / columns;
     const int64_t size = quant->group_size, groups = (columns + size - 1) / size;
@@ -604,7 +604,7 @@ static dt_status deal(void *user, const char *name, const dt_tensor *master, con
     return DT_OK;
 }
 
-START_TEST(orders_of_members)
+START_TEST(orders_of_experts)
 {
     const dt_llama_options o = llama_options(_i == 0 ? 3 : 1);
     dt_module *m;
@@ -617,7 +617,7 @@ START_TEST(orders_of_members)
     TEST_OK(ctx, dt_prepare(m, &qat));
     TEST_OK(ctx, dt_convert(m, &(dt_rounder){ .name = "dealer", .round = deal }, NULL));
     check_forms(m, &o);
-    test_join(file, folder, "members");
+    test_join(file, folder, "experts");
     TEST_OK(ctx, dt_file_open(ctx, file, &f));
     const dt_file_entry *e = dt_file_find(f, "model.layers.1.moe.w_up.weight.0.g_idx");
     ck_assert(e != NULL && e->rank == 1 && e->dims[0] == 24);
@@ -707,7 +707,7 @@ START_TEST(commands)
     TEST_OK(ctx, dt_model_save(m, &info, path));
     dt_module_free(m);
     ck_assert_int_eq(test_shell(NULL,
-                                "cd %s && " DETENT " export model.safetensors --format members -o "
+                                "cd %s && " DETENT " export model.safetensors --format experts -o "
                                 "m > said && " DETENT " export m --format stacked -o s >> said && "
                                 "cmp s model.safetensors && ! cmp -s m s && " DETENT
                                 " check m >> said && " DETENT " inspect m > i && " DETENT
@@ -719,7 +719,7 @@ START_TEST(commands)
     ck_assert_ptr_null(strstr(said, "weight.0"));
     free(said);
     ck_assert_int_eq(
-        test_shell(&said, "cd %s && " DETENT " export m --format members -o n --dequantize 2>&1",
+        test_shell(&said, "cd %s && " DETENT " export m --format experts -o n --dequantize 2>&1",
                    folder),
         1);
     ck_assert_ptr_nonnull(strstr(said, "of format hf"));
@@ -759,7 +759,7 @@ START_TEST(every_byte_of_a_header)
     size_t size;
     static const char with[] = { 0, '"', '}', '9', ',', '.', '0', (char)0xff };
     dt_module *m = made(GROUPED), *to = made(_i);
-    save(m, _i == GROUPED ? DT_GROUPED_MEMBERS : DT_GROUPED_STACKED);
+    save(m, _i == GROUPED ? DT_GROUPED_EXPERTS : DT_GROUPED_STACKED);
     char *bytes = test_read_file(path, &size);
     char *hash = strstr(bytes + 8, "detent.xxh3"); /* without its hash: the header decides */
     memcpy(hash, "no.longer..", strlen("detent.xxh3"));
@@ -782,19 +782,19 @@ START_TEST(every_byte_of_a_header)
 }
 END_TEST
 
-Suite *test_members_suite(void)
+Suite *test_expert_files_suite(void)
 {
-    Suite *s = suite_create("members");
-    TCase *c = tcase_create("members");
+    Suite *s = suite_create("experts");
+    TCase *c = tcase_create("experts");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, every_form_loads_into_every_model, 0, 8);
-    tcase_add_test(c, members_are_plain_tensors);
+    tcase_add_test(c, experts_are_plain_tensors);
     tcase_add_loop_test(c, files_that_are_neither, 0, FILES);
     tcase_add_loop_test(c, runs_resume_in_either_form, 0, 8);
     tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
     tcase_add_loop_test(c, quantized_models_in_either_form, 0, 2 * 3 * RANGES);
-    tcase_add_loop_test(c, orders_of_members, 0, 2);
+    tcase_add_loop_test(c, orders_of_experts, 0, 2);
     tcase_add_loop_test(c, quantized_runs_resume_in_either_form, 0, DT_INT4_INT4 + 1);
     tcase_add_test(c, commands);
     tcase_add_loop_test(c, memory_fails, 0, 2);

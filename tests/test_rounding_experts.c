@@ -1,4 +1,4 @@
-/* Grouped weights: a member is rounded as a linear layer of its own by the rows that are routed to it,
+/* Grouped weights: an expert is rounded as a linear layer of its own by the rows that are routed to it,
  * code for code, whatever routes them; what too few rows reach keeps nearest and is named. Random weights,
  * schemes, settings and routes for each rounder. */
 #include "testing.h"
@@ -27,21 +27,21 @@ static dt_ctx *context(int threads)
 
 typedef struct grouped {
     dt_ctx *ctx;
-    int64_t members, out, in, rows, slots; /* slots 0: the index is a vector */
+    int64_t experts, out, in, rows, slots; /* slots 0: the index is a vector */
     dt_tensor *w, *xq, *x, *index;         /* x NULL: it is xq */
-    dt_quant quant;
+    dt_quant_spec quant;
     dt_rounding_options options;
 } grouped;
 
 static int64_t below(dt__stream *s, int64_t n) { return (int64_t)dt__random_below(s, (uint64_t)n); }
 
-static dt_quant draw_quant(dt__stream *s)
+static dt_quant_spec draw_quant(dt__stream *s)
 {
     static const int64_t bits[] = { 2, 4, 8 };
-    dt_quant q = { .rule = (int)below(s, 3),
-                   .bits = bits[below(s, 3)],
-                   .granularity = (int)below(s, 3),
-                   .group_size = 8 * (1 + below(s, 3)) };
+    dt_quant_spec q = { .scheme = (int)below(s, 3),
+                        .bits = bits[below(s, 3)],
+                        .granularity = (int)below(s, 3),
+                        .group_size = 8 * (1 + below(s, 3)) };
     if (below(s, 4) == 0) {
         q.range = DT_RANGE_STATIC;
         q.observer = DT_OBSERVER_MSE;
@@ -49,7 +49,7 @@ static dt_quant draw_quant(dt__stream *s)
     return q;
 }
 
-static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_quant *quant)
+static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_quant_spec *quant)
 {
     dt_rounding_options o = dt_rounding_defaults();
     o.rounder = rounder;
@@ -63,14 +63,14 @@ static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_qua
     return o;
 }
 
-/* An expert each, or several that differ; few rows reach the first ones, and some no member. */
+/* An expert each, or several that differ; few rows reach the first ones, and some no expert. */
 static void draw_index(dt__stream *s, const grouped *g, int32_t *index)
 {
     const int64_t slots = dt__max_i64(1, g->slots);
     for (int64_t r = 0; r < g->rows; r++) {
-        const int64_t start = below(s, g->members) * below(s, 2) + g->members - 1;
+        const int64_t start = below(s, g->experts) * below(s, 2) + g->experts - 1;
         for (int64_t k = 0; k < slots; k++) {
-            index[r * slots + k] = (int32_t)((start - k + g->members) % g->members);
+            index[r * slots + k] = (int32_t)((start - k + g->experts) % g->experts);
             if (below(s, 8) == 0) index[r * slots + k] = -1;
         }
     }
@@ -86,13 +86,13 @@ static dt_tensor *tensor_of(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
 static grouped draw_grouped(dt_ctx *ctx, uint64_t seed, int rounder)
 {
     dt__stream s = dt__stream_of(seed, DT__FOR_SHUFFLE);
-    grouped g = { .ctx = ctx, .members = 1 + below(&s, 6), .out = 1 + below(&s, 20) };
+    grouped g = { .ctx = ctx, .experts = 1 + below(&s, 6), .out = 1 + below(&s, 20) };
     g.in = 8 + below(&s, 60);
     g.rows = 1 + below(&s, 160);
-    g.slots = dt__min_i64(below(&s, 4), g.members);
+    g.slots = dt__min_i64(below(&s, 4), g.experts);
     g.quant = draw_quant(&s);
     g.options = draw_options(&s, rounder, &g.quant);
-    g.w = tensor_of(ctx, DT_F32, 3, (int64_t[]){ g.members, g.out, g.in });
+    g.w = tensor_of(ctx, DT_F32, 3, (int64_t[]){ g.experts, g.out, g.in });
     dt_fill_normal(g.w, 0, 0.3);
     for (int64_t i = 0; i < g.w->count; i++) {
         if (below(&s, 12) == 0) ((float *)dt_data_mut(g.w))[i] = 0;
@@ -160,7 +160,7 @@ static dt_rounded *round_together(const grouped *g, dt_statistics *s, dt_round_r
     return out;
 }
 
-/* The rows of x that are routed to member e, as a tensor of their own. */
+/* The rows of x that are routed to expert e, as a tensor of their own. */
 static dt_tensor *rows_of(const grouped *g, const dt_tensor *x, int64_t e)
 {
     const int32_t *index = dt_data(g->index);
@@ -178,7 +178,7 @@ static dt_tensor *rows_of(const grouped *g, const dt_tensor *x, int64_t e)
     return part;
 }
 
-/* A member as a linear layer; NULL where it has too few rows. */
+/* An expert as a linear layer; NULL where it has too few rows. */
 static dt_rounded *round_apart(const grouped *g, int64_t e, dt_round_report *report)
 {
     const dt_weight_op op = { .kind = DT_WEIGHT_LINEAR };
@@ -204,7 +204,7 @@ static dt_rounded *round_apart(const grouped *g, int64_t e, dt_round_report *rep
     return out;
 }
 
-/* A member to nearest. */
+/* An expert to nearest. */
 static dt_rounded *round_nearest(const grouped *g, int64_t e)
 {
     grouped plain = *g;
@@ -219,8 +219,8 @@ static dt_rounded *round_nearest(const grouped *g, int64_t e)
     return out;
 }
 
-/* Whether member e of `all` is `one`; a member alone has no order of groups where nothing said one. */
-static bool is_member(const dt_rounded *all, int64_t e, const dt_rounded *one)
+/* Whether expert e of `all` is `one`; an expert alone has no order of groups where nothing said one. */
+static bool is_expert(const dt_rounded *all, int64_t e, const dt_rounded *one)
 {
     const int64_t codes = one->rows * one->columns, scales = one->rows * one->groups;
     return memcmp(all->codes + e * codes, one->codes, (size_t)codes) == 0 &&
@@ -236,14 +236,14 @@ typedef struct totals {
     double error;
 } totals;
 
-static void compare_members(const grouped *g, uint64_t seed)
+static void compare_experts(const grouped *g, uint64_t seed)
 {
     dt_statistics *s = statistics_of(g);
     dt_round_report report, one;
     dt_rounded *all = round_together(g, s, &report);
     totals sum = { 0 };
     const bool bounded = dt__method_of(g->options.rounder)->bounded;
-    for (int64_t e = 0; e < g->members; e++) {
+    for (int64_t e = 0; e < g->experts; e++) {
         dt_rounded *own = round_apart(g, e, &one);
         if (own != NULL) {
             sum = (totals){ sum.unseen,
@@ -254,16 +254,16 @@ static void compare_members(const grouped *g, uint64_t seed)
                             sum.zeros + one.zeros_kept,
                             sum.error + one.error * one.error };
         } else {
-            const bool named = report.unseen_members.v[sum.unseen++] == e;
-            TEST_EACH(named, "layer %llu: member %lld is not named", (unsigned long long)seed,
+            const bool named = report.unseen_experts.v[sum.unseen++] == e;
+            TEST_EACH(named, "layer %llu: expert %lld is not named", (unsigned long long)seed,
                       (long long)e);
             if (!bounded) own = round_nearest(g, e);
         }
-        TEST_EACH(own == NULL || is_member(all, e, own), "layer %llu: member %lld differs",
+        TEST_EACH(own == NULL || is_expert(all, e, own), "layer %llu: expert %lld differs",
                   (unsigned long long)seed, (long long)e);
         dt_rounded_free(g->ctx, own);
     }
-    TEST_EACH(report.unseen == sum.unseen && report.unseen_members.n == sum.unseen &&
+    TEST_EACH(report.unseen == sum.unseen && report.unseen_experts.n == sum.unseen &&
                   report.samples == sum.samples && report.changed == sum.changed &&
                   report.kept_nearest == sum.kept && report.dead == sum.dead &&
                   test_near(report.error, sqrt(sum.error), 0, 1e-12),
@@ -275,21 +275,21 @@ static void compare_members(const grouped *g, uint64_t seed)
     dt_statistics_free(s);
 }
 
-START_TEST(test_members_are_layers)
+START_TEST(test_experts_are_layers)
 {
     dt_ctx *ctx = context(2);
     for (uint64_t seed = 0; seed < LAYERS; seed++) {
         grouped g = draw_grouped(ctx, seed * DT__METHODS + (uint64_t)_i, _i);
         if (_i == DT_ROUND_NEAREST) {
             dt_rounded *all = round_together(&g, NULL, NULL);
-            for (int64_t e = 0; e < g.members; e++) {
+            for (int64_t e = 0; e < g.experts; e++) {
                 dt_rounded *own = round_nearest(&g, e);
-                TEST_EACH(is_member(all, e, own), "layer %llu: nearest", (unsigned long long)seed);
+                TEST_EACH(is_expert(all, e, own), "layer %llu: nearest", (unsigned long long)seed);
                 dt_rounded_free(ctx, own);
             }
             dt_rounded_free(ctx, all);
         } else {
-            compare_members(&g, seed);
+            compare_experts(&g, seed);
         }
         free_grouped(&g);
     }
@@ -317,25 +317,25 @@ START_TEST(test_ways_to_route)
     TEST_OK(ctx, dt_statistics_create(ctx, &op, 3, g.w->dims, g.x != NULL, &sorted));
     int64_t first[16] = { 0 }, n = 0;
     dt_tensor *parts[2][16] = { 0 };
-    for (int64_t e = 0; e < g.members; e++) {
+    for (int64_t e = 0; e < g.experts; e++) {
         parts[0][e] = rows_of(&g, g.xq, e);
         parts[1][e] = rows_of(&g, g.x, e);
         first[e + 1] = n += parts[0][e] == NULL ? 0 : parts[0][e]->dims[0];
     }
     dt_tensor *x[2] = { NULL }, *offsets;
-    const int64_t members = g.members + 1, dims[] = { n + 2, g.in };
+    const int64_t experts = g.experts + 1, dims[] = { n + 2, g.in };
     for (int k = 0; k < (g.x == NULL ? 1 : 2); k++) {
         x[k] = tensor_of(ctx, DT_F32, 2, dims);
         float *to = dt_data_mut(x[k]);
         for (int64_t i = n * g.in; i < x[k]->count; i++) to[i] = NAN;
-        for (int64_t e = 0; e < g.members; e++) {
+        for (int64_t e = 0; e < g.experts; e++) {
             if (parts[k][e] == NULL) continue;
             memcpy(to + first[e] * g.in, dt_data(parts[k][e]),
                    (size_t)parts[k][e]->count * sizeof *to);
             dt_tensor_free(parts[k][e]);
         }
     }
-    TEST_OK(ctx, dt_tensor_from(ctx, DT_I64, 1, &members, first, &offsets));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I64, 1, &experts, first, &offsets));
     ctx->threads = 2;
     TEST_OK(ctx, dt_statistics_add_routed(sorted, x[0], x[1], &(dt_routes){ .offsets = offsets }));
     ck_assert_int_eq(dt_statistics_samples(sorted), n);
@@ -375,7 +375,7 @@ START_TEST(test_bad_routes)
                add(&g, s, (dt_routes){ .index = g.xq }));
     TEST_FAILS(ctx, DT_ERR_SHAPE, "offsets", add(&g, s, (dt_routes){ .offsets = g.index }));
     const int32_t before = index[0];
-    index[0] = (int32_t)g.members;
+    index[0] = (int32_t)g.experts;
     TEST_FAILS(ctx, DT_ERR_ARG, "index[0] is", add(&g, s, (dt_routes){ .index = g.index }));
     index[0] = before < 0 ? 0 : before;
     ((float *)dt_data_mut(g.xq))[3] = INFINITY;
@@ -430,12 +430,12 @@ START_TEST(test_memory_fails)
 }
 END_TEST
 
-Suite *test_rounding_members_suite(void)
+Suite *test_rounding_experts_suite(void)
 {
-    Suite *s = suite_create("rounding_members");
-    TCase *c = tcase_create("members");
+    Suite *s = suite_create("rounding_experts");
+    TCase *c = tcase_create("experts");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, test_members_are_layers, 0, DT__METHODS);
+    tcase_add_loop_test(c, test_experts_are_layers, 0, DT__METHODS);
     tcase_add_test(c, test_ways_to_route);
     tcase_add_test(c, test_bad_routes);
     tcase_add_test(c, test_memory_fails);

@@ -1,8 +1,8 @@
-/* Grouped weights, [members][out][in]: a member is a linear weight with inputs of its own, those rows that
+/* Grouped weights, [experts][out][in]: an expert is a linear weight with inputs of its own, those rows that
  * are routed to it. So sums, scales, orders, zeros and factors are made for each, one after the other,
  * and what comes out stands side by side.
  *
- * A member that fewer rows reach than it has columns (least_rows says otherwise) is rounded to nearest, under
+ * An expert that fewer rows reach than it has columns (least_rows says otherwise) is rounded to nearest, under
  * the bounds that its method has: so few rows leave directions in which errors grow, unseen. */
 #include "autograd/op.h"
 #include "core/clock.h"
@@ -17,20 +17,20 @@
 
 /* ---- statistics --------------------------------------------------------------------------------- */
 
-/* The sums of member e, which begin with its first row. */
-static dt_status member_of(dt_statistics *s, int64_t e, dt_statistics **out)
+/* The sums of expert e, which begin with its first row. */
+static dt_status expert_of(dt_statistics *s, int64_t e, dt_statistics **out)
 {
     const dt_weight_op linear = { .kind = DT_WEIGHT_LINEAR };
-    if (s->member[e] == NULL) {
+    if (s->expert[e] == NULL) {
         DT__TRY(
-            dt_statistics_create(s->ctx, &linear, 2, s->layer.dims + 1, s->differ, &s->member[e]));
+            dt_statistics_create(s->ctx, &linear, 2, s->layer.dims + 1, s->differ, &s->expert[e]));
     }
-    *out = s->member[e];
+    *out = s->expert[e];
     return DT_OK;
 }
 
-/* Rows of x by member, which must be finite. */
-static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__member_rows *by,
+/* Rows of x by expert, which must be finite. */
+static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__expert_rows *by,
                         dt_tensor **out)
 {
     const int64_t width = s->layer.columns, n = by->first[s->layer.groups];
@@ -64,7 +64,7 @@ static dt_status check_inputs(const dt_statistics *s, const dt_tensor *x)
 
 static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
 {
-    if (s->member == NULL) {
+    if (s->expert == NULL) {
         return dt_fail(s->ctx, DT_ERR_ARG, "statistics: routes are of grouped weights alone");
     }
     if ((x != NULL) != s->differ) {
@@ -80,23 +80,23 @@ static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_ten
 }
 
 /* Rows `first` ... of what was gathered. */
-static dt_status rows_of(const dt__member_rows *by, int64_t e, dt_tensor *all, dt_tensor **out)
+static dt_status rows_of(const dt__expert_rows *by, int64_t e, dt_tensor *all, dt_tensor **out)
 {
     *out = NULL;
     if (all == NULL) return DT_OK;
     return dt_tensor_narrow(all, 0, by->first[e], by->first[e + 1] - by->first[e], out);
 }
 
-static dt_status add_member(dt_statistics *s, int64_t e, const dt__member_rows *by,
+static dt_status add_expert(dt_statistics *s, int64_t e, const dt__expert_rows *by,
                             dt_tensor *const all[2])
 {
-    dt_statistics *member;
+    dt_statistics *expert;
     dt_tensor *xq = NULL, *x = NULL;
     if (by->first[e] == by->first[e + 1]) return DT_OK;
-    DT__TRY(member_of(s, e, &member));
+    DT__TRY(expert_of(s, e, &expert));
     dt_status status = rows_of(by, e, all[0], &xq);
     if (status == DT_OK) status = rows_of(by, e, all[1], &x);
-    if (status == DT_OK) status = dt_statistics_add(member, xq, x);
+    if (status == DT_OK) status = dt_statistics_add(expert, xq, x);
     dt_tensor_free(xq);
     dt_tensor_free(x);
     return status;
@@ -106,49 +106,49 @@ dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const 
                                    const dt_routes *routes)
 {
     dt_tensor *all[2] = { NULL };
-    dt__member_rows by;
+    dt__expert_rows by;
     DT__TRY(check(s, xq, x));
-    dt_status status = dt__member_rows_of(s->ctx, routes, s->layer.groups, dt__rows(xq), &by);
+    dt_status status = dt__expert_rows_of(s->ctx, routes, s->layer.groups, dt__rows(xq), &by);
     if (status == DT_OK) status = gather(s, xq, &by, &all[0]);
     if (status == DT_OK && x != NULL) status = gather(s, x, &by, &all[1]);
     for (int64_t e = 0; e < s->layer.groups && status == DT_OK; e++) {
-        status = add_member(s, e, &by, all);
+        status = add_expert(s, e, &by, all);
     }
     if (status == DT_OK) s->samples += by.first[s->layer.groups];
     dt_tensor_free(all[0]);
     dt_tensor_free(all[1]);
-    dt__member_rows_free(s->ctx, &by);
+    dt__expert_rows_free(s->ctx, &by);
     return status;
 }
 
 /* ---- rounding ------------------------------------------------------------------------------------ */
 
-/* A grouped weight while its members are rounded. */
-typedef struct members {
+/* A grouped weight while its experts are rounded. */
+typedef struct experts {
     dt_ctx *ctx;
     const dt_round_work *work;
     dt__work_shape shape;
     const dt__method *method;
     dt_rounded *out;
     dt_round_report report; /* its errors are squares as yet */
-    int64_t nearest;        /* members whose matrix had no factor, or too few rows */
-} members;
+    int64_t nearest;        /* experts whose matrix had no factor, or too few rows */
+} experts;
 
-static dt_status check_work(members *m)
+static dt_status check_work(experts *m)
 {
     const dt_round_work *w = m->work;
     const char *name = w->name == NULL ? "a weight" : w->name;
     const dt_statistics *s = w->statistics;
     DT__TRY(dt__work_shape_of(m->ctx, name, w->op, w->weight->rank, w->weight->dims, &m->shape));
-    if (s == NULL || (s->member != NULL && s->layer.groups == m->shape.groups &&
+    if (s == NULL || (s->expert != NULL && s->layer.groups == m->shape.groups &&
                       s->layer.dims[1] == m->shape.rows && s->layer.columns == m->shape.columns)) {
         return DT_OK;
     }
     return dt_fail(m->ctx, DT_ERR_STATE, "round %s: statistics of a weight of another shape", name);
 }
 
-/* A handle on one member of a plain contiguous weight; any other is dt__round_one's to refuse. */
-static dt_status take_member(const members *m, int64_t e, dt_tensor **out)
+/* A handle on one expert of a plain contiguous weight; any other is dt__round_one's to refuse. */
+static dt_status take_expert(const experts *m, int64_t e, dt_tensor **out)
 {
     DT__TRY(dt__view(m->ctx, m->work->weight, out));
     dt_tensor *w = *out;
@@ -161,8 +161,8 @@ static dt_status take_member(const members *m, int64_t e, dt_tensor **out)
     return DT_OK;
 }
 
-/* Room for all members, when the first one is there. */
-static dt_status make_result(members *m, const dt_rounded *first)
+/* Room for all experts, when the first one is there. */
+static dt_status make_result(experts *m, const dt_rounded *first)
 {
     const int64_t n = m->shape.groups;
     dt_rounded *r = m->out = dt__alloc_zero(m->ctx, sizeof *r);
@@ -187,7 +187,7 @@ static void put(void *to, const void *from, int64_t at, int64_t n, size_t each)
     if (to != NULL && n > 0) memcpy((char *)to + (size_t)at * each, from, (size_t)n * each);
 }
 
-static dt_status take_codes(members *m, int64_t e, const dt_rounded *of)
+static dt_status take_codes(experts *m, int64_t e, const dt_rounded *of)
 {
     const int64_t codes = of->rows * of->columns, scales = of->rows * of->groups;
     if (m->out == NULL) DT__TRY(make_result(m, of));
@@ -198,10 +198,10 @@ static dt_status take_codes(members *m, int64_t e, const dt_rounded *of)
     return DT_OK;
 }
 
-static void count(members *m, int64_t e, bool unseen, const dt_round_report *r)
+static void count(experts *m, int64_t e, bool unseen, const dt_round_report *r)
 {
     dt_round_report *all = &m->report;
-    dt_ints *list = &all->unseen_members;
+    dt_ints *list = &all->unseen_experts;
     all->samples += r->samples;
     all->dead += r->dead;
     all->zeros_kept += r->zeros_kept;
@@ -222,18 +222,18 @@ static void count(members *m, int64_t e, bool unseen, const dt_round_report *r)
     m->nearest += r->fallback || unseen;
 }
 
-/* The sums of member e where enough rows are in them, else NULL. */
-static dt_statistics *enough(const members *m, int64_t e)
+/* The sums of expert e where enough rows are in them, else NULL. */
+static dt_statistics *enough(const experts *m, int64_t e)
 {
     const dt_statistics *s = m->work->statistics;
     const dt_rounding_options *o = m->work->options;
     const int64_t given = o == NULL ? 0 : o->rounding.least_rows;
     const int64_t least = given > 0 ? given : m->shape.columns;
-    if (s == NULL || s->member[e] == NULL || s->member[e]->samples < least) return NULL;
-    return s->member[e];
+    if (s == NULL || s->expert[e] == NULL || s->expert[e]->samples < least) return NULL;
+    return s->expert[e];
 }
 
-static dt_status round_member(members *m, int64_t e, dt_tensor *weight, const char *name)
+static dt_status round_expert(experts *m, int64_t e, dt_tensor *weight, const char *name)
 {
     const dt_weight_op linear = { .kind = DT_WEIGHT_LINEAR };
     const int64_t rows = e * m->shape.rows;
@@ -256,7 +256,7 @@ static dt_status round_member(members *m, int64_t e, dt_tensor *weight, const ch
     return s;
 }
 
-static dt_status round_all(members *m)
+static dt_status round_all(experts *m)
 {
     const dt_round_work *w = m->work;
     DT__TRY(check_work(m));
@@ -268,14 +268,14 @@ static dt_status round_all(members *m)
         dt_tensor *weight = NULL;
         char *name = dt__format_string(m->ctx, "%s.%lld", w->name == NULL ? "a weight" : w->name,
                                        (long long)e);
-        dt_status s = name == NULL ? DT_ERR_NOMEM : take_member(m, e, &weight);
-        if (s == DT_OK) s = round_member(m, e, weight, name);
+        dt_status s = name == NULL ? DT_ERR_NOMEM : take_expert(m, e, &weight);
+        if (s == DT_OK) s = round_expert(m, e, weight, name);
         dt_tensor_free(weight);
         dt__release(m->ctx, name);
         if (s != DT_OK) return s;
         if (w->statistics == NULL) continue;
-        dt_statistics_free(w->statistics->member[e]); /* they are used up */
-        w->statistics->member[e] = NULL;
+        dt_statistics_free(w->statistics->expert[e]); /* they are used up */
+        w->statistics->expert[e] = NULL;
     }
     m->report.error = sqrt(m->report.error);
     m->report.nearest_error = sqrt(m->report.nearest_error);
@@ -285,11 +285,11 @@ static dt_status round_all(members *m)
     return DT_OK;
 }
 
-dt_status dt__round_members(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+dt_status dt__round_experts(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                             dt_round_report *report)
 {
     const double start = dt__seconds();
-    members m = { .ctx = ctx, .work = work };
+    experts m = { .ctx = ctx, .work = work };
     m.method = dt__method_of(work->options == NULL ? DT_ROUND_NEAREST : work->options->rounder);
     const dt_status s = round_all(&m);
     if (s != DT_OK) {

@@ -2,7 +2,7 @@
  *     sgd       [Polyak 1964; Nesterov 1983, in the form of Sutskever et al. 2013]
  *     adam      [Kingma and Ba 2015, algorithm 1]      decay joins the gradient
  *     adamw     [Loshchilov and Hutter 2019, algorithm 2]      decay shrinks the parameter */
-#include "optim/rules.h"
+#include "optim/formulas.h"
 
 #include <math.h>
 
@@ -25,7 +25,7 @@ static dt_status sgd_check(dt_ctx *ctx, const dt_optimizer_options *o)
     return DT_OK;
 }
 
-static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u)
 {
     const dt_sgd_step_options step = {
         .lr = u->lr,
@@ -57,7 +57,7 @@ static dt_status adam_check(dt_ctx *ctx, const dt_optimizer_options *o)
                    o->beta1, o->beta2, o->eps);
 }
 
-static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__update *u)
+static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__parameter_update *u)
 {
     return (dt_adam_step_options){ .lr = u->lr,
                                    .beta1 = o->beta1,
@@ -68,13 +68,13 @@ static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__u
                                    .grad_factor = u->factor };
 }
 
-static void adam_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+static void adam_apply(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u)
 {
     const dt_adam_step_options step = adam_step(o, u);
     dt_adam_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
 }
 
-static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__update *u)
+static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u)
 {
     const dt_adam_step_options step = adam_step(o, u);
     dt_adamw_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
@@ -87,13 +87,13 @@ static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__upd
         "exp_avg", "exp_avg_sq"                                                                    \
     }
 
-static const dt__rule rules[] = {
+static const dt__update_formula formulas[] = {
     [DT_SGD] = { "sgd", { "momentum" }, sgd_states, sgd_check, sgd_apply },
     [DT_ADAM] = { "adam", MOMENTS, adam_states, adam_check, adam_apply },
     [DT_ADAMW] = { "adamw", MOMENTS, adam_states, adam_check, adamw_apply },
 };
 
-const dt__rule *dt__rule_at(int name)
+const dt__update_formula *dt__update_formula_of(int name)
 {
-    return name >= 0 && name < DT__COUNT_OF(rules) ? &rules[name] : NULL;
+    return name >= 0 && name < DT__COUNT_OF(formulas) ? &formulas[name] : NULL;
 }

@@ -1,5 +1,5 @@
-/* Names of members in files, the grouped parameters of a module, and writing them member by member. */
-#include "io/members.h"
+/* Names of experts in files, the grouped parameters of a module, and writing them expert by expert. */
+#include "io/per_expert.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -9,7 +9,7 @@
 
 #define OPTIM "detent.optim."
 
-const char *const dt_grouped_forms[] = { "stacked", "members", NULL };
+const char *const dt_grouped_forms[] = { "stacked", "experts", NULL };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -38,28 +38,28 @@ static void read_suffix(dt__place *p)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-int64_t dt__member_number(const char *digits, int n)
+int64_t dt__expert_number(const char *digits, int n)
 {
     int64_t value = 0;
-    if (n > 18 || (n > 1 && digits[0] == '0')) return DT__NO_MEMBER;
+    if (n > 18 || (n > 1 && digits[0] == '0')) return DT__NO_EXPERT;
     for (int i = 0; i < n; i++) value = 10 * value + (digits[i] - '0');
     return value;
 }
 
-/* Cuts a member's number off the path. */
-static void read_member(dt__place *p)
+/* Cuts an expert's number off the path. */
+static void read_expert(dt__place *p)
 {
     int n = 0;
     while (n < p->path_n && is_digit(p->path[p->path_n - 1 - n])) n++;
-    p->member = DT__WHOLE;
+    p->expert = DT__WHOLE;
     if (n == 0 || n + 2 > p->path_n || p->path[p->path_n - 1 - n] != '.') return;
-    p->member = dt__member_number(p->path + p->path_n - n, n);
+    p->expert = dt__expert_number(p->path + p->path_n - n, n);
     p->path_n -= n + 1;
 }
 
 void dt__place_of(const dt__naming *naming, const char *name, dt__place *out)
 {
-    *out = (dt__place){ .slot = name, .suffix = "", .member = DT__WHOLE };
+    *out = (dt__place){ .slot = name, .suffix = "", .expert = DT__WHOLE };
     if (naming != NULL && naming->read(name, out)) {
         out->renamed = true;
         out->path = out->own;
@@ -73,7 +73,7 @@ void dt__place_of(const dt__naming *naming, const char *name, dt__place *out)
     out->path = name + out->slot_n;
     out->path_n = (int)strlen(out->path);
     read_suffix(out);
-    read_member(out);
+    read_expert(out);
 }
 
 const char *dt__name_in(const dt_file *file, const char *path, char text[DT__SHOWN])
@@ -91,7 +91,7 @@ static int compare_paths(const dt__group *a, const dt__group *b)
     return order != 0 ? order : a->path_n - b->path_n;
 }
 
-/* Members of one path in their order. */
+/* Experts of one path in their order. */
 static int by_path(const void *left, const void *right)
 {
     const dt__group *a = left, *b = right;
@@ -140,27 +140,27 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place)
     return g;
 }
 
-/* What a module has: its grouped parameters, and tensors that may be members (n is their number). */
+/* What a module has: its grouped parameters, and tensors that may be experts (n is their number). */
 typedef struct finding {
     dt__groups *groups, loose;
 } finding;
 
-static dt_status find_group(void *user, const char *path, dt_tensor *x, dt_member member)
+static dt_status find_group(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     finding *f = user;
     dt__place place;
-    (void)member;
+    (void)kind;
     if (dt_is_grouped(x)) {
         return dt__groups_add(
             f->groups,
             &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = x->dims[0], .x = x });
     }
     dt__place_of(NULL, path, &place);
-    if (place.member < 0 || *place.suffix != 0 || place.slot_n > 0) return DT_OK;
+    if (place.expert < 0 || *place.suffix != 0 || place.slot_n > 0) return DT_OK;
     return dt__groups_add(
         &f->loose,
         &(dt__group){
-            .path = path, .path_n = place.path_n, .n = place.member, .x = x, .apart = true });
+            .path = path, .path_n = place.path_n, .n = place.expert, .x = x, .apart = true });
 }
 
 /* P.0 ... P.n-1, all of them, of one shape, and no P. */
@@ -177,7 +177,7 @@ static dt_status add_loose(dt_module *m, finding *f)
         if (path == NULL) return DT_ERR_NOMEM;
         const char *name;
         const dt_module *holder = dt__holder(m, path, &name);
-        const bool whole = holder != NULL && dt__member_find(holder, name) != NULL;
+        const bool whole = holder != NULL && dt__entry_find(holder, name) != NULL;
         dt__release(m->ctx, path);
         if (!all || whole) continue;
         dt__group g = l->at[i];
@@ -201,8 +201,8 @@ dt_status dt__groups_of(dt_module *m, dt__groups *out)
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* The form of member 0 of a stacked tensor; false: it is not cut. */
-static bool form_of_member(const dt_file_entry *e, const dt__place *place, int64_t n,
+/* The form of expert 0 of a stacked tensor; false: it is not cut. */
+static bool form_of_expert(const dt_file_entry *e, const dt__place *place, int64_t n,
                            dt_file_entry *out)
 {
     const dt__file_dtype *dtype = dt__file_dtype_of(e->dtype);
@@ -216,13 +216,13 @@ static bool form_of_member(const dt_file_entry *e, const dt__place *place, int64
 }
 
 static dt_status add_cut(dt_ctx *ctx, dt_writer *w, const dt__group *g, const dt__place *place,
-                         const dt_file_entry *member)
+                         const dt_file_entry *expert)
 {
     int64_t dims[DT_MAX_RANK];
-    dt_file_entry part = *member;
-    const bool cut = member->rank > 0 && place->form != DT__AS_REPEATED;
+    dt_file_entry part = *expert;
+    const bool cut = expert->rank > 0 && place->form != DT__AS_REPEATED;
     const int skip = cut && place->form == DT__AS_STACKED;
-    memcpy(dims, member->dims, (size_t)member->rank * sizeof dims[0]);
+    memcpy(dims, expert->dims, (size_t)expert->rank * sizeof dims[0]);
     if (cut && !skip) dims[0] /= g->n;
     part.rank -= skip;
     part.dims = dims + skip;
@@ -231,7 +231,7 @@ static dt_status add_cut(dt_ctx *ctx, dt_writer *w, const dt__group *g, const dt
                                        place->path_n, place->path, (long long)i, place->suffix);
         if (name == NULL) return DT_ERR_NOMEM;
         part.name = name;
-        if (cut && part.bytes > 0) part.data = (const char *)member->data + (size_t)i * part.bytes;
+        if (cut && part.bytes > 0) part.data = (const char *)expert->data + (size_t)i * part.bytes;
         const dt_status s = dt_writer_add_bytes(w, &part);
         dt__release(ctx, name);
         DT__TRY(s);
@@ -239,16 +239,16 @@ static dt_status add_cut(dt_ctx *ctx, dt_writer *w, const dt__group *g, const dt
     return DT_OK;
 }
 
-dt_status dt__members_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e)
+dt_status dt__experts_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e)
 {
     dt__place place;
-    dt_file_entry member;
+    dt_file_entry expert;
     if (groups == NULL || groups->n == 0) return dt_writer_add_bytes(w, e);
     dt__place_of(NULL, e->name, &place);
     const dt__group *g = dt__group_of(groups, &place);
-    if (g == NULL || g->apart || place.member != DT__WHOLE || e->rank > DT_MAX_RANK ||
-        !form_of_member(e, &place, g->n, &member)) {
+    if (g == NULL || g->apart || place.expert != DT__WHOLE || e->rank > DT_MAX_RANK ||
+        !form_of_expert(e, &place, g->n, &expert)) {
         return dt_writer_add_bytes(w, e);
     }
-    return add_cut(groups->ctx, w, g, &place, &member);
+    return add_cut(groups->ctx, w, g, &place, &expert);
 }

@@ -1,0 +1,16 @@
+/* Exporter experts: a model file of detent in which the experts of grouped parameters stand by themselves. */
+#include "io/export.h"
+
+static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                       const char *path)
+{
+    return dt__export_own(&(dt__own_export){ m, info, options, DT_GROUPED_EXPERTS }, path);
+}
+
+const dt_exporter dt__exporter_experts = {
+    .name = "experts",
+    .text =
+        "a model file of detent with each grouped parameter P of N experts as N tensors, P.0 ... "
+        "P.N-1",
+    .write = write,
+};
