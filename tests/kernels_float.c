@@ -380,10 +380,11 @@ static void add_rows(kernel_run *r, void (*f)(int64_t, int64_t, const void *, vo
 }
 
 /* Some experts without rows; rows in any order, or as they lie. */
-static void sum_dealt(kernel_run *r, void (*f)(const dt__dealt *, const void *, void *))
+static void sum_by_expert(kernel_run *r,
+                          void (*f)(const dt__rows_by_expert *, const void *, void *))
 {
     enum { EXPERTS = 5 };
-    dt__dealt d = { .experts = EXPERTS, .n = dt__min_i64(kernel_size(r), 4100) };
+    dt__rows_by_expert d = { .experts = EXPERTS, .n = dt__min_i64(kernel_size(r), 4100) };
     const int64_t rows = kernel_extent(r, d.n);
     int64_t start[EXPERTS + 1] = { 0 };
     for (int e = 1; e <= EXPERTS; e++)
@@ -1199,7 +1200,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(gather, gather, 0)                                                                        \
     CASE(scatter_add, scatter_add, 0)                                                              \
     CASE(add_rows, add_rows, 0)                                                                    \
-    CASE(sum_dealt, sum_dealt, 0)                                                                  \
+    CASE(sum_by_expert, sum_by_expert, 0)                                                          \
     CASE(sum_parts, sum_parts, 0)                                                                  \
     CASE(layer_norm, layer_norm, 0)                                                                \
     CASE(layer_norm_backward, layer_norm_backward, 0)                                              \

@@ -716,6 +716,15 @@ START_TEST(commands)
                      0);
     ck_assert_int_eq(test_shell(&said, "cat %s/i", folder), 0);
     ck_assert_ptr_nonnull(strstr(said, "3 x [20,24]"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said,
+                                "cd %s && " DETENT " export model.safetensors --format members -o "
+                                "n 2>&1 && cmp m n",
+                                folder),
+                     0);
+    ck_assert_ptr_nonnull(strstr(said, "--format members is now called experts"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said, "cat %s/i", folder), 0);
     ck_assert_ptr_null(strstr(said, "weight.0"));
     free(said);
     ck_assert_int_eq(

@@ -134,10 +134,10 @@ static bool is_noise(const net *n, const char *path)
     return noise != NULL && strcmp(path + at, noise) == 0;
 }
 
-static dt_status compare_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status compare_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind entry_kind)
 {
     const comparison *c = user;
-    const char *prefix = kind == DT_PARAM ? c->weights : c->buffers;
+    const char *prefix = entry_kind == DT_PARAM ? c->weights : c->buffers;
     if (prefix == NULL || dt_param_path(c->n->m, x) != path) return DT_OK;
     if (c->relative > 0.0 && is_noise(c->n, path)) return DT_OK;
     char name[256];
@@ -162,12 +162,12 @@ typedef struct state {
     int64_t count;
 } state;
 
-static dt_status read_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status read_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind entry_kind)
 {
     state *s = user;
     if (dt_param_path(s->n->m, x) != path) return DT_OK;
     char name[256];
-    name_entry(name, kind == DT_PARAM ? "w0" : "buf0", path);
+    name_entry(name, entry_kind == DT_PARAM ? "w0" : "buf0", path);
     snprintf(s->name[s->count], sizeof s->name[0], "%s", path);
     s->entry[s->count] = (dt_named){ s->name[s->count], load(s->n, name, s->n->dtype) };
     s->count++;

@@ -403,7 +403,7 @@ static dt_status run(dt_call *c)
     dt__codes *pull[DT_MAX_IN] = { NULL };
     for (int i = 0; i < c->n_in; i++) {
         DT__TRY(check_operand(c, i));
-        if (c->tape->met != NULL && c->in[i] != NULL) c->tape->met(c->tape, c->in[i]);
+        if (c->tape->on_operand != NULL && c->in[i] != NULL) c->tape->on_operand(c->tape, c->in[i]);
     }
     DT__TRY(pick_kernels(c));
     const bool wanted = decide_recording(c);

@@ -64,7 +64,7 @@ struct dt_tape {
     /* A pass that keeps what modules return: src/nn/trail.h; and what is told of each operand of each
      * op meanwhile. NULL: neither. */
     struct dt__trail *trail;
-    void (*met)(dt_tape *t, const dt_tensor *x);
+    void (*on_operand)(dt_tape *t, const dt_tensor *x);
     struct dt__cache *cache; /* of the tokens of earlier passes: src/nn/cache.h; NULL: none */
 };
 

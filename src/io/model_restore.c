@@ -637,7 +637,7 @@ static dt_status restore(work *w)
     DT__TRY(read_values(w));
     for (int64_t i = 0; i < w->n_ranges; i++) DT__TRY(check_sound(w, w->range[i]));
     const bool adapted = w->meta.n_loras > 0 && w->r->quantized;
-    if (adapted) DT__TRY(dt__lora_settle(w->r->m, w->meta.trains_rest));
+    if (adapted) DT__TRY(dt__lora_set_trainable(w->r->m, w->meta.trains_rest));
     return act(w);
 }
 

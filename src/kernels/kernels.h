@@ -232,10 +232,10 @@ typedef struct dt__logits {
 
 /* Rows that are dealt to experts: those of expert e are row[start[e]] ... row[start[e + 1] - 1], or,
  * where row is NULL, these numbers themselves. */
-typedef struct dt__dealt {
+typedef struct dt__rows_by_expert {
     int64_t experts, n; /* n: elements of a row */
     const int64_t *start, *row;
-} dt__dealt;
+} dt__rows_by_expert;
 
 /* Each row of y [rows][n] is the sum of `parts` rows of x, in their order, from row[i * parts] on; a
  * row below 0 adds nothing. */

@@ -214,10 +214,10 @@ static dt_status run(dt__trail *trail, dt_tape *t, pass *p)
     dt_tape_reset(t);
     const bool grad = dt_no_grad(t, true);
     t->trail = trail;
-    t->met = met;
+    t->on_operand = met;
     dt_forward(t, trail->m, (dt_tensor *)(uintptr_t)p->x);
     t->trail = NULL;
-    t->met = NULL;
+    t->on_operand = NULL;
     dt_no_grad(t, grad);
     return p->stop.at != NULL ? DT_OK : t->status;
 }

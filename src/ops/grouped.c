@@ -387,7 +387,7 @@ void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const
     if (dx[g->x] != NULL) backward_x(&w, dy, dt__data_mut(dx[g->x]));
     if (dx[g->weight] != NULL) run_backward_w(&w, dy, dt__data_mut(dx[g->weight]));
     if (dx[g->bias] == NULL) return;
-    const dt__dealt rows = { w.of.routing.experts, w.out, w.of.routing.start,
-                             w.of.routing.assignment };
-    w.of.c->kernels->sum_dealt(&rows, dy, dt__data_mut(dx[g->bias]));
+    const dt__rows_by_expert rows = { w.of.routing.experts, w.out, w.of.routing.start,
+                                      w.of.routing.assignment };
+    w.of.c->kernels->sum_by_expert(&rows, dy, dt__data_mut(dx[g->bias]));
 }

@@ -69,7 +69,7 @@ static void free_slot(slot *s)
 }
 
 /* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
-static void settle(const dt_optimizer *o, slot *s)
+static void set_factors(const dt_optimizer *o, slot *s)
 {
     const dt_optimizer_options *options = &o->options;
     const int rank =
@@ -128,7 +128,7 @@ static dt_status follow(dt_optimizer *o)
         if (old == NULL) dt__retain(slots[i].p);
         else *old = (slot){ 0 };
         slots[i].path = params[i].path;
-        settle(o, &slots[i]);
+        set_factors(o, &slots[i]);
     }
     for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
     dt__release(o->ctx, o->slots);
@@ -224,7 +224,7 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
     group **end = &o->groups;
     while (*end != NULL) end = &(*end)->next;
     *end = g;
-    for (int64_t i = 0; i < o->n; i++) settle(o, &o->slots[i]);
+    for (int64_t i = 0; i < o->n; i++) set_factors(o, &o->slots[i]);
     return DT_OK;
 }
 

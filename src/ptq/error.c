@@ -134,11 +134,11 @@ static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
     }
 }
 
-void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool objective_too,
+void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float_inputs,
                               dt__error_metric *y, dt__distance *out)
 {
     const bool differ = s->m->moments->g != NULL;
-    if (!differ || !objective_too) {
+    if (!differ || !sees_float_inputs) {
         take_codes(s, codes, true);
         form(s, y, out->own);
         memcpy(out->error, out->own, sizeof out->error);
@@ -155,7 +155,7 @@ void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool objective_
         const double square = out->error[r] + y->square[r];
         out->error[r] = square > 0 ? square : 0;
     }
-    if (objective_too) memcpy(out->own, out->error, sizeof out->own);
+    if (sees_float_inputs) memcpy(out->own, out->error, sizeof out->own);
 }
 
 /* What is left of a square has an error of some 1e-13 of it. */

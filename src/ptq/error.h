@@ -24,7 +24,7 @@ void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y);
 /* Begins with the strip's rows; measures codes [columns][rows] with the scales that stand. Both write
  * over s->work. `own`: of a rounder that knows of the float model's inputs, or of one that does not. */
 void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y);
-void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool objective_too,
+void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float_inputs,
                               dt__error_metric *y, dt__distance *out);
 /* Measures codes of which every error was diffused, by s->square; false where little but damping is in
  * them, so that rounding would show. */

@@ -45,7 +45,7 @@ typedef struct strips {
     bool compares;    /* there are data: errors are measured */
     bool has_changed; /* what the rounder sees is not W, or bounded */
     bool all;         /* dead columns keep their codes: the rounder looks at no data */
-    bool objective_too, keeps_better, refreshes;
+    bool sees_float_inputs, keeps_better, refreshes;
     bool has_diffused; /* what was diffused says how far off the codes are */
     int64_t rows;      /* of a strip */
     int8_t *codes;     /* [rows][columns] of this matrix */
@@ -102,7 +102,7 @@ static dt_status make_slot(const strips *p, slot *own)
     if (p->has_changed) own->nearest = dt__alloc_array(m->ctx, m->columns, rows);
     if (own->nearest == NULL) return DT_ERR_NOMEM;
     if (p->refreshes && !make_saved(m, p->rows, &own->saved)) return DT_ERR_NOMEM;
-    return dt__error_metric_create(m, p->rows, p->objective_too, &own->metric);
+    return dt__error_metric_create(m, p->rows, p->sees_float_inputs, &own->metric);
 }
 
 static void free_room(strips *p)
@@ -208,7 +208,7 @@ static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance 
     }
     s->group = -1;
     dt__error_metric_begin(s, &own->metric);
-    dt__error_metric_measure(s, own->nearest, p->objective_too, &own->metric, nearest);
+    dt__error_metric_measure(s, own->nearest, p->sees_float_inputs, &own->metric, nearest);
     if (p->refreshes) save_scales(s, &own->saved);
 }
 
@@ -219,7 +219,7 @@ static void select_better_rows(const strips *p, dt__strip *s, slot *own,
     dt__distance now;
     s->group = -1; /* scales may have been refreshed */
     if (!p->has_diffused || !dt__error_metric_sum(s, s->codes, &now)) {
-        dt__error_metric_measure(s, s->codes, p->objective_too, &own->metric, &now);
+        dt__error_metric_measure(s, s->codes, p->sees_float_inputs, &own->metric, &now);
     }
     for (int64_t r = 0; r < s->rows; r++) {
         out->nearest_error += nearest->error[r];
@@ -309,7 +309,7 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     p.compares = m->moments != NULL;
     p.all = !dt__needs_data(l->method);
     p.has_changed = m->bounds != NULL || (has_dead(m) && !p.all);
-    p.objective_too = l->method->rounder->needs_float;
+    p.sees_float_inputs = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
     p.has_diffused =

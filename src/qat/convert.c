@@ -207,7 +207,7 @@ static dt_status make_derived(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static void settle(conversion *c, bool done)
+static void finish(conversion *c, bool done)
 {
     for (int64_t i = 0; i < c->n; i++) {
         dt__derived *derived = &c->item[i].derived;
@@ -260,7 +260,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
     if (s == DT_OK) s = dt_module_visit_modules(m, make_derived, &c);
     if (s == DT_OK) s = dt__merge(m, false);
-    settle(&c, s == DT_OK);
+    finish(&c, s == DT_OK);
     if (s != DT_OK) return s;
     dt_module_visit_modules(m, settle_input, NULL);
     if (report != NULL) *report = c.report;
@@ -302,7 +302,7 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
     const dt_status s = dt__derived_quant(layer) != NULL
                             ? make_derived(&c, layer->path, layer)
                             : make_codes(&c, dt__path_within(m, weight->path), weight->x, DT_PARAM);
-    settle(&c, s == DT_OK);
+    finish(&c, s == DT_OK);
     if (s != DT_OK) return s;
     users.visit = settle_input;
     dt_module_visit_modules(m, visit_if_shared, &users);

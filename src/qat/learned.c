@@ -244,7 +244,7 @@ static void keep_above(dt_tensor *scale, float least)
 static void project_weight(dt_tensor *scale) { keep_above(scale, LEAST_WEIGHT); }
 static void project_activation(dt_tensor *scale) { keep_above(scale, LEAST_ACTIVATION); }
 
-void dt__learned_guard(dt_tensor *scale, const dt_quant_spec *q)
+void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q)
 {
     scale->project = q->activation ? project_activation : project_weight;
     scale->no_decay = true;
@@ -287,7 +287,7 @@ dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *
         dt_tensor_free(scale);
         return s;
     }
-    dt__learned_guard(scale, quant);
+    dt__learned_keep_positive(scale, quant);
     *out = scale;
     return DT_OK;
 }

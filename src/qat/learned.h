@@ -35,7 +35,7 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
                               const dt__quantizer *range);
 
 /* Makes the optimizer keep scales of `q` positive, and not shrink them. */
-void dt__learned_guard(dt_tensor *scale, const dt_quant_spec *q);
+void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q);
 
 /* What the fake_quant kind does with the gradient d of x's image: d becomes that of the values, in
  * place, and the scale's lands on it. `used` are the codes of the forward pass. Errors: NOMEM, STATE

@@ -72,7 +72,7 @@ int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo
 /* ---- a whole weight ------------------------------------------------------------------------------- */
 
 /* Scale and zero point of block i; false where they would not be finite. */
-static bool settle_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)
+static bool set_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)
 {
     const dt__kernels *kernels = dt__kernels_of(range->scale->ctx, DT_F32);
     const int64_t row = i / c->groups, column = i % c->groups * c->group;
@@ -87,8 +87,8 @@ static bool settle_block(const dt__quantizer *range, const dt__cut *c, const flo
                                                            zero == NULL ? NULL : zero + i });
 }
 
-static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t experts,
-                        const char *name)
+static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int64_t experts,
+                            const char *name)
 {
     dt__cut cut;
     float lo, hi;
@@ -105,7 +105,7 @@ static dt_status settle(const dt__quantizer *range, const dt_tensor *x, int64_t 
     int64_t wrong = 0;
     const int threads = dt__threads_enter(x->ctx);
 #pragma omp parallel for schedule(static) reduction(+ : wrong) if (blocks > 1)
-    for (int64_t i = 0; i < blocks; i++) wrong += !settle_block(range, &cut, dt__data(x), i);
+    for (int64_t i = 0; i < blocks; i++) wrong += !set_block(range, &cut, dt__data(x), i);
     dt__threads_leave(threads);
     if (wrong == 0) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
@@ -124,7 +124,7 @@ dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
     if (x->count == 0) return DT_OK;
     DT__TRY(dt__kernels_open(x->ctx));
     DT__TRY(dt__matrix_of(x, map, &rows));
-    const dt_status s = settle(range, rows != NULL ? rows : x, map->experts, name);
+    const dt_status s = set_ranges(range, rows != NULL ? rows : x, map->experts, name);
     dt_tensor_free(rows);
     range->scale->storage->version++;
     if (range->zero_point != NULL) range->zero_point->storage->version++;

@@ -188,7 +188,7 @@ static dt_status act(plan *p)
     for (int64_t i = 0; i < p->n; i++) {
         if (p->line[i].derived) dt__fq_unwrap(p->line[i].weight);
     }
-    return dt__lora_settle(p->m, p->options->train_rest);
+    return dt__lora_set_trainable(p->m, p->options->train_rest);
 }
 
 dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
@@ -205,10 +205,10 @@ dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
 
 /* ---- what is trained ----------------------------------------------------------------------------- */
 
-typedef struct settling {
+typedef struct trainable {
     dt_module *m;
     bool rest;
-} settling;
+} trainable;
 
 /* An adapter's parameter, or one that quantization has added. */
 static bool is_own(const dt_module *holder, const char *name)
@@ -218,9 +218,9 @@ static bool is_own(const dt_module *holder, const char *name)
     return dt__quantizer_of((dt_module *)(uintptr_t)holder) != NULL;
 }
 
-static dt_status settle_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status set_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
-    const settling *s = user;
+    const trainable *s = user;
     const char *name;
     const dt_module *holder = dt__holder(s->m, path, &name);
     const bool base = dt__has_lora(holder) && strcmp(name, "weight") == 0;
@@ -229,15 +229,15 @@ static dt_status settle_one(void *user, const char *path, dt_tensor *x, dt_entry
     return dt_is_packed(x) ? DT_OK : dt_set_requires_grad(x, false);
 }
 
-dt_status dt__lora_settle(dt_module *m, bool rest)
+dt_status dt__lora_set_trainable(dt_module *m, bool rest)
 {
-    settling s = { m, rest };
-    return dt_module_visit(m, settle_one, &s);
+    trainable s = { m, rest };
+    return dt_module_visit(m, set_one, &s);
 }
 
 static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
-    settling *s = user;
+    trainable *s = user;
     const char *name;
     const dt_module *holder = dt__holder(s->m, path, &name);
     s->rest = s->rest || (kind == DT_PARAM && x->requires_grad && !is_own(holder, name));
@@ -246,7 +246,7 @@ static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_entry_
 
 bool dt__lora_trains_rest(dt_module *m)
 {
-    settling s = { m, false };
+    trainable s = { m, false };
     dt_module_visit(m, find_rest, &s);
     return s.rest;
 }

@@ -39,7 +39,7 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     const int64_t scales = size->scales;
     DT__TRY(add(m, "scale", DT_F32, scales, &q->scale));
     DT__TRY(dt_fill(q->scale, 1.0));
-    if (q->quant.range == DT_RANGE_LEARNED) dt__learned_guard(q->scale, &q->quant);
+    if (q->quant.range == DT_RANGE_LEARNED) dt__learned_keep_positive(q->scale, &q->quant);
     if (q->quant.shift) DT__TRY(add(m, "shift", DT_F32, size->channels, &q->shift));
     if (dt__scheme_of(q->quant.scheme)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));

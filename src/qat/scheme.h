@@ -38,7 +38,7 @@ typedef struct dt__scheme {
     /* The zero points that go with the scales. NULL: 0. */
     void (*zero)(int qmin, int qmax, const dt__blocks *b);
     /* Limits and rounding of scales, and the inverses. NULL: the common ones. */
-    void (*settle)(const dt__blocks *b);
+    void (*round_scales)(const dt__blocks *b);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 

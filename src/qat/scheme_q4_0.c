@@ -19,7 +19,7 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-static void settle(const dt__blocks *b)
+static void round_scales(const dt__blocks *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
         const float d = b->scale[i], stored = dt__round_f16(d);
@@ -43,6 +43,6 @@ const dt__scheme dt__scheme_q4_0 = {
     .half_up = true,
     .extremum = true,
     .scale = scale,
-    .settle = settle,
+    .round_scales = round_scales,
     .cases = cases,
 };

@@ -145,7 +145,7 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 /* Makes run.dir, or opens the one that is there. */
 dt_status dt__run_folder(dt__run *r);
 /* Says so where run.dir is there already, which a run that is not dry refuses. */
-void dt__run_foretell_folder(dt__run *r);
+void dt__run_predict_folder(dt__run *r);
 /* Writes recipe.yaml again where a resumed run changed it: once it is known that the run goes on. */
 dt_status dt__run_keep_recipe(dt__run *r);
 /* Appends a line, which the newline ends. */

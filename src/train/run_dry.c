@@ -41,7 +41,7 @@ static dt_status one_step(dt__run *r, size_t *bytes)
 
 dt_status dt__run_dry(dt__run *r)
 {
-    dt__run_foretell_folder(r);
+    dt__run_predict_folder(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     if (r->start > 0) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
     if (!r->o->qat.given) return DT_OK;

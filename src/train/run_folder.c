@@ -60,7 +60,7 @@ dt_status dt__run_make_parents(dt__run *r, const char *path)
 
 #define EXISTS "'%s' exists; --resume goes on with it, run.dir=NAME begins another"
 
-void dt__run_foretell_folder(dt__run *r)
+void dt__run_predict_folder(dt__run *r)
 {
     const char *dir = r->o->run.dir;
     struct stat found;

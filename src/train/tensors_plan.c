@@ -50,7 +50,7 @@ static void take_pair(const dt__tensor_plan *p, bool given, const int64_t from[2
     if (dt__weight_op_rank(p->op.kind) == 4) to[1] = from[1];
 }
 
-static bool says_of_op(const dt_tensor_rule *rule)
+static bool has_op_settings(const dt_tensor_rule *rule)
 {
     return rule->has_op || rule->has_stride || rule->has_padding || rule->has_output_padding ||
            rule->has_dilation || rule->has_groups;
@@ -67,7 +67,7 @@ static void take_options(dt__tensor_plan *p, const dt_tensor_rule *rule)
 }
 
 /* What the rules say of ops: one with an op of another rank says nothing of this tensor's. */
-static bool speaks_of(const dt_tensor_rule *rule, const dt_file_entry *e)
+static bool concerns(const dt_tensor_rule *rule, const dt_file_entry *e)
 {
     return dt__glob_selects(rule->match, e->name) &&
            (!rule->has_op || dt__weight_op_rank(rule->op) == e->rank);
@@ -86,14 +86,14 @@ static void decide_op(const dt__tensors_run *r, dt__tensor_plan *p)
     const dt_file_entry *e = p->entry;
     int op = e->rank == 2 ? DT_WEIGHT_LINEAR : e->rank == 4 ? DT_WEIGHT_CONV2D : -1;
     for (int64_t i = 0; i < o->n_tensors; i++) {
-        if (!speaks_of(&o->tensors[i], e)) continue;
+        if (!concerns(&o->tensors[i], e)) continue;
         if (o->tensors[i].has_op) op = o->tensors[i].op;
-        if (says_of_op(&o->tensors[i])) p->from_op = i;
+        if (has_op_settings(&o->tensors[i])) p->from_op = i;
     }
     p->rounds = op >= 0 && is_candidate(e);
     p->op.kind = op;
     for (int64_t i = 0; i < o->n_tensors && p->rounds; i++) {
-        if (speaks_of(&o->tensors[i], e)) take_options(p, &o->tensors[i]);
+        if (concerns(&o->tensors[i], e)) take_options(p, &o->tensors[i]);
     }
 }
 
@@ -155,7 +155,7 @@ static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     for (int64_t i = 0; i < r->o->n_tensors; i++) {
         const dt_tensor_rule *t = &r->o->tensors[i];
-        if (!speaks_of(t, p->entry)) continue;
+        if (!concerns(t, p->entry)) continue;
         const char *key = key_of(r, i);
         const bool of_conv = t->has_stride || t->has_padding || t->has_dilation || t->has_groups ||
                              t->has_output_padding;
