@@ -707,7 +707,7 @@ START_TEST(commands)
     TEST_OK(ctx, dt_model_save(m, &info, path));
     dt_module_free(m);
     ck_assert_int_eq(test_shell(NULL,
-                                "cd %s && " DETENT " export model.safetensors --format members -o "
+                                "cd %s && " DETENT " export model.safetensors --format experts -o "
                                 "m > said && " DETENT " export m --format stacked -o s >> said && "
                                 "cmp s model.safetensors && ! cmp -s m s && " DETENT
                                 " check m >> said && " DETENT " inspect m > i && " DETENT
@@ -716,10 +716,19 @@ START_TEST(commands)
                      0);
     ck_assert_int_eq(test_shell(&said, "cat %s/i", folder), 0);
     ck_assert_ptr_nonnull(strstr(said, "3 x [20,24]"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said,
+                                "cd %s && " DETENT " export model.safetensors --format members -o "
+                                "n 2>&1 && cmp m n",
+                                folder),
+                     0);
+    ck_assert_ptr_nonnull(strstr(said, "--format members is now called experts"));
+    free(said);
+    ck_assert_int_eq(test_shell(&said, "cat %s/i", folder), 0);
     ck_assert_ptr_null(strstr(said, "weight.0"));
     free(said);
     ck_assert_int_eq(
-        test_shell(&said, "cd %s && " DETENT " export m --format members -o n --dequantize 2>&1",
+        test_shell(&said, "cd %s && " DETENT " export m --format experts -o n --dequantize 2>&1",
                    folder),
         1);
     ck_assert_ptr_nonnull(strstr(said, "of format hf"));

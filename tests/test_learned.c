@@ -409,7 +409,7 @@ START_TEST(bad_settings)
     dt_tensor *x = normal(ctx, 4, 40, true), *scale;
     dt_quant_spec q = learned(4, false, 0);
     q.scheme = DT_SCHEME_ASYMMETRIC;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "wants rule symmetric", dt_learned_scale(x, &q, &scale));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "wants scheme symmetric", dt_learned_scale(x, &q, &scale));
     q = learned(4, false, 0);
     q.is_unsigned = true;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "are signed", dt_learned_scale(x, &q, &scale));

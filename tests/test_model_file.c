@@ -195,10 +195,11 @@ START_TEST(four_bits_by_hand)
         "{\"mlp\":{\"sizes\":[11,2],\"activation\":\"relu\","
         "\"norm\":\"none\",\"dropout\":0,\"bias\":true,\"momentum\":0.1,\"eps\":1e-5}}";
     static const char quant[] =
-        "{\"head\":{\"simulated\":false,\"weight\":{\"scheme\":{\"rule\":\"symmetric\",\"bits\":4,"
+        "{\"head\":{\"simulated\":false,\"weight\":{\"scheme\":{\"scheme\":\"symmetric\",\"bits\":"
+        "4,"
         "\"granularity\":\"group\",\"group_size\":8,\"scale_dtype\":\"f16\",\"ste\":\"default\","
         "\"unsigned\":false},\"state\":\"packed\",\"shape\":[2,11]},\"input\":{\"scheme\":{"
-        "\"rule\":\"asymmetric\",\"bits\":8,\"granularity\":\"token\",\"group_size\":0,"
+        "\"scheme\":\"asymmetric\",\"bits\":8,\"granularity\":\"token\",\"group_size\":0,"
         "\"scale_dtype\":\"f32\",\"ste\":\"default\",\"unsigned\":false},\"enabled\":true}}}";
     dt_file *f = save_tiny(&q, weight);
     ck_assert_int_eq(dt_file_count(f), 3);
@@ -241,6 +242,38 @@ START_TEST(two_and_three_bits_by_hand)
     check_part(f, "head.weight.scale", "F32", 1, ones);
     check_part(f, "head.weight.zero_point", "I8", 1, zeros);
     dt_file_close(f);
+}
+END_TEST
+
+/* Files from before 0.1.0 whose metadata call a scheme rule and experts members: saved again they hold
+ * the same tensors, and the new words. */
+START_TEST(files_with_old_words_are_read_on)
+{
+    static const char *const names[] = { "scheme_was_rule", "experts_were_members" };
+    static const char *const old[] = { "\"rule\":", "\"members\":" };
+    char from[TEST_PATH];
+    snprintf(from, sizeof from, "%s/tests/golden/models/%s.safetensors", DETENT_SOURCE_DIR,
+             names[_i]);
+    dt_module *m;
+    dt_model_info info;
+    dt_file *a, *b;
+    TEST_OK(ctx, dt_model_load(ctx, from, &m, &info));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_file_open(ctx, from, &a));
+    TEST_OK(ctx, dt_file_open(ctx, path, &b));
+    TEST_OK(ctx, dt_model_check(a));
+    ck_assert_ptr_nonnull(strstr(dt_file_meta(a, "detent.quant"), old[_i]));
+    ck_assert_ptr_null(strstr(dt_file_meta(b, "detent.quant"), old[_i]));
+    ck_assert_int_eq(dt_file_count(a), dt_file_count(b));
+    for (int64_t i = 0; i < dt_file_count(a); i++) {
+        const dt_file_entry *e = dt_file_at(a, i), *f = dt_file_find(b, e->name);
+        ck_assert_msg(f != NULL && f->bytes == e->bytes, "%s", e->name);
+        ck_assert_mem_eq(e->data, f->data, e->bytes);
+    }
+    dt_file_close(b);
+    dt_file_close(a);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
 }
 END_TEST
 
@@ -496,6 +529,7 @@ Suite *test_model_file_suite(void)
     tcase_add_test(c, rules_and_norms_come_back);
     tcase_add_test(c, four_bits_by_hand);
     tcase_add_test(c, two_and_three_bits_by_hand);
+    tcase_add_loop_test(c, files_with_old_words_are_read_on, 0, 2);
     tcase_add_test(c, equal_models_give_equal_bytes);
     tcase_add_test(c, weights_of_any_file);
     tcase_add_test(c, a_file_of_another_model_names_all);

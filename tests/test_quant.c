@@ -447,7 +447,7 @@ START_TEST(the_list_is_in_the_order_of_the_rules)
     ck_assert_ptr_null(dt__scheme_of(-1));
     ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));
     for (const dt_key *k = dt__quant_keys; k->name != NULL; k++) {
-        for (int i = 0; strcmp(k->name, "rule") == 0 && i <= DT__SCHEMES; i++) {
+        for (int i = 0; strcmp(k->name, "scheme") == 0 && i <= DT__SCHEMES; i++) {
             const dt__scheme *scheme = dt__scheme_of(i);
             if (scheme == NULL) ck_assert_ptr_null(k->choices[i]);
             else ck_assert_str_eq(k->choices[i], scheme->name);
@@ -676,8 +676,8 @@ static const struct bad_setting {
     dt_quant_spec q;
     const char *text;
 } bad_settings[] = {
-    { { .scheme = DT__SCHEMES, .bits = 4 }, "no quantization rule" },
-    { { .scheme = -1, .bits = 4 }, "no quantization rule" },
+    { { .scheme = DT__SCHEMES, .bits = 4 }, "no quantization scheme" },
+    { { .scheme = -1, .bits = 4 }, "no quantization scheme" },
     { { .bits = 1 }, "bits is 1" },
     { { .bits = 9 }, "bits is 9" },
     { { .bits = INT64_C(1) << 40 }, "2 to 8 bits" },

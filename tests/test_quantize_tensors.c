@@ -281,8 +281,8 @@ static void write_recipe(const rounding_case *c, char text[2048])
                 a->soft_threshold ? "true" : "false",
                 choice(dt__accumulator_keys, "diffuse", a->diffuse));
     }
-    n = add(text, n, "  weight: {rule: %s, bits: %d, granularity: %s",
-            choice(dt_tensor_quant_keys, "rule", c->quant.scheme), (int)c->quant.bits,
+    n = add(text, n, "  weight: {scheme: %s, bits: %d, granularity: %s",
+            choice(dt_tensor_quant_keys, "scheme", c->quant.scheme), (int)c->quant.bits,
             choice(dt_tensor_quant_keys, "granularity", c->quant.granularity));
     if (c->quant.granularity == DT_PER_GROUP) {
         n = add(text, n, ", group_size: %d", (int)c->quant.group_size);

@@ -2,6 +2,7 @@
  * damaged text, and memory that fails. */
 #include "testing.h"
 
+#include <detent/io.h>
 #include <detent/train.h>
 #include <jansson.h>
 
@@ -240,7 +241,7 @@ static const char full[] =
     "  start_step: 4\n"
     "  rules:\n"
     "    - match: '*.up'\n"
-    "      weight: {rule: asymmetric, unsigned: true}\n"
+    "      weight: {scheme: asymmetric, unsigned: true}\n"
     "    - {match: head, skip: true}\n";
 
 static dt_recipe *read_ok(dt_ctx *ctx, const char *text, const char *const *overrides, int n)
@@ -521,6 +522,67 @@ START_TEST(settings_of_other_rounders_are_warned_of)
         ck_assert_msg(strstr(log.bytes, unread[i]) != NULL, "%s: %s", rounders[i], log.bytes);
         dt_recipe_free(r);
         dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+static dt_recipe *read_logged(const char *value, const char *override, text *log)
+{
+    char words[512];
+    const dt_ctx_options options = { .log = take_line, .log_user = log };
+    dt_ctx *ctx = NULL;
+    log->n = 0;
+    log->bytes[0] = 0;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    snprintf(words, sizeof words, HEAD "%s", value);
+    dt_recipe *r = read_ok(ctx, words, &override, override != NULL);
+    dt_ctx_free(ctx); /* the recipe keeps it */
+    return r;
+}
+
+/* Where a key or a choice has an old name, the recipe means the same, and a warning says the new one. */
+START_TEST(old_names_are_read_on)
+{
+    static text log;
+    static const struct {
+        const char *recipe, *override, *warning;
+        int scheme; /* of qat.rules.0.weight */
+        int grouped;
+    } cases[] = {
+        { "qat: {rules: [{match: a, weight: {rule: asymmetric}}]}\n", NULL,
+          "bad.yaml:4:35: warning: 'qat.rules.0.weight.rule' is now called 'scheme'\n",
+          DT_SCHEME_ASYMMETRIC, DT_GROUPED_STACKED },
+        { "qat: {rules: [{match: a, weight: {rule: asymmetric}}]}\n",
+          "qat.rules.0.weight.rule=symmetric_no_clip",
+          "command line: warning: 'qat.rules.0.weight.rule' is now called "
+          "'qat.rules.0.weight.scheme'\n",
+          DT_SCHEME_SYMMETRIC_NO_CLIP, DT_GROUPED_STACKED },
+        { "qat: {rules: [{match: a, weight: {scheme: q4_0}}]}\n",
+          "qat.rules.0.weight={rule: asymmetric}",
+          "command line: warning: 'qat.rules.0.weight.rule' is now called 'scheme'\n",
+          DT_SCHEME_ASYMMETRIC, DT_GROUPED_STACKED },
+        { "qat: {rules: [{match: a, weight: {rule: q4_0, bits: 3}}]}\n", "~qat.rules.0.weight.rule",
+          "command line: warning: 'qat.rules.0.weight.rule' is now called "
+          "'qat.rules.0.weight.scheme'\n",
+          DT_SCHEME_SYMMETRIC, DT_GROUPED_STACKED },
+        { "qat: {rules: [{match: a, weight: {bits: 3}}]}\ntrain: {checkpoint: {grouped: "
+          "members}}\n",
+          NULL,
+          "bad.yaml:5:31: warning: 'train.checkpoint.grouped': members is now called experts\n",
+          DT_SCHEME_SYMMETRIC, DT_GROUPED_EXPERTS },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dt_recipe *r = read_logged(cases[i].recipe, cases[i].override, &log);
+        const dt_recipe_options *o = dt_recipe_get(r);
+        ck_assert_msg(strstr(log.bytes, cases[i].warning) != NULL, "%zu: %s", i, log.bytes);
+        ck_assert_int_eq(o->qat.rules[0].weight.quant.scheme, cases[i].scheme);
+        ck_assert_int_eq(o->train.checkpoint.grouped, cases[i].grouped);
+        log.n = 0;
+        log.bytes[0] = 0;
+        ck_assert_int_eq(dt_recipe_show(r, take, &log), DT_OK);
+        ck_assert_ptr_null(strstr(log.bytes, "rule:"));
+        ck_assert_ptr_null(strstr(log.bytes, "members"));
+        dt_recipe_free(r);
     }
 }
 END_TEST
@@ -808,6 +870,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, a_recipe_may_only_quantize);
     tcase_add_test(values, quantize_has_defaults);
+    tcase_add_test(values, old_names_are_read_on);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 15);

@@ -646,7 +646,7 @@ static const interruption interruptions[] = {
     { 8, "qat={preset: int8-static-int8-weight, start_step: 8}" },
     { 11, "qat={preset: int8-static-int8-weight, start_step: 2, forward: simulated}" },
     { 12, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
-          "minmax, rule: symmetric}}" },
+          "minmax, scheme: symmetric}}" },
     { 15, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
           "percentile, percentile: 99, samples: 3000}}" },
     { 17, "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "

@@ -168,6 +168,7 @@ DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf
 typedef struct dt_exporter {
     const char *name; /* "hf" */
     const char *text; /* one sentence */
+    const char *was;  /* an old name, by which the program finds it too; NULL: it has none */
     bool folder;      /* what is written: a folder, else a file */
     bool floats; /* it can say nothing but floats: those that are quantized, or what their integers
                        * say, as the options ask */

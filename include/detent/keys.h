@@ -61,6 +61,10 @@ typedef struct dt_key {
     ptrdiff_t given;            /* where a bool says whether the key was given; 0: nowhere */
     int fewest;                 /* elements that a list must have */
     int multiple;               /* an INT must be a multiple of it; 0: any */
+    /* What the key was called, and of a CHOICE old and new names of choices in turn, ended by NULL:
+     * recipes with either are read on with a warning, files in silence. NULL: it was always so. */
+    const char *was;
+    const char *const *choices_were;
 } dt_key;
 
 #ifdef __cplusplus

@@ -116,6 +116,7 @@ typedef enum dt_entry_kind { DT_PARAM, DT_BUFFER } dt_entry_kind;
  * walk. */
 typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x,
                                      dt_entry_kind kind);
+/* Visits the parameters and buffers of m and of all modules below it. Returns the visitor's status. */
 DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
 /* The same for the modules themselves, m first under "". */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);

@@ -11,6 +11,9 @@ static const dt_exporter *find_exporter(const char *name)
     const dt_exporter *e = NULL;
     for (int i = 0; (e = dt_exporter_at(i)) != NULL; i++) {
         if (strcmp(e->name, name) == 0) break;
+        if (e->was == NULL || strcmp(e->was, name) != 0) continue;
+        fprintf(stderr, "detent export: --format %s is now called %s\n", name, e->name);
+        break;
     }
     return e;
 }

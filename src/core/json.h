@@ -78,6 +78,8 @@ void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
 /* Reads it back. FORMAT where a key is unknown, missing or doubled, where a type is wrong or a
  * value out of its range. Strings live as long as j->strings. */
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options);
+/* The name of a choice, or the new name where `text` is an old one. */
+const char *dt__choice_now(const dt_key *key, const char *text);
 /* The value of one key, into its field. FORMAT where it is of another type or out of its range. */
 dt_status dt__json_value(dt__json *j, const dt_key *key, void *options);
 

@@ -136,10 +136,19 @@ static dt_status read_real(dt__json *j, const dt_key *key, double *out)
     return check_range(j, key, *out);
 }
 
+const char *dt__choice_now(const dt_key *key, const char *text)
+{
+    for (const char *const *c = key->choices_were; c != NULL && *c != NULL; c += 2) {
+        if (strcmp(c[0], text) == 0) return c[1];
+    }
+    return text;
+}
+
 static dt_status read_choice(dt__json *j, const dt_key *key, int *out)
 {
     const char *text;
     DT__TRY(dt__json_string(j, &text));
+    text = dt__choice_now(key, text);
     for (int i = 0; key->choices[i] != NULL; i++) {
         *out = i;
         if (strcmp(key->choices[i], text) == 0) return DT_OK;
@@ -229,8 +238,11 @@ static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint
     DT__TRY(dt__json_string(j, &name));
     for (int i = 0; keys[i].name != NULL; i++) {
         const dt_key *key = &keys[i];
-        if (strcmp(key->name, name) != 0) continue;
-        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' stands twice", name);
+        if (strcmp(key->name, name) != 0 && (key->was == NULL || strcmp(key->was, name) != 0)) {
+            continue;
+        }
+        if ((*seen & (uint64_t)1 << i) != 0)
+            return dt__json_fail(j, "'%s' stands twice", key->name);
         *seen |= (uint64_t)1 << i;
         if (given_of(key, options) != NULL) *given_of(key, options) = true;
         DT__TRY(dt__json_expect(j, ':'));

@@ -51,7 +51,7 @@ static const dt_key weight_keys[] = {
       .most = DT_NO_LIMIT,
       .given =
           offsetof(dt__module_quant, weight.is_transposed) - offsetof(dt__module_quant, weight) },
-    { "experts", DT_KEY_INT, IN(weight, experts), .least = 1, .most = DT_NO_LIMIT,
+    { "experts", DT_KEY_INT, IN(weight, experts), .least = 1, .most = DT_NO_LIMIT, .was = "members",
       .given = offsetof(dt__module_quant, weight.is_grouped) - offsetof(dt__module_quant, weight) },
     { "g_idx", DT_KEY_INT, IN(weight, g_idx), .least = 1, .most = DT_NO_LIMIT,
       .given = offsetof(dt__module_quant, weight.has_g_idx) - offsetof(dt__module_quant, weight) },

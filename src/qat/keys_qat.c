@@ -29,9 +29,9 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
 #define QUANTIZE                                                                                   \
     { "quantize", DT_KEY_BOOL, PATCH(quantize, has_quantize),                                      \
       .text = "false: this operand stays float" }
-#define RULE                                                                                       \
-    { "rule", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,                   \
-      .text = "how scale and zero point follow from a block's values" }
+#define SCHEME                                                                                     \
+    { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
+      .was = "rule", .text = "how scale and zero point follow from a block's values" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 2, .most = 8,                      \
       .text = "bits of a code" }
@@ -46,14 +46,14 @@ static const char *const forward_names[] = { "integer", "simulated", NULL };
       .text = "straight-through gradient: everywhere, or only where no code was clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
-      .text = "codes from 0 in place of codes around 0; rule asymmetric, and learned activations" }
+      .text = "codes from 0 in place of codes around 0; scheme asymmetric, and learned activations" }
 #define RANGE(words)                                                                               \
     { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names, .text = words }
 /* clang-format on */
 
 const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,
-    RULE,
+    SCHEME,
     BITS,
     GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
@@ -63,14 +63,12 @@ const dt_key dt_weight_quant_keys[] = {
     STE,
     UNSIGNED,
     RANGE("a scale from the weights as they are, one of least error that stands, or a learned one; "
-          "learned begins with rule "
-          "symmetric "
-          "and granularity channel"),
+          "learned begins with scheme symmetric and granularity channel"),
     { 0 },
 };
 
 const dt_key dt_tensor_quant_keys[] = {
-    RULE,
+    SCHEME,
     BITS,
     GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
@@ -83,7 +81,7 @@ const dt_key dt_tensor_quant_keys[] = {
 
 const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
-    RULE,
+    SCHEME,
     BITS,
     GRANULARITY("which values share a scale: all, a token's (the last dimension), or a sample's"),
     SCALE_DTYPE,
@@ -112,7 +110,7 @@ const dt_key dt_activation_quant_keys[] = {
 
 /* A whole scheme, as files hold it. Sentences are for recipes; these keys need none. */
 const dt_key dt__quant_keys[] = {
-    { "rule", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names },
+    { "scheme", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names, .was = "rule" },
     { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 2, .most = 8 },
     { "granularity", DT_KEY_CHOICE, OF_QUANT(granularity), .choices = granularity_names },
     { "group_size", DT_KEY_INT, OF_QUANT(group_size), .most = 1 << 30 },

@@ -29,17 +29,17 @@ static dt_status check_q4_0(dt_ctx *ctx, const dt_quant_spec *q)
 {
     if (q->activation) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "rule q4_0 is for weights; for activations use "
+                       "scheme q4_0 is for weights; for activations use "
                        "asymmetric or symmetric");
     }
     if (q->bits != 4) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 has 4 bits, not %lld", (long long)q->bits);
+        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 has 4 bits, not %lld", (long long)q->bits);
     }
     if (q->granularity != DT_PER_GROUP || q->group_size != 32) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 wants granularity group and group_size 32");
+        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 wants granularity group and group_size 32");
     }
     if (q->scale_dtype == DT_SCALE_BF16) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rule q4_0 holds its scales as f16, not bf16");
+        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 holds its scales as f16, not bf16");
     }
     return DT_OK;
 }
@@ -92,7 +92,7 @@ static dt_status check_learned(dt_ctx *ctx, const dt_quant_spec *q)
                        "a learned range of weights wants granularity tensor or channel");
     }
     if (q->scheme != DT_SCHEME_SYMMETRIC) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "a learned range wants rule symmetric, not %s",
+        return dt_fail(ctx, DT_ERR_CONFIG, "a learned range wants scheme symmetric, not %s",
                        dt__scheme_of(q->scheme)->name);
     }
     if (q->scale_dtype != DT_SCALE_F32) {
@@ -114,7 +114,7 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant_spec *q)
     if (q->range == DT_RANGE_STATIC && !q->activation &&
         (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->scheme)->fp16_blocks)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "a static range of weights is that of observer mse, and not of rule q4_0");
+                       "a static range of weights is that of observer mse, and not of scheme q4_0");
     }
     if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
         return dt_fail(ctx, DT_ERR_CONFIG, "a shift is for activations with a learned range");
@@ -130,7 +130,8 @@ static dt_status check_range(dt_ctx *ctx, const dt_quant_spec *q)
 dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q)
 {
     const dt__scheme *scheme = dt__scheme_of(q->scheme);
-    if (scheme == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization rule", q->scheme);
+    if (scheme == NULL)
+        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization scheme", q->scheme);
     if (q->bits < 2 || q->bits > 8) {
         return dt_fail(ctx, DT_ERR_CONFIG, "bits is %lld; codes have 2 to 8 bits",
                        (long long)q->bits);
@@ -143,7 +144,7 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q)
     }
     if (q->is_unsigned && !scheme->has_zero && q->range != DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "unsigned codes need a zero point: rule %s has none, "
+                       "unsigned codes need a zero point: scheme %s has none, "
                        "asymmetric has",
                        scheme->name);
     }

@@ -48,13 +48,13 @@ static void check_operand(dt_recipe *r, const operand *o)
     }
     if (q->scheme == DT_SCHEME_Q4_0 &&
         (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
-        refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "rule" },
-                       "rule q4_0 is for weights of 4 bits in groups of 32");
+        refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "scheme" },
+                       "scheme q4_0 is for weights of 4 bits in groups of 32");
     }
     const bool from_zero = q->range == DT_RANGE_LEARNED && !o->is_weight;
     if (q->is_unsigned && q->scheme != DT_SCHEME_ASYMMETRIC && !from_zero) {
-        refuse_operand(r, o, (const char *const[3]){ "unsigned", "rule" },
-                       "unsigned codes need rule asymmetric");
+        refuse_operand(r, o, (const char *const[3]){ "unsigned", "scheme" },
+                       "unsigned codes need scheme asymmetric");
     }
 }
 

@@ -40,6 +40,7 @@ static const dt_key checkpoint_keys[] = {
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
+      .choices_were = (const char *const[]){ "members", "experts", NULL },
       .text =
           "how a grouped parameter P stands in these files and in the run's models: stacked, as P; "
           "experts, as P.0, P.1 and so on" },

@@ -113,7 +113,7 @@ static void set(dt_recipe *r, const char *text, const char *full_path, dt__node 
 static void remove_key(dt_recipe *r, const char *text)
 {
     dt__node *node = r->root;
-    const char *rest = text + 1, *why = NULL;
+    const char *rest = dt__recipe_path_now(r, text + 1), *why = NULL;
     for (;;) {
         const path p = first_part(rest);
         dt__node *child = step(node, p, &why);
@@ -150,5 +150,5 @@ void dt__recipe_override(dt_recipe *r, const char *text)
     r->parsing = NULL;
     if (value == NULL || r->n_complaints > before) return;
     const char *full_path = dt__recipe_copy(r, text, (size_t)(equals - text));
-    if (full_path != NULL) set(r, text, full_path, value);
+    if (full_path != NULL) set(r, text, dt__recipe_path_now(r, full_path), value);
 }

@@ -214,7 +214,9 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
         r->root = dt__yaml_parse(r, source->text, source->bytes, DT__FROM_FILE);
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
+    dt__recipe_rename(r);
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
+    dt__recipe_rename(r); /* maps that overrides bring */
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&

@@ -7,6 +7,7 @@
 #define DT__TRAIN_RECIPE_H
 
 #include "core/core.h"
+#include "core/json.h"
 #include "core/number.h"
 
 #include <detent/train.h>
@@ -104,6 +105,11 @@ int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
 
 /* ---- the steps ---- */
 
+/* Old names of keys and choices become new ones, with warnings; where both are given, that is an error
+ * (renamed.c). */
+void dt__recipe_rename(dt_recipe *r);
+/* A path of the command line with the new names of its keys, and a warning if any had an old one. */
+const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
 void dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_fill(dt_recipe *r);

@@ -167,13 +167,23 @@ static void write_default(dt__out *o, const dt_key *key)
     (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
 }
 
-static void write_key(dt__out *o, const dt_key *key)
+static void write_named(dt__out *o, const dt_key *key, const char *name)
 {
-    dt__out_open(o, key->name, '{');
+    dt__out_open(o, name, '{');
     dt__out_field(o, "description", key->text);
+    if (name == key->was) {
+        dt__out_name(o, "deprecated");
+        dt__out_text(o, "true");
+    }
     write_type(o, key);
     write_default(o, key);
     dt__out_close(o, '}');
+}
+
+static void write_key(dt__out *o, const dt_key *key)
+{
+    write_named(o, key, key->name);
+    if (key->was != NULL) write_named(o, key, key->was);
 }
 
 /* A recipe trains, or it only quantizes. */
@@ -288,6 +298,7 @@ static void write_rows(dt__out *o, const dt_key *keys, const char *prefix)
             }
             dt__out_text(o, " | ");
             dt__out_text(o, k->text);
+            if (k->was != NULL) dt__out_format(o, " (was `%s`)", k->was);
             dt__out_text(o, " |\n");
         }
         if (k->keys != NULL) {

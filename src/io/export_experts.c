@@ -9,6 +9,7 @@ static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_opti
 
 const dt_exporter dt__exporter_experts = {
     .name = "experts",
+    .was = "members",
     .text =
         "a model file of detent with each grouped parameter P of N experts as N tensors, P.0 ... "
         "P.N-1",
