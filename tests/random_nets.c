@@ -4,6 +4,7 @@
 #include "io/model.h"
 #include "nn/fold.h"
 #include "nn/unit.h"
+#include "schemes.h"
 #include "testing.h"
 
 enum { POOL_NONE, POOL_MAX, POOL_AVERAGE };
@@ -106,7 +107,7 @@ static void draw_weight(dt__stream *s, bool learned, dt_quant_patch *w)
     w->has_group_size = chance(s, 0.6);
     w->quant.scale_dtype = (int)pick(s, DT_SCALE_F32, DT_SCALE_BF16);
     w->has_scale_dtype = chance(s, 0.3);
-    w->quant.scheme = (int)pick(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_ASYMMETRIC);
+    w->quant.scheme = plain_scheme((int)pick(s, 0, plain_schemes() - 1));
     w->has_scheme = chance(s, 0.2);
     w->quant.ste = DT_STE_CLIPPED;
     w->has_ste = chance(s, 0.2);

@@ -1,5 +1,6 @@
 /* The FakeQuantTensor: master inside, gradient on the wrapper, codes once per version, images never
  * kept; the straight-through gradient against its closed form. */
+#include "schemes.h"
 #include "testing.h"
 
 #include "autograd/op.h"
@@ -236,7 +237,8 @@ static void check_renewed(dt_tensor *w, const dt_quant_spec *q, bool fails)
     float *x = dt_data_mut(dt_inner(w));
     if (fails) x[33 * w->dims[1] + 1] = INFINITY;
     const bool begins = dt__renew_begin(w, &r);
-    ck_assert_int_eq(begins, q->granularity != DT_PER_TENSOR && q->scheme != DT_SCHEME_ASYMMETRIC);
+    ck_assert_int_eq(begins,
+                     q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero);
     if (!begins) return;
     for (int64_t p = r.codes->layout.panels - 1; p >= 0; p--) dt__renew_panel(&r, p);
     dt__renew_end(&r);
@@ -257,12 +259,12 @@ static void check_renewed(dt_tensor *w, const dt_quant_spec *q, bool fails)
 
 START_TEST(codes_are_renewed_in_place)
 {
-    for (int i = 0; i < 2 * 4 * 3; i++) {
+    for (int i = 0; i < 2 * DT__SCHEMES * 3; i++) {
         dt_quant_spec q = dt_weight_quant_defaults();
         q.ste = i % 2 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
-        q.scheme = i / 2 % 4;
-        q.granularity = i / 8;
-        if (q.scheme == DT_SCHEME_Q4_0 && q.granularity != DT_PER_GROUP) continue;
+        q.scheme = i / 2 % DT__SCHEMES;
+        q.granularity = i / (2 * DT__SCHEMES);
+        if (!scheme_takes(ctx, &q)) continue;
         dt_tensor *w = wrapped(45, 70, &q);
         dt__renewal r;
         ck_assert(!dt__renew_begin(w, &r)); /* there are none yet */

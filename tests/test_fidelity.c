@@ -3,6 +3,7 @@
  * activations, bias or none, presets, rules, groups that do not divide rows, bits, scale dtypes,
  * before and after a training step. 1000 networks, 100 under a sanitizer; DETENT_NETWORKS says
  * otherwise, DETENT_SEED starts elsewhere. */
+#include "schemes.h"
 #include "testing.h"
 
 #include "core/core.h"
@@ -60,7 +61,7 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
         w->has_granularity = true;
     }
     if (chance(s, 0.2)) {
-        w->quant.scheme = (int)pick(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_ASYMMETRIC);
+        w->quant.scheme = plain_scheme((int)pick(s, 0, plain_schemes() - 1));
         w->has_scheme = true;
     }
     if (chance(s, 0.2)) {

@@ -2,6 +2,7 @@
  * rows, made alone, packed or not; gradients through the straight-through masks and into learned
  * scales; ranges that begin as one; codes that go stale; what is left of an expert after convert; a
  * layer that computes with experts, through the optimizer, recompute, files and a state. */
+#include "schemes.h"
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -88,11 +89,9 @@ static void check_images(dt_tensor *w)
 
 static dt_quant_spec random_quant(int seed)
 {
-    static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP,
-                                 DT_SCHEME_ASYMMETRIC };
     static const int cuts[] = { DT_PER_GROUP, DT_PER_CHANNEL, DT_PER_TENSOR };
     dt_quant_spec q = dt_weight_quant_defaults();
-    q.scheme = rules[seed % 3];
+    q.scheme = plain_scheme(seed);
     q.granularity = cuts[seed / 3 % 3];
     q.bits = 2 + seed % 7;
     q.group_size = 8 << seed % 3;

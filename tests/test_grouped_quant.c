@@ -5,6 +5,7 @@
 #include "autograd/codes.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"
+#include "qat/scheme.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 
@@ -181,15 +182,15 @@ static void draw_quant(dt__stream *s, dt_quant_spec *q)
 {
     *q = dt_weight_quant_defaults();
     q->range = (int)below(s, 3);
-    q->scheme = (int)below(s, 4);
+    q->scheme = (int)below(s, DT__SCHEMES);
     q->granularity = DT_PER_TENSOR + (int)below(s, 3);
     q->bits = 2 + below(s, 7);
     q->group_size = (int64_t[]){ 8, 16, 24, 32, 64, 256 }[below(s, 6)];
     q->scale_dtype = (int)below(s, 3);
     q->ste = (int)below(s, 3);
     q->observer = DT_OBSERVER_MSE;
-    q->is_unsigned = q->scheme == DT_SCHEME_ASYMMETRIC && below(s, 2) == 0;
-    if (q->scheme == DT_SCHEME_Q4_0) {
+    q->is_unsigned = dt__scheme_of(q->scheme)->has_zero && below(s, 2) == 0;
+    if (dt__scheme_of(q->scheme)->fp16_blocks) {
         q->bits = 4;
         q->granularity = DT_PER_GROUP;
         q->group_size = 32;

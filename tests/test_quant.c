@@ -1,6 +1,7 @@
 /* Quantization schemes: the reference values of ../shared/golden/quant (a part of them is in
  * tests/golden), each rule's own cases, properties on random and on edge data, bad settings and bad
  * values, equal bits on any number of threads. */
+#include "schemes.h"
 #include "testing.h"
 
 #include <detent/io.h>
@@ -390,11 +391,12 @@ START_TEST(bad_values_are_named)
                  word(dt_file_meta(s.file, e->name), "first", first));
         dt_tensor *x;
         TEST_OK(ctx, dt_file_load(s.file, e->name, DT_F32, &x));
-        for (int k = 0; k < 4 * DT__COUNT_OF(granularities); k++) {
-            const dt_quant_spec q = {
-                .scheme = k % 4, .bits = 4, .granularity = granularities[k / 4], .group_size = 32
-            };
-            if (q.scheme == DT_SCHEME_Q4_0 && q.granularity != DT_PER_GROUP) continue;
+        for (int k = 0; k < DT__SCHEMES * DT__COUNT_OF(granularities); k++) {
+            const dt_quant_spec q = { .scheme = k % DT__SCHEMES,
+                                      .bits = 4,
+                                      .granularity = granularities[k / DT__SCHEMES],
+                                      .group_size = 32 };
+            if (!scheme_takes(ctx, &q)) continue;
             result r = result_of(ctx, &q, e->rank, e->dims);
             TEST_FAILS(ctx, DT_ERR_NUMERIC, want,
                        dt__quantize(ctx, &q, &r.cut, dt_data(x), &r.q, e->name));
@@ -440,10 +442,9 @@ END_TEST
 
 START_TEST(the_list_is_in_the_order_of_the_rules)
 {
-    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_SYMMETRIC), &dt__scheme_symmetric);
-    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_SYMMETRIC_NO_CLIP), &dt__scheme_symmetric_no_clip);
-    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_ASYMMETRIC), &dt__scheme_asymmetric);
-    ck_assert_ptr_eq(dt__scheme_of(DT_SCHEME_Q4_0), &dt__scheme_q4_0);
+#define DT__SCHEME(name, number) ck_assert_ptr_eq(dt__scheme_of(number), &dt__scheme_##name);
+#include "qat/schemes.inc"
+#undef DT__SCHEME
     ck_assert_ptr_null(dt__scheme_of(-1));
     ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));
     for (const dt_key *k = dt__quant_keys; k->name != NULL; k++) {
@@ -495,10 +496,10 @@ static void check_error(const dt_quant_spec *q, const float *x, const result *r)
     for (int i = 0; i < COUNT; i++) {
         const double scale = fabs((double)r->q.scale[block_of(&r->cut, i)]);
         const double slack =
-            q->scheme == DT_SCHEME_Q4_0 ? 8 * (scale * 0x1p-11 + 0x1p-25) : 1e-4 * scale;
+            dt__scheme_of(q->scheme)->fp16_blocks ? 8 * (scale * 0x1p-11 + 0x1p-25) : 1e-4 * scale;
         const double rounding = q->scale_dtype == DT_SCALE_F32 ? 0 : ldexp(1, (int)q->bits - 9);
         const double step = (passes(r, i) ? 0.5 : 1 + rounding) * scale + slack;
-        const bool floored = q->scale_dtype == DT_SCALE_F16 && scale == 65504;
+        const bool floored = q->scale_dtype == DT_SCALE_F16 && 2 * scale > 65504; /* at its limit */
         if (scale == 0 || floored) continue;
         TEST_EACH(fabs((double)x[i] - (double)r->image[i]) <= step, "%s, %d: %a has image %a",
                   dt__scheme_of(q->scheme)->name, i, (double)x[i], (double)r->image[i]);
@@ -548,7 +549,7 @@ static void check_properties(dt_ctx *ctx, const dt_quant_spec *q, const float *x
     dt__dequantize(ctx, &r.cut, &r.q, r.image);
     check_error(q, x, &r);
     check_monotone(x, &r);
-    if (q->scheme != DT_SCHEME_Q4_0) check_idempotence(ctx, q, &r, 2, dims);
+    if (!dt__scheme_of(q->scheme)->fp16_blocks) check_idempotence(ctx, q, &r, 2, dims);
     if (q->scheme == DT_SCHEME_SYMMETRIC) check_negation(ctx, q, x, &r);
     discard(&r);
 }
@@ -559,9 +560,10 @@ START_TEST(properties)
     dt_ctx *ctx = context(2);
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     float x[COUNT];
+    int tried = 0;
     for (int data = 0; data < 4; data++) {
         fill_data(x, data % 2 == 1, &s);
-        for (int i = 0; i < COUNT && _i == DT_SCHEME_Q4_0; i++) { /* its scales are fp16 */
+        for (int i = 0; i < COUNT && dt__scheme_of(_i)->fp16_blocks; i++) {
             x[i] = fminf(fmaxf(x[i], -4e5f), 4e5f);
         }
         for (int k = 0; k < 7 * 3 * 3 * 2; k++) {
@@ -571,12 +573,95 @@ START_TEST(properties)
                                       .granularity = granularities[k / 21 % 3],
                                       .group_size = 32,
                                       .activation = k / 63 == 1 };
-            if (_i != DT_SCHEME_Q4_0 || (q.bits == 4 && q.granularity == DT_PER_GROUP)) {
-                check_properties(ctx, &q, x);
-            }
+            dt_quant_spec of_weight = q; /* its formulas are those of activations, too */
+            of_weight.activation = false;
+            if (!scheme_takes(ctx, &of_weight)) continue;
+            check_properties(ctx, &q, x);
+            tried++;
         }
     }
+    ck_assert_int_ge(tried, 8);
     dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- scales that can be stored --------------------------------------------------------------- */
+
+/* A test's own scheme: the next power of two. 65504, the most of f16, is none. */
+static void power_scale(int qmin, int qmax, const dt__blocks *b)
+{
+    (void)qmin;
+    for (int64_t i = 0; i < b->n; i++) b->scale[i] = fmaxf(-b->lo[i], b->hi[i]) / (float)qmax;
+}
+
+static void power_settle(const dt__scale_limits *limits, const dt__blocks *b)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        int exponent;
+        const float least = b->scale[i] < limits->least ? limits->least : b->scale[i];
+        const float part = frexpf(least, &exponent);
+        b->scale[i] = ldexpf(1, part == 0.5f ? exponent - 1 : exponent);
+        while (b->scale[i] > limits->most) b->scale[i] /= 2;
+        b->inverse[i] = 1 / b->scale[i];
+    }
+}
+
+static const dt__scheme power_of_two = { .name = "power_of_two",
+                                         .scale = power_scale,
+                                         .round_scales = power_settle };
+
+/* As if the block had asked for this scale. */
+static void ask(int qmin, int qmax, const dt__blocks *b)
+{
+    (void)qmin;
+    (void)qmax;
+    for (int64_t i = 0; i < b->n; i++) b->scale[i] = b->hi[i];
+}
+
+static float stored(float scale, int dtype)
+{
+    return dtype == DT_SCALE_F16    ? dt__round_f16(scale)
+           : dtype == DT_SCALE_BF16 ? dt__round_bf16(scale)
+                                    : scale;
+}
+
+/* A scale is a number of its dtype, and asking for it again gives it again: its limits and its
+ * rounding keep what the scheme says of it. */
+static void check_stored(const dt__scheme *scheme, const dt_quant_spec *q, float lo, float hi)
+{
+    float scale, again, inverse;
+    int8_t zero = 0;
+    dt__scheme asked = *scheme;
+    asked.scale = ask;
+    asked.zero = NULL;
+    const int dtype = scheme->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
+    int8_t *const zeros = scheme->has_zero ? &zero : NULL;
+    if (!dt__scheme_scales(scheme, q, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse, zeros })) {
+        return; /* not finite: the block is refused */
+    }
+    TEST_EACH(stored(scale, dtype) == scale, "%s: %a is no number of dtype %d", scheme->name,
+              (double)scale, dtype);
+    dt__scheme_scales(&asked, q, &(dt__blocks){ 1, &lo, &scale, &again, &inverse, NULL });
+    TEST_EACH(again == scale, "%s: %a becomes %a", scheme->name, (double)scale, (double)again);
+    int exponent;
+    if (scheme != &power_of_two) return;
+    TEST_EACH(frexpf(scale, &exponent) == 0.5f, "%a is no power of two", (double)scale);
+}
+
+START_TEST(scales_can_be_stored)
+{
+    const dt__scheme *scheme = _i < DT__SCHEMES ? dt__scheme_of(_i) : &power_of_two;
+    dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
+    for (int k = 0; k < 3 * 2 * 7; k++) {
+        const dt_quant_spec q = { .bits = 2 + k / 6,
+                                  .scale_dtype = k % 3,
+                                  .activation = k / 3 % 2 };
+        for (int i = 0; i < 600; i++) { /* of all magnitudes, 65504 and more among them */
+            const float size = ldexpf(1, i % 270 - 140);
+            const float lo = -(float)dt__random_unit(&s) * size;
+            check_stored(scheme, &q, i % 3 == 0 ? 0 : lo, (float)dt__random_unit(&s) * size);
+        }
+    }
 }
 END_TEST
 
@@ -808,9 +893,10 @@ Suite *test_quant_suite(void)
     tcase_add_test(c, bad_values_are_named);
     suite_add_tcase(suite, c);
     c = tcase_create("rules");
-    tcase_add_loop_test(c, cases_of_the_rules, 0, 4);
+    tcase_add_loop_test(c, cases_of_the_rules, 0, DT__SCHEMES);
     tcase_add_test(c, the_list_is_in_the_order_of_the_rules);
     tcase_add_loop_test(c, properties, 0, DT__SCHEMES);
+    tcase_add_loop_test(c, scales_can_be_stored, 0, DT__SCHEMES + 1);
     tcase_add_test(c, gradient_follows_the_mask);
     tcase_add_test(c, biased_codes_are_codes_plus_128);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);

@@ -1,5 +1,6 @@
 /* Codes that follow their weight in the optimizer's pass: the bits of codes made anew from the written
  * weight, and so of a whole training; what cannot be renewed is dropped, what is not finite reported. */
+#include "schemes.h"
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -102,7 +103,7 @@ static void check_equal(const dt__codes *a, const dt__codes *b)
 /* Whether the scale of a row needs no more than the row. */
 static bool is_renewable(const dt_quant_spec *q)
 {
-    return q->granularity != DT_PER_TENSOR && q->scheme != DT_SCHEME_ASYMMETRIC;
+    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
 /* One subject's codes follow its weight; the other's are held while it is written, and so made anew. */
@@ -135,22 +136,28 @@ static const int64_t shapes[][2] = { { 1, 1 },    { 31, 33 },  { 33, 40 },
 START_TEST(renewed_codes_are_codes_made_anew)
 {
     static const int granularities[] = { DT_PER_GROUP, DT_PER_CHANNEL, DT_PER_TENSOR };
-    for (int i = 0; i < 4 * 3 * 3 * 2 * 6; i++) {
+    int tried[DT__SCHEMES] = { 0 };
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    for (int i = 0; i < DT__SCHEMES * 3 * 3 * 2 * 6; i++) {
+        const int k = i / 6 / DT__SCHEMES;
         setting s = { .quant = dt_weight_quant_defaults(), .threads = 1 + i % 3 };
         s.rows = shapes[i % 6][0];
         s.columns = shapes[i % 6][1];
         s.experts = i / 6 % 4 * (i % 2);
-        s.quant.scheme = i / 6 % 4;
-        s.quant.scale_dtype = i / 24 % 3;
-        s.quant.granularity = granularities[i / 72 % 3];
-        s.quant.ste = i / 216 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
+        s.quant.scheme = i / 6 % DT__SCHEMES;
+        s.quant.scale_dtype = k % 3;
+        s.quant.granularity = granularities[k / 3 % 3];
+        s.quant.ste = k / 9 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
         s.optimizer = (i / 6 + i) % 3;
         s.simulated = i % 5 == 0;
-        const bool q4_0 = s.quant.scheme == DT_SCHEME_Q4_0;
-        if (!q4_0) s.quant.bits = 2 + (i / 6 + i) % 7;
-        if (q4_0 && s.quant.granularity != DT_PER_GROUP) continue;
+        if (!dt__scheme_of(s.quant.scheme)->fp16_blocks) s.quant.bits = 2 + (i / 6 + i) % 7;
+        if (!scheme_takes(ctx, &s.quant)) continue;
         compare(&s);
+        tried[s.quant.scheme]++;
     }
+    for (int rule = 0; rule < DT__SCHEMES; rule++) ck_assert_int_ge(tried[rule], 24);
+    dt_ctx_free(ctx);
 }
 END_TEST
 

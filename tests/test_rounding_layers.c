@@ -1,5 +1,6 @@
 /* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest, settings that
  * contradict each other, memory that fails. */
+#include "schemes.h"
 #include "testing.h"
 
 #include <detent/ptq.h>
@@ -121,9 +122,9 @@ static dt_quant_spec scheme(int rule, int granularity, int64_t bits, int scale_d
 static bool scheme_at(int i, dt_quant_spec *q)
 {
     static const int64_t bits[] = { 2, 4, 8 };
-    const int plain = 3 * 3 * 3 * 3;
+    const int n = plain_schemes(), plain = n * 3 * 3 * 3;
     if (i < plain) {
-        *q = scheme(i % 3, i / 3 % 3, bits[i / 9 % 3], i / 27);
+        *q = scheme(plain_scheme(i), i / n % 3, bits[i / n / 3 % 3], i / n / 9);
         return true;
     }
     *q = scheme(DT_SCHEME_Q4_0, DT_PER_GROUP, 4, DT_SCALE_F16);
@@ -131,10 +132,10 @@ static bool scheme_at(int i, dt_quant_spec *q)
     *q = scheme(DT_SCHEME_ASYMMETRIC, DT_PER_CHANNEL, 5, DT_SCALE_F32);
     q->is_unsigned = true;
     if (i == plain + 1) return true;
-    *q = scheme((i - plain - 2) % 3, (i - plain - 2) / 3, 4, DT_SCALE_F32);
+    *q = scheme(plain_scheme(i - plain - 2), (i - plain - 2) / n, 4, DT_SCALE_F32);
     q->range = DT_RANGE_STATIC;
     q->observer = DT_OBSERVER_MSE;
-    return i < plain + 2 + 9;
+    return i < plain + 2 + 3 * n;
 }
 
 /* What a FakeQuantTensor makes of rows [rows][columns]. */

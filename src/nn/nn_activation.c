@@ -1,4 +1,5 @@
 /* Activations: a function of each element, chosen by name. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 #include <string.h>
@@ -77,3 +78,45 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     *(activation *)dt_module_state(*out) = activations[i];
     return DT_OK;
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+#define MAKE(name, apply, after)                                                                   \
+    static dt_status make_##name(dt_ctx *ctx, dt_module **out)                                     \
+    {                                                                                              \
+        return dt_activation_create(ctx, #name, out);                                              \
+    }
+ACTIVATIONS(MAKE)
+
+static dt_status make_swish(dt_ctx *ctx, dt_module **out)
+{
+    return dt_activation_create(ctx, "swish", out);
+}
+
+static dt_status make_nameless(dt_ctx *ctx, dt_module **out)
+{
+    return dt_activation_create(ctx, NULL, out);
+}
+
+#define OF(function, ...)                                                                          \
+    {                                                                                              \
+#function, make_##function,                                                                \
+            .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } }, .n_y = 3,                \
+                             .y = {                                                                \
+                                 __VA_ARGS__ }                                                     \
+    }
+
+static const dt__layer_case cases[] = {
+    OF(relu, 0.0, 0.5, 2),
+    OF(gelu, -0.15865525393145707, 0.34573123063700656, 1.9544997361036416),
+    OF(gelu_tanh, -0.15880800939172324, 0.34571400982514394, 1.954597694087775),
+    OF(tanh, -0.7615941559557649, 0.46211715726000974, 0.9640275800758169),
+    OF(sigmoid, 0.2689414213699951, 0.6224593312018546, 0.8807970779778823),
+    OF(identity, -1.0, 0.5, 2.0),
+    OF(silu, -0.2689414213699951, 0.3112296656009273, 1.7615941559557646),
+    OF(leaky_relu, -0.01, 0.5, 2.0),
+    { "no such name", make_swish, .fails = DT_ERR_CONFIG, .says = "'swish' is none of: relu" },
+    { "no name", make_nameless, .fails = DT_ERR_CONFIG, .says = "(NULL)" },
+};
+_Static_assert(DT__COUNT_OF(cases) == DT__COUNT_OF(activations) + 2, "each activation has a case");
+DT__LAYER_CASES(activation, cases)

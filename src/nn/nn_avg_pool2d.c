@@ -1,4 +1,5 @@
 /* The mean of each window of images. */
+#include "nn/layer_cases.h"
 #include "nn/pool_layers.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -15,3 +16,41 @@ dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_m
 {
     return dt__pool_create(ctx, &dt__nn_avg_pool2d, options, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt_pool_options strided = { .kernel = { 2, 2 }, .stride = { 2, 1 } },
+                             flat = { .kernel = { 2, 0 } },
+                             back = { .kernel = { 2, 2 }, .stride = { -1, 0 } };
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_avg_pool2d_create(ctx, NULL, out); }
+
+static dt_status make_strided(dt_ctx *ctx, dt_module **out)
+{
+    return dt_avg_pool2d_create(ctx, &strided, out);
+}
+
+static dt_status make_flat(dt_ctx *ctx, dt_module **out)
+{
+    return dt_avg_pool2d_create(ctx, &flat, out);
+}
+
+static dt_status make_back(dt_ctx *ctx, dt_module **out)
+{
+    return dt_avg_pool2d_create(ctx, &back, out);
+}
+
+#define IMAGE                                                                                      \
+    {                                                                                              \
+        { 1, 1, 2, 3 }, .given = true, .values = { 1, 5, -2, 3, 4, 0 }                             \
+    }
+
+static const dt__layer_case cases[] = {
+    { "the defaults", make, .in = { IMAGE }, .n_y = 1, .y = { 3.25 } },
+    { "strides", make_strided, .in = { IMAGE }, .n_y = 2, .y = { 3.25, 1.75 } },
+    { "several images", make_strided, .in = { { { 2, 3, 5, 4 } } } },
+    { "no kernel", make_flat, .fails = DT_ERR_ARG, .says = "kernel is 0" },
+    { "a stride below 0", make_back, .fails = DT_ERR_ARG, .says = "below 0" },
+    { "no image", make, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE, .says = "avg_pool2d" },
+};
+DT__LAYER_CASES(avg_pool2d, cases)

@@ -1,5 +1,6 @@
 /* Transposed convolution of signals: src/nn/conv_layers.c. */
 #include "nn/conv_layers.h"
+#include "nn/layer_cases.h"
 
 const dt_module_type dt__nn_conv_transpose1d = {
     .name = "conv_transpose1d",
@@ -15,3 +16,51 @@ dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt
 {
     return dt__conv_create(ctx, &kind, layer, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt_conv_layer usual = {
+    .in = 4,
+    .out = 6,
+    .kernel = { 4, 2 },
+    .bias = true,
+    .conv = { .stride = { 2, 3 },
+              .padding = { 1, 0 },
+              .dilation = { 1, 1 },
+              .groups = 2,
+              .output_padding = { 1, 0 } },
+};
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_conv_transpose1d_create(ctx, &usual, out);
+}
+
+static dt_status make_plain(dt_ctx *ctx, dt_module **out)
+{
+    const dt_conv_layer l = { .in = 4, .out = 3, .kernel = { 3, 3 }, .conv = dt_conv_defaults() };
+    return dt_conv_transpose1d_create(ctx, &l, out);
+}
+
+static dt_status make_bad(dt_ctx *ctx, dt_module **out)
+{
+    dt_conv_layer l = usual;
+    l.conv.groups = 4;
+    return dt_conv_transpose1d_create(ctx, &l, out);
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    return dt_conv_transpose1d(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &usual.conv);
+}
+
+static const dt__layer_case cases[] = {
+    { "all options", make, .in = { { { 2, 4, 6 } } }, .state = "weight bias", .plain = plain,
+      .first = { { "weight", -0.288675135, 0.288675135 }, { "bias", -0.288675135, 0.288675135 } } },
+    { "no bias", make_plain, .in = { { { 2, 4, 6 } } }, .state = "weight" },
+    { "groups that do not divide", make_bad, .fails = DT_ERR_ARG,
+      .says = "conv_transpose1d: 4 groups do not divide 4 and 6" },
+    { "other channels", make, .in = { { { 2, 3, 6 } } }, .state = "weight bias",
+      .fails = DT_ERR_SHAPE, .says = "conv_transpose1d" },
+};
+DT__LAYER_CASES(conv_transpose1d, cases)

@@ -1,5 +1,6 @@
 /* Dropout.      y = x / (1 - p) with probability 1 - p, else 0, in training; y = x in
  * evaluation. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 typedef struct dropout {
@@ -25,3 +26,26 @@ dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
     ((dropout *)dt_module_state(*out))->p = p;
     return DT_OK;
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_dropout_create(ctx, 0.5, out); }
+static dt_status make_idle(dt_ctx *ctx, dt_module **out) { return dt_dropout_create(ctx, 0, out); }
+static dt_status make_below(dt_ctx *ctx, dt_module **out)
+{
+    return dt_dropout_create(ctx, -0.1, out);
+}
+static dt_status make_nan(dt_ctx *ctx, dt_module **out)
+{
+    return dt_dropout_create(ctx, DT__NAN, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "evaluation", make, .in = { { { 3 }, .given = true, .values = { 1, -2, 3 } } }, .n_y = 3,
+      .y = { 1, -2, 3 }, .random = true },
+    { "a batch", make, .in = { { { 7, 12 } } }, .random = true },
+    { "nothing to drop", make_idle, .in = { { { 4, 3 } } } },
+    { "p below 0", make_below, .fails = DT_ERR_ARG, .says = "dropout: p is -0.1" },
+    { "p not a number", make_nan, .fails = DT_ERR_ARG, .says = "p is nan" },
+};
+DT__LAYER_CASES(dropout, cases)

@@ -1,4 +1,5 @@
 /* All dimensions but the first as one: [N, ...] to [N, features]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -16,3 +17,15 @@ dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out)
 {
     return dt_module_create(ctx, &dt__nn_flatten, 0, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt__layer_case cases[] = {
+    { "values", dt_flatten_create,
+      .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 4,
+      .y = { 1, 2, 3, 4 } },
+    { "an image", dt_flatten_create, .in = { { { 2, 3, 4, 2 } } } },
+    { "one dimension", dt_flatten_create, .in = { { { 3 } } }, .fails = DT_ERR_ARG,
+      .says = "flatten" },
+};
+DT__LAYER_CASES(flatten, cases)

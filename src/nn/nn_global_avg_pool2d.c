@@ -1,4 +1,5 @@
 /* The mean of each plane of images: [N, C, H, W] to [N, C, 1, 1]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -16,3 +17,15 @@ dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out)
 {
     return dt_module_create(ctx, &dt__nn_global_avg_pool2d, 0, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt__layer_case cases[] = {
+    { "values", dt_global_avg_pool2d_create,
+      .in = { { { 1, 2, 2, 2 }, .given = true, .values = { 1, 2, 3, 6, -1, 0, 0, 2 } } }, .n_y = 2,
+      .y = { 3, 0.25 } },
+    { "several images", dt_global_avg_pool2d_create, .in = { { { 2, 3, 4, 5 } } } },
+    { "no image", dt_global_avg_pool2d_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,
+      .says = "global_avg_pool2d" },
+};
+DT__LAYER_CASES(global_avg_pool2d, cases)

@@ -1,5 +1,6 @@
 /* Group norm over groups of channels of each image.      y = (x - mean) / sqrt(var + eps) * w + b
  * [Wu and He 2018]; weight 1 and bias 0 of [channels]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -37,3 +38,39 @@ dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, do
     *(dt_group_norm_options *)dt_module_state(m) = (dt_group_norm_options){ groups, eps };
     return dt__layer_done(build(m, channels), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 1, 2, 0.0, out);
+}
+
+static dt_status make_two(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 2, 6, 1e-5, out);
+}
+
+static dt_status make_odd(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 2, 3, 1e-5, out);
+}
+
+static dt_status make_none(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 0, 3, 1e-5, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 1, 2, 1, 2 }, .given = true, .values = { 1, 3, 3, 1 } } },
+      .state = "weight bias", .given = { { "weight", { 2, 3 } }, { "bias", { 1, -1 } } }, .n_y = 4,
+      .y = { -1, 3, 2, -4 } },
+    { "two groups", make_two, .in = { { { 2, 6, 3, 2 } } }, .state = "weight bias",
+      .first = { { "weight", 1, 1 }, { "bias", 0, 0 } } },
+    { "groups that do not divide", make_odd, .fails = DT_ERR_ARG,
+      .says = "2 groups do not divide 3" },
+    { "no groups", make_none, .fails = DT_ERR_ARG, .says = "group_norm: the number of groups" },
+    { "other channels", make_two, .in = { { { 2, 5, 3, 2 } } }, .state = "weight bias",
+      .fails = DT_ERR_SHAPE, .says = "group_norm" },
+};
+DT__LAYER_CASES(group_norm, cases)

@@ -2,6 +2,7 @@
  *     y[r] = x[r] W[e]^T + b[e],  e = index[r]      weight [count, out, in], bias [count, out]
  * Both are grouped parameters, drawn uniform in +-1/sqrt(in) as those of `linear`. */
 #include "nn/experts.h"
+#include "nn/layer_cases.h"
 
 #include <math.h>
 
@@ -56,3 +57,60 @@ dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64
     DT__TRY(dt_module_create(ctx, &dt__nn_grouped_linear, 0, &m));
     return dt__layer_done(dt__grouped_linear_build(m, &plan), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 2, 2, 1, true, out);
+}
+
+static dt_status make_plain(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 3, 20, 7, false, out);
+}
+
+static dt_status make_large(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 3, 100, 20, true, out);
+}
+
+static dt_status make_no_experts(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 0, 3, 3, true, out);
+}
+
+static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 2, 0, 3, true, out);
+}
+
+static dt_status make_no_outputs(dt_ctx *ctx, dt_module **out)
+{
+    return dt_grouped_linear_create(ctx, 2, 3, 0, true, out);
+}
+
+#define INDEX(...)                                                                                 \
+    {                                                                                              \
+        { DT__COUNT_OF(((int[]){ __VA_ARGS__ })) }, .dtype = DT_I32, .given = true, .values = {    \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
+static const dt__layer_case cases[] = {
+    { "values", make,
+      .in = { { { 3, 2 }, .given = true, .values = { 1, 2, 1, 2, 3, 4 } }, INDEX(1, 0, 1) },
+      .state = "weight bias",
+      .given = { { "weight", { 1, 2, 10, 20 } }, { "bias", { 0.5, -0.5 } } }, .n_y = 3,
+      .y = { 49.5, 5.5, 109.5 } },
+    { "no bias", make_plain, .in = { { { 6, 20 } }, INDEX(2, 0, 1, 2, 2, 0) }, .state = "weight" },
+    { "first values", make_large, .in = { { { 5, 100 } }, INDEX(0, 1, 2, 1, 0) },
+      .state = "weight bias", .first = { { "weight", -0.1, 0.1 }, { "bias", -0.1, 0.1 } },
+      .rough = true },
+    { "no experts", make_no_experts, .fails = DT_ERR_ARG, .says = "grouped_linear: the number of" },
+    { "no inputs", make_no_inputs, .fails = DT_ERR_ARG, .says = "the number of inputs" },
+    { "no outputs", make_no_outputs, .fails = DT_ERR_ARG, .says = "the number of outputs" },
+    { "no index", make, .in = { { { 3, 2 } } }, .state = "weight bias", .fails = DT_ERR_ARG,
+      .says = "grouped_linear: x and an index" },
+};
+DT__LAYER_CASES(grouped_linear, cases)

@@ -1,5 +1,6 @@
 /* Layer norm over the last dimension.      y = (x - mean) / sqrt(var + eps) * w + b      [Ba et al.
  * 2016]; weight 1 and bias 0 of [width]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 typedef struct layer_norm {
@@ -38,3 +39,35 @@ dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module
     ((layer_norm *)dt_module_state(m))->eps = eps;
     return dt__layer_done(build(m, width), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_layer_norm_create(ctx, 2, 0.0, out);
+}
+static dt_status make_wide(dt_ctx *ctx, dt_module **out)
+{
+    return dt_layer_norm_create(ctx, 33, 1e-5, out);
+}
+static dt_status make_none(dt_ctx *ctx, dt_module **out)
+{
+    return dt_layer_norm_create(ctx, 0, 1e-5, out);
+}
+static dt_status make_negative(dt_ctx *ctx, dt_module **out)
+{
+    return dt_layer_norm_create(ctx, 3, -1e-5, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 2, 2 }, .given = true, .values = { 3, 5, 7, 3 } } },
+      .state = "weight bias", .given = { { "weight", { 2, 3 } }, { "bias", { 1, -1 } } }, .n_y = 4,
+      .y = { -1, 2, 3, -4 } },
+    { "a batch", make_wide, .in = { { { 2, 3, 33 } } }, .state = "weight bias",
+      .first = { { "weight", 1, 1 }, { "bias", 0, 0 } } },
+    { "no width", make_none, .fails = DT_ERR_ARG, .says = "layer_norm: the width" },
+    { "eps below 0", make_negative, .fails = DT_ERR_ARG, .says = "layer_norm: eps" },
+    { "another width", make, .in = { { { 2, 3 } } }, .state = "weight bias", .fails = DT_ERR_SHAPE,
+      .says = "layer_norm" },
+};
+DT__LAYER_CASES(layer_norm, cases)

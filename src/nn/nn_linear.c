@@ -1,5 +1,6 @@
 /* Linear layer.      y = x W^T + b      weight [out, in], bias [out], both drawn uniform in
  * +-1/sqrt(in), as PyTorch's are [He et al. 2015 with a = sqrt(5)]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 #include <math.h>
@@ -84,3 +85,51 @@ dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool b
     DT__TRY(dt_module_create(ctx, &dt__nn_linear, 0, &m));
     return dt__layer_done(build(m, in, out_features, bias), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, 3, 2, true, out);
+}
+
+static dt_status make_plain(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, 40, 9, false, out);
+}
+
+static dt_status make_large(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, 100, 50, true, out);
+}
+
+static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, 0, 3, true, out);
+}
+
+static dt_status make_no_outputs(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, 3, -1, true, out);
+}
+
+static dt_status make_huge(dt_ctx *ctx, dt_module **out)
+{
+    return dt_linear_create(ctx, INT64_MAX, 3, true, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 1, 3 }, .given = true, .values = { 1, 0, -1 } } },
+      .state = "weight bias",
+      .given = { { "weight", { 1, 2, 3, 4, 5, 6 } }, { "bias", { 0.5, -0.5 } } }, .n_y = 2,
+      .y = { -1.5, -2.5 } },
+    { "no bias", make_plain, .in = { { { 2, 3, 40 } } }, .state = "weight" },
+    { "first values", make_large, .in = { { { 70, 100 } } }, .state = "weight bias",
+      .first = { { "weight", -0.1, 0.1 }, { "bias", -0.1, 0.1 } }, .rough = true },
+    { "no inputs", make_no_inputs, .fails = DT_ERR_ARG, .says = "linear: the number of inputs" },
+    { "no outputs", make_no_outputs, .fails = DT_ERR_ARG, .says = "linear: the number of outputs" },
+    { "too large", make_huge, .fails = DT_ERR_ARG, .says = "large" },
+    { "another width", make, .in = { { { 2, 4 } } }, .state = "weight bias", .fails = DT_ERR_SHAPE,
+      .says = "linear" },
+};
+DT__LAYER_CASES(linear, cases)

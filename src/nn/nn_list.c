@@ -1,4 +1,18 @@
 /* List: children under numbers, without a forward of their own; the module above runs them. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 const dt_module_type dt__nn_list = { .name = "list" };
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_module_create(ctx, &dt__nn_list, 0, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "no forward", make, .in = { { { 3 } } }, .fails = DT_ERR_STATE,
+      .says = "has no forward of its own" },
+};
+DT__LAYER_CASES(list, cases)

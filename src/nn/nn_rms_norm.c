@@ -1,5 +1,6 @@
-/* Root mean square norm over the last dimension.      y = x / sqrt(mean(x^2) + eps) * w      [Zhang and
- * Sennrich 2019]; weight 1 of [width]. */
+/* Root mean square norm over the last dimension.      y = x / sqrt(mean(x^2) + eps) * w
+ * [Zhang and Sennrich 2019]; weight 1 of [width]. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 typedef struct rms_norm {
@@ -34,3 +35,31 @@ dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module *
     ((rms_norm *)dt_module_state(m))->eps = eps;
     return dt__layer_done(build(m, width), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_rms_norm_create(ctx, 2, 0.0, out); }
+static dt_status make_wide(dt_ctx *ctx, dt_module **out)
+{
+    return dt_rms_norm_create(ctx, 33, 1e-5, out);
+}
+static dt_status make_none(dt_ctx *ctx, dt_module **out)
+{
+    return dt_rms_norm_create(ctx, 0, 1e-5, out);
+}
+static dt_status make_negative(dt_ctx *ctx, dt_module **out)
+{
+    return dt_rms_norm_create(ctx, 3, -1e-5, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 2, 2 }, .given = true, .values = { 5, -5, 2, 2 } } },
+      .state = "weight", .given = { { "weight", { 2, 3 } } }, .n_y = 4, .y = { 2, -3, 2, 3 } },
+    { "a batch", make_wide, .in = { { { 2, 3, 33 } } }, .state = "weight",
+      .first = { { "weight", 1, 1 } } },
+    { "no width", make_none, .fails = DT_ERR_ARG, .says = "rms_norm: the width" },
+    { "eps below 0", make_negative, .fails = DT_ERR_ARG, .says = "rms_norm: eps" },
+    { "another width", make, .in = { { { 2, 3 } } }, .state = "weight", .fails = DT_ERR_SHAPE,
+      .says = "rms_norm" },
+};
+DT__LAYER_CASES(rms_norm, cases)

@@ -1,4 +1,5 @@
 /* Sequential: its children one after the other, each fed with what the one before made. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -24,3 +25,37 @@ dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out)
 {
     return dt_module_create(ctx, &dt__nn_sequential, 0, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+/* Linear layers around a tanh, which the first of them takes along. */
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    static const char *const names[] = { "0", "1", "2" };
+    dt_module *m, *part;
+    dt_status s = dt_sequential_create(ctx, &m);
+    for (int i = 0; i < 3 && s == DT_OK; i++) {
+        s = i == 1 ? dt_activation_create(ctx, "tanh", &part)
+                   : dt_linear_create(ctx, 9, 9, i == 0, &part);
+        if (s == DT_OK) s = dt_module_add(m, names[i], part);
+    }
+    if (s != DT_OK) dt_module_free(m);
+    *out = s == DT_OK ? m : NULL;
+    return s;
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *x = dt_linear(t, in[0], dt_param(m, "0.weight"), dt_param(m, "0.bias"));
+    return dt_linear(t, dt_tanh(t, x), dt_param(m, "2.weight"), NULL);
+}
+
+static const dt__layer_case cases[] = {
+    { "empty", dt_sequential_create, .in = { { { 2 }, .given = true, .values = { 3, 4 } } },
+      .n_y = 2, .y = { 3, 4 } },
+    { "two layers", make, .in = { { { 4, 9 } } }, .state = "0.weight 0.bias 2.weight",
+      .plain = plain },
+    { "another width", make, .in = { { { 4, 8 } } }, .state = "0.weight 0.bias 2.weight",
+      .fails = DT_ERR_SHAPE, .says = "linear" },
+};
+DT__LAYER_CASES(sequential, cases)

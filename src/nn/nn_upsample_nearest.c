@@ -1,4 +1,5 @@
 /* Images so many times as high and as wide, each pixel repeated. */
+#include "nn/layer_cases.h"
 #include "nn/module.h"
 
 typedef struct upsample {
@@ -33,3 +34,24 @@ dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **ou
     ((upsample *)dt_module_state(*out))->factor = factor;
     return DT_OK;
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_upsample_nearest_create(ctx, 2, out);
+}
+
+static dt_status make_none(dt_ctx *ctx, dt_module **out)
+{
+    return dt_upsample_nearest_create(ctx, 0, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 1, 1, 1, 2 }, .given = true, .values = { 1, 2 } } }, .n_y = 8,
+      .y = { 1, 1, 2, 2, 1, 1, 2, 2 } },
+    { "several images", make, .in = { { { 2, 3, 2, 3 } } } },
+    { "no factor", make_none, .fails = DT_ERR_ARG, .says = "upsample_nearest: the factor" },
+    { "no image", make, .in = { { { 3, 2 } } }, .fails = DT_ERR_SHAPE, .says = "upsample" },
+};
+DT__LAYER_CASES(upsample_nearest, cases)

@@ -126,7 +126,7 @@ static dt_status build_body(dt_module *body, transformer *s, const dt__transform
     for (int64_t i = 0; i < p->layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
-        const dt_status made = dt__block_create(ctx, block, &part);
+        const dt_status made = dt__transformer_block_create(ctx, block, &part);
         DT__TRY(dt__add_made(s->blocks, name, made, part, &part));
     }
     const dt_status made = block->create_norm(ctx, block->attend.width, block->eps, &part);

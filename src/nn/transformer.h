@@ -56,8 +56,7 @@ typedef struct dt__block_plan {
 /* x += dropout(attention(norm1(x)));  x += dropout(mlp(norm2(x))). A block's inputs are x and, where
  * attention rotates, the position. Its outputs are x and, where asked for, those that its mlp has besides:
  * a mixture's logits of the router. */
-extern const dt_module_type dt__block_type;
-dt_status dt__block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
+dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
 
 /* ---- the whole --------------------------------------------------------------------------------- */
 

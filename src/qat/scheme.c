@@ -194,8 +194,8 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
-/* The nearest float whose fraction is `bits` shorter, ties to even; for normal numbers and infinity.
- */
+/* The nearest float whose fraction is `bits` shorter, ties to even; for normal numbers and
+ * infinity. / */
 static inline float shortened(float x, int bits)
 {
     uint32_t u;
@@ -206,20 +206,27 @@ static inline float shortened(float x, int bits)
     return x;
 }
 
-/* Every loop is one that compilers vectorize: a group of 32 values costs two divisions. */
-static void round_scales(const dt_quant_spec *q, const dt__blocks *b)
+static dt__scale_limits limits_of(const dt__scheme *scheme, const dt_quant_spec *q)
 {
-    const int dtype = dt__scale_dtype(q);
-    const bool f16 = dtype == DT_SCALE_F16;
-    const float eps = q->activation ? 0x1p-23f : 0x1p-126f;
-    const float least = f16 ? 0x1p-14f : eps;
+    const int dtype = scheme->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
+    if (dtype == DT_SCALE_F16) return (dt__scale_limits){ dtype, 0x1p-14f, 65504 };
+    return (dt__scale_limits){ dtype, q->activation ? 0x1p-23f : 0x1p-126f,
+                               dtype == DT_SCALE_BF16 ? 0x1.fep127f : FLT_MAX };
+}
+
+/* Every loop is one that compilers vectorize: a group of 32 values costs two divisions. A bf16
+ * scale that rounds to infinity is refused later, with the block that it belongs to. */
+static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
+{
+    const bool f16 = limits->dtype == DT_SCALE_F16;
+    const float least = limits->least;
     for (int64_t i = 0; i < b->n; i++) {
         b->scale[i] = b->scale[i] < least ? least : b->scale[i];
     }
     for (int64_t i = 0; f16 && i < b->n; i++) {
         b->scale[i] = shortened(b->scale[i] > 65504 ? 65504 : b->scale[i], 13);
     }
-    for (int64_t i = 0; dtype == DT_SCALE_BF16 && i < b->n; i++) {
+    for (int64_t i = 0; limits->dtype == DT_SCALE_BF16 && i < b->n; i++) {
         b->scale[i] = shortened(b->scale[i], 16);
     }
     for (int64_t i = 0; i < b->n; i++) b->inverse[i] = 1.0f / b->scale[i];
@@ -241,22 +248,27 @@ static bool bounds_are_finite(int qmin, int qmax, const dt__blocks *b)
     return bad == 0;
 }
 
-bool dt__choose_scales(const void *settings, const dt__blocks *b)
+bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const dt__blocks *b)
 {
-    const dt_quant_spec *q = settings;
-    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    const dt__scale_limits limits = limits_of(scheme, q);
     const int qmin = dt__qmin(q), qmax = dt__qmax(q);
     scheme->scale(qmin, qmax, b);
     int bad = 0;
     for (int64_t i = 0; i < b->n; i++) bad |= !(fabsf(b->scale[i]) <= FLT_MAX);
     if (bad != 0) return false;
-    if (scheme->round_scales != NULL) scheme->round_scales(b);
-    else round_scales(q, b);
+    if (scheme->round_scales != NULL) scheme->round_scales(&limits, b);
+    else round_scales(&limits, b);
     if (b->zero != NULL) {
         if (scheme->zero == NULL) memset(b->zero, 0, (size_t)b->n);
         else scheme->zero(qmin, qmax, b);
     }
     return bounds_are_finite(qmin, qmax, b);
+}
+
+bool dt__choose_scales(const void *settings, const dt__blocks *b)
+{
+    const dt_quant_spec *q = settings;
+    return dt__scheme_scales(dt__scheme_of(q->scheme), q, b);
 }
 
 dt__coding dt__coding_of(const dt_quant_spec *q)

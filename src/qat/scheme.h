@@ -25,6 +25,13 @@ typedef struct dt__scheme_case {
     int8_t codes[8];
 } dt__scheme_case;
 
+/* What a stored scale may be: a normal number of its dtype, in least ... most. Of activations
+ * `least` is 2^-23 where the dtype allows it. */
+typedef struct dt__scale_limits {
+    int dtype; /* DT_SCALE_... */
+    float least, most;
+} dt__scale_limits;
+
 typedef struct dt__scheme {
     const char *name;
     const char *text; /* one line for people */
@@ -37,8 +44,10 @@ typedef struct dt__scheme {
     void (*scale)(int qmin, int qmax, const dt__blocks *b);
     /* The zero points that go with the scales. NULL: 0. */
     void (*zero)(int qmin, int qmax, const dt__blocks *b);
-    /* Limits and rounding of scales, and the inverses. NULL: the common ones. */
-    void (*round_scales)(const dt__blocks *b);
+    /* Makes of each scale one that can be stored, and its inverse. NULL: clamped to the limits
+     * (above only of f16) and rounded to nearest. A scheme that allows not every number of the
+     * dtype, such as one of powers of two, has its own: 65504, the most of f16, is none. */
+    void (*round_scales)(const dt__scale_limits *limits, const dt__blocks *b);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
@@ -113,9 +122,11 @@ typedef struct dt__quantized {
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
 } dt__quantized;
 
-/* Scales, inverses and zero points by the rule, limited and rounded. False where a scale or an image
- * would not be finite. `settings` is a dt_quant_spec. */
+/* Scales, inverses and zero points by the scheme, limited and rounded. False where a scale or a
+ * dequantized value would not be finite. `settings` is a dt_quant_spec. */
 bool dt__choose_scales(const void *settings, const dt__blocks *b);
+/* The same by a scheme that need not be in the list; q->scheme is not read. */
+bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const dt__blocks *b);
 /* The rule as kernels meet it; refers to *q. */
 dt__coding dt__coding_of(const dt_quant_spec *q);
 /* Whether a code can be clipped. */
@@ -130,14 +141,16 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, 
 /* Whether panels can be made in one pass: no scale of the whole tensor, no zero points. */
 bool dt__one_pass(const dt_quant_spec *q);
 
-/* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask, all in
- * one pass over x. The number of clipped codes; -1 where dt__quantize would fail. */
+/* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask,
+ * all in one pass over x. The number of clipped codes; -1 where dt__quantize would fail. */
 int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s);
 
-/* The range of all of x, 0 included. The index of the first element that is not finite; -1: none. */
+/* The range of all of x, 0 included. The index of the first element that is not finite; -1:
+ * none. */
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi);
 
-/* The same as dt__quantize with the scales and zero points that stand in `out`: static or learned. */
+/* The same as dt__quantize with the scales and zero points that stand in `out`: static or
+ * learned. */
 dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut,
                              const float *x, dt__quantized *out, const char *name);
 

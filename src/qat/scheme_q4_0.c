@@ -19,8 +19,9 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-static void round_scales(const dt__blocks *b)
+static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
 {
+    (void)limits; /* scales are f16 of either sign */
     for (int64_t i = 0; i < b->n; i++) {
         const float d = b->scale[i], stored = dt__round_f16(d);
         b->scale[i] = stored == 0 ? -0.0f : stored;

@@ -27,13 +27,19 @@ check() { # folder prefix list macro
     echo "$4: $(printf '%s\n' "$lines" | grep -c . || true) members"
 }
 
-# A layer is made by a public function that a test calls; `list` only holds other modules.
-for name in $(sed -n 's/^DT__NN(\([a-z0-9_]*\)).*/\1/p' src/nn/nn.inc 2>/dev/null | grep -vx list); do
-    for place in include/detent/nn.h tests/test_nn.c; do
-        grep -q "dt_${name}_create(" "$place" && continue
-        echo "$place does not name dt_${name}_create, which makes the layer $name"
+# A layer is made by a public function, or, as a part of families, by one of src/nn; `list` only holds
+# other modules. Its cases, which detent-test layers runs, end its file.
+for name in $(sed -n 's/^DT__NN(\([a-z0-9_]*\)).*/\1/p' src/nn/nn.inc 2>/dev/null); do
+    if [ "$name" != list ] && ! grep -q "dt_${name}_create(" include/detent/nn.h &&
+        ! cat src/nn/*.h | grep -q "dt__${name}_create("; then
+        echo "include/detent/nn.h does not name dt_${name}_create, which makes the layer $name"
         failed=$((failed + 1))
-    done
+    fi
+    if ! grep -q "^DT__LAYER_CASES($name, " "src/nn/nn_$name.c" 2>/dev/null; then
+        echo "src/nn/nn_$name.c has no cases: end it with DT__LAYER_CASES($name, cases)," \
+            "as src/nn/layer_cases.h says"
+        failed=$((failed + 1))
+    fi
 done
 
 check ops op ops.inc DT__OP

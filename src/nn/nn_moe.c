@@ -1,9 +1,9 @@
 /* A mixture of experts in place of an mlp [Shazeer et al. 2017; Jiang et al. 2024, Mixtral].
  *     logits = router(x)      weights, index = the top_k largest of softmax(logits)
- *     y = sum over the chosen e of weights[e] down_e(swiglu(gate_e(x), up_e(x)))
- * and the losses that keep the rows spread over the experts. */
+ *     y = sum over the chosen e of weights[e] down_e(swiglu(gate_e(x), up_e(x))) */
 #include "nn/blocks.h"
 #include "nn/experts.h"
+#include "nn/layer_cases.h"
 #include "nn/transformer.h"
 
 typedef struct moe {
@@ -11,7 +11,7 @@ typedef struct moe {
     dt_moe_router_options choice;
 } moe;
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward -------------------------------------------------------------------------------- */
 
 static dt_tensor *expert(dt_tape *t, dt_module *layer, dt_tensor *x, dt_tensor *index)
 {
@@ -46,9 +46,9 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     else dt__drop_step(t, logits, out[0]);
 }
 
-static const dt_module_type moe_type = { .name = "moe", .forward = forward };
+const dt_module_type dt__nn_moe = { .name = "moe", .forward = forward };
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static dt_status add(dt_module *m, const char *name, const dt_module_type *type,
                      const dt__experts_plan *p, dt_module **lent)
@@ -89,7 +89,7 @@ static dt_status create(dt_ctx *ctx, const dt_moe_layer *layer, const double *de
     dt_module *m;
     *out = NULL;
     DT__TRY(check(ctx, layer));
-    DT__TRY(dt_module_create(ctx, &moe_type, sizeof(moe), &m));
+    DT__TRY(dt_module_create(ctx, &dt__nn_moe, sizeof(moe), &m));
     return dt__layer_done(build(m, layer, deviation), m, out);
 }
 
@@ -109,51 +109,80 @@ dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
     return create(ctx, &layer, plan->deviation, out);
 }
 
-/* ---- losses ------------------------------------------------------------------------------------ */
+/* ---- cases ---------------------------------------------------------------------------------- */
 
-dt_tensor *dt__times(dt_tape *t, dt_tensor *x, double factor)
+static dt_status make(dt_ctx *ctx, dt_module **out)
 {
-    dt_tensor *by;
-    if (t->status != DT_OK || x == NULL) return NULL;
-    dt_status s = dt__tensor_create_raw(t->ctx, x->dtype, 0, NULL, &by);
-    if (s == DT_OK) {
-        dt_fill(by, factor);
-        s = dt__tape_lend(t, by);
+    const dt_moe_layer layer = { .width = 5, .hidden = 6, .experts = 3, .top_k = 3 };
+    return dt_moe_create(ctx, &layer, out);
+}
+
+static dt_status make_usual(dt_ctx *ctx, dt_module **out)
+{
+    const dt_moe_layer layer = {
+        .width = 5, .hidden = 6, .experts = 4, .top_k = 2, .normalize = true, .bias = true
+    };
+    return dt_moe_create(ctx, &layer, out);
+}
+
+static dt_status make_without(dt_ctx *ctx, dt_module **out)
+{
+    return dt_moe_create(ctx, &(dt_moe_layer){ .width = 5, .hidden = 6, .top_k = 1 }, out);
+}
+
+static dt_status make_too_many(dt_ctx *ctx, dt_module **out)
+{
+    const dt_moe_layer layer = { .width = 5, .hidden = 6, .experts = 3, .top_k = 4 };
+    return dt_moe_create(ctx, &layer, out);
+}
+
+static dt_status make_tight(dt_ctx *ctx, dt_module **out)
+{
+    const dt_moe_layer layer = { 5, 6, .experts = 3, .top_k = 1, .capacity = -1 };
+    return dt_moe_create(ctx, &layer, out);
+}
+
+/* Expert e of a grouped parameter. */
+static dt_tensor *of_expert(dt_tape *t, dt_module *m, const char *path, int64_t e)
+{
+    dt_tensor *x = dt_grouped_expert(dt_param(m, path), e);
+    return x != NULL && dt__tape_adopt(t, dt__tape_lend(t, x)) == DT_OK ? x : NULL;
+}
+
+/* Every expert sees every row, and all of them add up. */
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *share = dt_softmax(t, dt_linear(t, in[0], dt_param(m, "router.weight"), NULL), -1);
+    dt_tensor *sum = NULL;
+    for (int64_t e = 0; e < 3; e++) {
+        const dt_slice_options column = { .dims = { 1, { 1 } },
+                                          .starts = { 1, { e } },
+                                          .stops = { 1, { e + 1 } } };
+        dt_tensor *gate = dt_linear(t, in[0], of_expert(t, m, "w_gate.weight", e), NULL);
+        dt_tensor *up = dt_linear(t, in[0], of_expert(t, m, "w_up.weight", e), NULL);
+        dt_tensor *y = dt_swiglu(t, gate, up);
+        y = dt_linear(t, y, of_expert(t, m, "w_down.weight", e), NULL);
+        y = dt_mul(t, y, dt_slice(t, share, &column));
+        sum = sum == NULL ? y : dt_add(t, sum, y);
     }
-    if (dt__tape_adopt(t, s) != DT_OK) return NULL;
-    return dt_mul(t, x, by);
+    return sum;
 }
 
-/* All of them as one, in place of them. */
-static void join(dt_tape *t, dt__routed *r)
-{
-    if (r->n < 2) return;
-    dt_tensor *all = dt_concat(t, r->part, r->n, 0);
-    for (int i = 0; i < r->n; i++) dt__drop_step(t, r->part[i], all);
-    r->part[0] = all;
-    r->n = 1;
-}
+#define STATE "router.weight w_gate.weight w_up.weight w_down.weight"
+#define BIASED                                                                                     \
+    "router.weight w_gate.weight w_gate.bias w_up.weight w_up.bias w_down.weight w_down.bias"
 
-void dt__routed_add(dt_tape *t, dt__routed *r, dt_tensor *logits)
-{
-    if (r->n == DT_MAX_IN) join(t, r);
-    r->part[r->n++] = logits;
-}
-
-dt_tensor *dt__routed_loss(dt_tape *t, dt__routed *r, const dt_moe_options *o)
-{
-    join(t, r);
-    dt_tensor *balance = NULL, *z = NULL;
-    if (o->balance > 0) {
-        balance =
-            dt_load_balance_loss(t, r->part[0], &(dt_load_balance_options){ .top_k = o->top_k });
-        balance = dt__then(t, balance, dt__times(t, balance, o->balance));
-    }
-    if (o->z > 0) {
-        z = dt_router_z_loss(t, r->part[0]);
-        z = dt__then(t, z, dt__times(t, z, o->z));
-    }
-    dt_tensor *loss = balance == NULL ? z : z == NULL ? balance : dt_add(t, balance, z);
-    dt__drop_step(t, r->part[0], loss);
-    return t->status == DT_OK ? loss : NULL;
-}
+static const dt__layer_case cases[] = {
+    { "all experts", make, .in = { { { 7, 5 } } }, .state = STATE, .plain = plain,
+      .first = { { "router.weight", -0.4472136, 0.4472136 },
+                 { "w_down.weight", -0.4082483, 0.4082483 } } },
+    { "two of four, and logits", make_usual, .in = { { { 3, 4, 5 } } }, .n_out = 2,
+      .state = BIASED },
+    { "no experts", make_without, .fails = DT_ERR_ARG, .says = "moe: the number of experts" },
+    { "more than there are", make_too_many, .fails = DT_ERR_ARG, .says = "moe: top_k is 4" },
+    { "a capacity below 0", make_tight, .fails = DT_ERR_ARG,
+      .says = "a capacity of -1 is below 0" },
+    { "another width", make, .in = { { { 7, 6 } } }, .state = STATE, .fails = DT_ERR_SHAPE,
+      .says = "linear" },
+};
+DT__LAYER_CASES(moe, cases)

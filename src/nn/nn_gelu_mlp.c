@@ -1,4 +1,5 @@
 /* The mlp of a gpt's block.      y = down(gelu_tanh(up(x))) */
+#include "nn/layer_cases.h"
 #include "nn/transformer.h"
 #include "nn/unit.h"
 
@@ -16,7 +17,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     out[0] = dt__then(t, x, dt_forward(t, s->down, x));
 }
 
-static const dt_module_type mlp_type = { .name = "gelu_mlp", .forward = forward };
+const dt_module_type dt__nn_gelu_mlp = { .name = "gelu_mlp", .forward = forward };
 
 static dt_status build(dt_module *m, const dt__mlp_plan *p)
 {
@@ -34,6 +35,33 @@ dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module *
 {
     dt_module *m;
     *out = NULL;
-    DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
+    DT__TRY(dt_module_create(ctx, &dt__nn_gelu_mlp, sizeof(mlp), &m));
     return dt__layer_done(build(m, plan), m, out);
 }
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    const dt__mlp_plan plan = {
+        .name = { "up", "down" }, .width = 6, .hidden = 10, .bias = true, .deviation = { 0.5, 0.3 }
+    };
+    return dt__gelu_mlp_create(ctx, &plan, out);
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *x = dt_linear(t, in[0], dt_param(m, "up.weight"), dt_param(m, "up.bias"));
+    x = dt_gelu(t, x, DT_GELU_TANH);
+    return dt_linear(t, x, dt_param(m, "down.weight"), dt_param(m, "down.bias"));
+}
+
+#define STATE "up.weight up.bias down.weight down.bias"
+
+static const dt__layer_case cases[] = {
+    { "a batch", make, .in = { { { 2, 5, 6 } } }, .state = STATE, .plain = plain,
+      .first = { { "up.weight", -2, 2 }, { "up.bias", 0, 0 }, { "down.weight", -1, 1 } } },
+    { "another width", make, .in = { { { 2, 5, 7 } } }, .state = STATE, .fails = DT_ERR_SHAPE,
+      .says = "linear" },
+};
+DT__LAYER_CASES(gelu_mlp, cases)

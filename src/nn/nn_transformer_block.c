@@ -1,0 +1,148 @@
+/* A block of a transformer, the norms first [Xiong et al. 2020].
+ *     x += dropout(attention(norm1(x)))      x += dropout(mlp(norm2(x))) */
+#include "nn/layer_cases.h"
+#include "nn/transformer.h"
+
+typedef struct block {
+    dt_module *norm1, *attention, *norm2, *mlp; /* children */
+    double dropout;
+} block;
+
+/* x + dropout(y), in place of y. */
+static dt_tensor *join(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *y)
+{
+    const block *s = dt_module_state(m);
+    if (dt_is_training(m) && s->dropout > 0.0) y = dt__then(t, y, dt_dropout(t, y, s->dropout));
+    return dt__then(t, y, dt_add(t, x, y));
+}
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const block *s = dt_module_state(m);
+    dt_tensor *normal[2] = { dt_forward(t, s->norm1, in[0]), n_in > 1 ? in[1] : NULL }, *y;
+    dt_forward_n(t, s->attention, normal, n_in, &y, 1);
+    dt_tensor *x = join(t, m, in[0], dt__then(t, normal[0], y));
+    y = dt_forward(t, s->norm2, x);
+    dt_forward_n(t, s->mlp, &y, 1, out, n_out);
+    y = join(t, m, x, dt__then(t, y, out[0]));
+    out[0] = dt__then(t, x, y);
+}
+
+const dt_module_type dt__nn_transformer_block = { .name = "block",
+                                                  .forward = forward,
+                                                  .block = true };
+
+static dt_status add_norm(dt_module *m, const dt__block_plan *p, const char *name, dt_module **lent)
+{
+    dt_module *norm = NULL;
+    const dt_status made = p->create_norm(dt_module_ctx(m), p->attend.width, p->eps, &norm);
+    return dt__add_made(m, name, made, norm, lent);
+}
+
+static dt_status build(dt_module *m, const dt__block_plan *p)
+{
+    block *s = dt_module_state(m);
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_module *part = NULL;
+    s->dropout = p->dropout;
+    DT__TRY(add_norm(m, p, p->norm1, &s->norm1));
+    dt_status made = dt__attention_create(ctx, &p->attend, &part);
+    DT__TRY(dt__add_made(m, p->attention, made, part, &s->attention));
+    DT__TRY(add_norm(m, p, p->norm2, &s->norm2));
+    made = p->create_mlp(ctx, &p->feed, &part);
+    return dt__add_made(m, p->mlp, made, part, &s->mlp);
+}
+
+dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out)
+{
+    dt_module *m;
+    *out = NULL;
+    DT__TRY(dt_module_create(ctx, &dt__nn_transformer_block, sizeof(block), &m));
+    return dt__layer_done(build(m, plan), m, out);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt__block_plan plan_of(void)
+{
+    return (dt__block_plan){
+        .norm1 = "norm1",
+        .attention = "attn",
+        .norm2 = "norm2",
+        .mlp = "mlp",
+        .create_norm = dt_layer_norm_create,
+        .create_mlp = dt__gelu_mlp_create,
+        .attend = { .name = { "q", "k", "v", "out" },
+                    .width = 8,
+                    .heads = 2,
+                    .kv_heads = 2,
+                    .head_width = 4,
+                    .deviation = { 0.5, 0.3 } },
+        .feed = { .name = { "up", "down", "gate" },
+                  .width = 8,
+                  .hidden = 9,
+                  .deviation = { 0.5, 0.3 } },
+        .eps = 1e-5,
+    };
+}
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    const dt__block_plan plan = plan_of();
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
+static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
+{
+    dt__block_plan plan = plan_of();
+    plan.dropout = 0.2;
+    plan.create_mlp = dt__gated_mlp_create;
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
+/* rms_norm has no bias, so that this has the parameters of a Mixtral's block. */
+static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
+{
+    static const dt_moe_options moe = { .given = true, .experts = 3, .top_k = 2 };
+    dt__block_plan plan = plan_of();
+    plan.create_norm = dt_rms_norm_create;
+    plan.create_mlp = dt__moe_create;
+    plan.feed.moe = &moe;
+    plan.attend.rotates = true;
+    plan.attend.rotary = dt_rotary_defaults();
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
+/* A norm, and what reads it. */
+static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_tensor *x)
+{
+    return dt_forward(t, dt_module_at(m, names[1]), dt_forward(t, dt_module_at(m, names[0]), x));
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    static const char *const first[] = { "norm1", "attn" }, *const second[] = { "norm2", "mlp" };
+    dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
+    return dt_add(t, x, branch(t, m, second, x));
+}
+
+#define PLACES                                                                                     \
+    {                                                                                              \
+        { 5 }, .dtype = DT_I32, .given = true, .values = { 0, 1, 2, 3, 4 }                         \
+    }
+#define ATTENTION "attn.q.weight attn.k.weight attn.v.weight attn.out.weight "
+#define LAYER_NORMS "norm1.weight norm1.bias " ATTENTION "norm2.weight norm2.bias "
+#define STATE LAYER_NORMS "mlp.up.weight mlp.down.weight"
+
+static const dt__layer_case cases[] = {
+    { "of a gpt", make, .in = { { { 2, 5, 8 } } }, .state = STATE, .plain = plain },
+    { "dropout, a gated mlp", make_dropping, .in = { { { 2, 5, 8 } } }, .random = true,
+      .state = LAYER_NORMS "mlp.gate.weight mlp.up.weight mlp.down.weight" },
+    { "experts, and their logits", make_mixture, .in = { { { 2, 5, 8 } }, PLACES }, .n_out = 2,
+      .state = "norm1.weight " ATTENTION "norm2.weight mlp.router.weight mlp.w_gate.weight "
+               "mlp.w_up.weight mlp.w_down.weight" },
+    { "another width", make, .in = { { { 2, 5, 9 } } }, .state = STATE, .fails = DT_ERR_SHAPE,
+      .says = "layer_norm" },
+};
+DT__LAYER_CASES(transformer_block, cases)
