@@ -1,6 +1,7 @@
 /* Trails: a model that is converted layer by layer, in the order in which its layers run, gives each
  * layer the same input whether what came before is kept or computed anew; and what is kept is not
- * computed again. 200 random networks and 40 of each family; DETENT_NETWORKS says otherwise. */
+ * computed again. 60 random networks and 12 of each family, 200 and 40 where all tests run;
+ * DETENT_NETWORKS says otherwise. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -12,11 +13,7 @@
 
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
-#define NETWORKS 20
-#else
-#define NETWORKS 200
-#endif
+static const test_draws draws = { .quick = 60, .sanitized = 20, .all = 200 };
 #define BATCHES 2
 
 static bool is_prepared(void *user, const dt_module *m)
@@ -133,11 +130,7 @@ static void check_network(const random_net *d)
     dt_ctx_free(ctx);
 }
 
-static uint64_t networks(void)
-{
-    const char *text = getenv("DETENT_NETWORKS");
-    return text != NULL ? strtoull(text, NULL, 10) : NETWORKS;
-}
+static uint64_t networks(void) { return (uint64_t)test_networks(draws); }
 
 START_TEST(what_is_kept_is_what_is_computed)
 {

@@ -4,7 +4,8 @@
  * norms folded or not, activations, pools, with and without a linear head; every preset, bits,
  * granularity, groups that do not divide rows. One training step goes through each: gradients are
  * finite, and where a product was computed on codes, codes and no values are kept of its input.
- * 1000 networks, 60 under a sanitizer; DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
+ * 240 networks, 60 under a sanitizer, 1000 where all tests run; DETENT_NETWORKS says otherwise,
+ * DETENT_SEED starts elsewhere. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -17,11 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
-#define NETWORKS 60
-#else
-#define NETWORKS 1000
-#endif
+static const test_draws draws = { .quick = 240, .sanitized = 60, .all = 1000 };
 /* ---- running it ------------------------------------------------------------------------------ */
 
 static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)
@@ -197,7 +194,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 START_TEST(prepared_converted_and_loaded_are_equal)
 {
     const uint64_t first = number_from("DETENT_SEED", 1);
-    const uint64_t count = number_from("DETENT_NETWORKS", NETWORKS);
+    const uint64_t count = (uint64_t)test_networks(draws);
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
     test_join(path, folder, "net.safetensors");
@@ -215,7 +212,7 @@ START_TEST(so_are_families)
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
     test_join(path, folder, "net.safetensors");
-    const uint64_t count = number_from("DETENT_NETWORKS", NETWORKS) / 10;
+    const uint64_t count = (uint64_t)test_networks(draws) / 10;
     for (uint64_t seed = 1; seed <= count; seed++) {
         const random_net d = random_net_of_family(seed, names[_i]);
         check_network(&d, path);

@@ -1,8 +1,8 @@
 /* What is promised: a prepared model in evaluation, the converted model, and the converted model saved
  * and loaded answer with the same bits. Random networks: depth, odd sizes, batch 1 to 300, norms,
  * activations, bias or none, presets, rules, groups that do not divide rows, bits, scale dtypes,
- * before and after a training step. 1000 networks, 100 under a sanitizer; DETENT_NETWORKS says
- * otherwise, DETENT_SEED starts elsewhere. */
+ * before and after a training step. 240 networks, 100 under a sanitizer, 1000 where all tests run;
+ * DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -17,11 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
-#define NETWORKS 100
-#else
-#define NETWORKS 1000
-#endif
+static const test_draws draws = { .quick = 240, .sanitized = 100, .all = 1000 };
 #define DEEPEST 4
 
 /* What was drawn, so that a failure can be told. */
@@ -220,7 +216,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 START_TEST(prepared_converted_and_loaded_are_equal)
 {
     const uint64_t first = number_from("DETENT_SEED", 1);
-    const uint64_t count = number_from("DETENT_NETWORKS", NETWORKS);
+    const uint64_t count = (uint64_t)test_networks(draws);
     double multiply_adds = 0;
     for (uint64_t i = 0; i < count; i++) multiply_adds += check_network(first + i);
     fprintf(stderr, "fidelity: %llu networks, %.2f million multiply-adds each, equal bits\n",

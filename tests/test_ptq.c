@@ -1,6 +1,7 @@
 /* Models rounded layer by layer. Random networks of all kinds and families: nearest is what dt_convert
  * makes; what is kept between layers, the number of threads, an interruption and a file in between
- * change no bit. 240 networks and 60 of each family; DETENT_NETWORKS says otherwise. */
+ * change no bit. 60 networks and 15 of each family, 240 and 60 where all tests run;
+ * DETENT_NETWORKS says otherwise. */
 #include "models.h"
 #include "random_nets.h"
 #include "testing.h"
@@ -15,18 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
-#define NETWORKS 24
-#else
-#define NETWORKS 240
-#endif
 #define BATCHES 3
 
-static uint64_t networks(void)
-{
-    const char *text = getenv("DETENT_NETWORKS");
-    return text != NULL ? strtoull(text, NULL, 10) : NETWORKS;
-}
+static const test_draws draws = { .quick = 60, .sanitized = 24, .all = 240 };
+
+static uint64_t networks(void) { return (uint64_t)test_networks(draws); }
 
 /* ---- a case ---------------------------------------------------------------------------------- */
 

@@ -15,11 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
-#define NETWORKS 40
-#else
-#define NETWORKS 300
-#endif
+static const test_draws draws = { .quick = 120, .sanitized = 40, .all = 300 };
 
 static int64_t number_of(const char *name, int64_t otherwise)
 {
@@ -160,7 +156,7 @@ static void run_net(const random_net *d)
 
 START_TEST(random_networks_have_the_same_bits)
 {
-    const int64_t first = number_of("DETENT_SEED", 1), n = number_of("DETENT_NETWORKS", NETWORKS);
+    const int64_t first = number_of("DETENT_SEED", 1), n = test_networks(draws);
     static const char *const families[] = { "mlp", "cnn", "resnet", "unet" };
     for (int64_t i = first; i < first + n; i++) {
         const random_net d = i % 3 == 0 ? random_net_of((uint64_t)i)

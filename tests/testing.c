@@ -157,6 +157,29 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+bool test_all(void)
+{
+    const char *all = getenv("DETENT_TEST_ALL");
+    return all != NULL && strcmp(all, "1") == 0;
+}
+
+int64_t test_count(test_draws draws)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+    return draws.sanitized;
+#else
+    return test_all() ? draws.all : draws.quick;
+#endif
+}
+
+int64_t test_networks(test_draws draws)
+{
+    const char *text = getenv("DETENT_NETWORKS");
+    return text != NULL ? strtoll(text, NULL, 10) : test_count(draws);
+}
+
 /* ---- memory that fails ---------------------------------------------------------------------- */
 
 /* Before each block: what release must be told. */

@@ -56,6 +56,23 @@ bool test_limit_files(int64_t bytes);
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+/* How many random cases a check draws. */
+typedef struct test_draws {
+    int64_t quick;     /* by itself: each kind of case at least once */
+    int64_t sanitized; /* under a sanitizer, always */
+    int64_t all;       /* where test_all() */
+} test_draws;
+
+int64_t test_count(test_draws draws);
+
+/* The same for random networks. DETENT_NETWORKS in the environment says another number. */
+int64_t test_networks(test_draws draws);
+
+/* DETENT_TEST_ALL in the environment is 1: `scripts/check --all` sets it. */
+bool test_all(void);
+
 /* ---- memory that fails ---------------------------------------------------------------------- */
 
 /* Counts what a context does to its allocator. Zero it, set `fail_at`, make the context. */

@@ -6,31 +6,42 @@
 uint64_t dt__cpu_offers(void) { return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI; }
 #elif defined __x86_64__
 #include <cpuid.h>
+#include <stddef.h>
 
 enum { EAX, EBX, ECX, EDX };
+enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
 
 typedef struct need {
-    unsigned leaf, subleaf;
-    int word;
+    int leaf, word;
     unsigned bits;
 } need;
 
 /* osxsave, avx, fma, f16c */
-static const need avx2_needs[] = { { 1, 0, ECX, 1U << 27 | 1U << 28 | 1U << 12 | 1U << 29 },
-                                   { 7, 0, EBX, 1U << 5 } };
-static const need avx_vnni_needs[] = { { 7, 1, EAX, 1U << 4 } };
+static const need avx2_needs[] = { { LEAF_1, ECX, 1U << 27 | 1U << 28 | 1U << 12 | 1U << 29 },
+                                   { LEAF_7, EBX, 1U << 5 } };
+static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 /* f, dq, bw, vl; vnni */
-static const need avx512_needs[] = { { 7, 0, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
-                                     { 7, 0, ECX, 1U << 11 } };
+static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
+                                     { LEAF_7, ECX, 1U << 11 } };
 
-static bool has(const need *needs, int n)
+/* Each leaf once: a virtual machine leaves to its host for every cpuid, which takes microseconds. */
+static void read_leaves(unsigned words[LEAVES][4])
+{
+    unsigned *w = words[LEAF_1];
+    const unsigned last = __get_cpuid_max(0, NULL);
+    if (last < 7) return;
+    __cpuid(1, w[EAX], w[EBX], w[ECX], w[EDX]);
+    w = words[LEAF_7];
+    __cpuid_count(7, 0, w[EAX], w[EBX], w[ECX], w[EDX]);
+    if (w[EAX] < 1) return; /* the last subleaf */
+    w = words[LEAF_7_1];
+    __cpuid_count(7, 1, w[EAX], w[EBX], w[ECX], w[EDX]);
+}
+
+static bool has(unsigned words[LEAVES][4], const need *needs, int n)
 {
     for (int i = 0; i < n; i++) {
-        unsigned word[4] = { 0 };
-        if (__get_cpuid_count(needs[i].leaf, needs[i].subleaf, &word[EAX], &word[EBX], &word[ECX],
-                              &word[EDX]) == 0)
-            return false;
-        if ((word[needs[i].word] & needs[i].bits) != needs[i].bits) return false;
+        if ((words[needs[i].leaf][needs[i].word] & needs[i].bits) != needs[i].bits) return false;
     }
     return true;
 }
@@ -46,10 +57,12 @@ static unsigned kept(void)
 uint64_t dt__cpu_offers(void)
 {
     const unsigned ymm = 0x6, zmm = 0xe6;
-    if (!has(avx2_needs, DT__COUNT_OF(avx2_needs)) || (kept() & ymm) != ymm) return 0;
+    unsigned words[LEAVES][4] = { { 0 } };
+    read_leaves(words);
+    if (!has(words, avx2_needs, DT__COUNT_OF(avx2_needs)) || (kept() & ymm) != ymm) return 0;
     uint64_t offers = DT_CPU_AVX2;
-    if (has(avx_vnni_needs, DT__COUNT_OF(avx_vnni_needs))) offers |= DT_CPU_AVX_VNNI;
-    if (has(avx512_needs, DT__COUNT_OF(avx512_needs)) && (kept() & zmm) == zmm) {
+    if (has(words, avx_vnni_needs, DT__COUNT_OF(avx_vnni_needs))) offers |= DT_CPU_AVX_VNNI;
+    if (has(words, avx512_needs, DT__COUNT_OF(avx512_needs)) && (kept() & zmm) == zmm) {
         offers |= DT_CPU_AVX512_VNNI;
     }
     return offers;

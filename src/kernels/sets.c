@@ -57,8 +57,9 @@ dt_status dt__kernels_open(dt_ctx *ctx)
     int count;
     DT__TRY(allowed(ctx, &count));
     DT__TRY(dt__blas_room(ctx));
+    const uint64_t usable = ctx->cpu_mask & dt__cpu_offers();
     for (int i = 0; i < count; i++) {
-        if ((sets[i].needs & ~ctx->cpu_mask) != 0 || !dt__kernel_set_runs(&sets[i])) continue;
+        if ((sets[i].needs & ~usable) != 0) continue;
         ctx->kernels[DT_F32] = sets[i].f32;
     }
     ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
