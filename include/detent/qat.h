@@ -78,11 +78,13 @@ DT_API dt_status dt_dequantize(dt_tensor *x, dt_tensor **out);
 /* ---- prepare and convert --------------------------------------------------------------------- */
 
 enum {
-    DT_INT8_DYNAMIC_INT4_WEIGHT, /* the default: int8 asymmetric per token, int4 symmetric group 32 */
+    /* the default: int8 asymmetric per token, int4 symmetric group 32 */
+    DT_INT8_DYNAMIC_INT4_WEIGHT,
     DT_INT4_WEIGHT,              /* activations stay float */
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
-    DT_INT4_INT4 /* int4 both, learned: a scale and shifts of the input, a scale a weight's channel */
+    /* int4 both, learned: a scale and shifts of the input, a scale a weight's channel */
+    DT_INT4_INT4
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 

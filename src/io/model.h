@@ -137,7 +137,7 @@ dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e);
 /* Adds NAME.codes and the rest of a converted weight. */
 dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
 
-/* ---- loading (model_restore.c, model_load.c) ------------------------------------------------- */
+/* ---- loading (model_restore.h, model_load.c) ------------------------------------------------- */
 
 /* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for
  * which m must be plain; parameters that the file or m has in groups in either form. All or nothing:

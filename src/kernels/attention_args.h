@@ -28,8 +28,8 @@ typedef struct dt__attention {
     dt__of_keys
         document; /* i32: query r sees keys of document[r + keys - queries], unless below 0 */
     void *y, *lse;
-    void *
-        room; /* dt__attention_room, dt__attention_back_room elements of as many threads as will run */
+    /* dt__attention_room, dt__attention_back_room elements of as many threads as will run */
+    void *room;
 } dt__attention;
 
 #define DT__ATTENTION_TILE 64  /* queries of the heads that share keys, and keys */

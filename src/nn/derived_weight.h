@@ -6,11 +6,6 @@
 #include "nn/fold.h"
 #include "nn/lora.h"
 
-static inline bool dt__is_derived(const dt_module *layer)
-{
-    return layer->folding != DT__APART || dt__has_lora(layer);
-}
-
 /* What the layer computes with, from the weight and the bias (NULL: none) that it holds. */
 dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight);
 dt_tensor *dt__derived_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias);

@@ -21,8 +21,8 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
-    bool
-        derived; /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
+    /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
+    bool derived;
     dt_quant_spec weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */

@@ -8,9 +8,18 @@ trap 'rm -f "$lengths"' EXIT
 find src -name '*.[ch]' -o -name '*.inc' | sort | xargs awk '
 FNR == 1 { inside = 0; first = 0 }
 inside { if (/^}/) { print FNR - first + 1, FILENAME ":" first, name; inside = first = 0 } next }
-/^[A-Za-z_].*\(/ && !first { first = FNR; head = $0; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); name = head }
+/^[A-Za-z_].*\(/ && !first {
+    first = FNR
+    name = $0
+    sub(/\(.*/, "", name)
+    sub(/.*[ *]/, "", name)
+}
 /^\{[ \t]*$/ { if (!first) first = FNR; inside = 1; next }
-first && /^[A-Za-z_ ].*\).*\{.*\}$/ && !/=.*\{/ { print 1 + FNR - first, FILENAME ":" first, name; first = 0; next }
+first && /^[A-Za-z_ ].*\).*\{.*\}$/ && !/=.*\{/ {
+    print 1 + FNR - first, FILENAME ":" first, name
+    first = 0
+    next
+}
 /;[ \t]*(\/\*.*)?$/ || /^[ \t]*$/ || /^#/ || /^}/ { first = 0 }
 ' | sort -rn > "$lengths"
 
@@ -21,7 +30,8 @@ function at(share) { i = int(NR * (1 - share)) + 1; return length_of[i > NR ? NR
 END {
     if (NR == 0) { print "no functions found"; exit 1 }
     print "functions    p50    p90   over 35   over 60   maximum"
-    printf "%9d %6d %6d %7.1f %% %7.1f %% %9d\n", NR, at(0.5), at(0.9), 100 * over35 / NR, 100 * over60 / NR, length_of[1]
+    printf "%9d %6d %6d %7.1f %% %7.1f %% %9d\n", NR, at(0.5), at(0.9), 100 * over35 / NR,
+        100 * over60 / NR, length_of[1]
     print "the longest, and all above 60:"
     for (i = 1; i <= shown; i++) print line[i]
     if (over120) print over120 " above 120 lines"

@@ -6,7 +6,8 @@ set -eu
 cd "$1"
 find src include -name '*.[ch]' -o -name '*.inc' | sort | xargs awk '
 BEGIN {
-    split("core 0 kernels 1 data 1 autograd 2 ops 3 nn 4 optim 5 qat 5 ptq 6 io 6 train 7 bench 7 cli 8", a)
+    split("core 0 kernels 1 data 1 autograd 2 ops 3 nn 4 optim 5 qat 5 ptq 6 io 6 train 7 " \
+        "bench 7 cli 8", a)
     for (i = 1; i in a; i += 2) rank[a[i]] = a[i + 1]
     # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
     # op is, and that is autograd.
@@ -27,8 +28,10 @@ FNR == 1 {
 match($0, /<detent\/[a-z0-9_]+\.h>/) {
     other = substr($0, RSTART + 8, RLENGTH - 11)
     if (!(other in public)) bad("<detent/" other ".h> has no row in the table of layers")
-    else if (part[1] == "src" && public[other] > table_row) bad(own " includes detent/" other ".h, a higher layer")
-    else if (part[1] == "include" && public[other] > table_row) bad(own ".h includes " other ".h, a higher layer")
+    else if (part[1] == "src" && public[other] > table_row)
+        bad(own " includes detent/" other ".h, a higher layer")
+    else if (part[1] == "include" && public[other] > table_row)
+        bad(own ".h includes " other ".h, a higher layer")
     next
 }
 match($0, /"[^"]*"/) {
@@ -37,13 +40,14 @@ match($0, /"[^"]*"/) {
     slash = index(target, "/")
     if (own == "cli") {
         if (slash && target != "bench/bench.h")
-            bad("the program includes \"" target "\": only <detent/...>, bench/bench.h, its own folder")
+            bad("the program includes \"" target "\": not of <detent/...>, bench/bench.h, cli")
         next
     }
     other = slash ? substr(target, 1, slash - 1) : ""
     if (other == own) next
     if (!(other in rank)) bad("\"" target "\" does not name a layer; write \"layer/file.h\"")
-    else if (rank[other] >= table_row) bad(own " includes \"" target "\", which is not a lower layer")
+    else if (rank[other] >= table_row)
+        bad(own " includes \"" target "\", which is not a lower layer")
 }
 END {
     printf "%d files, %d includes that break the layers\n", files, failed

@@ -5,8 +5,10 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sed -n -e '/^DT_API/s/.*[ *]\(dt_[a-z0-9_]*\)(.*/\1/p' \
-    -e '/^extern DT_API/s/.*[ *]\(dt_[a-z0-9_]*\)[[;].*/\1/p' "$1"/include/detent/*.h | sort > "$work/promised"
-nm -D --defined-only "$2" | awk '$2 ~ /[A-Z]/ && $3 !~ /^_(init|fini)$/ { print $3 }' | sort > "$work/exported"
+    -e '/^extern DT_API/s/.*[ *]\(dt_[a-z0-9_]*\)[[;].*/\1/p' "$1"/include/detent/*.h |
+    sort > "$work/promised"
+nm -D --defined-only "$2" | awk '$2 ~ /[A-Z]/ && $3 !~ /^_(init|fini)$/ { print $3 }' |
+    sort > "$work/exported"
 failed=0
 for name in $(comm -23 "$work/promised" "$work/exported"); do
     echo "$name is in a header and not in the library"

@@ -1,0 +1,22 @@
+#!/bin/sh
+# columns.sh SOURCE: no line is longer than 100 columns. Of Markdown may be: tables, code, lines
+# with a link, and generated pages.
+set -eu
+cd "$1"
+LC_ALL=C.UTF-8 # columns are characters
+export LC_ALL
+long=$(mktemp)
+trap 'rm -f "$long"' EXIT
+{
+    find src include tests bench examples cmake CMakeLists.txt \( -name '*.[ch]' -o -name '*.inc' \
+        -o -name '*.sh' -o -name '*.py' -o -name '*.in' -o -name CMakeLists.txt \) \
+        -exec grep -EHn '^.{101}' {} + || true
+    grep -EHn '^.{101}' scripts/* || true
+    find docs bench ./*.md -name '*.md' ! -name ops.md ! -name recipe.md | while read -r page; do
+        sed '/^ *```/,/^ *```/s/.*//' "$page" | grep -En '^.{101}' | sed "s|^|$page:|" |
+            grep -Ev '^[^:]*:[0-9]+:( *\||    | *`|\[[^]]*\]:)|\]\(|http' || true
+    done
+} > "$long"
+cut -c 1-140 "$long"
+echo "$(wc -l < "$long") lines above 100 columns"
+[ ! -s "$long" ]
