@@ -557,6 +557,47 @@ START_TEST(nothing_is_written_before_all_is_checked)
 }
 END_TEST
 
+/* An op, loading and the optimizer say the same of a tensor that nobody may write. */
+static void all_refuse(dt_module *m, const char *words)
+{
+    dt_tensor *a = dt_param(m, "a"), *other = NULL;
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_tensor_create(ctx, a->dtype, a->rank, a->dims, &other));
+    dt_named from[3] = { { "a", other }, { "b", dt_param(m, "b") }, { "c", dt_param(m, "c") } };
+    dt_add_(t, a, other, 1.0);
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+    ck_assert_msg(strstr(dt_error(ctx), words) != NULL, "the op: %s", dt_error(ctx));
+    TEST_FAILS(ctx, DT_ERR_STATE, words, dt_module_load(m, from, 3));
+    dt_tape *another;
+    TEST_OK(ctx, dt_tape_create(ctx, &another));
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    TEST_FAILS(ctx, DT_ERR_STATE, words, dt_optimizer_step(o, another, 0.1));
+    dt_optimizer_free(o);
+    dt_tape_free(another);
+    dt_tensor_free(other);
+    dt_tape_reset(t);
+}
+
+START_TEST(all_say_alike_why_nothing_is_written)
+{
+    dt_module *m = three_params();
+    dt_tensor *a = dt_param(m, "a");
+    give_gradient(a, 1.0);
+    a->kind = &read_only;
+    all_refuse(m, "a packed tensor: it was converted and is read-only");
+    a->kind = NULL;
+    a->storage->frozen = true;
+    all_refuse(m, " belongs to a frozen model");
+    a->storage->frozen = false;
+    a->storage->image = true;
+    all_refuse(m, " is a view of a quantized image; write dt_inner(w)");
+    a->storage->image = false;
+    ck_assert_ptr_nonnull(dt_mul(t, a, a));
+    all_refuse(m, " is still needed by a recorded ");
+    dt_module_free(m);
+}
+END_TEST
+
 START_TEST(a_recorded_pass_refuses_the_step)
 {
     dt_module *m = three_params();
@@ -652,6 +693,7 @@ Suite *test_optim_suite(void)
     tcase_add_loop_test(c, a_factor_on_the_way_is_a_clipped_gradient, DT_SGD, DT_ADAMW + 1);
     tcase_add_test(c, state_written_from_outside_counts);
     tcase_add_test(c, nothing_is_written_before_all_is_checked);
+    tcase_add_test(c, all_say_alike_why_nothing_is_written);
     tcase_add_test(c, a_recorded_pass_refuses_the_step);
     tcase_add_test(c, bad_options);
     tcase_add_test(c, clipping_leaves_what_is_not_finite);

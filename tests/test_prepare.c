@@ -11,9 +11,11 @@
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
+#include <detent/train.h>
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 
 static dt_ctx *ctx;
 static dt_tape *t;
@@ -89,6 +91,43 @@ START_TEST(the_last_rule_wins_key_by_key)
     ck_assert_ptr_null(quant_of("head.weight"));
     ck_assert_ptr_nonnull(dt__input_hook_of(dt_module_at(m, "layers.0")));
     ck_assert_ptr_null(dt__input_hook_of(dt_module_at(m, "layers.1")));
+}
+END_TEST
+
+/* A granularity that the recipe refuses, the library refuses in the same words. */
+START_TEST(recipe_and_library_refuse_the_same_granularities)
+{
+    static const char *const names[] = { "tensor", "channel", "group", "token", "sample" };
+    for (int i = 0; i < 2 * DT__COUNT_OF(names); i++) {
+        const int granularity = i / 2;
+        const bool weight = i % 2 == 0;
+        dt_qat_options o = dt_qat_defaults();
+        dt_quant_patch *patch = weight ? &o.weight : &o.activation;
+        *patch = (dt_quant_patch){ .quant = { .granularity = granularity, .group_size = 8 },
+                                   .has_granularity = true,
+                                   .has_group_size = true };
+        char text[256];
+        snprintf(text, sizeof text,
+                 "run: {dir: r}\nmodel: {family: mlp, sizes: [4, 2]}\n"
+                 "data: {format: digits, train: 9}\nqat: {%s: {granularity: %s}}\n",
+                 weight ? "weight" : "activation", names[granularity]);
+        const dt_recipe_source source = { .path = "r", .text = text, .bytes = strlen(text) };
+        dt_recipe *recipe = NULL;
+        dt_recipe_read(ctx, &source, &recipe);
+        dt_quant_spec quant = patch->quant;
+        quant.activation = !weight;
+        const char *fault = dt__granularity_fault(&quant), *line = NULL;
+        for (int k = 0; k < dt_recipe_error_count(recipe) && line == NULL; k++) {
+            const char *at = dt_recipe_error_at(recipe, k);
+            if (strstr(at, "granularity") != NULL) line = at;
+        }
+        ck_assert_msg((fault != NULL) == (line != NULL), "%s: %s", text, line);
+        if (fault != NULL) {
+            ck_assert_ptr_nonnull(strstr(line, fault));
+            check_refused(&o, DT_ERR_CONFIG, fault);
+        }
+        dt_recipe_free(recipe);
+    }
 }
 END_TEST
 
@@ -613,6 +652,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, int4_weight_leaves_activations);
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
+    tcase_add_test(c, recipe_and_library_refuse_the_same_granularities);
     tcase_add_test(c, inputs_alone_are_refused);
     tcase_add_test(c, a_later_rule_quantizes_again);
     tcase_add_test(c, converting_before_backward_is_refused);

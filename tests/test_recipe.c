@@ -283,7 +283,8 @@ START_TEST(values_arrive)
     ck_assert_int_eq(o->train.nonfinite, DT_NONFINITE_SKIP);
     ck_assert(o->train.checkpoint.every_steps == 500 && o->train.checkpoint.keep == 3);
     const dt_qat_options *q = &o->qat;
-    ck_assert(q->given && q->preset == DT_INT4_WEIGHT && q->start_step == 4 && q->n_rules == 2);
+    ck_assert(q->given && q->preset == DT_INT4_WEIGHT && q->n_rules == 2);
+    ck_assert(o->qat_schedule.start_step == 4 && o->qat_schedule.calibrate_batches == 16);
     ck_assert(q->weight.has_bits && q->weight.quant.bits == 3 && !q->weight.has_scheme);
     ck_assert(q->weight.has_ste && q->weight.quant.ste == DT_STE_CLIPPED);
     ck_assert(q->activation.has_quantize && !q->activation.quantize);

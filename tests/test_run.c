@@ -969,7 +969,8 @@ START_TEST(a_folder_is_not_taken_twice)
                   .overrides = { "train.steps=9", "train.optimizer.lr=0.5" },
                   .resume = true,
                   .wanted = DT_ERR_CONFIG,
-                  .words = "'train.optimizer.lr' differs" };
+                  .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
+                           "run.threads, train.epochs, train.checkpoint and train.log may change" };
     job sizes = { .dir = j.dir,
                   .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
                   .resume = true,
@@ -1015,6 +1016,25 @@ static const char *poisoned_weights(const char *folder, int norm)
     dt_ctx_free(ctx);
     return path;
 }
+
+/* Weights of model.init were trained: static ranges see batches first, in a dry run as in a real one. */
+START_TEST(a_dry_run_calibrates_the_weights_it_begins_with)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16];
+    test_folder(folder);
+    snprintf(init, sizeof init, "model.init=%s", poisoned_weights(folder, 0));
+    job real = { .dir = in(folder, "real"),
+                 .overrides = { init, "qat={preset: int8-static-int8-weight}" },
+                 .wanted = DT_ERR_NUMERIC,
+                 .words = "observe: element 0 is NaN" };
+    job dry = real;
+    dry.dir = in(folder, "dry");
+    dry.dry_run = true;
+    run(&real);
+    run(&dry);
+    ck_assert_str_eq(dry.message, real.message);
+}
+END_TEST
 
 START_TEST(a_run_stops_before_the_optimizer_writes)
 {
@@ -1296,6 +1316,7 @@ Suite *test_run_suite(void)
     tcase_add_loop_test(all, the_best_survives_an_interruption, 0, DT__COUNT_OF(best_stops));
     tcase_add_test(all, a_best_of_another_step_is_refused);
     tcase_add_test(all, a_dry_run_writes_nothing);
+    tcase_add_test(all, a_dry_run_calibrates_the_weights_it_begins_with);
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);

@@ -120,12 +120,7 @@ typedef struct dt_qat_options {
     bool given; /* the recipe has a `qat` block */
     int preset;
     dt_quant_patch weight, activation; /* on top of the preset, for every module */
-    int64_t start_step;                /* train in float for so many updates */
-    int64_t calibrate_batches;         /* that static ranges see of trained weights before that */
-    int64_t refresh_steps;             /* updates between two static ranges of a weight; 0: one */
-    int64_t freeze_observer_step;      /* updates until static ranges stand for good; 0: never */
-    bool fold_norm;           /* fold batch norms into the convolutions before them; default true */
-    int64_t freeze_norm_step; /* updates until their statistics stay; 0: never */
+    bool fold_norm; /* fold batch norms into the convolutions before them; default true */
     int forward;
     dt_qat_rule rules[DT_MAX_RULES];
     int64_t n_rules;

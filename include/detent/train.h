@@ -122,13 +122,27 @@ typedef struct dt_quantize_options {
     int64_t n_tensors;
 } dt_quantize_options;
 
+/* When a run does what with quantization: the keys of a recipe's `qat` block that dt_prepare does not
+ * read. Updates are counted from the beginning of the run. */
+typedef struct dt_qat_schedule {
+    int64_t start_step;           /* updates in float before the model is prepared */
+    int64_t calibrate_batches;    /* that set the static ranges of activations of trained weights */
+    int64_t refresh_steps;        /* updates between two static ranges of a weight; 0: only one */
+    int64_t freeze_observer_step; /* updates until static ranges of activations stay; 0: never */
+    int64_t freeze_norm_step;     /* updates until statistics of folded norms stay; 0: never */
+} dt_qat_schedule;
+
+/* The defaults of those keys. */
+DT_API dt_qat_schedule dt_qat_schedule_defaults(void);
+
 typedef struct dt_recipe_options {
     dt_run_options run;
     dt_model_options model;
     dt_data_options data;
     dt_train_options train;
-    dt_lora_options adapters; /* adapters.given says whether there is such a block */
-    dt_qat_options qat;       /* qat.given says whether there is such a block */
+    dt_lora_options adapters;     /* adapters.given says whether there is such a block */
+    dt_qat_options qat;           /* qat.given says whether there is such a block */
+    dt_qat_schedule qat_schedule; /* of the same block */
     dt_convert_options convert;
     dt_quantize_options quantize;
 } dt_recipe_options;

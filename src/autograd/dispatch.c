@@ -2,6 +2,7 @@
  * and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
 #include "autograd/op.h"
 #include "autograd/segment.h"
+#include "autograd/write.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -99,8 +100,9 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     if (c->op->role[i] == DT_WRITE || c->op->role[i] == DT_RAW) {
         dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(c->in[i]);
         if (inner == NULL) {
-            return dt_refuse(c, DT_ERR_STATE, "%s is a %s tensor, which is read-only",
-                             in_name(c, i), kind->name);
+            char why[DT__WHY_SIZE];
+            dt__may_write(c->in[i], c->tape, why);
+            return dt_refuse(c, DT_ERR_STATE, "%s %s", in_name(c, i), why);
         }
         dt__retain(inner);
         c->arg[i] = inner;
@@ -169,31 +171,12 @@ static dt_status pick_kernels(dt_call *c)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static const char *who_needs(const dt_tape *t, const dt__storage *s)
-{
-    for (int64_t r = 0; r < t->n_records; r++) {
-        const dt__record *record = t->records[r];
-        for (int i = 0; i < record->n_in + record->n_out; i++) {
-            if (record->kept[i].storage == s) return record->op->name;
-        }
-    }
-    return "an op of another tape";
-}
-
 static dt_status check_write(const dt_call *c, int i)
 {
-    dt_tensor *x = dt__kind_of(c->in[i])->inner(c->in[i]);
-    const char *name = x->name != NULL ? x->name : in_name(c, i);
-    if (x->storage->image) {
-        return dt_refuse(c, DT_ERR_STATE, "%s is a view of a quantized image; write dt_inner(w)",
-                         name);
-    }
-    if (x->storage->frozen) return dt_refuse(c, DT_ERR_STATE, "%s belongs to a frozen model", name);
-    if (atomic_load(&x->storage->needed) > 0) {
-        return dt_refuse(c, DT_ERR_STATE, "%s is still needed by a recorded %s", name,
-                         who_needs(c->tape, x->storage));
-    }
-    return DT_OK;
+    char why[DT__WHY_SIZE];
+    if (dt__may_write(c->in[i], c->tape, why) == DT__WRITABLE) return DT_OK;
+    const char *name = dt__kind_of(c->in[i])->inner(c->in[i])->name;
+    return dt_refuse(c, DT_ERR_STATE, "%s %s", name != NULL ? name : in_name(c, i), why);
 }
 
 static dt_status begin_writes(dt_call *c)

@@ -1,5 +1,6 @@
 /* The last step of a load: wrappers, hooks and what requires a gradient, undone where one fails; then
  * values and codes, which cannot fail. */
+#include "autograd/write.h"
 #include "io/model_restore.h"
 #include "qat/adapters.h"
 
@@ -67,15 +68,6 @@ static void unwrap(dt__load_plan *p)
     }
 }
 
-static void write_value(dt_tensor *x, const dt_tensor *from)
-{
-    const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner(x);
-    inner->storage->version++;
-    dt__copy_tensor(from, inner);
-    if (kind->write_end != NULL) kind->write_end(x);
-}
-
 /* All that may fail. */
 static dt_status prepare(dt__load_plan *p)
 {
@@ -96,7 +88,7 @@ dt_status dt__load_commit(dt__load_plan *p)
     for (int64_t k = 0; k < p->n_items; k++) {
         dt__load_item *i = &p->item[k];
         if (i->packed == NULL) {
-            write_value(i->x, i->value);
+            dt__write_value(i->x, i->value);
         } else {
             dt__packed_take(i->x, i->packed);
             i->packed = NULL; /* the handle owns it */

@@ -1,5 +1,6 @@
 /* What a load is going to do: the tensors of the tree, and for each of them and each module what the
  * file's metadata says of it. Nothing changes here but the plan. */
+#include "autograd/write.h"
 #include "io/model_restore.h"
 
 #include <stdio.h>
@@ -9,19 +10,14 @@
 
 static dt_status check_writable(const dt__load *l, const char *path, dt_tensor *x)
 {
-    const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(x);
-    const char *why = NULL;
-    if (inner == NULL) {
-        why = "is converted, so nothing can be loaded into it";
-    } else if (l->r->quantized && x->kind != NULL) {
-        why = "is prepared; the file says how, so the plain model is wanted";
-    } else if (inner->storage->frozen) {
-        why = "belongs to a frozen model";
-    } else if (atomic_load(&inner->storage->needed) > 0) {
-        why = "is still needed by a recorded forward pass";
+    char why[DT__WHY_SIZE];
+    const dt__write_bar bar = dt__may_write(x, NULL, why);
+    if (l->r->quantized && dt_is_fake_quant(x)) {
+        return dt_fail(l->ctx, DT_ERR_STATE,
+                       "load: '%s' is prepared; the file says how, so the plain model is wanted",
+                       path);
     }
-    return why == NULL ? DT_OK : dt_fail(l->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
+    return bar == DT__WRITABLE ? DT_OK : dt_fail(l->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
 }
 
 static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)

@@ -1,38 +1,10 @@
 /* A module's state: parameters and buffers by path. Loading checks every name, shape and dtype
  * before it writes the first element, so a model is either the new one or untouched. */
+#include "autograd/write.h"
 #include "nn/module.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- writing from outside of any tape -------------------------------------------------------- */
-
-/* The tensor that holds the values of x, if it may be written now. */
-static dt_status writable(dt_tensor *x, const char *path, dt_tensor **inner)
-{
-    const dt__kind *kind = dt__kind_of(x);
-    *inner = kind->inner == NULL ? NULL : kind->inner(x);
-    if (*inner == NULL) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "%s is a %s tensor, which is read-only", path,
-                       kind->name);
-    }
-    if ((*inner)->storage->frozen) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "%s belongs to a frozen model", path);
-    }
-    if (atomic_load(&(*inner)->storage->needed) > 0) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "%s is still needed by a recorded forward pass", path);
-    }
-    return DT_OK;
-}
-
-static void write(dt_tensor *x, const dt_tensor *from)
-{
-    const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner(x);
-    inner->storage->version++;
-    dt__copy_tensor(from, inner);
-    if (kind->write_end != NULL) kind->write_end(x);
-}
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -69,6 +41,13 @@ static const dt_tensor *named(const loading *l, const char *path)
     return NULL;
 }
 
+static dt_status check_writable(dt_tensor *x, const char *path)
+{
+    char why[DT__WHY_SIZE];
+    if (dt__may_write(x, NULL, why) == DT__WRITABLE) return DT_OK;
+    return dt_fail(x->ctx, DT_ERR_STATE, "%s %s", path, why);
+}
+
 static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     loading *l = user;
@@ -88,8 +67,7 @@ static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entr
         return dt_fail(x->ctx, from->dtype != x->dtype ? DT_ERR_DTYPE : DT_ERR_SHAPE,
                        "load: '%s' is %s, the model wants %s", path, has, wants);
     }
-    dt_tensor *inner;
-    return writable(x, path, &inner);
+    return check_writable(x, path);
 }
 
 static dt_status check_names(loading *l)
@@ -113,7 +91,7 @@ static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_entr
     const loading *l = user;
     (void)kind;
     const dt_tensor *from = dt_param_path(l->m, x) == path ? named(l, path) : NULL;
-    if (from != NULL) write(x, from);
+    if (from != NULL) dt__write_value(x, from);
     return DT_OK;
 }
 
@@ -203,8 +181,7 @@ static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_en
     if (x->dtype == c->dtype || !dt__is_float(x->dtype) || dt_param_path(c->m, x) != path) {
         return DT_OK;
     }
-    dt_tensor *inner;
-    DT__TRY(writable(x, path, &inner));
+    DT__TRY(check_writable(x, path));
     if (x->kind != NULL || !dt_is_contiguous(x)) {
         return dt_fail(x->ctx, DT_ERR_STATE, "%s is no plain contiguous tensor", path);
     }

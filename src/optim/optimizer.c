@@ -6,6 +6,7 @@
  * before it writes the first. */
 #include "optim/optimizer.h"
 
+#include "autograd/write.h"
 #include "core/glob.h"
 #include "optim/formulas.h"
 
@@ -264,22 +265,11 @@ void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates) { o->updates = u
  * has none at all. */
 static dt_status check_slot(const dt_optimizer *o, const slot *s)
 {
-    const dt__kind *kind = dt__kind_of(s->p);
-    const dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(s->p);
-    if (inner == NULL) {
-        return dt_fail(o->ctx, DT_ERR_STATE,
-                       "%s: %s is a %s tensor, which no optimizer can write; it was converted",
-                       o->formula->name, s->path, kind->name);
-    }
-    if (inner->storage->frozen) {
-        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s belongs to a frozen model", o->formula->name,
-                       s->path);
-    }
-    if (s->p->grad != NULL && atomic_load(&inner->storage->needed) > 0) {
-        return dt_fail(o->ctx, DT_ERR_STATE,
-                       "%s: %s is still needed by a recorded forward pass; run dt_backward or "
-                       "dt_tape_reset first",
-                       o->formula->name, s->path);
+    char why[DT__WHY_SIZE];
+    const dt__write_bar bar = dt__may_write(s->p, NULL, why);
+    const bool written = bar != DT__BAR_NEEDED || s->p->grad != NULL;
+    if (bar != DT__WRITABLE && written) {
+        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s %s", o->formula->name, s->path, why);
     }
     if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
         return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->formula->name,

@@ -5,6 +5,7 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
+#include "qat/codes_cache.h"
 #include "qat/learned.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
@@ -290,14 +291,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
 
 /* ---- finding again ---------------------------------------------------------------------------- */
 
-typedef struct dt__cached {
-    dt__attachment head;
-    dt_ctx *ctx;
-    dt__fq how;                      /* its settings; a reference on the range that stood */
-    uint64_t version,                /* of the tensor, */
-        scale_version, zero_version; /* and of that range */
-    dt__codes *codes;
-} cached;
+typedef dt__cached_codes cached;
 
 static void drop_cached(dt__attachment *a)
 {
@@ -335,7 +329,7 @@ static bool same_settings(const dt__fq *a, const dt__fq *b)
            a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
 }
 
-static cached *find(const dt_tensor *x, const dt__fq *fq)
+cached *dt__codes_find(const dt_tensor *x, const dt__fq *fq)
 {
     for (dt__attachment *a = x->attached; a != NULL; a = a->next) {
         cached *c = (cached *)(void *)a;
@@ -372,7 +366,7 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
     const dt__fq *fq = x->ext;
     dt_tensor *home = fq->inner->storage != NULL ? fq->inner : x;
     dt__codes_drop_stale(home);
-    cached *c = find(home, fq);
+    cached *c = dt__codes_find(home, fq);
     if (c == NULL) {
         const char *name = x->name != NULL ? x->name : "an activation";
         DT__TRY(make_cached(home, fq, name, &c));
@@ -381,64 +375,4 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
     *out = c->codes;
     dt__codes_retain(*out);
     return DT_OK;
-}
-
-/* ---- renewing --------------------------------------------------------------------------------- */
-
-#define RENEWING UINT64_MAX /* the version of codes between begin and end */
-
-/* What may be renewed in place: panels that one pass makes of rows as they lie and that nobody else
- * holds. */
-static bool is_renewable(const cached *c)
-{
-    return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&
-           dt__one_pass(&c->how.quant) && atomic_load(&c->codes->refs) == 1;
-}
-
-bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
-{
-    const dt__fq *fq = x->ext;
-    dt_tensor *master = fq->inner;
-    if (!fq->enabled || master->storage == NULL || !dt_is_contiguous(master)) return false;
-    cached *c = find(master, fq);
-    if (c == NULL || !is_renewable(c)) return false;
-    dt__codes *codes = c->codes;
-    const bool masked = dt__ste_clipped(&c->how.quant) && dt__can_clip(&c->how.quant);
-    if (masked && codes->mask == NULL) {
-        codes->mask = dt__alloc_array(x->ctx, codes->rows, (size_t)dt__ceil_div(codes->columns, 8));
-        if (codes->mask == NULL) return false;
-    }
-    r->master = master;
-    r->codes = codes;
-    r->cached = c;
-    r->coding = dt__coding_of(&c->how.quant);
-    r->source = (dt__panel_source){ &codes->layout, dt__data(master), &r->coding, codes->panels,
-                                    codes->mask };
-    atomic_init(&r->clipped, 0);
-    atomic_init(&r->renewed, 0);
-    c->version = RENEWING;
-    return true;
-}
-
-void dt__renew_panel(dt__renewal *r, int64_t panel)
-{
-    const dt__kernels *kernels = dt__kernels_of(r->master->ctx, DT_F32);
-    const int64_t clipped = kernels->quantize_panel(&r->source, panel);
-    if (clipped < 0) return;
-    atomic_fetch_add(&r->clipped, clipped);
-    atomic_fetch_add(&r->renewed, 1);
-}
-
-void dt__renew_end(dt__renewal *r)
-{
-    cached *c = r->cached;
-    if (atomic_load(&r->renewed) == r->codes->layout.panels) {
-        c->version = r->master->storage->version;
-        r->codes->clipped = atomic_load(&r->clipped);
-        if (r->codes->clipped == 0) { /* all pass */
-            dt__release(r->master->ctx, r->codes->mask);
-            r->codes->mask = NULL;
-        }
-    }
-    dt__codes_drop_stale(r->master);
 }

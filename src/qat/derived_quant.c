@@ -3,6 +3,7 @@
 #include "qat/derived_quant.h"
 
 #include "autograd/tape.h"
+#include "autograd/write.h"
 
 /* ---- the hook ---------------------------------------------------------------------------------- */
 
@@ -85,19 +86,10 @@ dt_status dt__derived_begin(dt_module *layer, dt__derived *out)
     return s;
 }
 
-static void write(dt_tensor *x, const dt_tensor *from)
-{
-    const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner(x);
-    inner->storage->version++;
-    dt__copy_tensor(from, inner);
-    if (kind->write_end != NULL) kind->write_end(x);
-}
-
 static void take_norm(dt_module *layer, const dt_tensor *bias)
 {
     dt__removed_norm norm;
-    write(dt__entry_find(layer, "bias")->x, bias);
+    dt__write_value(dt__entry_find(layer, "bias")->x, bias);
     dt__norm_remove(layer->norm, &norm);
     dt__norm_forget(&norm);
 }
@@ -131,7 +123,7 @@ static dt_status merge_layer(dt_module *layer)
     dt_tensor *weight = dt__entry_find(layer, "weight")->x;
     dt_status s = dt__derived_begin(layer, &derived);
     if (s == DT_OK) s = wrap_weight(layer, weight);
-    if (s == DT_OK) write(weight, derived.weight);
+    if (s == DT_OK) dt__write_value(weight, derived.weight);
     dt__derived_end(&derived, s == DT_OK);
     return s;
 }

@@ -110,38 +110,6 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
-/* Where codes can be renewed in place, that happens panel by panel. */
-static const dt__panel_layout *write_begin(dt_tensor *x)
-{
-    dt__fq *fq = fq_of(x);
-    dt__renewal *r = fq->enabled ? dt__alloc(x->ctx, sizeof *r) : NULL;
-    if (r == NULL) return NULL;
-    if (dt__renew_begin(x, r)) {
-        fq->renewal = r;
-        return &r->codes->layout;
-    }
-    dt__release(x->ctx, r);
-    return NULL;
-}
-
-static void written(dt_tensor *x, int64_t first, int64_t end)
-{
-    for (int64_t p = first; p < end; p++) dt__renew_panel(fq_of(x)->renewal, p);
-}
-
-/* Other codes of the version before are of no more use. Their blocks go back now rather than when new
- * codes are made, so that every step begins with the same memory. */
-static void write_end(dt_tensor *x)
-{
-    dt__fq *fq = fq_of(x);
-    if (fq->renewal != NULL) {
-        dt__renew_end(fq->renewal);
-        dt__release(x->ctx, fq->renewal);
-        fq->renewal = NULL;
-    }
-    dt__codes_drop_stale(fq->inner);
-}
-
 /* A batch that its owner gave away lives no longer than what is read of it. */
 static void dropped(dt_tensor *x)
 {
@@ -231,9 +199,9 @@ const dt__kind dt__fake_quant_kind = {
     .inner = inner,
     .pullback = pullback,
     .keeps_codes = keeps_codes,
-    .write_begin = write_begin,
-    .written = written,
-    .write_end = write_end,
+    .write_begin = dt__fq_write_begin,
+    .written = dt__fq_written,
+    .write_end = dt__fq_write_end,
     .dropped = dropped,
     .clone = clone,
     .expert = make_expert,

@@ -11,7 +11,7 @@ static const char *const granularity_names[] = { "tensor", "channel", "group",
                                                  "token",  "sample",  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
-static const char *const preset_names[] = {
+const char *const dt__preset_names[] = {
     "int8-dynamic-int4-weight", "int4-weight", "int8-dynamic-int8-weight",
     "int8-static-int8-weight",  "int4-int4",   NULL
 };
@@ -19,7 +19,7 @@ static const char *const range_names[] = { "dynamic", "static", "learned", NULL 
 static const char *const save_names[] = { "compact", "exact", NULL };
 static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
                                               NULL };
-static const char *const forward_names[] = { "integer", "simulated", NULL };
+const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 
 #define PATCH(field, flag)                                                                         \
     .offset = offsetof(dt_quant_patch, field), .given = offsetof(dt_quant_patch, flag)
@@ -132,7 +132,7 @@ const dt_key dt__range_keys[] = {
     { 0 },
 };
 
-static const dt_key rule_keys[] = {
+const dt_key dt__qat_rule_keys[] = {
     { "match", DT_KEY_STRING, .offset = offsetof(dt_qat_rule, match), .fallback = "!",
       .text = "glob over module paths, * crosses dots; it selects what lies below too" },
     { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
@@ -144,35 +144,9 @@ static const dt_key rule_keys[] = {
     { 0 },
 };
 
-#define AT(field) .offset = offsetof(dt_qat_options, field)
-
+#define DT__OF_QAT(field) offsetof(dt_qat_options, field)
 const dt_key dt_qat_keys[] = {
-    { "preset", DT_KEY_CHOICE, AT(preset), .choices = preset_names,
-      .fallback = "int8-dynamic-int4-weight",
-      .text = "the schemes that `weight`, `activation` and `rules` start from" },
-    { "weight", DT_KEY_MAP, AT(weight), .keys = dt_weight_quant_keys,
-      .text = "changes to the preset's weight scheme" },
-    { "activation", DT_KEY_MAP, AT(activation), .keys = dt_activation_quant_keys,
-      .text = "changes to the preset's activation scheme" },
-    { "start_step", DT_KEY_INT, AT(start_step), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates in float before fake quantization is enabled" },
-    { "calibrate_batches", DT_KEY_INT, AT(calibrate_batches), .least = 1, .most = 1 << 30,
-      .fallback = "16",
-      .text = "training batches that static ranges of trained weights see before they are used" },
-    { "refresh_steps", DT_KEY_INT, AT(refresh_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates after which static ranges of weights are computed anew; 0: never" },
-    { "freeze_observer_step", DT_KEY_INT, AT(freeze_observer_step), .most = DT_NO_LIMIT,
-      .fallback = "0", .text = "updates after which static ranges stay as they are; 0: never" },
-    { "fold_norm", DT_KEY_BOOL, AT(fold_norm), .fallback = "true",
-      .text = "fold batch norms into the convolutions before them, in training as in the result" },
-    { "freeze_norm_step", DT_KEY_INT, AT(freeze_norm_step), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates after which folded norms keep their running statistics; 0: never" },
-    { "forward", DT_KEY_CHOICE, AT(forward), .choices = forward_names, .fallback = "integer",
-      .text = "multiply codes, as the converted model does, or their fp32 images" },
-    { "rules", DT_KEY_LIST, AT(rules), .most = DT_MAX_RULES, .keys = rule_keys,
-      .size = sizeof(dt_qat_rule), .count = offsetof(dt_qat_options, n_rules),
-      .text = "exceptions by module path; the last that matches wins, key by key" },
-    { 0 },
+#include "qat/keys_qat.inc"
 };
 
 dt_quant_spec dt_weight_quant_defaults(void)
@@ -195,10 +169,8 @@ dt_quant_spec dt_activation_quant_defaults(void)
 
 dt_qat_options dt_qat_defaults(void)
 {
-    return (dt_qat_options){ .given = true,
-                             .preset = DT_INT8_DYNAMIC_INT4_WEIGHT,
-                             .fold_norm = true,
-                             .calibrate_batches = 16 };
+    return (
+        dt_qat_options){ .given = true, .preset = DT_INT8_DYNAMIC_INT4_WEIGHT, .fold_norm = true };
 }
 
 /* What a learned range goes with. */

@@ -111,19 +111,26 @@ static int64_t unmatched_rule(const plan *p)
     return -1;
 }
 
-static dt_status check_group(plan *p, const plan_line *l)
+const char *dt__granularity_fault(const dt_quant_spec *quant)
 {
-    const dt_quant_spec *q = &l->weight_quant;
-    if (q->granularity == DT_PER_GROUP && (q->group_size < 8 || q->group_size % 8 != 0)) {
-        return dt_fail(p->ctx, DT_ERR_CONFIG,
-                       "prepare: %s: group size %lld; a positive multiple of 8 is wanted", l->path,
-                       (long long)q->group_size);
+    const int g = quant->granularity;
+    const bool of_values = g == DT_PER_TOKEN || g == DT_PER_SAMPLE;
+    if (quant->activation && (g == DT_PER_GROUP || g == DT_PER_CHANNEL)) {
+        return "activations are quantized by tensor, token or sample";
     }
-    if (q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE) {
-        return dt_fail(p->ctx, DT_ERR_CONFIG,
-                       "prepare: %s: weights are quantized per tensor, channel or group", l->path);
-    }
-    return DT_OK;
+    if (!quant->activation && of_values) return "weights are quantized by tensor, channel or group";
+    return NULL;
+}
+
+static dt_status check_granularity(plan *p, const plan_line *l, const dt_quant_spec *q)
+{
+    const char *fault = dt__granularity_fault(q);
+    if (fault != NULL) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, fault);
+    if (q->activation || q->granularity != DT_PER_GROUP) return DT_OK;
+    if (q->group_size >= 8 && q->group_size % 8 == 0) return DT_OK;
+    return dt_fail(p->ctx, DT_ERR_CONFIG,
+                   "prepare: %s: group size %lld; a positive multiple of 8 is wanted", l->path,
+                   (long long)q->group_size);
 }
 
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant)
@@ -195,10 +202,12 @@ static dt_status check_line(plan *p, plan_line *l)
                        l->path, dt_dtype_name(l->weight->dtype));
     }
     if (l->quantize_input) {
-        DT__TRY(blame(p, l, dt__check_input_quant(l->module, &l->input_quant)));
+        const dt_quant_spec *input = &l->input_quant;
+        if (!l->module->type->samples) DT__TRY(check_granularity(p, l, input));
+        DT__TRY(blame(p, l, dt__check_input_quant(l->module, input)));
     }
     if (!l->quantize_weight) return DT_OK;
-    DT__TRY(check_group(p, l));
+    DT__TRY(check_granularity(p, l, &l->weight_quant));
     return blame(p, l, check_weight(p, l));
 }
 

@@ -46,37 +46,26 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
 /* Drops codes that hang on x and are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 
-/* Renewing the codes of a weight in place, while an optimizer goes over its master and the rows are
- * in cache. `x` is the wrapper (dt_is_fake_quant), and its master's version is already that of the
- * write:
- *
- *     dt__renewal r;
- *     const bool renews = dt__renew_begin(x, &r);      one thread
- *     for each panel p, threads sharing them:
- *         write rows 32 p ... 32 p + 31 of the master (the last panel may have fewer)
- *         if (renews) dt__renew_panel(&r, p);          any thread, each panel once, in any order
- *     if (renews) dt__renew_end(&r);                   one thread
- *
- * Begin is false where nothing can be renewed: no codes were made yet, a tape or somebody else still
- * holds them (they are immutable then), the wrapper is disabled, a scale needs more than its row
- * (granularity tensor, zero points), or rows do not lie as panels have them (a row map); then the codes go as `written` has it, and are made anew when
- * next asked for. End gives the codes the master's present version. Where a value, a scale or an
- * image was not finite, or a panel was left out, it drops them instead: whoever next asks for codes
- * makes them anew and gets the error, with the tensor's name. Nothing here fails.
- * Between begin and end neither `written` nor anything else may be called on x; a dt__renewal does not
- * move. The number of panels is r.codes->layout.panels. */
+/* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin is false
+ * where nothing can be renewed: there are no codes yet, somebody else holds them, x is disabled, or one
+ * pass over rows as they lie does not make them (granularity tensor, zero points, a row map, a range
+ * that is not dynamic). A dt__renewal does not move. */
 typedef struct dt__renewal {
     dt_tensor *master;
     dt__codes *codes;
     dt__coding coding;
     dt__panel_source source;
     _Atomic int64_t clipped, renewed;
-    struct dt__cached *cached;
+    struct dt__cached_codes *cached;
 } dt__renewal;
 
 bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
 void dt__renew_panel(dt__renewal *r, int64_t panel);
 void dt__renew_end(dt__renewal *r);
+/* The same as a wrapper's kind has it. */
+const dt__panel_layout *dt__fq_write_begin(dt_tensor *x);
+void dt__fq_written(dt_tensor *x, int64_t first, int64_t end);
+void dt__fq_write_end(dt_tensor *x);
 
 /* A weight as it lies, and how its rows lie in it. */
 typedef struct dt__weight_shape {
@@ -121,6 +110,9 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed);
 /* Wraps a tape's tensor for this pass with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
+/* What the tables of qat/keys_qat.inc refer to. */
+extern const char *const dt__preset_names[], *const dt__forward_names[];
+extern const dt_key dt__qat_rule_keys[];
 /* Keys of the fields of a dt_quant_spec but `activation`, for files; those of its range are apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];
 

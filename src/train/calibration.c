@@ -82,7 +82,7 @@ static dt_status observe(dt_module *m, const dt_dataset *d, const dt_recipe_opti
     dt_tape *t = NULL;
     dt_ctx *ctx = dt_module_ctx(m);
     int64_t images;
-    const int64_t both[] = { o->qat.calibrate_batches, o->train.batch_size };
+    const int64_t both[] = { o->qat_schedule.calibrate_batches, o->train.batch_size };
     if (!dt__product(2, both, &images)) images = INT64_MAX;
     const dt__calibration_choice choice = { images, o->train.batch_size, o->run.seed };
     dt_status status = dt__calibration_open(&c, ctx, d, &choice);

@@ -133,7 +133,7 @@ static void check_steps(dt_recipe *r)
     check_below(r, warmup, t->schedule.warmup_steps, "train.schedule.total_steps",
                 t->schedule.total_steps);
     check_below(r, warmup, t->schedule.warmup_steps, "train.steps", t->steps);
-    check_below(r, "qat.start_step", r->options.qat.start_step, "train.steps", t->steps);
+    check_below(r, "qat.start_step", r->options.qat_schedule.start_step, "train.steps", t->steps);
 }
 
 /* Without a file the teacher is the model itself, before it is quantized. */
@@ -147,7 +147,7 @@ static void check_distill(dt_recipe *r)
         dt__complain(r, node,
                      "'train.distill' has no teacher: without 'train.distill.teacher' that is the "
                      "model before it is quantized, and there is no 'qat'");
-    } else if (o->qat.start_step == 0 && o->model.init == NULL) {
+    } else if (o->qat_schedule.start_step == 0 && o->model.init == NULL) {
         dt__complain(r, node,
                      "'train.distill' has no teacher: at 'qat.start_step' 0 the weights are drawn, "
                      "not trained; 'model.init' or 'train.distill.teacher' would give one");

@@ -2,6 +2,7 @@
 #include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
+#include "qat/prepare.h"
 #include "qat/scheme.h"
 #include "train/recipe.h"
 
@@ -34,14 +35,9 @@ static void check_operand(dt_recipe *r, const operand *o)
     if (dt__has_bad(r, o->path) || dt__has_bad(r, o->head)) return;
     const dt_quant_spec *q = &o->quant;
     const bool by_group = q->granularity == DT_PER_GROUP;
-    const bool by_value = q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE;
+    const char *fault = dt__granularity_fault(q);
     const char *const by[3] = { "granularity" };
-    if (o->is_weight && by_value) {
-        refuse_operand(r, o, by, "weights are quantized by tensor, channel or group");
-    }
-    if (!o->is_weight && (by_group || q->granularity == DT_PER_CHANNEL)) {
-        refuse_operand(r, o, by, "activations are quantized by tensor, token or sample");
-    }
+    if (fault != NULL) refuse_operand(r, o, by, fault);
     if (o->is_weight && !by_group) {
         refuse_operand(r, o, (const char *const[3]){ "group_size" },
                        "only granularity group has a group size");

@@ -77,8 +77,9 @@ void dt__recipe_check_ranges(dt_recipe *r)
     /* The default stands in every recipe that `show` prints. */
     dt__node *batches = dt__given(r, "qat.calibrate_batches");
     const bool read = (all.ranges & BIT(DT_RANGE_STATIC)) != 0;
-    if (batches == NULL || read || q->calibrate_batches == dt_qat_defaults().calibrate_batches)
-        return;
+    const bool usual =
+        r->options.qat_schedule.calibrate_batches == dt_qat_schedule_defaults().calibrate_batches;
+    if (batches == NULL || read || usual) return;
     dt__complain(r, batches,
                  "'qat.calibrate_batches' is for static ranges of activations, and there are none");
 }

@@ -4,27 +4,13 @@
 
 #include <string.h>
 
-/* Keys, with all below them, that a resumed run may change. */
-static const char *const free_keys[] = {
-    "run.dir", "run.threads", "train.epochs", "train.checkpoint", "train.log",
-};
-
 typedef struct comparison {
     dt_recipe *a;
-    bool all; /* the free keys too */
+    bool all; /* the resumable keys too */
 } comparison;
 
 static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,
                                  const char *a, const char *b);
-
-static bool is_free(const comparison *c, const char *path)
-{
-    for (int i = 0; i < DT__COUNT_OF(free_keys) && !c->all; i++) {
-        const size_t n = strlen(free_keys[i]);
-        if (strncmp(path, free_keys[i], n) == 0 && (path[n] == 0 || path[n] == '.')) return true;
-    }
-    return false;
-}
 
 static bool same_text(const char *a, const char *b)
 {
@@ -76,7 +62,7 @@ static const char *differ_list(const comparison *c, const char *path, const dt_k
 static const char *differ_key(const comparison *c, const char *path, const dt_key *key,
                               const char *a, const char *b)
 {
-    if (is_free(c, path)) return "";
+    if (key->resumable && !c->all) return "";
     if (key->given > 0 && *(const bool *)(a + key->given) != *(const bool *)(b + key->given)) {
         return path;
     }
@@ -105,4 +91,27 @@ const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all)
         differ_tables(&c, "", dt_recipe_keys, (const char *)&a->options, (const char *)&b->options);
     if (*found != 0 || x->family != y->family || x->family == NULL) return found;
     return differ_tables(&c, "model", x->family->keys, x->options, y->options);
+}
+
+/* ---- what may differ ------------------------------------------------------------------------- */
+
+static void add_resumable(dt_recipe *r, const dt_key *keys, const char *path, dt_strings *names)
+{
+    for (const dt_key *k = keys; k->name != NULL && names->n < DT_MAX_LIST; k++) {
+        const char *own = dt__recipe_join(r, path, k->name);
+        if (k->resumable) names->v[names->n++] = own;
+        else if (k->type == DT_KEY_MAP) add_resumable(r, k->keys, own, names);
+    }
+}
+
+const char *dt__recipe_resumable(dt_recipe *r)
+{
+    dt_strings names = { 0 };
+    const char *all = "";
+    add_resumable(r, dt_recipe_keys, "", &names);
+    for (int i = 0; i < names.n; i++) {
+        const char *before = i == 0 ? "" : i + 1 == names.n ? " and " : ", ";
+        all = dt__recipe_format(r, "%s%s%s", all, before, names.v[i]);
+    }
+    return all;
 }

@@ -1,5 +1,6 @@
 /* The keys of a recipe: joins the tables that stand beside their structs. */
 #include "ptq/keys.h"
+#include "qat/quantized.h"
 #include "train/recipe.h"
 
 #include <detent/io.h>
@@ -10,10 +11,11 @@ static const char *const finish_names[] = { "last", "best", NULL };
 #define AT(field) .offset = offsetof(dt_run_options, field)
 
 static const dt_key run_keys[] = {
-    { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .text = "folder that the run makes and fills" },
+    { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .resumable = true,
+      .text = "folder that the run makes and fills" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "of weights, order of the data, augmentation, dropout" },
-    { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0",
+    { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
       .text = "threads of the loops, without influence on results; 0: one per processor" },
     { 0 },
 };
@@ -92,7 +94,7 @@ static const dt_key distill_keys[] = {
 
 static const dt_key train_keys[] = {
     { "epochs", DT_KEY_INT, AT(epochs), .least = 1, .most = DT_NO_LIMIT, .fallback = "10",
-      .text = "passes over the training data" },
+      .resumable = true, .text = "passes over the training data" },
     { "steps", DT_KEY_INT, AT(steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "stop after so many updates; 0: as epochs say" },
     { "batch_size", DT_KEY_INT, AT(batch_size), .least = 1, .most = 1 << 20, .fallback = "64",
@@ -125,9 +127,10 @@ static const dt_key train_keys[] = {
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
       .text = "keep only the inputs of the model's blocks, and run these again in backward: less "
               "memory, more time, the same bits" },
-    { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys,
+    { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the whole state is saved" },
-    { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .text = "what is written on the way" },
+    { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
+      .text = "what is written on the way" },
     { 0 },
 };
 
@@ -143,6 +146,18 @@ static const dt_key convert_keys[] = {
     { 0 },
 };
 
+/* Two structs are filled by one block, so its keys count from what holds both. */
+#define DT__OF_QAT(field) offsetof(dt_recipe_options, qat.field)
+#define DT__OF_SCHEDULE(field) offsetof(dt_recipe_options, qat_schedule.field)
+const dt_key dt__qat_block_keys[] = {
+#include "qat/keys_qat.inc"
+};
+
+dt_qat_schedule dt_qat_schedule_defaults(void)
+{
+    return (dt_qat_schedule){ .calibrate_batches = 16 };
+}
+
 #undef AT
 #define AT(field) .offset = offsetof(dt_recipe_options, field)
 
@@ -151,7 +166,7 @@ const dt_key dt_recipe_keys[] = {
     { "model", DT_KEY_MAP, AT(model), .keys = dt_model_keys, .text = "what is trained" },
     { "data", DT_KEY_MAP, AT(data), .keys = dt_data_keys, .text = "what it is trained on" },
     { "train", DT_KEY_MAP, AT(train), .keys = train_keys, .text = "how it is trained" },
-    { "qat", DT_KEY_MAP, AT(qat), .keys = dt_qat_keys,
+    { "qat", DT_KEY_MAP, .keys = dt__qat_block_keys,
       .given = offsetof(dt_recipe_options, qat.given),
       .text = "quantization-aware training; without this block the model stays float" },
     { "adapters", DT_KEY_MAP, AT(adapters), .keys = dt_lora_keys,

@@ -22,8 +22,8 @@ typedef struct work {
     dt_recipe *recipe;
     const dt_recipe_options *o;
     const dt_quantize_job *job;
-    dt_qat_options usual; /* of a recipe without `qat` */
-    const dt_qat_options *qat;
+    dt_recipe_options usual;      /* of a recipe without `qat`: it has the defaults of that */
+    const dt_recipe_options *how; /* *o, or that */
     dt__rounding rounding;
     dt_quantize_summary *summary;
     dt_dataset *train;
@@ -77,7 +77,7 @@ static dt_status check_model(work *w, dt_module *m)
 
 static dt_status prepare(work *w, dt_module *m)
 {
-    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, w->qat)));
+    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->how->qat)));
     return dt_is_observed(m) ? dt__observe_ranges(m, w->train, w->o) : DT_OK;
 }
 
@@ -110,7 +110,7 @@ static dt_status describe(work *w, char **out)
     if (text == NULL) return DT_ERR_NOMEM;
     dt__put_text(&t, text);
     dt__release(w->ctx, text);
-    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt_qat_keys, w->qat);
+    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt__qat_block_keys, w->how);
     if (dt__chars_text(&t) == NULL) {
         dt__release(w->ctx, t.bytes);
         return DT_ERR_NOMEM;
@@ -189,8 +189,10 @@ static dt_status convert(work *w)
 static dt_status quantize(work *w)
 {
     dt_seed(w->ctx, (uint64_t)w->o->run.seed);
-    w->usual = dt_qat_defaults();
-    w->qat = w->o->qat.given ? &w->o->qat : &w->usual;
+    w->usual = *w->o;
+    w->usual.qat = dt_qat_defaults();
+    w->usual.qat_schedule = dt_qat_schedule_defaults();
+    w->how = w->o->qat.given ? w->o : &w->usual;
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));

@@ -87,6 +87,9 @@ dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_sta
 /* OK, CONFIG with the first error as the context's, or NOMEM. */
 dt_status dt__recipe_verdict(dt_recipe *r);
 
+/* The keys of `qat` (keys_recipe.c); they fill two structs of a dt_recipe_options. */
+extern const dt_key dt__qat_block_keys[];
+
 /* ---- the tree (yaml.c) ---- */
 
 /* Parses one document. NULL after an error that leaves no tree, or out of memory. */

@@ -19,6 +19,13 @@ const char *dt__run_phase(const dt__run *r)
     return r->count[DT__COUNT_PREPARED].value ? "qat" : "float";
 }
 
+bool dt__run_trains_in_float(const dt__run *r) { return r->start > 0; }
+
+bool dt__run_prepares_trained(const dt__run *r)
+{
+    return dt__run_trains_in_float(r) || r->o->model.init != NULL;
+}
+
 /* The baseline trains as the main stage does, without ever being prepared. */
 static dt_status run_baseline(dt__run *r)
 {
@@ -39,11 +46,11 @@ static dt_status run_baseline(dt__run *r)
 static dt_status keep_float(dt__run *r)
 {
     char path[DT__RUN_PATH];
-    const bool trained = r->start > 0 || !r->o->qat.given;
-    if (!trained && !dt__run_teaches_itself(r)) return DT_OK;
+    const bool in_float = dt__run_trains_in_float(r);
+    if (!in_float && !dt__run_teaches_itself(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "float.safetensors", path));
     DT__TRY(dt_model_save(r->model, &r->state.info, path));
-    return r->o->train.float_baseline || !trained ? DT_OK : dt__run_compare_float(r);
+    return r->o->train.float_baseline || !in_float ? DT_OK : dt__run_compare_float(r);
 }
 
 /* The last phase of the main stage, saved as its last update left it. */
@@ -61,8 +68,7 @@ static dt_status begin_qat(dt__run *r)
     DT__TRY(dt__run_until(r, r->start));
     DT__TRY(keep_float(r));
     dt_tape_reset(r->tape);
-    const bool trained = r->start > 0 || r->o->model.init != NULL;
-    DT__TRY(dt__run_prepare(r, r->model, trained));
+    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     return DT_OK;
 }

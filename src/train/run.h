@@ -120,6 +120,12 @@ dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH]);
 /* "baseline", "float" or "qat". */
 const char *dt__run_phase(const dt__run *r);
 
+/* Whether the main stage makes updates in float: before it is prepared, or at all without `qat`. */
+bool dt__run_trains_in_float(const dt__run *r);
+/* Whether the weights that are prepared were trained before, here or in model.init, and not just
+ * drawn: their static ranges are then calibrated first. */
+bool dt__run_prepares_trained(const dt__run *r);
+
 /* ---- run_setup.c ---- */
 
 dt_status dt__run_open(dt__run *r);
@@ -165,6 +171,8 @@ dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
 /* The path of the first key that differs and that a resumed run may not change (`all`: or may), ""
  * if there is none. The path lives as long as `a`. */
 const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all);
+/* The keys that it may change, "a, b and c"; lives as long as `r`. */
+const char *dt__recipe_resumable(dt_recipe *r);
 
 /* ---- run_state.c ---- */
 

@@ -17,10 +17,10 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
     const dt__rounding end = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     DT__TRY(dt__rounding_suits(&end, r->recipe, trial));
-    if (r->o->qat.refresh_steps > 0) {
+    if (r->o->qat_schedule.refresh_steps > 0) {
         DT__TRY(dt__recipe_blame(r->recipe, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
     }
-    if (r->o->qat.freeze_observer_step == 0 || dt_is_observed(trial)) return DT_OK;
+    if (r->o->qat_schedule.freeze_observer_step == 0 || dt_is_observed(trial)) return DT_OK;
     return dt_recipe_refuse(r->recipe, "qat.freeze_observer_step",
                             "there is no observer to freeze; 'qat.activation.range' would have to "
                             "be static");

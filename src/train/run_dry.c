@@ -43,11 +43,11 @@ dt_status dt__run_dry(dt__run *r)
 {
     dt__run_predict_folder(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
-    if (r->start > 0) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
+    if (dt__run_trains_in_float(r)) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
     if (!r->o->qat.given) return DT_OK;
     if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of its size */
     dt_tape_reset(r->tape);
-    DT__TRY(dt__run_prepare(r, r->model, r->start > 0));
+    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     return one_step(r, &r->summary->activation_bytes[1]);
 }

@@ -131,9 +131,8 @@ static dt_status find_folder(dt__run *r)
         const char *path = dt__recipe_difference(r->recipe, before, false);
         if (*path != 0) {
             status = dt_recipe_refuse(r->recipe, path,
-                                      "'%s' differs from the run's; resuming, only run.threads, "
-                                      "train.epochs, train.checkpoint and train.log may change",
-                                      path);
+                                      "'%s' differs from the run's; resuming, only %s may change",
+                                      path, dt__recipe_resumable(r->recipe));
         }
     }
     r->summary->begun = status == DT_OK;

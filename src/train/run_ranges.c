@@ -41,10 +41,11 @@ static bool is_due(dt__run *r, int64_t wanted)
 
 dt_status dt__run_update_ranges(dt__run *r)
 {
-    const int64_t refresh = r->o->qat.refresh_steps;
+    const int64_t refresh = r->o->qat_schedule.refresh_steps;
     const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
-    if (is_due(r, r->o->qat.freeze_norm_step)) dt_norms_freeze(r->model, true);
-    return is_due(r, r->o->qat.freeze_observer_step) ? dt_observers_freeze(r->model, true) : DT_OK;
+    if (is_due(r, r->o->qat_schedule.freeze_norm_step)) dt_norms_freeze(r->model, true);
+    return is_due(r, r->o->qat_schedule.freeze_observer_step) ? dt_observers_freeze(r->model, true)
+                                                              : DT_OK;
 }

@@ -35,7 +35,7 @@ static dt_status count_updates(dt__run *r)
                                 "%lld epochs are more than can be counted", (long long)t->epochs);
     }
     r->steps = t->steps > 0 ? t->steps : most;
-    r->start = r->o->qat.given ? dt__min_i64(r->o->qat.start_step, r->steps) : r->steps;
+    r->start = r->o->qat.given ? dt__min_i64(r->o->qat_schedule.start_step, r->steps) : r->steps;
     r->schedule = t->schedule;
     if (r->schedule.total_steps == 0) r->schedule.total_steps = r->steps;
     return DT_OK;
@@ -91,11 +91,11 @@ dt_status dt__run_open(dt__run *r)
     r->task = dt__task_of(r->train);
     r->n_metrics = dt__task_metrics(r->evaluated, r->metric);
     DT__TRY(count_updates(r));
-    if (r->o->qat.given && r->o->qat.start_step >= r->steps) {
+    if (r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
         dt__say(r->ctx,
                 "qat.start_step is %lld, but training ends after %lld updates: the float "
                 "weights are rounded and converted as they are",
-                (long long)r->o->qat.start_step, (long long)r->steps);
+                (long long)r->o->qat_schedule.start_step, (long long)r->steps);
     }
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);

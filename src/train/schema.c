@@ -234,6 +234,7 @@ static const char introduction[] =
     "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
     "recipe\n"
     "  has at most 1 MiB and is nested at most 64 deep.\n"
+    "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory. `data.dir` is put before data "
     "files.\n";
 
@@ -278,8 +279,9 @@ static void write_words(dt__out *o, const dt_key *key)
     }
 }
 
-/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". */
-static void write_rows(dt__out *o, const dt_key *keys, const char *prefix)
+/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". What stands
+ * below a resumable key is `resumable`. */
+static void write_rows(dt__out *o, const dt_key *keys, const char *prefix, bool resumable)
 {
     for (const dt_key *k = keys; k->name != NULL; k++) {
         char path[96];
@@ -299,12 +301,13 @@ static void write_rows(dt__out *o, const dt_key *keys, const char *prefix)
             dt__out_text(o, " | ");
             dt__out_text(o, k->text);
             if (k->was != NULL) dt__out_format(o, " (was `%s`)", k->was);
+            if (resumable || k->resumable) dt__out_text(o, " (resumable)");
             dt__out_text(o, " |\n");
         }
         if (k->keys != NULL) {
             memcpy(path + n + m, k->type == DT_KEY_LIST ? ".N." : ".",
                    k->type == DT_KEY_LIST ? 4 : 2);
-            write_rows(o, k->keys, path);
+            write_rows(o, k->keys, path, resumable || k->resumable);
         }
     }
 }
@@ -316,7 +319,7 @@ static void write_section(dt__out *o, const char *title, const char *text, const
     dt__out_format(o, "%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
     dt__out_text(o, text + 1);
     dt__out_text(o, ".\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
-    write_rows(o, keys, "");
+    write_rows(o, keys, "", false);
 }
 
 dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)

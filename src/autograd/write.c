@@ -1,0 +1,55 @@
+/* Writing a tensor in place: what can forbid it, and a write from outside of any tape. */
+#include "autograd/write.h"
+
+#include "autograd/tape.h"
+
+#include <stdio.h>
+
+/* The op on t that reads the storage in backward; NULL: none, so one on another tape. */
+static const char *reader_of(const dt_tape *t, const dt__storage *s)
+{
+    for (int64_t r = 0; t != NULL && r < t->n_records; r++) {
+        const dt__record *record = t->records[r];
+        for (int i = 0; i < record->n_in + record->n_out; i++) {
+            if (record->kept[i].storage == s) return record->op->name;
+        }
+    }
+    return NULL;
+}
+
+dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZE])
+{
+    const dt__kind *kind = dt__kind_of(x);
+    const dt_tensor *inner = kind->inner == NULL ? NULL : kind->inner(x);
+    if (inner == NULL) {
+        snprintf(why, DT__WHY_SIZE, "is a %s tensor: it was converted and is read-only",
+                 kind->name);
+        return DT__BAR_READ_ONLY;
+    }
+    if (inner->storage->image) {
+        snprintf(why, DT__WHY_SIZE, "is a view of a quantized image; write dt_inner(w)");
+        return DT__BAR_DEQUANTIZED;
+    }
+    if (inner->storage->frozen) {
+        snprintf(why, DT__WHY_SIZE, "belongs to a frozen model");
+        return DT__BAR_FROZEN;
+    }
+    if (atomic_load(&inner->storage->needed) > 0) {
+        const char *op = reader_of(t, inner->storage);
+        snprintf(why, DT__WHY_SIZE,
+                 "is still needed by a recorded %s%s; run dt_backward or dt_tape_reset first",
+                 op != NULL ? op : "forward pass",
+                 op == NULL && t != NULL ? " of another tape" : "");
+        return DT__BAR_NEEDED;
+    }
+    return DT__WRITABLE;
+}
+
+void dt__write_value(dt_tensor *x, const dt_tensor *from)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    dt_tensor *inner = kind->inner(x);
+    inner->storage->version++;
+    dt__copy_tensor(from, inner);
+    if (kind->write_end != NULL) kind->write_end(x);
+}

@@ -1,0 +1,104 @@
+/* Renewal: codes of a weight are made anew in place, panel by panel, while an in-place op (an optimizer's
+ * step) goes over its master and the rows are in cache. The contract is that of write_begin, written
+ * and write_end in autograd/kind.h; a block is the rows of one panel.
+ *
+ * What has no panels yet, or cannot be renewed, gets new codes when these are next asked for. That
+ * includes every failure: a value, a scale or a dequantized value that is not finite, or a panel that was
+ * left out, drops the codes, and whoever asks for them next gets the error with the tensor's name. */
+#include "kernels/kernels.h"
+#include "qat/codes_cache.h"
+#include "qat/scheme.h"
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+#define RENEWING UINT64_MAX /* the version of codes between begin and end */
+
+/* What may be renewed in place: panels that one pass makes of rows as they lie and that nobody else
+ * holds. */
+static bool is_renewable(const dt__cached_codes *c)
+{
+    return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&
+           dt__one_pass(&c->how.quant) && atomic_load(&c->codes->refs) == 1;
+}
+
+bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
+{
+    const dt__fq *fq = x->ext;
+    dt_tensor *master = fq->inner;
+    if (!fq->enabled || master->storage == NULL || !dt_is_contiguous(master)) return false;
+    dt__cached_codes *c = dt__codes_find(master, fq);
+    if (c == NULL || !is_renewable(c)) return false;
+    dt__codes *codes = c->codes;
+    const bool masked = dt__ste_clipped(&c->how.quant) && dt__can_clip(&c->how.quant);
+    if (masked && codes->mask == NULL) {
+        codes->mask = dt__alloc_array(x->ctx, codes->rows, (size_t)dt__ceil_div(codes->columns, 8));
+        if (codes->mask == NULL) return false;
+    }
+    r->master = master;
+    r->codes = codes;
+    r->cached = c;
+    r->coding = dt__coding_of(&c->how.quant);
+    r->source = (dt__panel_source){ &codes->layout, dt__data(master), &r->coding, codes->panels,
+                                    codes->mask };
+    atomic_init(&r->clipped, 0);
+    atomic_init(&r->renewed, 0);
+    c->version = RENEWING;
+    return true;
+}
+
+void dt__renew_panel(dt__renewal *r, int64_t panel)
+{
+    const dt__kernels *kernels = dt__kernels_of(r->master->ctx, DT_F32);
+    const int64_t clipped = kernels->quantize_panel(&r->source, panel);
+    if (clipped < 0) return;
+    atomic_fetch_add(&r->clipped, clipped);
+    atomic_fetch_add(&r->renewed, 1);
+}
+
+void dt__renew_end(dt__renewal *r)
+{
+    dt__cached_codes *c = r->cached;
+    if (atomic_load(&r->renewed) == r->codes->layout.panels) {
+        c->version = r->master->storage->version;
+        r->codes->clipped = atomic_load(&r->clipped);
+        if (r->codes->clipped == 0) { /* all pass */
+            dt__release(r->master->ctx, r->codes->mask);
+            r->codes->mask = NULL;
+        }
+    }
+    dt__codes_drop_stale(r->master);
+}
+
+/* ---- a write, as the kind answers ------------------------------------------------------------- */
+
+const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)
+{
+    dt__fq *fq = x->ext;
+    dt__renewal *r = fq->enabled ? dt__alloc(x->ctx, sizeof *r) : NULL;
+    if (r == NULL) return NULL;
+    if (dt__renew_begin(x, r)) {
+        fq->renewal = r;
+        return &r->codes->layout;
+    }
+    dt__release(x->ctx, r);
+    return NULL;
+}
+
+void dt__fq_written(dt_tensor *x, int64_t first, int64_t end)
+{
+    const dt__fq *fq = x->ext;
+    for (int64_t p = first; p < end; p++) dt__renew_panel(fq->renewal, p);
+}
+
+/* Codes of the version before are of no more use. Their blocks go back now rather than when new codes
+ * are made, so that every step begins with the same memory. */
+void dt__fq_write_end(dt_tensor *x)
+{
+    dt__fq *fq = x->ext;
+    if (fq->renewal != NULL) {
+        dt__renew_end(fq->renewal);
+        dt__release(x->ctx, fq->renewal);
+        fq->renewal = NULL;
+    }
+    dt__codes_drop_stale(fq->inner);
+}
