@@ -21,6 +21,7 @@ static const usage_case usage_cases[] = {
     { "zebra", 2, "usage: detent COMMAND" },
     { "config", 2, "usage: detent config" },
     { "config --help", 0, "--leave-files" },
+    { "quantize --help", 0, "[key=value ...] -o FILE" },
     { "config validat x", 2, "did you mean 'validate'?" },
     { "config show", 2, "usage: detent config show RECIPE" },
     { "config schema x", 2, "usage: detent config schema" },
@@ -37,6 +38,18 @@ static const usage_case usage_cases[] = {
     { "--help 2>&1 >&- #", 1, "standard output cannot be written" },
     { "cp --help 2>&1 >/dev/full #", 1, "standard output cannot be written" },
     { "config schema 2>&1 >/dev/full #", 1, "standard output cannot be written" },
+    { "config zebra", 2, "no 'zebra'; there are: show, validate, schema, keys" },
+    { "sample m --temp 2", 2, "no option '--temp' (did you mean '--temperature'?)" },
+    { "train r.yaml --temp 2", 2, "no option '--temp'\n" },
+    { "train r.yaml --epochs 3", 2, "no option '--epochs'; write train.epochs=3" },
+    { "train r.yaml --lr=1e-3", 2, "write train.optimizer.lr=1e-3" },
+    { "train r.yaml --batch-size", 2, "write train.batch_size=VALUE" },
+    { "train r.yaml --hepl", 2, "did you mean '--help'?" },
+    { "inspect m --epochs 3", 2, "no option '--epochs'\n" },
+    { "train digits-mlp", 4, "digits-mlp: No such file or directory; `detent cp digits-mlp`" },
+    { "train digits-nlp", 4, "digits-nlp: No such file or directory\n" },
+    { "bench --help", 0, "experts" },
+    { "convert --help", 0, "--force" },
     { "config show r $(seq 1024)", 2, "more than 1024 arguments" },
 };
 
@@ -48,6 +61,26 @@ START_TEST(usage)
     ck_assert_msg(status == c->status, "detent %s: %d: %s", c->arguments, status, output);
     ck_assert_msg(strstr(output, c->words) != NULL, "detent %s: %s", c->arguments, output);
     free(output);
+}
+END_TEST
+
+/* Help and the list of recipes fit a terminal of 80 columns. */
+START_TEST(lines_end_at_80_columns)
+{
+    static const char *const commands[] = {
+        "--help",          "train --help",    "config --help", "eval --help",
+        "convert --help",  "quantize --help", "export --help", "cp --help",
+        "tokenize --help", "sample --help",   "merge --help",  "inspect --help",
+        "check --help",    "bench --help",    "ls --help",     "ls",
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char *output = NULL;
+        ck_assert_int_eq(test_shell(&output, DETENT "%s", commands[i]), 0);
+        for (const char *line = output; *line != 0; line += strcspn(line, "\n") + 1) {
+            TEST_EACH(strcspn(line, "\n") <= 80, "%s: %s", commands[i], line);
+        }
+        free(output);
+    }
 }
 END_TEST
 
@@ -109,14 +142,20 @@ START_TEST(recipes_are_listed_and_copied)
     free(to);
     test_write_text(path, "mine");
     ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "cp digits-mlp 2>&1", folder), 4);
-    ck_assert_ptr_nonnull(strstr(output, "File exists"));
+    ck_assert_ptr_nonnull(strstr(output, "File exists; --force"));
     free(output);
     to = test_read_file(path, NULL);
     ck_assert_str_eq(to, "mine");
     free(to);
+    ck_assert_int_eq(test_shell(NULL, "cd %s && " DETENT "cp digits-mlp --force >&2", folder), 0);
+    to = test_read_file(path, NULL);
+    ck_assert_str_eq(from, to);
+    free(to);
     free(from);
     ck_assert_int_eq(test_shell(&output, "DETENT_CONFIGS=%s " DETENT "ls", folder), 0);
     ck_assert_int_eq(strncmp(output, "digits-mlp ", 11), 0);
+    const size_t length = strlen(output); /* a whole sentence, of however many lines of the file */
+    ck_assert_msg(output[length - 2] == '.', "%s", output);
     free(output);
     ck_assert_int_eq(test_shell(&output, "DETENT_CONFIGS=/nowhere " DETENT "ls 2>&1"), 1);
     free(output);
@@ -129,6 +168,7 @@ Suite *test_cli_suite(void)
     TCase *all = tcase_create("program");
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
+    tcase_add_test(all, lines_end_at_80_columns);
     tcase_add_test(all, a_recipe_is_validated);
     tcase_add_test(all, recipes_are_listed_and_copied);
     suite_add_tcase(suite, all);

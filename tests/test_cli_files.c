@@ -111,7 +111,7 @@ START_TEST(usage_and_bad_paths)
         { 4, "other.yaml", "inspect other.yaml" },
         { 4, "other.yaml", "check other.yaml" },
         { 4, "other.yaml", "convert other.yaml -o x" },
-        { 4, "no regular file", "check run" },
+        { 4, "no regular file", "check ." },
         { 4, "a float model", "convert float.safetensors -o x" },
         { 4, "no-such-folder/x", "convert run -o no-such-folder/x" },
         { 2, "lies in no run", "eval float.safetensors" },
@@ -125,6 +125,165 @@ START_TEST(usage_and_bad_paths)
         expect(cases[i].status, cases[i].words, cases[i].arguments);
     }
     ck_assert_int_eq(test_shell(NULL, "test ! -e %s/x", folder), 0);
+}
+END_TEST
+
+/* A run's folder stands for a file of it, and which one is said. */
+START_TEST(a_run_is_a_model)
+{
+    expect(0, "of the run run: run/checkpoints/step-0000000020.safetensors", "inspect run");
+    expect(0, "step-0000000020.safetensors: good", "check run/");
+    expect(0, "examples 50", "eval run");
+    expect(0, "run/checkpoints/step-0000000020.safetensors", "quantize run -o q.st --quiet");
+    expect(4, "step-0000000020.safetensors: none of its layers", "merge run -o m.st");
+    expect(2, "step-0000000020.safetensors is no language model", "sample run --prompt a");
+    expect(2, "run/checkpoints/step-0000000020.safetensors would be written over",
+           "eval run --outputs run/checkpoints/step-0000000020.safetensors --force");
+    ck_assert_int_eq(test_shell(NULL, "cp %s %s/run/float.safetensors", float_path, folder), 0);
+    expect(0, "run/float.safetensors", "quantize run -o n.st --quiet");
+    expect(0, "run/float.safetensors", "inspect run"); /* its recipe has no `qat` */
+    ck_assert_int_eq(test_shell(NULL, "echo 'qat: {}' >> %s/run/recipe.yaml", folder), 0);
+    expect(0, "step-0000000020.safetensors", "inspect run");
+    expect(0, "", "convert run -o run/model.safetensors");
+    expect(0, "of the run run: run/model.safetensors", "inspect run");
+    expect(0, "run/model.safetensors: good", "check run");
+    expect(0, "stacked of run/model.safetensors", "export run --format stacked -o e.st");
+    ck_assert_int_eq(test_shell(NULL, "cd %s/run && rm -r checkpoints *.safetensors", folder), 0);
+    expect(4, "run is a run without a model so far", "eval run");
+}
+END_TEST
+
+/* One rule for all that write a file: what is there stays, unless --force is given. */
+START_TEST(files_are_not_overwritten)
+{
+    static const char *const commands[] = {
+        "convert run -o x",
+        "quantize run -o x --quiet",
+        "eval run --outputs x",
+        "export float.safetensors --format stacked -o x",
+        "merge float.safetensors -o x",
+        "tokenize other.yaml --tokenizer bytes -o x",
+        "tokenize other.yaml --tokenizer bytes -o y --save-tokenizer x",
+        "cp digits-mlp x",
+    };
+    char path[TEST_PATH], forced[256];
+    test_join(path, folder, "x");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const bool merges = strncmp(commands[i], "merge", 5) == 0; /* it has no adapters */
+        test_write_text(path, "mine");
+        expect(4, "x: File exists; --force writes over it", commands[i]);
+        char *text = test_read_file(path, NULL);
+        ck_assert_str_eq(text, "mine");
+        free(text);
+        snprintf(forced, sizeof forced, "%s --force", commands[i]);
+        expect(merges ? 4 : 0, merges ? "adapter" : "", forced);
+        text = test_read_file(path, NULL);
+        ck_assert_msg(merges || strcmp(text, "mine") != 0, "%s", forced);
+        free(text);
+    }
+}
+END_TEST
+
+/* Files of another kind are named for what they look like; a file that is cut says so. */
+START_TEST(wrong_files_are_named)
+{
+    char path[TEST_PATH];
+    size_t n;
+    test_join(path, folder, "net.pt");
+    test_write_file(path, "PK\x03\x04\0\0\x08\x08\0\0", 10);
+    expect(4, "looks like text, a recipe perhaps; a model's .safetensors", "inspect other.yaml");
+    expect(4, "net.pt: no safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
+    expect(2, "looks like a .pt file of PyTorch", "train net.pt");
+    expect(2, "float.safetensors:1:1: error: it looks like a safetensors file: a model",
+           "train float.safetensors");
+    char *bytes = test_read_file(float_path, &n);
+    test_join(path, folder, "cut.safetensors");
+    test_write_file(path, bytes, n - 100);
+    expect(4, "the file is cut short", "eval cut.safetensors other.yaml");
+    test_write_file(path, bytes, 100);
+    expect(4, "the file is cut short", "inspect cut.safetensors");
+    free(bytes);
+}
+END_TEST
+
+/* What PyTorch's batch norms count is left out, which is said once. */
+START_TEST(batch_counts_are_left_out)
+{
+    char path[TEST_PATH];
+    dt_module *m;
+    dt_writer *w;
+    dt_tensor *count;
+    TEST_OK(ctx, dt_model_load(ctx, float_path, &m, NULL));
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    static const char *const names[] = { "layers.0.weight", "layers.0.bias", "head.weight",
+                                         "head.bias" };
+    for (int i = 0; i < 4; i++) TEST_OK(ctx, dt_writer_add(w, names[i], dt_param(m, names[i])));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_I64, 0, NULL, &count));
+    TEST_OK(ctx, dt_fill(count, 3));
+    TEST_OK(ctx, dt_writer_add(w, "norm.num_batches_tracked", count));
+    test_join(path, folder, "torch.safetensors");
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_tensor_free(count);
+    dt_module_free(m);
+    expect(0, "model.init: 1 tensors num_batches_tracked are left out\n",
+           "train other.yaml model.init=torch.safetensors");
+}
+END_TEST
+
+START_TEST(nearest_needs_no_data)
+{
+    expect(0, "q.st: 2 weights", "quantize float.safetensors -o q.st");
+    expect(0, "q2.st: 2 weights", "quantize float.safetensors -o q2.st qat.weight.bits=2");
+    expect(2, "this rounder needs data",
+           "quantize float.safetensors -o g.st quantize.rounder=gptq");
+    expect(2, "static ranges need data",
+           "quantize float.safetensors -o g.st qat.activation.range=static");
+}
+END_TEST
+
+START_TEST(mistakes_of_training)
+{
+    expect(2, "missing 'data'", "train other.yaml '~data'");
+    expect(0, "'data.mean' is 128, but bytes are 0 to 1 before it",
+           "train other.yaml run.dir=a data.mean=128 data.deviation=64");
+    expect(0, "'data.deviation' is 64", "config show other.yaml data.deviation=64");
+    ck_assert_int_eq(test_shell(NULL, "mkdir %s/empty", folder), 0);
+    expect(2, "'data.dir': no such folder: empty/train",
+           "train other.yaml '~data' data.format=png data.dir=empty");
+    expect(2, "run.dir=zz: the run that goes on is in 'run', and stays there",
+           "train run --resume run.dir=zz");
+}
+END_TEST
+
+/* Text and ids to evaluate need not lie in the run's data.dir, nor its training text be there. */
+START_TEST(other_text_is_evaluated)
+{
+    char path[TEST_PATH];
+    char text[401] = "";
+    for (int i = 0; i < 400; i++) text[i] = (char)('a' + (i * i + i / 7) % 23);
+    ck_assert_int_eq(test_shell(NULL, "mkdir %s/texts", folder), 0);
+    test_join(path, folder, "texts/train.txt");
+    test_write_text(path, text);
+    text[90] = 0;
+    test_join(path, folder, "other.txt");
+    test_write_text(path, text);
+    test_join(path, folder, "lm.yaml");
+    test_write_text(path, "run: {dir: lm}\n"
+                          "model: {family: gpt, vocab: 23, context: 8, width: 8, heads: 2, "
+                          "layers: 1}\n"
+                          "data: {format: text, dir: texts, train: [train.txt], tokenizer: chars, "
+                          "context: 8, validation: 0.2}\n"
+                          "train: {epochs: 1}\n");
+    expect(0, "files in lm", "train lm.yaml --quiet");
+    expect(0, "", "tokenize texts/train.txt -o ids.bin --tokenizer chars");
+    ck_assert_int_eq(test_shell(NULL, "rm -r %s/texts", folder), 0);
+    expect(0, "examples ", "eval lm data.format=text data.test=[other.txt]");
+    expect(0, "examples ",
+           "eval lm data.format=tokens data.test=[ids.bin] data.context=8 "
+           "--outputs logits.st");
+    expect(0, "the context of 8 tokens is full, 7 of the 256 wanted are made",
+           "sample lm --prompt ab");
 }
 END_TEST
 
@@ -285,6 +444,13 @@ Suite *test_cli_files_suite(void)
     TCase *c = tcase_create("cli_files");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, usage_and_bad_paths);
+    tcase_add_test(c, a_run_is_a_model);
+    tcase_add_test(c, files_are_not_overwritten);
+    tcase_add_test(c, wrong_files_are_named);
+    tcase_add_test(c, batch_counts_are_left_out);
+    tcase_add_test(c, nearest_needs_no_data);
+    tcase_add_test(c, mistakes_of_training);
+    tcase_add_test(c, other_text_is_evaluated);
     tcase_add_test(c, adapters_are_merged);
     tcase_add_test(c, a_run_is_converted);
     tcase_add_test(c, inspect_shows_one_row_a_weight);

@@ -46,8 +46,8 @@ START_TEST(a_run_prints_its_table)
     char folder[TEST_PATH], *output = NULL;
     begin(folder);
     ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "train r.yaml 2>err", folder), 0);
-    const char *const words[] = { "float ",     "ptq (nearest) ",         "qat ",
-                                  "converted ", "same_bits_as_qat: true", "files in run" };
+    const char *const words[] = { "float, at step ", "ptq, at step ",          "qat ",
+                                  "converted ",      "same_bits_as_qat: true", "files in run" };
     for (int i = 0; i < 6; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
     free(output);
     expect(folder, "cat err", 0, "qat 9/9  loss ");
@@ -57,6 +57,24 @@ START_TEST(a_run_prints_its_table)
     expect(folder, DETENT "check run/float.safetensors", 0, "");
     expect(folder, DETENT "check run/checkpoints/*.safetensors", 0, "");
     expect(folder, DETENT "eval run/model.safetensors", 0, "");
+}
+END_TEST
+
+/* Without a result there is no row; learned scales are no weights; a line that moves never wraps. */
+START_TEST(tables_and_progress_fit)
+{
+    char folder[TEST_PATH], *output = NULL;
+    begin(folder);
+    ck_assert_int_eq(
+        test_shell(&output, "cd %s && " DETENT "train r.yaml '~qat' run.dir=f --quiet", folder), 0);
+    ck_assert_msg(strstr(output, "float ") != NULL && strstr(output, "qat") == NULL, "%s", output);
+    free(output);
+    expect(folder, DETENT "train r.yaml run.dir=l --quiet qat.weight.range=learned", 0, " 32.00 ");
+    expect(folder,
+           "command -v script >/dev/null || exit 0; "
+           "script -qec \"stty cols 40; " DETENT "train r.yaml run.dir=p\" /dev/null | "
+           "tr '\\r' '\\n' | sed 's/.\\[K//' | grep '/9  loss' | grep -c '.\\{40\\}'",
+           1, "0\n");
 }
 END_TEST
 
@@ -218,6 +236,7 @@ Suite *test_train_suite(void)
     TCase *all = tcase_create("train");
     tcase_set_timeout(all, 120);
     tcase_add_test(all, a_run_prints_its_table);
+    tcase_add_test(all, tables_and_progress_fit);
     tcase_add_test(all, results_come_as_json);
     tcase_add_test(all, a_dry_run_shows_the_model);
     tcase_add_loop_test(all, mistakes_have_their_status, 0,

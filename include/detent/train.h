@@ -200,7 +200,8 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
     DT_PRINTF(3, 4);
 
 /* dt_data_open of what it says; an error that is the recipe's stands where the key does. `tokenizer`, text
- * of dt_tokenizer_text or NULL, is a model's own, which stands in place of data.tokenizer. */
+ * of dt_tokenizer_text or NULL, is a model's own, which stands in place of data.tokenizer. `train`
+ * may be NULL: training data are not wanted, and text of a recipe read to evaluate is not read. */
 DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 

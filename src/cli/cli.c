@@ -1,6 +1,8 @@
 /* What the commands share: messages, exit statuses, a context, a recipe from the command line. */
 #include "cli.h"
+#include "shipped.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,16 +34,27 @@ int cli_exit_of(dt_status status)
     }
 }
 
+/* A disk that is full is no bad file, whatever was being written. */
+static bool is_full(const dt_ctx *ctx)
+{
+    static const int reasons[] = { ENOSPC, EDQUOT, EFBIG };
+    if (dt_error_status(ctx) != DT_ERR_IO) return false;
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        if (strstr(dt_error(ctx), strerror(reasons[i])) != NULL) return true;
+    }
+    return false;
+}
+
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx)
 {
-    return cli_fail(args, cli_exit_of(dt_error_status(ctx)), "%s", dt_error(ctx));
+    const int status = is_full(ctx) ? CLI_FAILED : cli_exit_of(dt_error_status(ctx));
+    return cli_fail(args, status, "%s", dt_error(ctx));
 }
 
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx)
 {
-    const dt_status s = dt_error_status(ctx);
-    return cli_fail(args, s == DT_ERR_UNSUPPORTED ? CLI_BAD_FILE : cli_exit_of(s), "%s",
-                    dt_error(ctx));
+    if (dt_error_status(ctx) != DT_ERR_UNSUPPORTED) return cli_fail_by(args, ctx);
+    return cli_fail(args, CLI_BAD_FILE, "%s", dt_error(ctx));
 }
 
 static void note(void *user, const char *line)
@@ -145,6 +158,26 @@ int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *re
     return blamed ? cli_print_errors(recipe) : cli_fail_file(args, ctx);
 }
 
+/* Whether `path` is the name of a recipe that comes with detent. */
+static bool is_shipped(const char *path)
+{
+    shipped s;
+    if (!shipped_find(&s)) return false;
+    int i = 0;
+    while (i < s.n && strcmp(s.names[i], path) != 0) i++;
+    return i < s.n;
+}
+
+static int fail_source(const cli_args *args, const dt_ctx *ctx, const char *path)
+{
+    const bool missing = dt_error_status(ctx) == DT_ERR_IO && access(path, F_OK) != 0;
+    if (!missing || !is_shipped(path)) return cli_fail_by(args, ctx);
+    return cli_fail(args, CLI_BAD_FILE,
+                    "%s; `detent cp %s` copies the recipe of that name that comes with detent, to "
+                    "%s.yaml",
+                    dt_error(ctx), path, path);
+}
+
 int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
                     dt_recipe **out)
 {
@@ -153,7 +186,7 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
     s.n_overrides = args->n_words - first;
     const dt_status status = dt_recipe_read(ctx, &s, out);
     if (status == DT_OK) return CLI_DONE;
-    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_by(args, ctx);
+    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : fail_source(args, ctx, s.path);
 }
 
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
@@ -173,6 +206,12 @@ static bool find_recipe(const char *model, char path[CLI_PATH])
         if (n > 0 && n < CLI_PATH && access(path, F_OK) == 0) return true;
     }
     return false;
+}
+
+bool cli_lies_in_run(const char *model)
+{
+    char path[CLI_PATH];
+    return find_recipe(model, path);
 }
 
 bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }

@@ -25,6 +25,7 @@ typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */
     const char *value; /* what its value is called; NULL: it takes none */
     const char *text;
+    bool writes; /* its value is a file to write */
 } cli_option;
 
 typedef struct cli_args {
@@ -34,12 +35,21 @@ typedef struct cli_args {
     int n_words;
 } cli_args;
 
+/* Which file of a run's folder stands for it, where a command's first word is a model. */
+typedef enum cli_model {
+    CLI_NO_MODEL,
+    CLI_FINAL_MODEL,  /* the model of its end; else its newest checkpoint, else its float model */
+    CLI_FLOAT_MODEL,  /* its float model, else its newest checkpoint */
+    CLI_TRAINED_MODEL /* its newest checkpoint, else its float model */
+} cli_model;
+
 typedef struct cli_command {
     const char *name;
     const char *usage; /* behind the name: "RECIPE [key=value ...]" */
     const char *text;  /* one sentence */
     int (*run)(const cli_args *args);
     int least_words, most_words; /* most 0: any number */
+    cli_model model;
     cli_option options[CLI_OPTIONS + 1];
 } cli_command;
 
@@ -86,6 +96,8 @@ void cli_print_name(const char *name, int width);
 int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
 /* All errors of a recipe to stderr. Returns CLI_USAGE. */
 int cli_print_errors(const dt_recipe *recipe);
+/* Whether a run's recipe lies beside a file, or a folder or two higher up. */
+bool cli_lies_in_run(const char *model);
 /* Whether a word changes a recipe: "key=value" or "~key". */
 bool cli_is_override(const char *word);
 /* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,
@@ -98,6 +110,21 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
 /* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the run
  * that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted for. */
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
+
+/* ---- outputs.c ---- */
+
+/* Without --force refuses outputs that are there. CLI_DONE, or the status. */
+int cli_check_outputs(const cli_args *args);
+/* Refuses a `path` that is one of the words; NULL is none of them. CLI_DONE, or the status. */
+int cli_check_apart(const cli_args *args, const char *path);
+/* Whether --force is given. */
+bool cli_forced(const cli_args *args);
+
+/* ---- run_model.c ---- */
+
+/* The file of the model that the first word names: itself, or one of the run's folder that it is,
+ * which is said on stderr. CLI_DONE, or the status after a message. */
+int cli_find_model(const cli_args *args, char path[CLI_PATH]);
 
 /* ---- signals.c ---- */
 

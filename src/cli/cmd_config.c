@@ -102,8 +102,10 @@ int cli_config(const cli_args *args)
     while (i < 4 && strcmp(verbs[i].name, verb) != 0) i++;
     if (i == 4) {
         const char *meant = dt_nearest(names, verb);
-        return cli_fail(args, CLI_USAGE, "no '%s' (did you mean '%s'?)", verb,
-                        meant == NULL ? "show" : meant);
+        if (meant != NULL) {
+            return cli_fail(args, CLI_USAGE, "no '%s' (did you mean '%s'?)", verb, meant);
+        }
+        return cli_fail(args, CLI_USAGE, "no '%s'; there are: show, validate, schema, keys", verb);
     }
     if (verbs[i].wants_recipe ? args->n_words < 2 : args->n_words > 1) {
         return cli_fail(args, CLI_USAGE, "usage: detent config %s%s", verb,

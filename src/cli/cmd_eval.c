@@ -11,9 +11,8 @@ enum { JSON, OUTPUTS }; /* options, as in main.c */
 static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const char *tokenizer,
                      dt_dataset **test)
 {
-    dt_dataset *train = NULL, *validation = NULL;
-    const dt_status s = dt_recipe_open_data(recipe, tokenizer, &train, &validation, test);
-    dt_dataset_free(train);
+    dt_dataset *validation = NULL;
+    const dt_status s = dt_recipe_open_data(recipe, tokenizer, NULL, &validation, test);
     if (*test == NULL) *test = validation;
     else dt_dataset_free(validation);
     if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
@@ -113,6 +112,8 @@ static int run(const cli_args *args, dt_ctx *ctx)
 
 int cli_eval(const cli_args *args)
 {
+    const int apart = cli_check_apart(args, args->option[OUTPUTS]);
+    if (apart != CLI_DONE) return apart;
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;
     const int status = run(args, ctx);

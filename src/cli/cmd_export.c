@@ -72,7 +72,8 @@ int cli_export(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "-o PATH is missing: the %s to write",
                         e->folder ? "folder" : "file");
     }
-    const int status = read_options(args, &options);
+    int status = cli_check_apart(args, e->folder ? NULL : args->option[OUTPUT]);
+    if (status == CLI_DONE) status = read_options(args, &options);
     if (status != CLI_DONE) return status;
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;

@@ -1,6 +1,7 @@
 /* detent inspect: what a safetensors file holds; a quantized weight is one row, whatever it
  * consists of, and the state of a training run is one line. */
 #include "cli.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +29,7 @@ typedef struct totals {
 typedef struct look {
     const dt_file *file;
     const dt_file_weights *weights;
-    int width; /* of the column of names */
+    int width, shape_width, form_width; /* of columns */
     void (*each)(struct look *l, const row *r);
     totals sum;
 } look;
@@ -113,13 +114,6 @@ static void count_row(look *l, const row *r)
 
 /* ---- for people ----------------------------------------------------------------------------- */
 
-static void measure_row(look *l, const row *r)
-{
-    int width = 0;
-    for (const char *c = r->name; *c != 0; c++) width += ((unsigned char)*c & 0xC0) != 0x80;
-    if (width > l->width) l->width = width < 60 ? width : 60;
-}
-
 static void shape_text(const row *r, char text[160])
 {
     const int first = r->experts > 0; /* "8 x [96,64]" */
@@ -132,15 +126,37 @@ static void shape_text(const row *r, char text[160])
     snprintf(text + used, 160 - used, "]");
 }
 
+static void form_text(const row *r, char text[112])
+{
+    snprintf(text, 112, "%s%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state,
+             r->g_idx ? ", g_idx" : "");
+}
+
+static void widen(int *width, const char *text, int most)
+{
+    const int n = cli_columns(text);
+    if (n > *width) *width = n < most ? n : most;
+}
+
+static void measure_row(look *l, const row *r)
+{
+    char shape[160], form[112];
+    shape_text(r, shape);
+    form_text(r, form);
+    widen(&l->width, r->name, 60);
+    widen(&l->shape_width, shape, 40);
+    widen(&l->form_width, form, 60);
+}
+
 static void print_row(look *l, const row *r)
 {
     char shape[160], form[112];
     count_row(l, r);
     shape_text(r, shape);
-    snprintf(form, sizeof form, "%s%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state,
-             r->g_idx ? ", g_idx" : "");
+    form_text(r, form);
     cli_print_name(r->name, l->width);
-    printf("  %-14s  %-40s %6.2f %12zu\n", shape, form, bits_of(r->bytes, r->count), r->bytes);
+    printf("  %-*s  %-*s %6.2f %11zu\n", l->shape_width, shape, l->form_width, form,
+           bits_of(r->bytes, r->count), r->bytes);
 }
 
 /* What a model says of its tokenizer is long; whose it is and how large will do. */
@@ -173,9 +189,12 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
 static void print_text(look *l, dt_ctx *ctx)
 {
     l->width = (int)strlen("tensor");
+    l->shape_width = (int)strlen("shape");
+    l->form_width = (int)strlen("form");
     visit(l, measure_row);
     print_meta(ctx, l->file);
-    printf("%-*s  %-14s  %-40s %6s %12s\n", l->width, "tensor", "shape", "form", "bits", "bytes");
+    printf("%-*s  %-*s  %-*s %6s %11s\n", l->width, "tensor", l->shape_width, "shape",
+           l->form_width, "form", "bits", "bytes");
     visit(l, print_row);
     const totals *t = &l->sum;
     printf("%lld tensors, %lld values, %zu bytes, %.2f bits a value\n", (long long)t->rows,

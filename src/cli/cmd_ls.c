@@ -1,21 +1,32 @@
-/* detent ls: the shipped recipes, each with the first line of its comment. */
+/* detent ls: the shipped recipes, each with the first sentence of its comment. */
 #include "cli.h"
 #include "shipped.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* "# words" in the first line of a file. */
-static void first_comment(const char *path, char text[200])
+#define TEXT 400
+#define NAME_COLUMN 24
+
+/* The first sentence of the comment that a file begins with, of however many lines. */
+static void first_sentence(const char *path, char text[TEXT])
 {
+    char line[200];
+    size_t used = 0;
     text[0] = 0;
     FILE *file = fopen(path, "r");
     if (file == NULL) return;
-    if (fgets(text, 200, file) == NULL || text[0] != '#') text[0] = 0;
+    while (used + sizeof line < TEXT && fgets(line, sizeof line, file) != NULL && line[0] == '#') {
+        line[strcspn(line, "\r\n")] = 0;
+        const char *words = line + strspn(line, "# ");
+        if (*words == 0) break;
+        used += (size_t)snprintf(text + used, TEXT - used, "%s%s", used == 0 ? "" : " ", words);
+        char *end = strstr(text, ". ");
+        if (end != NULL) end[1] = 0;
+        if (end != NULL || text[used - 1] == '.') break;
+    }
     fclose(file);
-    text[strcspn(text, "\r\n")] = 0;
-    const size_t skip = strspn(text, "# ");
-    memmove(text, text + skip, strlen(text + skip) + 1);
 }
 
 int cli_ls(const cli_args *args)
@@ -26,10 +37,11 @@ int cli_ls(const cli_args *args)
     const bool json = args->option[0] != NULL;
     if (json) fputs("[", stdout);
     for (int i = 0; i < s.n; i++) {
-        char path[SHIPPED_PATH], text[200] = "";
-        if (shipped_path(&s, s.names[i], path)) first_comment(path, text);
+        char path[SHIPPED_PATH], text[TEXT] = "";
+        if (shipped_path(&s, s.names[i], path)) first_sentence(path, text);
         if (!json) {
-            printf("%-24s %s\n", s.names[i], text);
+            printf("%-*s ", NAME_COLUMN, s.names[i]);
+            cli_wrap(stdout, NAME_COLUMN + 1, NAME_COLUMN + 1, text);
             continue;
         }
         fputs(i == 0 ? "\n  {\"name\": " : ",\n  {\"name\": ", stdout);

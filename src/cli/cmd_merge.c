@@ -2,15 +2,8 @@
 #include "cli.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
 
 enum { OUTPUT }; /* options, as in main.c */
-
-static bool is_one_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
 
 static int merge(const cli_args *args, dt_ctx *ctx)
 {
@@ -37,10 +30,8 @@ int cli_merge(const cli_args *args)
     if (to == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the merged model");
     }
-    if (is_one_file(to, args->words[0])) {
-        return cli_fail(args, CLI_USAGE,
-                        "%s would be written over: it is read; another output is wanted", to);
-    }
+    const int apart = cli_check_apart(args, to);
+    if (apart != CLI_DONE) return apart;
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;
     const int status = merge(args, ctx);

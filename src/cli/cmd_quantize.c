@@ -76,6 +76,17 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
 
 /* ---- a model ------------------------------------------------------------------------------------ */
 
+/* Whether there is a recipe with data: named, of the model's run, or in the words. */
+static bool has_recipe(const cli_args *args)
+{
+    if (cli_lies_in_run(args->words[0])) return true;
+    for (int i = 1; i < args->n_words; i++) {
+        const bool is_data = strncmp(args->words[i], "data", 4) == 0;
+        if (!cli_is_override(args->words[i]) || is_data) return true;
+    }
+    return false;
+}
+
 static int quantize_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
@@ -86,7 +97,8 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
                         "packed; %s is of files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
-    int status = cli_read_recipe_of(args, ctx, "'qat' and its data", &recipe);
+    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data", &recipe)
+                                  : read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = round_model_run(args, ctx, recipe, &r);
     dt_recipe_free(recipe);
     return status;

@@ -355,7 +355,11 @@ static void print_summary(const job *j)
     case STOPPED: fprintf(stderr, "; --stop has come\n"); break;
     case ENOUGH: fprintf(stderr, "; as many as --max-tokens says\n"); break;
     case CONTEXT:
-        fprintf(stderr, "; the context of %lld tokens is full\n", (long long)j->context);
+        fprintf(
+            stderr,
+            "; the context of %lld tokens is full, %lld of the %lld wanted are made: the window "
+            "does not slide\n",
+            (long long)j->context, (long long)j->made.n, (long long)j->most);
         break;
     default: fprintf(stderr, "; interrupted\n"); break;
     }

@@ -45,11 +45,26 @@ static void quote_dir(const char *dir, char text[2 * CLI_PATH])
     strcpy(to, "'");
 }
 
+/* The folder of a run that goes on is known: another one behind it would change nothing. */
+static int check_dir(const cli_args *args, const char *dir)
+{
+    static const char key[] = "run.dir=";
+    for (int i = 1; i < args->n_words && is_folder(args->words[0]); i++) {
+        const char *word = args->words[i];
+        if (strncmp(word, key, sizeof key - 1) != 0) continue;
+        if (strcmp(word + sizeof key - 1, dir) == 0) continue;
+        return cli_fail(args, CLI_USAGE, "%s: the run that goes on is in '%s', and stays there",
+                        word, dir);
+    }
+    return CLI_DONE;
+}
+
 /* The run's own recipe, with the words behind RECIPE as changes. */
 static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     char dir[CLI_PATH], path[CLI_PATH + 16], in_dir[2 * CLI_PATH + 16];
     int status = find_run(args, ctx, dir);
+    if (status == CLI_DONE) status = check_dir(args, dir);
     if (status != CLI_DONE) return status;
     snprintf(path, sizeof path, "%s/recipe.yaml", dir);
     struct stat found;

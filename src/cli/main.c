@@ -1,11 +1,17 @@
 /* The program `detent`: finds the command, its options and words, and runs it. */
 #include "cli.h"
+#include "text.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define FORCE                                                                                      \
+    {                                                                                              \
+        "--force", NULL, "write over a file that is there", false                                  \
+    }
 
 static const cli_command commands[] = {
     { "train", "RECIPE [key=value ...], or RUN --resume",
@@ -20,59 +26,69 @@ static const cli_command commands[] = {
       cli_config, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "do not look whether files of the recipe exist" } } },
-    { "eval", "MODEL [RECIPE] [key=value ...]",
+    { "eval", "MODEL|RUN [RECIPE] [key=value ...]",
       "metrics of a checkpoint or a converted model on the test data (else those to validate with) "
       "of a "
       "recipe, or of its own run",
-      cli_eval, .least_words = 1,
+      cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "--outputs", "FILE",
-                     "write the model's outputs as one tensor, in data order" } } },
+                   { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
+                     .writes = true },
+                   FORCE } },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
-      .options = { { "--json", NULL, "results as JSON" }, { "-o", "FILE", "the file to write" } } },
-    { "quantize", "FILE [RECIPE] [key=value ...] -o FILE",
+      .options = { { "--json", NULL, "results as JSON" },
+                   { "-o", "FILE", "the file to write", .writes = true },
+                   FORCE } },
+    { "quantize", "FILE|RUN [RECIPE] [key=value ...] -o FILE",
       "weights of a model or of a safetensors file to integers without training: to nearest, or "
       "with calibration data by gptq, gpfq, qronos and their a2 forms",
-      cli_quantize, .least_words = 1,
-      .options = { { "-o", "FILE", "the file to write" },
+      cli_quantize, .least_words = 1, .model = CLI_FLOAT_MODEL,
+      .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--calibration", "FILE",
                      "of a file of tensors: the weights' inputs, by name" },
                    { "--codes", "packed|i8",
                      "of a file of tensors: as many in a byte as fit, or one" },
                    { "--json", NULL, "results as JSON" },
-                   { "--quiet", NULL, "totals without a row a weight" } } },
-    { "export", "MODEL --format NAME -o PATH",
+                   { "--quiet", NULL, "totals without a row a weight" },
+                   FORCE } },
+    { "export", "MODEL|RUN --format NAME -o PATH",
       "a model in another form: hf, a folder as transformers reads it, of floats; experts, with a "
       "tensor for each expert of a grouped parameter; stacked, with one for all of them",
-      cli_export, .least_words = 1, .most_words = 1,
+      cli_export, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--format", "NAME", "hf, experts or stacked" },
-                   { "-o", "PATH", "the file to write; of hf the folder: new, or empty" },
+                   { "-o", "PATH", "the file to write; of hf the folder: new, or empty",
+                     .writes = true },
                    { "--dtype", "as_read|f32|f16|bf16",
                      "hf: of the weights; default: as they were read, or f32" },
-                   { "--dequantize", NULL,
-                     "hf: what integers say, in place of float weights too" } } },
+                   { "--dequantize", NULL, "hf: what integers say, in place of float weights too" },
+                   FORCE } },
     { "tokenize", "TEXT... [-o FILE.bin] --tokenizer bytes|chars|FILE",
       "texts to a file of ids, or to lines of ids on stdout; with --decode, files of ids to text",
       cli_tokenize, .least_words = 1,
       .options = { { "--tokenizer", "bytes|chars|FILE",
                      "every byte, the texts' own characters, or a tokenizer.json" },
-                   { "-o", "FILE.bin", "the file to write: u16, or u32 if it ends in .u32.bin" },
-                   { "--save-tokenizer", "FILE", "write the tokenizer too, as JSON" },
+                   { "-o", "FILE.bin", "the file to write: u16, or u32 if it ends in .u32.bin",
+                     .writes = true },
+                   { "--save-tokenizer", "FILE", "write the tokenizer too, as JSON",
+                     .writes = true },
                    { "--special", NULL,
                      "added tokens in a text (<|endoftext|>) become their ids, not text" },
                    { "--wrap", NULL, "put the tokenizer's template around each text" },
                    { "--end", NULL, "put its token for the end of a text behind each" },
                    { "--decode", NULL, "the words are files of ids: write their text to stdout" },
-                   { "--json", NULL, "results as JSON" } } },
-    { "sample", "MODEL --prompt TEXT", "text from a language model, in any form, token by token",
-      cli_sample, .least_words = 1, .most_words = 1,
+                   { "--json", NULL, "results as JSON" },
+                   FORCE } },
+    { "sample", "MODEL|RUN --prompt TEXT",
+      "text from a language model, in any form, token by token", cli_sample, .least_words = 1,
+      .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--prompt", "TEXT", "what the text begins with" },
                    { "--prompt-file", "FILE", "the same from a file; - is standard input" },
                    { "--prompt-ids", "1,2,3", "the same as ids of tokens" },
                    { "--tokenizer", "FILE",
                      "in place of the model's own; bytes: every byte an id" },
-                   { "--max-tokens", "N", "tokens to add; default 256" },
+                   { "--max-tokens", "N",
+                     "tokens to add; default 256; fewer where the model's context is full" },
                    { "--temperature", "T", "default 1; 0: always the most likely token" },
                    { "--top-k", "K", "only the K most likely; default 0: all" },
                    { "--top-p", "P", "of those the fewest with this share; default 1" },
@@ -83,28 +99,30 @@ static const cli_command commands[] = {
                      "special tokens in the prompt are tokens, and those made are printed" },
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
-    { "merge", "MODEL -o FILE",
+    { "merge", "MODEL|RUN -o FILE",
       "a model whose layers have adapters, to one that computes the same without", cli_merge,
-      .least_words = 1, .most_words = 1, .options = { { "-o", "FILE", "the file to write" } } },
-    { "inspect", "FILE", "tensors, shapes, schemes, bytes, bits per weight of a safetensors file",
-      cli_inspect, .least_words = 1, .most_words = 1,
+      .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
+      .options = { { "-o", "FILE", "the file to write", .writes = true }, FORCE } },
+    { "inspect", "FILE|RUN",
+      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
+      .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" } } },
-    { "check", "FILE", "verifies a file's structure, hash and values", cli_check, .least_words = 1,
-      .most_words = 1 },
+    { "check", "FILE|RUN", "verifies a file's structure, hash and values", cli_check,
+      .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1 },
     { "bench", "",
       "kernels and a training step against the machine's limits, which are measured beside them",
       cli_bench,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language" },
+                     "language, experts" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--quick", NULL, "small shapes, a few seconds: whether it works" } } },
     { "ls", "", "the recipes that come with detent", cli_ls,
       .options = { { "--json", NULL, "results as JSON" } } },
     { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
-      .least_words = 1, .most_words = 2 },
+      .least_words = 1, .most_words = 2, .options = { FORCE } },
 };
 
 #define N_COMMANDS ((int)(sizeof commands / sizeof commands[0]))
@@ -115,21 +133,36 @@ static void print_usage(FILE *to)
 {
     fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
     for (int i = 0; i < N_COMMANDS; i++) {
-        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].text);
+        fprintf(to, "  %-10s ", commands[i].name);
+        cli_wrap(to, 13, 13, commands[i].text);
     }
     fprintf(to, "\n  detent COMMAND --help says more. detent --version prints the version.\n");
 }
 
+#define OPTION_COLUMN 27 /* of what an option is for */
+
+static void print_option(const cli_option *o)
+{
+    char head[64];
+    snprintf(head, sizeof head, "  %s%s%s", o->name, o->value == NULL ? "" : " ",
+             o->value == NULL ? "" : o->value);
+    const int width = cli_columns(head);
+    if (width >= OPTION_COLUMN) printf("%s\n%*s", head, OPTION_COLUMN, "");
+    else printf("%s%*s", head, OPTION_COLUMN - width, "");
+    cli_wrap(stdout, OPTION_COLUMN, OPTION_COLUMN, o->text);
+}
+
 static void print_help(const cli_command *c)
 {
-    printf("usage: detent %s%s%s%s\n\n%s\n", c->name, *c->usage == 0 ? "" : " ", c->usage,
-           c->options[0].name == NULL ? "" : " [OPTIONS]", c->text);
-    for (const cli_option *o = c->options; o->name != NULL; o++) {
-        char head[64];
-        snprintf(head, sizeof head, "%s%s%s", o->name, o->value == NULL ? "" : " ",
-                 o->value == NULL ? "" : o->value);
-        printf("%s  %-24s %s\n", o == c->options ? "\n" : "", head, o->text);
-    }
+    char usage[256];
+    snprintf(usage, sizeof usage, "%s%s%s%s", c->name, *c->usage == 0 ? "" : " ", c->usage,
+             c->options[0].name == NULL ? "" : " [OPTIONS]");
+    fputs("usage: detent ", stdout);
+    cli_wrap(stdout, 14, 14, usage);
+    putchar('\n');
+    cli_wrap(stdout, 0, 0, c->text);
+    if (c->options[0].name != NULL) putchar('\n');
+    for (const cli_option *o = c->options; o->name != NULL; o++) print_option(o);
 }
 
 static int refuse_command(const char *name)
@@ -148,15 +181,37 @@ static int refuse_command(const char *name)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-static int refuse_option(const cli_args *args, const char *name)
+/* The option that `name` begins; NULL: none, or several. */
+static const char *begun_by(const cli_command *c, const char *name)
+{
+    const char *found = NULL;
+    for (const cli_option *o = c->options; o->name != NULL; o++) {
+        if (strncmp(o->name, name, strlen(name)) != 0) continue;
+        if (found != NULL) return NULL;
+        found = o->name;
+    }
+    return found;
+}
+
+/* `next` is the argument behind it, or NULL. */
+static int refuse_option(const cli_args *args, const char *text, const char *next)
 {
     const char *names[CLI_OPTIONS + 2] = { NULL };
+    char name[CLI_KEY], key[CLI_KEY];
     int n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
     for (const cli_option *o = args->command->options; o->name != NULL; o++) names[n++] = o->name;
-    names[n] = "--help";
-    const char *meant = dt_nearest(names, name);
-    if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", name);
-    return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", name, meant);
+    if (strncmp(name, "--h", 3) == 0) names[n] = "--help";
+    const char *meant = begun_by(args->command, name);
+    const bool has_recipe = strstr(args->command->usage, "key=value") != NULL;
+    if (meant == NULL && has_recipe && strncmp(name, "--", 2) == 0 && cli_find_key(name + 2, key)) {
+        const char *value = strchr(text, '=');
+        value = value != NULL ? value + 1 : next != NULL && *next != '-' ? next : "VALUE";
+        return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
+    }
+    if (meant == NULL) meant = dt_nearest(names, name);
+    if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);
+    return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
 }
 
 /* The option that `text` is or begins with "NAME=". */
@@ -174,7 +229,7 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
 {
     const char *text = argv[*i];
     const int found = find_option(args->command, text);
-    if (found < 0) return refuse_option(args, text);
+    if (found < 0) return refuse_option(args, text, *i + 1 < argc ? argv[*i + 1] : NULL);
     const cli_option *o = &args->command->options[found];
     const char *value = strchr(text, '=');
     if (o->value == NULL) {
@@ -215,7 +270,13 @@ static int run(const cli_command *c, int argc, char **argv)
         (args.n_words > 0 && *c->usage == 0)) {
         return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
     }
-    return c->run(&args);
+    char model[CLI_PATH];
+    int status = cli_check_outputs(&args);
+    if (status == CLI_DONE && c->model != CLI_NO_MODEL) {
+        status = cli_find_model(&args, model);
+        words[0] = model;
+    }
+    return status == CLI_DONE ? c->run(&args) : status;
 }
 
 /* Threads that wait for the next parallel region spin for milliseconds by default: good on an idle

@@ -1,10 +1,13 @@
 /* Progress on stderr: on a terminal one line that moves, elsewhere a line every five seconds and at
  * each phase's beginning and end; and the table of the end on stdout. */
 #include "watch.h"
+#include "text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,11 +28,55 @@ watch watch_begin(bool quiet)
     return (watch){ .quiet = quiet, .moving = isatty(STDERR_FILENO) != 0 };
 }
 
-static void print_left(double seconds)
+/* A line of progress as it grows. */
+typedef struct line {
+    char text[256];
+    size_t used;
+} line;
+
+static void put(line *l, const char *format, ...) DT_PRINTF(2, 3);
+
+static void put(line *l, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(l->text + l->used, sizeof l->text - l->used, format, arguments);
+    va_end(arguments);
+    if (n > 0) l->used += (size_t)n;
+    if (l->used >= sizeof l->text) l->used = sizeof l->text - 1;
+}
+
+static void put_left(line *l, double seconds)
 {
     const long s = (long)(seconds + 0.5);
-    if (s >= 3600) fprintf(stderr, "%ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
-    else fprintf(stderr, "%ld:%02ld left", s / 60, s % 60);
+    if (s >= 3600) put(l, "%ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+    else put(l, "%ld:%02ld left", s / 60, s % 60);
+}
+
+/* What matters most comes first: a narrow terminal shows the beginning. */
+static void put_progress(line *l, const dt_progress *p)
+{
+    const bool tokens = p->tokens_per_s > 0;
+    put(l, "%s %lld/%lld  loss %.4f  ", p->phase, (long long)p->step, (long long)p->steps, p->loss);
+    if (!isnan(p->validation_loss)) put(l, "validation %.4f  ", p->validation_loss);
+    put_left(l, p->seconds_left);
+    put(l, "  %.0f %s/s", tokens ? p->tokens_per_s : p->samples_per_s,
+        tokens ? "tokens" : "images");
+    if (p->busiest_expert > 0) {
+        put(l, "  experts %.1f...%.1f %%", 100 * p->idlest_expert, 100 * p->busiest_expert);
+    }
+    put(l, "  lr %.2e  %.0f MB", p->lr, (double)p->memory / 1e6);
+}
+
+#define USUAL_COLUMNS 80
+
+/* A line that moves may not reach the last column: there a terminal goes to the next line, and \r no
+ * longer comes back. */
+static int room_of_terminal(void)
+{
+    struct winsize size;
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return (known ? size.ws_col : USUAL_COLUMNS) - 1;
 }
 
 void watch_step(watch *w, const dt_progress *p)
@@ -42,19 +89,10 @@ void watch_step(watch *w, const dt_progress *p)
     if (changed) watch_end(w);
     w->phase = p->phase;
     w->shown = clock;
-    fprintf(stderr, "%s%s %lld/%lld  loss %.4f  ", w->moving ? "\r" : "", p->phase,
-            (long long)p->step, (long long)p->steps, p->loss);
-    if (!isnan(p->validation_loss)) fprintf(stderr, "validation %.4f  ", p->validation_loss);
-    if (p->busiest_expert > 0) {
-        fprintf(stderr, "experts %.1f...%.1f %%  ", 100 * p->idlest_expert,
-                100 * p->busiest_expert);
-    }
-    const bool tokens = p->tokens_per_s > 0;
-    fprintf(stderr, "%.0f %s/s  ", tokens ? p->tokens_per_s : p->samples_per_s,
-            tokens ? "tokens" : "images");
-    print_left(p->seconds_left);
-    fprintf(stderr, "  lr %.2e  %.0f MB%s", p->lr, (double)p->memory / 1e6,
-            w->moving ? "\033[K" : "\n");
+    line l = { .used = 0 };
+    put_progress(&l, p);
+    if (w->moving) fprintf(stderr, "\r%.*s\033[K", room_of_terminal(), l.text);
+    else fprintf(stderr, "%s\n", l.text);
     w->drawn = w->moving;
     fflush(stderr);
 }
@@ -81,13 +119,13 @@ static const char *grouped(int64_t n, char text[32])
     return text;
 }
 
-/* In a column of 12. */
-static void print_metric(const dt_metric *metric, double value)
+static void put_metric(cli_table *t, const dt_metric *metric, double value)
 {
+    char text[64];
     const char *unit = metric->unit != NULL ? metric->unit : "";
-    const int width = 11 - (*unit != 0 ? 1 + (int)strlen(unit) : 0);
-    printf(" %*.*f%s%s", width, metric->decimals, metric->scale * value, *unit != 0 ? " " : "",
-           unit);
+    snprintf(text, sizeof text, "%.*f%s%s", metric->decimals, metric->scale * value,
+             *unit != 0 ? " " : "", unit);
+    cli_table_put(t, text);
 }
 
 static double speed_of(const dt_metrics *m)
@@ -95,20 +133,17 @@ static double speed_of(const dt_metrics *m)
     return m->tokens_per_s > 0 ? m->tokens_per_s : m->samples_per_s;
 }
 
-static void print_result(const char *name, const dt_run_result *r, int n)
+static void put_result(cli_table *t, const char *name, const dt_run_result *r)
 {
-    char bytes[32], speed[32];
-    printf("%-14s", name);
-    for (int i = 0; i < n; i++) {
-        if (r->given) print_metric(r->metrics.metric[i], r->metrics.value[i]);
-        else printf(" %11s", "-");
+    char text[32];
+    cli_table_put(t, name);
+    for (int i = 0; i < r->metrics.n; i++) {
+        put_metric(t, r->metrics.metric[i], r->metrics.value[i]);
     }
-    if (!r->given) {
-        printf(" %12s %12s %12s\n", "-", "-", "-");
-        return;
-    }
-    printf(" %12s %12.2f %12s\n", grouped(r->bytes, bytes), r->bits_per_weight,
-           grouped((int64_t)speed_of(&r->metrics), speed));
+    cli_table_put(t, grouped(r->bytes, text));
+    snprintf(text, sizeof text, "%.2f", r->bits_per_weight);
+    cli_table_put(t, text);
+    cli_table_put(t, grouped((int64_t)speed_of(&r->metrics), text));
 }
 
 /* Any result that is given: all have the same metrics. */
@@ -134,19 +169,48 @@ static void print_proof(const dt_run_summary *s)
     }
 }
 
+#define ROW_NAME 32
+
+/* What each row is about. Without a baseline the float model is the one at the start step, on its way
+ * to the end, and not what training in float to the end would have made. */
+static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
+                      char name[DT_CONTENDERS][ROW_NAME])
+{
+    const bool on_the_way = o->qat.given && !o->train.float_baseline;
+    const long long step = o->qat_schedule.start_step < s->steps ? o->qat_schedule.start_step : s->steps;
+    snprintf(name[DT_RUN_FLOAT], ROW_NAME, "float");
+    snprintf(name[DT_RUN_PTQ], ROW_NAME, "ptq (nearest)");
+    if (on_the_way) {
+        snprintf(name[DT_RUN_FLOAT], ROW_NAME, "float, at step %lld", step);
+        snprintf(name[DT_RUN_PTQ], ROW_NAME, "ptq, at step %lld", step);
+    }
+    snprintf(name[DT_RUN_QAT], ROW_NAME, "qat");
+    const bool nearest = s->rounder == NULL || strcmp(s->rounder, "nearest") == 0;
+    snprintf(name[DT_RUN_CONVERTED], ROW_NAME, "%s%s", nearest ? "converted" : "qat + ",
+             nearest ? "" : s->rounder);
+}
+
+/* Rows that there is nothing to say of are left out. */
+static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
+{
+    const dt_metrics *m = metrics_of(s);
+    char name[DT_CONTENDERS][ROW_NAME];
+    cli_table t = { .columns = m->n + 4 };
+    name_rows(o, s, name);
+    cli_table_put(&t, s->evaluated_on);
+    for (int i = 0; i < m->n; i++) cli_table_put(&t, m->metric[i]->title);
+    cli_table_put(&t, "bytes");
+    cli_table_put(&t, "bits/weight");
+    cli_table_put(&t, m->tokens_per_s > 0 ? "tokens/s" : "samples/s");
+    for (int i = 0; i < DT_CONTENDERS; i++) {
+        if (s->result[i].given) put_result(&t, name[i], &s->result[i]);
+    }
+    cli_table_print(&t);
+}
+
 void print_table(const dt_recipe_options *o, const dt_run_summary *s)
 {
-    char converted[32] = "converted";
-    const char *const names[DT_CONTENDERS] = { "float", "ptq (nearest)", "qat", converted };
-    const dt_metrics *m = metrics_of(s);
-    if (s->rounder != NULL && strcmp(s->rounder, "nearest") != 0) {
-        snprintf(converted, sizeof converted, "qat + %s", s->rounder);
-    }
-    printf("%-14s", s->evaluated_on);
-    for (int i = 0; i < m->n; i++) printf(" %11s", m->metric[i]->title);
-    printf(" %12s %12s %12s\n", "bytes", "bits/weight",
-           m->tokens_per_s > 0 ? "tokens/s" : "samples/s");
-    for (int i = 0; i < DT_CONTENDERS; i++) print_result(names[i], &s->result[i], m->n);
+    print_results(o, s);
     if (s->result[DT_RUN_CONVERTED].given) print_proof(s);
     if (s->clipped > 0) {
         printf("%.2f %% of the quantized weights are cut off by the range of their codes\n",

@@ -161,6 +161,8 @@ dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
 dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
 /* Whether a file holds a training checkpoint, and whether its parts have their right forms. */
 bool dt__is_checkpoint(const dt_file *file);
+/* Whether an entry is what PyTorch's batch norms count, which none here does: weights go without. */
+bool dt__is_batch_count(const dt_file_entry *e);
 dt_status dt__checkpoint_check(const dt_file *file);
 
 #endif

@@ -128,6 +128,14 @@ dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out)
     return DT_OK;
 }
 
+bool dt__is_batch_count(const dt_file_entry *e)
+{
+    static const char end[] = "num_batches_tracked";
+    const size_t n = strlen(e->name), tail = sizeof end - 1;
+    return n >= tail && strcmp(e->name + n - tail, end) == 0 &&
+           (n == tail || e->name[n - tail - 1] == '.') && e->count == 1;
+}
+
 void dt_file_weights_free(dt_file_weights *w)
 {
     if (w == NULL) return;

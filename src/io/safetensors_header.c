@@ -128,8 +128,11 @@ static dt_status add_entry(dt_file *file, const dt__json *j, const tensor *t)
     }
     if (t->end < t->begin) return dt__json_fail(j, "data_offsets end before they begin");
     if (t->end > size) {
-        return dt__json_fail(j, "data_offsets end at %lld, beyond the data's %lld bytes",
-                             (long long)t->end, (long long)size);
+        return dt__json_fail(j,
+                             "data_offsets end at %lld, beyond the data's %lld bytes: the file is "
+                             "cut short, it has %zu bytes of at least %llu",
+                             (long long)t->end, (long long)size, file->size,
+                             (unsigned long long)file->data_at + (unsigned long long)t->end);
     }
     if ((size_t)(t->end - t->begin) != bytes) {
         return dt__json_fail(j, "data_offsets span %lld bytes, but dtype and shape need %zu",

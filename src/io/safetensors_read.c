@@ -2,6 +2,7 @@
  * the header, lends what it says. Bytes of a file: 8 (header length, little-endian), header, data.
  */
 #include "io/hf.h"
+#include "io/looks.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,15 +43,24 @@ static dt_status find_data(dt_file *file)
 {
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
+    const char *looks = length > DT__HEADER_MOST ? dt__looks_like(file->bytes, file->size) : NULL;
+    if (looks != NULL) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: no safetensors file: it looks like %s; a model's .safetensors file is "
+                       "wanted",
+                       file->path, looks);
+    }
     if (length > DT__HEADER_MOST) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,
                        "%s: no safetensors file: a header of %llu bytes, %d are the most",
                        file->path, (unsigned long long)length, DT__HEADER_MOST);
     }
     if (length > file->size - sizeof length) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: the header has %llu bytes, but the file ends after %zu of them",
-                       file->path, (unsigned long long)length, file->size - sizeof length);
+        return dt_fail(
+            file->ctx, DT_ERR_FORMAT,
+            "%s: the file is cut short: the header has %llu bytes, but the file ends after "
+            "%zu of them",
+            file->path, (unsigned long long)length, file->size - sizeof length);
     }
     file->data_at = sizeof length + (size_t)length;
     return DT_OK;

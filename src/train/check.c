@@ -184,6 +184,11 @@ static void check_source(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (dt__node_at(r, "data.train", NULL) != NULL) return;
+    if (dt__node_at(r, "data", NULL) == NULL) {
+        dt_recipe_refuse(r, "data",
+                         "missing 'data', which says what is read: its format and files");
+        return;
+    }
     if (TEXTS & BIT(d->format)) {
         if (r->needs_data && dt__node_at(r, "data.test", NULL) != NULL) return;
         dt_recipe_refuse(r, "data", "this format needs 'data.train', a list of files");
@@ -212,6 +217,8 @@ static void check_data(dt_recipe *r)
     for (int i = 0; i < 2; i++) {
         dt__node *node = dt__given(r, paths[i]);
         if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
+        if (i == 0 && r->needs_data && d->test.n > 0)
+            continue; /* what evaluates does not read it */
         dt__complain(r, node, "'%s' wants %s, not %d", paths[i],
                      wanted == 2                   ? "two files, images and labels"
                      : d->format == DT_DATA_TOKENS ? "one file"
@@ -229,6 +236,7 @@ static void check_tokenizer(dt_recipe *r)
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.tokenizer");
     if (node == NULL || d->format != DT_DATA_TOKENS || dt__is_bad(r, "data.format")) return;
+    if (r->needs_data) return; /* the recipe is about the text that was trained on */
     if (strcmp(d->tokenizer, "bytes") != 0 && strcmp(d->tokenizer, "chars") != 0) return;
     dt__complain(r, node, "'data.tokenizer' of format tokens is a file, not %s", d->tokenizer);
 }
@@ -265,6 +273,45 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
     }
 }
 
+/* Whether data.dir holds the first of the names that a part has where nobody names it. */
+static void check_usual(dt_recipe *r)
+{
+    struct stat found;
+    const dt_data_options *d = &r->options.data;
+    const char *name = d->format == DT_DATA_PNG        ? "train"
+                       : d->format == DT_DATA_CIFAR10  ? "data_batch_1.bin"
+                       : d->format == DT_DATA_CIFAR100 ? "train.bin"
+                                                       : NULL;
+    dt__node *node = dt__given(r, "data.dir");
+    if (name == NULL || node == NULL || r->leave_files || d->train.n > 0) return;
+    if (dt__has_bad(r, "data")) return;
+    const char *between = d->dir[strlen(d->dir) - 1] == '/' ? "" : "/";
+    const char *path = dt__recipe_format(r, "%s%s%s", d->dir, between, name);
+    if (stat(path, &found) == 0 || (errno != ENOENT && errno != ENOTDIR)) return;
+    if (stat(dt__recipe_format(r, "%s.gz", path), &found) == 0) return;
+    dt__complain(r, node, "'data.dir': no such %s: %s",
+                 d->format == DT_DATA_PNG ? "folder" : "file",
+                 dt__recipe_quote_text(r, path, strlen(path)));
+}
+
+/* Statistics of bytes, not of what they become. */
+static void check_scaling(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    const char *const paths[] = { "data.mean", "data.deviation" };
+    const dt_reals *const lists[] = { &d->mean, &d->deviation };
+    for (int i = 0; i < 2; i++) {
+        dt__node *node = dt__given(r, paths[i]);
+        for (int k = 0; node != NULL && k < lists[i]->n; k++) {
+            const double value = lists[i]->v[k];
+            if (value <= (i == 0 ? 1 : 2)) continue;
+            dt__remark(r, node, "'%s' is %g, but bytes are 0 to 1 before it: %g/255 is %.4g",
+                       paths[i], value, value, value / 255);
+            break;
+        }
+    }
+}
+
 static bool is_folder(const char *path)
 {
     struct stat about;
@@ -288,6 +335,7 @@ static void check_files(dt_recipe *r)
     }
     if (d->dir != NULL) check_exists(r, "data.dir", d->dir, true);
     if (dt__is_bad(r, "data.dir")) return;
+    check_usual(r);
     check_data_files(r, "data.train", &d->train);
     check_data_files(r, "data.test", &d->test);
 }
@@ -305,6 +353,7 @@ void dt__recipe_check(dt_recipe *r)
         check_distill,
         check_task,
         check_data,
+        check_scaling,
         check_tokenizer,
         check_files,
     };

@@ -13,6 +13,7 @@
 #include "ptq/matrix.h"
 #include "qat/derived_quant.h"
 #include "train/partial.h"
+#include "train/recipe.h"
 #include "train/quantize_report.h"
 #include "train/rounding.h"
 #include "train/run.h"
@@ -35,10 +36,24 @@ typedef struct work {
 
 /* ---- what is given -------------------------------------------------------------------------------- */
 
+/* Codes to nearest need no data; what does is told what it lacks. */
+static dt_status go_without_data(work *w)
+{
+    w->rounding = dt__rounding_of(w->o, w->job->converts, 0);
+    w->calibration = (dt__calibration){ .ctx = w->ctx };
+    if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return DT_OK;
+    return dt_recipe_refuse(w->recipe, "quantize.rounder",
+                            "this rounder needs data to calibrate with: a recipe with 'data' is "
+                            "wanted");
+}
+
 /* What is missing on the disk is a mistake of the recipe, which names it. */
 static dt_status open_data(work *w)
 {
     dt_dataset *validation = NULL, *test = NULL;
+    if (!w->recipe->needs_data && dt__node_at(w->recipe, "data", NULL) == NULL) {
+        return go_without_data(w);
+    }
     const dt_status status =
         dt_recipe_open_data(w->recipe, w->info.tokenizer, &w->train, &validation, &test);
     dt_dataset_free(validation);
@@ -78,7 +93,11 @@ static dt_status check_model(work *w, dt_module *m)
 static dt_status prepare(work *w, dt_module *m)
 {
     DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->how->qat)));
-    return dt_is_observed(m) ? dt__observe_ranges(m, w->train, w->o) : DT_OK;
+    if (!dt_is_observed(m)) return DT_OK;
+    if (w->train != NULL) return dt__observe_ranges(m, w->train, w->o);
+    return dt_recipe_refuse(w->recipe, "qat",
+                            "static ranges need data to be observed on: a recipe with 'data' is "
+                            "wanted");
 }
 
 /* The source as it is read. A float one becomes the reference, and is read once more to be prepared,
@@ -196,7 +215,9 @@ static dt_status quantize(work *w)
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));
-    DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
+    if (w->train != NULL) {
+        DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
+    }
     DT__TRY(open_partial(w));
     DT__TRY(begin(w));
     return convert(w);

@@ -1,9 +1,11 @@
 /* A recipe from reading to freeing: its memory, its errors, and the order of the steps. */
+#include "io/looks.h"
 #include "train/recipe.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -183,6 +185,19 @@ bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *co
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
+/* Complains about a file that begins as one of another kind does. A NUL is in no text. */
+static bool is_text(dt_recipe *r, const char *text, size_t bytes)
+{
+    const char *looks = memchr(text, 0, bytes < 64 ? bytes : 64) != NULL ||
+                                (bytes > 0 && ((unsigned char)text[0] & 0xC0) == 0x80)
+                            ? dt__looks_like(text, bytes)
+                            : NULL;
+    if (looks == NULL) return true;
+    dt__node begin = { .line = 1, .column = 1 };
+    dt__complain(r, &begin, "it looks like %s; a recipe is a text of YAML", looks);
+    return false;
+}
+
 static dt_status parse_file(dt_recipe *r)
 {
     FILE *file = fopen(r->file, "rb");
@@ -197,7 +212,7 @@ static dt_status parse_file(dt_recipe *r)
         status = DT_OK;
         if (ferror(file)) {
             status = dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
-        } else {
+        } else if (is_text(r, text, bytes)) {
             r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
         }
     }
@@ -238,13 +253,52 @@ dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_sta
     return dt_recipe_refuse(r, path, "%s", words);
 }
 
+/* Tests that the command line names lie in the folder that it names, else where one is, unless
+ * the recipe's folder has a file of that name. */
+static void find_tests(dt_recipe *r, dt_data_options *o)
+{
+    char here[4096];
+    const dt__node *dir = dt__node_at(r, "data.dir", NULL),
+                   *test = dt__node_at(r, "data.test", NULL);
+    if (dir == NULL || dir->origin == DT__FROM_COMMAND_LINE || o->dir == NULL) return;
+    if (test == NULL || test->origin != DT__FROM_COMMAND_LINE) return;
+    if (getcwd(here, sizeof here) == NULL) return;
+    for (int i = 0; i < o->test.n; i++) {
+        const char *inside = dt__recipe_format(r, "%s/%s", o->dir, o->test.v[i]);
+        if (access(inside, F_OK) == 0) continue;
+        if (*o->test.v[i] == '/' || access(o->test.v[i], F_OK) != 0) continue;
+        o->test.v[i] = dt__recipe_format(r, "%s/%s", here, o->test.v[i]);
+    }
+}
+
+/* A recipe of text may be told to evaluate ids, or other text: the model's own tokenizer goes with it,
+ * and what was trained on is not wanted. */
+static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wanted)
+{
+    const bool ids = o->format == DT_DATA_TOKENS;
+    const bool text = ids || o->format == DT_DATA_TEXT || o->format == DT_DATA_JSONL;
+    const bool chars = o->tokenizer != NULL && strcmp(o->tokenizer, "chars") == 0;
+    find_tests(r, o);
+    if (text && !train_wanted && o->test.n > 0 && (ids || !chars || o->given != NULL)) {
+        o->train.n = 0;
+    }
+    if (ids && (chars || (o->tokenizer != NULL && strcmp(o->tokenizer, "bytes") == 0))) {
+        o->tokenizer = NULL;
+    }
+}
+
 dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test)
 {
     dt_data_options o = r->options.data;
+    dt_dataset *unwanted = NULL;
     o.given = tokenizer;
-    return dt__recipe_blame(r, "data", DT_ERR_CONFIG,
-                            dt_data_open(r->ctx, &o, train, validation, test));
+    if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
+    if (r->out_of_memory) return dt__recipe_verdict(r);
+    const dt_status s =
+        dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
+    dt_dataset_free(unwanted);
+    return dt__recipe_blame(r, "data", DT_ERR_CONFIG, s);
 }
 
 dt_status dt__recipe_verdict(dt_recipe *r)

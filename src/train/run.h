@@ -70,6 +70,7 @@ typedef struct dt__run {
     const dt_metric *metric[DT_MAX_METRICS];
     int n_metrics;
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
+    int64_t range_params;              /* parameters that are learned scales, not weights */
     int64_t start;                     /* update at which the main stage is prepared */
     /* the stage that runs */
     dt_module *model;

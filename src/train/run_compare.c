@@ -70,8 +70,9 @@ static void show(dt__run *r, dt_contender which, const dt_metrics *m)
     dt_run_summary *s = r->summary;
     const bool packed = which == DT_RUN_PTQ || which == DT_RUN_CONVERTED;
     const int64_t bytes = packed ? s->quantized_bytes : s->float_bytes;
-    const double parameters = s->parameters > 0 ? (double)s->parameters : 1;
-    s->result[which] = (dt_run_result){ true, *m, bytes, 8 * (double)bytes / parameters };
+    const int64_t weights = s->parameters - r->range_params;
+    const double bits = 8 * (double)bytes / (double)dt__max_i64(weights, 1);
+    s->result[which] = (dt_run_result){ true, *m, bytes, bits };
 }
 
 static void show_kept(dt__run *r, dt_contender which)

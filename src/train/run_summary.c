@@ -89,6 +89,7 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed)
     return s.bytes;
 }
 
+/* Parameters that are no weights: of adapters. */
 static dt_status count_adapter(void *user, const char *path, dt_module *m)
 {
     int64_t *n = user;
@@ -98,10 +99,23 @@ static dt_status count_adapter(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
+/* And of learned ranges. */
+static dt_status count_range(void *user, const char *path, dt_module *m)
+{
+    int64_t *n = user;
+    (void)path;
+    for (int64_t i = 0; i < m->n_entries && dt__quantizer_of(m) != NULL; i++) {
+        if (m->entries[i].kind == DT_PARAM) *n += m->entries[i].x->count;
+    }
+    return DT_OK;
+}
+
 void dt__run_describe(dt__run *r, dt_module *m)
 {
     int64_t adapters = 0;
     dt_module_visit_modules(m, count_adapter, &adapters);
+    r->range_params = 0;
+    dt_module_visit_modules(m, count_range, &r->range_params);
     r->summary->parameters = dt_param_count(m) - adapters;
     r->summary->trained = dt_trained_count(m);
     r->summary->float_bytes = dt__module_bytes(m, false);

@@ -1,0 +1,82 @@
+/* A run's folder in place of a model's file: which of its files is meant. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FLOAT_MODEL "float.safetensors" /* of a run, as dt_run writes it */
+
+static bool join(char path[CLI_PATH], const char *folder, const char *name)
+{
+    struct stat about;
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/') n--;
+    const int length = snprintf(path, CLI_PATH, "%.*s/%s", (int)n, folder, name);
+    return length > 0 && length < CLI_PATH && stat(path, &about) == 0;
+}
+
+/* A folder with config.json is a model itself. */
+static bool is_run(const char *word)
+{
+    struct stat about;
+    char path[CLI_PATH];
+    if (stat(word, &about) != 0 || !S_ISDIR(about.st_mode)) return false;
+    return !join(path, word, "config.json") &&
+           (join(path, word, "recipe.yaml") || join(path, word, "checkpoints"));
+}
+
+/* The model of the run's end: the converted one, or without `qat` the float one. */
+static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+{
+    char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
+    dt_recipe *recipe = NULL;
+    const dt_recipe_source source = { .path = recipe_path, .leave_files = true };
+    if (!join(recipe_path, run, "recipe.yaml")) return join(path, run, name);
+    if (dt_recipe_read(ctx, &source, &recipe) == DT_OK) {
+        const dt_recipe_options *o = dt_recipe_get(recipe);
+        snprintf(name, sizeof name, "%s", o->qat.given ? o->convert.output : FLOAT_MODEL);
+    }
+    dt_recipe_free(recipe);
+    return join(path, run, name);
+}
+
+static bool find_checkpoint(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+{
+    char folder[CLI_PATH];
+    return join(folder, run, "checkpoints") &&
+           dt_checkpoint_newest(ctx, folder, path, CLI_PATH, NULL) == DT_OK;
+}
+
+static bool find_float(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+{
+    (void)ctx;
+    return join(path, run, FLOAT_MODEL);
+}
+
+int cli_find_model(const cli_args *args, char path[CLI_PATH])
+{
+    typedef bool finder(dt_ctx * ctx, const char *run, char path[CLI_PATH]);
+    static finder *const finders[][3] = {
+        [CLI_FINAL_MODEL] = { find_final, find_checkpoint, find_float },
+        [CLI_FLOAT_MODEL] = { find_float, find_checkpoint, NULL },
+        [CLI_TRAINED_MODEL] = { find_checkpoint, find_float, NULL },
+    };
+    const char *word = args->words[0];
+    finder *const *find = finders[args->command->model];
+    if (!is_run(word)) {
+        snprintf(path, CLI_PATH, "%s", word);
+        return CLI_DONE;
+    }
+    dt_ctx *ctx = cli_ctx(args, 1);
+    if (ctx == NULL) return CLI_FAILED;
+    bool found = false;
+    for (int i = 0; i < 3 && find[i] != NULL && !found; i++) found = find[i](ctx, word, path);
+    dt_ctx_free(ctx);
+    if (!found) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s is a run without a model so far: no good checkpoint", word);
+    }
+    fprintf(stderr, "detent %s: of the run %s: %s\n", args->command->name, word, path);
+    return CLI_DONE;
+}

@@ -1,0 +1,47 @@
+/* What a file of the wrong kind looks like, by its first bytes, for messages: people mix up models, recipes
+ * and the files of other programs. */
+#include "io/looks.h"
+
+#include <string.h>
+
+static const struct {
+    const char *begin;
+    size_t bytes;
+    const char *looks;
+} kinds[] = {
+    { "PK\x03\x04", 4, "a .pt file of PyTorch, or another zip archive" },
+    { "\x80\x02", 2, "a pickle, as PyTorch wrote them before 1.6" },
+    { "GGUF", 4, "a GGUF file" },
+    { "\x89HDF", 4, "an HDF5 file, as Keras writes them" },
+    { "\x89PNG", 4, "a PNG image" },
+    { "\x93NUMPY", 6, "a .npy file of NumPy" },
+    { "\x1f\x8b", 2, "a gzip file" },
+};
+
+static bool is_text(const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = bytes[i];
+        if (c == 0x7F || (c < 0x20 && c != '\t' && c != '\n' && c != '\r')) return false;
+    }
+    return n > 0;
+}
+
+/* The header's length, little-endian, then the header. */
+static bool is_safetensors(const unsigned char *bytes, size_t n)
+{
+    return n > 9 && bytes[4] == 0 && bytes[5] == 0 && bytes[6] == 0 && bytes[7] == 0 &&
+           bytes[8] == '{';
+}
+
+const char *dt__looks_like(const void *begin, size_t n)
+{
+    const unsigned char *bytes = begin;
+    for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
+        if (n < kinds[i].bytes || memcmp(bytes, kinds[i].begin, kinds[i].bytes) != 0) continue;
+        return kinds[i].looks;
+    }
+    if (is_safetensors(bytes, n)) return "a safetensors file: a model, or tensors";
+    if (!is_text(bytes, n < 64 ? n : 64)) return NULL;
+    return bytes[0] == '{' ? "JSON" : "text, a recipe perhaps";
+}
