@@ -1,0 +1,277 @@
+#!/bin/sh
+# documents.sh SOURCE DETENT: what README.md, CONTRIBUTING.md and docs/*.md print works.
+#
+# Every code block of README.md and docs/*.md is tried, page by page, in the order of the page and
+# in a scratch folder of its own with a copy of configs/ and `detent` on the PATH:
+#
+#   commands   a fence ```sh, or an indented block with a line that begins with a known program
+#   ```yaml    `detent config validate`, with the blocks run, model and data that it lacks
+#   ```json    parses
+#   ```c       compiles inside a function, with every public header
+#
+# A fence ```text, and any other indented block, is an illustration. A block that cannot be tried so
+# has a comment in front of it, which a reader of the rendered page does not see:
+#
+#   <!-- needs: what -->      not run: needs data or a program that is not here
+#   <!-- not run: why -->     not run: takes minutes, installs packages, is run by another test
+#   <!-- before: commands --> run first: makes the files that the block names
+#   <!-- shortened: words --> words behind each `detent train` and `detent quantize` of the block
+#   <!-- beside: block -->    of YAML: a block of the recipe that the fragment belongs to
+#   <!-- given: parameters --> of C: what the snippet takes for granted
+#   <!-- fails -->            the commands are examples of what is refused
+#
+# Besides: README links every page, every relative link has its file and heading, what a page names
+# of the source (functions, types, constants, files) is there, and no line is longer than 100
+# columns, tables apart.
+set -eu
+cd "$1"
+source=$PWD
+detent=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+complain() {
+    printf '%s\n' "$*"
+    failed=$((failed + 1))
+}
+
+pages='README.md CONTRIBUTING.md'
+for page in docs/*.md; do
+    pages="$pages $page"
+    grep -q "($page[)#]" README.md || complain "README.md does not link $page"
+done
+
+# ---- links and lines ---------------------------------------------------------------------------
+
+# The anchor of each heading, as GitHub makes it.
+anchors() {
+    awk '/^ *```/ { fence = !fence } !fence && /^#+ / {
+        sub(/^#+ /, ""); $0 = tolower($0)
+        gsub(/[^a-z0-9_ \-\200-\377]/, ""); gsub(/ /, "-"); print }' "$1"
+}
+
+# shellcheck disable=SC2086 # a list of words
+for page in $pages; do
+    folder=$(dirname "$page")
+    for link in $(awk '/^ *```/ { fence = !fence } fence || /^    / { next } { print }' "$page" |
+        grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//' | grep -v '^https*:' || true); do
+        file=${link%%#*}
+        target=$page
+        [ -z "$file" ] || target=$folder/$file
+        [ -e "$target" ] || { complain "$page: no file $link"; continue; }
+        case $link in
+            *#*) anchors "$target" | grep -qxF -- "${link#*#}" ||
+                complain "$page: no heading $link" ;;
+        esac
+    done
+    case $page in docs/ops.md | docs/recipe.md) continue ;; esac # made by the program
+    LC_ALL=C awk -v page="$page" '/^\|/ { next } {
+        line = $0; gsub(/[\200-\277]/, "", line)
+        if (length(line) > 100) { printf "%s:%d: %d columns\n", page, NR, length(line); n++ }
+    } END { exit n > 0 }' "$page" || failed=$((failed + 1))
+done
+
+# ---- names -------------------------------------------------------------------------------------
+
+# Names that are on their way into the source.
+pending=' dt_forward_chain dt_forward_each DT_GROUPED_EXPERTS DT_SCHEME dt__segment '
+pending="$pending dt_grouped_expert dt_quant_spec "
+pending="$pending src/autograd/segment.h src/bench/bench.h src/bench/bench_rounding.c "
+pending="$pending src/core/block_pool.c src/data/data_options.c src/kernels/x86/emulated.h "
+pending="$pending src/nn/calib_cache.c src/nn/layer_cases.h src/optim/formulas.c "
+pending="$pending src/ptq/rounding_options.c src/qat/keys_qat.inc "
+
+find src include tests bench examples -name golden -prune -o -type f -name '*.[chi]*' \
+    -exec cat {} + > "$scratch/text"
+# shellcheck disable=SC2086 # a list of words
+for name in $(grep -ohE '\b(dt|DT)_[A-Za-z0-9_]*[A-Za-z0-9]' $pages | sort -u); do
+    case $pending in *" $name "*) continue ;; esac
+    grep -qF -- "$name" "$scratch/text" || complain "no $name, but a page names it"
+done
+# shellcheck disable=SC2086
+for name in $(grep -ohE '\b(src|tests|include|examples|configs|scripts)/[A-Za-z0-9_./]*\.[a-z]+' \
+    $pages | sort -u); do
+    case $pending in *" $name "*) continue ;; esac
+    [ -e "$name" ] || complain "no file $name, but a page names it"
+done
+
+# ---- blocks ------------------------------------------------------------------------------------
+
+# One page to files: NNN.sh, .yaml, .json, .c, and beside each NNN.line, .skip, .before, .with,
+# .given, .fails.
+extract() { # page folder
+    LC_ALL=C awk -v to="$2" '
+    function start() { n++; name = sprintf("%s/%03d", to, n) }
+    function put(kind, text) {
+        printf "%d\n", first > (name ".line")
+        printf "%s", text > (name "." kind)
+        for (key in mark) printf "%s\n", mark[key] > (name "." key)
+        close(name ".line"); close(name "." kind)
+        for (key in mark) { close(name "." key); delete mark[key] }
+    }
+    function forget() { for (key in mark) delete mark[key] }
+    function finish_indented() {
+        if (indented != "" && runs) { start(); put("sh", indented) }
+        if (indented != "") forget()
+        indented = ""; runs = 0; blanks = ""
+    }
+    /^ *```/ {
+        if (fence == "") {
+            finish_indented()
+            match($0, /^ */); inset = RLENGTH
+            fence = substr($0, inset + 4); if (fence == "") fence = "none"
+            first = NR; text = ""
+        } else {
+            if (fence != "text") { start(); put(fence, text) } else forget()
+            fence = ""
+        }
+        blank = 0; next
+    }
+    fence != "" { text = text substr($0, inset + 1) "\n"; next }
+    /^<!-- [a-z ]*(:.*)?-->$/ {
+        finish_indented()
+        line = $0; sub(/^<!-- /, "", line); sub(/ *-->$/, "", line)
+        key = line; sub(/:.*/, "", key); sub(/^[^:]*:? */, "", line)
+        if (key == "needs" || key == "not run") line = key ": " line
+        if (key == "needs" || key == "not run") key = "skip"
+        if (key == "shortened") key = "with"
+        if (key !~ /^(skip|before|with|given|beside|fails)$/) next
+        if (key in mark) line = mark[key] "\n" line
+        mark[key] = line
+        next
+    }
+    /^ *$/ { if (indented != "") blanks = blanks "\n"; blank = 1; next }
+    /^    / && (indented != "" || blank) {
+        if (indented == "") first = NR
+        line = substr($0, 5)
+        if (line ~ /^ *(detent|cmake|cp|mkdir|cc|scripts\/|build\/|printf|export) / ||
+            line ~ /^ *(scripts|build)\/[a-z\/-]+( |$)/) runs = 1
+        indented = indented blanks line "\n"; blanks = ""; next
+    }
+    { finish_indented(); forget(); blank = 0 }
+    END { finish_indented() }' "$1"
+}
+
+# The words of `shortened` join each command that trains or quantizes, in front of a comment.
+lengthen() { # words, script on stdin
+    awk -v words="$1" '/^ *detent (train|quantize) / {
+        at = match($0, / +#/); tail = ""
+        if (at > 0) { tail = substr($0, at); $0 = substr($0, 1, at - 1) }
+        $0 = $0 " " words tail } { print }'
+}
+
+run_commands() { # block
+    { echo 'set -eu'
+      [ ! -e "$1.before" ] || cat "$1.before"
+      if [ -e "$1.with" ]; then
+          lengthen "$(tr '\n' ' ' < "$1.with")" < "$1.sh"
+      else
+          cat "$1.sh"
+      fi
+    } > "$1.run"
+    (cd "$folder" && OMP_NUM_THREADS=1 sh "$1.run" > "$1.log" 2>&1 < /dev/null)
+}
+
+# Each line of a block of refusals fails.
+run_refusals() {
+    while IFS= read -r line; do
+        case $line in '' | '#'*) continue ;; esac
+        ! (cd "$folder" && sh -c "$line" >> "$1.log" 2>&1 < /dev/null) || return 1
+    done < "$1.sh"
+}
+
+# A fragment gets the blocks that a recipe must have and it lacks, or those of `beside`.
+check_yaml() {
+    {
+        cat "$1.yaml"
+        if [ -e "$1.beside" ]; then
+            grep -vx nothing "$1.beside" || true
+        else
+            for need in 'run: {dir: run}' 'model: {family: mlp, sizes: [784, 10]}' \
+                'data: {format: digits}'; do
+                grep -q "^${need%%:*}:" "$1.yaml" || printf '%s\n' "$need"
+            done
+        fi
+    } > "$1.whole.yaml"
+    [ ! -e "$1.before" ] || (cd "$folder" && sh -eu "$1.before") > "$1.log" 2>&1
+    (cd "$folder" && "$detent" config validate "$1.whole.yaml" --leave-files) > "$1.log" 2>&1
+}
+
+check_c() {
+    given=void
+    [ ! -e "$1.given" ] || given=$(cat "$1.given")
+    {
+        for header in include/detent/*.h; do printf '#include <detent/%s>\n' "${header##*/}"; done
+        printf 'void snippet(%s);\nvoid snippet(%s)\n{\n' \
+            "$given" "$given"
+        cat "$1.c"
+        echo '}'
+    } > "$1.snippet.c"
+    "${CC:-cc}" -std=c17 -fsyntax-only -Wall -Wextra -Wno-unused -Iinclude "$1.snippet.c" \
+        > "$1.log" 2>&1
+}
+
+json=$scratch/json
+cat > "$json.c" <<'C'
+#include <jansson.h>
+int main(int argc, char **argv) /* FILE: JSON values, one after the other */
+{
+    FILE *file = argc < 2 ? NULL : fopen(argv[1], "r");
+    int bad = file == NULL, c;
+    while (!bad && (c = fscanf(file, " ") == EOF ? EOF : fgetc(file)) != EOF) {
+        json_error_t e;
+        ungetc(c, file);
+        json_t *j = json_loadf(file, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &e);
+        if (j == NULL) printf("line %d: %s\n", e.line, e.text);
+        bad = j == NULL;
+        json_decref(j);
+    }
+    return bad;
+}
+C
+# shellcheck disable=SC2046 # lists of words
+"${CC:-cc}" "$json.c" -o "$json" $(pkg-config --cflags --libs jansson)
+
+try() { # block
+    for kind in sh yaml json c; do
+        [ -e "$1.$kind" ] || continue
+        case $kind in
+            sh) if [ -e "$1.fails" ]; then run_refusals "$1"; else run_commands "$1"; fi ;;
+            yaml) check_yaml "$1" ;;
+            json) "$json" "$1.json" > "$1.log" 2>&1 ;;
+            c) check_c "$1" ;;
+        esac
+        return
+    done
+    echo 'a block of no known kind wants a marker, or the fence ```text' > "$1.log"
+    return 1
+}
+
+SOURCE=$source
+PATH=$(dirname "$detent"):$PATH
+export PATH SOURCE
+tried=0
+skipped=0
+for page in README.md docs/*.md; do
+    name=$(basename "$page" .md)
+    folder=$scratch/$name
+    mkdir -p "$folder" "$scratch/$name.blocks"
+    cp -r configs "$folder"
+    extract "$page" "$scratch/$name.blocks"
+    for line in "$scratch/$name.blocks"/*.line; do
+        [ -e "$line" ] || continue
+        block=${line%.line}
+        if [ -e "$block.skip" ]; then
+            printf '%s:%s: %s\n' "$page" "$(cat "$line")" "$(cat "$block.skip")"
+            skipped=$((skipped + 1))
+            continue
+        fi
+        tried=$((tried + 1))
+        try "$block" && continue
+        complain "$page:$(cat "$line"): this block fails:"
+        tail -n 12 "$block.log"
+    done
+done
+printf '%d blocks tried, %d not run, %d complaints\n' "$tried" "$skipped" "$failed"
+[ "$source" = "$PWD" ] && [ "$failed" -eq 0 ]
