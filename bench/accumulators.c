@@ -1,10 +1,10 @@
-/* accumulators FILE BITS TILE [LEAST MOST]: the worst that inputs of LEAST...MOST (default -128...127)
- * can do to accumulators of BITS bits that add up TILE columns each (0: all that share a scale), for
- * each weight of a converted model's file, or of a file of tensors. It reads the codes as docs/format.md has them and knows
- * nothing of how they were chosen. The largest sum takes MOST where a code is positive and LEAST where it
- * is negative, the smallest the other way round, and partial sums in any order lie between, so both
- * sums of a tile stand for all inputs. The exit status is 1 where one leaves -(2^(BITS-1) - 1) ...
- * 2^(BITS-1) - 1. */
+/* accumulators FILE BITS TILE [LEAST MOST]: the worst that inputs of LEAST...MOST (default
+ * -128...127) can do to accumulators of BITS bits that add up TILE columns each (0: all that share
+ * a scale), for each weight of a converted model's file, or of a file of tensors. It reads the
+ * codes as docs/format.md has them and knows nothing of how they were chosen. The largest sum takes
+ * MOST where a code is positive and LEAST where it is negative, the smallest the other way round,
+ * and partial sums in any order lie between, so both sums of a tile stand for all inputs. The exit
+ * status is 1 where one leaves -(2^(BITS-1) - 1) ... 2^(BITS-1) - 1. */
 #include <detent/io.h>
 
 #include <stdio.h>

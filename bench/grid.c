@@ -6,7 +6,8 @@
  *     bench/grid [THREADS [ROUNDS]]           2 threads and 3 rounds if not said
  *     bench/grid --run detent|openblas THREADS    one side: a median in microseconds for each row
  *
- * detent's side is whole ops: linear forward (NT), and backward with one wanted gradient (NN, TN). */
+ * detent's side is whole ops: linear forward (NT), and backward with one wanted gradient (NN,
+ * TN). */
 #include <detent/detent.h>
 #include <detent/ops.h>
 
@@ -59,7 +60,7 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
-/* ---- one side --------------------------------------------------------------------------------- */
+/* ---- one side ------------------------------------------------------------------------------- */
 
 typedef struct side {
     dt_tape *t; /* NULL: OpenBLAS */
@@ -149,7 +150,7 @@ static void run_side(bool detent, int threads)
     }
 }
 
-/* ---- both ------------------------------------------------------------------------------------- */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 static void ask(const char *self, const char *name, int threads, double *us)
 {

@@ -1,5 +1,5 @@
-/* detent's integer products beside oneDNN's plain int8: its inner product of u8 [m, k] and s8 [n, k]
- * into s32 (at one row twice as fast as its matmul, elsewhere the same), the weights in whatever
+/* detent's integer products beside oneDNN's plain int8: its inner product of u8 [m, k] and s8 [n,
+ * k] into s32 (at one row twice as fast as its matmul, elsewhere the same), the weights in whatever
  * layout it likes best, as detent's are packed. One primitive for each shape, with a scratchpad of
  * ours, made for as many threads as run it.
  *
@@ -23,7 +23,7 @@ typedef struct product {
     dnnl_exec_arg_t arguments[OPERANDS];
 } product;
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void need(dnnl_status_t status, const char *what)
 {
@@ -54,7 +54,7 @@ static dnnl_memory_t allocate(const dnnl_memory_desc_t *d, dnnl_engine_t engine)
     return memory;
 }
 
-/* ---- a product -------------------------------------------------------------------------------- */
+/* ---- a product ------------------------------------------------------------------------------ */
 
 /* A primitive's description, with scratch of ours. */
 static dnnl_primitive_desc_t describe_op(dnnl_engine_t engine, const void *what)
@@ -146,7 +146,7 @@ static void close_product(void *user)
     free(p);
 }
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 /* As `detent bench` does, and for its reasons (src/cli/main.c). */
 static void prepare_environment(char **argv)

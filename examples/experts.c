@@ -1,5 +1,6 @@
-/* A mixture of experts by itself: learns a function that is a different linear map in each region, is taught
- * int4 weights and int8 activations, and converts; then looks at one expert of the grouped parameter. */
+/* A mixture of experts by itself: learns a function that is a different linear map in each region,
+ * is taught int4 weights and int8 activations, and converts; then looks at one expert of the
+ * grouped parameter. */
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>

@@ -1,9 +1,9 @@
 /* Cases of kernels: each makes operands and calls one kernel of whatever table it is given, so that
  * the same call can be made with every table and what it wrote be compared.
  *
- * A case draws extents, options and values from the run; the same round draws the same. Operands lie
- * in slots that end at a page nobody may touch, with guard bytes before them. What a kernel has to
- * fill holds other bytes in each run, so that an element left out differs too. */
+ * A case draws extents, options and values from the run; the same round draws the same. Operands
+ * lie in slots that end at a page nobody may touch, with guard bytes before them. What a kernel has
+ * to fill holds other bytes in each run, so that an element left out differs too. */
 #ifndef KERNELS_RUN_H
 #define KERNELS_RUN_H
 

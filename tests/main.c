@@ -1,7 +1,7 @@
 /* The runner: `detent-test` runs every suite, `detent-test TOPIC ...` those named, and
  * `detent-test --list` names them. Check runs each test in a process of its own, so a crash is one
- * failure; CK_FORK=no keeps them in this one for a debugger. A test may print a report of its own to
- * stdout. The last line counts: "12 passed, 0 failed". */
+ * failure; CK_FORK=no keeps them in this one for a debugger. A test may print a report of its own
+ * to stdout. The last line counts: "12 passed, 0 failed". */
 #include "testing.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* malloc, calloc and realloc that can fail. A definition in the program comes before the C library's
- * for every shared library too, so this reaches libyaml, jansson and zlib. glibc keeps its own under
- * the names __libc_*. A sanitizer brings an allocator of its own: then nothing is replaced. */
+/* malloc, calloc and realloc that can fail. A definition in the program comes before the C
+ * library's for every shared library too, so this reaches libyaml, jansson and zlib. glibc keeps
+ * its own under the names __libc_*. A sanitizer brings an allocator of its own: then nothing is
+ * replaced. */
 #include "testing.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* PNG files by hand [ISO/IEC 15948]: signature, IHDR, PLTE, tRNS, IDAT in two pieces, IEND. Row r is
- * filtered by r % 5. */
+/* PNG files by hand [ISO/IEC 15948]: signature, IHDR, PLTE, tRNS, IDAT in two pieces, IEND. Row r
+ * is filtered by r % 5. */
 #include "png_make.h"
 
 #include <check.h>

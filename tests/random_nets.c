@@ -494,7 +494,7 @@ dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path)
     return m;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 /* Hooks see every input of a call; an index of experts is a second one. */
 static dt_tensor *count_call(void *user, dt_tape *t, dt_module *m, dt_tensor *x)

@@ -1,6 +1,6 @@
-/* Random networks and settings of quantization, for suites that promise something of all of them: nets of
- * convolutions (images and signals, transposed or not, groups, norms, pools, with or without a linear
- * head), and those of the families, language models among them. */
+/* Random networks and settings of quantization, for suites that promise something of all of them:
+ * nets of convolutions (images and signals, transposed or not, groups, norms, pools, with or
+ * without a linear head), and those of the families, language models among them. */
 #ifndef RANDOM_NETS_H
 #define RANDOM_NETS_H
 

@@ -1,4 +1,5 @@
-/* The files of golden/rounding: a layer each, with many cases; its README says what stands in them. */
+/* The files of golden/rounding: a layer each, with many cases; its README says what stands in
+ * them. */
 #ifndef ROUNDING_GOLDEN_H
 #define ROUNDING_GOLDEN_H
 
@@ -41,19 +42,22 @@ void rounding_close(rounding_layer *l);
 bool rounding_case_at(const rounding_layer *l, int i, rounding_case *c);
 void rounding_case_free(rounding_case *c);
 
-/* A number of the case's settings: the largest, where there is one a group. NaN where there is none. */
+/* A number of the case's settings: the largest, where there is one a group. NaN where there is
+ * none. */
 double rounding_number(const rounding_case *c, const char *key);
 bool rounding_is(const rounding_case *c, const char *key, const char *value);
 
-/* Statistics as dt_round uses them up: copies of the sums. `differ`: G and the float inputs' as well. */
+/* Statistics as dt_round uses them up: copies of the sums. `differ`: G and the float inputs' as
+ * well. */
 void rounding_statistics(const rounding_case *c, bool differ, dt_statistics *s);
 void rounding_statistics_free(dt_statistics *s);
 
 /* Rounds the layer's weight by the settings of the case. */
 dt_status rounding_run(const rounding_case *c, dt_rounded **out, dt_round_report *report);
 
-/* How codes differ from the file's. Rows are walked in processing order to the first difference: within
- * 2^-near of a boundary it is a tie, else wrong. Scales, zero points and g_idx must be equal. */
+/* How codes differ from the file's. Rows are walked in processing order to the first difference:
+ * within 2^-near of a boundary it is a tie, else wrong. Scales, zero points and g_idx must be
+ * equal. */
 typedef struct rounding_tally {
     int64_t rows, ties, wrong;
 } rounding_tally;

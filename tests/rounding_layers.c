@@ -18,7 +18,7 @@ static double normal(dt__stream *s)
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 typedef struct shapes {
     int weight_rank, input_rank;
@@ -72,7 +72,7 @@ static void conv_shapes(dt__stream *s, bool transposed, int spatial, shapes *out
     }
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static dt_tensor *tensor_of(dt_ctx *ctx, int rank, const int64_t *dims)
 {
@@ -177,7 +177,7 @@ void layer_free(layer *l)
     *l = (layer){ 0 };
 }
 
-/* ---- matrices --------------------------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------------------------- */
 
 /* A convolution's extents; a signal is an image of one column. */
 typedef struct extents {
@@ -282,7 +282,7 @@ void layer_unfold(layer *l)
     l->xs = l->x == NULL ? l->xqs : linear ? unfold_linear(l, l->x) : unfold_conv(l, l->x);
 }
 
-/* ---- layers of layers -------------------------------------------------------------------------- */
+/* ---- layers of layers ----------------------------------------------------------------------- */
 
 static dt_tensor *copy_of(const dt_tensor *like, int rank, const int64_t *dims, const float *from)
 {
@@ -344,7 +344,7 @@ void layer_flat(const layer *l, int64_t group, layer *out)
     layer_unfold(out);
 }
 
-/* ---- sums -------------------------------------------------------------------------------------- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ)
 {

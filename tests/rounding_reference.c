@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* One group of a layer while it is rounded. Columns are counted in the original order unless an index
- * is called j, which is a place in processing order. */
+/* One group of a layer while it is rounded. Columns are counted in the original order unless an
+ * index is called j, which is a place in processing order. */
 typedef struct run {
     const layer *l;
     const dt_quant_spec *quant;
@@ -29,7 +29,7 @@ typedef struct run {
 
 static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n, 1), size); }
 
-/* ---- scales ----------------------------------------------------------------------------------- */
+/* ---- scales --------------------------------------------------------------------------------- */
 
 /* Scale, inverse and zero point of a block (numerics §1). */
 static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
@@ -104,7 +104,7 @@ static void take_groups(run *u)
     free(v);
 }
 
-/* ---- order ------------------------------------------------------------------------------------ */
+/* ---- order ---------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -142,7 +142,7 @@ int64_t reference_input(const dt_accumulator *a, int end)
     return a->input.n == 2 ? a->input.v[end] : none_given[end];
 }
 
-/* ---- bounds ----------------------------------------------------------------------------------- */
+/* ---- bounds --------------------------------------------------------------------------------- */
 
 /* Every so many columns of a group are a tile, counted in their own order. */
 static void take_tiles(run *u)
@@ -156,7 +156,8 @@ static void take_tiles(run *u)
     }
 }
 
-/* Whether tile t of a row may take one more code c: its largest and smallest sums, added up anew. */
+/* Whether tile t of a row may take one more code c: its largest and smallest sums, added up
+ * anew. */
 static bool fits(const run *u, int64_t row, int64_t tile, int64_t c)
 {
     const dt_accumulator *a = &u->options->accumulator;
@@ -226,7 +227,7 @@ static void take_bounds(run *u)
     }
 }
 
-/* ---- one element ------------------------------------------------------------------------------ */
+/* ---- one element ---------------------------------------------------------------------------- */
 
 typedef struct choice {
     double kept, image; /* what the error counts from, and the code's image */
@@ -267,7 +268,7 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
     return (choice){ whole ? v : x, q * s };
 }
 
-/* ---- algorithms ------------------------------------------------------------------------------- */
+/* ---- algorithms ----------------------------------------------------------------------------- */
 
 /* The inverse of a positive definite matrix, by elimination without pivots. */
 static double *inverse_of(const double *m, int64_t n)
@@ -475,8 +476,8 @@ static void first_column(run *u)
     u->chosen[c] = true;
 }
 
-/* Where errors count from something else than the least-squares solution, it is solved once and then
- * moved along; else it is solved anew for every column. */
+/* Where errors count from something else than the least-squares solution, it is solved once and
+ * then moved along; else it is solved anew for every column. */
 static void run_qronos(run *u)
 {
     const dt_rounding *o = &u->options->rounding;
@@ -495,7 +496,7 @@ static void run_qronos(run *u)
     free(m);
 }
 
-/* ---- a layer ---------------------------------------------------------------------------------- */
+/* ---- a layer -------------------------------------------------------------------------------- */
 
 static void begin(run *u, reference *r, const layer *l, int64_t g)
 {

@@ -1,6 +1,7 @@
 /* Random layers of all kinds, and an independent program that rounds them: slow, in double, with
- * every step as its definition has it. It shares no code with src/ptq: matrices are inverted anew for
- * every column, Qronos solves its least squares, GPFQ walks through the samples, bounds are searched. */
+ * every step as its definition has it. It shares no code with src/ptq: matrices are inverted anew
+ * for every column, Qronos solves its least squares, GPFQ walks through the samples, bounds are
+ * searched. */
 #ifndef ROUNDING_REFERENCE_H
 #define ROUNDING_REFERENCE_H
 

@@ -1,5 +1,5 @@
-/* SHA-256 as FIPS 180-4 describes it. Its constants are the first 32 bits of the fractional parts of
- * square and cube roots of primes; they are computed here. */
+/* SHA-256 as FIPS 180-4 describes it. Its constants are the first 32 bits of the fractional parts
+ * of square and cube roots of primes; they are computed here. */
 #include "sha256.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Attention by tiles against its definition in double, on views of one joint tensor: shapes around the
- * edges of tiles, masks, grouped heads, one query after many keys; the same bits on any number of threads;
- * memory that grows with the length, not with its square. */
+/* Attention by tiles against its definition in double, on views of one joint tensor: shapes around
+ * the edges of tiles, masks, grouped heads, one query after many keys; the same bits on any number
+ * of threads; memory that grows with the length, not with its square. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -102,7 +102,7 @@ static void close_scene(scene *o)
     dt_ctx_free(o->ctx);
 }
 
-/* ---- the definition ---------------------------------------------------------------------------- */
+/* ---- the definition ------------------------------------------------------------------------- */
 
 static bool sees(const scene *o, int64_t b, int64_t r, int64_t key)
 {
@@ -251,7 +251,7 @@ START_TEST(parts_of_many_keys)
 }
 END_TEST
 
-/* ---- threads, memory, what is hidden ----------------------------------------------------------- */
+/* ---- threads, memory, what is hidden -------------------------------------------------------- */
 
 START_TEST(threads_give_the_same_bits)
 {

@@ -1,4 +1,5 @@
-/* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a time. */
+/* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a
+ * time. */
 #include "testing.h"
 
 #include "bench/bench.h"
@@ -11,7 +12,7 @@
 
 #define DETENT "'" DETENT_BINARY_DIR "/detent' bench "
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 typedef struct usage_case {
     const char *arguments;
@@ -153,7 +154,7 @@ START_TEST(the_core_of_the_environment_is_ignored)
 }
 END_TEST
 
-/* ---- the library ------------------------------------------------------------------------------ */
+/* ---- the library ---------------------------------------------------------------------------- */
 
 /* Stops at the row that it is told. */
 typedef struct counter {

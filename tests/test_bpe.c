@@ -1,5 +1,5 @@
-/* Byte-level BPE: the ids of reference files, exactly; round trips of any bytes; files that are broken
- * or made to harm. */
+/* Byte-level BPE: the ids of reference files, exactly; round trips of any bytes; files that are
+ * broken or made to harm. */
 #include "sha256.h"
 #include "testing.h"
 
@@ -17,7 +17,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a sink that keeps what it gets ------------------------------------------------------------ */
+/* ---- a sink that keeps what it gets --------------------------------------------------------- */
 
 typedef struct kept {
     char *bytes;
@@ -37,7 +37,7 @@ static dt_status keep(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* ---- reference values ---------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static const char *const names[] = { "gpt2-512", "gpt2-1024", "llama3-512", "llama3-1024" };
 
@@ -237,7 +237,7 @@ START_TEST(a_corpus_has_the_reference_s_ids)
 }
 END_TEST
 
-/* ---- broken files --------------------------------------------------------------------------------- */
+/* ---- broken files --------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *message;
@@ -293,9 +293,10 @@ START_TEST(every_broken_file_is_tried)
 }
 END_TEST
 
-/* ---- edited files --------------------------------------------------------------------------------- */
+/* ---- edited files --------------------------------------------------------------------------- */
 
-/* A reference file with the first `from` replaced; NULL where there is no such file. To be freed. */
+/* A reference file with the first `from` replaced; NULL where there is no such file. To be
+ * freed. */
 static char *edited(const char *name, const char *from, const char *to)
 {
     char path[TEST_PATH];
@@ -370,7 +371,7 @@ START_TEST(an_edit_is_seen)
 }
 END_TEST
 
-/* ---- added tokens ----------------------------------------------------------------------------------- */
+/* ---- added tokens --------------------------------------------------------------------------- */
 
 static void check_list(const dt_tokenizer *k, const char *text, bool special, const char *want)
 {
@@ -418,7 +419,7 @@ START_TEST(added_tokens_are_found_first)
 }
 END_TEST
 
-/* ---- any bytes ---------------------------------------------------------------------------------------- */
+/* ---- any bytes ------------------------------------------------------------------------------ */
 
 /* Words, spaces, special tokens, characters and bytes that are none. */
 static size_t random_text(dt__stream *s, char *text, size_t room)
@@ -523,7 +524,7 @@ START_TEST(long_pieces_take_n_log_n)
 }
 END_TEST
 
-/* ---- hostile files ------------------------------------------------------------------------------------- */
+/* ---- hostile files -------------------------------------------------------------------------- */
 
 static const char *const splices[] = { "true", "null",    "{}",      "[]",
                                        "\"\"", "-1",      "4194303", "99999999999999999999",

@@ -1,6 +1,6 @@
-/* Trails: a model that is converted layer by layer, in the order in which its layers run, gives each
- * layer the same input whether what came before is kept or computed anew; and what is kept is not
- * computed again. 60 random networks and 12 of each family, 200 and 40 where all tests run;
+/* Trails: a model that is converted layer by layer, in the order in which its layers run, gives
+ * each layer the same input whether what came before is kept or computed anew; and what is kept is
+ * not computed again. 60 random networks and 12 of each family, 200 and 40 where all tests run;
  * DETENT_NETWORKS says otherwise. */
 #include "random_nets.h"
 #include "testing.h"
@@ -154,8 +154,8 @@ END_TEST
 
 /* ---- nothing twice --------------------------------------------------------------------------- */
 
-/* Every call of a module that is not made of others runs once, and those of layers once more: to their
- * hooks. */
+/* Every call of a module that is not made of others runs once, and those of layers once more: to
+ * their hooks. */
 START_TEST(nothing_is_computed_twice)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {

@@ -1,5 +1,6 @@
-/* Chains of modules: layer, norm, residual and activation give the bits of one after the other, fused or
- * not; composite modules that run their parts by the public functions are calibrated like any other. */
+/* Chains of modules: layer, norm, residual and activation give the bits of one after the other,
+ * fused or not; composite modules that run their parts by the public functions are calibrated like
+ * any other. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -152,12 +153,12 @@ START_TEST(hooks_run_and_keep_ops_apart)
 }
 END_TEST
 
-/* ---- composite modules --------------------------------------------------------------------------- */
+/* ---- composite modules ---------------------------------------------------------------------- */
 
 #define WIDTH 16
 
-/* A highway layer [Srivastava et al. 2015]: g = sigmoid(gate(x)), y = x + g (relu(plain(x)) - x). How it
- * runs its two linear layers is its own. */
+/* A highway layer [Srivastava et al. 2015]: g = sigmoid(gate(x)), y = x + g (relu(plain(x)) - x).
+ * How it runs its two linear layers is its own. */
 typedef struct highway {
     dt_module *plain, *relu, *gate, *sigmoid;
     int way;

@@ -1,5 +1,5 @@
-/* Weights whose scale groups are not consecutive columns: rounders that say which column is of which
- * group, images, products and gradients of every kind of layer, and what files hold of it. */
+/* Weights whose scale groups are not consecutive columns: rounders that say which column is of
+ * which group, images, products and gradients of every kind of layer, and what files hold of it. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -31,7 +31,7 @@ static void setup(void)
 
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a rounder that deals columns out ------------------------------------------------------------ */
+/* ---- a rounder that deals columns out ------------------------------------------------------- */
 
 enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* what it does with groups */
 
@@ -112,7 +112,7 @@ static dt_status round_dealt(void *user, const char *name, const dt_tensor *mast
     return DT_OK;
 }
 
-/* ---- layers of every kind ------------------------------------------------------------------------- */
+/* ---- layers of every kind ------------------------------------------------------------------- */
 
 typedef struct kind {
     const char *name;
@@ -204,7 +204,7 @@ static bool has_order(dt_module *m)
     return ((const dt__packed *)weight_of(m)->ext)->codes->order != NULL;
 }
 
-/* ---- images ------------------------------------------------------------------------------------ */
+/* ---- images --------------------------------------------------------------------------------- */
 
 /* Where element (row, column) of a transposed layer's weight lies. */
 static int64_t element(const kind *k, int64_t row, int64_t column)
@@ -258,7 +258,7 @@ static void check_tiles(dt_module *m, dealer *d)
     free(y);
 }
 
-/* ---- outputs and gradients ---------------------------------------------------------------------- */
+/* ---- outputs and gradients ------------------------------------------------------------------ */
 
 typedef struct outcome {
     int64_t n, n_x;
@@ -468,7 +468,7 @@ START_TEST(orders_of_other_ops)
 }
 END_TEST
 
-/* ---- the products of linear, bit for bit -------------------------------------------------------- */
+/* ---- the products of linear, bit for bit ---------------------------------------------------- */
 
 typedef struct linear {
     int64_t m, rows, columns, group;
@@ -646,7 +646,7 @@ START_TEST(long_groups)
 }
 END_TEST
 
-/* ---- threads ------------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 START_TEST(threads_change_nothing)
 {
@@ -674,7 +674,7 @@ START_TEST(threads_change_nothing)
 }
 END_TEST
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static dt_module *loaded(const kind *k, const char *from)
 {

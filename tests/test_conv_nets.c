@@ -1,9 +1,9 @@
-/* The promise of test_fidelity.c for networks of convolutions: prepared in evaluation, converted, and
- * loaded from a file on 1 and on 3 threads, all with the same bits. Random nets of images and signals:
- * depth, channels, kernels, strides, paddings, dilations, groups and depthwise, transposed or not,
- * norms folded or not, activations, pools, with and without a linear head; every preset, bits,
- * granularity, groups that do not divide rows. One training step goes through each: gradients are
- * finite, and where a product was computed on codes, codes and no values are kept of its input.
+/* The promise of test_fidelity.c for networks of convolutions: prepared in evaluation, converted,
+ * and loaded from a file on 1 and on 3 threads, all with the same bits. Random nets of images and
+ * signals: depth, channels, kernels, strides, paddings, dilations, groups and depthwise, transposed
+ * or not, norms folded or not, activations, pools, with and without a linear head; every preset,
+ * bits, granularity, groups that do not divide rows. One training step goes through each: gradients
+ * are finite, and where a product was computed on codes, codes and no values are kept of its input.
  * 240 networks, 60 under a sanitizer, 1000 where all tests run; DETENT_NETWORKS says otherwise,
  * DETENT_SEED starts elsewhere. */
 #include "random_nets.h"
@@ -28,7 +28,8 @@ static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)
     return y;
 }
 
-/* Of a product on codes nothing else is kept of the input, and that of an integer forward is one. */
+/* Of a product on codes nothing else is kept of the input, and that of an integer forward is
+ * one. */
 static void check_record(const random_net *d, const dt__record *r)
 {
     const bool product = strncmp(r->op->name, "conv", 4) == 0 || strcmp(r->op->name, "linear") == 0;

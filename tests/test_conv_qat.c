@@ -1,5 +1,6 @@
-/* Quantization of convolution layers: what prepare makes of presets and rules, the bits of prepared,
- * converted and loaded models of every kind of layer, gradients, and what is kept for backward. */
+/* Quantization of convolution layers: what prepare makes of presets and rules, the bits of
+ * prepared, converted and loaded models of every kind of layer, gradients, and what is kept for
+ * backward. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -112,7 +113,7 @@ static void assert_same(dt_module *m, dt_tensor *x, const float *wanted, const c
     free(y);
 }
 
-/* ---- prepared = converted = loaded ------------------------------------------------------------- */
+/* ---- prepared = converted = loaded ---------------------------------------------------------- */
 
 static dt_module *loaded(dt_module *m, bool images, const char *path)
 {

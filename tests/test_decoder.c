@@ -12,7 +12,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- models -------------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 typedef enum form { PLAIN, PREPARED, CONVERTED, FROZEN, FORMS } form;
 
@@ -94,7 +94,7 @@ static double farthest(const float *a, const float *b, int64_t n)
     return most;
 }
 
-/* ---- logits -------------------------------------------------------------------------------------- */
+/* ---- logits --------------------------------------------------------------------------------- */
 
 /* A token whose activation's code is rounded the other way moves logits by about this share. */
 static double tolerance(form f) { return f == PLAIN ? 1e-5 : 2e-3; }
@@ -174,7 +174,7 @@ START_TEST(converted_models_give_the_bits_of_prepared_ones)
 }
 END_TEST
 
-/* ---- its ends ------------------------------------------------------------------------------------ */
+/* ---- its ends ------------------------------------------------------------------------------- */
 
 /* Small models of a fixed shape. */
 static dt_module *small_llama(dt_ctx *c, int64_t context)
@@ -268,7 +268,7 @@ START_TEST(long_texts_are_cut_into_passes)
 }
 END_TEST
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void feed_without_allocating(dt_module *m)
 {

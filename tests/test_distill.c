@@ -1,5 +1,5 @@
-/* train.distill: what is learned of a teacher, that a resumed run has the same one, what is refused; and
- * the recipe finetune-llama-int4, on a tiny folder of golden/hf. */
+/* train.distill: what is learned of a teacher, that a resumed run has the same one, what is
+ * refused; and the recipe finetune-llama-int4, on a tiny folder of golden/hf. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -147,8 +147,8 @@ START_TEST(a_resumed_run_has_the_same_teacher)
 }
 END_TEST
 
-/* With all weight on a teacher that is the model, there is nothing to learn; with a part of it, the labels
- * have theirs. */
+/* With all weight on a teacher that is the model, there is nothing to learn; with a part of it, the
+ * labels have theirs. */
 START_TEST(the_loss_is_the_teachers)
 {
     if (!set_up()) return;

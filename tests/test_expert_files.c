@@ -1,5 +1,6 @@
-/* Grouped parameters in files: saved stacked or expert by expert, loaded into grouped parameters or into as
- * many tensors, with the same bits each way; files that are neither are refused and change nothing. */
+/* Grouped parameters in files: saved stacked or expert by expert, loaded into grouped parameters or
+ * into as many tensors, with the same bits each way; files that are neither are refused and change
+ * nothing. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -28,7 +29,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- models ----------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 #define N 4
 
@@ -147,7 +148,7 @@ static int64_t tensors_in(const char *file)
     return n;
 }
 
-/* ---- both ways -------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 START_TEST(every_form_loads_into_every_model)
 {
@@ -185,7 +186,7 @@ START_TEST(experts_are_plain_tensors)
 }
 END_TEST
 
-/* ---- files that are wrong --------------------------------------------------------------------- */
+/* ---- files that are wrong ------------------------------------------------------------------- */
 
 /* What a file may hold besides bias and rest. */
 static const struct {
@@ -301,7 +302,7 @@ START_TEST(files_that_are_neither)
 }
 END_TEST
 
-/* ---- training checkpoints ---------------------------------------------------------------------- */
+/* ---- training checkpoints ------------------------------------------------------------------- */
 
 typedef struct run {
     dt_module *m;
@@ -438,7 +439,7 @@ START_TEST(a_lost_state_is_named)
 }
 END_TEST
 
-/* ---- quantized models -------------------------------------------------------------------------- */
+/* ---- quantized models ----------------------------------------------------------------------- */
 
 static dt_llama_options llama_options(int64_t experts)
 {
@@ -496,7 +497,8 @@ static void check_same_bytes(const char *a, const char *b)
     free(y);
 }
 
-/* Of a file that may be of either form: the bits of m, and of either form saved again the same file. */
+/* Of a file that may be of either form: the bits of m, and of either form saved again the same
+ * file. */
 static void check_file(dt_module *m, const char *file, int form, const char *const files[2])
 {
     char again[TEST_PATH];
@@ -736,7 +738,7 @@ START_TEST(commands)
 }
 END_TEST
 
-/* ---- memory and damage ------------------------------------------------------------------------- */
+/* ---- memory and damage ---------------------------------------------------------------------- */
 
 static dt_status save_and_load(dt_ctx *c, void *user)
 {

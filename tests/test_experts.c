@@ -1,5 +1,5 @@
-/* Experts as layers and models meet them: rounders that see each expert's rows alone, and what broke elsewhere
- * when many experts became one parameter, each under a name that says so. */
+/* Experts as layers and models meet them: rounders that see each expert's rows alone, and what
+ * broke elsewhere when many experts became one parameter, each under a name that says so. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -31,7 +31,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- models -------------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 #define VOCAB 23
 #define BATCH 4
@@ -138,7 +138,7 @@ static dt_tensor *values_of(dt_tape *tape, dt_tensor *x)
     return copy;
 }
 
-/* ---- rounders ------------------------------------------------------------------------------------ */
+/* ---- rounders ------------------------------------------------------------------------------- */
 
 /* What one grouped layer has met, batch by batch. */
 typedef struct record {
@@ -182,8 +182,8 @@ static void free_record(record *r)
     }
 }
 
-/* The float model's row for slot k of row i: of a layer behind the experts the one that the same expert made of
- * the same token, if it did, else the quantized model's. */
+/* The float model's row for slot k of row i: of a layer behind the experts the one that the same
+ * expert made of the same token, if it did, else the quantized model's. */
 static const float *float_row(const record *q, const record *f, int batch, int64_t i, int k,
                               bool behind)
 {
@@ -283,8 +283,8 @@ static void compare_layer(dt_module *m, dt_module *reference, const char *path,
     free_record(&f);
 }
 
-/* A layer of experts in a model is rounded as its experts are alone, each by the rows that the quantized model
- * routes to it, and beside them what the float model has for the same tokens. */
+/* A layer of experts in a model is rounded as its experts are alone, each by the rows that the
+ * quantized model routes to it, and beside them what the float model has for the same tokens. */
 START_TEST(a_rounder_sees_the_rows_of_each_expert)
 {
     static const char *const layers[] = { "model.layers.0.moe.w_gate", "model.layers.0.moe.w_down",
@@ -353,7 +353,7 @@ START_TEST(an_expert_without_rows_keeps_nearest)
 }
 END_TEST
 
-/* ---- gradients ------------------------------------------------------------------------------------ */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 static bool any(const float *x, int64_t n)
 {
@@ -386,7 +386,8 @@ static dt_status check_experts(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* Elsewhere: weights of experts without gradients where modules, not tensors, were asked to train. */
+/* Elsewhere: weights of experts without gradients where modules, not tensors, were asked to
+ * train. */
 START_TEST(no_weight_gradient_on_the_module_path)
 {
     dt_module *m = create_lively();
@@ -439,8 +440,8 @@ static dt_tensor *forward(dt_module *m, dt_tensor *x, dt_tensor *index)
 
 static double coefficient(int64_t i) { return sin((double)(3 * i + 1)); }
 
-/* The gradient that straight-through means: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^ and
- * db = sum c over the rows of each expert, whatever W^ is. */
+/* The gradient that straight-through means: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^
+ * and db = sum c over the rows of each expert, whatever W^ is. */
 START_TEST(gradients_are_the_straight_through_form)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -525,7 +526,7 @@ START_TEST(nan_from_a_padded_expert)
 }
 END_TEST
 
-/* ---- wrapping and files ---------------------------------------------------------------------------- */
+/* ---- wrapping and files --------------------------------------------------------------------- */
 
 static void save_and_load(dt_module **m)
 {
@@ -617,8 +618,8 @@ static float largest_beside(const float *w, int64_t i, int granularity)
     return most;
 }
 
-/* Elsewhere: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of columns have
- * ranges thousands apart: a scale of any other block is wrong by far. */
+/* Elsewhere: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of
+ * columns have ranges thousands apart: a scale of any other block is wrong by far. */
 START_TEST(wrong_partition_axis_of_the_3d_weight)
 {
     dt_module *m = layer_of(EXPERTS, false);
@@ -652,8 +653,8 @@ START_TEST(wrong_partition_axis_of_the_3d_weight)
 }
 END_TEST
 
-/* Elsewhere: dispatch of a wrapper's view called itself for ever, in a block that runs twice, say. Steps are
- * those without recomputing, bit for bit. */
+/* Elsewhere: dispatch of a wrapper's view called itself for ever, in a block that runs twice, say.
+ * Steps are those without recomputing, bit for bit. */
 START_TEST(infinite_dispatch_recursion)
 {
     dt_module *m[2];
@@ -686,7 +687,7 @@ START_TEST(infinite_dispatch_recursion)
 }
 END_TEST
 
-/* ---- by name --------------------------------------------------------------------------------------- */
+/* ---- by name -------------------------------------------------------------------------------- */
 
 static const dt_module_type list_type = { .name = "list" };
 
@@ -710,7 +711,8 @@ static void set_gradients(dt_module *m, const char *const names[3])
     }
 }
 
-/* Elsewhere: gradients, moments or loaded values went to the parameter in the same place of another list. */
+/* Elsewhere: gradients, moments or loaded values went to the parameter in the same place of another
+ * list. */
 START_TEST(write_back_by_position)
 {
     static const char *const order[] = { "a", "b", "c" }, *const other[] = { "c", "a", "b" };
@@ -737,7 +739,7 @@ START_TEST(write_back_by_position)
 }
 END_TEST
 
-/* ---- beside the rest --------------------------------------------------------------------------------- */
+/* ---- beside the rest ------------------------------------------------------------------------ */
 
 /* A bias of experts [N, out] has rank 2 and is a bias all the same: it does not decay. */
 START_TEST(biases_of_experts_do_not_decay)
@@ -782,8 +784,8 @@ START_TEST(rates_by_glob_reach_experts)
 }
 END_TEST
 
-/* However tokens are spread over the experts, steps take what earlier ones gave back. (Observers of static
- * ranges take a block more now and then, with experts or without.) */
+/* However tokens are spread over the experts, steps take what earlier ones gave back. (Observers of
+ * static ranges take a block more now and then, with experts or without.) */
 START_TEST(steps_allocate_nothing)
 {
     test_memory memory = { 0 };
@@ -820,7 +822,8 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* A teacher with experts and a student with experts: the teacher's router has no say in the loss. */
+/* A teacher with experts and a student with experts: the teacher's router has no say in the
+ * loss. */
 START_TEST(a_teacher_with_experts)
 {
     dt_module *m = create_lively(), *teacher = create_lively();

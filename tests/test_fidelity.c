@@ -1,8 +1,8 @@
-/* What is promised: a prepared model in evaluation, the converted model, and the converted model saved
- * and loaded answer with the same bits. Random networks: depth, odd sizes, batch 1 to 300, norms,
- * activations, bias or none, presets, rules, groups that do not divide rows, bits, scale dtypes,
- * before and after a training step. 240 networks, 100 under a sanitizer, 1000 where all tests run;
- * DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
+/* What is promised: a prepared model in evaluation, the converted model, and the converted model
+ * saved and loaded answer with the same bits. Random networks: depth, odd sizes, batch 1 to 300,
+ * norms, activations, bias or none, presets, rules, groups that do not divide rows, bits, scale
+ * dtypes, before and after a training step. 240 networks, 100 under a sanitizer, 1000 where all
+ * tests run; DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
 #include "schemes.h"
 #include "testing.h"
 

@@ -21,7 +21,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a model of three units: conv, depthwise with a residual, transposed in groups --------------- */
+/* ---- a model of three units: conv, depthwise with a residual, transposed in groups ---------- */
 
 #define UNITS 3
 
@@ -139,10 +139,10 @@ static void assert_near(const dt_tensor *a, const dt_tensor *b, double within, c
     ck_assert_msg(apart <= within * most + 1e-6, "%s: %g apart, %g large", what, apart, most);
 }
 
-/* ---- the same function --------------------------------------------------------------------------- */
+/* ---- the same function ---------------------------------------------------------------------- */
 
-/* A forward pass in training and its gradients, with fake quantization off: that of the plain network,
- * but for rounding. */
+/* A forward pass in training and its gradients, with fake quantization off: that of the plain
+ * network, but for rounding. */
 static void train_once(dt_module *m, dt_tensor *x, dt_tensor **y)
 {
     dt_tape *t;
@@ -205,7 +205,8 @@ START_TEST(trains_as_the_plain_network_does)
 }
 END_TEST
 
-/* With statistics that stay, folded training is the plain network's with its norms in evaluation. */
+/* With statistics that stay, folded training is the plain network's with its norms in
+ * evaluation. */
 START_TEST(trains_as_norms_in_evaluation_once_frozen)
 {
     dt_seed(ctx, 4);
@@ -235,7 +236,7 @@ START_TEST(trains_as_norms_in_evaluation_once_frozen)
 }
 END_TEST
 
-/* ---- norms that are 0 ---------------------------------------------------------------------------- */
+/* ---- norms that are 0 ----------------------------------------------------------------------- */
 
 START_TEST(channels_of_0_are_left_alone_in_training)
 {
@@ -266,7 +267,7 @@ START_TEST(channels_of_0_are_left_alone_in_training)
 }
 END_TEST
 
-/* ---- bits ------------------------------------------------------------------------------------------ */
+/* ---- bits ----------------------------------------------------------------------------------- */
 
 static dt_module *loaded(dt_module *m, bool signals, const char *path)
 {

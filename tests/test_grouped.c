@@ -211,8 +211,8 @@ START_TEST(what_rearranges_is_refused)
 }
 END_TEST
 
-/* What takes codes sees the rows of one matrix, unless it is made for experts; what rearranges would
- * mix them. All else reads. */
+/* What takes codes sees the rows of one matrix, unless it is made for experts; what rearranges
+ * would mix them. All else reads. */
 START_TEST(every_op_says_whether_it_takes_them)
 {
     static const dt_op *const ops[] = {

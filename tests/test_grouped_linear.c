@@ -1,7 +1,7 @@
-/* grouped_linear against dt_linear of each expert alone: y and all gradients, of floats and of codes in
- * every form, rows by offsets and by index, read once and several times, even and very uneven routing,
- * any number of threads. Bits are equal, but for large products of floats whose rows are gathered. And
- * padding, whatever it holds. */
+/* grouped_linear against dt_linear of each expert alone: y and all gradients, of floats and of
+ * codes in every form, rows by offsets and by index, read once and several times, even and very
+ * uneven routing, any number of threads. Bits are equal, but for large products of floats whose
+ * rows are gathered. And padding, whatever it holds. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -274,7 +274,7 @@ static void run_alone(const scene *s, const float *masters, wanted *to)
     add_parts(s, to);
 }
 
-/* ---- all of them at once ---------------------------------------------------------------------- */
+/* ---- all of them at once -------------------------------------------------------------------- */
 
 static float *values_of(const dt_tensor *x)
 {
@@ -311,7 +311,8 @@ static void free_wanted(wanted *w)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Gathered rows are multiplied in tiles of another size from 1 MFLOP on: then fp32 rounds otherwise. */
+/* Gathered rows are multiplied in tiles of another size from 1 MFLOP on: then fp32 rounds
+ * otherwise. */
 static double near_of(const trial *r, bool integer)
 {
     const double flops = 2.0 * (double)(r->rows * r->reads * r->in) * (double)r->out;
@@ -501,7 +502,7 @@ START_TEST(whatever_the_extents)
 }
 END_TEST
 
-/* ---- columns in an order ------------------------------------------------------------------------ */
+/* ---- columns in an order -------------------------------------------------------------------- */
 
 /* Random codes; in each expert's groups the first columns of two groups change places, which ones
  * depends on the expert. */

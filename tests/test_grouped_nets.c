@@ -1,5 +1,6 @@
 /* Networks with grouped layers: prepared, converted and loaded they give the same bits, under every
- * preset and mixes of schemes; training writes masters and nothing else; files that lie are refused. */
+ * preset and mixes of schemes; training writes masters and nothing else; files that lie are
+ * refused. */
 #include "models.h"
 #include "testing.h"
 
@@ -43,7 +44,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- a model ------------------------------------------------------------------------------------ */
+/* ---- a model -------------------------------------------------------------------------------- */
 
 /* Panels of fewer lanes between experts, groups of 32 that end short. */
 static const dt_llama_options options = {
@@ -153,7 +154,7 @@ static dt_module *loaded(dt_ctx *c)
     return copy;
 }
 
-/* ---- the same bits everywhere --------------------------------------------------------------------- */
+/* ---- the same bits everywhere --------------------------------------------------------------- */
 
 /* What a file gives, stacked or expert by expert, on other numbers of threads too. */
 static void check_loaded(dt_module *m, const float *y)
@@ -280,15 +281,15 @@ START_TEST(mixed_schemes_agree)
 }
 END_TEST
 
-/* ---- training goes on ---------------------------------------------------------------------------- */
+/* ---- training goes on ----------------------------------------------------------------------- */
 
 static dt_training_state state_of(dt_module *m, dt_optimizer *o)
 {
     return (dt_training_state){ .module = m, .info = info_of(), .optimizer = o };
 }
 
-/* Two updates, saved, loaded into a plain model, two more: four at a stretch; learned scales and ranges
- * that stand come along. */
+/* Two updates, saved, loaded into a plain model, two more: four at a stretch; learned scales and
+ * ranges that stand come along. */
 START_TEST(training_goes_on_with_the_same_bits)
 {
     dt_qat_options qat = dt_qat_defaults();
@@ -317,7 +318,7 @@ START_TEST(training_goes_on_with_the_same_bits)
 }
 END_TEST
 
-/* ---- presets and rules ------------------------------------------------------------------------- */
+/* ---- presets and rules ---------------------------------------------------------------------- */
 
 START_TEST(layers_say_what_they_are)
 {
@@ -336,7 +337,8 @@ START_TEST(layers_say_what_they_are)
 }
 END_TEST
 
-/* A scale for each channel of each expert, a shift for each input channel, which all experts share. */
+/* A scale for each channel of each expert, a shift for each input channel, which all experts
+ * share. */
 START_TEST(learned_scales_are_of_experts)
 {
     dt_qat_options o = dt_qat_defaults();
@@ -388,7 +390,7 @@ START_TEST(a_frozen_model_is_not_written)
 }
 END_TEST
 
-/* ---- masters ------------------------------------------------------------------------------------ */
+/* ---- masters -------------------------------------------------------------------------------- */
 
 /* Neither a pass nor a file makes masters of what is dequantized. */
 START_TEST(masters_stay_masters)
@@ -440,9 +442,10 @@ START_TEST(one_packed_parameter_holds_all_experts)
 }
 END_TEST
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
-/* The saved file once more, in its detent.quant the first `from` behind the weight's name as `to`. */
+/* The saved file once more, in its detent.quant the first `from` behind the weight's name as
+ * `to`. */
 static void rewrite(const char *from, const char *to)
 {
     dt_file *f;

@@ -525,7 +525,8 @@ START_TEST(writes_make_codes_stale_both_ways)
 }
 END_TEST
 
-/* An optimizer's op goes block by block and renews codes on its way: those of the handle it writes. */
+/* An optimizer's op goes block by block and renews codes on its way: those of the handle it
+ * writes. */
 START_TEST(codes_renewed_by_an_optimizer)
 {
     dt_module *m = prepared(_i);

@@ -1,5 +1,5 @@
-/* A grouped weight is one FakeQuantTensor: its codes are those of each expert by itself, whatever the
- * scheme, its extents, the instruction set and the number of threads. */
+/* A grouped weight is one FakeQuantTensor: its codes are those of each expert by itself, whatever
+ * the scheme, its extents, the instruction set and the number of threads. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -14,9 +14,10 @@
 
 #include <stdlib.h>
 
-/* ---- one by one ------------------------------------------------------------------------------- */
+/* ---- one by one ----------------------------------------------------------------------------- */
 
-/* A grouped weight and the codes of all of it; a plain weight of one expert's data, and its codes. */
+/* A grouped weight and the codes of all of it; a plain weight of one expert's data, and its
+ * codes. */
 typedef struct side {
     dt_tensor *w;
     dt_module *range;
@@ -326,8 +327,8 @@ END_TEST
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Groups of an expert's columns that are not consecutive, another order for each expert: nearest codes,
- * but column c is of the group of column (c * step) mod columns. */
+/* Groups of an expert's columns that are not consecutive, another order for each expert: nearest
+ * codes, but column c is of the group of column (c * step) mod columns. */
 static dt__codes *ordered_codes(dt_tensor *w, const dt_quant_spec *quant, int64_t first)
 {
     dt__codes *plain, *made;

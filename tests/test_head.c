@@ -1,6 +1,6 @@
-/* The head of a language model: linear_cross_entropy against dt_linear and dt_cross_entropy on every
- * road that the product can take, whole and in blocks; a table that is read as codes against its image;
- * and a weight that is both. */
+/* The head of a language model: linear_cross_entropy against dt_linear and dt_cross_entropy on
+ * every road that the product can take, whole and in blocks; a table that is read as codes against
+ * its image; and a weight that is both. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -155,7 +155,7 @@ static double apart(const dt_tensor *a, const dt_tensor *b)
 
 #define ENTROPY .options = { .ignore_index = -100, .temperature = 1 }
 
-/* ---- what fits into one block: the bits of the ops it stands for --------------------------------- */
+/* ---- what fits into one block: the bits of the ops it stands for ---------------------------- */
 
 START_TEST(one_block_has_the_bits_of_linear_and_cross_entropy)
 {
@@ -178,10 +178,10 @@ START_TEST(one_block_has_the_bits_of_linear_and_cross_entropy)
 }
 END_TEST
 
-/* ---- blocks ------------------------------------------------------------------------------------ */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
-/* More classes than a block holds, and more rows: integer products are the same bits however they are
- * cut, and so is the loss of each row. */
+/* More classes than a block holds, and more rows: integer products are the same bits however they
+ * are cut, and so is the loss of each row. */
 START_TEST(blocks_change_no_bit_of_an_integer_head)
 {
     const setup s = { 400, 24, 9001, INTEGER, 2, ENTROPY };
@@ -243,7 +243,8 @@ START_TEST(threads_change_no_bit)
 }
 END_TEST
 
-/* Rows one by one: the loss is their mean, and the best class is the first of the largest logits. */
+/* Rows one by one: the loss is their mean, and the best class is the first of the largest
+ * logits. */
 START_TEST(rows_are_told)
 {
     const setup s = { 260, 16, 8705, INTEGER, 2, ENTROPY };
@@ -284,7 +285,7 @@ START_TEST(logits_never_exist_whole)
 }
 END_TEST
 
-/* ---- tables ------------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 typedef struct table {
     dt_ctx *ctx;

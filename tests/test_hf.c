@@ -1,5 +1,5 @@
-/* Hugging Face folders: golden/hf (logits, losses, gradients, greedy text of checkpoints; odd folders
- * that load, broken ones that do not), saving, links, damaged settings, exports. */
+/* Hugging Face folders: golden/hf (logits, losses, gradients, greedy text of checkpoints; odd
+ * folders that load, broken ones that do not), saving, links, damaged settings, exports. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -25,7 +25,7 @@ static void free_context(dt_ctx *ctx)
     dt_ctx_free(ctx);
 }
 
-/* ---- the checkpoints -------------------------------------------------------------------------- */
+/* ---- the checkpoints ------------------------------------------------------------------------ */
 
 /* A model and what golden/hf says of it. */
 typedef struct trial {
@@ -309,7 +309,7 @@ START_TEST(test_checkpoints)
 }
 END_TEST
 
-/* ---- odd and broken ones ---------------------------------------------------------------------- */
+/* ---- odd and broken ones -------------------------------------------------------------------- */
 
 static const char *const odd[] = {
     "header-order",    "data-order",    "no-metadata",       "header-spaces", "torch-dtype",
@@ -405,7 +405,7 @@ START_TEST(test_broken)
 }
 END_TEST
 
-/* ---- settings --------------------------------------------------------------------------------- */
+/* ---- settings ------------------------------------------------------------------------------- */
 
 /* Of `tiny`, with keys put in front of its own: of two, only the first stands. */
 static void make_folder(char folder[TEST_PATH], const char *config)
@@ -528,7 +528,7 @@ START_TEST(test_huge)
 }
 END_TEST
 
-/* ---- damage ----------------------------------------------------------------------------------- */
+/* ---- damage --------------------------------------------------------------------------------- */
 
 /* Whatever a byte of config.json becomes, there is a model or an error, and no memory is left. */
 START_TEST(test_every_byte)
@@ -589,7 +589,7 @@ START_TEST(test_memory_fails)
 }
 END_TEST
 
-/* ---- links ------------------------------------------------------------------------------------ */
+/* ---- links ---------------------------------------------------------------------------------- */
 
 /* Links are followed within the folder, and into the blobs of the cache it belongs to. */
 START_TEST(test_links)
@@ -646,7 +646,7 @@ START_TEST(test_both)
 }
 END_TEST
 
-/* ---- saving ----------------------------------------------------------------------------------- */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 static void check_same_tensors(dt_ctx *ctx, const char *a, const char *b)
 {
@@ -833,7 +833,7 @@ START_TEST(test_halves)
 }
 END_TEST
 
-/* ---- quantized models ------------------------------------------------------------------------- */
+/* ---- quantized models ----------------------------------------------------------------------- */
 
 START_TEST(test_quantized)
 {
@@ -865,7 +865,7 @@ START_TEST(test_quantized)
 }
 END_TEST
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 

@@ -1,5 +1,5 @@
-/* Folders of Mixtral: broken ones made of golden/hf/tiny-mixtral, the form in which transformers 5 has experts
- * in memory, new folders, quantized models. Logits and their like: test_hf.c. */
+/* Folders of Mixtral: broken ones made of golden/hf/tiny-mixtral, the form in which transformers 5
+ * has experts in memory, new folders, quantized models. Logits and their like: test_hf.c. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -23,12 +23,12 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- changed folders -------------------------------------------------------------------------- */
+/* ---- changed folders ------------------------------------------------------------------------ */
 
 #define EDITS 3
 
-/* What becomes of a folder's tensors: those whose names contain `drop` go; `add` gets the bytes of `copy`,
- * [rows, columns] the other way round where it ends in '!'. */
+/* What becomes of a folder's tensors: those whose names contain `drop` go; `add` gets the bytes of
+ * `copy`, [rows, columns] the other way round where it ends in '!'. */
 typedef struct edit {
     const char *drop, *add, *copy;
 } edit;
@@ -214,7 +214,7 @@ START_TEST(broken_folders)
 }
 END_TEST
 
-/* ---- as transformers 5 has them in memory ------------------------------------------------------ */
+/* ---- as transformers 5 has them in memory --------------------------------------------------- */
 
 /* [experts, ...] of one or two matrices of each expert, one after the other. */
 static void add_stack(dt_writer *w, const dt_file *f, int layer, const char *name, const char *of,
@@ -306,7 +306,7 @@ START_TEST(stacked_experts)
 }
 END_TEST
 
-/* ---- saving ------------------------------------------------------------------------------------ */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 static dt_model_info llama_info(const dt_llama_options *o)
 {

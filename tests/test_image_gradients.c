@@ -1,7 +1,8 @@
 /* Gradients of convolutions and of what works on planes, over random geometries in f64. In a random
  * direction v, with L = sum of up y,
  *     (L(x + h v) - L(x - h v)) / 2h = sum of dL/dx v
- * for each operand x at once: what an op with a wrong gradient for one geometry of many will miss. */
+ * for each operand x at once: what an op with a wrong gradient for one geometry of many will
+ * miss. */
 #include "testing.h"
 
 #include "core/core.h"

@@ -1,5 +1,5 @@
-/* Preset int4-int4 on linear layers: learned scales and shifts as a model's parameters, their training,
- * evaluation in between, convert, and what known faulty implementations get wrong. */
+/* Preset int4-int4 on linear layers: learned scales and shifts as a model's parameters, their
+ * training, evaluation in between, convert, and what known faulty implementations get wrong. */
 #include "models.h"
 #include "testing.h"
 
@@ -89,7 +89,7 @@ static float *scale_of(const char *path, int64_t *n)
     return dt_data_mut(s);
 }
 
-/* ---- what prepare makes ------------------------------------------------------------------------- */
+/* ---- what prepare makes --------------------------------------------------------------------- */
 
 START_TEST(scales_and_shifts_are_parameters)
 {
@@ -171,7 +171,7 @@ START_TEST(scales_begin_where_codes_do)
 }
 END_TEST
 
-/* ---- training ----------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------- */
 
 START_TEST(training_lowers_the_loss)
 {
@@ -321,7 +321,7 @@ START_TEST(what_backward_keeps)
 }
 END_TEST
 
-/* ---- converting --------------------------------------------------------------------------------- */
+/* ---- converting ----------------------------------------------------------------------------- */
 
 static void check_convert(int64_t bits, int granularity, bool is_unsigned)
 {
@@ -369,7 +369,7 @@ START_TEST(converted_is_prepared)
 }
 END_TEST
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static const dt_mlp_options plain = { .sizes = { 3, { IN, 24, OUT } }, .bias = true };
 

@@ -1,6 +1,6 @@
 /* Preset int4-int4 on convolutions: outputs and every gradient against a float convolution of the
- * images, on NCHW, for kernels, strides, paddings, dilations and groups as they come, images that are
- * not square, and transposed ones; then convert. */
+ * images, on NCHW, for kernels, strides, paddings, dilations and groups as they come, images that
+ * are not square, and transposed ones; then convert. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -104,7 +104,7 @@ static void close_world(world *w)
     dt_ctx_free(w->ctx);
 }
 
-/* ---- the same by images --------------------------------------------------------------------------- */
+/* ---- the same by images --------------------------------------------------------------------- */
 
 /* x + shift, and its image, as leaves. */
 static void image_of_input(const world *w, dt_tensor **shifted, dt_tensor **image)

@@ -1,5 +1,6 @@
-/* The JSON scanner as strangers' files meet it: strings with every escape, numbers of every sign, values
- * that are passed over, and what is no JSON. Its other half is tested with the files that it reads. */
+/* The JSON scanner as strangers' files meet it: strings with every escape, numbers of every sign,
+ * values that are passed over, and what is no JSON. Its other half is tested with the files that it
+ * reads. */
 #include "testing.h"
 
 #include "core/json.h"
@@ -132,7 +133,7 @@ START_TEST(no_integer)
 }
 END_TEST
 
-/* ---- passing over ------------------------------------------------------------------------------ */
+/* ---- passing over --------------------------------------------------------------------------- */
 
 static const char *const values[] = {
     "0",

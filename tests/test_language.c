@@ -1,5 +1,6 @@
-/* Language models: what goes in and what does not, which weights are quantized, ties, the loss without
- * logits, accumulation by the labels that count, and the same bits on any number of threads. */
+/* Language models: what goes in and what does not, which weights are quantized, ties, the loss
+ * without logits, accumulation by the labels that count, and the same bits on any number of
+ * threads. */
 #include "models.h"
 #include "random_nets.h"
 #include "testing.h"
@@ -30,7 +31,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- small models ------------------------------------------------------------------------------ */
+/* ---- small models --------------------------------------------------------------------------- */
 
 static const dt_gpt_options small_gpt = { .vocab = 11,
                                           .context = 8,
@@ -81,7 +82,7 @@ static dt_tensor *labels_of(int64_t batch, int64_t tokens)
     return x;
 }
 
-/* ---- what goes in ------------------------------------------------------------------------------ */
+/* ---- what goes in --------------------------------------------------------------------------- */
 
 START_TEST(what_does_not_fit_is_refused)
 {
@@ -161,7 +162,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- weights at first -------------------------------------------------------------------------- */
+/* ---- weights at first ----------------------------------------------------------------------- */
 
 static double deviation_of(dt_module *m, const char *path)
 {
@@ -196,7 +197,7 @@ START_TEST(weights_are_drawn_as_their_recipe_says)
 }
 END_TEST
 
-/* ---- the loss ---------------------------------------------------------------------------------- */
+/* ---- the loss ------------------------------------------------------------------------------- */
 
 /* Of logits, as other models have it. */
 static double loss_of_logits(dt_module *m, dt_tensor *ids, dt_tensor *labels, int64_t *best)
@@ -265,7 +266,7 @@ START_TEST(a_teacher_takes_no_gradient)
 }
 END_TEST
 
-/* ---- quantization ------------------------------------------------------------------------------ */
+/* ---- quantization --------------------------------------------------------------------------- */
 
 static dt_qat_rule rule_of(const char *match, int64_t bits)
 {
@@ -377,7 +378,7 @@ START_TEST(tied_weights_with_learned_scales_come_back)
 }
 END_TEST
 
-/* ---- training ---------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------- */
 
 typedef struct trained {
     float *values; /* of all parameters */
@@ -411,7 +412,8 @@ static void collect(dt_module *m, trained *r)
     }
 }
 
-/* Some steps in float, then with quantization, of a model whose table and positions are quantized, too. */
+/* Some steps in float, then with quantization, of a model whose table and positions are quantized,
+ * too. */
 static trained train(int which, int threads)
 {
     static const char *const tables[] = { "tokens", "model.embed_tokens" };
@@ -488,7 +490,8 @@ START_TEST(prepared_and_converted_lose_the_same)
 }
 END_TEST
 
-/* What reads one input runs as one product where nothing is recorded, and layer by layer elsewhere. */
+/* What reads one input runs as one product where nothing is recorded, and layer by layer
+ * elsewhere. */
 START_TEST(a_pass_that_records_has_the_same_bits)
 {
     static const char *const families[] = { "gpt", "llama" };

@@ -1,5 +1,5 @@
-/* Learned scales: the reference values of ../shared/golden/quant, bounds and ties among them; compact
- * residuals against their stated bound; equal bits on any number of threads. */
+/* Learned scales: the reference values of ../shared/golden/quant, bounds and ties among them;
+ * compact residuals against their stated bound; equal bits on any number of threads. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -23,7 +23,7 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-/* ---- reference values ------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static dt_tensor *load(dt_file *file, const char *name, const char *what, dt_dtype dtype)
 {
@@ -94,8 +94,8 @@ static double magnitude(const golden *g, int64_t block, double *gradient)
     return sum * factor;
 }
 
-/* From values within 1e-5 of the sum of absolute terms; from residuals within 1/254 of the sum of |dy|
- * besides. The straight-through gradient is exact in both. */
+/* From values within 1e-5 of the sum of absolute terms; from residuals within 1/254 of the sum of
+ * |dy| besides. The straight-through gradient is exact in both. */
 static void check_gradient(dt_ctx *ctx, const char *name, const golden *g, bool compact)
 {
     const int64_t count = dt_count(g->x), blocks = dt_count(g->s), n = count / blocks;
@@ -199,7 +199,7 @@ START_TEST(reference_values_of_brevitas)
 }
 END_TEST
 
-/* ---- properties --------------------------------------------------------------------------------- */
+/* ---- properties ----------------------------------------------------------------------------- */
 
 /* Unsigned codes are clipped at 0, with a slope of 0 there, and at 2^bits - 1. */
 START_TEST(unsigned_codes_begin_at_zero)
@@ -270,7 +270,7 @@ START_TEST(same_bits_on_any_threads)
 }
 END_TEST
 
-/* ---- on a tape ------------------------------------------------------------------------------------ */
+/* ---- on a tape ------------------------------------------------------------------------------ */
 
 static dt_tensor *normal(dt_ctx *ctx, int64_t rows, int64_t columns, bool leaf)
 {

@@ -1,5 +1,5 @@
-/* dt_linears against dt_linear, bit for bit: weights of every form, alone and mixed, over activations
- * as floats and as codes, few rows and many, any number of threads. */
+/* dt_linears against dt_linear, bit for bit: weights of every form, alone and mixed, over
+ * activations as floats and as codes, few rows and many, any number of threads. */
 #include "testing.h"
 
 #include "core/core.h"

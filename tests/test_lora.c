@@ -85,7 +85,7 @@ static bool same(float *a, float *b)
 
 static float *outputs(dt_module *m) { return outputs_of(m, 7, 40); }
 
-/* ---- gradients ----------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 static dt_tensor *load(const dt_file *f, const char *c, const char *name, dt_dtype dtype)
 {
@@ -152,7 +152,7 @@ START_TEST(reference_values)
 }
 END_TEST
 
-/* ---- what there is, and what is trained ------------------------------------------------------------ */
+/* ---- what there is, and what is trained ----------------------------------------------------- */
 
 START_TEST(begins_as_the_model_was)
 {
@@ -243,9 +243,10 @@ START_TEST(the_rest_may_be_trained)
 }
 END_TEST
 
-/* ---- merging --------------------------------------------------------------------------------------- */
+/* ---- merging -------------------------------------------------------------------------------- */
 
-/* |W' - (W + s B A)| <= (rank + 2) u (|W| + s |B| |A|), u = 2^-24: each product and each sum is rounded once. */
+/* |W' - (W + s B A)| <= (rank + 2) u (|W| + s |B| |A|), u = 2^-24: each product and each sum is
+ * rounded once. */
 START_TEST(merging_is_the_formula_within_rounding)
 {
     dt_module *m = model(), *copy = model();
@@ -278,7 +279,7 @@ START_TEST(merging_is_the_formula_within_rounding)
 }
 END_TEST
 
-/* ---- quantization ------------------------------------------------------------------------------------ */
+/* ---- quantization --------------------------------------------------------------------------- */
 
 static dt_module *loaded(dt_module *m)
 {
@@ -301,7 +302,8 @@ static void assert_loaded(dt_module *m, float *y)
     dt_module_free(copy);
 }
 
-/* Adapters on layers 0 and head, before or after prepare; then trained, kept, merged and converted. */
+/* Adapters on layers 0 and head, before or after prepare; then trained, kept, merged and
+ * converted. */
 static void compare_everywhere(const dt_qat_options *qat, bool adapters_first)
 {
     dt_module *m = model(), *merged;
@@ -376,7 +378,7 @@ START_TEST(the_merged_weight_is_quantized)
 }
 END_TEST
 
-/* ---- refusals ---------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------- */
 
 static void refused(dt_module *m, const dt_lora_options *o, dt_status status, const char *says)
 {

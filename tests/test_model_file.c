@@ -236,8 +236,8 @@ START_TEST(two_and_three_bits_by_hand)
 }
 END_TEST
 
-/* Files from before 0.1.0 whose metadata call a scheme rule and experts members: saved again they hold
- * the same tensors, and the new words. */
+/* Files from before 0.1.0 whose metadata call a scheme rule and experts members: saved again they
+ * hold the same tensors, and the new words. */
 START_TEST(files_with_old_words_are_read_on)
 {
     static const char *const names[] = { "scheme_was_rule", "experts_were_members" };

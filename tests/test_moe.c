@@ -1,5 +1,5 @@
-/* Mixtures of experts: the layer against reference values, and llamas made of it: what their routers lose,
- * recomputing, decoding, counting, failing. */
+/* Mixtures of experts: the layer against reference values, and llamas made of it: what their
+ * routers lose, recomputing, decoding, counting, failing. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -36,7 +36,7 @@ static double at(const dt_tensor *x, int64_t i)
                                     : ((const double *)dt_data(x))[i];
 }
 
-/* ---- reference values ---------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 typedef struct golden {
     dt_file *file;
@@ -138,7 +138,7 @@ START_TEST(the_layer_gives_reference_values)
 }
 END_TEST
 
-/* ---- models -------------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 static const dt_moe_options usual = { true, 4, 2, true, 0.02, 0.001 };
 
@@ -205,7 +205,7 @@ static double loss_of(dt_module *m, const dt_token_loss_options *o)
     return loss;
 }
 
-/* ---- the loss of routers ------------------------------------------------------------------------- */
+/* ---- the loss of routers -------------------------------------------------------------------- */
 
 /* More layers than an op has operands, too. */
 START_TEST(routers_add_to_the_loss_in_training)
@@ -265,7 +265,7 @@ START_TEST(parts_of_the_loss_are_those_of_the_reference)
 }
 END_TEST
 
-/* ---- training ------------------------------------------------------------------------------------ */
+/* ---- training ------------------------------------------------------------------------------- */
 
 typedef struct outcome {
     double loss;
@@ -347,7 +347,7 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* ---- decoding ------------------------------------------------------------------------------------ */
+/* ---- decoding ------------------------------------------------------------------------------- */
 
 START_TEST(a_decoder_gives_the_logits_of_one_pass)
 {
@@ -373,12 +373,13 @@ START_TEST(a_decoder_gives_the_logits_of_one_pass)
 }
 END_TEST
 
-/* ---- integers ------------------------------------------------------------------------------------ */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 #define VOCAB 17
 #define ANSWERS (24 + 2 * VOCAB)
 
-/* The loss of each token, and a decoder's logits after seven tokens at once and after three more. */
+/* The loss of each token, and a decoder's logits after seven tokens at once and after three
+ * more. */
 static void answers(dt_module *m, float *to)
 {
     const int32_t text[] = { 3, 1, 4, 1, 5, 9, 2, 6, 5, 3 };
@@ -451,7 +452,7 @@ START_TEST(prepared_and_converted_answer_the_same)
 }
 END_TEST
 
-/* ---- counting, failing --------------------------------------------------------------------------- */
+/* ---- counting, failing ---------------------------------------------------------------------- */
 
 static dt_tensor *count(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
 {

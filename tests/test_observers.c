@@ -1,5 +1,6 @@
-/* Observers: the reference values of golden/quant (observers, mse), order statistics against sorting,
- * the sample that percentiles are of once more values were seen than are kept, and bad values. */
+/* Observers: the reference values of golden/quant (observers, mse), order statistics against
+ * sorting, the sample that percentiles are of once more values were seen than are kept, and bad
+ * values. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -88,7 +89,7 @@ static dt_status observe(dt_module *m, const float *values, int64_t rows, int64_
 
 static float value_of(const dt_tensor *x) { return *(const float *)dt_data(x); }
 
-/* ---- reference values ---------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static void check_probe(const char *name, const dt__quantizer *q)
 {
@@ -234,7 +235,7 @@ START_TEST(least_errors_are_those_of_llm_compressor)
 }
 END_TEST
 
-/* ---- order statistics ---------------------------------------------------------------------------- */
+/* ---- order statistics ----------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -280,8 +281,8 @@ START_TEST(symmetric_percentiles_are_of_magnitudes)
 }
 END_TEST
 
-/* Each of 40,000 values is kept with the same probability, whatever batches they come in, and all of
- * them while there is room; the same seed keeps the same ones. */
+/* Each of 40,000 values is kept with the same probability, whatever batches they come in, and all
+ * of them while there is room; the same seed keeps the same ones. */
 START_TEST(samples_are_uniform)
 {
     enum { KEPT = 4000, BATCH = 1000, BATCHES = 40 };
@@ -312,7 +313,7 @@ START_TEST(samples_are_uniform)
 }
 END_TEST
 
-/* ---- the op --------------------------------------------------------------------------------------- */
+/* ---- the op --------------------------------------------------------------------------------- */
 
 START_TEST(bad_values_change_nothing)
 {

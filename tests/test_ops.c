@@ -327,7 +327,7 @@ static mark memory(const dt_op *op, const dt__case *k)
     return GOOD;
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------- */
+/* ---- what is kept --------------------------------------------------------------------------- */
 
 /* A place of what the tape keeps: operand or result i. */
 typedef struct place {

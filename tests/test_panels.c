@@ -443,8 +443,8 @@ START_TEST(long_groups_expand)
 }
 END_TEST
 
-/* 1 + (2^-24 + 2^-60) lies above the middle of two floats by less than a double can tell: a sum that
- * is rounded to double first goes down. */
+/* 1 + (2^-24 + 2^-60) lies above the middle of two floats by less than a double can tell: a sum
+ * that is rounded to double first goes down. */
 START_TEST(sums_are_rounded_once)
 {
     dt_ctx *ctx = context(1);

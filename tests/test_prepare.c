@@ -46,7 +46,7 @@ static void check_refused(const dt_qat_options *o, dt_status status, const char 
 
 static const dt_quant_spec *quant_of(const char *path) { return dt__quant_of(dt_param(m, path)); }
 
-/* ---- rules ------------------------------------------------------------------------------------ */
+/* ---- rules ---------------------------------------------------------------------------------- */
 
 START_TEST(presets_select_every_linear_layer)
 {
@@ -195,7 +195,8 @@ static dt_tensor *ones_of(int64_t rows, int64_t columns)
     return x;
 }
 
-/* A tape that keeps a master refuses the conversion; one that keeps codes alone refuses backward. */
+/* A tape that keeps a master refuses the conversion; one that keeps codes alone refuses
+ * backward. */
 START_TEST(converting_before_backward_is_refused)
 {
     dt_tensor *x = ones_of(2, 40);
@@ -240,7 +241,7 @@ START_TEST(inputs_alone_are_refused)
 }
 END_TEST
 
-/* ---- ties ------------------------------------------------------------------------------------- */
+/* ---- ties ----------------------------------------------------------------------------------- */
 
 static void make_tied(void)
 {
@@ -272,7 +273,7 @@ START_TEST(tied_weights_have_one_scheme)
 }
 END_TEST
 
-/* ---- training ----------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------- */
 
 typedef struct trainer {
     dt_tensor *x, *labels;
@@ -481,7 +482,7 @@ START_TEST(same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-/* ---- convert ----------------------------------------------------------------------------------- */
+/* ---- convert -------------------------------------------------------------------------------- */
 
 START_TEST(convert_enables_and_says_so)
 {
@@ -618,7 +619,7 @@ START_TEST(a_frozen_model_serves_many_contexts)
 }
 END_TEST
 
-/* ---- memory that fails --------------------------------------------------------------------------- */
+/* ---- memory that fails ---------------------------------------------------------------------- */
 
 static dt_status prepare_and_convert(dt_ctx *c, void *user)
 {

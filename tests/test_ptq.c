@@ -1,6 +1,6 @@
-/* Models rounded layer by layer. Random networks of all kinds and families: nearest is what dt_convert
- * makes; what is kept between layers, the number of threads, an interruption and a file in between
- * change no bit. 60 networks and 15 of each family, 240 and 60 where all tests run;
+/* Models rounded layer by layer. Random networks of all kinds and families: nearest is what
+ * dt_convert makes; what is kept between layers, the number of threads, an interruption and a file
+ * in between change no bit. 60 networks and 15 of each family, 240 and 60 where all tests run;
  * DETENT_NETWORKS says otherwise. */
 #include "models.h"
 #include "random_nets.h"
@@ -228,7 +228,7 @@ START_TEST(nearest_is_what_convert_makes)
 }
 END_TEST
 
-/* ---- the same by all roads -------------------------------------------------------------------- */
+/* ---- the same by all roads ------------------------------------------------------------------ */
 
 typedef struct stopping {
     dt_ctx *ctx;
@@ -295,7 +295,7 @@ START_TEST(all_roads_give_the_same_bits)
 }
 END_TEST
 
-/* ---- what it is for ---------------------------------------------------------------------------- */
+/* ---- what it is for ------------------------------------------------------------------------- */
 
 typedef struct errors {
     double rounded, nearest; /* sums of logarithms */
@@ -337,7 +337,8 @@ START_TEST(errors_of_layers_are_smaller)
 END_TEST
 
 /* Every pass but the first goes on where the one before ended, in the float model too: a batch is
- * fetched once a layer, and a module that is not made of others runs once a batch, a layer once more. */
+ * fetched once a layer, and a module that is not made of others runs once a batch, a layer once
+ * more. */
 START_TEST(no_layer_is_computed_twice)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -366,13 +367,13 @@ START_TEST(no_layer_is_computed_twice)
 }
 END_TEST
 
-/* ---- layers with habits ------------------------------------------------------------------------ */
+/* ---- layers with habits --------------------------------------------------------------------- */
 
 #define WIDTH 16
 #define ROWS 24
 
-/* x goes through `first`, `tied` (with first's weight) and `again` twice, beside a row of `table`; `idle`
- * is never used. */
+/* x goes through `first`, `tied` (with first's weight) and `again` twice, beside a row of `table`;
+ * `idle` is never used. */
 typedef struct odd {
     dt_module *first, *tied, *again, *table, *idle;
     dt_tensor *index;
@@ -517,7 +518,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- mistakes ---------------------------------------------------------------------------------- */
+/* ---- mistakes ------------------------------------------------------------------------------- */
 
 static dt_status spoilt(void *user, int64_t i, dt_tensor **x)
 {

@@ -143,7 +143,7 @@ static void close_call(call *c)
     free(c->group_of);
 }
 
-/* ---- numerics §2, one output at a time ---------------------------------------------------------- */
+/* ---- numerics §2, one output at a time ------------------------------------------------------ */
 
 typedef struct plain {
     dt__codes *x, *w;
@@ -257,7 +257,7 @@ static float *biased(const float *y, const call *c, bool bias)
     return sum;
 }
 
-/* ---- random geometry ----------------------------------------------------------------------------- */
+/* ---- random geometry ------------------------------------------------------------------------ */
 
 static problem random_problem(int round)
 {

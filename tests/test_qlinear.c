@@ -30,7 +30,7 @@ static void teardown(void)
     dt_ctx_free(ctx);
 }
 
-/* ---- reference values ------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static dt_tensor *stored(const dt_file *f, const char *name, const char *what, dt_dtype dtype)
 {
@@ -58,8 +58,8 @@ static void check_near(const char *name, const dt_tensor *got, const dt_tensor *
     }
 }
 
-/* What the terms of numerics §2 add up to, element by element: its form works on codes + 128, so they
- * are larger than those of signed codes. */
+/* What the terms of numerics §2 add up to, element by element: its form works on codes + 128, so
+ * they are larger than those of signed codes. */
 static dt_tensor *magnitude(const dt_file *f, const char *name, int group, dt_tensor *y64)
 {
     dt_tensor *qx = stored(f, name, "qx", DT_I32), *qw = stored(f, name, "qw", DT_I32);
@@ -141,7 +141,7 @@ START_TEST(reference_values_hold)
 }
 END_TEST
 
-/* ---- roads ------------------------------------------------------------------------------------- */
+/* ---- roads ---------------------------------------------------------------------------------- */
 
 static dt_tensor *random_tensor(int64_t rows, int64_t columns)
 {

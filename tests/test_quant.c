@@ -153,8 +153,8 @@ typedef struct tally {
     int64_t cases, elements, refused;
 } tally;
 
-/* Rows whose qmin * scale is infinite, which the reference takes and we refuse (numerics §1), become
- * zeros and are not compared. Returns how many there are. */
+/* Rows whose qmin * scale is infinite, which the reference takes and we refuse (numerics §1),
+ * become zeros and are not compared. Returns how many there are. */
 static int64_t clear_refused(const source *s, const char *name, const dt_quant_spec *q, result *r,
                              float *x)
 {
@@ -203,8 +203,8 @@ static void check_codes(const source *s, const char *name, const dt_quant_spec *
     free(scale);
 }
 
-/* Images are compared by ==, so that zeros of both signs agree. The image of an asymmetric case with
- * a half scale is given for other codes than the contract's. */
+/* Images are compared by ==, so that zeros of both signs agree. The image of an asymmetric case
+ * with a half scale is given for other codes than the contract's. */
 static void check_image(const source *s, const char *name, const dt_quant_spec *q, const result *r)
 {
     const bool half = q->scale_dtype != DT_SCALE_F32;

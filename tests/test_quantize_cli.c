@@ -1,4 +1,5 @@
-/* The program's `quantize` of models, and `convert` by a run's own rounder: statuses, streams, signals. */
+/* The program's `quantize` of models, and `convert` by a run's own rounder: statuses, streams,
+ * signals. */
 #include "testing.h"
 
 #include <jansson.h>
@@ -119,8 +120,8 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-/* A signal ends the call behind a weight, with what is done kept; the same command goes on. It may also
- * come after the last one. */
+/* A signal ends the call behind a weight, with what is done kept; the same command goes on. It may
+ * also come after the last one. */
 START_TEST(a_signal_keeps_what_is_done)
 {
     char folder[TEST_PATH];

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- small networks ------------------------------------------------------------------------------- */
+/* ---- small networks ------------------------------------------------------------------------- */
 
 #define MOST_OVERRIDES 12
 #define CALIBRATION "quantize.calibration={samples: 40, batch_size: 16}"
@@ -83,7 +83,7 @@ static const char *float_model(int net, char folder[TEST_PATH])
     return in(folder, "float/float.safetensors");
 }
 
-/* ---- a call ----------------------------------------------------------------------------------------- */
+/* ---- a call --------------------------------------------------------------------------------- */
 
 typedef struct call {
     int net;
@@ -208,7 +208,7 @@ static int tensors_that_differ(const char *a, const char *b)
     return differing;
 }
 
-/* ---- what comes out ------------------------------------------------------------------------------- */
+/* ---- what comes out ------------------------------------------------------------------------- */
 
 /* A float model rounded to nearest is what prepare and convert make of it. */
 START_TEST(nearest_is_what_convert_does)
@@ -292,7 +292,8 @@ static const char *const rounders[] = { "quantize.rounder=gptq", "quantize.round
 
 #define ROUNDERS ((int)(sizeof rounders / sizeof rounders[0]))
 
-/* Every rounder on every network: the same bytes on one thread and on three, and a file that holds. */
+/* Every rounder on every network: the same bytes on one thread and on three, and a file that
+ * holds. */
 START_TEST(threads_change_no_byte)
 {
     char folder[TEST_PATH];
@@ -356,10 +357,10 @@ START_TEST(ranges_are_observed_first)
 }
 END_TEST
 
-/* ---- interrupted --------------------------------------------------------------------------------------- */
+/* ---- interrupted ---------------------------------------------------------------------------- */
 
-/* Stopped behind each weight in turn, by an order or because the disk is full, and gone on with: the
- * bytes of the straight call, and the whole report. */
+/* Stopped behind each weight in turn, by an order or because the disk is full, and gone on with:
+ * the bytes of the straight call, and the whole report. */
 START_TEST(an_interrupted_call_goes_on)
 {
     char folder[TEST_PATH];
@@ -537,7 +538,7 @@ START_TEST(a_partial_result_may_lie)
 }
 END_TEST
 
-/* ---- doors ------------------------------------------------------------------------------------------------ */
+/* ---- doors ---------------------------------------------------------------------------------- */
 
 static const struct {
     int net;
@@ -703,7 +704,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- after training --------------------------------------------------------------------------------------- */
+/* ---- after training ------------------------------------------------------------------------- */
 
 /* The end of a run, `convert` of it, and `quantize` of its checkpoint give the same codes. */
 START_TEST(a_run_may_end_with_a_rounder)

@@ -51,7 +51,7 @@ static void setup(void)
 
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 typedef struct sample {
     const char *name, *dtype;
@@ -142,7 +142,7 @@ static void write_small(void)
     write_samples(inputs, small_inputs, DT__COUNT_OF(small_inputs), 11);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 typedef struct call {
     const char *recipe, *override;
@@ -220,7 +220,7 @@ static bool same_file(const char *a, const char *b)
     return same;
 }
 
-/* ---- reference values --------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static const char *const golden[] = {
     "a2_conv",       "a2_s8",          "a2_tconv",        "a2_u8",
@@ -361,7 +361,7 @@ START_TEST(codes_of_reference_files)
 }
 END_TEST
 
-/* ---- what comes out ------------------------------------------------------------------------------ */
+/* ---- what comes out ------------------------------------------------------------------------- */
 
 START_TEST(tensors_of_all_kinds)
 {
@@ -473,7 +473,7 @@ START_TEST(bytes_depend_on_the_recipe_alone)
 }
 END_TEST
 
-/* ---- going on ------------------------------------------------------------------------------------ */
+/* ---- going on ------------------------------------------------------------------------------- */
 
 START_TEST(an_interrupted_call_goes_on)
 {
@@ -540,7 +540,7 @@ START_TEST(what_does_not_fit_is_done_again)
 }
 END_TEST
 
-/* ---- experts ------------------------------------------------------------------------------------- */
+/* ---- experts -------------------------------------------------------------------------------- */
 
 #define EXPERTS 3
 #define EXPERT_ROWS 90
@@ -554,8 +554,8 @@ static void add_tensor(dt_writer *w, const char *name, dt_dtype dtype, int rank,
     dt_tensor_free(x);
 }
 
-/* A weight of experts [3, 8, 16] and 90 sorted rows: 40 for the first, none for the second, 30 for the third,
- * and the rest for nobody; or the first expert alone. */
+/* A weight of experts [3, 8, 16] and 90 sorted rows: 40 for the first, none for the second, 30 for
+ * the third, and the rest for nobody; or the first expert alone. */
 static void write_experts(const char *routes, bool alone)
 {
     const int64_t w_dims[] = { EXPERTS, 8, 16 }, x_dims[] = { alone ? 40 : EXPERT_ROWS, 16 };
@@ -635,7 +635,7 @@ START_TEST(experts_by_tensor)
 }
 END_TEST
 
-/* ---- what is refused ------------------------------------------------------------------------------ */
+/* ---- what is refused ------------------------------------------------------------------------ */
 
 START_TEST(rules_that_do_not_suit)
 {
@@ -871,7 +871,7 @@ START_TEST(files_that_do_not_suit)
 }
 END_TEST
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage --------------------------------------------------------------------------------- */
 
 /* A file as it is, with one pair of metadata or one tensor's bytes changed. */
 static void change_file(const char *key, const char *from, const char *to, const char *tensor)
@@ -1065,7 +1065,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- the program ------------------------------------------------------------------------------------ */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 static void expect(int status, const char *words, const char *arguments)
 {

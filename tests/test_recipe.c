@@ -541,7 +541,8 @@ static dt_recipe *read_logged(const char *value, const char *override, text *log
     return r;
 }
 
-/* Where a key or a choice has an old name, the recipe means the same, and a warning says the new one. */
+/* Where a key or a choice has an old name, the recipe means the same, and a warning says the new
+ * one. */
 START_TEST(old_names_are_read_on)
 {
     static text log;

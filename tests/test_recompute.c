@@ -1,6 +1,6 @@
-/* Recomputing: modules that backward runs again, on random networks of every family, float and prepared,
- * against the same ones that keep everything: outputs, gradients, buffers, parameters after steps and
- * random streams have the same bits. What it keeps, and what it refuses.
+/* Recomputing: modules that backward runs again, on random networks of every family, float and
+ * prepared, against the same ones that keep everything: outputs, gradients, buffers, parameters
+ * after steps and random streams have the same bits. What it keeps, and what it refuses.
  * DETENT_NETWORKS says how many networks, DETENT_SEED where to start. */
 #include "random_nets.h"
 #include "testing.h"
@@ -25,7 +25,7 @@ static int64_t number_of(const char *name, int64_t otherwise)
 
 static bool chance(dt__stream *s, double p) { return dt__random_unit(s) < p; }
 
-/* ---- two of a kind --------------------------------------------------------------------------------- */
+/* ---- two of a kind -------------------------------------------------------------------------- */
 
 /* A network with its batch and all that trains it. */
 typedef struct side {
@@ -110,7 +110,7 @@ static void train_both(side *a, side *b, int batches)
     assert_same(a, b);
 }
 
-/* ---- random networks ------------------------------------------------------------------------------- */
+/* ---- random networks ------------------------------------------------------------------------ */
 
 /* Modules chosen at random, blocks within blocks and the whole among them. */
 static dt_status choose(void *user, const char *path, dt_module *m)
@@ -166,7 +166,7 @@ START_TEST(random_networks_have_the_same_bits)
 }
 END_TEST
 
-/* ---- language models --------------------------------------------------------------------------------- */
+/* ---- language models ------------------------------------------------------------------------ */
 
 static void create_gpt(side *s, double dropout)
 {
@@ -289,7 +289,7 @@ START_TEST(no_allocation_from_the_second_step)
 }
 END_TEST
 
-/* ---- a module of one's own ----------------------------------------------------------------------------- */
+/* ---- a module of one's own ------------------------------------------------------------------ */
 
 typedef struct own {
     dt_module *layer;
@@ -453,7 +453,8 @@ START_TEST(without_gradients_nothing_runs_again)
 }
 END_TEST
 
-/* The same words, in the forward pass and in backward's second run: the root of 0 is 0, its slope none. */
+/* The same words, in the forward pass and in backward's second run: the root of 0 is 0, its slope
+ * none. */
 START_TEST(errors_name_what_they_would_without)
 {
     char text[2][2][512];

@@ -1,5 +1,6 @@
-/* Codes that follow their weight in the optimizer's pass: the bits of codes made anew from the written
- * weight, and so of a whole training; what cannot be renewed is dropped, what is not finite reported. */
+/* Codes that follow their weight in the optimizer's pass: the bits of codes made anew from the
+ * written weight, and so of a whole training; what cannot be renewed is dropped, what is not finite
+ * reported. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -13,8 +14,8 @@
 
 #include <math.h>
 
-/* A parameter w [rows, columns] of a module of its own, or grouped [experts, rows, columns], wrapped,
- * with an optimizer. */
+/* A parameter w [rows, columns] of a module of its own, or grouped [experts, rows, columns],
+ * wrapped, with an optimizer. */
 typedef struct subject {
     dt_ctx *ctx;
     dt_tape *t;
@@ -106,7 +107,8 @@ static bool is_renewable(const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
-/* One subject's codes follow its weight; the other's are held while it is written, and so made anew. */
+/* One subject's codes follow its weight; the other's are held while it is written, and so made
+ * anew. */
 static void compare(const setting *s)
 {
     subject a = begin(s), b = begin(s);

@@ -132,7 +132,7 @@ START_TEST(test_files)
 }
 END_TEST
 
-/* ---- the soft threshold ------------------------------------------------------------------------ */
+/* ---- the soft threshold --------------------------------------------------------------------- */
 
 /* theta of a case, from the weight and the scales of the file. */
 static void check_theta(const rounding_case *c)
@@ -225,7 +225,7 @@ START_TEST(test_threshold_of_long_groups)
 }
 END_TEST
 
-/* ---- every input there is ----------------------------------------------------------------------- */
+/* ---- every input there is ------------------------------------------------------------------- */
 
 /* The room that is left is exactly the codes with which no sum leaves -limit ... limit. */
 START_TEST(test_room)
@@ -382,7 +382,7 @@ START_TEST(test_fallback)
 }
 END_TEST
 
-/* ---- mistakes, and memory that fails ------------------------------------------------------------- */
+/* ---- mistakes, and memory that fails -------------------------------------------------------- */
 
 typedef struct mistake {
     int rounder;

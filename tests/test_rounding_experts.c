@@ -1,6 +1,6 @@
-/* Grouped weights: an expert is rounded as a linear layer of its own by the rows that are routed to it,
- * code for code, whatever routes them; what too few rows reach keeps nearest and is named. Random weights,
- * schemes, settings and routes for each rounder. */
+/* Grouped weights: an expert is rounded as a linear layer of its own by the rows that are routed to
+ * it, code for code, whatever routes them; what too few rows reach keeps nearest and is named.
+ * Random weights, schemes, settings and routes for each rounder. */
 #include "testing.h"
 
 #include <detent/ptq.h>
@@ -23,7 +23,7 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-/* ---- a grouped weight and its inputs ---------------------------------------------------------- */
+/* ---- a grouped weight and its inputs -------------------------------------------------------- */
 
 typedef struct grouped {
     dt_ctx *ctx;
@@ -119,7 +119,7 @@ static void free_grouped(grouped *g)
     dt_tensor_free(g->index);
 }
 
-/* ---- both roads -------------------------------------------------------------------------------- */
+/* ---- both roads ----------------------------------------------------------------------------- */
 
 static dt_tensor *narrow(dt_tensor *x, int64_t first, int64_t n)
 {
@@ -219,7 +219,8 @@ static dt_rounded *round_nearest(const grouped *g, int64_t e)
     return out;
 }
 
-/* Whether expert e of `all` is `one`; an expert alone has no order of groups where nothing said one. */
+/* Whether expert e of `all` is `one`; an expert alone has no order of groups where nothing said
+ * one. */
 static bool is_expert(const dt_rounded *all, int64_t e, const dt_rounded *one)
 {
     const int64_t codes = one->rows * one->columns, scales = one->rows * one->groups;
@@ -297,15 +298,15 @@ START_TEST(test_experts_are_layers)
 }
 END_TEST
 
-/* ---- ways to route ------------------------------------------------------------------------------ */
+/* ---- ways to route -------------------------------------------------------------------------- */
 
 static bool same(const dt_rounded *a, const dt_rounded *b)
 {
     return memcmp(a->codes, b->codes, (size_t)(a->rows * a->columns)) == 0;
 }
 
-/* Rows sorted by expert and their offsets are the rows and their index; threads change nothing, and what is
- * in rows that go nowhere is not looked at. */
+/* Rows sorted by expert and their offsets are the rows and their index; threads change nothing, and
+ * what is in rows that go nowhere is not looked at. */
 START_TEST(test_ways_to_route)
 {
     dt_ctx *ctx = context(1);

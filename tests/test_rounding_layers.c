@@ -1,5 +1,5 @@
-/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest, settings that
- * contradict each other, memory that fails. */
+/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest, settings
+ * that contradict each other, memory that fails. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -304,7 +304,7 @@ START_TEST(test_blocks)
 }
 END_TEST
 
-/* ---- what codes are worth --------------------------------------------------------------------- */
+/* ---- what codes are worth ------------------------------------------------------------------- */
 
 /* Square of the norm of row r of (W - W^) X, sample by sample. */
 static double row_error(const layer *l, const dt_rounded *q, int64_t r)
@@ -375,7 +375,8 @@ START_TEST(test_keep_better)
 }
 END_TEST
 
-/* With few samples an error all but vanishes beside what damping makes of it; it is told all the same. */
+/* With few samples an error all but vanishes beside what damping makes of it; it is told all the
+ * same. */
 START_TEST(test_few_samples)
 {
     dt_ctx *ctx = context(2);
@@ -577,7 +578,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* ---- memory that fails ------------------------------------------------------------------------ */
+/* ---- memory that fails ---------------------------------------------------------------------- */
 
 static dt_status scenario(dt_ctx *ctx, void *user)
 {

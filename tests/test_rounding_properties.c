@@ -25,7 +25,7 @@ static int64_t draw(dt__stream *s, int64_t least, int64_t most)
     return least + (int64_t)dt__random_below(s, (uint64_t)(most - least + 1));
 }
 
-/* ---- random settings --------------------------------------------------------------------------- */
+/* ---- random settings ------------------------------------------------------------------------ */
 
 static dt_quant_spec draw_quant(dt__stream *s)
 {
@@ -90,7 +90,7 @@ static layer_wish draw_wish(dt__stream *s)
     return w;
 }
 
-/* ---- one layer --------------------------------------------------------------------------------- */
+/* ---- one layer ------------------------------------------------------------------------------ */
 
 typedef struct trial {
     dt_ctx *ctx;
@@ -167,7 +167,7 @@ static bool same_codes(const dt_rounded *a, const dt_rounded *b)
            memcmp(a->codes, b->codes, (size_t)(a->rows * a->columns)) == 0;
 }
 
-/* ---- codes beside the reference's ---------------------------------------------------------------- */
+/* ---- codes beside the reference's ----------------------------------------------------------- */
 
 typedef struct tally {
     int64_t rows, ties;
@@ -254,7 +254,7 @@ START_TEST(test_reference)
 }
 END_TEST
 
-/* ---- what follows from codes -------------------------------------------------------------------- */
+/* ---- what follows from codes ---------------------------------------------------------------- */
 
 static int64_t scale_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
 {
@@ -309,7 +309,7 @@ static double layer_error(const trial *c, const dt_rounded *r, bool same)
     return sqrt(total);
 }
 
-/* ---- 1, 2: inputs that say nothing new ----------------------------------------------------------- */
+/* ---- 1, 2: inputs that say nothing new ------------------------------------------------------ */
 
 /* Unit vectors: H = I. */
 static void set_unit_inputs(layer *l)
@@ -375,7 +375,7 @@ START_TEST(test_scaled_inputs)
 }
 END_TEST
 
-/* ---- 3, 4, 5: the same layer in other words ------------------------------------------------------ */
+/* ---- 3, 4, 5: the same layer in other words ------------------------------------------------- */
 
 START_TEST(test_blocks)
 {
@@ -467,7 +467,7 @@ START_TEST(test_transposed_changes)
 }
 END_TEST
 
-/* ---- 6: dead columns, zeros, orders -------------------------------------------------------------- */
+/* ---- 6: dead columns, zeros, orders --------------------------------------------------------- */
 
 static void check_zeros(const trial *c, const dt_rounded *r, bool kept)
 {
@@ -510,8 +510,8 @@ START_TEST(test_zeros)
 }
 END_TEST
 
-/* Order `weight` gives other codes in the same form; order `group` says which scale a column has, and
- * with these the images err as the report says. */
+/* Order `weight` gives other codes in the same form; order `group` says which scale a column has,
+ * and with these the images err as the report says. */
 START_TEST(test_orders)
 {
     dt_ctx *ctx = context(2);
@@ -544,7 +544,7 @@ START_TEST(test_orders)
 }
 END_TEST
 
-/* ---- 7: accumulators ------------------------------------------------------------------------------ */
+/* ---- 7: accumulators ------------------------------------------------------------------------ */
 
 #define MOST_TILES 256
 
@@ -594,7 +594,7 @@ START_TEST(test_accumulators)
 }
 END_TEST
 
-/* ---- 8: nearest and better ------------------------------------------------------------------------ */
+/* ---- 8: nearest and better ------------------------------------------------------------------ */
 
 /* A row is the rounder's own or nearest's, and of the two the one that errs less. */
 static void check_row(const trial *c, const dt_rounded *got, const dt_rounded *own,
@@ -672,7 +672,7 @@ START_TEST(test_means)
 }
 END_TEST
 
-/* ---- 9, and Qronos is GPTQ ------------------------------------------------------------------------ */
+/* ---- 9, and Qronos is GPTQ ------------------------------------------------------------------ */
 
 /* tr((W - W^) (2/n H + damping I) (W - W^)^T) / 2, W with dead columns 0. */
 static double damped_error(const trial *c, const dt_rounded *r)
@@ -732,7 +732,7 @@ START_TEST(test_qronos_is_gptq)
 }
 END_TEST
 
-/* ---- threads -------------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 /* A layer of several strips, and of several tiles of the factor. */
 static void make_large(dt_ctx *ctx, layer *l)

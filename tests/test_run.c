@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* ---- small runs -------------------------------------------------------------------------------- */
+/* ---- small runs ----------------------------------------------------------------------------- */
 
 #define MOST_OVERRIDES 12
 
@@ -170,7 +170,7 @@ static void same_runs(const char *a, const char *b)
     free(y);
 }
 
-/* ---- what a run writes --------------------------------------------------------------------------- */
+/* ---- what a run writes ---------------------------------------------------------------------- */
 
 static double number_at(const json_t *root, const char *row, const char *key)
 {
@@ -400,10 +400,10 @@ START_TEST(validation_is_told_every_epoch)
 }
 END_TEST
 
-/* ---- the best evaluation --------------------------------------------------------------------------- */
+/* ---- the best evaluation -------------------------------------------------------------------- */
 
-/* 120 images: 4 updates an epoch, 16 in all. Nothing is better by 100, so that the first evaluation of
- * a phase stays the best. */
+/* 120 images: 4 updates an epoch, 16 in all. Nothing is better by 100, so that the first evaluation
+ * of a phase stays the best. */
 #define BEST_KEYS                                                                                  \
     "data.validation=0.2", "train.schedule={name: constant}", "train.evaluate.every_steps=2",      \
         "train.finish_with=best", "train.checkpoint.keep=1"
@@ -549,7 +549,7 @@ START_TEST(a_dry_run_writes_nothing)
 }
 END_TEST
 
-/* ---- bits ---------------------------------------------------------------------------------------- */
+/* ---- bits ----------------------------------------------------------------------------------- */
 
 START_TEST(threads_change_no_bit)
 {
@@ -580,8 +580,8 @@ START_TEST(the_seed_changes_them)
 }
 END_TEST
 
-/* Gradients of two halves, weighed by their labels, are those of the whole: the same training but for
- * the rounding of sums. 150 images make a short last batch. */
+/* Gradients of two halves, weighed by their labels, are those of the whole: the same training but
+ * for the rounding of sums. 150 images make a short last batch. */
 START_TEST(accumulation_is_the_whole_batch)
 {
     char folder[TEST_PATH];
@@ -623,7 +623,7 @@ START_TEST(updates_allocate_nothing)
 }
 END_TEST
 
-/* ---- interruption ---------------------------------------------------------------------------------- */
+/* ---- interruption --------------------------------------------------------------------------- */
 
 typedef struct interruption {
     int64_t after;     /* updates */
@@ -754,7 +754,7 @@ START_TEST(more_epochs_may_follow)
 }
 END_TEST
 
-/* ---- checkpoints that no run has written ------------------------------------------------------------- */
+/* ---- checkpoints that no run has written ---------------------------------------------------- */
 
 typedef struct forgery {
     const char *name; /* of a tensor */
@@ -869,7 +869,7 @@ START_TEST(a_checkpoint_of_another_run_is_refused)
 }
 END_TEST
 
-/* ---- mistakes ---------------------------------------------------------------------------------------- */
+/* ---- mistakes ------------------------------------------------------------------------------- */
 
 typedef struct mistake {
     const char *overrides[4];
@@ -994,7 +994,7 @@ START_TEST(a_folder_is_not_taken_twice)
 }
 END_TEST
 
-/* ---- values that are not finite ---------------------------------------------------------------------- */
+/* ---- values that are not finite ------------------------------------------------------------- */
 
 /* A float model of the small recipe with a NaN in it. */
 static const char *poisoned_weights(const char *folder, int norm)
@@ -1017,7 +1017,8 @@ static const char *poisoned_weights(const char *folder, int norm)
     return path;
 }
 
-/* Weights of model.init were trained: static ranges see batches first, in a dry run as in a real one. */
+/* Weights of model.init were trained: static ranges see batches first, in a dry run as in a real
+ * one. */
 START_TEST(a_dry_run_calibrates_the_weights_it_begins_with)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16];
@@ -1139,7 +1140,7 @@ START_TEST(a_skipped_update_was_not_observed)
 }
 END_TEST
 
-/* ---- shipped recipes --------------------------------------------------------------------------------- */
+/* ---- shipped recipes ------------------------------------------------------------------------ */
 
 /* What a recipe's data is: drawn, or files that the test makes. */
 enum { DRAWN, MNIST, CIFAR, TEXT };
@@ -1267,7 +1268,7 @@ START_TEST(validation_tells_how_rows_were_routed)
 }
 END_TEST
 
-/* ---- memory ------------------------------------------------------------------------------------------ */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 typedef struct scarce {
     char folder[TEST_PATH];

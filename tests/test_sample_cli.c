@@ -1,5 +1,5 @@
-/* detent sample: greedy text of every form of a model, streams of exact bytes, stop texts, ends, JSON, and
- * everything that a prompt or an option can do wrong. */
+/* detent sample: greedy text of every form of a model, streams of exact bytes, stop texts, ends,
+ * JSON, and everything that a prompt or an option can do wrong. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -14,7 +14,7 @@
 
 static char folder[TEST_PATH];
 
-/* ---- models -------------------------------------------------------------------------------------- */
+/* ---- models --------------------------------------------------------------------------------- */
 
 static const dt_llama_options options = {
     .vocab = 256,
@@ -61,8 +61,8 @@ static void save(dt_module *m, const dt_tokenizer *k, const char *name)
     ck_assert_msg(dt_model_save(m, &info, path) == DT_OK, "%s", dt_error(dt_module_ctx(m)));
 }
 
-/* float.safetensors, prepared, converted: of bytes; none: without a tokenizer; chars: of "abc\n" and a
- * character of two bytes. */
+/* float.safetensors, prepared, converted: of bytes; none: without a tokenizer; chars: of "abc\n"
+ * and a character of two bytes. */
 static void setup(void)
 {
     dt_ctx *ctx;
@@ -111,7 +111,7 @@ static void same(const char *a, const char *b)
     free(y);
 }
 
-/* ---- text ----------------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 #define GREEDY " --temperature 0 --prompt-ids 1,2,3 --print-ids 2>/dev/null"
 
@@ -191,7 +191,7 @@ START_TEST(json_says_everything)
 }
 END_TEST
 
-/* ---- ends and mistakes ----------------------------------------------------------------------------- */
+/* ---- ends and mistakes ---------------------------------------------------------------------- */
 
 typedef struct usage_case {
     const char *arguments;

@@ -78,7 +78,8 @@ START_TEST(the_environment_is_a_ceiling)
 }
 END_TEST
 
-/* An error where something would first compute, and again at the next attempt; then, mended, none. */
+/* An error where something would first compute, and again at the next attempt; then, mended,
+ * none. */
 START_TEST(an_unknown_name_is_an_error)
 {
     static const char *const bad[] = { "avx",      "AVX2", "avx2 ",     "avx512",

@@ -81,7 +81,7 @@ static void observe_some(void)
     for (int i = 0; i < 3; i++) TEST_OK(ctx, run(i));
 }
 
-/* ---- prepare --------------------------------------------------------------------------------------- */
+/* ---- prepare -------------------------------------------------------------------------------- */
 
 START_TEST(a_range_is_a_module_below_its_layer)
 {
@@ -176,7 +176,7 @@ START_TEST(a_failed_prepare_leaves_nothing)
 }
 END_TEST
 
-/* ---- observing -------------------------------------------------------------------------------------- */
+/* ---- observing ------------------------------------------------------------------------------ */
 
 START_TEST(training_observes_and_evaluation_does_not)
 {
@@ -271,7 +271,7 @@ START_TEST(bad_values_name_the_module)
 }
 END_TEST
 
-/* ---- gradients -------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 /* By default nothing passes where a code was clipped; dx = dy W elsewhere. */
 START_TEST(gradients_are_masked)
@@ -300,7 +300,7 @@ START_TEST(gradients_are_masked)
 }
 END_TEST
 
-/* ---- convert and files ------------------------------------------------------------------------------ */
+/* ---- convert and files ---------------------------------------------------------------------- */
 
 static void round_trip(const char *path)
 {
@@ -463,7 +463,7 @@ START_TEST(a_failed_load_leaves_nothing)
 }
 END_TEST
 
-/* ---- weights of least error ------------------------------------------------------------------------- */
+/* ---- weights of least error ----------------------------------------------------------------- */
 
 /* Every rule and granularity that a range of least error may have. */
 static dt_quant_patch least_error_weight(int i)
@@ -577,7 +577,7 @@ START_TEST(bad_weights_are_named)
 }
 END_TEST
 
-/* ---- convolutions ----------------------------------------------------------------------------------- */
+/* ---- convolutions --------------------------------------------------------------------------- */
 
 static dt_module *small_conv_net(void)
 {

@@ -37,7 +37,7 @@ static double *unfolded(const dt__inputs *in)
     return x;
 }
 
-/* ---- reference values -------------------------------------------------------------------------- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 static const char *const files[] = {
     "a2_conv",       "a2_s8",          "a2_tconv",        "a2_u8",
@@ -104,7 +104,7 @@ START_TEST(reference_values_are_met)
 }
 END_TEST
 
-/* ---- what an unfolding is for ------------------------------------------------------------------ */
+/* ---- what an unfolding is for --------------------------------------------------------------- */
 
 typedef struct geometry {
     dt_weight_op op;
@@ -227,7 +227,7 @@ START_TEST(a_weight_times_X_is_what_its_op_gives)
 }
 END_TEST
 
-/* ---- sums -------------------------------------------------------------------------------------- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 /* All sums of a layer: H, G and C, one after the other. */
 typedef struct values {
@@ -410,7 +410,7 @@ START_TEST(sums_go_on)
 }
 END_TEST
 
-/* ---- mistakes ---------------------------------------------------------------------------------- */
+/* ---- mistakes ------------------------------------------------------------------------------- */
 
 typedef struct mistake {
     geometry g;

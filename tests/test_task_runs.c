@@ -109,7 +109,7 @@ static const char *in(char path[TEST_PATH], const char *folder, const char *name
 
 static double loss_of(const job *j) { return j->summary.result[DT_RUN_FLOAT].metrics.loss; }
 
-/* ---- what is measured -------------------------------------------------------------------------- */
+/* ---- what is measured ----------------------------------------------------------------------- */
 
 START_TEST(a_task_has_its_metrics)
 {
@@ -260,7 +260,7 @@ START_TEST(the_converted_model_has_the_same_bits)
 }
 END_TEST
 
-/* ---- what does not fit ------------------------------------------------------------------------- */
+/* ---- what does not fit ---------------------------------------------------------------------- */
 
 static const struct {
     int task;

@@ -1,5 +1,5 @@
-/* Datasets of tokens: windows of running text, prompts with completions, sums, and what `data:` of a recipe
- * says of text. */
+/* Datasets of tokens: windows of running text, prompts with completions, sums, and what `data:` of
+ * a recipe says of text. */
 #include "sample.h"
 
 #include <stdio.h>
@@ -68,7 +68,8 @@ START_TEST(every_token_once)
 }
 END_TEST
 
-/* The offset of an epoch; its windows follow each other, all are there once, and every label counts. */
+/* The offset of an epoch; its windows follow each other, all are there once, and every label
+ * counts. */
 static int64_t offset_of_epoch(dt_ctx *ctx, dt_loader *l, int64_t epoch, int64_t context)
 {
     bool seen[64] = { false };
@@ -426,7 +427,8 @@ START_TEST(open_lines)
 }
 END_TEST
 
-/* With a tokenizer that has an end: between documents, and behind each completion, where it counts. */
+/* With a tokenizer that has an end: between documents, and behind each completion, where it
+ * counts. */
 START_TEST(ends_of_text)
 {
     char folder[TEST_PATH], tokenizer[TEST_PATH], text[256], asked[64], wanted[64];

@@ -1,5 +1,5 @@
-/* Runs of language models on text, prompts and sums: what they measure, that they resume bit for bit, that
- * updates weigh by labels, that files carry the tokenizer, and what does not fit. */
+/* Runs of language models on text, prompts and sums: what they measure, that they resume bit for
+ * bit, that updates weigh by labels, that files carry the tokenizer, and what does not fit. */
 #include "sample.h"
 
 #include <detent/io.h>
@@ -129,7 +129,7 @@ static void assert_same_file(const char *a, const char *b, const char *name)
     free(two);
 }
 
-/* ---- what a run gives -------------------------------------------------------------------------- */
+/* ---- what a run gives ----------------------------------------------------------------------- */
 
 START_TEST(a_run_has_its_metrics)
 {
@@ -183,8 +183,9 @@ END_TEST
     "data.validation=0.2", "train.evaluate.every_steps=1", "train.finish_with=best",               \
         "train.early_stopping={patience: 2, least_improvement: 1000}"
 
-/* Nothing is better by 1000, so the first evaluation after the start step stays the best, the next two
- * end the run, and its model is that of a run of five updates; also where it was interrupted. */
+/* Nothing is better by 1000, so the first evaluation after the start step stays the best, the next
+ * two end the run, and its model is that of a run of five updates; also where it was
+ * interrupted. */
 START_TEST(a_run_ends_early_with_its_best)
 {
     char folder[TEST_PATH];
@@ -229,8 +230,8 @@ START_TEST(updates_weigh_by_labels)
 }
 END_TEST
 
-/* Experts beside what else a recipe can ask for: it runs, resumes bit for bit, and the converted model
- * answers with the trained one's bits, or after a rounder with those of its file. */
+/* Experts beside what else a recipe can ask for: it runs, resumes bit for bit, and the converted
+ * model answers with the trained one's bits, or after a rounder with those of its file. */
 START_TEST(experts_beside_the_rest)
 {
     static const struct {
@@ -271,7 +272,7 @@ START_TEST(experts_beside_the_rest)
 END_TEST
 #define REST 9
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static dt_status count_bytes(void *user, const char *text, size_t bytes)
 {
@@ -347,7 +348,7 @@ START_TEST(a_damaged_tokenizer_is_found)
 }
 END_TEST
 
-/* ---- evaluating -------------------------------------------------------------------------------- */
+/* ---- evaluating ----------------------------------------------------------------------------- */
 
 /* Against logits, which are summed here as the formulas say. */
 START_TEST(metrics_follow_from_logits)
@@ -442,7 +443,7 @@ START_TEST(other_models_are_refused)
 }
 END_TEST
 
-/* ---- what is quantized ------------------------------------------------------------------------- */
+/* ---- what is quantized ---------------------------------------------------------------------- */
 
 static const char *const quantized[] = {
     "qat.preset=int8-static-int8-weight",
@@ -499,8 +500,8 @@ static dt_status quantize(job *j, const char *name, int64_t stop_at, dt_quantize
     return status;
 }
 
-/* Experts are rounded by the rows that reach them; an interrupted call ends with the same bytes, and knows which
- * experts had too few from before. */
+/* Experts are rounded by the rows that reach them; an interrupted call ends with the same bytes,
+ * and knows which experts had too few from before. */
 START_TEST(experts_are_quantized_layer_by_layer)
 {
     char folder[TEST_PATH];
@@ -533,7 +534,7 @@ START_TEST(experts_are_quantized_layer_by_layer)
 }
 END_TEST
 
-/* ---- what does not fit ------------------------------------------------------------------------- */
+/* ---- what does not fit ---------------------------------------------------------------------- */
 
 static const struct mistake {
     const char *recipe, *override, *message;

@@ -1,4 +1,5 @@
-/* Tokenizers: round trips of any bytes, characters of a corpus, what they are as text, what is refused. */
+/* Tokenizers: round trips of any bytes, characters of a corpus, what they are as text, what is
+ * refused. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -12,7 +13,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a sink that keeps what it gets ------------------------------------------------------------ */
+/* ---- a sink that keeps what it gets --------------------------------------------------------- */
 
 typedef struct kept {
     char bytes[1 << 16];
@@ -51,7 +52,7 @@ static void check_round_trip(const dt_tokenizer *k, const char *text, size_t byt
     dt_ids_free(&ids);
 }
 
-/* ---- bytes and characters ----------------------------------------------------------------------- */
+/* ---- bytes and characters ------------------------------------------------------------------- */
 
 START_TEST(bytes_are_their_ids)
 {
@@ -152,7 +153,7 @@ START_TEST(wrong_text_is_refused)
 }
 END_TEST
 
-/* ---- files of ids --------------------------------------------------------------------------------- */
+/* ---- files of ids --------------------------------------------------------------------------- */
 
 START_TEST(token_files_hold_ids)
 {

@@ -60,7 +60,8 @@ START_TEST(a_run_prints_its_table)
 }
 END_TEST
 
-/* Without a result there is no row; learned scales are no weights; a line that moves never wraps. */
+/* Without a result there is no row; learned scales are no weights; a line that moves never
+ * wraps. */
 START_TEST(tables_and_progress_fit)
 {
     char folder[TEST_PATH], *output = NULL;

@@ -1,6 +1,6 @@
-/* The suites' helpers: paths, folders, whole files, shell commands, a counting allocator, closeness.
- * The runner makes one folder before it forks tests; all others lie in it, so that even a test that
- * crashes leaves nothing behind. */
+/* The suites' helpers: paths, folders, whole files, shell commands, a counting allocator,
+ * closeness. The runner makes one folder before it forks tests; all others lie in it, so that even
+ * a test that crashes leaves nothing behind. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "testing.h"
 
@@ -242,7 +242,7 @@ int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), vo
     }
 }
 
-/* ---- closeness -------------------------------------------------------------------------------- */
+/* ---- closeness ------------------------------------------------------------------------------ */
 
 bool test_near(double a, double b, double absolute, double relative)
 {

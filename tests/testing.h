@@ -12,7 +12,8 @@
 #include "suites.inc"
 #undef SUITE
 
-/* Clang's thread sanitizer, whose OpenMP keeps a file of its own and dies under a limit of sizes. */
+/* Clang's thread sanitizer, whose OpenMP keeps a file of its own and dies under a limit of
+ * sizes. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TEST_TSAN 1
@@ -24,8 +25,8 @@
 #define TEST_PATH 1024
 
 /* Finds `name` ("ops/tanh.json", "quant") among the reference values: $DETENT_SHARED/golden,
- * ../shared/golden beside the sources, then the subset in tests/golden. False, with a line on stderr
- * that says what is skipped, where it is nowhere. */
+ * ../shared/golden beside the sources, then the subset in tests/golden. False, with a line on
+ * stderr that says what is skipped, where it is nowhere. */
 bool test_golden(char path[TEST_PATH], const char *name);
 
 /* Finds `name` ("data/mnist10k") in $DETENT_SHARED, or ../shared; else as above. */
@@ -86,16 +87,16 @@ typedef struct test_memory {
 /* The allocator over `m`. It fails the test where a block comes back with another size. */
 dt_allocator test_allocator(test_memory *m);
 
-/* Runs `scenario` on a fresh context (threads 2) over and over, with allocation 1, 2, 3, ... failing,
- * until it ends without reaching the one that fails. Each run must return DT_ERR_NOMEM with a
- * message and leave no block behind; the last must return DT_OK. Returns the number of runs. The
- * scenario frees what it made, not the context. */
+/* Runs `scenario` on a fresh context (threads 2) over and over, with allocation 1, 2, 3, ...
+ * failing, until it ends without reaching the one that fails. Each run must return DT_ERR_NOMEM
+ * with a message and leave no block behind; the last must return DT_OK. Returns the number of runs.
+ * The scenario frees what it made, not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
-/* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc): the
- * n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything that
- * may not fail, such as an assertion or a parallel region. A context's default allocator does not
- * pass here. */
+/* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):
+ * the n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything
+ * that may not fail, such as an assertion or a parallel region. A context's default allocator does
+ * not pass here. */
 void test_malloc_fail_at(int64_t n);
 
 /* Calls of this thread since test_malloc_fail_at. */
@@ -104,7 +105,7 @@ int64_t test_malloc_calls(void);
 /* False under a sanitizer, which has a malloc of its own: then nothing fails. */
 bool test_malloc_can_fail(void);
 
-/* ---- closeness -------------------------------------------------------------------------------- */
+/* ---- closeness ------------------------------------------------------------------------------ */
 
 /* |a - b| <= absolute + relative * |b|; NaN is near NaN, an infinity near itself. */
 bool test_near(double a, double b, double absolute, double relative);

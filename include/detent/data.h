@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Examples with a target for each of them: images in memory, pixels u8 [count, channels, height, width],
- * or sequences of tokens. */
+/* Examples with a target for each of them: images in memory, pixels u8 [count, channels, height,
+ * width], or sequences of tokens. */
 typedef struct dt_dataset dt_dataset;
 
 /* What a model is to make of an example. */
@@ -50,7 +50,8 @@ DT_API int64_t dt_dataset_context(const dt_dataset *d);
 /* What made tokens of text, lent; NULL where nothing did, or nobody said. */
 DT_API const dt_tokenizer *dt_dataset_tokenizer(const dt_dataset *d);
 
-/* Whether examples are prompts with their completions, each with a beginning and an end of its own. */
+/* Whether examples are prompts with their completions, each with a beginning and an end of its
+ * own. */
 DT_API bool dt_dataset_is_prompted(const dt_dataset *d);
 
 /* Images and targets in the caller's memory. */
@@ -94,10 +95,10 @@ typedef enum dt_cifar {
     DT_CIFAR100_COARSE /* 20 of them */
 } dt_cifar;
 
-/* Reads binary files of CIFAR-10 or CIFAR-100, plain or gzip, one after the other into one dataset of
- * 3 x 32 x 32 images. Errors, naming the file and what would be right: ARG (no file), IO, FORMAT (sizes
- * that are no multiple of an image's, no images, labels out of range, damaged gzip, more than 2^22
- * images), NOMEM. */
+/* Reads binary files of CIFAR-10 or CIFAR-100, plain or gzip, one after the other into one dataset
+ * of 3 x 32 x 32 images. Errors, naming the file and what would be right: ARG (no file), IO, FORMAT
+ * (sizes that are no multiple of an image's, no images, labels out of range, damaged gzip, more
+ * than 2^22 images), NOMEM. */
 DT_API dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths,
                                dt_dataset **out);
 
@@ -117,18 +118,20 @@ DT_API dt_png_options dt_png_defaults(void);
  * Grey, palette and colour of any depth become bytes of the channels that are wanted: 16 bits are
  * rounded to 8, colour becomes grey by 0.299 r + 0.587 g + 0.114 b, transparency is left out. Names
  * that begin with a dot and other files are passed over. Errors, naming the file and what would be
- * right: ARG (channels, count), IO, FORMAT (no PNG file, a damaged one, another size, no class, more
- * than 256, a class that `classes` has not, a class without images), NOMEM. */
+ * right: ARG (channels, count), IO, FORMAT (no PNG file, a damaged one, another size, no class,
+ * more than 256, a class that `classes` has not, a class without images), NOMEM. */
 DT_API dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
                              dt_dataset **out);
 
-/* Writes grey images and their labels as two IDX files, gzip where the name ends in .gz. Equal datasets give equal
- * bytes. Both are written whole under other names, synced, then renamed: a file that stood there
- * before is kept where anything fails. Errors: ARG (other images, the same name twice), IO, NOMEM. */
+/* Writes grey images and their labels as two IDX files, gzip where the name ends in .gz. Equal
+ * datasets give equal bytes. Both are written whole under other names, synced, then renamed: a file
+ * that stood there before is kept where anything fails. Errors: ARG (other images, the same name
+ * twice), IO, NOMEM. */
 DT_API dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels);
 
 /* `count` grey digits of 28 x 28 drawn from strokes with random slant, thickness, shift, scale and
- * noise; image i and its target depend on (seed, i) alone and are the same on every machine. Targets:
+ * noise; image i and its target depend on (seed, i) alone and are the same on every machine.
+ * Targets:
  *     labels  the digit, 0 to 9
  *     masks   digit + 1 where its pen covers at least half of the pixel, else 0: 11 classes
  *     images  the image itself, drawn without noise, for dt_dataset_denoise to add some
@@ -151,9 +154,9 @@ DT_API dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int6
                                 int64_t context, dt_dataset **out);
 
 /* Sums of three digits: "123+456=" is the prompt, the four digits of the sum, lowest first, the
- * completion: "9750". The million pairs stand in an order that `seed` draws; these are those at places
- * first ... first + count - 1 of it. The tokenizer is the characters + 0 to 9 =. Errors: ARG (places
- * outside 0...999,999), NOMEM. */
+ * completion: "9750". The million pairs stand in an order that `seed` draws; these are those at
+ * places first ... first + count - 1 of it. The tokenizer is the characters + 0 to 9 =. Errors: ARG
+ * (places outside 0...999,999), NOMEM. */
 DT_API dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t seed,
                                  dt_dataset **out);
 
@@ -218,19 +221,20 @@ extern DT_API const dt_key dt_data_keys[];
 /* Opens what the options name. `dir` is put before names of data files that are not absolute. The
  * test digits are those of seed ~seed, which no recipe can train on; test images of files must have
  * the size and the classes of the training images. Sums to test with are the last of the adder's
- * order. Text is cut for validation at a character, JSON lines between two of them; examples longer than the context
- * are left out, and the context's log says how many. *validation and *test come back NULL where there
- * is none, *train where test text alone is named. Errors: CONFIG (options, naming their keys first:
- * "data.context is ..."; also files that are empty, characters that the tokenizer has not), those
- * of dt_idx_read. */
+ * order. Text is cut for validation at a character, JSON lines between two of them; examples longer
+ * than the context are left out, and the context's log says how many. *validation and *test come
+ * back NULL where there is none, *train where test text alone is named. Errors: CONFIG (options,
+ * naming their keys first: "data.context is ..."; also files that are empty, characters that the
+ * tokenizer has not), those of dt_idx_read. */
 DT_API dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test);
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, as does where
- * windows of running text begin, and an image's augmentation and noise on (seed, e, its place in that
- * order), so a position in the data is two integers. What moves an image moves a target image or mask with it; class 0 comes in. */
+/* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, as does
+ * where windows of running text begin, and an image's augmentation and noise on (seed, e, its place
+ * in that order), so a position in the data is two integers. What moves an image moves a target
+ * image or mask with it; class 0 comes in. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
@@ -249,8 +253,8 @@ typedef struct dt_position {
     int64_t batch; /* within the epoch: the next one */
 } dt_position;
 
-/* The dataset must outlive the loader and not be split meanwhile. The order takes 8 bytes an example.
- * Errors: ARG (an option, a dataset that fills no batch), NOMEM. */
+/* The dataset must outlive the loader and not be split meanwhile. The order takes 8 bytes an
+ * example. Errors: ARG (an option, a dataset that fills no batch), NOMEM. */
 DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options,
                                   dt_loader **out);
 
@@ -268,14 +272,15 @@ DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
  * value of a target, of tokens those that are not -100. */
 DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
 
-/* The next batch: *x f32 [batch, channels, height, width]; *target, by what the dataset's targets are,
+/* The next batch: *x f32 [batch, channels, height, width]; *target, by what the dataset's targets
+ * are,
  *     labels  i32 [batch]
  *     images  f32 [batch, channels, height, width], p/255
  *     masks   i32 [batch, height, width]
  *     tokens  i32 [batch, context], as x is: target[t] follows x[t]; -100 where nothing counts, in
  *             prompts and behind the end of what is shorter
- * both lent by the loader and overwritten by the next call. After the last batch of an epoch the next
- * epoch begins. Nothing is allocated. Errors: STATE (somebody froze the tensors). */
+ * both lent by the loader and overwritten by the next call. After the last batch of an epoch the
+ * next epoch begins. Nothing is allocated. Errors: STATE (somebody froze the tensors). */
 DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target);
 
 #ifdef __cplusplus

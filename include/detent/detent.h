@@ -132,9 +132,9 @@ DT_API void dt_memory_trim(dt_ctx *ctx);
 /* Threads that the context's loops use, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
 
-/* The kernels that the context computes with: "plain", "avx2", "avx-vnni" or "avx512-vnni", the best
- * that the processor has, cpu_mask allows and $DETENT_CPU does not lie below. NULL with an error on
- * the context: ARG ($DETENT_CPU is none of these), NOMEM. */
+/* The kernels that the context computes with: "plain", "avx2", "avx-vnni" or "avx512-vnni", the
+ * best that the processor has, cpu_mask allows and $DETENT_CPU does not lie below. NULL with an
+ * error on the context: ARG ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);
 
 /* Restarts every random stream of the context from `seed`. */
@@ -238,11 +238,11 @@ DT_API int64_t dt_grouped_count(const dt_tensor *x);
  * often and on however many tapes, is added to its slice of the gradient of `w`, whose other slices
  * are then zero at first. dt_grad(expert) is a view on that slice, lent until dt_grad_clear(w) and
  * NULL while `w` has no gradient; dt_grad_clear(expert) fills it with zeros. An alias of an expert
- * has a slot of its own, as any alias. In-place ops on an expert write `w`, and the other way round;
- * codes of either are then stale. An expert is not grouped again, nor a parameter of a module. Its
- * memory is that of the context of `w`, so it is not for passes of several contexts through one
- * frozen model. NULL with the error on the context: ARG (no such expert), STATE (not grouped,
- * dropped, of a tape and requiring a gradient), NOMEM. */
+ * has a slot of its own, as any alias. In-place ops on an expert write `w`, and the other way
+ * round; codes of either are then stale. An expert is not grouped again, nor a parameter of a
+ * module. Its memory is that of the context of `w`, so it is not for passes of several contexts
+ * through one frozen model. NULL with the error on the context: ARG (no such expert), STATE (not
+ * grouped, dropped, of a tape and requiring a gradient), NOMEM. */
 DT_API dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i);
 
 /* The axis of `w` that axis `axis` of an expert is, negative counting from the end: of experts [N,
@@ -260,8 +260,8 @@ DT_API bool dt_requires_grad(const dt_tensor *x); /* set by hand, or because an 
 /* The gradient of a leaf, lent until dt_grad_clear; NULL while there is none. */
 DT_API dt_tensor *dt_grad(const dt_tensor *x);
 
-/* Empties the gradient slot of `x`: the next backward's first contribution becomes the gradient. Its
- * memory waits in the pool, where the forward pass can use it. */
+/* Empties the gradient slot of `x`: the next backward's first contribution becomes the gradient.
+ * Its memory waits in the pool, where the forward pass can use it. */
 DT_API void dt_grad_clear(dt_tensor *x);
 
 /* ---- tape --------------------------------------------------------------------------------- */
@@ -298,7 +298,8 @@ DT_API bool dt_tape_watch(dt_tape *t, bool on);
 /* Runs the recorded pass backward from `loss`, adding d loss / d leaf to the gradient of every leaf
  * that requires one. `dloss` NULL means 1 and wants a `loss` of one element; otherwise it has the
  * shape of `loss`. What the tape kept is freed on the way. Errors: the tape's own error; ARG (loss
- * is not of this tape, shape), STATE (a second backward, a tensor written since it was recorded). */
+ * is not of this tape, shape), STATE (a second backward, a tensor written since it was
+ * recorded). */
 DT_API dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss);
 
 /* Says that `x`, lent by `t`, is not needed any more: its memory is reused as soon as backward does

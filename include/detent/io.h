@@ -30,10 +30,11 @@ typedef struct dt_file_entry {
     const void *data;    /* row-major, little-endian, aligned to nothing */
 } dt_file_entry;
 
-/* Opens a file and checks every rule of the format; the tensors' values are not looked at. A Hugging
- * Face folder (one with a config.json) is opened as if it were one file that detent wrote: its shards
- * together, and metadata that say how the model is built. Errors: IO (missing, unreadable, no regular
- * file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder: which setting), NOMEM. */
+/* Opens a file and checks every rule of the format; the tensors' values are not looked at. A
+ * Hugging Face folder (one with a config.json) is opened as if it were one file that detent wrote:
+ * its shards together, and metadata that say how the model is built. Errors: IO (missing,
+ * unreadable, no regular file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder: which
+ * setting), NOMEM. */
 DT_API dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out);
 
 /* Closes the file; what it lent ends with it. NULL is allowed. */
@@ -106,9 +107,9 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 
 /* ---- models -------------------------------------------------------------------------------- */
 
-/* How a grouped parameter P of N experts stands in a file: as one tensor P, or as N, P.0 ... P.N-1; with
- * it its codes and scales, its optimizer's state. Loading takes either, whatever the model has: grouped
- * parameters, or N tensors of these names. */
+/* How a grouped parameter P of N experts stands in a file: as one tensor P, or as N, P.0 ... P.N-1;
+ * with it its codes and scales, its optimizer's state. Loading takes either, whatever the model
+ * has: grouped parameters, or N tensors of these names. */
 enum { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
 extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "experts", ended by NULL */
 
@@ -131,20 +132,20 @@ DT_API void dt_model_info_free(dt_ctx *ctx, dt_model_info *info);
  * begins with "detent."), IO, NOMEM. */
 DT_API dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path);
 
-/* Builds the model of a file: float, prepared or converted, as it was saved; also that of a training
- * checkpoint. Random streams stay as they are. `info` (or NULL) gets what it was built from, to be
- * freed. Errors: IO; FORMAT, naming what is wrong (damaged, no model of detent, values out of range,
- * tensors that are missing, too many or of another shape, all of them at once); UNSUPPORTED (a newer
- * major version); NOMEM. */
+/* Builds the model of a file: float, prepared or converted, as it was saved; also that of a
+ * training checkpoint. Random streams stay as they are. `info` (or NULL) gets what it was built
+ * from, to be freed. Errors: IO; FORMAT, naming what is wrong (damaged, no model of detent, values
+ * out of range, tensors that are missing, too many or of another shape, all of them at once);
+ * UNSUPPORTED (a newer major version); NOMEM. */
 DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info);
 
-/* ---- other programs' models -------------------------------------------------------------------- */
+/* ---- other programs' models ----------------------------------------------------------------- */
 
-/* dt_model_load of a Hugging Face folder alone: config.json of a Llama, Qwen2, Qwen3 or Mixtral and its
- * tensors, in one file or in shards, F32, F16 or BF16, as family llama. `info` also gets what else the folder
- * said, so that dt_hf_save writes it again. Errors: IO (no such folder, a file that is missing),
- * FORMAT, UNSUPPORTED (a setting that changes what the model computes and that family llama does not
- * have: which), NOMEM. */
+/* dt_model_load of a Hugging Face folder alone: config.json of a Llama, Qwen2, Qwen3 or Mixtral and
+ * its tensors, in one file or in shards, F32, F16 or BF16, as family llama. `info` also gets what
+ * else the folder said, so that dt_hf_save writes it again. Errors: IO (no such folder, a file that
+ * is missing), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that family
+ * llama does not have: which), NOMEM. */
 DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
 
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
@@ -156,11 +157,12 @@ typedef struct dt_hf_options {
         dequantize; /* the values of integers, in place of masters too; else integers are refused */
 } dt_hf_options;
 
-/* Saves a model of family llama as a new folder, whole or not at all: model.safetensors, config.json,
- * and what else its folder said (`info`). Numbers are rounded to nearest, ties to even. Where it is
- * written as it was read, every tensor has the bytes that it had. `options` NULL: defaults. Errors:
- * IO (`folder` is there and not empty), UNSUPPORTED (another family, or biases and norms that no class
- * of models has), STATE (integers, an adapter), NUMERIC (beyond the range of f16), NOMEM. */
+/* Saves a model of family llama as a new folder, whole or not at all: model.safetensors,
+ * config.json, and what else its folder said (`info`). Numbers are rounded to nearest, ties to
+ * even. Where it is written as it was read, every tensor has the bytes that it had. `options` NULL:
+ * defaults. Errors: IO (`folder` is there and not empty), UNSUPPORTED (another family, or biases
+ * and norms that no class of models has), STATE (integers, an adapter), NUMERIC (beyond the range
+ * of f16), NOMEM. */
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
@@ -179,7 +181,7 @@ typedef struct dt_exporter {
 /* The i-th exporter; NULL past the last. */
 DT_API const dt_exporter *dt_exporter_at(int i);
 
-/* ---- weights alone ----------------------------------------------------------------------------- */
+/* ---- weights alone -------------------------------------------------------------------------- */
 
 /* Copies the weights of a file, own or anybody's, into a float or prepared model (there into the
  * masters): every parameter and buffer must be there with its name and shape, in F32, F16, BF16 or
@@ -212,8 +214,8 @@ typedef struct dt_file_weight {
 /* The quantized weights of a file. */
 typedef struct dt_file_weights dt_file_weights;
 
-/* Reads the settings of a file's quantized weights; none where it has none. The list may outlive the
- * file. Errors: FORMAT, NOMEM. */
+/* Reads the settings of a file's quantized weights; none where it has none. The list may outlive
+ * the file. Errors: FORMAT, NOMEM. */
 DT_API dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out);
 DT_API void dt_file_weights_free(dt_file_weights *w);           /* NULL is allowed */
 DT_API int64_t dt_file_weights_count(const dt_file_weights *w); /* a tied weight counts once */
@@ -232,8 +234,8 @@ typedef struct dt_named_value {
     double value; /* any, NaN and infinities too */
 } dt_named_value;
 
-/* What a run needs to go on, bit for bit. The run fills it in once; saving reads through it, loading
- * writes through it. The random streams of the module's context belong to it. */
+/* What a run needs to go on, bit for bit. The run fills it in once; saving reads through it,
+ * loading writes through it. The random streams of the module's context belong to it. */
 typedef struct dt_training_state {
     dt_module *module;
     dt_model_info info;        /* of `module`, to save */
@@ -250,19 +252,19 @@ typedef struct dt_training_state {
 /* Saves all of it as one file, whole or not at all. Errors: ARG (two of one name), IO, NOMEM. */
 DT_API dt_status dt_checkpoint_save(const dt_training_state *s, const char *path);
 
-/* Loads a checkpoint. s->module is the model as its family makes it, float, with its optimizer; it is
- * prepared as the checkpoint says. s->counts and s->values must name what the checkpoint holds and
- * are written through; info and recipe are left alone. All or nothing. Warns where processor or
- * OpenBLAS core differ: bits then may. Errors: IO, FORMAT (damaged, no checkpoint, of another model or
- * another run: what differs), STATE (a module that is prepared already), UNSUPPORTED, NOMEM. */
+/* Loads a checkpoint. s->module is the model as its family makes it, float, with its optimizer; it
+ * is prepared as the checkpoint says. s->counts and s->values must name what the checkpoint holds
+ * and are written through; info and recipe are left alone. All or nothing. Warns where processor or
+ * OpenBLAS core differ: bits then may. Errors: IO, FORMAT (damaged, no checkpoint, of another model
+ * or another run: what differs), STATE (a module that is prepared already), UNSUPPORTED, NOMEM. */
 DT_API dt_status dt_checkpoint_load(dt_training_state *s, const char *path);
 
 /* The recipe that a checkpoint's run was made from, lent by the file; NULL where none was saved. */
 DT_API const char *dt_checkpoint_recipe(const dt_file *file);
 
 /* Saves as `folder`/step-0000000500.safetensors, making the folder where it is missing; then, once
- * that is safely on disk, deletes the checkpoints of lower steps beyond the newest `keep` (0: none).
- * Errors: those of dt_checkpoint_save. */
+ * that is safely on disk, deletes the checkpoints of lower steps beyond the newest `keep` (0:
+ * none). Errors: those of dt_checkpoint_save. */
 DT_API dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder,
                                          int64_t step, int64_t keep);
 

@@ -65,7 +65,7 @@ typedef struct dt_key {
      * recipes with either are read on with a warning, files in silence. NULL: it was always so. */
     const char *was;
     const char *const *choices_were;
-    bool resumable;             /* of a recipe: `--resume` may change it, with all keys below it */
+    bool resumable; /* of a recipe: `--resume` may change it, with all keys below it */
 } dt_key;
 
 #ifdef __cplusplus

@@ -23,12 +23,12 @@ typedef enum dt_quantizable {
     DT_QUANTIZED_WEIGHT_ONLY /* by a rule only, and never its input: embedding */
 } dt_quantizable;
 
-/* What a language model is beside a module that makes logits [batch, tokens, vocab] of token ids, i32
- * [batch, tokens]. */
+/* What a language model is beside a module that makes logits [batch, tokens, vocab] of token ids,
+ * i32 [batch, tokens]. */
 typedef struct dt_language {
     /* What the head takes: [batch, tokens, width], behind the last norm; NULL with the error on t.
-     * *extra, unless extra is NULL, is a loss beside that of the labels, a scalar (what its routers lose);
-     * NULL where there is none. */
+     * *extra, unless extra is NULL, is a loss beside that of the labels, a scalar (what its routers
+     * lose); NULL where there is none. */
     dt_tensor *(*hidden)(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor **extra);
     dt_module *(*head)(dt_module *m); /* the linear layer that makes logits of it, lent */
     int64_t (*vocab)(const dt_module *m);
@@ -41,16 +41,16 @@ typedef struct dt_epilogue {
     int activation;      /* DT_ACT_... */
 } dt_epilogue;
 
-/* How layers of a type can be fused. dt_forward_chain and dt_forward_each read it; a layer's forward
- * never asks. A fused op has the bits of the modules run one after the other. */
+/* How layers of a type can be fused. dt_forward_chain and dt_forward_each read it; a layer's
+ * forward never asks. A fused op has the bits of the modules run one after the other. */
 typedef struct dt_fusion {
     /* The forward of one input and one output with an epilogue; NULL: none can follow. */
     void (*forward)(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *epilogue,
                     dt_tensor **y);
     uint32_t activations; /* bit i: DT_ACT_ number i can be in the epilogue */
     bool residual;        /* a residual can be */
-    /* y[i] = m[i](x[i]), i < n, where x[i] is one input after the hooks of m[i], in a pass that records
-     * nothing; NULL: modules of this type run one after the other. */
+    /* y[i] = m[i](x[i]), i < n, where x[i] is one input after the hooks of m[i], in a pass that
+     * records nothing; NULL: modules of this type run one after the other. */
     void (*joint)(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y);
 } dt_fusion;
 
@@ -65,13 +65,13 @@ typedef struct dt_module_type {
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
     bool block;   /* dt_recompute concerns it: a part of a model that is worth running twice */
-    /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of groups;
-     * NULL, or 0: the rows of `weight` are outputs. */
+    /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of
+     * groups; NULL, or 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
     const dt_language *language; /* NULL: no language model */
     const dt_fusion *fusion;     /* NULL: such layers are never fused */
-    /* Of an activation: its DT_ACT_..., which an epilogue may have in its place; below 0: none. NULL: no
-     * activation. */
+    /* Of an activation: its DT_ACT_..., which an epilogue may have in its place; below 0: none.
+     * NULL: no activation. */
     int (*activation)(const dt_module *m);
 } dt_module_type;
 
@@ -116,7 +116,8 @@ typedef enum dt_entry_kind { DT_PARAM, DT_BUFFER } dt_entry_kind;
  * walk. */
 typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x,
                                      dt_entry_kind kind);
-/* Visits the parameters and buffers of m and of all modules below it. Returns the visitor's status. */
+/* Visits the parameters and buffers of m and of all modules below it. Returns the visitor's
+ * status. */
 DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
 /* The same for the modules themselves, m first under "". */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
@@ -161,23 +162,24 @@ typedef struct dt_link {
     dt_tensor *residual; /* added to its output; NULL: nothing is */
 } dt_link;
 
-/* y = link[n-1](... link[0](x)), each link(x) = m(x) + residual: the bits of dt_forward and dt_add one
- * after the other, hooks included, in fewer ops where the modules' types can be fused. Results between
- * are dropped as soon as the next one is there; x stays. The way for a composite module to run its parts.
- * Lent by the tape; NULL with the error on it: ARG (n below 1), those of dt_forward. */
+/* y = link[n-1](... link[0](x)), each link(x) = m(x) + residual: the bits of dt_forward and dt_add
+ * one after the other, hooks included, in fewer ops where the modules' types can be fused. Results
+ * between are dropped as soon as the next one is there; x stays. The way for a composite module to
+ * run its parts. Lent by the tape; NULL with the error on it: ARG (n below 1), those of
+ * dt_forward. */
 DT_API dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x);
-/* y[i] = m[i](x) for the n modules, 1...DT_MAX_OUT, that read the same input: the bits of dt_forward of
- * each, as one op where their type can be fused and the tape records nothing. Every y[i] is lent by the
- * tape. Returns the tape's status. Errors: ARG (n), those of dt_forward. */
+/* y[i] = m[i](x) for the n modules, 1...DT_MAX_OUT, that read the same input: the bits of
+ * dt_forward of each, as one op where their type can be fused and the tape records nothing. Every
+ * y[i] is lent by the tape. Returns the tape's status. Errors: ARG (n), those of dt_forward. */
 DT_API dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x,
                                  dt_tensor **y);
 
-/* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing but its
- * inputs for backward, which runs it again: less memory for one more forward pass. Outputs and gradients
- * have the same bits; nothing is drawn, observed or averaged twice. In the second run hooks are called
- * again, and the block must compute what it did, so between forward and backward neither its parameters
- * nor its mode may change: STATE in dt_backward. The module must live until then. Returns the number of
- * blocks. */
+/* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing
+ * but its inputs for backward, which runs it again: less memory for one more forward pass. Outputs
+ * and gradients have the same bits; nothing is drawn, observed or averaged twice. In the second run
+ * hooks are called again, and the block must compute what it did, so between forward and backward
+ * neither its parameters nor its mode may change: STATE in dt_backward. The module must live until
+ * then. Returns the number of blocks. */
 DT_API int64_t dt_recompute(dt_module *m, bool on);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
@@ -199,10 +201,11 @@ DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *use
 /* Removes a hook. ARG where there is none of that id, STATE while the module runs. */
 DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
 
-/* The weight a layer computes with: the parameter `weight`, or what the layer derives from it (a norm
- * folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the forward of
- * the layer itself, which does not read `weight` in another way. STATE elsewhere: a module that computes
- * with the weight of another one would pass by the hooks of its input; it calls dt_forward. */
+/* The weight a layer computes with: the parameter `weight`, or what the layer derives from it (a
+ * norm folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the
+ * forward of the layer itself, which does not read `weight` in another way. STATE elsewhere: a
+ * module that computes with the weight of another one would pass by the hooks of its input; it
+ * calls dt_forward. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -211,13 +214,13 @@ DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                                   dt_module **out);
 /* Linear layers of `count` experts, of which each row takes one: dt_grouped_linear with grouped
- * parameters weight [count, out, in] and bias [count, out], both drawn uniform in +-1/sqrt(in). Inputs are x
- * and the index of experts, i32, as dt_routes has it. */
+ * parameters weight [count, out, in] and bias [count, out], both drawn uniform in +-1/sqrt(in).
+ * Inputs are x and the index of experts, i32, as dt_routes has it. */
 DT_API dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in,
                                           int64_t out_features, bool bias, dt_module **out);
 
-/* A logit an expert: y = x W^T, weight [experts, in], drawn as a linear layer's. Presets leave it in float,
- * a rule may quantize its weight. */
+/* A logit an expert: y = x W^T, weight [experts, in], drawn as a linear layer's. Presets leave it
+ * in float, a rule may quantize its weight. */
 DT_API dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out);
 
 typedef struct dt_moe_layer {
@@ -228,11 +231,11 @@ typedef struct dt_moe_layer {
     bool bias;
 } dt_moe_layer;
 
-/* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row that `router` chooses
- * of p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), p by dt_moe_router; x and y [..., width]. Children:
- * `router`, and `w_gate`, `w_up`, `w_down`, grouped linear layers. A second output, where asked for, are the
- * router's logits, [..., experts]. Errors: ARG (an extent below 1, top_k outside 1...experts); NOMEM;
- * running it: NUMERIC (a logit that is not finite). */
+/* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row that `router`
+ * chooses of p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), p by dt_moe_router; x and y [...,
+ * width]. Children: `router`, and `w_gate`, `w_up`, `w_down`, grouped linear layers. A second
+ * output, where asked for, are the router's logits, [..., experts]. Errors: ARG (an extent below 1,
+ * top_k outside 1...experts); NOMEM; running it: NUMERIC (a logit that is not finite). */
 DT_API dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out);
 
 typedef struct dt_conv_layer {
@@ -241,9 +244,9 @@ typedef struct dt_conv_layer {
     dt_conv_options conv; /* start from dt_conv_defaults() */
 } dt_conv_layer;
 
-/* dt_conv2d with weight [out, in/groups, kernel], bias [out]; both drawn uniform in +-1/sqrt(n), n =
- * in/groups * kernel[0] * kernel[1]. Errors of all four: ARG (an extent below 1, groups that do not
- * divide in and out, an option outside its range), NOMEM. */
+/* dt_conv2d with weight [out, in/groups, kernel], bias [out]; both drawn uniform in +-1/sqrt(n), n
+ * = in/groups * kernel[0] * kernel[1]. Errors of all four: ARG (an extent below 1, groups that do
+ * not divide in and out, an option outside its range), NOMEM. */
 DT_API dt_status dt_conv2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out);
 /* dt_conv_transpose2d with weight [in, out/groups, kernel], drawn with n = out/groups * kernel[0] *
  * kernel[1]. */
@@ -271,8 +274,8 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* In training each element is 0 with probability p, else x / (1 - p). */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
-/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01); CONFIG
- * for another name. */
+/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01);
+ * CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
 /* dt_max_pool2d; NULL: its defaults. ARG for an option that no image suits. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
@@ -388,10 +391,11 @@ typedef struct dt_gpt_options {
 
 extern DT_API const dt_key dt_gpt_keys[];
 
-/* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32 [batch,
- * tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v,
- * .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is tokens.weight, one parameter.
- * Errors: ARG (heads that do not divide the width); running it: SHAPE (more tokens than the context). */
+/* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32
+ * [batch, tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1,
+ * .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is
+ * tokens.weight, one parameter. Errors: ARG (heads that do not divide the width); running it: SHAPE
+ * (more tokens than the context). */
 DT_API dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *options, dt_module **out);
 
 typedef struct dt_rope_options {
@@ -422,12 +426,13 @@ typedef struct dt_llama_options {
 
 extern DT_API const dt_key dt_llama_keys[];
 
-/* A decoder-only transformer with rms norm, rotated queries and keys (DT_ROTARY_HALF), grouped queries
- * and gated mlps; in and out as dt_gpt_create. Paths as Hugging Face's: model.embed_tokens,
+/* A decoder-only transformer with rms norm, rotated queries and keys (DT_ROTARY_HALF), grouped
+ * queries and gated mlps; in and out as dt_gpt_create. Paths as Hugging Face's: model.embed_tokens,
  * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
- * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe, dt_moe_create
- * as .moe.router, .w_gate, .w_up, .w_down in place of .mlp. Errors: ARG (heads that do not divide, an odd
- * head width, more experts a token than there are); running it: SHAPE, as above. */
+ * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe,
+ * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp. Errors: ARG (heads that
+ * do not divide, an odd head width, more experts a token than there are); running it: SHAPE, as
+ * above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
 typedef struct dt_token_loss_options {
@@ -445,12 +450,13 @@ typedef struct dt_token_rows {
     dt_tensor *best; /* i32: the likeliest token; -1 there */
 } dt_token_rows;
 
-/* The loss of a language model, a scalar: dt_linear_cross_entropy of what its head takes, so that the
- * logits never exist as a whole; with the hooks of the model and of its head. ids and labels i32
- * [batch, tokens]: a label is the token after the id in its place, and those equal to ignore_index
- * (-100) do not count. rows NULL: nobody asks. Errors: ARG (no language model), SHAPE, those of the
- * model and of the op. In training mode what the routers of a mixture of experts lose is added; beside a
- * sum it is multiplied by the labels that count, so that parts of a batch add up by them. */
+/* The loss of a language model, a scalar: dt_linear_cross_entropy of what its head takes, so that
+ * the logits never exist as a whole; with the hooks of the model and of its head. ids and labels
+ * i32 [batch, tokens]: a label is the token after the id in its place, and those equal to
+ * ignore_index (-100) do not count. rows NULL: nobody asks. Errors: ARG (no language model), SHAPE,
+ * those of the model and of the op. In training mode what the routers of a mixture of experts lose
+ * is added; beside a sum it is multiplied by the labels that count, so that parts of a batch add up
+ * by them. */
 DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
                                 const dt_token_loss_options *options, dt_token_rows *rows);
 
@@ -477,17 +483,17 @@ typedef struct dt_family {
 /* The i-th family; NULL past the last. */
 DT_API const dt_family *dt_family_at(int i);
 
-/* ---- text from language models ------------------------------------------------------------------ */
+/* ---- text from language models -------------------------------------------------------------- */
 
-/* What a language model has read so far: the keys and values of its tokens, so that one more token costs
- * one token. The model may be float, prepared, converted or frozen, and is lent until the decoder is
- * freed; other passes may run it meanwhile. */
+/* What a language model has read so far: the keys and values of its tokens, so that one more token
+ * costs one token. The model may be float, prepared, converted or frozen, and is lent until the
+ * decoder is freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
 /* A decoder for `capacity` tokens (0: the model's context), at first none. The model is put into
- * evaluation mode, and one token runs through it: the cache and what feeding single tokens takes are
- * allocated here, but for a few KiB of attention's each 512 tokens. Errors: ARG (no language model, a
- * capacity above the context); those of the model; NOMEM. */
+ * evaluation mode, and one token runs through it: the cache and what feeding single tokens takes
+ * are allocated here, but for a few KiB of attention's each 512 tokens. Errors: ARG (no language
+ * model, a capacity above the context); those of the model; NOMEM. */
 DT_API dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out);
 /* Frees the decoder. NULL is allowed. */
 DT_API void dt_decoder_free(dt_decoder *d);
@@ -495,12 +501,12 @@ DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* tokens that were fed
 DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* tokens that fit */
 /* Forgets all tokens but the first `length`. ARG where so many are not there. */
 DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
-/* Appends n tokens; *logits, f32 [vocab], are those after the last of them, lent until the next call.
- * In how many calls tokens are fed changes no more than rounding does (where a model's inputs have one
- * dynamic scale for all tokens of a pass: more); equal calls give equal bits on any number of threads,
- * and a converted model those of the prepared one. On an error nothing was appended. Errors: ARG (n
- * below 1, ids outside the vocabulary); STATE (more tokens than fit, a model in training mode); those
- * of the model. */
+/* Appends n tokens; *logits, f32 [vocab], are those after the last of them, lent until the next
+ * call. In how many calls tokens are fed changes no more than rounding does (where a model's inputs
+ * have one dynamic scale for all tokens of a pass: more); equal calls give equal bits on any number
+ * of threads, and a converted model those of the prepared one. On an error nothing was appended.
+ * Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than fit, a model in
+ * training mode); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 
 typedef struct dt_sampling {
@@ -513,10 +519,10 @@ typedef struct dt_sampling {
 /* The defaults of dt_sample. */
 DT_API dt_sampling dt_sampling_defaults(void);
 
-/* Draws a token: *id = i with p_i = e^(logits_i / temperature) / sum, over what top_k and top_p leave. Of
- * equal logits the lower id is the more likely. Draw number k depends on (seed, k, logits) alone. Errors:
- * NUMERIC (a logit is NaN or +infinity, or all are -infinity), ARG (options, k below 0), SHAPE (logits
- * are f32 [vocab]), NOMEM. */
+/* Draws a token: *id = i with p_i = e^(logits_i / temperature) / sum, over what top_k and top_p
+ * leave. Of equal logits the lower id is the more likely. Draw number k depends on (seed, k,
+ * logits) alone. Errors: NUMERIC (a logit is NaN or +infinity, or all are -infinity), ARG (options,
+ * k below 0), SHAPE (logits are f32 [vocab]), NOMEM. */
 DT_API dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k,
                            const dt_tensor *logits, int32_t *id);
 

@@ -104,8 +104,8 @@ struct dt_op {
 DT_API dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                            const void *options);
 
-/* The same for an op of several results: the first n_out of them, NULL where there are fewer. Gradients
- * flow through the first alone. Returns the tape's status. */
+/* The same for an op of several results: the first n_out of them, NULL where there are fewer.
+ * Gradients flow through the first alone. Returns the tape's status. */
 DT_API dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                             const void *options, dt_tensor **out, int n_out);
 
@@ -186,10 +186,10 @@ typedef struct dt_linear_after {
     dt_tensor *residual; /* like y, or NULL */
 } dt_linear_after;
 
-/* y = activation(x W^T + bias + residual), in that order: the same bits as dt_linear, dt_add and the
- * activation one after the other, forward and backward, in fewer passes over memory. Backward keeps
- * what the activation alone would: one bit an element for relu, its operand for gelu and silu, y for
- * tanh and sigmoid. after NULL: dt_linear. */
+/* y = activation(x W^T + bias + residual), in that order: the same bits as dt_linear, dt_add and
+ * the activation one after the other, forward and backward, in fewer passes over memory. Backward
+ * keeps what the activation alone would: one bit an element for relu, its operand for gelu and
+ * silu, y for tanh and sigmoid. after NULL: dt_linear. */
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
@@ -197,28 +197,29 @@ typedef struct dt_linear_part {
     dt_tensor *weight, *bias; /* [out, in]; [out] or NULL */
 } dt_linear_part;
 
-/* y[i] = dt_linear(x, part[i]), the same bits, for 1...DT_MAX_OUT weights over one x: integer codes are
- * multiplied in one parallel region, which one row of x is worth (queries, keys and values; gate and
- * up). It has no gradient: STATE where the tape records and an operand requires one. */
+/* y[i] = dt_linear(x, part[i]), the same bits, for 1...DT_MAX_OUT weights over one x: integer codes
+ * are multiplied in one parallel region, which one row of x is worth (queries, keys and values;
+ * gate and up). It has no gradient: STATE where the tape records and an operand requires one. */
 DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
                             dt_tensor **y);
 
 /* Which expert of a grouped weight a row is multiplied by; exactly one of the two. */
 typedef struct dt_routes {
-    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: expert e takes the rows from offsets[e]
-     * to offsets[e + 1], those past the last are padding */
+    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: expert e takes the rows from
+     * offsets[e] to offsets[e + 1], those past the last are padding */
     dt_tensor *offsets;
-    /* i32 or i64: the expert of each row, -1 for padding. Its shape: [rows of x, k], and each row is read k
-     * times, or any with as many elements as x has rows */
+    /* i32 or i64: the expert of each row, -1 for padding. Its shape: [rows of x, k], and each row
+     * is read k times, or any with as many elements as x has rows */
     dt_tensor *index;
 } dt_routes;
 
 /* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the expert that row r goes to: x [..., in], weight
- * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k]. Padding
- * gives 0, takes no gradient and gives none; an expert without rows gets a gradient of exactly 0. y has
- * the bits of dt_linear with an expert's rows alone where offsets are given, or codes meet codes; by index
- * the sums of a product of floats may be taken in another order. Of an x that is quantized padding is
- * quantized, too, and must be finite. ARG where offsets or index are wrong. */
+ * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k].
+ * Padding gives 0, takes no gradient and gives none; an expert without rows gets a gradient of
+ * exactly 0. y has the bits of dt_linear with an expert's rows alone where offsets are given, or
+ * codes meet codes; by index the sums of a product of floats may be taken in another order. Of an x
+ * that is quantized padding is quantized, too, and must be finite. ARG where offsets or index are
+ * wrong. */
 DT_API dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                     const dt_routes *routes);
 
@@ -226,12 +227,14 @@ typedef struct dt_lora_weight_options {
     double alpha; /* default 1 */
 } dt_lora_weight_options;
 
-/* A weight with a low-rank adapter: y = weight + alpha / rank lora_b lora_a; weight [out, in], lora_a
- * [rank, in], lora_b [out, rank], rank at least 1; y [out, in]. Backward keeps lora_a and lora_b alone. */
+/* A weight with a low-rank adapter: y = weight + alpha / rank lora_b lora_a; weight [out, in],
+ * lora_a [rank, in], lora_b [out, rank], rank at least 1; y [out, in]. Backward keeps lora_a and
+ * lora_b alone. */
 DT_API dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *lora_a, dt_tensor *lora_b,
                           double alpha);
 
-/* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked at. */
+/* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked
+ * at. */
 typedef struct dt_conv_options {
     int64_t stride[2], padding[2], dilation[2]; /* default 1, 0, 1; padding on both sides */
     int64_t output_padding[2]; /* default 0; of transposed convolutions: y is larger at its end */
@@ -243,16 +246,16 @@ DT_API dt_conv_options dt_conv_defaults(void);
 
 /* y[n,o,i,j] = bias[o] + sum over c, k, l of
  *     x[n, c, i stride - padding + k dilation, j stride - padding + l dilation] weight[o,c,k,l]
- * with x 0 outside; x [N, in, H, W], weight [out, in/groups, kh, kw], bias [out] or NULL; y [N, out,
- * H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1 rounded down. SHAPE where that is
- * below 1; groups divide in and out; ARG for options outside their ranges. */
+ * with x 0 outside; x [N, in, H, W], weight [out, in/groups, kh, kw], bias [out] or NULL; y [N,
+ * out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1 rounded down. SHAPE where
+ * that is below 1; groups divide in and out; ARG for options outside their ranges. */
 DT_API dt_tensor *dt_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                             const dt_conv_options *options);
 
 /* The adjoint: y[n, o, i stride - padding + k dilation, ...] += x[n,c,i,j] weight[c,o,k,l], and the
  * bias; x [N, in, H, W], weight [in, out/groups, kh, kw]; y [N, out, H', W'],
- * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding lies below
- * the greater of stride and dilation. */
+ * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding lies
+ * below the greater of stride and dilation. */
 DT_API dt_tensor *dt_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                       const dt_conv_options *options);
 
@@ -327,13 +330,13 @@ typedef struct dt_linear_cross_entropy_options {
 /* reduction mean, ignore_index -100, no smoothing, no distillation */
 DT_API dt_linear_cross_entropy_options dt_linear_cross_entropy_defaults(void);
 
-/* The loss (1-d) dt_cross_entropy(dt_linear(x, weight, bias), labels) + d T^2 KL(p || q), where p and
- * q are the softmax of the teacher's logits / T and of these logits / T; its mean or sum over the rows
- * that count. Logits never exist whole: a few MiB at a time, in forward and again in backward. Operands
- * that offer integer codes are multiplied as dt_linear does. *row_loss [...], unless row_loss is NULL,
- * is each row's cross entropy alone, 0 where the label is ignored; *row_best i32 [...] the first of
- * its largest logits, -1 there. All rows ignored: loss 0, gradients 0. ARG naming the first label
- * outside 0...V-1; ARG where d > 0 finds no teacher. */
+/* The loss (1-d) dt_cross_entropy(dt_linear(x, weight, bias), labels) + d T^2 KL(p || q), where p
+ * and q are the softmax of the teacher's logits / T and of these logits / T; its mean or sum over
+ * the rows that count. Logits never exist whole: a few MiB at a time, in forward and again in
+ * backward. Operands that offer integer codes are multiplied as dt_linear does. *row_loss [...],
+ * unless row_loss is NULL, is each row's cross entropy alone, 0 where the label is ignored;
+ * *row_best i32 [...] the first of its largest logits, -1 there. All rows ignored: loss 0,
+ * gradients 0. ARG naming the first label outside 0...V-1; ARG where d > 0 finds no teacher. */
 DT_API dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
                                           const dt_linear_cross_entropy_options *options,
                                           dt_tensor **row_loss, dt_tensor **row_best);
@@ -348,8 +351,8 @@ typedef struct dt_distill_options {
 DT_API dt_distill_options dt_distill_defaults(void);
 
 /* Sum or mean over rows of T^2 sum of p (log p - log q), p = softmax(teacher / T) and
- * q = softmax(student / T); both [..., C], labels i32 or i64 [...]. The teacher gets no gradient. All
- * rows ignored: loss 0, gradient 0. */
+ * q = softmax(student / T); both [..., C], labels i32 or i64 [...]. The teacher gets no gradient.
+ * All rows ignored: loss 0, gradient 0. */
 DT_API dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher, dt_tensor *labels,
                              const dt_distill_options *options);
 
@@ -391,7 +394,8 @@ typedef struct dt_pad_options {
 } dt_pad_options;
 
 /* x with elements before and after it: `value`; x mirrored at its first and last element, which are
- * not repeated (pads below the extent); those elements repeated; x again (pads up to the extent). */
+ * not repeated (pads below the extent); those elements repeated; x again (pads up to the
+ * extent). */
 DT_API dt_tensor *dt_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -409,8 +413,8 @@ DT_API dt_layer_norm_options dt_layer_norm_defaults(void);
 DT_API dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_layer_norm_options *options);
 
-/* y = x / sqrt(mean of x^2 + eps) * weight over the last dimension of x, which weight has; weight may
- * be NULL: 1. eps is in 0...1. */
+/* y = x / sqrt(mean of x^2 + eps) * weight over the last dimension of x, which weight has; weight
+ * may be NULL: 1. eps is in 0...1. */
 DT_API dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps);
 
 typedef struct dt_batch_norm_options {
@@ -450,8 +454,8 @@ typedef struct dt_group_norm_options {
 } dt_group_norm_options;
 
 /* y = (x - mean) / sqrt(var + eps) * weight + bias for each image and group of channels of
- * x [N, C, ...], biased variance; weight and bias are [C] and may be NULL. ARG where the groups do not
- * divide the channels. */
+ * x [N, C, ...], biased variance; weight and bias are [C] and may be NULL. ARG where the groups do
+ * not divide the channels. */
 DT_API dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_group_norm_options *options);
 
@@ -460,8 +464,8 @@ typedef struct dt_fold_factor_options {
     bool keep;  /* 1, and no gradient, where the factor would be 0; default false */
 } dt_fold_factor_options;
 
-/* y = weight / sqrt(var + eps), both [C]: what a batch norm multiplies its input by, to be folded into
- * the weight before it. var gets no gradient. */
+/* y = weight / sqrt(var + eps), both [C]: what a batch norm multiplies its input by, to be folded
+ * into the weight before it. var gets no gradient. */
 DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
                                  const dt_fold_factor_options *options);
 
@@ -479,12 +483,12 @@ typedef struct dt_moe_router_options {
 /* top_k 2, normalized, dropless */
 DT_API dt_moe_router_options dt_moe_router_defaults(void);
 
-/* The experts of each row: with p = softmax(logits) over all E experts, the top_k largest, descending,
- * ties to the lower expert. logits [..., E]; the result is their weights [rows, top_k], *index, unless
- * index is NULL, which they are: i32 [rows, top_k]. With a capacity all first choices are made in row
- * order, then all second ones, and an expert that is full is -1 in the index; the weights stay. ARG
- * where top_k is not in 1...E; NUMERIC naming row and expert where a logit is not finite. The choice
- * has no gradient. */
+/* The experts of each row: with p = softmax(logits) over all E experts, the top_k largest,
+ * descending, ties to the lower expert. logits [..., E]; the result is their weights [rows, top_k],
+ * *index, unless index is NULL, which they are: i32 [rows, top_k]. With a capacity all first
+ * choices are made in row order, then all second ones, and an expert that is full is -1 in the
+ * index; the weights stay. ARG where top_k is not in 1...E; NUMERIC naming row and expert where a
+ * logit is not finite. The choice has no gradient. */
 DT_API dt_tensor *dt_moe_router(dt_tape *t, dt_tensor *logits, const dt_moe_router_options *options,
                                 dt_tensor **index);
 
@@ -502,16 +506,18 @@ typedef struct dt_load_balance_options {
 /* top_k 2, choices */
 DT_API dt_load_balance_options dt_load_balance_defaults(void);
 
-/* E sum over e of f[e] P[e], a scalar: P[e] the mean over rows of softmax(logits), f[e] how many of the
- * rows' top_k choices fall on e, per row, or with DT_COUNT_SHARE per choice. logits [rows, E], or
- * [layers, rows, E], whose rows are all taken together first. f has no gradient; of no rows it is 0. */
+/* E sum over e of f[e] P[e], a scalar: P[e] the mean over rows of softmax(logits), f[e] how many of
+ * the rows' top_k choices fall on e, per row, or with DT_COUNT_SHARE per choice. logits [rows, E],
+ * or [layers, rows, E], whose rows are all taken together first. f has no gradient; of no rows it
+ * is 0. */
 DT_API dt_tensor *dt_load_balance_loss(dt_tape *t, dt_tensor *logits,
                                        const dt_load_balance_options *options);
 
-/* The mean over rows of (log of the sum of exp(logits))^2, a scalar; logits [..., E]; of no rows 0. */
+/* The mean over rows of (log of the sum of exp(logits))^2, a scalar; logits [..., E]; of no rows
+ * 0. */
 DT_API dt_tensor *dt_router_z_loss(dt_tape *t, dt_tensor *logits);
 
-/* ---- attention --------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------ */
 
 enum { DT_ROTARY_HALF, DT_ROTARY_INTERLEAVED };
 enum { DT_ROPE_PLAIN, DT_ROPE_LINEAR, DT_ROPE_LLAMA3 };
@@ -531,9 +537,9 @@ DT_API dt_rotary_options dt_rotary_defaults(void);
 
 /* Turns pair j of each head by position[b, t] f_j: (u cos - v sin, u sin + v cos),
  * f_j = theta^(-2j / rotary_dim); further elements pass. x [B, T, H, D], any strides; position i32
- * [B, T], or [T] for every sequence. Scaling linear divides f_j by the factor; llama3 does where the
- * wave 2 pi / f_j is longer than original_context / low_freq_factor, leaves it where it is shorter than
- * original_context / high_freq_factor, and goes from one to the other between. */
+ * [B, T], or [T] for every sequence. Scaling linear divides f_j by the factor; llama3 does where
+ * the wave 2 pi / f_j is longer than original_context / low_freq_factor, leaves it where it is
+ * shorter than original_context / high_freq_factor, and goes from one to the other between. */
 DT_API dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
                             const dt_rotary_options *options);
 
@@ -554,13 +560,14 @@ typedef struct dt_attention_options {
 /* causal, scale 0 */
 DT_API dt_attention_options dt_attention_defaults(void);
 
-/* y[b, r, h] = sum over the keys s that r sees of p_s v[b, s, g], p = softmax(scale q[b, r, h] . k[b, s, g]),
- * g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse, unless lse is NULL, is [B, Tq, Hq]: log of the sum of
- * exp(score), all that backward keeps beside q, k, v and y. A row that sees no key: y 0, lse -inf. */
+/* y[b, r, h] = sum over the keys s that r sees of p_s v[b, s, g], p = softmax(scale q[b, r, h] .
+ * k[b, s, g]), g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse, unless lse is NULL, is [B, Tq, Hq]: log
+ * of the sum of exp(score), all that backward keeps beside q, k, v and y. A row that sees no key: y
+ * 0, lse -inf. */
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 
-/* ---- planes of images: x is [N, C, H, W] ----------------------------------------------------------- */
+/* ---- planes of images: x is [N, C, H, W] ---------------------------------------------------- */
 
 /* Pairs: height, width. */
 typedef struct dt_pool_options {
@@ -578,11 +585,11 @@ typedef struct dt_pool_options {
 /* 2 x 2, side by side, no padding, count_include_pad */
 DT_API dt_pool_options dt_pool_defaults(void);
 
-/* The largest pixel of each window, [N, C, windows down, windows across]; padding never wins. The first
- * of equals, in row order, takes the gradient. Backward keeps a byte for each result (four where a
- * window has more than 255 pixels). *index, unless index is NULL, is where in its plane each result
- * lay, row W + column: i32, like y. SHAPE where a window is larger than the padded image or holds no
- * pixel. */
+/* The largest pixel of each window, [N, C, windows down, windows across]; padding never wins. The
+ * first of equals, in row order, takes the gradient. Backward keeps a byte for each result (four
+ * where a window has more than 255 pixels). *index, unless index is NULL, is where in its plane
+ * each result lay, row W + column: i32, like y. SHAPE where a window is larger than the padded
+ * image or holds no pixel. */
 DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options,
                                 dt_tensor **index);
 /* The mean of each window's pixels; no dilation. */

@@ -66,9 +66,9 @@ DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *
  * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM. */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
 
-/* The same without touching a gradient: *factor = min(1, limit/(norm + 1e-6)), or 1 where nothing is
- * to be scaled. For dt_optimizer_step_scaled, which spares a pass over the gradients; the bits are
- * those of dt_clip_grad_norm and dt_optimizer_step. */
+/* The same without touching a gradient: *factor = min(1, limit/(norm + 1e-6)), or 1 where nothing
+ * is to be scaled. For dt_optimizer_step_scaled, which spares a pass over the gradients; the bits
+ * are those of dt_clip_grad_norm and dt_optimizer_step. */
 DT_API dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm,
                                 double *factor);
 

@@ -1,8 +1,8 @@
 /* ptq.h: post-training quantization: codes chosen by calibration data instead of to nearest.
  *
- * A weight is a set of work matrices W [rows][columns], one a group of the layer (a linear layer has
- * one): rows are output channels, columns run over [in/groups, kernel]. X [columns][n] are the inputs
- * that meet them, a sample being a row of a linear layer's input or an output position of a
+ * A weight is a set of work matrices W [rows][columns], one a group of the layer (a linear layer
+ * has one): rows are output channels, columns run over [in/groups, kernel]. X [columns][n] are the
+ * inputs that meet them, a sample being a row of a linear layer's input or an output position of a
  * convolution; Xq the same in the model quantized so far. docs/rounding.md has the algorithms.
  */
 #ifndef DETENT_PTQ_H
@@ -38,11 +38,10 @@ typedef struct dt_rounding {
     int damping_mean;        /* DT_MEAN_...: over live columns, or all (dead ones as 1) */
     double alpha;            /* of Qronos: damping as a share of the largest eigenvalue */
     int64_t block;           /* columns whose errors reach the rest together */
-    int64_t
-        least_rows; /* fewer leave an expert of a grouped weight to nearest; 0: as many as columns */
-    bool keep_zeros;  /* where at least 5 % of the weight is 0: elements that are, stay so */
-    bool keep_better; /* a row that nearest suits better keeps nearest */
-    int group_scales; /* DT_SCALES_...; of DT_PER_GROUP */
+    int64_t least_rows;      /* an expert that fewer reach goes to nearest; 0: one a column */
+    bool keep_zeros;         /* where at least 5 % of the weight is 0: elements that are, stay so */
+    bool keep_better;        /* a row that nearest suits better keeps nearest */
+    int group_scales;        /* DT_SCALES_...; of DT_PER_GROUP */
 } dt_rounding;
 
 /* What a device's accumulators hold; of the a2 forms. */
@@ -86,23 +85,25 @@ typedef struct dt_weight_op {
  * G = sum Xq X^T and sum X X^T, in double, for each group. */
 typedef struct dt_statistics dt_statistics;
 
-/* For a weight of this shape; `differ`: the float model's inputs will be given, too. Takes room for H,
- * and then for G and half a square more, of each group, and some 16 MiB; of a grouped weight all of this
- * for each expert, when its first row comes. It keeps its context. Errors: ARG (op, options), SHAPE,
- * NOMEM. */
+/* For a weight of this shape; `differ`: the float model's inputs will be given, too. Takes room for
+ * H, and then for G and half a square more, of each group, and some 16 MiB; of a grouped weight all
+ * of this for each expert, when its first row comes. It keeps its context. Errors: ARG (op,
+ * options), SHAPE, NOMEM. */
 DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank,
                                       const int64_t *dims, bool differ, dt_statistics **out);
-/* Adds a batch of inputs as the op takes them, f32, dense and contiguous: [..., in] of a linear layer,
- * [N, C, W] or [N, C, H, W]. `x` are the float model's, NULL where `differ` was false. Sums have the
- * same bits on any number of threads, and however the samples were cut into batches. Errors: SHAPE,
- * DTYPE, ARG, NUMERIC (an element that is not finite, with its index); then nothing was added. */
+/* Adds a batch of inputs as the op takes them, f32, dense and contiguous: [..., in] of a linear
+ * layer, [N, C, W] or [N, C, H, W]. `x` are the float model's, NULL where `differ` was false. Sums
+ * have the same bits on any number of threads, and however the samples were cut into batches.
+ * Errors: SHAPE, DTYPE, ARG, NUMERIC (an element that is not finite, with its index); then nothing
+ * was added. */
 DT_API dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x);
-/* The same for a grouped weight, whose experts see the rows that are routed to them (dt_grouped_linear);
- * rows that go nowhere are not looked at. Errors besides: ARG (routes that name no expert). */
+/* The same for a grouped weight, whose experts see the rows that are routed to them
+ * (dt_grouped_linear); rows that go nowhere are not looked at. Errors besides: ARG (routes that
+ * name no expert). */
 DT_API dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
                                           const dt_routes *routes);
-/* Samples so far: rows of a linear layer's inputs, positions of a convolution's output; of a grouped
- * weight the rows of all experts. */
+/* Samples so far: rows of a linear layer's inputs, positions of a convolution's output; of a
+ * grouped weight the rows of all experts. */
 DT_API int64_t dt_statistics_samples(const dt_statistics *s);
 DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
 
@@ -147,16 +148,16 @@ typedef struct dt_round_work {
     const dt_quant_spec *quant;         /* of weights */
     const dt_rounding_options *options; /* NULL: the defaults */
     dt_statistics *statistics;          /* they are used up; NULL: of DT_ROUND_NEAREST alone */
-    /* [rows][groups]: what stands already, as learned ranges must; NULL: chosen by the scheme, and with
-     * a scale, 0. */
+    /* [rows][groups]: what stands already, as learned ranges must; NULL: chosen by the scheme, and
+     * with a scale, 0. */
     const float *scale;
     const int8_t *zero_point;
 } dt_round_work;
 
-/* Rounds one weight. *out is the caller's, for dt_rounded_free. `report` may be NULL. The same codes
- * on any number of threads. Errors: CONFIG (settings, or some that contradict each other), ARG (no
- * statistics for a rounder that wants them), SHAPE, DTYPE, NUMERIC (a weight, scale or sum that is not
- * finite), STATE (statistics of no sample, or of another shape), NOMEM. */
+/* Rounds one weight. *out is the caller's, for dt_rounded_free. `report` may be NULL. The same
+ * codes on any number of threads. Errors: CONFIG (settings, or some that contradict each other),
+ * ARG (no statistics for a rounder that wants them), SHAPE, DTYPE, NUMERIC (a weight, scale or sum
+ * that is not finite), STATE (statistics of no sample, or of another shape), NOMEM. */
 DT_API dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                           dt_round_report *report);
 DT_API void dt_rounded_free(dt_ctx *ctx, dt_rounded *r); /* NULL is allowed */
@@ -188,8 +189,8 @@ typedef struct dt_calibration {
 typedef struct dt_ptq_options {
     dt_rounding_options rounding; /* no accumulator.input: what the codes of each layer's can be */
     size_t cache; /* bytes of activations kept between layers; 0: each layer costs a whole pass */
-    /* After each weight: it is packed in the model from here on, the others are still prepared. `path`
-     * is the weight's. NULL: nobody asks. An error ends dt_ptq with it. */
+    /* After each weight: it is packed in the model from here on, the others are still prepared.
+     * `path` is the weight's. NULL: nobody asks. An error ends dt_ptq with it. */
     dt_status (*done)(void *user, const char *path, const dt_round_report *report);
     void *user;
 } dt_ptq_options;
@@ -197,25 +198,25 @@ typedef struct dt_ptq_options {
 /* Nearest; 1 GiB of activations. */
 DT_API dt_ptq_options dt_ptq_defaults(void);
 
-/* Converts a prepared model layer by layer in the order in which they run: each layer's inputs are those
- * of the part quantized so far, and of `reference`, the same model in float, where the rounder looks at
- * both (NULL: it takes the quantized ones for both). Experts see the rows that are routed to them; what
- * too few reach keeps nearest (`unseen`). What a norm is folded into is rounded folded. A
- * layer that is used several times, or shares its weight, is rounded by the inputs of its first use.
- * Weights whose inputs are not known are rounded to nearest, counted and marked in their report: those of
- * layers that no batch reaches (`unreached`), and of types that no rounder knows (`untreated`). Of both
- * the context's logger hears the layer's path, but not of embeddings. With DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes
- * what dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in
- * float.
+/* Converts a prepared model layer by layer in the order in which they run: each layer's inputs are
+ * those of the part quantized so far, and of `reference`, the same model in float, where the
+ * rounder looks at both (NULL: it takes the quantized ones for both). Experts see the rows that are
+ * routed to them; what too few reach keeps nearest (`unseen`). What a norm is folded into is
+ * rounded folded. A layer that is used several times, or shares its weight, is rounded by the
+ * inputs of its first use. Weights whose inputs are not known are rounded to nearest, counted and
+ * marked in their report: those of layers that no batch reaches (`unreached`), and of types that no
+ * rounder knows (`untreated`). Of both the context's logger hears the layer's path, but not of
+ * embeddings. With DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes what dt_convert
+ * makes of it. Ranges of inputs that have seen no batch first see all of these, in float.
  *
- * Weights that are packed already stay: after an error, or from a file saved in `done`, a second call
- * goes on, and ends with the same bits as one call alone, whatever `cache` and the number of threads
- * are. Both models run in evaluation mode without gradients and come back in the mode they were in;
- * modules hand on what they make by returning it. `report` may be NULL: totals of the weights that this
- * call has packed. Errors, naming the layer: STATE (not prepared, a weight that a tape needs, a range
- * that no batch has reached), CONFIG (settings that do not suit a layer's scheme), ARG (no batches; a
- * reference without that layer), NUMERIC (inputs that are not finite), those of the model, of `batch`
- * and of `done`, NOMEM. */
+ * Weights that are packed already stay: after an error, or from a file saved in `done`, a second
+ * call goes on, and ends with the same bits as one call alone, whatever `cache` and the number of
+ * threads are. Both models run in evaluation mode without gradients and come back in the mode they
+ * were in; modules hand on what they make by returning it. `report` may be NULL: totals of the
+ * weights that this call has packed. Errors, naming the layer: STATE (not prepared, a weight that a
+ * tape needs, a range that no batch has reached), CONFIG (settings that do not suit a layer's
+ * scheme), ARG (no batches; a reference without that layer), NUMERIC (inputs that are not finite),
+ * those of the model, of `batch` and of `done`, NOMEM. */
 DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
                         const dt_ptq_options *options, dt_ptq_report *report);
 

@@ -51,16 +51,16 @@ DT_API dt_quant_spec dt_activation_quant_defaults(void); /* the defaults of acti
 DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled);
 
 /* A scale for x to learn: F32 [1], or one a row of x for DT_PER_CHANNEL, that begins with
- * 2 mean|x| / sqrt(qmax). It requires a gradient, no optimizer shrinks it, and after each step it is
- * made positive again. `quant` has range DT_RANGE_LEARNED. The caller's to free, or a module's to own.
- * Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
+ * 2 mean|x| / sqrt(qmax). It requires a gradient, no optimizer shrinks it, and after each step it
+ * is made positive again. `quant` has range DT_RANGE_LEARNED. The caller's to free, or a module's
+ * to own. Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
 DT_API dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out);
 
-/* dt_fake_quant with a scale that learns [LSQ]: besides dx, which is masked where a code was clipped,
- * ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax) lands on `scale`, v = x / scale and n
- * the elements of x that share it. Of an activation, codes and a residual of one byte are kept for
- * backward, or x itself (DT_SAVED_EXACT); of a weight, nothing: if x or `scale` is written before
- * backward, that is STATE there. */
+/* dt_fake_quant with a scale that learns [LSQ]: besides dx, which is masked where a code was
+ * clipped, ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax) lands on `scale`, v = x /
+ * scale and n the elements of x that share it. Of an activation, codes and a residual of one byte
+ * are kept for backward, or x itself (DT_SAVED_EXACT); of a weight, nothing: if x or `scale` is
+ * written before backward, that is STATE there. */
 DT_API dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant,
                                         dt_tensor *scale);
 
@@ -102,7 +102,8 @@ typedef struct dt_quant_patch {
 /* Both describe a dt_quant_patch: a key that is not given stays as the preset says. */
 extern DT_API const dt_key dt_weight_quant_keys[];
 extern DT_API const dt_key dt_activation_quant_keys[];
-/* Likewise, of weights that are in no model of ours: groups of any size, and nothing of training. */
+/* Likewise, of weights that are in no model of ours: groups of any size, and nothing of
+ * training. */
 extern DT_API const dt_key dt_tensor_quant_keys[];
 
 /* *base with every key that `patch` gives. */
@@ -139,8 +140,8 @@ DT_API bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *acti
  * matches nothing, a group size, tied weights with two schemes), STATE (prepared already). */
 DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 
-/* *rule = the first rule that selects no quantizable module of m, or -1: what dt_prepare would refuse,
- * for whoever knows where the rule was written. */
+/* *rule = the first rule that selects no quantizable module of m, or -1: what dt_prepare would
+ * refuse, for whoever knows where the rule was written. */
 DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
@@ -151,12 +152,12 @@ DT_API dt_status dt_enable(dt_module *m, bool on);
 DT_API dt_status dt_observe(dt_module *m, bool on);
 /* Frozen observers see nothing more: static ranges stay as they are. STATE as above. */
 DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
-/* Static ranges of weights are computed anew when the weights are next trained. STATE where there is
- * none. */
+/* Static ranges of weights are computed anew when the weights are next trained. STATE where there
+ * is none. */
 DT_API dt_status dt_refresh(dt_module *m);
 DT_API bool dt_is_observed(dt_module *m); /* some range can be observed, frozen or not */
-/* With `on`, folded batch norms of a prepared model train with their running statistics, which stay,
- * as they do in evaluation; without, with those of the batch. */
+/* With `on`, folded batch norms of a prepared model train with their running statistics, which
+ * stay, as they do in evaluation; without, with those of the batch. */
 DT_API void dt_norms_freeze(dt_module *m, bool on);
 /* Channels whose norm's weight is 0: folded in evaluation, where they are constant, but not in
  * training, where nothing could be divided by the factor. */
@@ -164,8 +165,9 @@ DT_API int64_t dt_unfolded_channels(dt_module *m);
 DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, or becomes one */
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
-/* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows of
- * an op's groups (of a convolution; the experts of a grouped weight; else it has one) follow each other. */
+/* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows
+ * of an op's groups (of a convolution; the experts of a grouped weight; else it has one) follow
+ * each other. */
 typedef struct dt_code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */
     float *scale;       /* [rows][groups] */
@@ -174,12 +176,13 @@ typedef struct dt_code_rows {
     int64_t op_groups; /* of `group_of` */
 } dt_code_rows;
 
-/* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered as
- * a matrix of rows, a grouped one is whole. Buffers of `to` are there already:
+/* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered
+ * as a matrix of rows, a grouped one is whole. Buffers of `to` are there already:
  *     scale, zero_point
  *                where the range is learned or static, hold what stands already and must be left so
- *     group_of   consecutive groups; it may put other columns together, of which each group has as many
- *                as before. NULL where it must not: the granularity is not group, or the range stands
+ *     group_of   consecutive groups; it may put other columns together, of which each group has as
+ *                many as before. NULL where it must not: the granularity is not group, or the range
+ *                stands
  * A rounder of NULL: nearest. */
 typedef struct dt_rounder {
     const char *name;
@@ -197,19 +200,19 @@ typedef struct dt_convert_report {
     int64_t unfolded; /* channels of theirs that training did not fold: dt_unfolded_channels */
 } dt_convert_report;
 
-/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master: what others
- * call "quantized weights only". Learned scales go into the codes as they are. With
- * the nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors:
- * STATE (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
- * batch), NUMERIC (NaN in a weight). A tape that keeps codes alone needs no master; its dt_backward is
- * STATE then. */
+/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master: what
+ * others call "quantized weights only". Learned scales go into the codes as they are. With the
+ * nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors: STATE
+ * (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
+ * batch), NUMERIC (NaN in a weight). A tape that keeps codes alone needs no master; its dt_backward
+ * is STATE then. */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
-/* ---- adapters ---------------------------------------------------------------------------------- */
+/* ---- adapters ------------------------------------------------------------------------------- */
 
 /* Low-rank adapters [LoRA]: a linear layer with one computes with W + (alpha / rank) B A, where A
- * [rank, in] and B [out, rank] are parameters `lora_a` and `lora_b` of the layer. Under quantization
- * that merged weight is what is quantized, so what converts is what was trained. */
+ * [rank, in] and B [out, rank] are parameters `lora_a` and `lora_b` of the layer. Under
+ * quantization that merged weight is what is quantized, so what converts is what was trained. */
 typedef struct dt_lora_options {
     bool given;       /* the recipe has an `adapters` block */
     int64_t rank;     /* at most the shorter side of each weight */
@@ -223,17 +226,17 @@ extern DT_API const dt_key dt_lora_keys[];
 /* rank 8, alpha 0, all but the head, nothing else trained */
 DT_API dt_lora_options dt_lora_defaults(void);
 
-/* Gives the selected linear layers of m, float or prepared, adapters: A uniform in +-1/sqrt(in), B 0,
- * so that m computes what it did. All other parameters require no gradient from then on, but what
- * quantization learns, and with `train_rest` all but the weights that got one. `options` NULL means the
- * defaults. All or nothing. Errors: CONFIG (a rank outside its range, a glob that selects nothing, a
- * layer whose weight another one shares), STATE (a layer that has one, a converted or frozen model),
- * NOMEM. */
+/* Gives the selected linear layers of m, float or prepared, adapters: A uniform in +-1/sqrt(in), B
+ * 0, so that m computes what it did. All other parameters require no gradient from then on, but
+ * what quantization learns, and with `train_rest` all but the weights that got one. `options` NULL
+ * means the defaults. All or nothing. Errors: CONFIG (a rank outside its range, a glob that selects
+ * nothing, a layer whose weight another one shares), STATE (a layer that has one, a converted or
+ * frozen model), NOMEM. */
 DT_API dt_status dt_lora_add(dt_module *m, const dt_lora_options *options);
 
-/* Puts every adapter into the weight of its layer, or into its master, and takes it away: m computes what
- * it did, to the bit, and every parameter requires a gradient. Errors: STATE (no adapter, a frozen
- * model); NOMEM, where some may be merged already. */
+/* Puts every adapter into the weight of its layer, or into its master, and takes it away: m
+ * computes what it did, to the bit, and every parameter requires a gradient. Errors: STATE (no
+ * adapter, a frozen model); NOMEM, where some may be merged already. */
 DT_API dt_status dt_lora_merge(dt_module *m);
 
 DT_API bool dt_has_lora(dt_module *m); /* some layer has an adapter */

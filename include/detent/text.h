@@ -9,18 +9,19 @@
 extern "C" {
 #endif
 
-/* A whole file, plain or gzip, of at most 2^40 bytes, and a NUL behind them; dt_text_free gives it back.
- * Errors: IO, FORMAT (damaged gzip), NOMEM. */
+/* A whole file, plain or gzip, of at most 2^40 bytes, and a NUL behind them; dt_text_free gives it
+ * back. Errors: IO, FORMAT (damaged gzip), NOMEM. */
 DT_API dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes);
 DT_API void dt_text_free(dt_ctx *ctx, char *text); /* NULL is allowed */
 
-/* ---- tokenizers --------------------------------------------------------------------------------- */
+/* ---- tokenizers ----------------------------------------------------------------------------- */
 
-/* Cuts text into tokens, each a byte string with an id. Immutable: any thread may use it, the memory
- * is its context's. */
+/* Cuts text into tokens, each a byte string with an id. Immutable: any thread may use it, the
+ * memory is its context's. */
 typedef struct dt_tokenizer dt_tokenizer;
 
-/* Ids, in the memory of `ctx`; {0} is an empty list, to which encoding gives the tokenizer's context. */
+/* Ids, in the memory of `ctx`; {0} is an empty list, to which encoding gives the tokenizer's
+ * context. */
 typedef struct dt_ids {
     dt_ctx *ctx;
     int32_t *id;
@@ -43,8 +44,8 @@ DT_API dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes,
 
 /* Reads what dt_tokenizer_text wrote, or a byte-level BPE in the form of Hugging Face's
  * tokenizer.json: split as GPT-2 or Llama 3 do, with added tokens and a template. What would change
- * ids and is not known here (other expressions, normalizers, byte_fallback, prefix space, dropout) is
- * an error that names it. `name` stands in messages. Errors: FORMAT, UNSUPPORTED, NOMEM. */
+ * ids and is not known here (other expressions, normalizers, byte_fallback, prefix space, dropout)
+ * is an error that names it. `name` stands in messages. Errors: FORMAT, UNSUPPORTED, NOMEM. */
 DT_API dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
                                     dt_tokenizer **out);
 
@@ -89,21 +90,23 @@ DT_API dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, 
 /* The id of a token by its text, added ones first; -1: none. */
 DT_API int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token);
 
-/* The token that ends a text: <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever was added; -1:
- * none. */
+/* The token that ends a text: <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever was added;
+ * -1: none. */
 DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
 
-/* ---- files of ids ------------------------------------------------------------------------------- */
+/* ---- files of ids --------------------------------------------------------------------------- */
 
 /* A file of ids in little-endian u16 or u32, without a header. */
 typedef struct dt_tokens dt_tokens;
 
-/* Writes one: whole, or not at all. `bytes_each` is 2, 4, or 0: 4 where the name ends in .u32.bin, else
+/* Writes one: whole, or not at all. `bytes_each` is 2, 4, or 0: 4 where the name ends in .u32.bin,
+ * else
  * 2. Errors: ARG (another size, an id that does not fit, with its place), IO, NOMEM. */
 DT_API dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
                                  int bytes_each);
 
-/* Maps a file, `bytes_each` as above. The file must stay as it is until dt_tokens_free. Errors: ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
+/* Maps a file, `bytes_each` as above. The file must stay as it is until dt_tokens_free. Errors:
+ * ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
 DT_API dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out);
 
 DT_API int64_t dt_tokens_count(const dt_tokens *t); /* ids in the file */

@@ -98,8 +98,8 @@ typedef struct dt_convert_options {
     dt_calibration_options calibration;
 } dt_convert_options;
 
-/* What a recipe says of tensors without a model, by their names. `match` is a glob over a whole name
- * or what its dots end (`a` selects `a.weight`); the last matching rule wins, key by key. */
+/* What a recipe says of tensors without a model, by their names. `match` is a glob over a whole
+ * name or what its dots end (`a` selects `a.weight`); the last matching rule wins, key by key. */
 typedef struct dt_tensor_rule {
     const char *match;
     bool skip, has_skip;
@@ -122,8 +122,8 @@ typedef struct dt_quantize_options {
     int64_t n_tensors;
 } dt_quantize_options;
 
-/* When a run does what with quantization: the keys of a recipe's `qat` block that dt_prepare does not
- * read. Updates are counted from the beginning of the run. */
+/* When a run does what with quantization: the keys of a recipe's `qat` block that dt_prepare does
+ * not read. Updates are counted from the beginning of the run. */
 typedef struct dt_qat_schedule {
     int64_t start_step;           /* updates in float before the model is prepared */
     int64_t calibrate_batches;    /* that set the static ranges of activations of trained weights */
@@ -182,7 +182,8 @@ typedef struct dt_recipe_source {
 DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
 DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
 
-/* Whether it was read as one that trains nothing: blocks that it does not give mean nothing then. */
+/* Whether it was read as one that trains nothing: blocks that it does not give mean nothing
+ * then. */
 DT_API bool dt_recipe_only_quantizes(const dt_recipe *r);
 
 /* What it says, lent; complete only where there is no error. */
@@ -199,9 +200,10 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
 DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
     DT_PRINTF(3, 4);
 
-/* dt_data_open of what it says; an error that is the recipe's stands where the key does. `tokenizer`, text
- * of dt_tokenizer_text or NULL, is a model's own, which stands in place of data.tokenizer. `train`
- * may be NULL: training data are not wanted, and text of a recipe read to evaluate is not read. */
+/* dt_data_open of what it says; an error that is the recipe's stands where the key does.
+ * `tokenizer`, text of dt_tokenizer_text or NULL, is a model's own, which stands in place of
+ * data.tokenizer. `train` may be NULL: training data are not wanted, and text of a recipe read to
+ * evaluate is not read. */
 DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 
@@ -209,7 +211,8 @@ DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dat
  * no module. CONFIG if the recipe has errors now. */
 DT_API dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m);
 /* Gives a new model of the recipe the adapters of `adapters`, and recomputes its blocks where
- * `train.recompute` says so. CONFIG, as an error of the recipe, where the model does not suit them. */
+ * `train.recompute` says so. CONFIG, as an error of the recipe, where the model does not suit
+ * them. */
 DT_API dt_status dt_recipe_adapt(dt_recipe *r, dt_module *m);
 
 /* Where the key was given in the file. False where it was not, or on the command line. */
@@ -272,14 +275,13 @@ typedef struct dt_metrics {
 /* The value of this name; NaN where there is none. */
 DT_API double dt_metric_value(const dt_metrics *m, const char *name);
 
-/* Runs a model over a dataset in evaluation mode, in order, without gradients; the mode that was set
- * comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new f32
- * tensor [examples, ...] of the model's outputs; of tokens logits [examples, context, vocab], which
- * are else made a few rows at a time. Errors: ARG (an empty dataset, tokens for another than a
- * language model), SHAPE (outputs that
- * do not fit the targets: [batch, classes] for classes, [batch, channels, height, width] for images,
- * [batch, classes, height, width] for masks; fewer classes than labels), those of the model,
- * NOMEM. */
+/* Runs a model over a dataset in evaluation mode, in order, without gradients; the mode that was
+ * set comes back. `options` NULL: the defaults. *outputs, unless `outputs` is NULL, becomes a new
+ * f32 tensor [examples, ...] of the model's outputs; of tokens logits [examples, context, vocab],
+ * which are else made a few rows at a time. Errors: ARG (an empty dataset, tokens for another than
+ * a language model), SHAPE (outputs that do not fit the targets: [batch, classes] for classes,
+ * [batch, channels, height, width] for images, [batch, classes, height, width] for masks; fewer
+ * classes than labels), those of the model, NOMEM. */
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);
 
@@ -349,12 +351,12 @@ typedef struct dt_run_summary {
 
 /* Trains as the recipe says: float until qat.start_step, then QAT, then converts, and proves that
  * the converted model answers with the same bits. `run.dir` gets recipe.yaml, metrics.jsonl,
- * checkpoints/, float.safetensors, the converted model and summary.json (docs/run.md). The context's
- * random streams start from run.seed, its threads are run.threads while it lasts. Errors: CONFIG (a
- * rule that matches nothing, images or classes that do not fit the model, a run.dir that exists or,
- * to resume, does not, a key that may not change; also with dt_recipe_error_at), NUMERIC (a loss or
- * gradient that is not finite: the first op, module and step), INTERRUPTED (a checkpoint was saved),
- * IO, FORMAT, NOMEM. `control` and `summary` may be NULL. */
+ * checkpoints/, float.safetensors, the converted model and summary.json (docs/run.md). The
+ * context's random streams start from run.seed, its threads are run.threads while it lasts. Errors:
+ * CONFIG (a rule that matches nothing, images or classes that do not fit the model, a run.dir that
+ * exists or, to resume, does not, a key that may not change; also with dt_recipe_error_at), NUMERIC
+ * (a loss or gradient that is not finite: the first op, module and step), INTERRUPTED (a checkpoint
+ * was saved), IO, FORMAT, NOMEM. `control` and `summary` may be NULL. */
 DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                         dt_run_summary *summary);
 
@@ -362,7 +364,7 @@ DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *co
 DT_API dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink,
                                      void *user);
 
-/* ---- quantizing without training ---------------------------------------------------------------- */
+/* ---- quantizing without training ------------------------------------------------------------ */
 
 /* What became of a weight. */
 typedef struct dt_quantized_weight {
@@ -401,18 +403,19 @@ typedef struct dt_tensors_job {
     void *user;
 } dt_tensors_job;
 
-/* Rounds the weights of a file, as `quantize` of the recipe says, which was read to quantize: tensors of
- * rank 2 as linear layers', of rank 4 as those of conv2d, others by its rules; what is left is copied
- * byte by byte. Inputs of weight NAME are NAME in the calibration file, [samples, in] or [n, channels,
- * ...], and where they differ the float model's are NAME.float. OUTPUT gets NAME.codes, NAME.scale and
- * perhaps NAME.zero_point and NAME.g_idx (docs/format.md), the same bytes on any number of threads. One
- * weight and its sums are in memory at a time. What is done is kept in OUTPUT.partial when the call is
- * ended early, and now and then; a call with the same weights, inputs and settings goes on from it.
- * `summary`, also of a call that failed, is to be given up by dt_quantize_summary_free; NULL: nobody
- * asks. Errors: CONFIG (rules that suit no tensor, settings that do not suit one, inputs that are
- * missing; also with dt_recipe_error_at), FORMAT (a file that is damaged, is a model or rounded already;
- * inputs of another shape or of no weight; names that would stand twice), NUMERIC (a weight or input
- * that is not finite), INTERRUPTED, IO (also: OUTPUT is one of the files that are read), NOMEM. */
+/* Rounds the weights of a file, as `quantize` of the recipe says, which was read to quantize:
+ * tensors of rank 2 as linear layers', of rank 4 as those of conv2d, others by its rules; what is
+ * left is copied byte by byte. Inputs of weight NAME are NAME in the calibration file, [samples,
+ * in] or [n, channels, ...], and where they differ the float model's are NAME.float. OUTPUT gets
+ * NAME.codes, NAME.scale and perhaps NAME.zero_point and NAME.g_idx (docs/format.md), the same
+ * bytes on any number of threads. One weight and its sums are in memory at a time. What is done is
+ * kept in OUTPUT.partial when the call is ended early, and now and then; a call with the same
+ * weights, inputs and settings goes on from it. `summary`, also of a call that failed, is to be
+ * given up by dt_quantize_summary_free; NULL: nobody asks. Errors: CONFIG (rules that suit no
+ * tensor, settings that do not suit one, inputs that are missing; also with dt_recipe_error_at),
+ * FORMAT (a file that is damaged, is a model or rounded already; inputs of another shape or of no
+ * weight; names that would stand twice), NUMERIC (a weight or input that is not finite),
+ * INTERRUPTED, IO (also: OUTPUT is one of the files that are read), NOMEM. */
 DT_API dt_status dt_quantize_tensors(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_job *job,
                                      dt_quantize_summary *summary);
 
@@ -433,15 +436,16 @@ typedef struct dt_quantize_job {
 } dt_quantize_job;
 
 /* Quantizes a model without training. A float model is prepared as the recipe's `qat` says (a QAT
- * checkpoint is prepared already), then converted by dt_ptq with training images of the recipe's data,
- * without augmentation: the first of a shuffle by run.seed. After each weight OUTPUT.partial is written
- * anew; a call with the same model, data and settings goes on from it, and gives the same bytes as one
- * that was not interrupted. One that does not fit is said, and begun anew. It is removed at the end.
- * The context's random streams start from run.seed, its threads are run.threads while it lasts.
- * `summary`, also of a call that failed, is to be given up by dt_quantize_summary_free; NULL: nobody
- * asks. Errors: CONFIG (no `qat` for a float model, settings that do not suit it, keys of plain files,
- * data that is not there; also with dt_recipe_error_at), FORMAT (a model that is converted already,
- * that takes other images, damaged), NUMERIC, INTERRUPTED (the partial result was kept), IO, NOMEM. */
+ * checkpoint is prepared already), then converted by dt_ptq with training images of the recipe's
+ * data, without augmentation: the first of a shuffle by run.seed. After each weight OUTPUT.partial
+ * is written anew; a call with the same model, data and settings goes on from it, and gives the
+ * same bytes as one that was not interrupted. One that does not fit is said, and begun anew. It is
+ * removed at the end. The context's random streams start from run.seed, its threads are run.threads
+ * while it lasts. `summary`, also of a call that failed, is to be given up by
+ * dt_quantize_summary_free; NULL: nobody asks. Errors: CONFIG (no `qat` for a float model, settings
+ * that do not suit it, keys of plain files, data that is not there; also with dt_recipe_error_at),
+ * FORMAT (a model that is converted already, that takes other images, damaged), NUMERIC,
+ * INTERRUPTED (the partial result was kept), IO, NOMEM. */
 DT_API dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,
                                    dt_quantize_summary *summary);
 

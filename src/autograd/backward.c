@@ -1,5 +1,5 @@
-/* Backward: the records in reverse order. Each op writes the gradients of its operands' values, each
- * kind takes them where they belong. What a record held is freed as soon as it has run. */
+/* Backward: the records in reverse order. Each op writes the gradients of its operands' values,
+ * each kind takes them where they belong. What a record held is freed as soon as it has run. */
 #include "autograd/op.h"
 #include "autograd/segment.h"
 

@@ -38,7 +38,7 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
     return DT_OK;
 }
 
-/* ---- experts ------------------------------------------------------------------------------------- */
+/* ---- experts -------------------------------------------------------------------------------- */
 
 /* Rows r0 ... of an order: one for all of them, or of as many groups of rows as before. */
 static void take_order(dt__panel_layout *l, int64_t r0)
@@ -71,7 +71,7 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
     return DT_OK;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 #define AT_ONCE 1024             /* columns that are unpacked for an image */
 #define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked for a product */
@@ -109,8 +109,8 @@ void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t 
     else memcpy(to, x->u + r * x->stride, (size_t)x->columns);
 }
 
-/* What a product reads: rows as they lie, or made of them, unpacked and in the order (NULL: their own)
- * of the weight. */
+/* What a product reads: rows as they lie, or made of them, unpacked and in the order (NULL: their
+ * own) of the weight. */
 typedef struct reading {
     const dt__codes *x;
     const int32_t *order;

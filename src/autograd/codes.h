@@ -9,8 +9,8 @@
 #include <detent/ops.h>
 
 /* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The image of element
- * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels` holds
- * the codes: rows of activations, or a weight. */
+ * (r, c) is (q - z) * s with the scale s and zero point z of its group. Either `u` or `panels`
+ * holds the codes: rows of activations, or a weight. */
 struct dt__codes {
     atomic_int refs;
     dt_ctx *ctx;
@@ -31,8 +31,9 @@ struct dt__codes {
     dt__row_map map;         /* of a weight */
     uint8_t *mask; /* [rows of the scheme's cut]: bit 0 where a code was clipped; NULL: all pass */
     int64_t clipped; /* elements whose code was clipped */
-    /* What the gradient of a learned scale needs: residuals, or values without gaps (rows of codes),
-     * or neither, where what was quantized is still there. Versions are those it was made of. */
+    /* What the gradient of a learned scale needs: residuals, or values without gaps (rows of
+     * codes), or neither, where what was quantized is still there. Versions are those it was made
+     * of. */
     int8_t *residual;
     dt__storage *values;
     int64_t offset; /* of the first of `values` */
@@ -53,9 +54,9 @@ void dt__codes_expand_all(const dt__codes *codes, float *y);
 /* y[i] = the image of row index[i], rows being those of a table: codes without a row map. */
 void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y);
 
-/* Rows of `u` as products read them: bytes, DT__STEP of which may be read behind the last. Where they
- * are packed, so many rows at a time are unpacked, on threads, into so much room of the caller's;
- * else a slice is all rows as they lie, and room is 0. */
+/* Rows of `u` as products read them: bytes, DT__STEP of which may be read behind the last. Where
+ * they are packed, so many rows at a time are unpacked, on threads, into so much room of the
+ * caller's; else a slice is all rows as they lie, and room is 0. */
 int64_t dt__codes_slice(const dt__codes *x);
 size_t dt__codes_room(const dt__codes *x);
 int64_t dt__codes_byte_stride(const dt__codes *x);
@@ -80,8 +81,8 @@ typedef struct dt__codes_weight {
 
 #define DT__MOST_WEIGHTS DT_MAX_OUT
 
-/* Whether several weights are multiplied by the same rows at once: neither has an order, and codes lie
- * alike. */
+/* Whether several weights are multiplied by the same rows at once: neither has an order, and codes
+ * lie alike. */
 bool dt__codes_alike(const dt__codes *a, const dt__codes *b);
 
 /* y = x w^T by numerics §2 for n alike weights (or one), x without gaps. `room`: for rows that are

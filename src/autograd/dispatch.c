@@ -1,5 +1,5 @@
-/* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks them
- * and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
+/* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks
+ * them and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
 #include "autograd/op.h"
 #include "autograd/segment.h"
 #include "autograd/write.h"
@@ -369,7 +369,8 @@ static void free_results(dt_call *c)
     for (int i = 0; i < c->n_out; i++) dt_tensor_free(c->out[i]);
 }
 
-/* Whether a gradient will reach the result: then the call is recorded, now or when it runs again. */
+/* Whether a gradient will reach the result: then the call is recorded, now or when it runs
+ * again. */
 static bool decide_recording(dt_call *c)
 {
     bool wanted = false;

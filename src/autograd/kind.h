@@ -1,5 +1,6 @@
-/* What a kind of tensor is. A kind answers four questions (value, codes, inner, pullback); an op says
- * what it wants of each operand; dispatch brings the two together, and nothing else decides. */
+/* What a kind of tensor is. A kind answers four questions (value, codes, inner, pullback); an op
+ * says what it wants of each operand; dispatch brings the two together, and nothing else
+ * decides. */
 #ifndef DT__AUTOGRAD_KIND_H
 #define DT__AUTOGRAD_KIND_H
 
@@ -21,8 +22,8 @@ typedef struct dt__kind {
     /* The dense value of x for one call: *dense is the caller's to free. *codes, if codes were made
      * on the way, is what pullback will get; the caller's to release. */
     dt_status (*value)(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **codes);
-    /* The codes of x now, the caller's to release; NULL in *codes where it offers none. The function
-     * itself is NULL for kinds that never do. */
+    /* The codes of x now, the caller's to release; NULL in *codes where it offers none. The
+     * function itself is NULL for kinds that never do. */
     dt_status (*codes)(dt_tape *t, dt_tensor *x, dt__codes **codes);
     /* The tensor that in-place ops write and RAW operands read. NULL: the kind is read-only. */
     dt_tensor *(*inner)(dt_tensor *x);
@@ -31,12 +32,12 @@ typedef struct dt__kind {
     dt_status (*pullback)(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes);
     /* Whether pullback needs the codes that forward used. NULL: never. */
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
-    /* What is made from the inner tensor follows when that is written. An op that writes it block by
-     * block may begin, tell of each block and so have the rest done while the block is in cache; the
-     * version is that of the write already. Begin: the panels whose rows are blocks, NULL where there
-     * is nothing to tell. Written: rows of panels first ... end-1 now hold what they will; each panel
-     * once, from any thread. End closes every write, also those that were not begun. All three NULL:
-     * nothing follows. */
+    /* What is made from the inner tensor follows when that is written. An op that writes it block
+     * by block may begin, tell of each block and so have the rest done while the block is in cache;
+     * the version is that of the write already. Begin: the panels whose rows are blocks, NULL where
+     * there is nothing to tell. Written: rows of panels first ... end-1 now hold what they will;
+     * each panel once, from any thread. End closes every write, also those that were not begun. All
+     * three NULL: nothing follows. */
     const dt__panel_layout *(*write_begin)(dt_tensor *x);
     void (*written)(dt_tensor *x, int64_t first, int64_t end);
     void (*write_end)(dt_tensor *x);

@@ -37,8 +37,9 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
  * first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
-/* In the forward of an in-place op that writes operand i block by block: the panels whose rows its kind
- * wants blocks to hold whole, and, unless that is NULL, that those of some are written: from any thread. */
+/* In the forward of an in-place op that writes operand i block by block: the panels whose rows its
+ * kind wants blocks to hold whole, and, unless that is NULL, that those of some are written: from
+ * any thread. */
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i);
 void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 

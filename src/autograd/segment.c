@@ -1,8 +1,8 @@
-/* Recomputing (segment.h). A stretch is one record, whose op has no backward of its own: operands are
- * its inputs and, behind them, copies of what was noted; results are the handles that outlived it, in the
- * order in which the tape lent them, which is the same in both runs. Gradients that the inputs have
- * already go into the second run and come out of it, so that contributions add up in the order of a pass
- * without recompute. */
+/* Recomputing (segment.h). A stretch is one record, whose op has no backward of its own: operands
+ * are its inputs and, behind them, copies of what was noted; results are the handles that outlived
+ * it, in the order in which the tape lent them, which is the same in both runs. Gradients that the
+ * inputs have already go into the second run and come out of it, so that contributions add up in
+ * the order of a pass without recompute. */
 #include "autograd/segment.h"
 
 #include "autograd/op.h"
@@ -30,7 +30,7 @@ bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in)
     return true;
 }
 
-/* ---- the first run --------------------------------------------------------------------------------- */
+/* ---- the first run -------------------------------------------------------------------------- */
 
 static void free_saved_reads(dt_tape *t)
 {
@@ -78,8 +78,8 @@ static int count_live_outputs(const dt_tape *t, int64_t mark)
     return n;
 }
 
-/* Whether there is anything to go backward through. A wrapper would pass its gradient on to a tensor of
- * the first run. */
+/* Whether there is anything to go backward through. A wrapper would pass its gradient on to a
+ * tensor of the first run. */
 static dt_status check_live_outputs(const dt_tape *t, int64_t mark, bool *wanted)
 {
     *wanted = false;
@@ -151,7 +151,7 @@ void dt__run_segment(dt_tape *t, const dt__segment *s, dt_tensor *const *in, dt_
     free_saved_reads(t);
 }
 
-/* ---- the second run -------------------------------------------------------------------------------- */
+/* ---- the second run ------------------------------------------------------------------------- */
 
 static bool has_gradient(const dt__record *r)
 {

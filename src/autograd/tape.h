@@ -37,7 +37,8 @@ typedef struct dt__replay {
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
 } dt__replay;
 
-/* A stretch that runs for the second time, and the next of what was noted: src/autograd/segment.h. */
+/* A stretch that runs for the second time, and the next of what was noted:
+ * src/autograd/segment.h. */
 typedef struct dt__second_run {
     const dt__record *record; /* NULL: none does */
     int at;
@@ -61,8 +62,8 @@ struct dt_tape {
     dt_tensor **saved_reads; /* by the stretch that is muted */
     int64_t n_saved_reads, room_saved_reads;
     const char *where; /* path of the running module, a dt__text; NULL outside */
-    /* Of a calibration pass (src/nn/calib_cache.h), else NULL: the cache of its batch, and what is called
-     * with each operand of each op. */
+    /* Of a calibration pass (src/nn/calib_cache.h), else NULL: the cache of its batch, and what is
+     * called with each operand of each op. */
     struct dt__calib_cache *calib;
     void (*on_read)(dt_tape *t, const dt_tensor *x);
     struct dt__cache *cache; /* key-value cache of earlier tokens: src/nn/cache.h; NULL: none */
@@ -74,8 +75,8 @@ dt_status dt__tape_lend(dt_tape *t, dt_tensor *x);
 dt_status dt__tape_adopt(dt_tape *t, dt_status status);
 /* The tape keeps *r. */
 dt_status dt__tape_record(dt_tape *t, dt__record *r);
-/* Goes backward through the records behind the first `base`, whose memory is freed in any case; with a
- * status that is not DT_OK, that is all. */
+/* Goes backward through the records behind the first `base`, whose memory is freed in any case;
+ * with a status that is not DT_OK, that is all. */
 dt_status dt__backward_to(dt_tape *t, int64_t base, dt_status status);
 void dt__record_free(dt_ctx *ctx, dt__record *r);
 void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out);

@@ -16,13 +16,13 @@ typedef enum dt__write_bar {
 
 #define DT__WHY_SIZE 160
 
-/* Whether the values of x can be written now. If not, `why` is a predicate for a message that begins
- * with the tensor's name: "belongs to a frozen model". `t` is the tape that the writing op runs on;
- * NULL: none. */
+/* Whether the values of x can be written now. If not, `why` is a predicate for a message that
+ * begins with the tensor's name: "belongs to a frozen model". `t` is the tape that the writing op
+ * runs on; NULL: none. */
 dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZE]);
 
-/* x = from, of the same dtype and shape, outside of any tape. The caller has asked dt__may_write. The
- * version rises, and what follows from x (its codes) is made anew when it is next read. */
+/* x = from, of the same dtype and shape, outside of any tape. The caller has asked dt__may_write.
+ * The version rises, and what follows from x (its codes) is made anew when it is next read. */
 void dt__write_value(dt_tensor *x, const dt_tensor *from);
 
 #endif

@@ -39,7 +39,8 @@ dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out)
     return DT_OK;
 }
 
-/* The size of a cache as Linux gives it, "1024K"; 0 where there is none, or it holds instructions. */
+/* The size of a cache as Linux gives it, "1024K"; 0 where there is none, or it holds
+ * instructions. */
 static size_t cache_at(int index)
 {
     char path[96], type[32] = "";

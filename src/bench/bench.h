@@ -1,11 +1,12 @@
 /* bench.h: how fast this machine is, and how near detent comes to it.
  *
- * One run measures the machine's limits (integer and float multiply-adds, reading and copying memory)
- * and detent's own work, repetition by repetition in turn, so that a machine that changes its speed
- * changes it for all. Each figure is the median; a share of a limit and a ratio compare medians of
- * the same turns.
+ * One run measures the machine's limits (integer and float multiply-adds, reading and copying
+ * memory) and detent's own work, repetition by repetition in turn, so that a machine that changes
+ * its speed changes it for all. Each figure is the median; a share of a limit and a ratio compare
+ * medians of the same turns.
  *
- * This library is for the program, the tests and bench/: it sees all of src/ and is not installed. */
+ * This library is for the program, the tests and bench/: it sees all of src/ and is not
+ * installed. */
 #ifndef DT__BENCH_BENCH_H
 #define DT__BENCH_BENCH_H
 
@@ -80,17 +81,18 @@ typedef struct dt_bench_options {
 /* The defaults of dt_bench. */
 dt_bench_options dt_bench_defaults(void);
 
-/* Measures with one thread and, if the context has more, with all of them; hands `row` each figure as
- * soon as it stands. `options` NULL means the defaults. Sets OpenBLAS to as many threads as a
- * comparison needs, and to one when it is done. Errors: ARG (parts, repeat outside 0...1000), NOMEM,
- * the sink's. */
+/* Measures with one thread and, if the context has more, with all of them; hands `row` each figure
+ * as soon as it stands. `options` NULL means the defaults. Sets OpenBLAS to as many threads as a
+ * comparison needs, and to one when it is done. Errors: ARG (parts, repeat outside 0...1000),
+ * NOMEM, the sink's. */
 dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
-/* The same as text: first what it is measured on (processor, cores, threads, caches, kernels, OpenBLAS's
- * core, versions), then the rows, each as soon as it stands. For people a line each; or one object of
- * JSON, {"machine": {...}, "rows": [...]}, a row being an object with `name`, `value`, `unit`, `low`,
- * `high`, `repetitions`, `limit`, `share_of_limit` and `ratio_to` (an object with a number for each),
- * null where there is none. Errors: those of dt_bench; of JSON what was written is not complete then. */
+/* The same as text: first what it is measured on (processor, cores, threads, caches, kernels,
+ * OpenBLAS's core, versions), then the rows, each as soon as it stands. For people a line each; or
+ * one object of JSON, {"machine": {...}, "rows": [...]}, a row being an object with `name`,
+ * `value`, `unit`, `low`, `high`, `repetitions`, `limit`, `share_of_limit` and `ratio_to` (an
+ * object with a number for each), null where there is none. Errors: those of dt_bench; of JSON what
+ * was written is not complete then. */
 dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json, dt_sink sink,
                          void *user);
 

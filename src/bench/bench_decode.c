@@ -1,10 +1,10 @@
-/* Reading and writing text with a converted model: 512 tokens at once (prefill), and one token behind 512
- * (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by the default
- * preset (int8 activations, int4 weights in groups of 32).
+/* Reading and writing text with a converted model: 512 tokens at once (prefill), and one token
+ * behind 512 (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by
+ * the default preset (int8 activations, int4 weights in groups of 32).
  *
- * Prefill is bounded by integer multiply-adds: one a weight and token, but the head's, which sees one
- * token. Decode is bounded by reading: every packed weight, and the keys and values of the cache. What
- * attention, norms and embeddings do besides counts for nothing in either share. */
+ * Prefill is bounded by integer multiply-adds: one a weight and token, but the head's, which sees
+ * one token. Decode is bounded by reading: every packed weight, and the keys and values of the
+ * cache. What attention, norms and embeddings do besides counts for nothing in either share. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "qat/quantized.h"
@@ -67,7 +67,7 @@ static dt_status decode(void *user)
     return feed(s, DECODE, s->task->tokens, 1);
 }
 
-/* ---- the model ------------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
@@ -108,7 +108,7 @@ static void free_subject(dt__bench *b, subject *s)
     for (int i = 0; i < 2; i++) dt__release(b->ctx, s->took[i].seconds);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 static void name_of(const dt__bench *b, const work *task, int which, const char *what,
                     char name[DT__BENCH_NAME])

@@ -1,12 +1,12 @@
-/* Linear layers on one grouped weight against as many separate ones that meet the same rows: forward and
- * backward, in float and quantization-aware (int8 activations, int4 weights in groups of 32; a weight's
- * codes are made once, those of activations each time).
+/* Linear layers on one grouped weight against as many separate ones that meet the same rows:
+ * forward and backward, in float and quantization-aware (int8 activations, int4 weights in groups
+ * of 32; a weight's codes are made once, those of activations each time).
  *
  * `together` has the rows of each expert together, by offsets; `apart` has them in any order, by an
  * index of two experts a row of x, so that rows are gathered and scattered. The separate layers get
- * the rows of each expert as a tensor that was made before: what sorting and gathering would cost them
- * is left out. Of uneven ones the first expert takes nine tenths of the rows, and of the others
- * every second one a share of the rest. */
+ * the rows of each expert as a tensor that was made before: what sorting and gathering would cost
+ * them is left out. Of uneven ones the first expert takes nine tenths of the rows, and of the
+ * others every second one a share of the rest. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "qat/quantized.h"
@@ -76,7 +76,7 @@ static dt_status run(void *user)
     return DT_OK;
 }
 
-/* ---- subjects --------------------------------------------------------------------------------- */
+/* ---- subjects ------------------------------------------------------------------------------- */
 
 /* The expert of row i; of few rows one after the other. */
 static int64_t expert_of(const work *task, int64_t i)
@@ -191,7 +191,7 @@ static void free_subject(subject *s)
     dt_ctx_free(s->ctx);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 enum { FLOAT_GROUPED, FLOAT_SEPARATE, QAT_GROUPED, QAT_SEPARATE, SUBJECTS };
 enum { RUN, FORWARD, BACKWARD, PARTS };

@@ -1,10 +1,12 @@
-/* Training steps of language models: forward with the loss in chunks of tokens, backward, AdamW; in float,
- * and quantization-aware by the default preset (int8 activations, int4 weights in groups of 32).
+/* Training steps of language models: forward with the loss in chunks of tokens, backward, AdamW; in
+ * float, and quantization-aware by the default preset (int8 activations, int4 weights in groups of
+ * 32).
  *
- * gpt-128 is the public small recipe for characters (4 layers, 768 tokens a step), gpt-384 one with a
- * usual width of heads. A linear layer counts 6 operations a weight and token; attention 14 an element
- * of a head and pair of tokens, of those pairs that are seen. `attention` is that op of all layers,
- * forward and backward, without the rest; its ratio to the float step is its share of it. */
+ * gpt-128 is the public small recipe for characters (4 layers, 768 tokens a step), gpt-384 one with
+ * a usual width of heads. A linear layer counts 6 operations a weight and token; attention 14 an
+ * element of a head and pair of tokens, of those pairs that are seen. `attention` is that op of all
+ * layers, forward and backward, without the rest; its ratio to the float step is its share of
+ * it. */
 #include "bench/measure.h"
 #include "core/clock.h"
 
@@ -74,8 +76,8 @@ static dt_status make_ids(const work *task, subject *s)
     return DT_OK;
 }
 
-/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its peak
- * is known. */
+/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its
+ * peak is known. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     s->seconds = dt__alloc_array(b->ctx, MOST_STEPS, sizeof(double));
@@ -108,7 +110,7 @@ static void free_subject(dt__bench *b, subject *s)
     dt_ctx_free(s->ctx);
 }
 
-/* ---- attention alone ----------------------------------------------------------------------------- */
+/* ---- attention alone ------------------------------------------------------------------------ */
 
 typedef struct heads {
     dt_ctx *ctx;
@@ -153,7 +155,7 @@ static void free_heads(heads *h)
     dt_ctx_free(h->ctx);
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 static double attention_operations(const work *task)
 {

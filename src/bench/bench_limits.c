@@ -1,7 +1,7 @@
-/* The machine's limits: multiply-adds per second, and bytes read and copied per second, in every level
- * of memory. Copies count the bytes that are read and those that are written; the loops store through
- * the caches, as kernels do, so a line that is written is first read by the processor. `streaming` is
- * the C library's memcpy, which on large blocks goes past the caches. */
+/* The machine's limits: multiply-adds per second, and bytes read and copied per second, in every
+ * level of memory. Copies count the bytes that are read and those that are written; the loops store
+ * through the caches, as kernels do, so a line that is written is first read by the processor.
+ * `streaming` is the C library's memcpy, which on large blocks goes past the caches. */
 #include "bench/measure.h"
 #include "kernels/sets.h"
 
@@ -11,7 +11,7 @@
 
 #define LEAST_BYTES ((size_t)512)
 
-/* ---- loops on all threads --------------------------------------------------------------------- */
+/* ---- loops on all threads ------------------------------------------------------------------- */
 
 /* Every thread does all rounds. */
 static dt_status run_int8(void *subject)
@@ -79,7 +79,7 @@ static dt_status run_memcpy(void *subject)
     return DT_OK;
 }
 
-/* ---- subjects --------------------------------------------------------------------------------- */
+/* ---- subjects ------------------------------------------------------------------------------- */
 
 void dt__limit_free(dt__limit_subject *s)
 {
@@ -89,7 +89,8 @@ void dt__limit_free(dt__limit_subject *s)
     s->x = s->y = NULL;
 }
 
-/* `bytes` for all threads together, and as many passes as make a sample worth its parallel region. */
+/* `bytes` for all threads together, and as many passes as make a sample worth its parallel
+ * region. */
 static dt_status take_memory(dt__limit_subject *s, size_t bytes, bool two)
 {
     const size_t threads = (size_t)dt_threads(s->b->ctx);
@@ -150,7 +151,7 @@ dt_status dt__limit_trial(dt__bench *b, int which, dt__limit_subject *s, dt__tri
     return DT_OK;
 }
 
-/* ---- the part --------------------------------------------------------------------------------- */
+/* ---- the part ------------------------------------------------------------------------------- */
 
 static dt_status measure_compute(dt__bench *b)
 {
@@ -168,7 +169,8 @@ static dt_status measure_compute(dt__bench *b)
     return dt__measure(b, n, trials);
 }
 
-/* Half of a level's size each thread, or for copies a quarter for each side; memory itself whole. */
+/* Half of a level's size each thread, or for copies a quarter for each side; memory itself
+ * whole. */
 static dt_status measure_level(dt__bench *b, const char *level, size_t read, size_t copy)
 {
     dt__limit_subject subjects[2] = { { .b = b, .limits = b->limits },

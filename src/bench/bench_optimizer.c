@@ -1,6 +1,7 @@
-/* Updates of one large parameter: AdamW and SGD with momentum, of plain fp32 and of a FakeQuantTensor
- * whose codes are renewed. The bytes that count are those of parameter, gradient and state that the
- * formula reads and writes, 7 floats an element for AdamW and 5 for SGD, and the codes written. */
+/* Updates of one large parameter: AdamW and SGD with momentum, of plain fp32 and of a
+ * FakeQuantTensor whose codes are renewed. The bytes that count are those of parameter, gradient
+ * and state that the formula reads and writes, 7 floats an element for AdamW and 5 for SGD, and the
+ * codes written. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "qat/quantized.h"

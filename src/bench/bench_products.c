@@ -1,9 +1,9 @@
 /* Integer products against the same shape in fp32 by OpenBLAS, as many threads as it likes up to
  * ours; the fp32 product of detent's own grid; and another library's, if there is one.
  *
- * A product of [m, k] by [n, k] counts m n k multiply-adds. In the part's last comparison one row meets
- * weights that no cache holds: as many copies as make them larger than the last cache pass in turn,
- * and the limit is what can be read. */
+ * A product of [m, k] by [n, k] counts m n k multiply-adds. In the part's last comparison one row
+ * meets weights that no cache holds: as many copies as make them larger than the last cache pass in
+ * turn, and the limit is what can be read. */
 #include "bench/measure.h"
 #include "kernels/kernels.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- weights and their products --------------------------------------------------------------- */
+/* ---- weights and their products ------------------------------------------------------------- */
 
 typedef struct form {
     const char *name;
@@ -105,7 +105,7 @@ static dt_status run_rival(void *user)
     return DT_OK;
 }
 
-/* ---- operands --------------------------------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------------------------- */
 
 static dt_status make_weight(operands *o, const form *f, weight *w)
 {
@@ -148,7 +148,8 @@ static void free_operands(operands *o)
     dt__release(ctx, o->zu);
 }
 
-/* For products of up to `m` rows by n x n weights, in as many copies as fill the memory if `many`. */
+/* For products of up to `m` rows by n x n weights, in as many copies as fill the memory if
+ * `many`. */
 static dt_status make_operands(dt__bench *b, int64_t m, int64_t n, bool many, operands *o)
 {
     *o = (operands){ .b = b, .m = m, .n = n, .k = n, .copies = 1 };
@@ -172,7 +173,7 @@ static dt_status make_operands(dt__bench *b, int64_t m, int64_t n, bool many, op
     return DT_OK;
 }
 
-/* ---- comparisons ------------------------------------------------------------------------------ */
+/* ---- comparisons ---------------------------------------------------------------------------- */
 
 enum { LIMIT, OPENBLAS, OWN, FIRST, TRIALS = FIRST + FORMS + 1 };
 

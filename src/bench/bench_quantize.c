@@ -1,5 +1,6 @@
 /* From fp32 to codes: weights into packed panels, activations into rows of u8, in cache and from
- * memory; a weight of several experts beside one of as many rows. The bytes that count are the fp32 values read and the codes and scales written. */
+ * memory; a weight of several experts beside one of as many rows. The bytes that count are the fp32
+ * values read and the codes and scales written. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "qat/quantized.h"

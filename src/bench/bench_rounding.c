@@ -1,5 +1,5 @@
-/* Rounding with calibration data: statistics, GPTQ, GPFQ and Qronos of a linear layer, 4096 x 4096, and of
- * a convolution, 1024 x 1024 x 3 x 3, to 4 bits in groups of 128 columns.
+/* Rounding with calibration data: statistics, GPTQ, GPFQ and Qronos of a linear layer, 4096 x 4096,
+ * and of a convolution, 1024 x 1024 x 3 x 3, to 4 bits in groups of 128 columns.
  *
  * With R rows, K columns and n samples the operations that count are
  *
@@ -8,7 +8,8 @@
  *     columns       R K^2; GPFQ 2 R K^2; Qronos 3 R K^2, two triangles among them
  *     comparison    R K^2: the error of nearest; with G and C 5 R K^2, errors of both and G W^T
  *
- * and what else is done is overhead. Runs take seconds: each is made once, unless more are asked for. */
+ * and what else is done is overhead. Runs take seconds: each is made once, unless more are asked
+ * for. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -96,7 +97,7 @@ static dt_status run(void *user)
     return status;
 }
 
-/* ---- subjects --------------------------------------------------------------------------------- */
+/* ---- subjects ------------------------------------------------------------------------------- */
 
 static dt_status random_tensor(dt__bench *b, int rank, const int64_t *dims, dt_tensor **out)
 {
@@ -124,7 +125,7 @@ static void free_subject(subject *s)
     dt_tensor_free(s->xq);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 enum { LIMIT, RUN, ROUNDING, SUMS, PREPARE, COLUMNS, COMPARISON, TRIALS };
 

@@ -1,11 +1,11 @@
 /* Training steps: forward, cross entropy, backward, AdamW; in float, and quantization-aware by the
  * default preset (int8 activations, int4 weights in groups of 32).
  *
- * A product of forward or backward counts 2 m n k operations, two or three of them for each layer (the
- * first one's input needs no gradient); the float step's share of the limit is of those. Held for
- * backward is what memory in use grows by during forward. `convolutions` are those of a float step
- * without all else (nets.c). `beside-kernels` is the same step with
- * kernels that do nothing, compared with the step itself. */
+ * A product of forward or backward counts 2 m n k operations, two or three of them for each layer
+ * (the first one's input needs no gradient); the float step's share of the limit is of those. Held
+ * for backward is what memory in use grows by during forward. `convolutions` are those of a float
+ * step without all else (nets.c). `beside-kernels` is the same step with kernels that do nothing,
+ * compared with the step itself. */
 #include "bench/measure.h"
 #include "bench/nets.h"
 #include "bench/nothing.h"
@@ -78,7 +78,7 @@ static dt_status step(void *user)
     return DT_OK;
 }
 
-/* ---- subjects --------------------------------------------------------------------------------- */
+/* ---- subjects ------------------------------------------------------------------------------- */
 
 static dt_status make_batch(const work *task, subject *s)
 {
@@ -106,8 +106,8 @@ static dt_status make_model(const work *task, bool qat, subject *s)
     return make_batch(task, s);
 }
 
-/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its peak
- * is known. */
+/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its
+ * peak is known. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     for (int i = 0; i < PHASES; i++) {
@@ -149,7 +149,7 @@ static double operations(const work *task)
     return sum;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 /* Trials; a network has CONVOLUTIONS in the place of what is beside the kernels. */
 enum { FLOAT, QAT, LIMIT, FLOAT_BESIDE, QAT_BESIDE, TRIALS, CONVOLUTIONS = FLOAT_BESIDE };

@@ -1,6 +1,6 @@
-/* The limits of plain C: what a compiler makes of simple loops for the processors that it builds for;
- * and the table of all limits. The operands change from round to round, so that no product can be
- * taken out of the loop; the results go to the caller. */
+/* The limits of plain C: what a compiler makes of simple loops for the processors that it builds
+ * for; and the table of all limits. The operands change from round to round, so that no product can
+ * be taken out of the loop; the results go to the caller. */
 #include "bench/limits.h"
 
 #include "core/core.h"

@@ -1,5 +1,5 @@
-/* Loops that do one thing as often as the processor can: what kernels are measured against. They are
- * written so that no compiler can leave a part of them out. */
+/* Loops that do one thing as often as the processor can: what kernels are measured against. They
+ * are written so that no compiler can leave a part of them out. */
 #ifndef DT__BENCH_LIMITS_H
 #define DT__BENCH_LIMITS_H
 

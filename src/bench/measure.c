@@ -1,5 +1,6 @@
-/* Trials in turn. A trial's runs are repeated until a sample is long enough for the clock; then every
- * trial gives one sample a turn. The value is the median of the samples, its spread the quartiles. */
+/* Trials in turn. A trial's runs are repeated until a sample is long enough for the clock; then
+ * every trial gives one sample a turn. The value is the median of the samples, its spread the
+ * quartiles. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench/measure.h"
 
@@ -13,7 +14,7 @@
 #define FEWEST_TURNS 5
 #define MOST_TURNS_UNASKED 101
 
-/* ---- spread ----------------------------------------------------------------------------------- */
+/* ---- spread --------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -29,10 +30,10 @@ dt__spread dt__spread_of(int n, double *values)
     return (dt__spread){ median, values[quarter], values[n - 1 - quarter], n };
 }
 
-/* ---- samples ---------------------------------------------------------------------------------- */
+/* ---- samples -------------------------------------------------------------------------------- */
 
-/* Threads that sleep between short regions may be woken on one core, again and again, and stay there:
- * the system moves them apart when all are busy for a while. */
+/* Threads that sleep between short regions may be woken on one core, again and again, and stay
+ * there: the system moves them apart when all are busy for a while. */
 static void spread_threads(const dt__bench *b, double seconds)
 {
     if (b->options.quick || dt_threads(b->ctx) == 1) return;
@@ -59,8 +60,8 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
     return DT_OK;
 }
 
-/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. Beside slow
- * trials a sample is longer, for there are few. */
+/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. Beside
+ * slow trials a sample is longer, for there are few. */
 static dt_status calibrate(const dt__bench *b, dt__trial *t, bool beside_slow)
 {
     const double enough = b->options.quick ? 1e-4 : beside_slow ? 0.1 : 2e-3;
@@ -99,7 +100,7 @@ static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
     return DT_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 /* The value that a time stands for. */
 static double value_of(const dt__trial *t, double seconds)
@@ -152,7 +153,7 @@ dt_status dt__measure(dt__bench *b, int n, dt__trial *trials)
     return s;
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values --------------------------------------------------------------------------------- */
 
 void *dt__random_bytes(dt__bench *b, size_t bytes)
 {

@@ -85,8 +85,8 @@ typedef struct dt__limit_subject {
 
 enum { DT__LIMIT_INT8, DT__LIMIT_F32, DT__LIMIT_F64, DT__LIMIT_READ, DT__LIMIT_COPY };
 
-/* A silent trial of the limit of the kernels in use, called as in part `limits`. Memory is taken where
- * it needs any; dt__limit_free also after an error. */
+/* A silent trial of the limit of the kernels in use, called as in part `limits`. Memory is taken
+ * where it needs any; dt__limit_free also after an error. */
 dt_status dt__limit_trial(dt__bench *b, int which, dt__limit_subject *subject, dt__trial *out);
 void dt__limit_free(dt__limit_subject *subject);
 

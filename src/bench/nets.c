@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-/* ---- networks ----------------------------------------------------------------------------------- */
+/* ---- networks ------------------------------------------------------------------------------- */
 
 /* A square convolution of 3 x 3 with padding 1. */
 static dt__conv conv_of(int64_t in, int64_t out, int64_t size, int64_t stride)
@@ -102,7 +102,7 @@ double dt__net_operations(const dt__net *net, int64_t batch)
     return sum * (double)batch;
 }
 
-/* ---- convolutions alone ------------------------------------------------------------------------- */
+/* ---- convolutions alone --------------------------------------------------------------------- */
 
 static dt__conv_work forward(const dt__convs *s, int i)
 {

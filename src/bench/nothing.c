@@ -1,7 +1,7 @@
 /* Kernels that do nothing. A training step that is run with them takes the time that detent spends
  * beside its kernels: dispatch, tape, memory, hooks, the optimizer's walk over the parameters. What
- * they do not compute is never read as a number that matters; ranges alone are given, because a scale
- * is made from them. Counts (of clipped codes) are 0. */
+ * they do not compute is never read as a number that matters; ranges alone are given, because a
+ * scale is made from them. Counts (of clipped codes) are 0. */
 #include "bench/nothing.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

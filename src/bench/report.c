@@ -63,7 +63,7 @@ static void put_number(page *p, const char *key, double value)
     put(p, "%s", text);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 static void put_row_json(page *p, const dt_bench_row *row)
 {
@@ -109,7 +109,7 @@ static void put_row(page *p, const dt_bench_row *row)
     }
 }
 
-/* ---- the machine ------------------------------------------------------------------------------ */
+/* ---- the machine ---------------------------------------------------------------------------- */
 
 typedef struct machine {
     char processor[DT__PROCESSOR], blas[48];
@@ -160,7 +160,7 @@ static dt_status find_machine(dt_ctx *ctx, machine *m)
     return DT_OK;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 typedef struct output {
     bool json;

@@ -75,8 +75,8 @@ int cli_fail(const cli_args *args, int status, const char *format, ...) DT_PRINT
 /* The same with the context's error, and its exit status. */
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx);
 int cli_exit_of(dt_status status);
-/* The same after reading a file of the command line: one that this program is too old or not built for
- * is a bad file too. */
+/* The same after reading a file of the command line: one that this program is too old or not built
+ * for is a bad file too. */
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* A context that prints notes on stderr; NULL after a message. */
 dt_ctx *cli_ctx(const cli_args *args, int threads);
@@ -107,8 +107,9 @@ int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_fil
 /* The same from another source; words[first] and those behind it are the overrides. */
 int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
                     dt_recipe **out);
-/* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the run
- * that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted for. */
+/* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the
+ * run that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted
+ * for. */
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
 
 /* ---- outputs.c ---- */

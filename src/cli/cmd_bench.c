@@ -1,4 +1,5 @@
-/* detent bench: what the machine can do, and how near the kernels and a training step come to it. */
+/* detent bench: what the machine can do, and how near the kernels and a training step come to
+ * it. */
 #include "bench/bench.h"
 #include "cli.h"
 

@@ -1,5 +1,6 @@
-/* detent convert: a QAT checkpoint, or the newest of a run, to the integers that a device runs. A run
- * is converted as its recipe's `convert` says; a checkpoint by itself to nearest, which needs no data. */
+/* detent convert: a QAT checkpoint, or the newest of a run, to the integers that a device runs. A
+ * run is converted as its recipe's `convert` says; a checkpoint by itself to nearest, which needs
+ * no data. */
 #include "round_model.h"
 
 #include <limits.h>

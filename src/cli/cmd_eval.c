@@ -1,5 +1,5 @@
-/* detent eval: how well a saved model does on a recipe's test data, or where there is none on what it
- * validates with. */
+/* detent eval: how well a saved model does on a recipe's test data, or where there is none on what
+ * it validates with. */
 #include "cli.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 
 enum { OUTPUT, CALIBRATION, CODES, JSON, QUIET }; /* options, as in main.c */
 
-/* ---- what is asked for ------------------------------------------------------------------------- */
+/* ---- what is asked for ---------------------------------------------------------------------- */
 
 /* Without RECIPE its defaults, which words may change. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -42,7 +42,7 @@ static rounded_view view_of(const cli_args *args)
                            .quiet = args->option[QUIET] != NULL };
 }
 
-/* ---- a file of tensors -------------------------------------------------------------------------- */
+/* ---- a file of tensors ---------------------------------------------------------------------- */
 
 static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
 {
@@ -74,7 +74,7 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* ---- a model ------------------------------------------------------------------------------------ */
+/* ---- a model -------------------------------------------------------------------------------- */
 
 /* Whether there is a recipe with data: named, of the model's run, or in the words. */
 static bool has_recipe(const cli_args *args)
@@ -104,7 +104,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* ---- which of both ------------------------------------------------------------------------------ */
+/* ---- which of both -------------------------------------------------------------------------- */
 
 /* A file that says how its model is built is a model. */
 static int is_model(const cli_args *args, dt_ctx *ctx, bool *out)

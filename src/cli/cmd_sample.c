@@ -48,7 +48,7 @@ typedef struct job {
     ending ending;
 } job;
 
-/* ---- options ----------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static const char *option_name(const cli_args *args, int i)
 {
@@ -103,7 +103,7 @@ static int read_options(job *j)
                     prompts == 0 ? "one is wanted" : "only one can be given");
 }
 
-/* ---- the tokenizer ----------------------------------------------------------------------------- */
+/* ---- the tokenizer -------------------------------------------------------------------------- */
 
 static int open_tokenizer(job *j, const dt_model_info *info)
 {
@@ -126,7 +126,7 @@ static int open_tokenizer(job *j, const dt_model_info *info)
     return CLI_DONE;
 }
 
-/* ---- the prompt -------------------------------------------------------------------------------- */
+/* ---- the prompt ----------------------------------------------------------------------------- */
 
 static int add_id(job *j, dt_ids *ids, int32_t id)
 {
@@ -244,7 +244,7 @@ static int read_prompt(job *j)
                     (long long)j->prompt.n, (long long)j->context);
 }
 
-/* ---- stopping ---------------------------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------------------------- */
 
 /* --stop is an id, or a text, which may be a token's own. */
 static int read_stop(job *j)
@@ -268,7 +268,7 @@ static int read_stop(job *j)
     return CLI_DONE;
 }
 
-/* ---- making text ------------------------------------------------------------------------------- */
+/* ---- making text ---------------------------------------------------------------------------- */
 
 static double seconds(void)
 {
@@ -333,7 +333,7 @@ static int generate(job *j, dt_decoder *d)
     return status;
 }
 
-/* ---- what was made ------------------------------------------------------------------------------ */
+/* ---- what was made -------------------------------------------------------------------------- */
 
 static const char *const endings[] = {
     [GOES_ON] = "error", [END_TOKEN] = "end token", [STOPPED] = "stop",
@@ -393,7 +393,7 @@ static void report(const job *j)
     print_summary(j);
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static int decode(job *j)
 {

@@ -10,7 +10,7 @@
 
 enum { TOKENIZER, OUTPUT, SAVE, SPECIAL, WRAP, END, DECODE, JSON }; /* options, as in main.c */
 
-/* ---- the tokenizer ---------------------------------------------------------------------------- */
+/* ---- the tokenizer -------------------------------------------------------------------------- */
 
 typedef struct joined { /* all texts, one after the other */
     char *bytes;
@@ -64,7 +64,7 @@ static int make_tokenizer(const cli_args *args, dt_ctx *ctx, dt_tokenizer **out)
     return s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
 }
 
-/* ---- text to ids ------------------------------------------------------------------------------ */
+/* ---- text to ids ---------------------------------------------------------------------------- */
 
 static bool same_file(const char *a, const char *b)
 {
@@ -165,7 +165,7 @@ static int encode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
     return status;
 }
 
-/* ---- ids to text ------------------------------------------------------------------------------ */
+/* ---- ids to text ---------------------------------------------------------------------------- */
 
 #define AT_ONCE 4096
 

@@ -1,4 +1,5 @@
-/* detent train RECIPE: trains as the recipe says, shows how it goes, prints the table of the end. */
+/* detent train RECIPE: trains as the recipe says, shows how it goes, prints the table of the
+ * end. */
 #include "cli.h"
 #include "watch.h"
 
@@ -11,7 +12,7 @@ enum { RESUME, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
 static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
 
-/* ---- the recipe ---------------------------------------------------------------------------------- */
+/* ---- the recipe ----------------------------------------------------------------------------- */
 
 static bool is_folder(const char *path)
 {
@@ -96,7 +97,7 @@ static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     return cli_read_recipe(args, ctx, 0, false, out);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------- */
+/* ---- the run -------------------------------------------------------------------------------- */
 
 static int explain(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, bool begun)
 {

@@ -281,16 +281,16 @@ static int run(const cli_command *c, int argc, char **argv)
 
 /* Threads that wait for the next parallel region spin for milliseconds by default: good on an idle
  * machine, but beside other work they take the cores from the threads that compute. Twenty
- * microseconds (2000 turns of gcc's OpenMP) span what lies between two regions of a step. OpenMP reads
- * this once, before main, so the program starts itself again unless the user chose. */
+ * microseconds (2000 turns of gcc's OpenMP) span what lies between two regions of a step. OpenMP
+ * reads this once, before main, so the program starts itself again unless the user chose. */
 static bool choose_waiting(void)
 {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return false;
     return setenv("OMP_WAIT_POLICY", "passive", 1) == 0 && setenv("GOMP_SPINCOUNT", "2000", 1) == 0;
 }
 
-/* A core that OpenBLAS is told to believe in can halve its speed, and with it what is compared. It too
- * looks before main. */
+/* A core that OpenBLAS is told to believe in can halve its speed, and with it what is compared. It
+ * too looks before main. */
 static bool choose_core(int argc, char **argv)
 {
     const char *core = getenv("OPENBLAS_CORETYPE");

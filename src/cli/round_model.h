@@ -10,8 +10,8 @@ typedef struct round_model {
     rounded_view view;
 } round_model;
 
-/* Rounds and prints the report. SIGINT and SIGTERM keep what is done and stop. The exit status, after a
- * message. */
+/* Rounds and prints the report. SIGINT and SIGTERM keep what is done and stop. The exit status,
+ * after a message. */
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r);
 
 #endif

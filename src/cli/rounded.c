@@ -1,5 +1,6 @@
-/* The table of rounded weights: method and error against nearest, what damping it took, dead columns,
- * zeros kept, rows that kept nearest, bits of the accumulator that the worst inputs need, seconds. */
+/* The table of rounded weights: method and error against nearest, what damping it took, dead
+ * columns, zeros kept, rows that kept nearest, bits of the accumulator that the worst inputs need,
+ * seconds. */
 #include "rounded.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ void rounded_row(void *user, const dt_quantize_summary *s)
     fflush(stdout);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void print_count(int64_t n, const char *one, const char *many)
 {

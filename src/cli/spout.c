@@ -1,4 +1,5 @@
-/* Generated text on its way to stdout: spout.h. Bytes pass exactly, whether they are UTF-8 or not. */
+/* Generated text on its way to stdout: spout.h. Bytes pass exactly, whether they are UTF-8 or
+ * not. */
 #include "spout.h"
 
 #include <stdlib.h>

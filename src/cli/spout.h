@@ -1,4 +1,5 @@
-/* Text that grows token by token, on its way to stdout: bytes leave as soon as nobody can want them back. */
+/* Text that grows token by token, on its way to stdout: bytes leave as soon as nobody can want them
+ * back. */
 #ifndef SPOUT_H
 #define SPOUT_H
 
@@ -17,8 +18,8 @@ typedef struct spout {
 
 /* A dt_sink whose user is a spout. NOMEM where there is no room. */
 dt_status spout_add(void *s, const char *text, size_t bytes);
-/* Between tokens: what is complete leaves. Held back are the beginning of a stop text and of a UTF-8
- * character. */
+/* Between tokens: what is complete leaves. Held back are the beginning of a stop text and of a
+ * UTF-8 character. */
 dt_status spout_flow(spout *s);
 /* No more will come: the rest leaves. */
 dt_status spout_end(spout *s);

@@ -37,7 +37,7 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
     fputc('\n', to);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 void cli_table_put(cli_table *t, const char *text)
 {
@@ -63,7 +63,7 @@ void cli_table_print(const cli_table *t)
     }
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 static bool find_key(const dt_key *keys, const char *name, const char *above, char path[CLI_KEY])
 {

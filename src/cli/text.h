@@ -12,8 +12,8 @@
 /* Characters of UTF-8 text. */
 int cli_columns(const char *text);
 
-/* The words of `text` and a newline. The first line begins at `column`, those below at `indent`; none
- * ends beyond column 80, unless a word alone does. */
+/* The words of `text` and a newline. The first line begins at `column`, those below at `indent`;
+ * none ends beyond column 80, unless a word alone does. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
 
 /* A table whose columns are as wide as what they hold: the first one begins at the left, the others

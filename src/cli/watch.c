@@ -14,7 +14,7 @@
 #define MOVING_SECONDS 0.1
 #define PLAIN_SECONDS 5.0
 
-/* ---- progress ------------------------------------------------------------------------------------ */
+/* ---- progress ------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -70,8 +70,8 @@ static void put_progress(line *l, const dt_progress *p)
 
 #define USUAL_COLUMNS 80
 
-/* A line that moves may not reach the last column: there a terminal goes to the next line, and \r no
- * longer comes back. */
+/* A line that moves may not reach the last column: there a terminal goes to the next line, and \r
+ * no longer comes back. */
 static int room_of_terminal(void)
 {
     struct winsize size;
@@ -103,7 +103,7 @@ void watch_end(watch *w)
     w->drawn = false;
 }
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /* 1234567 as 1,234,567. */
 static const char *grouped(int64_t n, char text[32])
@@ -171,13 +171,14 @@ static void print_proof(const dt_run_summary *s)
 
 #define ROW_NAME 32
 
-/* What each row is about. Without a baseline the float model is the one at the start step, on its way
- * to the end, and not what training in float to the end would have made. */
+/* What each row is about. Without a baseline the float model is the one at the start step, on its
+ * way to the end, and not what training in float to the end would have made. */
 static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
                       char name[DT_CONTENDERS][ROW_NAME])
 {
     const bool on_the_way = o->qat.given && !o->train.float_baseline;
-    const long long step = o->qat_schedule.start_step < s->steps ? o->qat_schedule.start_step : s->steps;
+    const int64_t start = o->qat_schedule.start_step;
+    const long long step = start < s->steps ? start : s->steps;
     snprintf(name[DT_RUN_FLOAT], ROW_NAME, "float");
     snprintf(name[DT_RUN_PTQ], ROW_NAME, "ptq (nearest)");
     if (on_the_way) {

@@ -2,8 +2,9 @@
  * that repeats the sizes of the step before finds every block in its list: it never reaches the
  * allocator. Invariant: a block's class never changes. Extents are often powers of two, so a class
  * is one of 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i with room beside it for the heads of the block and of a
- * storage, and a little slack; from 16 MiB on, where a quarter is much memory, sixteenths. Under AddressSanitizer the bytes of a waiting block are poisoned, so
- * that use after free is caught although the pool holds the memory. */
+ * storage, and a little slack; from 16 MiB on, where a quarter is much memory, sixteenths. Under
+ * AddressSanitizer the bytes of a waiting block are poisoned, so that use after free is caught
+ * although the pool holds the memory. */
 #include "core/core.h"
 
 #include <stdio.h>

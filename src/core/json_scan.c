@@ -1,7 +1,7 @@
 /* A JSON scanner: strings, numbers and punctuation, by RFC 8259, without recursion and without
- * memory of its own. A general JSON library is not used here, because a header comes from strangers:
- * duplicates, numbers and depth must be judged, and a failing malloc inside a library must not turn
- * into a wrong name. */
+ * memory of its own. A general JSON library is not used here, because a header comes from
+ * strangers: duplicates, numbers and depth must be judged, and a failing malloc inside a library
+ * must not turn into a wrong name. */
 #include "core/json.h"
 
 #include "core/number.h"
@@ -295,7 +295,8 @@ static dt_status skip_scalar(dt__json *j)
     }
 }
 
-/* Which of the lists and objects around a place are objects: a bit for each, the innermost lowest. */
+/* Which of the lists and objects around a place are objects: a bit for each, the innermost
+ * lowest. */
 typedef struct around {
     int depth;
     uint64_t objects;

@@ -1,6 +1,6 @@
-/* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"], from
- * Random123. A stream is a key (seed and purpose mixed) and a counter, so any block can be drawn
- * again and the order of threads does not matter. */
+/* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"],
+ * from Random123. A stream is a key (seed and purpose mixed) and a counter, so any block can be
+ * drawn again and the order of threads does not matter. */
 #include "core/tensor.h"
 
 #include <Random123/philox.h>

@@ -72,8 +72,8 @@ void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* Whether count, strides and bytes can be told. A zero among the dims makes the count 0, but strides
- * are products of the others. */
+/* Whether count, strides and bytes can be told. A zero among the dims makes the count 0, but
+ * strides are products of the others. */
 static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *count)
 {
     int64_t filled[DT_MAX_RANK] = { 0 }, most;

@@ -1,8 +1,9 @@
-/* Sums of three digits, as prompts with completions: "123+456=9750", the lowest digit of the sum first, as it
- * is found on paper. Place k of the order of all pairs holds pair P(k) = 1000 a + b. P permutes 2^20 numbers by
- * four rounds of Feistel's network whose functions are Philox blocks of the seed, and is applied again
- * while the number is none of a pair [Black and Rogaway 2002: cycle walking]. So any stretch of the order is
- * made by itself, and stretches that do not overlap have no pair in common. */
+/* Sums of three digits, as prompts with completions: "123+456=9750", the lowest digit of the sum
+ * first, as it is found on paper. Place k of the order of all pairs holds pair P(k) = 1000 a + b. P
+ * permutes 2^20 numbers by four rounds of Feistel's network whose functions are Philox blocks of
+ * the seed, and is applied again while the number is none of a pair [Black and Rogaway 2002: cycle
+ * walking]. So any stretch of the order is made by itself, and stretches that do not overlap have
+ * no pair in common. */
 #include "data/dataset.h"
 
 #include "data/tokenizer.h"

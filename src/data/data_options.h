@@ -12,8 +12,8 @@
 /* The path of a data file, to be released; NULL: NOMEM. */
 char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
 
-/* Opens text, JSON lines or ids (open_text.c): train, validation and test. What was opened before an
- * error is the caller's. */
+/* Opens text, JSON lines or ids (open_text.c): train, validation and test. What was opened before
+ * an error is the caller's. */
 dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
 
 #endif

@@ -1,5 +1,5 @@
-/* A dataset inside: what every kind has, a table of what differs between kinds, and the fields of each.
- * images.c and images_batch.c are one, sequences.c is another. */
+/* A dataset inside: what every kind has, a table of what differs between kinds, and the fields of
+ * each. images.c and images_batch.c are one, sequences.c is another. */
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
@@ -40,8 +40,8 @@ typedef struct dt__data_kind {
     /* ARG where it cannot follow a loader's options. */
     dt_status (*check)(const dt_dataset *d, const dt_loader_options *o);
     void (*sides)(const dt_dataset *d, dt__side *x, dt__side *target);
-    /* What a loader keeps for its batches; NULL: nothing. `end` takes what `begin` left, also after an
-     * error. */
+    /* What a loader keeps for its batches; NULL: nothing. `end` takes what `begin` left, also after
+     * an error. */
     dt_status (*begin)(const dt_dataset *d, void **state);
     void (*end)(dt_ctx *ctx, void *state);
     void (*fill)(const dt__batch *b);
@@ -141,15 +141,15 @@ dt__token_store *dt__token_store_create(dt_ctx *ctx);
 void dt__token_store_release(dt__token_store *s); /* NULL is allowed */
 int64_t dt__token_store_count(const dt__token_store *s);
 
-/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store, of which those
- * from `first` on, counted from 0, are predicted. */
+/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store, of which
+ * those from `first` on, counted from 0, are predicted. */
 typedef struct dt__sequence {
     int64_t begin;
     int64_t n, first;
 } dt__sequence;
 
-/* Takes over the caller's references of store, pieces and tokenizer, whatever the result. The count of
- * running text follows from its length. */
+/* Takes over the caller's references of store, pieces and tokenizer, whatever the result. The count
+ * of running text follows from its length. */
 dt_status dt__sequences_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Images and their targets in memory, a kind of data. Splitting makes a second view on the same bytes,
- * which nobody writes after creation. */
+/* Images and their targets in memory, a kind of data. Splitting makes a second view on the same
+ * bytes, which nobody writes after creation. */
 #include "data/dataset.h"
 
 #include <math.h>

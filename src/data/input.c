@@ -1,5 +1,5 @@
-/* Reads files, plain or gzip [RFC 1952]. gzip is known by its first two bytes, 1f 8b, which no format
- * that is read here begins with; several members in a row are one stream. */
+/* Reads files, plain or gzip [RFC 1952]. gzip is known by its first two bytes, 1f 8b, which no
+ * format that is read here begins with; several members in a row are one stream. */
 #include "data/input.h"
 
 #include "core/atomic_file.h"
@@ -172,7 +172,7 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
     return status;
 }
 
-/* ---- the public form ------------------------------------------------------------------------------ */
+/* ---- the public form ------------------------------------------------------------------------ */
 
 #define MOST_TEXT ((size_t)1 << 40)
 

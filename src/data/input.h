@@ -20,16 +20,16 @@ typedef struct dt__input {
 dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in);
 void dt__input_close(dt__input *in);
 
-/* `wanted` bytes to `to`; *got is less only where the data end. The read that meets the end of a gzip
- * file has checked its checksum. Errors: IO, FORMAT (damaged gzip), NOMEM. */
+/* `wanted` bytes to `to`; *got is less only where the data end. The read that meets the end of a
+ * gzip file has checked its checksum. Errors: IO, FORMAT (damaged gzip), NOMEM. */
 dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got);
 
 /* How many bytes to allocate at first for `wanted` bytes of content, which somebody claims: all of
  * them where the file has a size of its own, else what gzip usually holds. */
 size_t dt__input_first_step(const dt__input *in, size_t wanted);
 
-/* The whole content, inflated where it is gzip, to be released. Errors: FORMAT where it has more than
- * `most` bytes; those of dt__input_open and dt__input_read. */
+/* The whole content, inflated where it is gzip, to be released. Errors: FORMAT where it has more
+ * than `most` bytes; those of dt__input_open and dt__input_read. */
 dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **out, size_t *bytes);
 
 #endif

@@ -1,7 +1,7 @@
-/* Batches of a dataset of any kind. Epoch e takes the examples in an order of its own: Fisher and Yates's
- * shuffle with the numbers of block e of the seed's stream for shuffling. What stands at a place of
- * an epoch is the kind's business, which draws from (seed, e, place) alone; so nothing depends on what
- * was drawn before, and any batch can be made first.
+/* Batches of a dataset of any kind. Epoch e takes the examples in an order of its own: Fisher and
+ * Yates's shuffle with the numbers of block e of the seed's stream for shuffling. What stands at a
+ * place of an epoch is the kind's business, which draws from (seed, e, place) alone; so nothing
+ * depends on what was drawn before, and any batch can be made first.
  * One pair of tensors, and a second pair of views for the short last batch, serve for ever: batches
  * allocate nothing. */
 #include "data/dataset.h"

@@ -1,6 +1,6 @@
-/* The datasets of text that `data:` of a recipe names: files of text, JSON lines, files of ids. Text is cut
- * for validation before anything is made tokens of, so that no token stands on both sides. What does
- * not suit the recipe is CONFIG, and its message begins with the key. */
+/* The datasets of text that `data:` of a recipe names: files of text, JSON lines, files of ids.
+ * Text is cut for validation before anything is made tokens of, so that no token stands on both
+ * sides. What does not suit the recipe is CONFIG, and its message begins with the key. */
 #include "data/documents.h"
 #include "data/data_options.h"
 #include "data/tokenizer.h"
@@ -50,7 +50,7 @@ static dt_status make_running(opening *s, int part, dt__token_store *store, int6
                    part_names[part], (long long)length);
 }
 
-/* ---- text to tokens --------------------------------------------------------------------------- */
+/* ---- text to tokens ------------------------------------------------------------------------- */
 
 /* Documents of one part. */
 typedef struct range {
@@ -81,7 +81,7 @@ static dt_status join(opening *s, const range *r, dt_ids *ids)
     return DT_OK;
 }
 
-/* ---- prompts and completions -------------------------------------------------------------------- */
+/* ---- prompts and completions ---------------------------------------------------------------- */
 
 /* What became of the pairs of a part. */
 typedef struct pairs {
@@ -171,7 +171,7 @@ static dt_status make_part(opening *s, const range *r)
     return status;
 }
 
-/* ---- files of text ---------------------------------------------------------------------------- */
+/* ---- files of text -------------------------------------------------------------------------- */
 
 static bool is_chars(const opening *s)
 {
@@ -280,7 +280,7 @@ static dt_status open_documents(opening *s)
     return status;
 }
 
-/* ---- files of ids ----------------------------------------------------------------------------- */
+/* ---- files of ids --------------------------------------------------------------------------- */
 
 /* A file; *most is its largest id. */
 static dt_status map_file(const opening *s, const char *part, const char *name,
@@ -352,7 +352,7 @@ static dt_status open_token_files(opening *s)
     return open_ids(s, TEST, &o->test);
 }
 
-/* ---- both ------------------------------------------------------------------------------------- */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *options, dt_dataset **const part[3])
 {

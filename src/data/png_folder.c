@@ -1,7 +1,7 @@
 /* A folder of PNG files by class: folder/<class>/<name>.png.
  * Classes and the files of each go by the order of their names' bytes. Image j of a class of n has
- * the place (j + 1/2) / n, and the dataset is sorted by place, then class: so whatever is cut off at
- * its ends holds every class in proportion. */
+ * the place (j + 1/2) / n, and the dataset is sorted by place, then class: so whatever is cut off
+ * at its ends holds every class in proportion. */
 #include "core/atomic_file.h"
 #include "data/dataset.h"
 #include "data/png.h"

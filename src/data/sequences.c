@@ -1,8 +1,8 @@
-/* Sequences of tokens, a kind of data: windows of running text, or pieces with an end of their own, which are
- * padded. The target of a token is the next one:
+/* Sequences of tokens, a kind of data: windows of running text, or pieces with an end of their own,
+ * which are padded. The target of a token is the next one:
  *     target[t] = x[t + 1]      -100 before the first token that is to be predicted, and in padding
- * Windows of epoch e begin at begin + offset + w T; block e of the seed's stream for shuffling holds the
- * key that draws the offset, as it holds that of the order. In order the offset is 0. */
+ * Windows of epoch e begin at begin + offset + w T; block e of the seed's stream for shuffling
+ * holds the key that draws the offset, as it holds that of the order. In order the offset is 0. */
 #include "data/dataset.h"
 
 #include "data/tokenizer.h"
@@ -103,7 +103,8 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     *x = *target = (dt__side){ DT_I32, 1, { d->context } };
 }
 
-/* Of running text the token at the cut is the last one's target and the first of what is split off. */
+/* Of running text the token at the cut is the last one's target and the first of what is split
+ * off. */
 static void split(dt_dataset *d, dt_dataset *last, int64_t count)
 {
     d->count -= count;

@@ -74,7 +74,7 @@ void dt_tokenizer_free(dt_tokenizer *k)
     dt__ctx_release(ctx);
 }
 
-/* ---- bytes to ids ----------------------------------------------------------------------------- */
+/* ---- bytes to ids --------------------------------------------------------------------------- */
 
 int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask)
 {
@@ -117,14 +117,14 @@ int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n)
     return k->slot[slot_of(k, bytes, n)];
 }
 
-/* ---- added tokens ----------------------------------------------------------------------------- */
+/* ---- added tokens --------------------------------------------------------------------------- */
 
 typedef struct text {
     const unsigned char *at, *end;
 } text;
 
-/* Of those that agree with the text in the first d bytes, [low, high), the ones that agree in the next
- * one. They are sorted, and all are longer than d. */
+/* Of those that agree with the text in the first d bytes, [low, high), the ones that agree in the
+ * next one. They are sorted, and all are longer than d. */
 static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *low, int64_t *high)
 {
     for (int side = 0; side < 2; side++) {
@@ -185,7 +185,7 @@ static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *
     return encode_class(k, klass + 1, (text){ begin, t.end }, ids);
 }
 
-/* ---- the public half -------------------------------------------------------------------------- */
+/* ---- the public half ------------------------------------------------------------------------ */
 
 dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text_, size_t bytes,
                               const dt_encoding *o, dt_ids *ids)

@@ -8,7 +8,8 @@
 
 #define DT__MOST_TOKENS ((int64_t)1 << 22) /* so that a short file cannot ask for much memory */
 
-/* A token: its bytes in dt_tokenizer.bytes. Ids need not be dense; `there` is false between them. */
+/* A token: its bytes in dt_tokenizer.bytes. Ids need not be dense; `there` is false between
+ * them. */
 typedef struct dt__token {
     uint32_t at, n;
     bool there, vocab;         /* vocab: in the vocabulary of a BPE */
@@ -84,8 +85,8 @@ int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Where the parts of a tokenizer.json stand: values of any kind, well formed; NULL where one is missing
- * or null. */
+/* Where the parts of a tokenizer.json stand: values of any kind, well formed; NULL where one is
+ * missing or null. */
 enum {
     DT__PART_VERSION,
     DT__PART_TRUNCATION,
@@ -103,13 +104,13 @@ typedef struct dt__tokenizer_parts {
 } dt__tokenizer_parts;
 extern const char *const dt__tokenizer_part[]; /* their names */
 
-/* Members of an object by a table of names, which ends with NULL: at[i] is where the value of names[i]
- * stands; NULL where it is missing or null. FORMAT where one is unknown or stands twice; `what` is the
- * object's name. */
+/* Members of an object by a table of names, which ends with NULL: at[i] is where the value of
+ * names[i] stands; NULL where it is missing or null. FORMAT where one is unknown or stands twice;
+ * `what` is the object's name. */
 dt_status dt__json_fields(dt__json *j, const char *what, const char *const *names,
                           const unsigned char **at);
-/* The member `type` of the object that comes next; j stays where it is. The text lives until the next
- * string is read. */
+/* The member `type` of the object that comes next; j stays where it is. The text lives until the
+ * next string is read. */
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type);
 
 /* Members with one right value, or none: an error names `what`. */

@@ -1,17 +1,17 @@
-/* Byte-level byte pair encoding (Sennrich et al. 2016; over bytes, Radford et al. 2019). A piece of text
- * begins as one token a byte; of all neighbours that a merge knows, the earliest merge is done, leftmost
- * first, until none is left. Tokens of a piece are a linked list, neighbours that could merge a heap by
- * (merge, place), so that n bytes take n log n steps. An entry of the heap is stale where its tokens have
- * changed meanwhile. */
+/* Byte-level byte pair encoding (Sennrich et al. 2016; over bytes, Radford et al. 2019). A piece of
+ * text begins as one token a byte; of all neighbours that a merge knows, the earliest merge is
+ * done, leftmost first, until none is left. Tokens of a piece are a linked list, neighbours that
+ * could merge a heap by (merge, place), so that n bytes take n log n steps. An entry of the heap is
+ * stale where its tokens have changed meanwhile. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
 #include <string.h>
 
-/* ---- the alphabet ------------------------------------------------------------------------------- */
+/* ---- the alphabet --------------------------------------------------------------------------- */
 
-/* Printable characters of Latin-1 stand for their bytes; the other 68 bytes, in order, for U+0100 and
- * on: 0-32, 127-160, 173. */
+/* Printable characters of Latin-1 stand for their bytes; the other 68 bytes, in order, for U+0100
+ * and on: 0-32, 127-160, 173. */
 uint32_t dt__byte_char(int byte)
 {
     if (byte <= 32) return 256u + (uint32_t)byte;
@@ -27,7 +27,7 @@ int dt__char_byte(uint32_t c)
     return c == 256 + 67 ? 173 : -1;
 }
 
-/* ---- merges by their pairs ------------------------------------------------------------------------ */
+/* ---- merges by their pairs ------------------------------------------------------------------ */
 
 static uint32_t slot_of(const dt__bpe *b, int32_t left, int32_t right)
 {
@@ -53,7 +53,7 @@ dt_status dt__bpe_index(dt_ctx *ctx, dt__bpe *b, int64_t *twice)
     return DT_OK;
 }
 
-/* ---- encoding --------------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------------- */
 
 #define NONE UINT32_MAX
 

@@ -1,6 +1,6 @@
-/* Reads byte-level BPE from a tokenizer.json: vocabulary, merges, added tokens, template. What would
- * change ids and is not known is an error that names it; what has no effect on ids (offsets, types of
- * tokens, an unknown token where every byte is known) is passed over. */
+/* Reads byte-level BPE from a tokenizer.json: vocabulary, merges, added tokens, template. What
+ * would change ids and is not known is an error that names it; what has no effect on ids (offsets,
+ * types of tokens, an unknown token where every byte is known) is passed over. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -27,7 +27,7 @@ typedef struct reading {
     dt_tokenizer *k;
 } reading;
 
-/* ---- members with one right value ----------------------------------------------------------------- */
+/* ---- members with one right value ----------------------------------------------------------- */
 
 static dt_status must_be_empty(dt__json *j, const unsigned char *at, const char *what)
 {
@@ -61,7 +61,7 @@ static dt_status must_be_null(dt__json *j, const unsigned char *at, const char *
     return dt__json_fail(j, "%s: '%s' is not known here, only null", what, dt__shown(type, shown));
 }
 
-/* ---- added tokens ----------------------------------------------------------------------------- */
+/* ---- added tokens --------------------------------------------------------------------------- */
 
 static dt_status keep(reading *r, entries *list, const entry *e)
 {
@@ -131,7 +131,7 @@ static const entry *find_added(const reading *r, const entry *e)
     return bsearch(e, r->added.at, (size_t)r->added.n, sizeof *e, order);
 }
 
-/* ---- the vocabulary --------------------------------------------------------------------------- */
+/* ---- the vocabulary ------------------------------------------------------------------------- */
 
 /* Appends to r->bytes what the characters stand for; false, with nothing appended, where one stands
  * for no byte. */
@@ -299,7 +299,7 @@ static dt_status set_added(reading *r, size_t *used)
     return DT_OK;
 }
 
-/* ---- merges ------------------------------------------------------------------------------------ */
+/* ---- merges --------------------------------------------------------------------------------- */
 
 /* The token that the bytes from `from` on, and now those of `text`, are; -1. */
 static int32_t find_text(reading *r, const char *text, size_t n)
@@ -430,7 +430,7 @@ static dt_status read_model(reading *r)
     return read_merges(r, at[MERGES]);
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------ */
 
 static dt_status read_all(reading *r)
 {

@@ -1,9 +1,10 @@
-/* Reads how a tokenizer.json cuts text before byte-level BPE, and what it puts around it afterwards. */
+/* Reads how a tokenizer.json cuts text before byte-level BPE, and what it puts around it
+ * afterwards. */
 #include "data/tokenizer.h"
 
 #include <string.h>
 
-/* ---- splitting -------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------ */
 
 /* Whether text is split by GPT-2's expression here. */
 static dt_status read_byte_level(dt__json *j, const unsigned char *at, bool *splits)
@@ -116,7 +117,7 @@ dt_status dt__bpe_read_split(dt__json *j, const unsigned char *at, dt_tokenizer 
                                 : "without a Split would split nothing; true is known");
 }
 
-/* ---- the template ------------------------------------------------------------------------------- */
+/* ---- the template --------------------------------------------------------------------------- */
 
 #define MOST_PIECES 64
 

@@ -1,5 +1,5 @@
-/* Tokenizers without merges: every byte a token, or every character that a corpus has, in the order of
- * code points. */
+/* Tokenizers without merges: every byte a token, or every character that a corpus has, in the order
+ * of code points. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -7,7 +7,7 @@
 
 #define CODE_POINTS 0x110000
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 static dt_status encode_bytes(const dt_tokenizer *k, const unsigned char *text, size_t bytes,
                               dt_ids *ids)
@@ -41,7 +41,7 @@ dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out)
     return status;
 }
 
-/* ---- characters ------------------------------------------------------------------------------- */
+/* ---- characters ----------------------------------------------------------------------------- */
 
 static dt_status no_utf8(dt_ctx *ctx, const unsigned char *p, size_t at)
 {

@@ -7,7 +7,7 @@
 
 #define MOST_BYTES ((size_t)1 << 28) /* of a file */
 
-/* ---- objects ---------------------------------------------------------------------------------- */
+/* ---- objects -------------------------------------------------------------------------------- */
 
 dt_status dt__json_fields(dt__json *j, const char *what, const char *const *names,
                           const unsigned char **at)
@@ -58,7 +58,7 @@ dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
     return found ? DT_OK : dt__json_fail(j, "%s has no type", what);
 }
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* ---- members -------------------------------------------------------------------------------- */
 
 dt_status dt__must_be_false(dt__json *j, const unsigned char *at, const char *what)
 {
@@ -108,7 +108,7 @@ dt_status dt__read_id(dt__json *j, const char *text, int32_t *out)
     return DT_OK;
 }
 
-/* ---- tokenizers of this library ----------------------------------------------------------------- */
+/* ---- tokenizers of this library ------------------------------------------------------------- */
 
 static dt_status only_model(dt__json *j, const dt__tokenizer_parts *p, const char *const *names,
                             const unsigned char **at)
@@ -144,7 +144,7 @@ static dt_status read_chars(dt__json *j, const dt__tokenizer_parts *p, dt_tokeni
     return dt_tokenizer_chars(j->ctx, text, bytes, out);
 }
 
-/* ---- any -------------------------------------------------------------------------------------- */
+/* ---- any ------------------------------------------------------------------------------------ */
 
 const char *const dt__tokenizer_part[] = {
     "version",       "truncation",     "padding", "added_tokens", "normalizer",

@@ -22,7 +22,7 @@ enum {
 
 #define LONG_S 0x17f /* the one character that is an s where case does not count */
 
-/* ---- classes ---------------------------------------------------------------------------------- */
+/* ---- classes -------------------------------------------------------------------------------- */
 
 static int class_of_ascii(unsigned c)
 {
@@ -75,7 +75,7 @@ static const unsigned char *skip(const unsigned char *p, const unsigned char *en
     return p;
 }
 
-/* ---- what both have --------------------------------------------------------------------------- */
+/* ---- what both have ------------------------------------------------------------------------- */
 
 /* 's 't 're 've 'm 'll 'd; 0 where there is none. */
 static size_t contraction(const unsigned char *p, const unsigned char *end, bool any_case)
@@ -95,8 +95,9 @@ static size_t contraction(const unsigned char *p, const unsigned char *end, bool
     return n == 2 && dt__utf8_get(p + 1, n) == LONG_S ? 3 : 0;
 }
 
-/* A run of white space: all of it at the end of the text, else without its last character, which goes
- * to what follows; a single one alone. With `lines`, up to its last \r or \n where there is one. */
+/* A run of white space: all of it at the end of the text, else without its last character, which
+ * goes to what follows; a single one alone. With `lines`, up to its last \r or \n where there is
+ * one. */
 static size_t spaces(const unsigned char *p, const unsigned char *end, bool lines)
 {
     const unsigned char *q = p, *last = p, *after_line = p;
@@ -110,7 +111,7 @@ static size_t spaces(const unsigned char *p, const unsigned char *end, bool line
     return (size_t)((q == end || last == p ? q : last) - p);
 }
 
-/* ---- the two ---------------------------------------------------------------------------------- */
+/* ---- the two -------------------------------------------------------------------------------- */
 
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end)
 {
@@ -139,7 +140,7 @@ size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
     return (size_t)(skip(skip(q, end, OTHER, INT64_MAX), end, LINE, INT64_MAX) - p);
 }
 
-/* ---- their names ------------------------------------------------------------------------------ */
+/* ---- their names ---------------------------------------------------------------------------- */
 
 #define AFTER_SHORT "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 

@@ -1,5 +1,6 @@
-/* Files of ids: little-endian u16 or u32, one after the other, without a header, as training programs
- * exchange them. Read where the system maps them, so that a file may be larger than the memory. */
+/* Files of ids: little-endian u16 or u32, one after the other, without a header, as training
+ * programs exchange them. Read where the system maps them, so that a file may be larger than the
+ * memory. */
 #include "core/atomic_file.h"
 
 #include <detent/text.h>
@@ -29,7 +30,7 @@ static int size_by_name(const char *path)
     return n >= m && strcmp(path + n - m, wide) == 0 ? 4 : 2;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static dt_status check_ids(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n, int each)
 {
@@ -74,7 +75,7 @@ dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int
     return status;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static dt_status map_file(dt_tokens *t, int descriptor)
 {

@@ -1,12 +1,13 @@
-/* The canonical form of an integer matrix W, [rows, columns] in groups of columns that share a scale:
+/* The canonical form of an integer matrix W, [rows, columns] in groups of columns that share a
+ * scale:
  *
  *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for 2, 3...4, 5...8 bits: two's
  *                   complement, the first code in the lowest bits, a row padded with zeros;
  *                   or I8 [rows, columns], a code a byte
  *     W.scale       [rows, groups] in the scheme's scale dtype
  *     W.zero_point  I8 [rows, groups], where the rule has one
- *     W.g_idx       I32 [columns], or [op groups, columns] where there are several: the group of each
- *                   column, where groups are not of consecutive columns
+ *     W.g_idx       I32 [columns], or [op groups, columns] where there are several: the group of
+ *                   each column, where groups are not of consecutive columns
  *
  * An unsigned scheme is stored with 2^(bits-1) subtracted from codes and zero points. */
 #include "io/code_rows.h"
@@ -239,8 +240,8 @@ static dt_status check_scale(const reading *r, int64_t block)
                   (double)least);
 }
 
-/* Granularity tensor has one scale and zero point, which every row repeats, of a grouped weight every row
- * of an expert. */
+/* Granularity tensor has one scale and zero point, which every row repeats, of a grouped weight
+ * every row of an expert. */
 static dt_status check_repeats(const reading *r)
 {
     const float *scale = r->rows->scale;

@@ -37,8 +37,8 @@ typedef struct dt__row_parts {
  * scales are narrowed to their dtype in place. All else is borrowed. */
 void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t *packed,
                       dt__row_parts *out);
-/* Adds them to a writer as NAME.codes and the rest, expert by expert where NAME is of `groups` (NULL:
- * none). */
+/* Adds them to a writer as NAME.codes and the rest, expert by expert where NAME is of `groups`
+ * (NULL: none). */
 dt_status dt__row_parts_add(dt_ctx *ctx, dt_writer *w, const dt__groups *groups, const char *name,
                             const dt__row_parts *p);
 

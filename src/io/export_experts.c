@@ -1,4 +1,5 @@
-/* Exporter experts: a model file of detent in which the experts of grouped parameters stand by themselves. */
+/* Exporter experts: a model file of detent in which the experts of grouped parameters stand by
+ * themselves. */
 #include "io/export.h"
 
 static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_options *options,

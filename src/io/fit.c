@@ -1,6 +1,6 @@
-/* A file as a model has it: what stands expert by expert is put together where the model has it grouped,
- * what is stacked is cut where the model has its experts, and what others name otherwise has the model's
- * name. All readers look into the result, so none knows of forms. */
+/* A file as a model has it: what stands expert by expert is put together where the model has it
+ * grouped, what is stacked is cut where the model has its experts, and what others name otherwise
+ * has the model's name. All readers look into the result, so none knows of forms. */
 #include "io/grouped_files.h"
 #include "core/tensor.h"
 #include "io/differences.h"
@@ -48,7 +48,7 @@ static dt_status add(work *w, const dt_file_entry *e)
     return DT_OK;
 }
 
-/* ---- what is wrong ----------------------------------------------------------------------------- */
+/* ---- what is wrong -------------------------------------------------------------------------- */
 
 /* The name in the file of an expert of what `like` is an expert of. */
 static void name_expert(const work *w, const char *like, int64_t expert, char text[DT__SHOWN])
@@ -103,7 +103,7 @@ static void note_form(work *w, const dt_file_entry *e, const char *wanted)
     dt__names_add(&w->wrong.of[DT__MISSHAPEN], e->name, text);
 }
 
-/* ---- expert by expert to stacked --------------------------------------------------------------- */
+/* ---- expert by expert to stacked ------------------------------------------------------------ */
 
 static bool same_form(const dt_file_entry *a, const dt_file_entry *b)
 {
@@ -234,7 +234,7 @@ static dt_status add_part(work *w, const dt_file_entry *e, const dt__place *plac
     return DT_OK;
 }
 
-/* ---- stacked to expert by expert --------------------------------------------------------------- */
+/* ---- stacked to expert by expert ------------------------------------------------------------ */
 
 /* One of the experts in the file itself; NULL: none. */
 static const dt_file_entry *find_expert(work *w, const dt__place *place, const dt__group *g,
@@ -282,7 +282,7 @@ static dt_status cut(work *w, const dt_file_entry *e, const dt__place *place, co
     return DT_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_status take(work *w, const dt_file_entry *e)
 {

@@ -1,4 +1,5 @@
-/* Names of experts in files, the grouped parameters of a module, and writing them expert by expert. */
+/* Names of experts in files, the grouped parameters of a module, and writing them expert by
+ * expert. */
 #include "io/grouped_files.h"
 #include "core/tensor.h"
 #include "nn/module.h"
@@ -140,7 +141,8 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place)
     return g;
 }
 
-/* What a module has: its grouped parameters, and tensors that may be experts (n is their number). */
+/* What a module has: its grouped parameters, and tensors that may be experts (n is their
+ * number). */
 typedef struct finding {
     dt__groups *groups, loose;
 } finding;
@@ -199,7 +201,7 @@ dt_status dt__groups_of(dt_module *m, dt__groups *out)
     return s;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* The form of expert 0 of a stacked tensor; false: it is not cut. */
 static bool form_of_expert(const dt_file_entry *e, const dt__place *place, int64_t n,

@@ -1,6 +1,7 @@
-/* Grouped parameters in files. A parameter P of N experts stands there stacked, as P [N, ...], or expert by
- * expert, as P.0 ... P.N-1, and so does what belongs to it: P.codes or P.0.codes, detent.optim.exp_avg.P
- * or detent.optim.exp_avg.P.0. A model may have either, too: a grouped parameter, or N tensors. */
+/* Grouped parameters in files. A parameter P of N experts stands there stacked, as P [N, ...], or
+ * expert by expert, as P.0 ... P.N-1, and so does what belongs to it: P.codes or P.0.codes,
+ * detent.optim.exp_avg.P or detent.optim.exp_avg.P.0. A model may have either, too: a grouped
+ * parameter, or N tensors. */
 #ifndef DT__IO_GROUPED_FILES_H
 #define DT__IO_GROUPED_FILES_H
 
@@ -36,8 +37,8 @@ typedef struct dt__place {
 struct dt__naming {
     /* False: the name is the model's own. */
     bool (*read)(const char *name, dt__place *out);
-    /* The name of a parameter, a buffer or, where `expert` is not DT__WHOLE, of an expert; false: the
-     * model's own. */
+    /* The name of a parameter, a buffer or, where `expert` is not DT__WHOLE, of an expert; false:
+     * the model's own. */
     bool (*write)(const char *path, int64_t expert, char text[DT__SHOWN]);
 };
 
@@ -47,7 +48,7 @@ void dt__place_of(const dt__naming *naming, const char *name, dt__place *out);
 /* How a file names a parameter of a model, for messages. Returns text. */
 const char *dt__name_in(const dt_file *file, const char *path, char text[DT__SHOWN]);
 
-/* ---- the grouped parameters of a model -------------------------------------------------------- */
+/* ---- the grouped parameters of a model ------------------------------------------------------ */
 
 typedef struct dt__group {
     const char *path; /* lent, of path_n bytes */
@@ -72,7 +73,7 @@ void dt__groups_free(dt__groups *groups);
 /* That of a place, whose form becomes that of its parts; NULL: none. */
 const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 
-/* ---- a file as a model has it (fit.c) ---------------------------------------------------------- */
+/* ---- a file as a model has it (fit.c) ------------------------------------------------------- */
 
 typedef struct dt__fit {
     dt_file view; /* lent by the file, as is what it leaves as it was */
@@ -81,13 +82,15 @@ typedef struct dt__fit {
 } dt__fit;
 
 /* *out has the tensors of the file under the names and in the form of the model. To be freed also
- * after an error: FORMAT (both forms, experts that are missing, too many, of another form), NOMEM. */
+ * after an error: FORMAT (both forms, experts that are missing, too many, of another form),
+ * NOMEM. */
 dt_status dt__fit_open(const dt_file *file, const dt__groups *groups, dt__fit *out);
 void dt__fit_free(dt__fit *fit);
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
-/* Adds a tensor to a writer, expert by expert where it belongs to one of the groups (NULL: none). */
+/* Adds a tensor to a writer, expert by expert where it belongs to one of the groups (NULL:
+ * none). */
 dt_status dt__experts_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e);
 
 #endif

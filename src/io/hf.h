@@ -19,9 +19,9 @@ typedef struct dt__hf_text {
     size_t bytes;
 } dt__hf_text;
 
-/* The path of FOLDER/NAME, to be released, once it is known to lead to a file of the folder, or of the
- * hub's cache that the folder belongs to. *out NULL: there is no such file. Errors: FORMAT (it leads
- * elsewhere), NOMEM. */
+/* The path of FOLDER/NAME, to be released, once it is known to lead to a file of the folder, or of
+ * the hub's cache that the folder belongs to. *out NULL: there is no such file. Errors: FORMAT (it
+ * leads elsewhere), NOMEM. */
 dt_status dt__hf_path(dt_ctx *ctx, const char *folder, const char *name, char **out);
 /* Reads it whole; text and path of *out are to be released by dt__hf_text_free. text NULL: no such
  * file. Errors: IO, FORMAT (more than `most` bytes), NOMEM. */
@@ -33,10 +33,11 @@ dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **
 
 /* ---- config.json (hf_config.c, hf_config_put.c) --------------------------------------------- */
 
-/* What it means. Errors: FORMAT (no JSON, a wrong type, a key that is missing), UNSUPPORTED (a setting
- * that family llama does not have), naming the key. */
+/* What it means. Errors: FORMAT (no JSON, a wrong type, a key that is missing), UNSUPPORTED (a
+ * setting that family llama does not have), naming the key. */
 dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_options *out);
-/* The text again, with another dtype of the weights ("F16"); where it says the same as `options`. */
+/* The text again, with another dtype of the weights ("F16"); where it says the same as
+ * `options`. */
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype);
 /* A new one. UNSUPPORTED where no class of models has such options. */
 dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype);
@@ -73,7 +74,7 @@ const char *dt__hf_dtype(const char *name);
 /* Whether it is there and UTF-8 without NUL. */
 bool dt__hf_is_text(const dt__hf_text *t);
 
-/* ---- mixtures of experts (hf_mixtral.c) ------------------------------------------------------- */
+/* ---- mixtures of experts (hf_mixtral.c) ----------------------------------------------------- */
 
 extern const dt__naming dt__hf_mixtral;
 /* Tensors that a part has once those of all experts are cut; experts 0: there are none. */

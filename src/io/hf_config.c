@@ -1,6 +1,7 @@
-/* config.json of a Hugging Face folder as options of family llama. A key that changes what the model
- * computes is honoured or refused; one that changes nothing is stepped over; null is as good as none.
- * Defaults are those of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig (transformers 4.57). */
+/* config.json of a Hugging Face folder as options of family llama. A key that changes what the
+ * model computes is honoured or refused; one that changes nothing is stepped over; null is as good
+ * as none. Defaults are those of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig
+ * (transformers 4.57). */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -90,8 +91,8 @@ static const dt_key rope_keys[] = {
 };
 
 /* The classes of models. Those of Qwen2 have biases whatever attention_bias says; no class but
- * LlamaConfig looks at mlp_bias. Where heads of keys are not given, LlamaConfig has as many as there
- * are heads; the others have 32 or 8, which the tensors' shapes then contradict or not. */
+ * LlamaConfig looks at mlp_bias. Where heads of keys are not given, LlamaConfig has as many as
+ * there are heads; the others have 32 or 8, which the tensors' shapes then contradict or not. */
 typedef struct class
 {
     const char *name;

@@ -1,5 +1,5 @@
-/* config.json written: the text that was read, or a new one as save_pretrained of transformers 4 leaves
- * it, with every key that this program honours. */
+/* config.json written: the text that was read, or a new one as save_pretrained of transformers 4
+ * leaves it, with every key that this program honours. */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const char *dtype_name(const char *dtype)
     return names[i].name;
 }
 
-/* ---- the text that was read ------------------------------------------------------------------- */
+/* ---- the text that was read ----------------------------------------------------------------- */
 
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype)
 {
@@ -44,7 +44,7 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     return s;
 }
 
-/* ---- a new text ------------------------------------------------------------------------------- */
+/* ---- a new text ----------------------------------------------------------------------------- */
 
 typedef struct class
 {

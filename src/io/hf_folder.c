@@ -1,6 +1,6 @@
-/* A Hugging Face folder as one open file: the tensors of its parts, and as metadata what a model file
- * of detent would say (detent.model, detent.tokenizer) and what the folder said besides (detent.hf).
- * So whatever takes a model's file takes such a folder. */
+/* A Hugging Face folder as one open file: the tensors of its parts, and as metadata what a model
+ * file of detent would say (detent.model, detent.tokenizer) and what the folder said besides
+ * (detent.hf). So whatever takes a model's file takes such a folder. */
 #include "io/hf.h"
 #include "io/model.h"
 
@@ -24,7 +24,7 @@ bool dt__hf_is_skipped(const char *name)
     return n >= tail && strcmp(name + n - tail, end) == 0;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors -------------------------------------------------------------------------------- */
 
 static dt_status take_entries(dt_file *file, const dt_file *part, int64_t experts)
 {
@@ -67,7 +67,7 @@ static dt_status join(dt_file *file, int64_t experts)
     return DT_OK;
 }
 
-/* ---- metadata --------------------------------------------------------------------------------- */
+/* ---- metadata ------------------------------------------------------------------------------- */
 
 /* Texts one after the other, each with its NUL; `at` says where they begin. */
 typedef struct metas {
@@ -129,7 +129,7 @@ static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text
     return DT_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static dt_status open_folder(dt_file *file, const char *folder)
 {

@@ -2,7 +2,8 @@
  *
  *     model.safetensors.index.json = { "metadata": {...}, "weight_map": { tensor: shard, ... } }
  *
- * The index and the shards must agree: every tensor stands where the index says, and nowhere else. */
+ * The index and the shards must agree: every tensor stands where the index says, and nowhere
+ * else. */
 #include "io/hf.h"
 
 #include <stdlib.h>

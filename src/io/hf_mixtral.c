@@ -1,4 +1,5 @@
-/* Names of a Mixtral's experts. Folders have, of layer L and expert E (w1 is the gate, w3 up, w2 down),
+/* Names of a Mixtral's experts. Folders have, of layer L and expert E (w1 is the gate, w3 up, w2
+ * down),
  *
  *     model.layers.L.block_sparse_moe.gate.weight            [experts, width]
  *     model.layers.L.block_sparse_moe.experts.E.w1.weight    [hidden, width], ...
@@ -9,8 +10,9 @@
  *     model.layers.L.mlp.experts.gate_up_proj                [experts, 2 hidden, width]
  *     model.layers.L.mlp.experts.down_proj                   [experts, width, hidden]
  *
- * which are cut into the first ones when the folder is opened: gates are the first halves. Family llama has
- * model.layers.L.moe.router.weight and grouped .moe.w_gate.weight, .w_up.weight, .w_down.weight. */
+ * which are cut into the first ones when the folder is opened: gates are the first halves. Family
+ * llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight, .w_up.weight,
+ * .w_down.weight. */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -94,7 +96,7 @@ static bool write_name(const char *path, int64_t expert, char text[DT__SHOWN])
 
 const dt__naming dt__hf_mixtral = { read_name, write_name };
 
-/* ---- tensors of all experts ------------------------------------------------------------------- */
+/* ---- tensors of all experts ----------------------------------------------------------------- */
 
 /* What stands in a tensor of all experts: each expert's, so many one after the other. */
 typedef struct stack {

@@ -1,5 +1,5 @@
-/* detent.hf: what a Hugging Face folder said beside options and tensors, as one text that goes with the
- * model wherever it is saved, so that the folder can be written again:
+/* detent.hf: what a Hugging Face folder said beside options and tensors, as one text that goes with
+ * the model wherever it is saved, so that the folder can be written again:
  *
  *     { "config.json": text, "tied_head": false, "dtype": "BF16", "dtypes": { tensor: dtype, ... },
  *       "files": { "generation_config.json": text, ... } } */
@@ -30,7 +30,7 @@ bool dt__hf_is_text(const dt__hf_text *t)
     return t->text != NULL && strlen(t->text) == t->bytes && dt__is_utf8(t->text);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
 {
@@ -84,7 +84,7 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
     return DT_OK;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *allowed, bool of_keys)
 {

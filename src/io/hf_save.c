@@ -1,5 +1,5 @@
-/* Writes a model of family llama as a Hugging Face folder: config.json and model.safetensors, and what
- * the folder that it was read from said besides. */
+/* Writes a model of family llama as a Hugging Face folder: config.json and model.safetensors, and
+ * what the folder that it was read from said besides. */
 #include "core/half.h"
 #include "core/tensor.h"
 #include "io/hf.h"
@@ -33,7 +33,7 @@ static const char *dtype_of(const saving *s, const char *name)
     return s->origin.config == NULL ? "F32" : dt__hf_dtype_of(&s->origin, name);
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors -------------------------------------------------------------------------------- */
 
 static dt_status narrow(saving *s, const char *name, const dt_tensor *x, const char *dtype,
                         const void **out)
@@ -137,7 +137,7 @@ static dt_status write_tensors(saving *s)
     return dt_writer_write(s->keep.writer, path);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------ */
+/* ---- texts ---------------------------------------------------------------------------------- */
 
 static dt_status write_text(saving *s, const char *name, const char *text, size_t bytes)
 {
@@ -205,7 +205,7 @@ static dt_status write_extras(saving *s)
     return s->info->tokenizer == NULL ? DT_OK : write_tokenizer(s, s->info->tokenizer);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_status write_folder(saving *s, const char *folder)
 {

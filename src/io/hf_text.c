@@ -1,6 +1,6 @@
-/* Small files of a Hugging Face folder. Nothing outside of it is read: a name has no separators, and
- * where it is a link, that leads to a file of the folder itself or to one of `blobs`, where the hub's
- * cache keeps what its `snapshots/REVISION` link to. */
+/* Small files of a Hugging Face folder. Nothing outside of it is read: a name has no separators,
+ * and where it is a link, that leads to a file of the folder itself or to one of `blobs`, where the
+ * hub's cache keeps what its `snapshots/REVISION` link to. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/hf.h"
 

@@ -4,7 +4,8 @@
 
 #include "core/core.h"
 
-/* "a GGUF file", by the first n bytes, for "it looks like ..."; NULL: like nothing that is known. */
+/* "a GGUF file", by the first n bytes, for "it looks like ..."; NULL: like nothing that is
+ * known. */
 const char *dt__looks_like(const void *begin, size_t n);
 
 #endif

@@ -27,10 +27,12 @@ dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suf
 /* ---- detent.quant, detent.tied, detent.lora (model_meta.c) ----------------------------------- */
 
 enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
-/* Of a range that stands: batches change it while the model trains; no more; it is a converted model's. */
+/* Of a range that stands: batches change it while the model trains; no more; it is a converted
+ * model's. */
 enum { DT__OBSERVING, DT__FROZEN, DT__FIXED };
 
-/* Of the norm behind a layer: its statistics are the batch's, or stay; it went into weight and bias. */
+/* Of the norm behind a layer: its statistics are the batch's, or stay; it went into weight and
+ * bias. */
 enum { DT__NORM_FOLDED, DT__NORM_FROZEN, DT__NORM_REMOVED };
 
 /* What is quantized in one module. */
@@ -131,7 +133,8 @@ dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt_
                               const char *path);
 /* Memory that lives until the end. NULL: NOMEM. */
 void *dt__saving_keep(dt__saving *s, size_t bytes);
-/* Adds a tensor of the model, or of a parameter's state, in the form that is wanted; it is borrowed. */
+/* Adds a tensor of the model, or of a parameter's state, in the form that is wanted; it is
+ * borrowed. */
 dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x);
 dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e);
 /* Adds NAME.codes and the rest of a converted weight. */
@@ -140,9 +143,9 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
 /* ---- loading (model_restore.h, model_load.c) ------------------------------------------------- */
 
 /* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for
- * which m must be plain; parameters that the file or m has in groups in either form. All or nothing:
- * `then` is called before m changes for good, and may still refuse, `after` when nothing may. Both may look
- * into `fitted`, the file as m has it, which lives until `after` returns. */
+ * which m must be plain; parameters that the file or m has in groups in either form. All or
+ * nothing: `then` is called before m changes for good, and may still refuse, `after` when nothing
+ * may. Both may look into `fitted`, the file as m has it, which lives until `after` returns. */
 typedef struct dt__restoring {
     const dt_file *file;
     dt_module *m;
@@ -161,7 +164,8 @@ dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
 dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
 /* Whether a file holds a training checkpoint, and whether its parts have their right forms. */
 bool dt__is_checkpoint(const dt_file *file);
-/* Whether an entry is what PyTorch's batch norms count, which none here does: weights go without. */
+/* Whether an entry is what PyTorch's batch norms count, which none here does: weights go
+ * without. */
 bool dt__is_batch_count(const dt_file_entry *e);
 dt_status dt__checkpoint_check(const dt_file *file);
 

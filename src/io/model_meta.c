@@ -3,9 +3,11 @@
  *     detent.quant = { module: { "simulated": false,
  *                                "weight": { "scheme": {...}, "state": "packed", "shape": [3, 5] },
  *                                "input": { "scheme": {...}, "enabled": true,
- *                                           "range": { "settings": {...}, "state": "fixed" } } }, ... }
+ *                                           "range": { "settings": {...}, "state": "fixed" } } },
+ *                                           ... }
  *     detent.tied  = { path: first path, ... }
- *     detent.lora  = { "train_rest": false, "layers": { module: { "rank": 8, "alpha": 16 }, ... } } */
+ *     detent.lora = { "train_rest": false, "layers": { module: { "rank": 8, "alpha": 16 }, ... }
+ *     } */
 #include "io/model.h"
 #include "qat/scheme.h"
 

@@ -26,7 +26,7 @@ typedef struct dt__load {
 /* FORMAT: what is wrong with how the file quantizes the module. */
 dt_status dt__load_refuse(const dt__load *l, const char *path, const char *what);
 
-/* ---- make (model_restore_make.c) -------------------------------------------------------------- */
+/* ---- make (model_restore_make.c) ------------------------------------------------------------ */
 
 /* A norm that left the tree because the file folded it for good. */
 typedef struct dt__load_norm {
@@ -48,7 +48,7 @@ dt_status dt__load_make(const dt__load *l, dt__load_made *made);
 /* Keeps what was made, or undoes it. */
 void dt__load_made_end(const dt__load *l, dt__load_made *made, bool keep);
 
-/* ---- plan (model_restore_plan.c) -------------------------------------------------------------- */
+/* ---- plan (model_restore_plan.c) ------------------------------------------------------------ */
 
 /* A parameter or buffer, once, under its first path. */
 typedef struct dt__load_item {
@@ -87,13 +87,13 @@ dt_status dt__load_plan_make(const dt__load *l, dt__load_plan *p);
 void dt__load_plan_free(dt__load_plan *p);
 dt__load_item *dt__load_item_of(const dt__load_plan *p, const dt_tensor *x);
 
-/* ---- read (model_restore_read.c) -------------------------------------------------------------- */
+/* ---- read (model_restore_read.c) ------------------------------------------------------------ */
 
 /* Fills `value` or `packed` of each item. FORMAT, with all names that are missing, unexpected or of
  * another shape; with the reason where a range of `made` cannot be one. */
 dt_status dt__load_read(dt__load_plan *p, const dt__load_made *made);
 
-/* ---- commit (model_restore_commit.c) ---------------------------------------------------------- */
+/* ---- commit (model_restore_commit.c) -------------------------------------------------------- */
 
 dt_status dt__load_commit(dt__load_plan *p);
 

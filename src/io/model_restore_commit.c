@@ -1,5 +1,5 @@
-/* The last step of a load: wrappers, hooks and what requires a gradient, undone where one fails; then
- * values and codes, which cannot fail. */
+/* The last step of a load: wrappers, hooks and what requires a gradient, undone where one fails;
+ * then values and codes, which cannot fail. */
 #include "autograd/write.h"
 #include "io/model_restore.h"
 #include "qat/adapters.h"

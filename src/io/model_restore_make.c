@@ -1,5 +1,5 @@
-/* What joins the tree of modules and what leaves it before a file's tensors are read, and how that is
- * undone: adapters, quantizers, and norms that the file folded for good. */
+/* What joins the tree of modules and what leaves it before a file's tensors are read, and how that
+ * is undone: adapters, quantizers, and norms that the file folded for good. */
 #include "io/model_restore.h"
 #include "qat/adapters.h"
 
@@ -122,8 +122,8 @@ static dt_status add_weight_range(const dt__load *l, dt__load_made *made, const 
     return attach(made, m, "weight", range);
 }
 
-/* Quantizers become part of the tree before its tensors are listed, in the order in which prepare adds
- * them: norms of gradients are summed in the order of parameters. */
+/* Quantizers become part of the tree before its tensors are listed, in the order in which prepare
+ * adds them: norms of gradients are summed in the order of parameters. */
 static dt_status add_range(const dt__load *l, dt__load_made *made, const dt__module_quant *q)
 {
     dt_module *m;

@@ -1,5 +1,5 @@
-/* A value for each tensor of a plan, read from the file and checked; names that the file lacks, or has
- * beyond the model's. */
+/* A value for each tensor of a plan, read from the file and checked; names that the file lacks, or
+ * has beyond the model's. */
 #include "io/code_rows.h"
 #include "io/differences.h"
 #include "io/model_restore.h"

@@ -100,7 +100,8 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.has_g_idx = q->weight.g_idx > 0;
 }
 
-/* A weight that is plain, and becomes one that is quantized: with the norm folded in, or its adapter. */
+/* A weight that is plain, and becomes one that is quantized: with the norm folded in, or its
+ * adapter. */
 static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
 {
     const dt__fq *fq = dt__derived_quant(m);

@@ -1,5 +1,5 @@
-/* Folders that appear whole or not at all: filled under a temporary name beside, synced, renamed. An
- * empty folder of that name gives way to the new one, anything else is refused. */
+/* Folders that appear whole or not at all: filled under a temporary name beside, synced, renamed.
+ * An empty folder of that name gives way to the new one, anything else is refused. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/new_folder.h"
 

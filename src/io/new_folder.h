@@ -21,8 +21,8 @@ typedef struct dt__new_folder {
 
 /* Makes the temporary folder. IO, also where `path` is there and no empty folder. */
 dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f);
-/* The path of a file that is about to be written into it, lent until the next call; `name` is lent to
- * f. NULL with IO where it is too long. */
+/* The path of a file that is about to be written into it, lent until the next call; `name` is lent
+ * to f. NULL with IO where it is too long. */
 const char *dt__folder_file(dt__new_folder *f, const char *name);
 /* Gives it its name. */
 dt_status dt__folder_commit(dt__new_folder *f);

@@ -1,4 +1,5 @@
-/* Converted weights of models: between rows of codes in a file (code_rows.c) and panels in memory. */
+/* Converted weights of models: between rows of codes in a file (code_rows.c) and panels in
+ * memory. */
 #include "io/code_rows.h"
 #include "io/model.h"
 #include "qat/scheme.h"

@@ -149,7 +149,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether a folder holds `file`, by whatever name, among those that models and tokenizers are read from. */
+/* Whether a folder holds `file`, by whatever name, among those that models and tokenizers are read
+ * from. */
 static bool holds(const char *folder, const struct stat *file)
 {
     DIR *open = opendir(folder);

@@ -9,8 +9,8 @@ dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what);
 
 /* The end of a path, short enough to leave room for the rest of a message. */
 const char *dt__path_tail(const char *path);
-/* IO where `to` is the file `from`, by whatever name, or a model's file in the folder `from`: what is
- * written would take the place of what is read. NULL: no file. */
+/* IO where `to` is the file `from`, by whatever name, or a model's file in the folder `from`: what
+ * is written would take the place of what is read. NULL: no file. */
 dt_status dt__file_apart(dt_ctx *ctx, const char *to, const char *from);
 
 typedef struct dt__span {

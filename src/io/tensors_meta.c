@@ -1,6 +1,7 @@
 /* What a file of tensors without a model says of its integer weights, in its metadata:
  *
- *     detent.tensors = { name: { "scheme": {...}, "op": "conv2d", "conv": {...}, "shape": [8, 4, 3, 3],
+ *     detent.tensors = { name: { "scheme": {...}, "op": "conv2d", "conv": {...}, "shape": [8, 4, 3,
+ *     3],
  *                                "codes": "packed", "rounder": "gptq", "samples": 512 }, ... } */
 #include "io/tensors_meta.h"
 #include "io/model.h"
@@ -196,7 +197,7 @@ void dt__tensors_free(dt__tensors *t)
     *t = (dt__tensors){ .ctx = t->ctx };
 }
 
-/* ---- checking ---------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 static dt_status check_rows(const dt_file *file, const dt__tensor_weight *w)
 {

@@ -16,9 +16,9 @@ typedef struct dt__of_keys {
     int64_t strides[2];
 } dt__of_keys;
 
-/* y = softmax(scale q k^T) v for each batch and head; head h reads head h / (heads / kv_heads) of k and
- * v. y [batch][queries][heads][width] and lse [batch][queries][heads] are contiguous. Backward writes
- * d = { dq, dk, dv }, contiguous, each of which may be NULL. */
+/* y = softmax(scale q k^T) v for each batch and head; head h reads head h / (heads / kv_heads) of k
+ * and v. y [batch][queries][heads][width] and lse [batch][queries][heads] are contiguous. Backward
+ * writes d = { dq, dk, dv }, contiguous, each of which may be NULL. */
 typedef struct dt__attention {
     int64_t batch, queries, keys, heads, kv_heads, width;
     double scale;
@@ -50,8 +50,8 @@ static inline int64_t dt__attention_parts(const dt__attention *a)
 int64_t dt__attention_room(const dt__attention *a, int threads);
 int64_t dt__attention_back_room(const dt__attention *a, int threads);
 
-/* y: the pairs (u, v) of x turned by position * frequency[j], (u cos - v sin, u sin + v cos), or `back`.
- * Pair j < pairs is (j, j + pairs), or interleaved (2j, 2j + 1); further elements pass. */
+/* y: the pairs (u, v) of x turned by position * frequency[j], (u cos - v sin, u sin + v cos), or
+ * `back`. Pair j < pairs is (j, j + pairs), or interleaved (2j, 2j + 1); further elements pass. */
 typedef struct dt__rotary {
     int64_t batch, time, heads, width, pairs;
     bool interleaved, back;

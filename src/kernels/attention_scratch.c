@@ -9,8 +9,8 @@ static int64_t padded(const dt__attention *a)
     return dt__round_up(a->width, DT__ATTENTION_LANES);
 }
 
-/* Of a thread: q, keys by columns, v and y of a tile, and its rows of scores. Where queries are few:
- * q, a tile of v and scores; and the sums of every part of the keys. */
+/* Of a thread: q, keys by columns, v and y of a tile, and its rows of scores. Where queries are
+ * few: q, a tile of v and scores; and the sums of every part of the keys. */
 int64_t dt__attention_room(const dt__attention *a, int threads)
 {
     if (!dt__attention_is_short(a)) {
@@ -21,8 +21,8 @@ int64_t dt__attention_room(const dt__attention *a, int threads)
            tasks * DT__ATTENTION_ROWS * (padded(a) + DT__ATTENTION_LANES);
 }
 
-/* The sum of dy y of every row; and of a thread: q, dy, k, the columns of k and of v, dk, dv, p and ds, and
- * four rows of dq. */
+/* The sum of dy y of every row; and of a thread: q, dy, k, the columns of k and of v, dk, dv, p and
+ * ds, and four rows of dq. */
 int64_t dt__attention_back_room(const dt__attention *a, int threads)
 {
     const int64_t rows = 7 * TILE + DT__ATTENTION_ROWS;

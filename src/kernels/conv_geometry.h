@@ -1,9 +1,9 @@
 /* What a convolution is, for the kernels of floats and of codes alike.
  *     y[n,o,t] = sum over c, k of x[n, c, t * stride - padding + k * dilation] w[o, c, k]
  * with x 0 outside, c over the channels of o's group, t and k over rows and columns. x is
- * [batch, in, x_size], y [batch, out, y_size], w [out, in / groups, kernel]. A transposed convolution
- * is the adjoint: it makes x of y by the same sums, so its own input stands for y here. A signal is
- * an image of one row. */
+ * [batch, in, x_size], y [batch, out, y_size], w [out, in / groups, kernel]. A transposed
+ * convolution is the adjoint: it makes x of y by the same sums, so its own input stands for y here.
+ * A signal is an image of one row. */
 #ifndef DT__KERNELS_CONV_GEOMETRY_H
 #define DT__KERNELS_CONV_GEOMETRY_H
 
@@ -29,8 +29,8 @@ typedef struct dt__conv_work {
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
 
-/* Bytes of scratch that the work takes in a dtype's kernels. Of the pointers it looks only which are
- * NULL. Errors: NOMEM. */
+/* Bytes of scratch that the work takes in a dtype's kernels. Of the pointers it looks only which
+ * are NULL. Errors: NOMEM. */
 dt_status dt__conv_plan(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch);
 /* Does the work, in the calling thread and its pool. */

@@ -1,5 +1,6 @@
-/* Instruction sets of the processor that the system saves and restores (cpuid leaves 1 and 7, XCR0).
- * Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapters 14, 15. */
+/* Instruction sets of the processor that the system saves and restores (cpuid leaves 1 and 7,
+ * XCR0). Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapters
+ * 14, 15. */
 #include "kernels/sets.h"
 
 #if defined DETENT_EMULATE
@@ -24,7 +25,8 @@ static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
                                      { LEAF_7, ECX, 1U << 11 } };
 
-/* Each leaf once: a virtual machine leaves to its host for every cpuid, which takes microseconds. */
+/* Each leaf once: a virtual machine leaves to its host for every cpuid, which takes
+ * microseconds. */
 static void read_leaves(unsigned words[LEAVES][4])
 {
     unsigned *w = words[LEAF_1];

@@ -1,8 +1,8 @@
 /* The inverse root of a positive definite matrix:   U^T U = A^-1,   U upper.
  *
  * With J the reversal of rows, J A J = L L^T (Cholesky) gives A = M M^T, M = J L J upper, and
- * U = M^-1 = J L^-1 J. So one factorization and one triangular inverse do, and A^-1 is never made; J X J is
- * the memory of X read backwards.
+ * U = M^-1 = J L^-1 J. So one factorization and one triangular inverse do, and A^-1 is never made;
+ * J X J is the memory of X read backwards.
  *
  * Both go by tiles of TILE x TILE. With k below j below i, in place:
  *     L[i][j] = (A[i][j] - sum over k of L[i][k] L[j][k]^T) L[j][j]^-T

@@ -1,6 +1,6 @@
 /* Dense linear algebra in double, by OpenBLAS and LAPACK, row-major. Products run on the calling
- * thread; the inverse root is shared by threads along a grid of the size alone, so that no bit depends on
- * their number. */
+ * thread; the inverse root is shared by threads along a grid of the size alone, so that no bit
+ * depends on their number. */
 #ifndef DT__KERNELS_DENSE64_H
 #define DT__KERNELS_DENSE64_H
 
@@ -22,8 +22,8 @@ typedef struct dt__dense {
 void dt__dense_product(const dt__dense *p);
 double dt__dense_dot(int64_t n, const double *x, const double *y);
 
-/* x = u x, or u^T x, in place: x [n][columns]; u [n][n] upper, what lies below its diagonal is not looked
- * at. */
+/* x = u x, or u^T x, in place: x [n][columns]; u [n][n] upper, what lies below its diagonal is not
+ * looked at. */
 typedef struct dt__triangle {
     int64_t n, columns;
     bool transposed;
@@ -36,7 +36,8 @@ typedef struct dt__triangle {
 void dt__dense_triangle(const dt__triangle *t);
 
 /* U, upper, of U^T U = A^-1, where
- *     A[i][j] = scale h[order[i]][order[j]] + (i = j) add,    a 0 on the diagonal of h as 1 / scale. */
+ *     A[i][j] = scale h[order[i]][order[j]] + (i = j) add,
+ *         a 0 on the diagonal of h as 1 / scale. */
 typedef struct dt__inverse_root {
     int64_t n;
     const double *h;      /* [n][n], symmetric */

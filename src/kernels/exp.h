@@ -1,9 +1,9 @@
-/* e^x and tanh x of floats, by operations that every compiler turns into vectors: no table, no branch,
- * no call.
+/* e^x and tanh x of floats, by operations that every compiler turns into vectors: no table, no
+ * branch, no call.
  *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + (r + r^2 p(r)))
- * with |r| <= 0.347. In floats ln 2 is taken off in two parts, of which n times the first is exact, and p
- * has five terms that leave 1e-8: results lie within 9e-8 of the exact ones, and within three quarters
- * of a unit where they are denormal. In doubles p is the series, which leaves 2e-10. */
+ * with |r| <= 0.347. In floats ln 2 is taken off in two parts, of which n times the first is exact,
+ * and p has five terms that leave 1e-8: results lie within 9e-8 of the exact ones, and within three
+ * quarters of a unit where they are denormal. In doubles p is the series, which leaves 2e-10. */
 #ifndef DT__KERNELS_EXP_H
 #define DT__KERNELS_EXP_H
 
@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from where it moves to the exponent. */
+/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from where it moves to the
+ * exponent. */
 static inline double dt__exp_series(double x)
 {
     const double magic = 0x1.8p52;
@@ -34,9 +35,9 @@ static inline double dt__exp_series(double x)
     return p;
 }
 
-/* Adding 1.5 * 2^23 leaves n in the low bits, and 2^n, which may be no normal float, is two factors.
- * Beyond the bound, which is written so that compilers do not make a case of it, they give 0 and
- * infinity. NaN passes. */
+/* Adding 1.5 * 2^23 leaves n in the low bits, and 2^n, which may be no normal float, is two
+ * factors. Beyond the bound, which is written so that compilers do not make a case of it, they give
+ * 0 and infinity. NaN passes. */
 static inline float dt__exp_f32(float x)
 {
     const float magic = 0x1.8p23F;

@@ -1,10 +1,11 @@
-/* Rows of codes from pieces (dt__gathering), in plain C: words that overlap, and blocks of 8 by 8 bytes
- * where a piece is one byte and rows begin side by side. */
+/* Rows of codes from pieces (dt__gathering), in plain C: words that overlap, and blocks of 8 by 8
+ * bytes where a piece is one byte and rows begin side by side. */
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-/* Four rows at a time, in words of `word` bytes; what a word has too much, the next one overwrites. */
+/* Four rows at a time, in words of `word` bytes; what a word has too much, the next one
+ * overwrites. */
 static inline void gather_words(const dt__gathering *g, int64_t length, size_t word)
 {
     int64_t m = 0;

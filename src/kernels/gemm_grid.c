@@ -30,7 +30,8 @@ bool dt__gemm_fits_blas(const dt__gemm *g)
 }
 
 /* Two tiles from 1 MFLOP on, four from 4, eight from 16: below, a tile costs less than the time in
- * which threads meet. Where others are at hand, a tile is worth 16 MFLOP: fewer lines are copied. */
+ * which threads meet. Where others are at hand, a tile is worth 16 MFLOP: fewer lines are
+ * copied. */
 static int64_t tiles_of(const dt__gemm *g)
 {
     const double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
@@ -87,8 +88,9 @@ static int64_t depth_of(const dt__gemm *g, const dt__gemm_grid *grid)
     return dt__min_i64(g->k, dt__round_up(dt__ceil_div(g->k, steps), SIDE));
 }
 
-/* Of the cuts whose tile is at most a quarter larger than an equal share, or than the smallest there
- * is, the cheapest; of equals the one with the longest rows, which threads write without meeting. */
+/* Of the cuts whose tile is at most a quarter larger than an equal share, or than the smallest
+ * there is, the cheapest; of equals the one with the longest rows, which threads write without
+ * meeting. */
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g)
 {
     dt__gemm_grid best = { .rows = g->m, .columns = g->n, .depth = g->k, .across = 1, .tiles = 1 };
@@ -133,8 +135,8 @@ size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
     return (size_t)(dt__gemm_filled(g, &grid) * dt__min_i64(grid.tiles, threads)) * element;
 }
 
-/* What is filled for a step has FILLED elements, but that rows are padded: of both operands together
- * 512 rows or fewer where a step is no whole k, and the padding of a row is at most 31. */
+/* What is filled for a step has FILLED elements, but that rows are padded: of both operands
+ * together 512 rows or fewer where a step is no whole k, and the padding of a row is at most 31. */
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads)
 {
     const int64_t m = most->m, n = most->n, k = most->k;

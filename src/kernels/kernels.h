@@ -10,7 +10,8 @@
  *
  * An instruction set has a table of its own for f32 (sets.h). Its file compiles the plain bodies
  * again with the set's instructions: the same operations in the same order, so the same bits. What
- * the compiler cannot do well stands in x86/<family>_<set>.c and is named after them in the table. */
+ * the compiler cannot do well stands in x86/<family>_<set>.c and is named after them in the
+ * table. */
 #ifndef DT__KERNELS_KERNELS_H
 #define DT__KERNELS_KERNELS_H
 
@@ -37,18 +38,18 @@ typedef struct dt__source {
     const void *from;
 } dt__source;
 
-/* A matrix that does not lie where it is computed: `take` gets its patches, each element once; several
- * threads may call it at once. */
+/* A matrix that does not lie where it is computed: `take` gets its patches, each element once;
+ * several threads may call it at once. */
 typedef struct dt__sink {
     void (*take)(void *to, const dt__patch *patch);
     void *to;
 } dt__sink;
 
 /* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
- * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading dimensions
- * are in elements; c must not overlap a or b. An operand may be a source, which then stands for the
- * pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. So may c be a sink,
- * where nothing is accumulated. */
+ * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading
+ * dimensions are in elements; c must not overlap a or b. An operand may be a source, which then
+ * stands for the pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. So may
+ * c be a sink, where nothing is accumulated. */
 typedef struct dt__gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -75,8 +76,8 @@ typedef struct dt__gemm_grid {
 } dt__gemm_grid;
 
 /* Products that have nothing to do with each other, whose tiles threads share: c's of one do not
- * overlap, and each has the bits of the kernel `gemm`. Those with the largest tiles should come first.
- * All use `scratch`: dt__gemms_scratch bytes for the largest. */
+ * overlap, and each has the bits of the kernel `gemm`. Those with the largest tiles should come
+ * first. All use `scratch`: dt__gemms_scratch bytes for the largest. */
 typedef struct dt__gemm_job {
     dt__gemm g;
     dt__gemm_grid grid; /* these two are the kernel's */
@@ -89,7 +90,8 @@ typedef struct dt__gemms {
     void *scratch;
 } dt__gemms;
 
-/* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or function(x). */
+/* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or
+ * function(x). */
 typedef struct dt__after {
     int64_t rows, n;
     void *x;              /* [rows][n]: the product */
@@ -134,9 +136,9 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
-/* Rows of codes for a product: row m is `pieces` pieces of `length` bytes, from[m] + offset[i] each. They
- * are read and written in words: DT__GATHER_READ bytes behind a piece may be read, and anything be
- * written into the DT__GATHER_WRITTEN bytes behind a row. */
+/* Rows of codes for a product: row m is `pieces` pieces of `length` bytes, from[m] + offset[i]
+ * each. They are read and written in words: DT__GATHER_READ bytes behind a piece may be read, and
+ * anything be written into the DT__GATHER_WRITTEN bytes behind a row. */
 #define DT__GATHER_READ 8
 #define DT__GATHER_WRITTEN 8
 
@@ -149,8 +151,8 @@ typedef struct dt__gathering {
     int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
 } dt__gathering;
 
-/* One row of outputs of a convolution of one channel with one kernel, by numerics §2: position i, piece
- * j, tap k of it read u[i * step + offset[j] + k]. Taps, counted through, make groups. */
+/* One row of outputs of a convolution of one channel with one kernel, by numerics §2: position i,
+ * piece j, tap k of it read u[i * step + offset[j] + k]. Taps, counted through, make groups. */
 typedef struct dt__qdepthwise {
     int64_t n, step;
     const uint8_t *u;
@@ -227,18 +229,19 @@ typedef struct dt__logits {
     int32_t *best;       /* forward: [rows], -1 where the label is ignored; NULL: not wanted */
 } dt__logits;
 
-/* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a teacher. */
+/* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a
+ * teacher. */
 #define DT__LOGITS_KEPT 5
 
-/* Rows that are dealt to experts: those of expert e are row[start[e]] ... row[start[e + 1] - 1], or,
- * where row is NULL, these numbers themselves. */
+/* Rows that are dealt to experts: those of expert e are row[start[e]] ... row[start[e + 1] - 1],
+ * or, where row is NULL, these numbers themselves. */
 typedef struct dt__rows_by_expert {
     int64_t experts, n; /* n: elements of a row */
     const int64_t *start, *row;
 } dt__rows_by_expert;
 
-/* Each row of y [rows][n] is the sum of `parts` rows of x, in their order, from row[i * parts] on; a
- * row below 0 adds nothing. */
+/* Each row of y [rows][n] is the sum of `parts` rows of x, in their order, from row[i * parts] on;
+ * a row below 0 adds nothing. */
 typedef struct dt__row_sums {
     int64_t rows, parts, n;
     const int64_t *row;
@@ -260,8 +263,8 @@ typedef struct dt__layer_norm {
     double *stats;
 } dt__layer_norm;
 
-/* y = x r weight over rows of n, r = 1 / sqrt(mean of x^2 + eps), which rstd [rows] holds. weight may
- * be NULL. In backward d is { dx, dweight }, each of which may be NULL. */
+/* y = x r weight over rows of n, r = 1 / sqrt(mean of x^2 + eps), which rstd [rows] holds. weight
+ * may be NULL. In backward d is { dx, dweight }, each of which may be NULL. */
 typedef struct dt__rms_norm {
     int64_t rows, n;
     double eps;
@@ -273,8 +276,8 @@ typedef struct dt__rms_norm {
 /* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
  * lines.n channels x lines.inner. stats [3][channels] holds mean and biased variance of x / factor,
  * and rstd = 1 / sqrt(variance + eps): in training the batch's, else those given. weight, bias,
- * factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual, dfactor }, each
- * of which may be NULL; dx or dresidual may be dy. */
+ * factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual, dfactor },
+ * each of which may be NULL; dx or dresidual may be dy. */
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
@@ -296,9 +299,10 @@ static inline int64_t dt__batch_norm_room(const dt__lines *l)
     return l->inner == 1 ? 0 : (2 * DT__BATCH_NORM_PARTS + 4) * l->n;
 }
 
-/* y = (x - mean) rstd weight + bias over each of outer x groups rows of channels x inner; weight and
- * bias, per channel of all groups, may be NULL; stats [rows][2] holds mean and rstd. In backward d is
- * { dx, dweight, dbias }, each of which may be NULL; dx may be dy; `room` has [rows][channels][2]. */
+/* y = (x - mean) rstd weight + bias over each of outer x groups rows of channels x inner; weight
+ * and bias, per channel of all groups, may be NULL; stats [rows][2] holds mean and rstd. In
+ * backward d is { dx, dweight, dbias }, each of which may be NULL; dx may be dy; `room` has
+ * [rows][channels][2]. */
 typedef struct dt__group_norm {
     int64_t outer, groups, channels, inner; /* channels: of a group */
     double eps;

@@ -1,11 +1,13 @@
-/* Mixtures of experts: operands of the kernels of routers. Logits are x [rows][n], n the experts. */
+/* Mixtures of experts: operands of the kernels of routers. Logits are x [rows][n], n the
+ * experts. */
 #ifndef DT__KERNELS_MOE_H
 #define DT__KERNELS_MOE_H
 
 #include "core/core.h"
 
-/* A row's top_k largest logits, descending, ties to the lower expert, and their weights: of a softmax
- * over all n, or, where normalized, over those alone. Backward is given the weights, not the index. */
+/* A row's top_k largest logits, descending, ties to the lower expert, and their weights: of a
+ * softmax over all n, or, where normalized, over those alone. Backward is given the weights, not
+ * the index. */
 typedef struct dt__router {
     int64_t rows, n, top_k;
     bool normalize;
@@ -22,7 +24,8 @@ typedef struct dt__combine {
     void *y;                /* [rows][n]; forward only */
 } dt__combine;
 
-/* part[0 ... n-1]: sums of p = softmax(x) over the rows, part[n ... 2n-1]: how many rows chose each. */
+/* part[0 ... n-1]: sums of p = softmax(x) over the rows, part[n ... 2n-1]: how many rows chose
+ * each. */
 typedef struct dt__router_load {
     int64_t rows, n, top_k;
     const void *x;

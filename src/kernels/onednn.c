@@ -1,6 +1,7 @@
 /* Convolutions of floats by oneDNN, a slice of the batch at a time.
  *
- *     image step     ours -> x (or y) -> y (or x) -> ours, with w in its layout from before the loop
+ *     image step     ours -> x (or y) -> y (or x) -> ours, with w in its layout from before the
+ *                    loop
  *     weight step    ours -> x, y -> a gradient of the slice, added to that of the thread's part
  *
  * What both read is taken into its layout once. The parts' gradients go through a fixed tree. */
@@ -17,10 +18,11 @@
 
 enum { X = DT__DNNL_X, Y = DT__DNNL_Y, W = DT__DNNL_W };
 
-/* ---- scratch ------------------------------------------------------------------------------------ */
+/* ---- scratch -------------------------------------------------------------------------------- */
 
-/* Where things lie: of all threads the weight and the parts' gradients, then, of each thread, images
- * in the layouts of the steps, images of a source, a gradient, and the primitives' own scratch. */
+/* Where things lie: of all threads the weight and the parts' gradients, then, of each thread,
+ * images in the layouts of the steps, images of a source, a gradient, and the primitives' own
+ * scratch. */
 typedef struct layout {
     size_t weight, gradients, gradient_bytes, threads, thread_bytes;
     size_t image[2], sums[2], filled[2], gradient, own; /* within a thread's */
@@ -96,7 +98,7 @@ static size_t scratch_of(const dt_ctx *ctx, const dt__dnnl_plan *p, const layout
     return l->threads + (size_t)threads * l->thread_bytes;
 }
 
-/* ---- running a primitive ------------------------------------------------------------------------ */
+/* ---- running a primitive -------------------------------------------------------------------- */
 
 typedef struct run {
     const dt__dnnl_cache *cache;
@@ -142,7 +144,7 @@ static bool reorder(const run *r, dnnl_primitive_t primitive, const operand *fro
     return execute(r, primitive, 3, o);
 }
 
-/* ---- a slice ------------------------------------------------------------------------------------ */
+/* ---- a slice -------------------------------------------------------------------------------- */
 
 /* What a thread has in hand: a slice from image n0 on, and ours of each operand there. */
 typedef struct piece {
@@ -182,7 +184,8 @@ static piece piece_of(const run *r, int64_t slice, char *room)
     return p;
 }
 
-/* An operand that a step reads, in its layout: ours, or a copy made at `at` of the thread's room. */
+/* An operand that a step reads, in its layout: ours, or a copy made at `at` of the thread's
+ * room. */
 static bool take(const run *r, const piece *p, const dt__dnnl_step *s, int i, size_t at,
                  const void **out)
 {
@@ -258,7 +261,7 @@ static bool run_weight(const run *r, const piece *p, const void *read, void *to)
     return execute(r, s->primitive, 4, o);
 }
 
-/* ---- the batch ---------------------------------------------------------------------------------- */
+/* ---- the batch ------------------------------------------------------------------------------ */
 
 static void add(size_t bytes, const void *from, void *to)
 {

@@ -1,9 +1,9 @@
 /* Plans of convolutions: made once a problem, kept with the context.
  *
  * A primitive is asked for in whatever layout it likes best, since row-major ones are two to five
- * times as slow, and slices are taken there and back. It is made for one thread, with a scratchpad of
- * the caller, so that any thread may run it. The first one of a process takes about 11 ms, each new
- * shape 0.1 to 1 ms; so few multiplications are left to plain C. */
+ * times as slow, and slices are taken there and back. It is made for one thread, with a scratchpad
+ * of the caller, so that any thread may run it. The first one of a process takes about 11 ms, each
+ * new shape 0.1 to 1 ms; so few multiplications are left to plain C. */
 #include "kernels/onednn.h"
 
 #if defined DETENT_ONEDNN
@@ -18,7 +18,7 @@
 #define LEAST_SLICES 8       /* for threads to share */
 #define MOST_PARTS 8         /* each holds a gradient of the weight */
 
-/* ---- one primitive ------------------------------------------------------------------------------ */
+/* ---- one primitive -------------------------------------------------------------------------- */
 
 static bool done(dnnl_status_t status) { return status == dnnl_success; }
 
@@ -134,7 +134,7 @@ static bool make_reorders(const dt__dnnl_cache *cache, dnnl_primitive_attr_t att
     return true;
 }
 
-/* ---- a slice ----------------------------------------------------------------------------------- */
+/* ---- a slice -------------------------------------------------------------------------------- */
 
 /* The step of a task; the weight in the layout of `like`, unless that is NULL. */
 static bool make_step(const dt__dnnl_cache *cache, const dt__dnnl_key *key, dt__dnnl_slice *slice,
@@ -196,7 +196,7 @@ static void free_plan(dt_ctx *ctx, dt__dnnl_plan *p)
     dt__release(ctx, p);
 }
 
-/* ---- a plan ------------------------------------------------------------------------------------- */
+/* ---- a plan --------------------------------------------------------------------------------- */
 
 static bool is_worth_it(const dt__conv *c)
 {
@@ -228,7 +228,7 @@ static void fill_plan(const dt__dnnl_cache *cache, dt__dnnl_plan *p)
     omp_set_num_threads(threads);
 }
 
-/* ---- the cache ---------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------ */
 
 static void free_cache(dt_ctx *ctx)
 {

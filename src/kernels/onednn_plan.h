@@ -15,8 +15,8 @@ typedef enum dt__dnnl_task {
     DT__DNNL_MAKE_W
 } dt__dnnl_task;
 
-/* A primitive, and of each operand the layout that it wants. `reorder` leads from ours to that, or of
- * the result back; NULL where they are the same. Layouts belong to the primitives. */
+/* A primitive, and of each operand the layout that it wants. `reorder` leads from ours to that, or
+ * of the result back; NULL where they are the same. Layouts belong to the primitives. */
 typedef struct dt__dnnl_step {
     dt__dnnl_task task;
     dnnl_primitive_t primitive;

@@ -18,13 +18,13 @@
  * cut into pieces of 32768 with the same scale, so that int32 sums cannot overflow. Every step, row
  * of scales and panel begins at a multiple of 64 bytes.
  *
- * The rows of a grouped weight are those of its experts, one after another. No panel holds rows of two
- * experts: the last one of each has lanes without a row where their number is not a multiple of 32, so
- * that an expert's panels are what it has alone.
+ * The rows of a grouped weight are those of its experts, one after another. No panel holds rows of
+ * two experts: the last one of each has lanes without a row where their number is not a multiple of
+ * 32, so that an expert's panels are what it has alone.
  *
- * Where groups are not consecutive columns, a layout has an order: panels hold the columns of group 0,
- * then those of group 1, and so on, ascending within each, and what they are multiplied by is gathered
- * in that order. Kernels of products meet places alone, and know of no order. */
+ * Where groups are not consecutive columns, a layout has an order: panels hold the columns of group
+ * 0, then those of group 1, and so on, ascending within each, and what they are multiplied by is
+ * gathered in that order. Kernels of products meet places alone, and know of no order. */
 #ifndef DT__KERNELS_PANELS_H
 #define DT__KERNELS_PANELS_H
 
@@ -59,7 +59,8 @@ typedef struct dt__panel_layout {
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
     size_t step_bytes, scale_bytes, panel_bytes;
     size_t bytes; /* of all panels */
-    /* Place j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column j. */
+    /* Place j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column
+     * j. */
     const int32_t *order;
     int64_t order_rows;
 } dt__panel_layout;
@@ -189,9 +190,8 @@ typedef struct dt__panel_tile {
     int64_t ldy;
 } dt__panel_tile;
 
-/* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the tile.
- * Where there is an order, no set has a faster way than plain C, which is
- * called instead. */
+/* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the
+ * tile. Where there is an order, no set has a faster way than plain C, which is called instead. */
 typedef struct dt__expanded_panel {
     const uint8_t *panel;
     int64_t n0;
@@ -218,9 +218,9 @@ typedef struct dt__qgemm {
     int64_t ldy;
     const int64_t *place; /* row i of y is row place[i]; NULL: i */
     bool alone;           /* on the calling thread */
-    /* Another product of the same rows, by the same kernel and in the same parallel region: its panels
-     * follow these; NULL: none. Its m, u, ldu, sx, zu and place are this one's, and its `alone` is not
-     * read. */
+    /* Another product of the same rows, by the same kernel and in the same parallel region: its
+     * panels follow these; NULL: none. Its m, u, ldu, sx, zu and place are this one's, and its
+     * `alone` is not read. */
     const struct dt__qgemm *next;
 } dt__qgemm;
 
@@ -229,8 +229,8 @@ static inline float *dt__qgemm_row(const dt__qgemm *g, int64_t m)
     return g->y + (g->place == NULL ? m : g->place[m]) * g->ldy;
 }
 
-/* Few rows of floats against a weight without zero points (numerics §2): for each row m and output n,
- * over the columns k of a piece ascending, q_w as a float,
+/* Few rows of floats against a weight without zero points (numerics §2): for each row m and output
+ * n, over the columns k of a piece ascending, q_w as a float,
  *     part[k / 4 % 2] = fmaf(x[k], q_w, part[k / 4 % 2])          from 0; k from the piece's start
  *     acc = fmaf(part[0] + part[1], s_w, acc)                     from 0, per piece;  y = acc */
 typedef struct dt__fgemm {

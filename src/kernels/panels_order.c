@@ -1,5 +1,6 @@
-/* Images of panels whose columns have an order (panels.h). The columns of a tile lie apart, so a row takes
- * its codes one by one: places are found once for all rows of a panel, then each row is written. */
+/* Images of panels whose columns have an order (panels.h). The columns of a tile lie apart, so a
+ * row takes its codes one by one: places are found once for all rows of a panel, then each row is
+ * written. */
 #include "kernels/kernels.h"
 
 #define APART 64

@@ -1,12 +1,13 @@
-/* Kernels that look at planes of images: windows of pools, resizing, borders. Extents and steps of an
- * image are pairs, height first. */
+/* Kernels that look at planes of images: windows of pools, resizing, borders. Extents and steps of
+ * an image are pairs, height first. */
 #ifndef DT__KERNELS_PLANES_H
 #define DT__KERNELS_PLANES_H
 
 #include "core/core.h"
 
-/* Window (i, j) of a plane holds the pixels (i stride[0] - padding[0] + a dilation[0], and so on for
- * j and b) with 0 <= a < kernel[0], 0 <= b < kernel[1]; at least one of them lies in the plane. */
+/* Window (i, j) of a plane holds the pixels (i stride[0] - padding[0] + a dilation[0], and so on
+ * for j and b) with 0 <= a < kernel[0], 0 <= b < kernel[1]; at least one of them lies in the
+ * plane. */
 typedef struct dt__windows {
     int64_t planes, in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
     bool count_padding; /* averages: padding, but not what lies beyond it, counts in the divisor */

@@ -1,9 +1,10 @@
 /* Convolutions of integer codes, tile by tile (qconv.h, qconv_gather.h).
  *
- * A unit of work is a band of rows of y of one sample, or several samples where images are small. Its
- * thread draws a canvas of each group's codes, gathers up to 96 rows from it, multiplies them with the
- * panels that hold the group's outputs, and writes the outputs where they belong; lanes of other
- * groups are left out. A group of one channel is a sum of few terms, which have a loop of their own. */
+ * A unit of work is a band of rows of y of one sample, or several samples where images are small.
+ * Its thread draws a canvas of each group's codes, gathers up to 96 rows from it, multiplies them
+ * with the panels that hold the group's outputs, and writes the outputs where they belong; lanes of
+ * other groups are left out. A group of one channel is a sum of few terms, which have a loop of
+ * their own. */
 #include "kernels/qconv.h"
 
 #include "kernels/qconv_gather.h"
@@ -118,8 +119,8 @@ static void choose_canvas(plan *p)
     p->apart = ordered ? p->pieces : 0;
 }
 
-/* Room for `bytes`; returns where it begins. Nothing here is larger than a canvas or a few times the
- * weight, which are in memory, so no sum overflows. */
+/* Room for `bytes`; returns where it begins. Nothing here is larger than a canvas or a few times
+ * the weight, which are in memory, so no sum overflows. */
 static size_t add_room(size_t *total, int64_t bytes)
 {
     const size_t at = *total;
@@ -354,7 +355,7 @@ static void run_tiles(worker *w)
     }
 }
 
-/* ---- groups of one channel -------------------------------------------------------------------- */
+/* ---- groups of one channel ------------------------------------------------------------------ */
 
 static float ksum_of(const dt__qconv *q, int64_t row)
 {
@@ -422,7 +423,7 @@ static void run_alone(const worker *w)
     }
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static void draw(const worker *w)
 {

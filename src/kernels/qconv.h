@@ -3,7 +3,8 @@
  * An output position of a sample is a row of activations, the columns of its group's channels and
  * taps, and the packed product multiplies it with the rows of the weight (panels.h, numerics §2):
  *
- *     u[m][c * taps + k] = code of x[n, c] where tap k of position m lies inside, else the code of 0
+ *     u[m][c * taps + k] = code of x[n, c] where tap k of position m lies inside, else the code of
+ *     0
  *
  * Rows are gathered a tile at a time in a thread's scratch, so all of them never exist at once, and
  * the tile's product goes to the images of y while it is in cache. Each output is a product of its

@@ -10,7 +10,8 @@
  *     convolution     0          stride    dilation    padding           1
  *     transposed      out - 1    -1        dilation    out - 1 + padding  -stride
  *
- * in which neighbouring taps ascend, so that a row of the kernel is one piece where dilation is 1. */
+ * in which neighbouring taps ascend, so that a row of the kernel is one piece where dilation is
+ * 1. */
 #ifndef DT__KERNELS_QCONV_GATHER_H
 #define DT__KERNELS_QCONV_GATHER_H
 
@@ -33,7 +34,8 @@ typedef struct dt__canvas {
     int64_t row0, rows, width; /* rows of a channel; bytes of a row */
 } dt__canvas;
 
-/* `axes` are two, rows and columns. Draws the part from the images of `channels` channels, of which u is the first. */
+/* `axes` are two, rows and columns. Draws the part from the images of `channels` channels, of which
+ * u is the first. */
 void dt__canvas_draw(const dt__axis *axes, int64_t channels, const uint8_t *u, int zero,
                      const dt__canvas *to);
 

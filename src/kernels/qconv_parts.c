@@ -1,5 +1,5 @@
-/* What a convolution of codes is made of beside the packed product, in plain C: the depthwise row, and
- * the transposition of a tile of positions by outputs into images. */
+/* What a convolution of codes is made of beside the packed product, in plain C: the depthwise row,
+ * and the transposition of a tile of positions by outputs into images. */
 #include "kernels/kernels.h"
 
 #define SET ref

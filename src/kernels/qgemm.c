@@ -69,8 +69,8 @@ static void multiply_bytes(int64_t depth, const uint8_t *u, lanes16 *w, int32_t 
     }
 }
 
-/* Whether rounding s to float may differ from rounding the exact sum once: s lies midway between two
- * floats, or below the normal ones. On the bits, so that it is done for all lanes at once. */
+/* Whether rounding s to float may differ from rounding the exact sum once: s lies midway between
+ * two floats, or below the normal ones. On the bits, so that it is done for all lanes at once. */
 static int is_unsure(const double s[DT__LANES])
 {
     uint64_t bits[DT__LANES];

@@ -21,7 +21,8 @@ typedef struct dt__blocks {
 
 /* A rule as kernels meet it. */
 typedef struct dt__coding {
-    /* Scale, inverse and zero point of each block; false where some scale or image is not finite. */
+    /* Scale, inverse and zero point of each block; false where some scale or image is not
+     * finite. */
     bool (*choose)(const void *settings, const dt__blocks *b);
     const void *settings;
     int qmin, qmax;
@@ -40,8 +41,8 @@ typedef struct dt__code_row {
     bool half_up; /* q = trunc(v + (0.5 - qmin)) + qmin in place of rne(v); without a zero point */
 } dt__code_row;
 
-/* For rules of the extremum: where lo and hi of a group are equally far from 0, the one that does not
- * come first becomes 0. */
+/* For rules of the extremum: where lo and hi of a group are equally far from 0, the one that does
+ * not come first becomes 0. */
 void dt__keep_extremum(int64_t n, int64_t group, const float *x, float *lo, float *hi);
 
 #endif

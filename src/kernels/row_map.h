@@ -1,12 +1,12 @@
 /* Which element of a weight is row r, column c of its matrix of outputs by inputs.
  *
- * The rows of most weights are their first dimension, as they lie. That of a transposed convolution is
- * [in, out / groups, kernel...], so output channel g * out + o of group g is the row of elements
+ * The rows of most weights are their first dimension, as they lie. That of a transposed convolution
+ * is [in, out / groups, kernel...], so output channel g * out + o of group g is the row of elements
  *
  *     w[g * in + i][o][k]    in column i * kernel + k,    i < in, o < out, k < kernel,
  *
- * in and out being those of one group. The rows of a grouped weight [experts, out, ...] are those of
- * all experts, one after another, also as they lie. */
+ * in and out being those of one group. The rows of a grouped weight [experts, out, ...] are those
+ * of all experts, one after another, also as they lie. */
 #ifndef DT__KERNELS_ROW_MAP_H
 #define DT__KERNELS_ROW_MAP_H
 
@@ -19,9 +19,9 @@ typedef struct dt__row_map {
     int64_t experts; /* whose rows these are; 0: the weight is not grouped */
 } dt__row_map;
 
-/* The map of a transposed convolution's weight in so many groups; false where they do not divide the
- * first dimension, the rank is below 2, or an extent is negative or too large. groups = 0 always is
- * true: no map. */
+/* The map of a transposed convolution's weight in so many groups; false where they do not divide
+ * the first dimension, the rank is below 2, or an extent is negative or too large. groups = 0
+ * always is true: no map. */
 bool dt__row_map_of(int64_t groups, int rank, const int64_t *dims, dt__row_map *out);
 /* That of a grouped weight. */
 static inline dt__row_map dt__row_map_of_experts(int64_t experts)

@@ -16,8 +16,8 @@ typedef struct dt__batch_norm_layer {
 } dt__batch_norm_layer;
 
 bool dt__is_batch_norm(const dt_module *m);
-/* Of their types. The norm of a folded convolution divides by the factor while its statistics are those
- * of the batch; else the convolution's result is its own. */
+/* Of their types. The norm of a folded convolution divides by the factor while its statistics are
+ * those of the batch; else the convolution's result is its own. */
 extern const dt_fusion dt__batch_norm_fusion;
 void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                         int n_out);

@@ -7,7 +7,7 @@
 
 const char *const dt_norm_names[] = { "none", "batch", "group", NULL };
 
-/* ---- sizes ------------------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 #define MOST_PIXELS ((int64_t)1 << 20) /* along a side */
 
@@ -51,7 +51,7 @@ dt_example dt__frame_example(const char *key, const dt_ints *image)
     return (dt_example){ key, -1, 3, { image->v[0], image->v[1], image->v[2] } };
 }
 
-/* ---- units ------------------------------------------------------------------------------------- */
+/* ---- units ---------------------------------------------------------------------------------- */
 
 dt_conv_layer dt__square_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride,
                               int64_t padding)

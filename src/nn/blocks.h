@@ -1,5 +1,5 @@
-/* What families of convolutional networks are made of: a convolution, its norm and its activation as
- * one unit, and the size of images on their way through the layers. */
+/* What families of convolutional networks are made of: a convolution, its norm and its activation
+ * as one unit, and the size of images on their way through the layers. */
 #ifndef DT__NN_BLOCKS_H
 #define DT__NN_BLOCKS_H
 

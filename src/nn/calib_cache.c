@@ -6,8 +6,9 @@
 
 #define UNREAD INT_MAX
 
-/* A call of a module that has returned. Where a result was freed, a handle without storage takes its
- * place: only later calls that took it as an argument see it again, and their results are kept too. */
+/* A call of a module that has returned. Where a result was freed, a handle without storage takes
+ * its place: only later calls that took it as an argument see it again, and their results are kept
+ * too. */
 struct dt__calib_call {
     const dt_module *m;
     int depth; /* of the scope that it was called in */
@@ -57,8 +58,8 @@ void dt__calib_clear(dt__calib_cache *cache)
     cache->bytes = 0;
 }
 
-/* A tensor that its owner dropped can be read by no later op. The next pass runs again the ops of scopes
- * that are still open, so results which one of these ops read stay. */
+/* A tensor that its owner dropped can be read by no later op. The next pass runs again the ops of
+ * scopes that are still open, so results which one of these ops read stay. */
 static void free_unreachable(dt__calib_cache *cache)
 {
     for (int64_t i = 0; i < cache->pass->at; i++) {
@@ -71,7 +72,7 @@ static void free_unreachable(dt__calib_cache *cache)
     }
 }
 
-/* ---- during a pass ------------------------------------------------------------------------------ */
+/* ---- during a pass -------------------------------------------------------------------------- */
 
 /* on_read of the tape. */
 static void note_read(dt_tape *t, const dt_tensor *x)
@@ -160,7 +161,8 @@ bool dt__calib_stops(dt_tape *t, dt_module *m, dt_tensor *const *x, int n)
     return true;
 }
 
-/* The batch belongs to the caller, who may overwrite it: a result that is the batch itself is copied. */
+/* The batch belongs to the caller, who may overwrite it: a result that is the batch itself is
+ * copied. */
 static dt_status keep(const dt__calib_cache *cache, dt_tensor *x, dt_tensor **out)
 {
     if (x->kind != NULL) return dt_alias(x, out);
@@ -206,7 +208,7 @@ void dt__calib_keep(dt_tape *t, const dt_module *m, int64_t position, dt_tensor 
     dt__tape_adopt(t, add(cache, &like, out));
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------- */
+/* ---- a pass --------------------------------------------------------------------------------- */
 
 static dt_status run(dt__calib_cache *cache, dt_tape *t, pass *p)
 {
@@ -235,7 +237,8 @@ static bool is_counted(const dt__calib_cache *cache, int64_t i, int k)
     return false;
 }
 
-/* The bytes of all results. False where one was written since it was kept, or is the batch itself. */
+/* The bytes of all results. False where one was written since it was kept, or is the batch
+ * itself. */
 static bool count(const dt__calib_cache *cache, size_t *bytes)
 {
     *bytes = 0;

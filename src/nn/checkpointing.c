@@ -1,4 +1,5 @@
-/* Blocks that keep only their inputs [Chen et al. 2016, sublinear memory]: a module as a stretch of the tape. */
+/* Blocks that keep only their inputs [Chen et al. 2016, sublinear memory]: a module as a stretch of
+ * the tape. */
 #include "nn/checkpointing.h"
 
 static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out)

@@ -1,8 +1,8 @@
 /* A decoder: a language model that is fed its text in pieces and says what may come next.
  *
- * Its tape holds a key-value cache (cache.h), so a pass computes its own tokens alone; the logits are
- * made for the last of them. What is fed at once is cut into passes of at most AT_ONCE tokens, which
- * bounds memory: a long text takes that of its cache. */
+ * Its tape holds a key-value cache (cache.h), so a pass computes its own tokens alone; the logits
+ * are made for the last of them. What is fed at once is cut into passes of at most AT_ONCE tokens,
+ * which bounds memory: a long text takes that of its cache. */
 #include "nn/cache.h"
 
 #include <limits.h>
@@ -19,7 +19,7 @@ struct dt_decoder {
     dt_tensor *logits; /* [vocab] */
 };
 
-/* ---- a pass ------------------------------------------------------------------------------------ */
+/* ---- a pass --------------------------------------------------------------------------------- */
 
 static dt_tensor *ids_of(dt_tape *t, const int32_t *ids, int64_t n)
 {
@@ -43,7 +43,8 @@ static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
     return NULL;
 }
 
-/* The logits of the last token, [1, 1, vocab]; x itself, [1, n, width], where nobody asks for them. */
+/* The logits of the last token, [1, 1, vocab]; x itself, [1, n, width], where nobody asks for
+ * them. */
 static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                       dt_tensor **out, int n_out)
 {
@@ -90,7 +91,7 @@ static dt_status pass(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
     return s;
 }
 
-/* ---- feeding ----------------------------------------------------------------------------------- */
+/* ---- feeding -------------------------------------------------------------------------------- */
 
 static dt_status check(const dt_decoder *d, const int32_t *ids, int64_t n)
 {
@@ -139,7 +140,7 @@ dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
     return DT_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 /* One token makes the cache of every layer, and the blocks that later ones find in the pool. */
 static dt_status warm(dt_decoder *d)

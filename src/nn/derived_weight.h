@@ -1,5 +1,5 @@
-/* Weights that a layer does not hold but computes, by ops on the tape, from what it holds: with a norm
- * folded in (fold.c), or with an adapter (lora.c). Weight hooks meet the result. */
+/* Weights that a layer does not hold but computes, by ops on the tape, from what it holds: with a
+ * norm folded in (fold.c), or with an adapter (lora.c). Weight hooks meet the result. */
 #ifndef DT__NN_DERIVED_WEIGHT_H
 #define DT__NN_DERIVED_WEIGHT_H
 

@@ -14,7 +14,7 @@ enum { HEAD_FLATTEN, HEAD_AVERAGE };
 static const char *const pool_names[] = { "none", "max", "avg", NULL };
 static const char *const head_names[] = { "flatten", "average", NULL };
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt_cnn_block, field)
 
@@ -56,7 +56,7 @@ const dt_key dt_cnn_keys[] = {
     { 0 },
 };
 
-/* ---- a block ----------------------------------------------------------------------------------- */
+/* ---- a block -------------------------------------------------------------------------------- */
 
 typedef struct block {
     dt__unit unit;
@@ -103,7 +103,7 @@ static dt_status build_block(dt_module *m, const dt_cnn_block *b, const dt_norm_
     return dt__frame_windows(ctx, "cnn: pool", &window, image);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 typedef struct cnn {
     dt_module *blocks, *dropout, *head; /* dropout or NULL */
@@ -187,7 +187,7 @@ dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **
     return dt__layer_done(build(m, options), m, out);
 }
 
-/* ---- in recipes -------------------------------------------------------------------------------- */
+/* ---- in recipes ----------------------------------------------------------------------------- */
 
 static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
 {

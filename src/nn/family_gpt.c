@@ -1,9 +1,10 @@
-/* Family gpt: a decoder-only transformer as in the common small recipe [Radford et al. 2019]: learned
- * positions, layer norm first, gelu by tanh, a head tied to the table of tokens.
+/* Family gpt: a decoder-only transformer as in the common small recipe [Radford et al. 2019]:
+ * learned positions, layer norm first, gelu by tanh, a head tied to the table of tokens.
  *     x = tokens[ids] + positions[0...T-1]      x += attn(norm1(x))      x += mlp(norm2(x))
  *     logits = head(norm(x))
- * Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head. Weights
- * are drawn normal(0, 0.02), those of out and down, which add to what came before, 0.02 / sqrt(2 layers). */
+ * Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm,
+ * head. Weights are drawn normal(0, 0.02), those of out and down, which add to what came before,
+ * 0.02 / sqrt(2 layers). */
 #include "nn/family.h"
 #include "nn/transformer.h"
 
@@ -95,7 +96,7 @@ dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
     return dt__transformer_create(ctx, &gpt_type, &plan, out);
 }
 
-/* ---- in recipes -------------------------------------------------------------------------------- */
+/* ---- in recipes ----------------------------------------------------------------------------- */
 
 static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
 {

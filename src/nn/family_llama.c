@@ -1,12 +1,12 @@
-/* Family llama: a decoder-only transformer [Touvron et al. 2023]: rms norm first, rotated queries and keys,
- * grouped queries, a gated mlp; with biases of q, k and v (Qwen2) or norms of q and k (Qwen3) where the
- * options say so.
+/* Family llama: a decoder-only transformer [Touvron et al. 2023]: rms norm first, rotated queries
+ * and keys, grouped queries, a gated mlp; with biases of q, k and v (Qwen2) or norms of q and k
+ * (Qwen3) where the options say so.
  *     x = embed_tokens[ids]      x += self_attn(input_layernorm(x))
  *     x += mlp(post_attention_layernorm(x))      logits = lm_head(norm(x))
- * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj,
- * .v_proj, .o_proj, .q_norm, .k_norm, .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj,
- * model.norm, lm_head; with a mixture of experts .moe.router, .w_gate, .w_up, .w_down in place of .mlp.
- * Weights are drawn normal(0, 0.02). */
+ * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj,
+ * .k_proj, .v_proj, .o_proj, .q_norm, .k_norm, .post_attention_layernorm, .mlp.gate_proj, .up_proj,
+ * .down_proj, model.norm, lm_head; with a mixture of experts .moe.router, .w_gate, .w_up, .w_down
+ * in place of .mlp. Weights are drawn normal(0, 0.02). */
 #include "nn/family.h"
 #include "nn/transformer.h"
 
@@ -182,7 +182,7 @@ dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **ou
     return dt__transformer_create(ctx, &llama_type, &plan, out);
 }
 
-/* ---- in recipes -------------------------------------------------------------------------------- */
+/* ---- in recipes ----------------------------------------------------------------------------- */
 
 static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
 {

@@ -3,9 +3,10 @@
  *     x_{i+1} = relu(norm2(conv2 * relu(norm1(conv1 * x_i))) + shortcut(x_i))
  *     y = head(mean of each channel of x_n)
  * All convolutions are 3 x 3 and without bias. Stages of equally many blocks have the widths of the
- * options; each but the first begins with stride 2. Where a block changes the shape, its shortcut is
- * every other pixel with zero channels behind (pad), or a 1 x 1 convolution and a norm (conv). Paths:
- * stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm, head. */
+ * options; each but the first begins with stride 2. Where a block changes the shape, its shortcut
+ * is every other pixel with zero channels behind (pad), or a 1 x 1 convolution and a norm (conv).
+ * Paths: stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm,
+ * head. */
 #include "nn/blocks.h"
 #include "nn/family.h"
 
@@ -17,7 +18,7 @@ static const char *const shortcut_names[] = { "pad", "conv", NULL };
 
 #define RELU 0 /* in dt_activation_names */
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt_resnet_options, field)
 
@@ -37,7 +38,7 @@ const dt_key dt_resnet_keys[] = {
     { 0 },
 };
 
-/* ---- a block ----------------------------------------------------------------------------------- */
+/* ---- a block -------------------------------------------------------------------------------- */
 
 typedef struct block {
     dt__unit first, second;
@@ -73,7 +74,7 @@ static const dt_module_type block_type = { .name = "resnet_block",
                                            .forward = block_forward,
                                            .block = true };
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 typedef struct resnet {
     dt_module *stem, *blocks, *head;
@@ -149,7 +150,7 @@ static dt_status build(dt_module *m, const dt_resnet_options *o)
     return dt__add_made(m, "head", made, head, &s->head);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
@@ -198,7 +199,7 @@ dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options, dt_mod
     return dt__layer_done(build(m, options), m, out);
 }
 
-/* ---- in recipes -------------------------------------------------------------------------------- */
+/* ---- in recipes ----------------------------------------------------------------------------- */
 
 static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
 {

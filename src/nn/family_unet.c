@@ -1,5 +1,6 @@
 /* Family unet: down through levels of half the size each, and up again beside what came down
- * [Ronneberger et al. 2015], with one unit of 3 x 3 convolution, norm and activation a level and way.
+ * [Ronneberger et al. 2015], with one unit of 3 x 3 convolution, norm and activation a level and
+ * way.
  *     d_0 = unit(x)      d_{i+1} = unit(maxpool(d_i))                 down.i
  *     u_n = d_n          u_i = unit(concat(upward(u_{i+1}), d_i))     up.i: tconv, then conv, norm
  *     y = out(u_0), 1 x 1
@@ -11,7 +12,7 @@
 
 enum { KERNEL, STRIDE, PADDING, OUTPUT_PADDING, UP_NUMBERS };
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt_unet_options, field)
 
@@ -31,7 +32,7 @@ const dt_key dt_unet_keys[] = {
     { 0 },
 };
 
-/* ---- upward ------------------------------------------------------------------------------------ */
+/* ---- upward --------------------------------------------------------------------------------- */
 
 typedef struct upward {
     dt_module *tconv;
@@ -52,7 +53,7 @@ static void up_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
 
 static const dt_module_type up_type = { .name = "unet_up", .forward = up_forward };
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 typedef struct unet {
     dt_module *down, *up, *out;
@@ -118,7 +119,7 @@ static dt_status build(dt_module *m, const dt_unet_options *o)
     return dt__add_made(m, "out", made, out, &s->out);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_tensor *go_up(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *beside)
 {
@@ -203,7 +204,7 @@ dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module 
     return dt__layer_done(build(m, options), m, out);
 }
 
-/* ---- in recipes -------------------------------------------------------------------------------- */
+/* ---- in recipes ----------------------------------------------------------------------------- */
 
 static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
 {

@@ -1,5 +1,5 @@
-/* Folding a batch norm into the convolution before it (numerics §3), with f = γ / sqrt(var + eps) of
- * the running variance:
+/* Folding a batch norm into the convolution before it (numerics §3), with f = γ / sqrt(var + eps)
+ * of the running variance:
  *     statistics of the batch   W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
  * A channel whose γ is 0 has f = 1 in the first. All of it is computed by ops on the tape, so that

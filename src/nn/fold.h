@@ -4,7 +4,8 @@
 
 #include "nn/module.h"
 
-/* When a model is built: `norm` takes what `layer` gives, and nothing else does. Prepare folds by it. */
+/* When a model is built: `norm` takes what `layer` gives, and nothing else does. Prepare folds by
+ * it. */
 void dt__set_norm(dt_module *layer, dt_module *norm);
 
 /* Whether `layer` is a convolution with a batch norm behind it, by dt__set_norm. */

@@ -1,15 +1,15 @@
-/* Running modules. This file alone knows what is around a module's forward: the scope of the tape, the
- * path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing (checkpointing.h),
- * and fusing. All ways of running a module lead through `run`.
+/* Running modules. This file alone knows what is around a module's forward: the scope of the tape,
+ * the path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing
+ * (checkpointing.h), and fusing. All ways of running a module lead through `run`.
  *
- * A scope drops what the module made and did not return, and its memory is free as soon as backward does
- * not need it. */
+ * A scope drops what the module made and did not return, and its memory is free as soon as backward
+ * does not need it. */
 #include "nn/checkpointing.h"
 #include "nn/calib_cache.h"
 
 #include <string.h>
 
-/* ---- one module -------------------------------------------------------------------------------- */
+/* ---- one module ----------------------------------------------------------------------------- */
 
 static dt_status check(dt_tape *t, const dt__module_call *c)
 {
@@ -101,9 +101,10 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
     if (x != NULL && x != y && x->tape == t && x->scope == t->depth) dt_drop(t, x);
 }
 
-/* ---- fusing ------------------------------------------------------------------------------------ */
+/* ---- fusing --------------------------------------------------------------------------------- */
 
-/* A calibration pass must see the result of each module, and checkpointing runs a whole module again. */
+/* A calibration pass must see the result of each module, and checkpointing runs a whole module
+ * again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
     return t->status == DT_OK && t->calib == NULL && m != NULL && !m->recomputed &&
@@ -170,7 +171,7 @@ dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tenso
     return y;
 }
 
-/* ---- several modules on one input --------------------------------------------------------------- */
+/* ---- several modules on one input ----------------------------------------------------------- */
 
 /* Those whose scopes are open, one within the other, and their inputs after hooks. */
 typedef struct joint {

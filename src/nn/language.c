@@ -1,5 +1,6 @@
-/* The loss of a language model without its logits: the model runs up to its head, and within the head's
- * scope the cross entropy of a few rows of logits at a time takes the place of the head's product.
+/* The loss of a language model without its logits: the model runs up to its head, and within the
+ * head's scope the cross entropy of a few rows of logits at a time takes the place of the head's
+ * product.
  *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra
  * `extra` is the auxiliary loss that the model adds in training. */
 #include "autograd/op.h"
@@ -10,7 +11,7 @@ dt_token_loss_options dt_token_loss_defaults(void)
     return (dt_token_loss_options){ .head = dt_linear_cross_entropy_defaults() };
 }
 
-/* ---- the loss ---------------------------------------------------------------------------------- */
+/* ---- the loss ------------------------------------------------------------------------------- */
 
 static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
                        const dt_tensor *ids, const dt_tensor *labels)
@@ -52,7 +53,7 @@ static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_te
     return dt_add(t, loss, extra);
 }
 
-/* ---- two models up to their heads --------------------------------------------------------------- */
+/* ---- two models up to their heads ----------------------------------------------------------- */
 
 /* The operands of a head's product. */
 typedef struct operands {
@@ -74,7 +75,8 @@ static operands operands_of(dt_tape *t, dt_module *head, dt_tensor *x, dt_tensor
     return (operands){ x, dt_module_weight(t, head), dt__module_bias(t, head), extra };
 }
 
-/* In the scope of the model's head: [loss, row_loss, row_best], the latter where rows are wanted. */
+/* In the scope of the model's head: [loss, row_loss, row_best], the latter where rows are
+ * wanted. */
 static void compute(void *user, dt_tape *t, dt_module *head, dt_tensor *const *in, int n_in,
                     dt_tensor **out, int n_out)
 {

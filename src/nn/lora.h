@@ -1,5 +1,5 @@
-/* A low-rank adapter of a linear layer: parameters `lora_a` [rank, in] and `lora_b` [out, rank] beside
- * its weight, and the weight that follows from them. */
+/* A low-rank adapter of a linear layer: parameters `lora_a` [rank, in] and `lora_b` [out, rank]
+ * beside its weight, and the weight that follows from them. */
 #ifndef DT__NN_LORA_H
 #define DT__NN_LORA_H
 

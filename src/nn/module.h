@@ -84,8 +84,9 @@ dt_module *dt__holder(dt_module *m, const char *path, const char **name);
 dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind);
 /* Takes a tensor of m itself out of it, and m's reference; nothing where there is none. */
 void dt__module_remove(dt_module *m, const char *name);
-/* dt_module_add of a child that may have the name of a tensor of m: `a.weight` is then a parameter and
- * a module, `a.weight.scale` a tensor of the latter. On an error the child stays the caller's. */
+/* dt_module_add of a child that may have the name of a tensor of m: `a.weight` is then a parameter
+ * and a module, `a.weight.scale` a tensor of the latter. On an error the child stays the
+ * caller's. */
 dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child);
 
 /* x after the hooks of a site, in their order; NULL after an error, which is on the tape. */
@@ -120,10 +121,12 @@ typedef struct dt__module_call {
     dt__body body; /* run NULL: the type's forward */
 } dt__module_call;
 
-/* dt_forward_n with a body of the caller's: the module's scope, path in messages, hooks of its inputs and
- * place in a calibration pass are the same. With a body nothing is recomputed in backward. */
+/* dt_forward_n with a body of the caller's: the module's scope, path in messages, hooks of its
+ * inputs and place in a calibration pass are the same. With a body nothing is recomputed in
+ * backward. */
 dt_status dt__forward_call(dt_tape *t, const dt__module_call *call);
-/* Runs link[0], and with it what of the next ones its op can take; *taken is their number. x stays. */
+/* Runs link[0], and with it what of the next ones its op can take; *taken is their number. x
+ * stays. */
 dt_tensor *dt__forward_links(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x,
                              int64_t *taken);
 

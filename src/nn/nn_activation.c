@@ -21,8 +21,8 @@ typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 /* No epilogue has such a function. */
 #define ALONE (-1)
 
-/* Every activation: its name in recipes, the function, and the one that an epilogue has for it. A new
- * one goes last: options hold indices. */
+/* Every activation: its name in recipes, the function, and the one that an epilogue has for it. A
+ * new one goes last: options hold indices. */
 #define ACTIVATIONS(A)                                                                             \
     A(relu, dt_relu, DT_ACT_RELU)                                                                  \
     A(gelu, gelu, DT_ACT_GELU)                                                                     \

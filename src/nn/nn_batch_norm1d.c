@@ -1,4 +1,5 @@
-/* Batch norm over all dimensions of [N, C] or [N, C, L] but the channels': src/nn/batch_norm_layers.c. */
+/* Batch norm over all dimensions of [N, C] or [N, C, L] but the channels':
+ * src/nn/batch_norm_layers.c. */
 #include "nn/batch_norm_layers.h"
 #include "nn/layer_cases.h"
 

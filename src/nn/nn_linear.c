@@ -21,7 +21,8 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     with_epilogue(t, m, in[0], &(dt_epilogue){ .activation = DT_ACT_NONE }, out);
 }
 
-/* Whether hooks made the same of one input: the very codes, which hooks of the same settings share. */
+/* Whether hooks made the same of one input: the very codes, which hooks of the same settings
+ * share. */
 static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
     const dt__kind *kind = dt__kind_of(a);

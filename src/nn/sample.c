@@ -1,18 +1,18 @@
 /* Drawing the next token from its logits.
  *     temperature 0    the largest logit
- *     else             p_i = e^((x_i - max) / temperature) / sum, over the top_k most likely (0: all), of
- *                      which the fewest stay whose p add up to top_p or more; the first i at which the
- *                      running sum of p exceeds u
- * Of equal logits the lower id is the more likely. u is the k-th word of the stream of the seed, and sums
- * are in double in a fixed order, so a draw depends on (seed, k, logits) alone.
- * [top-p: Holtzman et al., "The curious case of neural text degeneration"] */
+ *     else             p_i = e^((x_i - max) / temperature) / sum, over the top_k most likely (0:
+ *                      all), of which the fewest stay whose p add up to top_p or more; the first i
+ *                      at which the running sum of p exceeds u
+ * Of equal logits the lower id is the more likely. u is the k-th word of the stream of the seed,
+ * and sums are in double in a fixed order, so a draw depends on (seed, k, logits) alone. [top-p:
+ * Holtzman et al., "The curious case of neural text degeneration"] */
 #include "kernels/exp.h"
 #include "nn/module.h"
 
 #include <math.h>
 
-/* Ids, most likely first as far as somebody asked: the first `left` of `id` are a heap whose root is the
- * most likely of those left, and behind it lie the taken ones, backwards. */
+/* Ids, most likely first as far as somebody asked: the first `left` of `id` are a heap whose root
+ * is the most likely of those left, and behind it lie the taken ones, backwards. */
 typedef struct ranking {
     const float *x;
     int64_t n, left;

@@ -1,8 +1,8 @@
 /* A decoder-only transformer around its blocks, and what a language model says of itself.
  *     x = dropout(tokens[ids] + positions[places])      x = norm(block_n(... block_1(x)))
  *     logits = head(x)
- * A tied head computes with the table of tokens: one parameter under two paths. Places are 0 ... T-1, or go
- * on behind the tokens of a cache. */
+ * A tied head computes with the table of tokens: one parameter under two paths. Places are 0 ...
+ * T-1, or go on behind the tokens of a cache. */
 #include "nn/transformer.h"
 #include "nn/blocks.h"
 #include "nn/cache.h"
@@ -18,7 +18,7 @@ typedef struct transformer {
     dt_moe_options moe;
 } transformer;
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward -------------------------------------------------------------------------------- */
 
 static bool check_ids(dt_tape *t, const dt_module *m, const transformer *s, const dt_tensor *ids)
 {
@@ -92,7 +92,7 @@ static int64_t context_of(const dt_module *m) { return ((const transformer *)m->
 
 const dt_language dt__transformer_language = { hidden, head_of, vocab_of, context_of };
 
-/* ---- building ---------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static dt_status add_table(dt_module *m, const char *name, int64_t count,
                            const dt__transformer_plan *p, dt_module **lent)
@@ -149,7 +149,7 @@ static dt_status build(dt_module *m, const dt__transformer_plan *p)
     return dt__add_linear(m, p->head, &head, &s->head);
 }
 
-/* ---- checking ---------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 static dt_status check_heads(dt_ctx *ctx, const char *family, const dt__attention_plan *p)
 {

@@ -1,11 +1,12 @@
-/* What families of decoder-only transformers are made of: attention, an mlp, a block of the two, and the
- * whole around the blocks. A family is a plan: sizes, settings, and the names of the parts. */
+/* What families of decoder-only transformers are made of: attention, an mlp, a block of the two,
+ * and the whole around the blocks. A family is a plan: sizes, settings, and the names of the
+ * parts. */
 #ifndef DT__NN_TRANSFORMER_H
 #define DT__NN_TRANSFORMER_H
 
 #include "nn/module.h"
 
-/* ---- attention --------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------ */
 
 enum { DT__Q, DT__K, DT__V, DT__OUT };
 
@@ -23,7 +24,7 @@ typedef struct dt__attention_plan {
 /* y = out(attention(q(x), k(x), v(x))), causal, of x [B, T, width]. */
 dt_status dt__attention_create(dt_ctx *ctx, const dt__attention_plan *plan, dt_module **out);
 
-/* ---- mlps: of x [B, T, width] ------------------------------------------------------------------ */
+/* ---- mlps: of x [B, T, width] --------------------------------------------------------------- */
 
 enum { DT__UP, DT__DOWN, DT__GATE };
 
@@ -42,7 +43,7 @@ dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module 
 /* dt_moe_create of the plan; its layers have names of their own. */
 dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
 
-/* ---- a block ----------------------------------------------------------------------------------- */
+/* ---- a block -------------------------------------------------------------------------------- */
 
 typedef struct dt__block_plan {
     const char *norm1, *attention, *norm2, *mlp; /* the names of its children */
@@ -53,12 +54,12 @@ typedef struct dt__block_plan {
     double eps, dropout;
 } dt__block_plan;
 
-/* x += dropout(attention(norm1(x)));  x += dropout(mlp(norm2(x))). A block's inputs are x and, where
- * attention rotates, the position. Its outputs are x and, where asked for, those that its mlp has besides:
- * a mixture's logits of the router. */
+/* x += dropout(attention(norm1(x))); x += dropout(mlp(norm2(x))). A block's inputs are x and, where
+ * attention rotates, the position. Its outputs are x and, where asked for, those that its mlp has
+ * besides: a mixture's logits of the router. */
 dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 typedef struct dt__transformer_plan {
     const char *family;
@@ -70,15 +71,15 @@ typedef struct dt__transformer_plan {
     dt__block_plan block;
 } dt__transformer_plan;
 
-/* logits = head(norm(blocks(dropout(tokens[ids] + positions[0...T-1])))), ids i32 [B, T]; a model of
- * type `type`, whose forward and language are those below. */
+/* logits = head(norm(blocks(dropout(tokens[ids] + positions[0...T-1])))), ids i32 [B, T]; a model
+ * of type `type`, whose forward and language are those below. */
 dt_status dt__transformer_create(dt_ctx *ctx, const dt_module_type *type,
                                  const dt__transformer_plan *plan, dt_module **out);
 void dt__transformer_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                              dt_tensor **out, int n_out);
 extern const dt_language dt__transformer_language;
 
-/* ---- what the parts share ---------------------------------------------------------------------- */
+/* ---- what the parts share ------------------------------------------------------------------- */
 
 typedef struct dt__linear_plan {
     int64_t in, out;

@@ -1,6 +1,8 @@
-/* What batch_norm1d and batch_norm2d share: batch normalization per channel (Ioffe and Szegedy 2015).
+/* What batch_norm1d and batch_norm2d share: batch normalization per channel (Ioffe and Szegedy
+ * 2015).
  *     z = x / factor      y = f((z - mean) / sqrt(var + eps) * weight + bias + residual)
- * Mean and variance are those of z. f is nothing or relu, of which a bit an element is kept. Training: the batch's mean and biased variance; the running values move towards the batch's, the
+ * Mean and variance are those of z. f is nothing or relu, of which a bit an element is kept.
+ * Training: the batch's mean and biased variance; the running values move towards the batch's, the
  * running variance towards the unbiased one. Evaluation: the running values, which stay. The
  * statistics that y was made with are kept in f64. */
 #include "ops/batch_norm_ops.h"

@@ -4,8 +4,8 @@
  *     else                                                       y = conv(x^, w^) + b, fp32
  *     backward                                                   dx = conv^T(dy, w^)   dw of x^, dy
  *
- * The image of the weight is expanded into scratch, x^ a slice of the batch at a time by the thread that
- * multiplies it: it is a source of the float convolution. */
+ * The image of the weight is expanded into scratch, x^ a slice of the batch at a time by the thread
+ * that multiplies it: it is a source of the float convolution. */
 #include "ops/conv_codes.h"
 
 #include "kernels/qconv.h"
@@ -28,7 +28,8 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* Codes that are packed are unpacked a slice of the batch at a time, in front of the rest of scratch. */
+/* Codes that are packed are unpacked a slice of the batch at a time, in front of the rest of
+ * scratch. */
 static size_t unpacked(const dt_call *c)
 {
     return (size_t)dt__round_up((int64_t)dt__codes_room(c->codes[X]), DT__ALIGNMENT);
@@ -88,8 +89,8 @@ typedef struct codes_work {
     room room;
 } codes_work;
 
-/* x as a value or as a source of images, dy (NULL in forward) in the place of the other, and what is
- * to be made; w^ is still to come. */
+/* x as a value or as a source of images, dy (NULL in forward) in the place of the other, and what
+ * is to be made; w^ is still to come. */
 static void make_work(const dt_call *c, const float *dy, float *y, float *dx, float *dw,
                       codes_work *k)
 {

@@ -24,7 +24,7 @@ static int axes_of(const dt_call *c)
     return c->op == &dt__op_conv2d || c->op == &dt__op_conv_transpose2d ? 2 : 1;
 }
 
-/* ---- the problem ------------------------------------------------------------------------------ */
+/* ---- the problem ---------------------------------------------------------------------------- */
 
 /* The place of axis i of the options in kernels/conv_geometry.h: a signal is one row. */
 static int place_of(const dt_call *c, int i) { return axes_of(c) == 1 ? 1 : i; }
@@ -230,7 +230,7 @@ dt_status dt__conv_shape(dt_call *c)
     return plan(c);
 }
 
-/* ---- forward and backward --------------------------------------------------------------------- */
+/* ---- forward and backward ------------------------------------------------------------------- */
 
 void dt__conv_forward(const dt_call *c)
 {

@@ -1,5 +1,6 @@
-/* What the four convolutions share: op_conv1d.c, op_conv2d.c and op_conv_transpose*.c. Operands are x
- * [N, in, ...], weight [out, in/groups, ...] (transposed: [in, out/groups, ...]), bias [out] or NULL. */
+/* What the four convolutions share: op_conv1d.c, op_conv2d.c and op_conv_transpose*.c. Operands are
+ * x [N, in, ...], weight [out, in/groups, ...] (transposed: [in, out/groups, ...]), bias [out] or
+ * NULL. */
 #ifndef DT__OPS_CONV_OPS_H
 #define DT__OPS_CONV_OPS_H
 
@@ -11,12 +12,12 @@ extern const dt_conv_options dt__conv_default;
 
 /* Whether the op is a transposed one. */
 bool dt__conv_is_transposed(const dt_call *c);
-/* The problem in the form of kernels/conv_geometry.h, of operands that the shape rule let pass: where the op
- * is transposed, x and y change places. */
+/* The problem in the form of kernels/conv_geometry.h, of operands that the shape rule let pass:
+ * where the op is transposed, x and y change places. */
 dt__conv dt__conv_of(const dt_call *c);
 
-/* What the shape rule says of options and weight alone, and of them with x: dims are y's. The call needs
- * its context, op, options and operands, no tape. */
+/* What the shape rule says of options and weight alone, and of them with x: dims are y's. The call
+ * needs its context, op, options and operands, no tape. */
 dt_status dt__conv_check_weight(const dt_call *c);
 dt_status dt__conv_extents(const dt_call *c, int64_t dims[4]);
 dt_status dt__conv_shape(dt_call *c);

@@ -1,9 +1,9 @@
 /* Codes of a grouped weight by rows that are routed to its experts.
  *
- * A part is some rows of one expert by some of its panels: x's rows and the panels stay in cache, and
- * parts of all experts are one list that threads share. Where the rows of a part do not lie together,
- * or not as the product reads them (packed, or in an order of the weight's), they are gathered as codes.
- * How the work is cut changes no bit. */
+ * A part is some rows of one expert by some of its panels: x's rows and the panels stay in cache,
+ * and parts of all experts are one list that threads share. Where the rows of a part do not lie
+ * together, or not as the product reads them (packed, or in an order of the weight's), they are
+ * gathered as codes. How the work is cut changes no bit. */
 #include "ops/grouped_codes.h"
 
 #include <omp.h>
@@ -225,8 +225,8 @@ static part part_of(const product *p, int64_t i)
     return t;
 }
 
-/* Fewer panels in a part where there would be less than two parts for a thread. Returns the number of
- * parts. */
+/* Fewer panels in a part where there would be less than two parts for a thread. Returns the number
+ * of parts. */
 static int64_t cut_all(product *p, int threads)
 {
     const int64_t experts = p->g->routing.experts;

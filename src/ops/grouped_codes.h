@@ -1,11 +1,12 @@
-/* The products of grouped_linear that read a weight's codes as they are: of rows of codes, and of few
- * rows of floats. An expert's rows have the bits that linear gives them alone. */
+/* The products of grouped_linear that read a weight's codes as they are: of rows of codes, and of
+ * few rows of floats. An expert's rows have the bits that linear gives them alone. */
 #ifndef DT__OPS_GROUPED_CODES_H
 #define DT__OPS_GROUPED_CODES_H
 
 #include "ops/grouped_gemm.h"
 
-/* Whether rows of codes meet codes; and else whether so many rows of floats, an expert's, meet codes. */
+/* Whether rows of codes meet codes; and else whether so many rows of floats, an expert's, meet
+ * codes. */
 bool dt__grouped_multiplies(const dt__grouped *g);
 bool dt__grouped_is_few(const dt__grouped *g, int64_t rows);
 

@@ -1,11 +1,12 @@
-/* The products of grouped_linear, of expert e with the rows at places start[e] ... start[e + 1] - 1:
+/* The products of grouped_linear, of expert e with the rows at places start[e] ... start[e + 1] -
+ * 1:
  *
  *     y_e = x_e W_e^T + b_e      dx_e = dy_e W_e      dW_e = dy_e^T x_e      db_e = sum of dy_e
  *
  * The products of all experts are one list, whose tiles threads share. Where rows of an expert lie
- * together they are read and written where they are; else rows are sources and sinks of the product,
- * which gathers a block of them just before it reads it, and scatters a tile just after. A row of x
- * that is read several times gets the sum of what these readings give, in their order. */
+ * together they are read and written where they are; else rows are sources and sinks of the
+ * product, which gathers a block of them just before it reads it, and scatters a tile just after. A
+ * row of x that is read several times gets the sum of what these readings give, in their order. */
 #include "ops/grouped_codes.h"
 
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static const dt__source *source_of(const row_view *s)
 }
 static const dt__sink *sink_of(const row_view *s) { return is_contiguous(s) ? NULL : &s->sink; }
 
-/* ---- an expert's product ---------------------------------------------------------------------- */
+/* ---- an expert's product -------------------------------------------------------------------- */
 
 /* A call at work, whose routing has its lists, and where what it makes stands in scratch. */
 typedef struct work {

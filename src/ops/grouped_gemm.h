@@ -1,5 +1,5 @@
-/* The products of grouped_linear: each expert of a grouped weight against the rows that are routed to
- * it, of operands that are values or integer codes. */
+/* The products of grouped_linear: each expert of a grouped weight against the rows that are routed
+ * to it, of operands that are values or integer codes. */
 #ifndef DT__OPS_GROUPED_GEMM_H
 #define DT__OPS_GROUPED_GEMM_H
 

@@ -1,8 +1,8 @@
 /* Linear layers on one grouped weight: each row of x goes to one expert, or to none.
  *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 where r has no expert
  *     dx[r] = sum over r's readings of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
- * over the rows of expert e. Rows without an expert are padding: neither they nor their dy are read.
- * Offsets say where the rows of each expert begin, an index says it row by row: routing.h. */
+ * over the rows of expert e. Rows without an expert are padding: neither they nor their dy are
+ * read. Offsets say where the rows of each expert begin, an index says it row by row: routing.h. */
 #include "ops/grouped_gemm.h"
 #include "ops/ops_list.h"
 

@@ -1,10 +1,10 @@
 /* A linear layer's product and what follows it.
  *     s = x W^T + b + r      y = f(s)
  *     ds = dy f'(s)          dx = ds W, dW = ds^T x, db = sum of ds, dr = ds
- * x [..., in] is a matrix of rows; W is [out, in]; f is nothing or an activation. Operands that offer
- * integer codes are multiplied as codes: linear_codes.c. Every sum is rounded where the ops one after
- * the other would round it, so the bits are theirs. For backward, f keeps in a result of its own what
- * it would keep alone: a bit an element (relu), s (gelu, silu), or y. */
+ * x [..., in] is a matrix of rows; W is [out, in]; f is nothing or an activation. Operands that
+ * offer integer codes are multiplied as codes: linear_codes.c. Every sum is rounded where the ops
+ * one after the other would round it, so the bits are theirs. For backward, f keeps in a result of
+ * its own what it would keep alone: a bit an element (relu), s (gelu, silu), or y. */
 #include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
@@ -110,8 +110,8 @@ static dt_status shape(dt_call *c)
     return make_kept(c);
 }
 
-/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. And the
- * rows of a weight have one order of columns, if they have any. */
+/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. And
+ * the rows of a weight have one order of columns, if they have any. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];

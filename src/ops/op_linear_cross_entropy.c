@@ -1,10 +1,11 @@
 /* The head of a language model and its loss, without the logits.
  *     z = x W^T + b      l = (1-d) cross entropy of z + d T^2 KL(p || q)
  *     dx = dz W      dW = dz^T x      db = sum of dz
- * with q = softmax(z / T), and p that of a teacher's logits (Hinton et al. 2015). Logits exist a block
- * at a time, so many rows by so many classes, and are made again in backward, where their gradient is
- * written over them. How they are cut is a matter of shapes alone. A row's block of classes joins what
- * the row knows (online softmax, Milakov and Gimelshein 2018) in the steps of cross_entropy. */
+ * with q = softmax(z / T), and p that of a teacher's logits (Hinton et al. 2015). Logits exist a
+ * block at a time, so many rows by so many classes, and are made again in backward, where their
+ * gradient is written over them. How they are cut is a matter of shapes alone. A row's block of
+ * classes joins what the row knows (online softmax, Milakov and Gimelshein 2018) in the steps of
+ * cross_entropy. */
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 
@@ -130,7 +131,7 @@ static dt__linear_part part_of(const dt_call *c, const cut *k, int x, int64_t m,
     return (dt__linear_part){ c, x, x == X ? WEIGHT : TEACHER_WEIGHT, m, m1, n, n1 };
 }
 
-/* ---- room in scratch ---------------------------------------------------------------------------- */
+/* ---- room in scratch ------------------------------------------------------------------------ */
 
 /* Where things lie in scratch, behind what products take. */
 typedef struct room {
@@ -213,7 +214,7 @@ static bool takes_codes(const dt_call *c, int i)
     return one && codes->columns == dt__columns(c->in[i]);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 static void *at_row(const dt_tensor *x, int64_t row)
 {

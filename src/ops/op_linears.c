@@ -1,8 +1,8 @@
 /* Several weights over one input, where nothing is recorded.
  *     y_i = x W_i^T + b_i
- * Each part is a call of linear: its shape rule, its forward, its bits. Parts that are integer products
- * of codes, or of few rows of floats and codes, run as one product over all panels: decoding one token
- * is a matter of reading weights, and of how often threads meet. */
+ * Each part is a call of linear: its shape rule, its forward, its bits. Parts that are integer
+ * products of codes, or of few rows of floats and codes, run as one product over all panels:
+ * decoding one token is a matter of reading weights, and of how often threads meet. */
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 

@@ -1,7 +1,8 @@
 /* The largest pixel of each window of the planes of x [N, C, H, W].
- *     y = max over the window of x      dx = sum of dy over the windows where x is the first largest
- * Padding never wins. Kept for backward: which pixel of its window each y was, a byte where the window has
- * at most 255 pixels. */
+ *     y = max over the window of x
+ *         dx = sum of dy over the windows where x is the first largest
+ * Padding never wins. Kept for backward: which pixel of its window each y was, a byte where the
+ * window has at most 255 pixels. */
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
 

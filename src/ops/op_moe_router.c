@@ -1,9 +1,11 @@
 /* The choice of experts. With p = softmax(logits) over all experts of a row, the top_k largest
  *     weights[i] = p[index[i]], divided by the sum of the row's where normalized
- *     dlogits = p (d - sum of p d) with d = dweights at the chosen ones, else 0; where normalized the
+ *     dlogits = p (d - sum of p d) with d = dweights at the chosen ones, else 0; where normalized
+ *     the
  *     same with the weights in place of p, and 0 at all others.
  * The choice itself has no gradient. A logit that is not finite is NUMERIC: an expert chosen by NaN
- * would hide that a model is lost.   Lepikhin et al. 2020 (capacity), Jiang et al. 2024 (Mixtral). */
+ * would hide that a model is lost.
+ *     Lepikhin et al. 2020 (capacity), Jiang et al. 2024 (Mixtral). */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

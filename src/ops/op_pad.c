@@ -1,8 +1,9 @@
 /* Borders around a tensor.
- *     y[.., i, ..] = x[.., s(i - before), ..]      dx[k] = sum of dy[i] over the i with s(i - before) = k
- * s is the identity inside 0 ... n-1. Outside, reflect mirrors at the first and the last element, which
- * are not repeated, replicate repeats those, circular goes on at the other end, and constant puts a value
- * there. */
+ *     y[.., i, ..] = x[.., s(i - before), ..]
+ *         dx[k] = sum of dy[i] over the i with s(i - before) = k
+ * s is the identity inside 0 ... n-1. Outside, reflect mirrors at the first and the last element,
+ * which are not repeated, replicate repeats those, circular goes on at the other end, and constant
+ * puts a value there. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

@@ -1,5 +1,7 @@
-/* Rotary positions (Su et al. 2021), and their scaling to longer contexts as Llama's configurations name
- * it.      (u, v) -> (u cos a - v sin a, u sin a + v cos a), a = position f_j, f_j = theta^(-2j / n)
+/* Rotary positions (Su et al. 2021), and their scaling to longer contexts as Llama's configurations
+ * name
+ * it.      (u, v) -> (u cos a - v sin a, u sin a + v cos a), a = position f_j, f_j = theta^(-2j /
+ *          n)
  * Backward turns dy by -a. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"

@@ -1,5 +1,5 @@
-/* Windows over the planes of x [N, C, H, W]. Along one dimension, with w = dilation (kernel - 1) + 1 and
- * room = extent + 2 padding:
+/* Windows over the planes of x [N, C, H, W]. Along one dimension, with w = dilation (kernel - 1) +
+ * 1 and room = extent + 2 padding:
  *     windows = floor((room - w) / stride) + 1
  * ceil_mode: ceil in place of floor, but no window begins right of image and left padding. */
 #include "ops/pool_ops.h"

@@ -80,7 +80,8 @@ size_t dt__routing_bytes(const dt__routing *r, bool indexed)
     return (size_t)(r->experts + 1 + (indexed ? r->assignments : 0)) * sizeof(int64_t);
 }
 
-/* start[e] counts those of expert e - 1, then is where e's next assignment goes, then is put back. */
+/* start[e] counts those of expert e - 1, then is where e's next assignment goes, then is put
+ * back. */
 static void sort(const dt_tensor *index, dt__routing *r)
 {
     memset(r->start, 0, (size_t)(r->experts + 1) * sizeof r->start[0]);

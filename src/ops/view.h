@@ -9,8 +9,8 @@
 dt_status dt__permuted(dt_call *c, const int *order);
 void dt__permuted_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
-/* The result is operand 0 with other extents, as many elements: a view where that is contiguous, else
- * a copy. */
+/* The result is operand 0 with other extents, as many elements: a view where that is contiguous,
+ * else a copy. */
 dt_status dt__reshaped(dt_call *c, int rank, const int64_t *dims);
 void dt__reshaped_forward(const dt_call *c);
 void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);

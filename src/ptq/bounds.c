@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* ---- tiles ------------------------------------------------------------------------------------ */
+/* ---- tiles ---------------------------------------------------------------------------------- */
 
 /* Columns by group, those of a group in their own order. `place` [groups + 1] is room. */
 static void sort_columns(const dt__matrix *m, int64_t *place, int32_t *column)
@@ -54,7 +54,7 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
     return DT_OK;
 }
 
-/* ---- the soft threshold ------------------------------------------------------------------------ */
+/* ---- the soft threshold --------------------------------------------------------------------- */
 
 /* One tile of one row: `weight` and `scale` are the row's. */
 typedef struct piece {
@@ -147,7 +147,7 @@ void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
     *b = (dt__bounds){ 0 };
 }
 
-/* ---- one column ------------------------------------------------------------------------------- */
+/* ---- one column ----------------------------------------------------------------------------- */
 
 void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high)
 {
@@ -177,7 +177,7 @@ void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
     }
 }
 
-/* ---- the worst -------------------------------------------------------------------------------- */
+/* ---- the worst ------------------------------------------------------------------------------ */
 
 /* `codes` are the row's. */
 static dt__worst worst_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,

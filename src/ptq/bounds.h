@@ -1,8 +1,8 @@
 /* What accumulators of P bits allow.
  *
- * Inputs are integers of [a, b], a <= 0 <= b. A tile is the columns of one accumulator; pos and neg are
- * the sums of its positive and of its negative codes so far, zero points taken off. Its worst dot
- * products are b pos + a neg and a pos + b neg, and with A = 2^(P-1) - 1
+ * Inputs are integers of [a, b], a <= 0 <= b. A tile is the columns of one accumulator; pos and neg
+ * are the sums of its positive and of its negative codes so far, zero points taken off. Its worst
+ * dot products are b pos + a neg and a pos + b neg, and with A = 2^(P-1) - 1
  *
  *     r1 = A - (b pos + a neg),   r2 = A + (a pos + b neg)
  *
@@ -10,17 +10,19 @@
  *
  *     [ -min(r2 / b, r1 / -a),  min(r1 / b, r2 / -a) ]       quotients rounded down
  *
- * where a term whose divisor is 0 drops. 0 always lies there, and no input and no order of summation
- * can make a sum leave -A ... A: every partial sum of a tile is itself between its worst ones.
+ * where a term whose divisor is 0 drops. 0 always lies there, and no input and no order of
+ * summation can make a sum leave -A ... A: every partial sum of a tile is itself between its worst
+ * ones.
  *
- * Nothing overflows: codes less zero points have 9 bits, inputs 17, rows fewer than 2^31 columns. */
+ * Nothing overflows: codes less zero points have 9 bits, inputs 17, rows fewer than 2^31
+ * columns. */
 #ifndef DT__PTQ_BOUNDS_H
 #define DT__PTQ_BOUNDS_H
 
 #include "ptq/matrix.h"
 
-/* The columns of each accumulator: those of a scale group in their own order, cut every so many from the
- * first on. So a file says them, whatever order the columns were processed in. */
+/* The columns of each accumulator: those of a scale group in their own order, cut every so many
+ * from the first on. So a file says them, whatever order the columns were processed in. */
 typedef struct dt__tiles {
     int64_t count;
     int64_t width; /* of a full one */
@@ -66,8 +68,9 @@ static inline dt__room dt__room_of(const dt__bounds *b, int64_t positive, int64_
     return room;
 }
 
-/* Of a column of the original order, before its codes are chosen: its arguments shrunk and clamped, and
- * low ... high, which hold the ends of the codes less their zero points, narrowed to what fits. */
+/* Of a column of the original order, before its codes are chosen: its arguments shrunk and clamped,
+ * and low ... high, which hold the ends of the codes less their zero points, narrowed to what
+ * fits. */
 void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high);
 /* After: the codes less their zero points join the sums of their tile. */
 void dt__bounds_add(const dt__strip *s, int64_t column, const float *q);

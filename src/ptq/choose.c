@@ -2,8 +2,9 @@
  *
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
- * low and high being the ends of the codes less the zero point, or what is left by bounds; rules that
- * round half up do so (kernels/quantize_rows.h). An dequantized is exact: q and the scale are floats. */
+ * low and high being the ends of the codes less the zero point, or what is left by bounds; rules
+ * that round half up do so (kernels/quantize_rows.h). An dequantized is exact: q and the scale are
+ * floats. */
 #include "ptq/bounds.h"
 
 #include <string.h>
@@ -33,8 +34,8 @@ static void keep_zeros(const dt__strip *s, int64_t column, double *v)
     for (int64_t r = 0; r < s->rows; r++) v[r] = w[r * s->m->columns] == 0 ? 0 : v[r];
 }
 
-/* q of each argument. What is not below an end is at it: so NaN, of an infinite argument times 0, is a
- * code too. */
+/* q of each argument. What is not below an end is at it: so NaN, of an infinite argument times 0,
+ * is a code too. */
 static void round_column(const dt__strip *s, const ends *e, const double *v, float *q)
 {
     const bool half_up = s->m->grid.half_up;

@@ -3,11 +3,11 @@
  *
  *     q = Q(W[:,j])      e = (W[:,j] - q) / U[j][j]      W[:,j'] -= e U[j][j'],  j' > j
  *
- * An error takes the place of its column, so that what is pending for columns c0 ... c1 is one product,
- * W[:,c0...c1) -= E[:,from...to) U[from...to)[c0...c1). A block of columns fetches all that is pending when it begins
- * and is halved from there on: the first half, then what it leaves to the second. Where scales of groups are
- * refreshed, a group does so first. All columns of a strip get the same sums in the same order on
- * whatever thread. */
+ * An error takes the place of its column, so that what is pending for columns c0 ... c1 is one
+ * product, W[:,c0...c1) -= E[:,from...to) U[from...to)[c0...c1). A block of columns fetches all
+ * that is pending when it begins and is halved from there on: the first half, then what it leaves
+ * to the second. Where scales of groups are refreshed, a group does so first. All columns of a
+ * strip get the same sums in the same order on whatever thread. */
 #include "kernels/dense64.h"
 #include "ptq/layer.h"
 
@@ -73,7 +73,7 @@ static void round_blocks(dt__strip *s, span all)
     }
 }
 
-/* ---- scales of groups as they begin ----------------------------------------------------------- */
+/* ---- scales of groups as they begin --------------------------------------------------------- */
 
 /* The scale of group g from its columns as they are. */
 static void refresh(dt__strip *s, int64_t g, span columns)

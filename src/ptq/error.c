@@ -1,14 +1,14 @@
-/* Errors of rounded rows from sums over samples alone. With H = sum Xq Xq^T, G = sum Xq X^T, C = sum X X^T,
- * D = W - W^:
+/* Errors of rounded rows from sums over samples alone. With H = sum Xq Xq^T, G = sum Xq X^T, C =
+ * sum X X^T, D = W - W^:
  *
  *     ||D Xq||^2        = D H D^T
  *     ||W X - W^ Xq||^2 = W C W^T - 2 W^ (G W^T) + W^ H W^^T
  *
- * Where a column's error e was diffused over all columns behind it, column after column, and nothing else
- * happened, D (scale H + damping I) D^T is the sum of e^2 already.
+ * Where a column's error e was diffused over all columns behind it, column after column, and
+ * nothing else happened, D (scale H + damping I) D^T is the sum of e^2 already.
  *
- * A form V S V^T of a symmetric S is added up by blocks of rows of S, of which only what lies left of
- * the block's end is looked at; for the rows of a strip together these are products. */
+ * A form V S V^T of a symmetric S is added up by blocks of rows of S, of which only what lies left
+ * of the block's end is looked at; for the rows of a strip together these are products. */
 #include "ptq/error.h"
 
 #include "kernels/dense64.h"

@@ -1,9 +1,10 @@
-/* Grouped weights, [experts][out][in]: an expert is a linear weight with inputs of its own, those rows that
- * are routed to it. So sums, scales, orders, zeros and factors are made for each, one after the other,
- * and what comes out stands side by side.
+/* Grouped weights, [experts][out][in]: an expert is a linear weight with inputs of its own, those
+ * rows that are routed to it. So sums, scales, orders, zeros and factors are made for each, one
+ * after the other, and what comes out stands side by side.
  *
- * An expert that fewer rows reach than it has columns (least_rows says otherwise) is rounded to nearest, under
- * the bounds that its method has: so few rows leave directions in which errors grow, unseen. */
+ * An expert that fewer rows reach than it has columns (least_rows says otherwise) is rounded to
+ * nearest, under the bounds that its method has: so few rows leave directions in which errors grow,
+ * unseen. */
 #include "autograd/op.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- statistics --------------------------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 /* The sums of expert e, which begin with its first row. */
 static dt_status expert_of(dt_statistics *s, int64_t e, dt_statistics **out)
@@ -121,7 +122,7 @@ dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const 
     return status;
 }
 
-/* ---- rounding ------------------------------------------------------------------------------------ */
+/* ---- rounding ------------------------------------------------------------------------------- */
 
 /* A grouped weight while its experts are rounded. */
 typedef struct experts {

@@ -1,4 +1,5 @@
-/* A weight while it is rounded: its work matrices side by side, rows of group g behind those of g - 1. */
+/* A weight while it is rounded: its work matrices side by side, rows of group g behind those of g -
+ * 1. */
 #ifndef DT__PTQ_LAYER_H
 #define DT__PTQ_LAYER_H
 
@@ -32,12 +33,13 @@ typedef struct dt__layer {
 /* Order, scale groups, dead columns and mean of the diagonal of each group. Errors: NOMEM. */
 dt_status dt__layer_order(dt__layer *l);
 
-/* Scales, inverses and zero points of all rows: those that stand, or by the scheme, of the columns in
- * the order in which they share scales. Errors: NUMERIC (a weight or a scale that is not finite), NOMEM. */
+/* Scales, inverses and zero points of all rows: those that stand, or by the scheme, of the columns
+ * in the order in which they share scales. Errors: NUMERIC (a weight or a scale that is not
+ * finite), NOMEM. */
 dt_status dt__layer_scales(dt__layer *l);
 
-/* Scale, inverse and, unless NULL, zero point of one block of values; false where an element, the scale
- * or an image is not finite. */
+/* Scale, inverse and, unless NULL, zero point of one block of values; false where an element, the
+ * scale or an image is not finite. */
 typedef struct dt__block_scale {
     float *scale, *inverse;
     int8_t *zero;
@@ -45,7 +47,8 @@ typedef struct dt__block_scale {
 bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const float *x,
                        const dt__block_scale *to);
 
-/* dt_round of a weight that is not grouped. `unseen`: without the statistics that its method wants. */
+/* dt_round of a weight that is not grouped. `unseen`: without the statistics that its method
+ * wants. */
 dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_rounded **out,
                         dt_round_report *report);
 /* dt_round of a grouped weight: expert after expert. */

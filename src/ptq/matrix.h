@@ -1,8 +1,8 @@
 /* One work matrix of a weight, and what a rounder is.
  *
  * Rows are independent of each other, so a matrix is rounded in strips of rows, each by one thread;
- * strips are cut by the shape alone. Within a strip values are held by columns, [columns][rows of the
- * strip], so that a column is contiguous. Sums, factors and arguments are double. */
+ * strips are cut by the shape alone. Within a strip values are held by columns, [columns][rows of
+ * the strip], so that a column is contiguous. Sums, factors and arguments are double. */
 #ifndef DT__PTQ_MATRIX_H
 #define DT__PTQ_MATRIX_H
 
@@ -83,25 +83,27 @@ typedef struct dt__rounder {
     void (*round)(dt__strip *s);         /* codes of all columns of these rows */
 } dt__rounder;
 
-/* s->work = W, column `order[j]` as the j-th; order NULL: the original one. Dead columns as 0 unless
- * `all`. */
+/* s->work = W, column `order[j]` as the j-th; order NULL: the original one. Dead columns as 0
+ * unless `all`. */
 void dt__take_weight(const dt__strip *s, const int32_t *order, bool all);
 
-/* Column j of the processing order: codes of its arguments v [rows of the strip]. Afterwards v is what
- * an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL; 0 where a
- * zero is kept) and `dequantized` the dequantized values, (code - zero) * scale, exact. */
+/* Column j of the processing order: codes of its arguments v [rows of the strip]. Afterwards v is
+ * what an error is counted from (the argument as bounds left it, or as it came with DT_DIFFUSE_ALL;
+ * 0 where a zero is kept) and `dequantized` the dequantized values, (code - zero) * scale,
+ * exact. */
 void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized);
 
-/* The dequantized values of codes [columns][rows of the strip] in a column of the original order. */
+/* The dequantized values of codes [columns][rows of the strip] in a column of the original
+ * order. */
 void dt__dequantize_column(dt__strip *s, int64_t column, const int8_t *codes, double *dequantized);
 
-/* Makes m->factor, U with U^T U = (scale H + damping I)^-1 in the processing order, dead entries of the
- * diagonal as 1; NULL where that is not positive definite. Errors: NOMEM. */
+/* Makes m->factor, U with U^T U = (scale H + damping I)^-1 in the processing order, dead entries of
+ * the diagonal as 1; NULL where that is not positive definite. Errors: NOMEM. */
 dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
 
 /* GPTQ's loop, for columns first ... of the processing order: column j gets its codes, its error
- * e = (argument - dequantized) / U[j][j] reaches the columns behind it by -e U[j][...], and s->square the sums
- * of e^2. s->work holds arguments before and errors afterwards. */
+ * e = (argument - dequantized) / U[j][j] reaches the columns behind it by -e U[j][...], and
+ * s->square the sums of e^2. s->work holds arguments before and errors afterwards. */
 void dt__diffuse(dt__strip *s, int64_t first);
 size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
 
@@ -140,8 +142,8 @@ static inline bool dt__needs_data(const dt__method *method)
 /* Names of the methods that read any of these: "gptq and a2gptq". */
 const char *dt__methods_that_read(unsigned reads, char text[DT__METHODS_TEXT]);
 
-/* Settings by themselves, and with a scheme: CONFIG, with a message that says which setting and what
- * would be right. */
+/* Settings by themselves, and with a scheme: CONFIG, with a message that says which setting and
+ * what would be right. */
 dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant_spec *q);
 
 #endif

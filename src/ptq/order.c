@@ -1,8 +1,8 @@
 /* In which order columns are processed, and which are dead.
  *
- * By falling H_jj, before dead entries are touched. Neighbours within 1e-6 of each other are tied and a
- * tied run goes by index: of convolutions, kernel positions that see the same inputs have diagonals
- * that differ in the last bit of a sum at most, and no choice may hang on that. */
+ * By falling H_jj, before dead entries are touched. Neighbours within 1e-6 of each other are tied
+ * and a tied run goes by index: of convolutions, kernel positions that see the same inputs have
+ * diagonals that differ in the last bit of a sum at most, and no choice may hang on that. */
 #include "ptq/layer.h"
 
 #include <math.h>

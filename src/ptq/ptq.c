@@ -1,10 +1,11 @@
 /* dt_ptq: a prepared model becomes integers, layer by layer in the order in which they run.
  *
- * The next layer is the first on a batch's way whose weight is prepared and not yet packed: all that
- * its input was made of is final. Each batch goes on from where it was (src/nn/calib_cache.h), in the float
- * model too where the rounder wants its inputs; sums of their products are collected batch by batch,
- * the weight is rounded and packed, and so on. What no rounder can treat (embeddings) comes first, so
- * that it is final from the beginning; what no batch reaches comes last. */
+ * The next layer is the first on a batch's way whose weight is prepared and not yet packed: all
+ * that its input was made of is final. Each batch goes on from where it was (src/nn/calib_cache.h),
+ * in the float model too where the rounder wants its inputs; sums of their products are collected
+ * batch by batch, the weight is rounded and packed, and so on. What no rounder can treat
+ * (embeddings) comes first, so that it is final from the beginning; what no batch reaches comes
+ * last. */
 #include "core/clock.h"
 #include "nn/calib_cache.h"
 #include "ptq/routes.h"
@@ -50,7 +51,7 @@ static const char *path_of_weight(const work *w, const dt_module *layer)
     return dt_param_path(w->m, dt__entry_find(layer, "weight")->x);
 }
 
-/* ---- what is asked for ------------------------------------------------------------------------- */
+/* ---- what is asked for ---------------------------------------------------------------------- */
 
 /* Whether a rounder can treat the module's weight, which is prepared. */
 static bool is_layer(void *user, const dt_module *m)
@@ -86,9 +87,10 @@ static dt_status check(work *w)
     return dt_module_visit_modules(w->m, check_layer, w);
 }
 
-/* ---- modes -------------------------------------------------------------------------------------- */
+/* ---- modes ---------------------------------------------------------------------------------- */
 
-/* Which modules train, in the order of visiting; ranges are left out, since some of them will go. */
+/* Which modules train, in the order of visiting; ranges are left out, since some of them will
+ * go. */
 typedef struct modes {
     dt_module *m; /* NULL: none */
     bool *training;
@@ -141,7 +143,7 @@ static void modes_end(modes *s)
     dt__release(s->m->ctx, s->training);
 }
 
-/* ---- ranges of inputs ---------------------------------------------------------------------------- */
+/* ---- ranges of inputs ----------------------------------------------------------------------- */
 
 /* Only those that have seen nothing are observed. */
 static dt_status observe_unseen(void *user, const char *path, dt_module *m)
@@ -201,7 +203,7 @@ static dt_status calibrate(const work *w)
     return s == DT_OK ? dt__check_ranges(w->m) : s;
 }
 
-/* ---- a layer ------------------------------------------------------------------------------------- */
+/* ---- a layer -------------------------------------------------------------------------------- */
 
 /* A weight on its way from its master to codes. */
 typedef struct weight {
@@ -226,8 +228,8 @@ static dt_status take_master(weight *v, dt_module *layer)
     return DT_OK;
 }
 
-/* A range that stands, one scale for all of it or one a block; not where groups are put together anew,
- * which only ranges can be that follow from the weight itself. */
+/* A range that stands, one scale for all of it or one a block; not where groups are put together
+ * anew, which only ranges can be that follow from the weight itself. */
 static dt_status take_range(const work *w, weight *v)
 {
     const bool has_zero = v->fq->zero_point != NULL;
@@ -318,7 +320,8 @@ static void warn(const work *w, const dt_module *layer, const dt_round_report *r
                          : "no rounder knows its type of layer");
 }
 
-/* To nearest, because no inputs are known: of a layer that a rounder can treat no batch reached it. */
+/* To nearest, because no inputs are known: of a layer that a rounder can treat no batch reached
+ * it. */
 static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 {
     const double start = dt__seconds();
@@ -339,7 +342,7 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
     return done(w, path_of_weight(w, layer), &report);
 }
 
-/* ---- statistics ----------------------------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 static bool is_module(void *user, const dt_module *m) { return m == user; }
 
@@ -410,8 +413,8 @@ static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
                : dt_statistics_add(w->statistics, quantized->input[0], plain->input[0]);
 }
 
-/* Batch i goes on to its next layer. The first that meets one says which it is; a batch that another
- * one meets, as it can be where a model looks at values, waits. */
+/* Batch i goes on to its next layer. The first that meets one says which it is; a batch that
+ * another one meets, as it can be where a model looks at values, waits. */
 static dt_status advance(work *w, int64_t i)
 {
     const dt__calib_target next = { is_layer, NULL };
@@ -446,7 +449,7 @@ static dt_status next_layer(work *w, bool *more)
     return s;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 typedef struct search {
     bool rounder_can; /* layers that it can treat, or what it cannot */

@@ -1,6 +1,6 @@
-/* dt_round: one weight from its work matrices to codes. Settings and shapes are checked, rows gathered,
- * orders and scales found for all groups; then each group is prepared (its factor) and its rows are
- * rounded in strips. docs/rounding.md has the formulas. */
+/* dt_round: one weight from its work matrices to codes. Settings and shapes are checked, rows
+ * gathered, orders and scales found for all groups; then each group is prepared (its factor) and
+ * its rows are rounded in strips. docs/rounding.md has the formulas. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"

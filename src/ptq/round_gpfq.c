@@ -6,9 +6,9 @@
  * H[t][t] = 0. W0 keeps columns that are dead in Xq: X may be alive there. No inverse, no damping
  * [Lybrand & Saab 2021, in the form of sums].
  *
- * A block of columns at a time takes what came before it by matrix products with the block's rows of
- * H and G, in processing order; a part of a block then what came before it in the block; within a part
- * columns follow each other. */
+ * A block of columns at a time takes what came before it by matrix products with the block's rows
+ * of H and G, in processing order; a part of a block then what came before it in the block; within
+ * a part columns follow each other. */
 #include "kernels/dense64.h"
 #include "ptq/matrix.h"
 

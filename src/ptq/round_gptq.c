@@ -2,7 +2,8 @@
  *
  *     H = 2/n sum Xq Xq^T      U^T U = (H + lambda mean(diag H) I)^-1, U upper      then diffuse.c
  *
- * lambda, 10 lambda and 100 lambda are tried; where no sum is positive definite the matrix is rounded to
+ * lambda, 10 lambda and 100 lambda are tried; where no sum is positive definite the matrix is
+ * rounded to
  * nearest.   [Frantar et al., GPTQ, 2022] */
 #include "ptq/matrix.h"
 

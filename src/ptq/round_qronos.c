@@ -1,5 +1,5 @@
-/* Qronos: the first column by the exact minimizer, all later ones once by least squares, then GPTQ's
- * loop over them.
+/* Qronos: the first column by the exact minimizer, all later ones once by least squares, then
+ * GPTQ's loop over them.
  *
  * With H = sum xq xq^T / n, G = sum xq x^T / n and columns in processing order,
  *
@@ -8,9 +8,9 @@
  *         = (W0 G_rest^T + lambda W_rest - q_0 H[0][rest]) (H_rest + lambda I)^-1
  *
  * W is W0 with dead columns 0; v_0 = 0 where H[0][0] = 0. lambda = alpha sigma, sigma the largest
- * eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H + lambda I)^-1
- * and U upper, U without its first row and column is the same of H_rest + lambda I, so that one factor
- * serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
+ * eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H + lambda
+ * I)^-1 and U upper, U without its first row and column is the same of H_rest + lambda I, so that
+ * one factor serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
 #include "kernels/dense64.h"
 #include "ptq/matrix.h"
 
@@ -19,7 +19,7 @@
 
 #define STEPS 30
 
-/* ---- damping ---------------------------------------------------------------------------------- */
+/* ---- damping -------------------------------------------------------------------------------- */
 
 static double dot(int64_t n, const double *x, const double *y)
 {
@@ -81,7 +81,7 @@ static dt_status prepare(dt__matrix *m)
     return DT_OK;
 }
 
-/* ---- one strip -------------------------------------------------------------------------------- */
+/* ---- one strip ------------------------------------------------------------------------------ */
 
 /* q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- rows of experts ---------------------------------------------------------------------------- */
+/* ---- rows of experts ------------------------------------------------------------------------ */
 
 enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 
@@ -50,7 +50,7 @@ void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r)
     *r = (dt__expert_rows){ .first = NULL };
 }
 
-/* ---- two models ----------------------------------------------------------------------------------- */
+/* ---- two models ----------------------------------------------------------------------------- */
 
 /* Whether each row of x has a place in the index. */
 static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)

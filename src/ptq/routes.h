@@ -4,15 +4,16 @@
 
 #include <detent/ops.h>
 
-/* Expert e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which they
- * are routed to it. */
+/* Expert e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which
+ * they are routed to it. */
 typedef struct dt__expert_rows {
     int64_t *first; /* [experts + 1] */
     int64_t *row;   /* [first[experts]] */
 } dt__expert_rows;
 
-/* Of inputs of so many rows. The caller's, for dt__expert_rows_free, also after an error. Errors: ARG (none or
- * both ways of routing, an expert that is none), SHAPE, DTYPE, STATE (a wrapper, gaps), NOMEM. */
+/* Of inputs of so many rows. The caller's, for dt__expert_rows_free, also after an error. Errors:
+ * ARG (none or both ways of routing, an expert that is none), SHAPE, DTYPE, STATE (a wrapper,
+ * gaps), NOMEM. */
 dt_status dt__expert_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t experts, int64_t rows,
                              dt__expert_rows *out);
 void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r);
@@ -22,11 +23,11 @@ typedef struct dt__routed_input {
     const dt_tensor *x, *index;
 } dt__routed_input;
 
-/* The float model's inputs for the rows of the quantized one. The two may route a token to different
- * experts. Where a row has been one expert's already (x and index have the same leading dimensions), a row
- * of the float model stands beside it that is the same token's at the same expert; the row itself where
- * the float model sent the token elsewhere. *out is a new tensor. Errors: SHAPE (the models' inputs
- * differ in shape), NOMEM. */
+/* The float model's inputs for the rows of the quantized one. The two may route a token to
+ * different experts. Where a row has been one expert's already (x and index have the same leading
+ * dimensions), a row of the float model stands beside it that is the same token's at the same
+ * expert; the row itself where the float model sent the token elsewhere. *out is a new tensor.
+ * Errors: SHAPE (the models' inputs differ in shape), NOMEM. */
 dt_status dt__pair_rows(dt_ctx *ctx, const dt__routed_input *quantized,
                         const dt__routed_input *plain, dt_tensor **out);
 

@@ -1,9 +1,10 @@
 /* Sums over a layer's inputs, H = sum Xq Xq^T, G = sum Xq X^T and C = sum X X^T, in double.
  *
- * Samples are gathered into slices, [columns of all groups][samples of a slice]; a slice that is full
- * is added to the sums tile by tile, each tile by single-threaded BLAS. Slices are full whatever the
- * batches were, and tiles are cut by the layer's shape alone, so the sums have the same bits for any
- * batches and on any number of threads. Of H and C only the lower triangle is summed. */
+ * Samples are gathered into slices, [columns of all groups][samples of a slice]; a slice that is
+ * full is added to the sums tile by tile, each tile by single-threaded BLAS. Slices are full
+ * whatever the batches were, and tiles are cut by the layer's shape alone, so the sums have the
+ * same bits for any batches and on any number of threads. Of H and C only the lower triangle is
+ * summed. */
 #include "ptq/statistics.h"
 
 #include "core/tensor.h"
@@ -30,7 +31,7 @@ static int64_t side_of(int64_t columns)
     return dt__min_i64(512, dt__max_i64(dt__round_up(dt__ceil_div(columns, 8), 16), 32));
 }
 
-/* ---- making and freeing ------------------------------------------------------------------------ */
+/* ---- making and freeing --------------------------------------------------------------------- */
 
 /* a * b; -1, which no memory has, where that is too large. */
 static int64_t product(int64_t a, int64_t b)
@@ -132,7 +133,7 @@ void dt_statistics_free(dt_statistics *s)
 
 int64_t dt_statistics_samples(const dt_statistics *s) { return s->samples; }
 
-/* ---- sums -------------------------------------------------------------------------------------- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 /* Rows i ... i+m-1 and columns j ... j+n-1 of a group's sums of a b^T. */
 typedef struct tile {
@@ -233,7 +234,7 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
     return s->moments;
 }
 
-/* ---- batches ----------------------------------------------------------------------------------- */
+/* ---- batches -------------------------------------------------------------------------------- */
 
 /* Puts `count` samples from `first` on behind those that wait. */
 static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, int64_t count,

@@ -31,7 +31,8 @@ struct dt_statistics {
                              * else but `samples` */
 };
 
-/* The moments of all groups, with every sample in them. Not of a grouped weight: its experts have them. */
+/* The moments of all groups, with every sample in them. Not of a grouped weight: its experts have
+ * them. */
 dt__moments *dt__statistics_moments(dt_statistics *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* Strips of a matrix on threads. A strip is rounded to nearest, for comparison, and by the rounder; a
- * row that nearest suits better keeps nearest, with the scales that went with it. What is counted is
- * added up strip by strip in their order. */
+/* Strips of a matrix on threads. A strip is rounded to nearest, for comparison, and by the rounder;
+ * a row that nearest suits better keeps nearest, with the scales that went with it. What is counted
+ * is added up strip by strip in their order. */
 #include "core/clock.h"
 #include "ptq/bounds.h"
 #include "ptq/error.h"

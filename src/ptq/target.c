@@ -23,7 +23,8 @@ bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
     return true;
 }
 
-/* Codes as they are stored and multiplied; an unsigned scheme's device has them without the shift. */
+/* Codes as they are stored and multiplied; an unsigned scheme's device has them without the
+ * shift. */
 static dt_ints codes_of(const dt_quant_spec *input)
 {
     const int64_t half = (int64_t)1 << (input->bits - 1);

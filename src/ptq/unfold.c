@@ -3,8 +3,8 @@
  *
  *     place in x = place in y * stride + k * dilation - padding
  *
- * A convolution is asked for x at each place of y, a transposed one for its input y at each place of
- * its output x. */
+ * A convolution is asked for x at each place of y, a transposed one for its input y at each place
+ * of its output x. */
 #include "ptq/unfold.h"
 
 #include "core/tensor.h"
@@ -24,7 +24,7 @@ static const dt_op *const ops[] = {
     [DT_WEIGHT_GROUPED_LINEAR] = &dt__op_linear,
 };
 
-/* ---- geometry ---------------------------------------------------------------------------------- */
+/* ---- geometry ------------------------------------------------------------------------------- */
 
 static bool is_linear(const dt__unfolding *u) { return !dt__is_convolution(&u->op); }
 
@@ -95,7 +95,7 @@ dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x,
     return is_linear(u) ? linear_inputs(ctx, x, out) : conv_inputs(ctx, x, out);
 }
 
-/* ---- parts of X -------------------------------------------------------------------------------- */
+/* ---- parts of X ----------------------------------------------------------------------------- */
 
 static void unfold_linear(const dt__inputs *in, const dt__patch *part)
 {

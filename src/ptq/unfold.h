@@ -5,9 +5,9 @@
  *     convolution    X[i, k][n, o] = x[n][i][o * stride - padding + k * dilation]
  *     transposed     X[i, k][n, o] = x[n][i][(o + padding - k * dilation) / stride]
  *
- * where there is such an element, else 0; a sample is a position o of the output, k a tap, both over
- * rows and columns. Group g of a layer has columns g * columns ... of X. Nobody ever holds all of X:
- * it is read a part at a time, as doubles. */
+ * where there is such an element, else 0; a sample is a position o of the output, k a tap, both
+ * over rows and columns. Group g of a layer has columns g * columns ... of X. Nobody ever holds all
+ * of X: it is read a part at a time, as doubles. */
 #ifndef DT__PTQ_UNFOLD_H
 #define DT__PTQ_UNFOLD_H
 
@@ -57,8 +57,8 @@ typedef struct dt__inputs {
 /* Of a dense, contiguous tensor, which must outlive it. Errors: SHAPE, DTYPE, ARG. */
 dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x, dt__inputs *out);
 
-/* A part of X as doubles, on the calling thread: the patch's rows are columns of all groups, counted
- * through, and its columns are samples. */
+/* A part of X as doubles, on the calling thread: the patch's rows are columns of all groups,
+ * counted through, and its columns are samples. */
 void dt__inputs_unfold(const dt__inputs *in, const dt__patch *part);
 
 #endif

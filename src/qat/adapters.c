@@ -26,7 +26,7 @@ const dt_key dt_lora_keys[] = {
 
 dt_lora_options dt_lora_defaults(void) { return (dt_lora_options){ .rank = 8 }; }
 
-/* ---- the plan: one line a layer that gets an adapter --------------------------------------------- */
+/* ---- the plan: one line a layer that gets an adapter ---------------------------------------- */
 
 typedef struct plan_line {
     dt_module *layer;
@@ -82,7 +82,7 @@ static dt_status add_line(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* ---- checks -------------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static dt_status check_options(plan *p)
 {
@@ -154,7 +154,7 @@ static dt_status check_plan(plan *p)
     return dt_module_visit(p->m, check_tie, p);
 }
 
-/* ---- acting -------------------------------------------------------------------------------------- */
+/* ---- acting --------------------------------------------------------------------------------- */
 
 /* A weight that is quantized by itself is quantized with its adapter from now on. */
 static dt_status derive(plan_line *l)
@@ -203,7 +203,7 @@ dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
     return s;
 }
 
-/* ---- what is trained ----------------------------------------------------------------------------- */
+/* ---- what is trained ------------------------------------------------------------------------ */
 
 typedef struct trainable {
     dt_module *m;
@@ -251,7 +251,7 @@ bool dt__lora_trains_rest(dt_module *m)
     return s.rest;
 }
 
-/* ---- merging ------------------------------------------------------------------------------------- */
+/* ---- merging -------------------------------------------------------------------------------- */
 
 static dt_status check_merge(void *user, const char *path, dt_module *m)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- groups of columns --------------------------------------------------------------------------- */
+/* ---- groups of columns ---------------------------------------------------------------------- */
 
 static dt_status refuse(dt_ctx *ctx, const dt__panel_layout *l, int64_t i, int32_t group)
 {
@@ -18,8 +18,8 @@ static dt_status refuse(dt_ctx *ctx, const dt__panel_layout *l, int64_t i, int32
                    op_group, (int)group);
 }
 
-/* One op group's columns by scale group. `next` has room for every group's next place. That no group
- * has too many columns makes all of them full. */
+/* One op group's columns by scale group. `next` has room for every group's next place. That no
+ * group has too many columns makes all of them full. */
 static dt_status sort_columns(dt_ctx *ctx, const dt__panel_layout *l, const dt_code_rows *rows,
                               int64_t op_group, int64_t *next, int32_t *order)
 {
@@ -66,7 +66,7 @@ static dt_status make_order(dt_ctx *ctx, const dt__panel_layout *l, const dt_cod
     return s;
 }
 
-/* ---- both ways ----------------------------------------------------------------------------------- */
+/* ---- both ways ------------------------------------------------------------------------------ */
 
 static dt_status fill(dt__codes *codes, const dt_code_rows *rows)
 {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
 
@@ -183,7 +183,8 @@ static dt_status repeat_scales(making *m, const dt__codes *codes)
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero points. */
+/* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero
+ * points. */
 static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes *codes)
 {
     m->q.ld = m->cut.columns;
@@ -289,7 +290,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
     return s;
 }
 
-/* ---- finding again ---------------------------------------------------------------------------- */
+/* ---- finding again -------------------------------------------------------------------------- */
 
 typedef dt__cached_codes cached;
 
@@ -360,7 +361,8 @@ static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name
     return s;
 }
 
-/* `home` is where codes hang: what the wrapper wraps, or the wrapper itself once that was dropped. */
+/* `home` is where codes hang: what the wrapper wraps, or the wrapper itself once that was
+ * dropped. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
 {
     const dt__fq *fq = x->ext;

@@ -1,10 +1,11 @@
-/* Renewal: codes of a weight are made anew in place, panel by panel, while an in-place op (an optimizer's
- * step) goes over its master and the rows are in cache. The contract is that of write_begin, written
- * and write_end in autograd/kind.h; a block is the rows of one panel.
+/* Renewal: codes of a weight are made anew in place, panel by panel, while an in-place op (an
+ * optimizer's step) goes over its master and the rows are in cache. The contract is that of
+ * write_begin, written and write_end in autograd/kind.h; a block is the rows of one panel.
  *
  * What has no panels yet, or cannot be renewed, gets new codes when these are next asked for. That
- * includes every failure: a value, a scale or a dequantized value that is not finite, or a panel that was
- * left out, drops the codes, and whoever asks for them next gets the error with the tensor's name. */
+ * includes every failure: a value, a scale or a dequantized value that is not finite, or a panel
+ * that was left out, drops the codes, and whoever asks for them next gets the error with the
+ * tensor's name. */
 #include "kernels/kernels.h"
 #include "qat/codes_cache.h"
 #include "qat/scheme.h"
@@ -69,7 +70,7 @@ void dt__renew_end(dt__renewal *r)
     dt__codes_drop_stale(r->master);
 }
 
-/* ---- a write, as the kind answers ------------------------------------------------------------- */
+/* ---- a write, as the kind answers ----------------------------------------------------------- */
 
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)
 {
@@ -90,8 +91,8 @@ void dt__fq_written(dt_tensor *x, int64_t first, int64_t end)
     for (int64_t p = first; p < end; p++) dt__renew_panel(fq->renewal, p);
 }
 
-/* Codes of the version before are of no more use. Their blocks go back now rather than when new codes
- * are made, so that every step begins with the same memory. */
+/* Codes of the version before are of no more use. Their blocks go back now rather than when new
+ * codes are made, so that every step begins with the same memory. */
 void dt__fq_write_end(dt_tensor *x)
 {
     dt__fq *fq = x->ext;

@@ -1,7 +1,7 @@
 /* Convert: every FakeQuantTensor becomes packed integers, on the same handle. The codes are made
  * first, all of them, by the caller's rounder or by rounding to nearest, which are the very codes
- * that the prepared model computes with; then handles change, which cannot fail. One layer alone goes
- * the same way. */
+ * that the prepared model computes with; then handles change, which cannot fail. One layer alone
+ * goes the same way. */
 #include "qat/convert.h"
 
 #include "autograd/codes.h"
@@ -119,7 +119,8 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
     return s;
 }
 
-/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie so. */
+/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie
+ * so. */
 static dt_status round_with(conversion *c, const rounding *r, dt__codes **out)
 {
     dt_tensor *rows = NULL;
@@ -267,7 +268,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     return DT_OK;
 }
 
-/* ---- one layer --------------------------------------------------------------------------------- */
+/* ---- one layer ------------------------------------------------------------------------------ */
 
 const dt__fq *dt__weight_to_convert(const dt_module *layer)
 {

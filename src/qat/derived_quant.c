@@ -5,7 +5,7 @@
 #include "autograd/tape.h"
 #include "autograd/write.h"
 
-/* ---- the hook ---------------------------------------------------------------------------------- */
+/* ---- the hook ------------------------------------------------------------------------------- */
 
 static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
@@ -48,7 +48,7 @@ void dt__underive(dt_module *layer)
     layer->folding = DT__APART;
 }
 
-/* ---- converting and merging -------------------------------------------------------------------- */
+/* ---- converting and merging ----------------------------------------------------------------- */
 
 static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
 {
@@ -141,7 +141,7 @@ dt_status dt__merge(dt_module *m, bool quantized)
     return dt_module_visit_modules(m, merge_one, &quantized);
 }
 
-/* ---- the model's state ------------------------------------------------------------------------- */
+/* ---- the model's state ---------------------------------------------------------------------- */
 
 static dt_status freeze_one(void *user, const char *path, dt_module *m)
 {

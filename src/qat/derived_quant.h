@@ -1,6 +1,6 @@
-/* Quantizing a weight that its layer derives (src/nn/derived_weight.h): a folded batch norm's (numerics §3),
- * or one with an adapter. A weight hook does it, while the parameters stay plain; the ways into and out
- * of a layer. */
+/* Quantizing a weight that its layer derives (src/nn/derived_weight.h): a folded batch norm's
+ * (numerics §3), or one with an adapter. A weight hook does it, while the parameters stay plain;
+ * the ways into and out of a layer. */
 #ifndef DT__QAT_DERIVED_QUANT_H
 #define DT__QAT_DERIVED_QUANT_H
 
@@ -25,13 +25,13 @@ typedef struct dt__derived {
 
 /* Computes both, and gives a layer that folds a bias if it has none. */
 dt_status dt__derived_begin(dt_module *layer, dt__derived *out);
-/* The bias becomes the layer's, and norm or adapter go: whose weight is `weight` from then on, is the
- * caller's to see to. Or nothing has happened. Frees what begin made. */
+/* The bias becomes the layer's, and norm or adapter go: whose weight is `weight` from then on, is
+ * the caller's to see to. Or nothing has happened. Frees what begin made. */
 void dt__derived_end(dt__derived *derived, bool done);
 
-/* Puts the adapters of m into the weights of their layers, which compute what they did; `quantized`: also
- * where a hook quantizes what the layer derives, whose settings the weight then has itself.
- * Errors: NOMEM, where some may be merged already. */
+/* Puts the adapters of m into the weights of their layers, which compute what they did;
+ * `quantized`: also where a hook quantizes what the layer derives, whose settings the weight then
+ * has itself. Errors: NOMEM, where some may be merged already. */
 dt_status dt__merge(dt_module *m, bool quantized);
 
 #endif

@@ -1,7 +1,8 @@
 /* The fake_quant kind: an fp32 master inside a handle whose value is its quantized image.
  *
  *     value    x^ = (q - z) * s while enabled, the master while disabled
- *     pullback straight-through: dx = dy, under `clipped` dx = dy where no code was clipped; then to
+ *     pullback straight-through: dx = dy, under `clipped` dx = dy where no code was clipped; then
+ *     to
  *              the handle's own slot if it is a leaf, else on to what it wraps
  *              With a learned scale, that one gets its gradient too: learned.c.
  *

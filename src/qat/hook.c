@@ -1,5 +1,5 @@
-/* The hook that prepare leaves on a module: its input is shifted where that is learned, and quantized,
- * by a range that stands or by its own. */
+/* The hook that prepare leaves on a module: its input is shifted where that is learned, and
+ * quantized, by a range that stands or by its own. */
 #include "autograd/segment.h"
 #include "nn/module.h"
 #include "qat/learned.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- inputs ----------------------------------------------------------------------------------- */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
 {

@@ -46,7 +46,8 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .text = "straight-through gradient: everywhere, or only where no code was clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
-      .text = "codes from 0 in place of codes around 0; scheme asymmetric, and learned activations" }
+      .text = "codes from 0 in place of codes around 0; scheme asymmetric, and learned "           \
+              "activations" }
 #define RANGE(words)                                                                               \
     { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names, .text = words }
 /* clang-format on */

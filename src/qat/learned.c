@@ -1,11 +1,12 @@
 /* Learned scales.   [Esser et al. 2020, Learned Step Size Quantization]
  *
  *     first     s = 2 mean|x| / sqrt(qmax)
- *     gradient  ds = g * sum dy * (in ? rne(v) - v : v < qmin ? qmin : qmax)      g = 1 / sqrt(n qmax)
+ *     gradient  ds = g * sum dy * (in ? rne(v) - v : v < qmin ? qmin : qmax)
+ *         g = 1 / sqrt(n qmax)
  *     after an optimizer's step    s = max(|s|, eps)
  *
- * Sums are made in double, chunk by chunk of a block, and the chunks' sums in a tree: both depend on
- * shapes alone. */
+ * Sums are made in double, chunk by chunk of a block, and the chunks' sums in a tree: both depend
+ * on shapes alone. */
 #include "qat/learned.h"
 
 #include "autograd/tape.h"
@@ -24,7 +25,7 @@ int dt__learned_qmax(const dt_quant_spec *q)
     return q->is_unsigned ? dt__qmax(q) - dt__qmin(q) : dt__qmax(q);
 }
 
-/* ---- chunks of blocks ------------------------------------------------------------------------- */
+/* ---- chunks of blocks ----------------------------------------------------------------------- */
 
 static int64_t chunks_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__CHUNK)); }
 
@@ -43,7 +44,7 @@ static double sum_of(int64_t n, double *partial, int64_t block)
     return dt__tree_sum((int)chunks, partial + block * chunks);
 }
 
-/* ---- the gradient ------------------------------------------------------------------------------- */
+/* ---- the gradient --------------------------------------------------------------------------- */
 
 static dt__learn learn_of(const dt__learning *l)
 {
@@ -102,7 +103,7 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *
     dt__threads_leave(threads);
 }
 
-/* ---- in backward -------------------------------------------------------------------------------- */
+/* ---- in backward ---------------------------------------------------------------------------- */
 
 static dt_status is_written(dt_tensor *x, const char *what)
 {
@@ -163,7 +164,7 @@ dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt_
     return s;
 }
 
-/* ---- the first scale ------------------------------------------------------------------------------ */
+/* ---- the first scale ------------------------------------------------------------------------ */
 
 static float least_of(const dt_quant_spec *q)
 {
@@ -229,7 +230,7 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
     return DT_OK;
 }
 
-/* ---- after a step ----------------------------------------------------------------------------- */
+/* ---- after a step --------------------------------------------------------------------------- */
 
 /* NaN stays: the next codes are NUMERIC. */
 static void keep_above(dt_tensor *scale, float least)
@@ -250,7 +251,7 @@ void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q)
     scale->no_decay = true;
 }
 
-/* ---- for users ---------------------------------------------------------------------------------- */
+/* ---- for users ------------------------------------------------------------------------------ */
 
 static dt_status check_begin(const dt_tensor *x, const dt_quant_spec *quant)
 {

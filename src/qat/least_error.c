@@ -69,7 +69,7 @@ int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo
     return best;
 }
 
-/* ---- a whole weight ------------------------------------------------------------------------------- */
+/* ---- a whole weight ------------------------------------------------------------------------- */
 
 /* Scale and zero point of block i; false where they would not be finite. */
 static bool set_block(const dt__quantizer *range, const dt__cut *c, const float *x, int64_t i)

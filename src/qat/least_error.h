@@ -8,8 +8,8 @@
  * hundredths by which, 0...19. */
 int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi);
 
-/* The range of each block of a weight, rows of which are gathered by `map`. Errors: NUMERIC (a value or
- * a scale that is not finite), NOMEM, STATE (a frozen model). */
+/* The range of each block of a weight, rows of which are gathered by `map`. Errors: NUMERIC (a
+ * value or a scale that is not finite), NOMEM, STATE (a frozen model). */
 dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
                                   const dt__quantizer *range);
 

@@ -2,8 +2,8 @@
  *
  *     minmax           lo = min(lo, batch's)              hi = max(hi, batch's)
  *     moving_average   lo += a (batch's - lo)             likewise; the first batch sets both
- *     percentile       the (100 - p)/2 and (100 + p)/2 percentiles of all values; of magnitudes, the
- *                      p percentile and its negative, where the rule has no zero point
+ *     percentile       the (100 - p)/2 and (100 + p)/2 percentiles of all values; of magnitudes,
+ *                      the p percentile and its negative, where the rule has no zero point
  *     mse              as moving_average, on each batch's range of least error (least_error.c)
  *
  * A batch's own range includes 0. Percentiles are those of the values kept: all of the first
@@ -20,7 +20,7 @@
 
 enum { X, LO, HI, COUNT, SCALE, ZERO, VALUES, OPERANDS };
 
-/* ---- order statistics ----------------------------------------------------------------------------- */
+/* ---- order statistics ----------------------------------------------------------------------- */
 
 #define DIGIT 11 /* bits of a float that are looked at together */
 
@@ -41,7 +41,8 @@ static float value_of(uint32_t key, bool magnitude)
     return x;
 }
 
-/* The value of a rank, digit by digit from the top: each pass counts the values that agree so far. */
+/* The value of a rank, digit by digit from the top: each pass counts the values that agree so
+ * far. */
 static float of_rank(const float *x, int64_t n, int64_t rank, bool magnitude)
 {
     uint32_t found = 0, known = 0; /* digits, and which */
@@ -84,7 +85,7 @@ float dt__quantile(const float *x, int64_t n, double share, bool magnitudes)
     return (float)((double)low + past * (high - (double)low));
 }
 
-/* ---- observers ------------------------------------------------------------------------------------ */
+/* ---- observers ------------------------------------------------------------------------------ */
 
 /* A batch, and the range that it is to change. */
 typedef struct batch {
@@ -160,7 +161,7 @@ static range (*const observers[])(const batch *b, range r) = {
     [DT_OBSERVER_MSE] = least_error,
 };
 
-/* ---- the op --------------------------------------------------------------------------------------- */
+/* ---- the op --------------------------------------------------------------------------------- */
 
 static dt_status refuse_value(const dt_call *c, int64_t element)
 {

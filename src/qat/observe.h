@@ -5,9 +5,9 @@
 #include "autograd/tape.h"
 #include "qat/quantizer.h"
 
-/* Brings what an observer has seen, and the scale and zero point that follow, up to date with x, by an
- * op of the tape that is not recorded. Errors are on the tape: NUMERIC (a value that is not finite, or
- * too large for a finite scale), DTYPE, STATE (a frozen model). */
+/* Brings what an observer has seen, and the scale and zero point that follow, up to date with x, by
+ * an op of the tape that is not recorded. Errors are on the tape: NUMERIC (a value that is not
+ * finite, or too large for a finite scale), DTYPE, STATE (a frozen model). */
 dt_status dt__observe(dt_tape *t, dt_tensor *x, const dt__quantizer *q);
 
 /* The share'th (0...1) of n values or of their magnitudes, by linear interpolation between the two

@@ -22,7 +22,8 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
     return dt__dequantized(t->ctx, x, *used, dense);
 }
 
-/* Reached where a model was converted between a forward pass that kept codes alone and its backward. */
+/* Reached where a model was converted between a forward pass that kept codes alone and its
+ * backward. */
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {
     (void)used;

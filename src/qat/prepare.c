@@ -1,6 +1,6 @@
-/* Prepare: which modules are quantized and how, by preset and rules; then the weight of each becomes a
- * FakeQuantTensor on the same handle and its input gets a hook. Everything is checked, and everything
- * that can fail is made, before the first module changes. */
+/* Prepare: which modules are quantized and how, by preset and rules; then the weight of each
+ * becomes a FakeQuantTensor on the same handle and its input gets a hook. Everything is checked,
+ * and everything that can fail is made, before the first module changes. */
 #include "core/glob.h"
 #include "nn/conv_layers.h"
 #include "nn/module.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the plan: one line a quantizable module ---------------------------------------------------- */
+/* ---- the plan: one line a quantizable module ------------------------------------------------ */
 
 typedef struct dt__plan_line {
     const char *path; /* owned */
@@ -46,7 +46,8 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     if (patch->has_quantize) *on = patch->quantize;
 }
 
-/* Preset, then the recipe's head, then every rule that matches, in order: the last wins key by key. */
+/* Preset, then the recipe's head, then every rule that matches, in order: the last wins key by
+ * key. */
 static void decide(plan *p, plan_line *l)
 {
     const dt_qat_options *o = p->options;
@@ -101,7 +102,7 @@ static void free_plan(plan *p)
     dt__release(p->ctx, p->line);
 }
 
-/* ---- checks ----------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static int64_t unmatched_rule(const plan *p)
 {
@@ -266,7 +267,7 @@ static dt_status check_plan(plan *p)
     return DT_OK;
 }
 
-/* ---- acting ----------------------------------------------------------------------------------- */
+/* ---- acting --------------------------------------------------------------------------------- */
 
 /* Whether this line is the first of those that share its weight. */
 static bool is_first(const plan *p, const plan_line *l)
@@ -416,7 +417,7 @@ dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int
     return s;
 }
 
-/* ---- the model's state ---------------------------------------------------------------------------- */
+/* ---- the model's state ---------------------------------------------------------------------- */
 
 static dt_status enable_one(void *user, const char *path, dt_module *m)
 {

@@ -1,6 +1,6 @@
 /* Quantize, image and gradient of a whole tensor, row by row, by any rule (formulas: scheme.h and
- * kernels/quantize_rows.c). A row is taken a few groups at a time, so that its values are in cache when
- * codes follow the range. Rows are shared among threads; no result depends on how. */
+ * kernels/quantize_rows.c). A row is taken a few groups at a time, so that its values are in cache
+ * when codes follow the range. Rows are shared among threads; no result depends on how. */
 #include "kernels/kernels.h"
 #include "qat/scheme.h"
 

@@ -7,9 +7,9 @@
 
 #include <detent/qat.h>
 
-/* A FakeQuantTensor. The handle itself is a dense view of the master's storage; `inner` is the handle
- * that in-place ops write (a parameter's master) or that gradients go on to (a tape's tensor), and
- * codes hang on it, so that every wrapper of one tensor shares them. */
+/* A FakeQuantTensor. The handle itself is a dense view of the master's storage; `inner` is the
+ * handle that in-place ops write (a parameter's master) or that gradients go on to (a tape's
+ * tensor), and codes hang on it, so that every wrapper of one tensor shares them. */
 typedef struct dt__fq {
     dt_tensor *inner;
     dt_quant_spec quant;
@@ -17,8 +17,8 @@ typedef struct dt__fq {
     bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
     dt__row_map map; /* of a weight */
-    /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper holds
-     * a reference on both. zero_point NULL: all 0. */
+    /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper
+     * holds a reference on both. zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
     dt_tensor *count; /* i64: 0 until the range of a weight has begun; NULL: it has */
     bool learns;      /* a learned scale's gradient will be asked for: codes keep what that needs */
@@ -46,10 +46,10 @@ dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
 /* Drops codes that hang on x and are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 
-/* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin is false
- * where nothing can be renewed: there are no codes yet, somebody else holds them, x is disabled, or one
- * pass over rows as they lie does not make them (granularity tensor, zero points, a row map, a range
- * that is not dynamic). A dt__renewal does not move. */
+/* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin is
+ * false where nothing can be renewed: there are no codes yet, somebody else holds them, x is
+ * disabled, or one pass over rows as they lie does not make them (granularity tensor, zero points,
+ * a row map, a range that is not dynamic). A dt__renewal does not move. */
 typedef struct dt__renewal {
     dt_tensor *master;
     dt__codes *codes;
@@ -79,8 +79,8 @@ static inline dt__weight_shape dt__weight_shape_of(const dt_tensor *x, const dt_
     return (dt__weight_shape){ map, x->rank, x->dims };
 }
 
-/* The rank and extents of its rows: [rows, columns] of a transposed weight, [N * out, ...] of a grouped
- * one, else those of the weight. */
+/* The rank and extents of its rows: [rows, columns] of a transposed weight, [N * out, ...] of a
+ * grouped one, else those of the weight. */
 int dt__matrix_dims(const dt__weight_shape *w, int64_t *out);
 /* How it is cut into blocks: dt__cut_of its rows, but where a scale is one of a whole tensor, each
  * expert of a grouped weight is a tensor: rows [experts][out * ...] of one group. Errors: SHAPE. */
@@ -91,13 +91,14 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__w
                             dt__panel_layout *out);
 /* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
-/* Packed codes from rows; consecutive groups give them no order. Errors: ARG (groups that are not of
- * the layout's sizes), NOMEM. */
+/* Packed codes from rows; consecutive groups give them no order. Errors: ARG (groups that are not
+ * of the layout's sizes), NOMEM. */
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
                               const dt_code_rows *rows, dt__codes **out);
 /* How many op groups' orders codes have; 0: none, groups are consecutive columns. */
 int64_t dt__codes_op_groups(const dt__codes *codes);
-/* Rows from packed codes, into buffers of the layout's extents; `group_of` where there is an order. */
+/* Rows from packed codes, into buffers of the layout's extents; `group_of` where there is an
+ * order. */
 void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
 
 /* Turns a plain parameter into an enabled FakeQuantTensor by the settings of `like`, on the same
@@ -113,7 +114,8 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 /* What the tables of qat/keys_qat.inc refer to. */
 extern const char *const dt__preset_names[], *const dt__forward_names[];
 extern const dt_key dt__qat_rule_keys[];
-/* Keys of the fields of a dt_quant_spec but `activation`, for files; those of its range are apart. */
+/* Keys of the fields of a dt_quant_spec but `activation`, for files; those of its range are
+ * apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];
 
 bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b);

@@ -1,4 +1,5 @@
-/* The module "quantizer": scale and zero point of a range that stands, and what an observer has seen.
+/* The module "quantizer": scale and zero point of a range that stands, and what an observer has
+ * seen.
  *
  *     <layer>.input.scale  .zero_point  .shift         in every model
  *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
@@ -102,7 +103,7 @@ void dt__quantizer_fix(dt_module *m)
     q->lo = q->hi = q->values = q->count = NULL;
 }
 
-/* ---- what a file may say ------------------------------------------------------------------------- */
+/* ---- what a file may say -------------------------------------------------------------------- */
 
 static const float *floats(const dt_tensor *x) { return dt__data(x); }
 

@@ -8,8 +8,8 @@
 #include <detent/qat.h>
 
 /* The range of a layer's input (its child `input`) or weight (`weight`), where that is static or
- * learned. Being a module, it is saved, resumed and followed by optimizers as all others are. It has
- * no forward: the layer's hook and wrapper refer to it. Lent tensors, experts of the module: */
+ * learned. Being a module, it is saved, resumed and followed by optimizers as all others are. It
+ * has no forward: the layer's hook and wrapper refer to it. Lent tensors, experts of the module: */
 typedef struct dt__quantizer {
     dt_quant_spec quant;
     dt_tensor *scale;      /* f32 [scales]; a parameter where the range is learned */

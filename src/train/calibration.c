@@ -40,7 +40,8 @@ dt_status dt__calibration_batch(void *user, int64_t i, dt_tensor **x)
     return DT_OK;
 }
 
-/* Each batch is hashed with the digits of those before it, so that they need not all be there at once. */
+/* Each batch is hashed with the digits of those before it, so that they need not all be there at
+ * once. */
 dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS + 1])
 {
     digits[0] = 0;
@@ -54,10 +55,10 @@ dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS +
     return DT_OK;
 }
 
-/* ---- static ranges ---------------------------------------------------------------------------- */
+/* ---- static ranges -------------------------------------------------------------------------- */
 
-/* Logits of a language model are not wanted, and may be many: its head runs as in training, whatever the
- * labels. */
+/* Logits of a language model are not wanted, and may be many: its head runs as in training,
+ * whatever the labels. */
 static dt_tensor *forward(dt_tape *t, dt_module *m, dt_tensor *x)
 {
     if (dt_module_type_of(m)->language == NULL) return dt_forward(t, m, x);

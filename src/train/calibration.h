@@ -1,5 +1,5 @@
-/* Batches to calibrate with: training examples in the order of the first epoch, without augmentation,
- * the same ones however often they are fetched. */
+/* Batches to calibrate with: training examples in the order of the first epoch, without
+ * augmentation, the same ones however often they are fetched. */
 #ifndef DT__TRAIN_CALIBRATION_H
 #define DT__TRAIN_CALIBRATION_H
 

@@ -1,4 +1,5 @@
-/* Whether a model takes the examples of a dataset, and gives what their targets are compared with. */
+/* Whether a model takes the examples of a dataset, and gives what their targets are compared
+ * with. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -93,7 +94,7 @@ static dt_example image_of(const dt_dataset *d)
     };
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
 
@@ -135,7 +136,7 @@ static dt_status refuse_tokens(dt_ctx *ctx, const char *path, const dt_example *
         (long long)dt_dataset_context(d), (long long)dt_dataset_classes(d));
 }
 
-/* ---- both --------------------------------------------------------------------------------------- */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d)

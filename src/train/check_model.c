@@ -1,5 +1,5 @@
-/* What of a recipe needs its model: every rule must match a module, and adapters and blocks to recompute
- * must find their layers. */
+/* What of a recipe needs its model: every rule must match a module, and adapters and blocks to
+ * recompute must find their layers. */
 #include "train/recipe.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Checks of `qat`, `convert` and `quantize`: keys of schemes and of rounders that exclude each other. */
+/* Checks of `qat`, `convert` and `quantize`: keys of schemes and of rounders that exclude each
+ * other. */
 #include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
@@ -145,8 +146,8 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path)
     return true;
 }
 
-/* One recipe may hold the settings of several rounders, for `quantize.rounder=...` to choose from; what
- * the chosen one does not read is said. */
+/* One recipe may hold the settings of several rounders, for `quantize.rounder=...` to choose from;
+ * what the chosen one does not read is said. */
 static void remark_limited(dt_recipe *r, const block *b)
 {
     const char *above = "";
@@ -255,7 +256,8 @@ static void check_model_parts(dt_recipe *r, const block *b)
 
 /* ---- files of tensors --------------------------------------------------------------------- */
 
-/* A scheme of tensors: like any, but nothing is learned. What has no place of its own is said of all. */
+/* A scheme of tensors: like any, but nothing is learned. What has no place of its own is said of
+ * all. */
 static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant_spec *quant)
 {
     const int before = r->n_complaints;

@@ -3,8 +3,8 @@
 
 #define BIT(choice) (1U << (choice))
 
-/* Ranges and observers of activations that stand anywhere in `qat`, a bit each. Rules may meet in one
- * module, key by key, so a range of one and an observer of another may belong together. */
+/* Ranges and observers of activations that stand anywhere in `qat`, a bit each. Rules may meet in
+ * one module, key by key, so a range of one and an observer of another may belong together. */
 typedef struct ranges {
     unsigned ranges, observers;
 } ranges;

@@ -283,8 +283,8 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
     }
 }
 
-/* A recipe that trains nothing may lack the blocks of training, and the folder of a run; of a model whose
- * init is not there, nothing is known. */
+/* A recipe that trains nothing may lack the blocks of training, and the folder of a run; of a model
+ * whose init is not there, nothing is known. */
 static bool is_missed(const dt_recipe *r, place at)
 {
     char block[16] = "";

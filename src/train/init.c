@@ -1,5 +1,5 @@
-/* What `model` leaves out, `model.init` says: a Hugging Face folder, or a file of detent, knows how its
- * model is built. What the recipe does say of a folder's model must be so: weights of one model
+/* What `model` leaves out, `model.init` says: a Hugging Face folder, or a file of detent, knows how
+ * its model is built. What the recipe does say of a folder's model must be so: weights of one model
  * computed with in another way, by another base of the rotation say, fit in shape and are wrong. */
 #include "core/json.h"
 #include "io/model.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- taking ------------------------------------------------------------------------------------ */
+/* ---- taking --------------------------------------------------------------------------------- */
 
 /* Children of `from` that `to` lacks, maps key by key. */
 static void merge(dt__node *to, dt__node *from)
@@ -72,7 +72,8 @@ static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_i
     }
 }
 
-/* Files of others, and files that are not there, say nothing; they are judged when they are read. */
+/* Files of others, and files that are not there, say nothing; they are judged when they are
+ * read. */
 void dt__recipe_take_init(dt_recipe *r)
 {
     struct stat about;
@@ -98,7 +99,7 @@ void dt__recipe_take_init(dt_recipe *r)
     dt__complain(r, init, "'model.init': %s", dt_error(r->ctx));
 }
 
-/* ---- comparing --------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------ */
 
 /* One option as text, in the recipe's memory. */
 static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)

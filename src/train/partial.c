@@ -33,7 +33,7 @@ dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_D
     return status;
 }
 
-/* ---- saving ----------------------------------------------------------------------------------- */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,
                            const dt_quantize_summary *s)
@@ -54,7 +54,7 @@ dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_in
 
 void dt__partial_remove(const dt__partial *p) { unlink(p->path); }
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 /* FORMAT where it was begun from something else: what. */
 static dt_status check_origin(const dt__partial *p, const dt_file *file)

@@ -1,5 +1,5 @@
-/* A model that is half quantized, beside the file that it will be: OUT.partial is a model file, some
- * of whose weights are packed already, with metadata that say what it was begun from. */
+/* A model that is half quantized, beside the file that it will be: OUT.partial is a model file,
+ * some of whose weights are packed already, with metadata that say what it was begun from. */
 #ifndef DT__TRAIN_PARTIAL_H
 #define DT__TRAIN_PARTIAL_H
 

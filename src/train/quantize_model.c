@@ -1,9 +1,9 @@
 /* A trained model becomes integers without training: prepared by the recipe's `qat`, then converted
  * layer by layer with codes that a rounder chooses by calibration data (src/ptq).
  *
- * After each layer OUT.partial is written anew, and a later call with the same file, data and settings
- * goes on from there: a packed layer answers with the same bits after its way through a file, so what
- * comes out is what an uninterrupted call gives. */
+ * After each layer OUT.partial is written anew, and a later call with the same file, data and
+ * settings goes on from there: a packed layer answers with the same bits after its way through a
+ * file, so what comes out is what an uninterrupted call gives. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -34,7 +34,7 @@ typedef struct work {
     dt__partial partial;
 } work;
 
-/* ---- what is given -------------------------------------------------------------------------------- */
+/* ---- what is given -------------------------------------------------------------------------- */
 
 /* Codes to nearest need no data; what does is told what it lacks. */
 static dt_status go_without_data(work *w)
@@ -88,7 +88,7 @@ static dt_status check_model(work *w, dt_module *m)
     return DT_OK;
 }
 
-/* ---- where it begins ------------------------------------------------------------------------------- */
+/* ---- where it begins ------------------------------------------------------------------------ */
 
 static dt_status prepare(work *w, dt_module *m)
 {
@@ -100,8 +100,8 @@ static dt_status prepare(work *w, dt_module *m)
                             "wanted");
 }
 
-/* The source as it is read. A float one becomes the reference, and is read once more to be prepared,
- * unless a partial result takes that place. */
+/* The source as it is read. A float one becomes the reference, and is read once more to be
+ * prepared, unless a partial result takes that place. */
 static dt_status begin(work *w)
 {
     const char *path = w->job->model;
@@ -151,7 +151,7 @@ static dt_status open_partial(work *w)
     return dt__calibration_hash(&w->calibration, p->origin.calibration);
 }
 
-/* ---- layer by layer ---------------------------------------------------------------------------------- */
+/* ---- layer by layer ------------------------------------------------------------------------- */
 
 static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {

@@ -1,5 +1,5 @@
-/* The report of quantizing without training. One table of keys describes a weight's part: the JSON that
- * people's programs read, and what a partial result keeps. */
+/* The report of quantizing without training. One table of keys describes a weight's part: the JSON
+ * that people's programs read, and what a partial result keeps. */
 #include "train/quantize_report.h"
 
 #include "core/tensor.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt_quantized_weight, field)
 #define OF(field) .offset = offsetof(dt_quantized_weight, report.field)
@@ -75,7 +75,7 @@ static const dt_key total_keys[] = {
     { 0 },
 };
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
@@ -138,7 +138,7 @@ void dt__report_total(dt_quantize_summary *s)
     s->total = all;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 {

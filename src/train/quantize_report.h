@@ -1,5 +1,5 @@
-/* What became of weights that are quantized without training: a list that grows weight by weight, as
- * JSON, and back. */
+/* What became of weights that are quantized without training: a list that grows weight by weight,
+ * as JSON, and back. */
 #ifndef DT__TRAIN_QUANTIZE_REPORT_H
 #define DT__TRAIN_QUANTIZE_REPORT_H
 
@@ -23,7 +23,8 @@ void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines);
 #define DT__KEY_REPORT "detent.report"
 /* Reads the weights of a partial result, behind those that are there. FORMAT, NOMEM. */
 dt_status dt__report_of_file(const dt_file *file, dt_quantize_summary *s);
-/* The object or list of a key that must be there; *strings as dt__meta_scan has it. FORMAT, NOMEM. */
+/* The object or list of a key that must be there; *strings as dt__meta_scan has it. FORMAT,
+ * NOMEM. */
 dt_status dt__partial_scan(const dt_file *file, const char *key, dt__json *j, char **strings);
 
 #endif

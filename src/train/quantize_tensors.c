@@ -1,6 +1,6 @@
 /* dt_quantize_tensors: a file of weights without a model to a file of codes. Everything that can be
- * wrong with settings, names and shapes is found first; then one weight after the other is rounded, and
- * at the end the file is written as a whole. */
+ * wrong with settings, names and shapes is found first; then one weight after the other is rounded,
+ * and at the end the file is written as a whole. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "io/replace_file.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- where it is written ----------------------------------------------------------------------- */
+/* ---- where it is written -------------------------------------------------------------------- */
 
 /* Neither the output nor its partial form may be a file that is read. */
 static dt_status check_same(const dt__tensors_run *r, const char *to)
@@ -46,7 +46,7 @@ static dt_status check_output(const dt__tensors_run *r)
     return s;
 }
 
-/* ---- the new file -------------------------------------------------------------------------------- */
+/* ---- the new file --------------------------------------------------------------------------- */
 
 /* Metadata of the source stay, but what detent says of a file. */
 static dt_status copy_meta(const dt__tensors_run *r, dt_writer *w)
@@ -85,7 +85,7 @@ static dt_status write_output(const dt__tensors_run *r)
     return s;
 }
 
-/* ---- the work ------------------------------------------------------------------------------------ */
+/* ---- the work ------------------------------------------------------------------------------- */
 
 static dt_status count_tensors(dt__tensors_run *r)
 {

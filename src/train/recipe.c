@@ -271,8 +271,8 @@ static void find_tests(dt_recipe *r, dt_data_options *o)
     }
 }
 
-/* A recipe of text may be told to evaluate ids, or other text: the model's own tokenizer goes with it,
- * and what was trained on is not wanted. */
+/* A recipe of text may be told to evaluate ids, or other text: the model's own tokenizer goes with
+ * it, and what was trained on is not wanted. */
 static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wanted)
 {
     const bool ids = o->format == DT_DATA_TOKENS;

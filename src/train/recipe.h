@@ -80,8 +80,8 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF
 /* A line of the same form for the context's log: a warning, and no error. */
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
-/* `status`, but where it is `kind` an error of the recipe, with the same words: at `key`, or at the key
- * below it that they begin with. */
+/* `status`, but where it is `kind` an error of the recipe, with the same words: at `key`, or at the
+ * key below it that they begin with. */
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status);
 
 /* OK, CONFIG with the first error as the context's, or NOMEM. */
@@ -108,10 +108,11 @@ int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
 
 /* ---- the steps ---- */
 
-/* Old names of keys and choices become new ones, with warnings; where both are given, that is an error
- * (renamed.c). */
+/* Old names of keys and choices become new ones, with warnings; where both are given, that is an
+ * error (renamed.c). */
 void dt__recipe_rename(dt_recipe *r);
-/* A path of the command line with the new names of its keys, and a warning if any had an old one. */
+/* A path of the command line with the new names of its keys, and a warning if any had an old
+ * one. */
 const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
 void dt__recipe_take_init(dt_recipe *r); /* init.c */

@@ -1,5 +1,5 @@
-/* Keys and choices that had another name: recipes and overrides with an old one get the new one, and a
- * warning that says it. */
+/* Keys and choices that had another name: recipes and overrides with an old one get the new one,
+ * and a warning that says it. */
 #include "train/recipe.h"
 
 #include <string.h>

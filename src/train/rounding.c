@@ -1,5 +1,5 @@
-/* How a model is rounded: the settings of a recipe, whether they suit a model, and what a file says of
- * them (detent.quantize in its metadata). */
+/* How a model is rounded: the settings of a recipe, whether they suit a model, and what a file says
+ * of them (detent.quantize in its metadata). */
 #include "train/rounding.h"
 
 #include "io/model.h"
@@ -13,7 +13,7 @@
 #define SAMPLES 512 /* where a recipe does not say */
 #define BATCH_SIZE 32
 
-/* ---- what a recipe says ------------------------------------------------------------------------- */
+/* ---- what a recipe says --------------------------------------------------------------------- */
 
 static dt__rounding rounding_of(const dt_recipe_options *o, bool converts)
 {
@@ -44,9 +44,10 @@ dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t 
     return p;
 }
 
-/* ---- whether they suit ---------------------------------------------------------------------------- */
+/* ---- whether they suit ---------------------------------------------------------------------- */
 
-/* The codes of b bits that a layer's inputs are may reach a device as they are, or 2^(b-1) larger. */
+/* The codes of b bits that a layer's inputs are may reach a device as they are, or 2^(b-1)
+ * larger. */
 static dt_status check_inputs(const dt_accumulator *a, const dt_module *m)
 {
     const dt__input_hook *hook = dt__input_hook_of(m);
@@ -80,7 +81,7 @@ dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m)
     return dt__recipe_blame(r, p->key, DT_ERR_CONFIG, s);
 }
 
-/* ---- as text -------------------------------------------------------------------------------------- */
+/* ---- as text -------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt__calibration_choice, field)
 
@@ -117,7 +118,7 @@ dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_
     return s;
 }
 
-/* ---- rounding ------------------------------------------------------------------------------------- */
+/* ---- rounding ------------------------------------------------------------------------------- */
 
 dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
                            dt_ptq_report *report)

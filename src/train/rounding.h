@@ -15,7 +15,8 @@ typedef struct dt__rounding {
 
 /* `samples`: images that there are. A recipe without `quantize` rounds to nearest. */
 dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t samples);
-/* Whether the settings suit every weight of a prepared model, and every input; else CONFIG at the key. */
+/* Whether the settings suit every weight of a prepared model, and every input; else CONFIG at the
+ * key. */
 dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m);
 /* The settings that results depend on, as JSON; to be released. NULL: NOMEM. */
 char *dt__rounding_text(dt_ctx *ctx, const dt__rounding *p);

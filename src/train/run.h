@@ -50,8 +50,8 @@ typedef enum dt__value {
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
 
-/* The share of a layer's choices that its busiest expert took, and its idlest: the most and the least of
- * all layers. */
+/* The share of a layer's choices that its busiest expert took, and its idlest: the most and the
+ * least of all layers. */
 typedef struct dt__experts {
     bool any; /* the model has experts */
     double busiest, idlest;
@@ -109,7 +109,8 @@ typedef struct dt__run {
 
 static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
 static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
-/* Of a result that stands before the end (float, ptq): metric i, or with i = n_metrics the seconds. */
+/* Of a result that stands before the end (float, ptq): metric i, or with i = n_metrics the
+ * seconds. */
 static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
 {
     const int first = which == DT_RUN_PTQ ? r->n_metrics + 1 : 0;
@@ -143,7 +144,8 @@ dt_status dt__run_loader(dt__run *r);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
-/* Whether the examples of a dataset go into a model; else FORMAT: the file `path` is another model's. */
+/* Whether the examples of a dataset go into a model; else FORMAT: the file `path` is another
+ * model's. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
 
@@ -153,7 +155,8 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 dt_status dt__run_folder(dt__run *r);
 /* Says so where run.dir is there already, which a run that is not dry refuses. */
 void dt__run_predict_folder(dt__run *r);
-/* Writes recipe.yaml again where a resumed run changed it: once it is known that the run goes on. */
+/* Writes recipe.yaml again where a resumed run changed it: once it is known that the run goes
+ * on. */
 dt_status dt__run_keep_recipe(dt__run *r);
 /* Appends a line, which the newline ends. */
 dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
@@ -186,7 +189,8 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 
 /* Whether the float weights at the start step are the teacher. */
 bool dt__run_teaches_itself(const dt__run *r);
-/* Opens the teacher of `m` where there is one by now: `prepared`, the float weights are in their file. */
+/* Opens the teacher of `m` where there is one by now: `prepared`, the float weights are in their
+ * file. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
 
 /* ---- run_ranges.c ---- */
@@ -194,8 +198,8 @@ dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
 /* Prepares m as the recipe says. `trained`: its static ranges see batches before anybody uses them;
  * else the first updates do that. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
-/* Before an update: freezes observers and folded norms, and has ranges of weights computed anew, where
- * the recipe says. */
+/* Before an update: freezes observers and folded norms, and has ranges of weights computed anew,
+ * where the recipe says. */
 dt_status dt__run_update_ranges(dt__run *r);
 
 /* ---- run_step.c ---- */
@@ -237,7 +241,8 @@ dt_status dt__run_take_best(dt__run *r);
 
 /* ---- run_routing.c ---- */
 
-/* dt_evaluate of the stage's model over the validation data; *experts says how its rows were spread. */
+/* dt_evaluate of the stage's model over the validation data; *experts says how its rows were
+ * spread. */
 dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics *metrics,
                            dt__experts *experts);
 

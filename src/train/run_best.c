@@ -1,9 +1,9 @@
 /* The validation data on the way: a line of metrics.jsonl for each evaluation, the best one and its
  * checkpoint, an early end where evaluations are no better for too long.
  *
- * Best and patience belong to the last phase of a stage, whose weights are what the run is for: with
- * qat, weights are never compared with those of before qat.start_step, which are not on the grid and
- * whose loss nothing after it may reach. The baseline has its own. */
+ * Best and patience belong to the last phase of a stage, whose weights are what the run is for:
+ * with qat, weights are never compared with those of before qat.start_step, which are not on the
+ * grid and whose loss nothing after it may reach. The baseline has its own. */
 #include "core/clock.h"
 #include "core/atomic_file.h"
 #include "train/run.h"
@@ -56,7 +56,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
                             "'train.early_stopping.patience'");
 }
 
-/* ---- evaluations -------------------------------------------------------------------------------- */
+/* ---- evaluations ---------------------------------------------------------------------------- */
 
 static dt_status best_path(dt__run *r, char path[DT__RUN_PATH])
 {
@@ -133,8 +133,8 @@ static dt_status evaluate(dt__run *r)
     return status;
 }
 
-/* After so many updates, or at the end of each epoch; and after the last one, where somebody looks for
- * the best. */
+/* After so many updates, or at the end of each epoch; and after the last one, where somebody looks
+ * for the best. */
 dt_status dt__run_validate(dt__run *r)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
@@ -145,7 +145,7 @@ dt_status dt__run_validate(dt__run *r)
     return due ? evaluate(r) : DT_OK;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------ */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 /* The stage begins anew with the state of the best evaluation; the counters stay. */
 static dt_status go_back(dt__run *r)

@@ -1,5 +1,5 @@
-/* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found before
- * a file is written: a trial model is built and prepared, a loader opened. */
+/* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found
+ * before a file is written: a trial model is built and prepared, a loader opened. */
 #include "data/dataset.h"
 #include "train/rounding.h"
 #include "train/run.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- quantization ------------------------------------------------------------------------------ */
+/* ---- quantization --------------------------------------------------------------------------- */
 
 static dt_status check_qat(dt__run *r, dt_module *trial)
 {
@@ -72,8 +72,8 @@ static dt_status check_distill(dt__run *r)
                             "'train.distill' is for language models, whose data are tokens");
 }
 
-/* Batch norm of one image and one pixel has no deviation. Whether the model has such a norm is found by
- * training it on one image, where an epoch ends with one. */
+/* Batch norm of one image and one pixel has no deviation. Whether the model has such a norm is
+ * found by training it on one image, where an epoch ends with one. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
     const int64_t count = dt_dataset_count(r->train);

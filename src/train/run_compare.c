@@ -1,7 +1,7 @@
-/* The models that a run compares: float, the same rounded to nearest, the trained one, the converted
- * one; and the proof that the last two answer with the same bits, also after the way through the file.
- * Codes that another rounder than nearest chose are others than those trained with: then it is the
- * converted model and what its file holds that must agree. */
+/* The models that a run compares: float, the same rounded to nearest, the trained one, the
+ * converted one; and the proof that the last two answer with the same bits, also after the way
+ * through the file. Codes that another rounder than nearest chose are others than those trained
+ * with: then it is the converted model and what its file holds that must agree. */
 #include "core/tensor.h"
 #include "core/json.h"
 #include "data/dataset.h"
@@ -17,7 +17,7 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
     return dt__evaluate(m, r->evaluated, r->o->train.eval_batch_size, wanted, metrics, answers);
 }
 
-/* ---- before the end ------------------------------------------------------------------------------ */
+/* ---- before the end ------------------------------------------------------------------------- */
 
 static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -63,7 +63,7 @@ dt_status dt__run_compare_float(dt__run *r)
     return DT_OK;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 static void show(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -93,7 +93,8 @@ static bool same_bits(const dt_tensor *a, const dt_tensor *b)
            memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0;
 }
 
-/* Reads the converted model back and compares it with itself and with the answers of the trained one. */
+/* Reads the converted model back and compares it with itself and with the answers of the trained
+ * one. */
 static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
 {
     dt_module *loaded = NULL;

@@ -5,8 +5,8 @@
 
 #include <detent/ops.h>
 
-/* Bytes that a recorded forward pass of one batch holds. The first pass only renews the codes of the
- * weights, which are there whether anything is recorded or not. */
+/* Bytes that a recorded forward pass of one batch holds. The first pass only renews the codes of
+ * the weights, which are there whether anything is recorded or not. */
 static dt_status measure(dt__run *r, size_t *bytes)
 {
     dt_tensor *x, *target;

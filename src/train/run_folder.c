@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- small files ------------------------------------------------------------------------------ */
+/* ---- small files ---------------------------------------------------------------------------- */
 
 dt_status dt__run_collect(void *chars, const char *text, size_t bytes)
 {
@@ -41,7 +41,7 @@ static dt_status resolve(dt__run *r, char **out)
     return status == DT_OK ? DT_ERR_NOMEM : status;
 }
 
-/* ---- a new folder -------------------------------------------------------------------------------- */
+/* ---- a new folder --------------------------------------------------------------------------- */
 
 dt_status dt__run_make_parents(dt__run *r, const char *path)
 {
@@ -85,7 +85,7 @@ static dt_status make_folder(dt__run *r)
     return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }
 
-/* ---- a folder that is there ------------------------------------------------------------------------ */
+/* ---- a folder that is there ----------------------------------------------------------------- */
 
 static dt_status read_recipe(dt__run *r, dt_recipe **out)
 {
@@ -141,7 +141,7 @@ static dt_status find_folder(dt__run *r)
     return status;
 }
 
-/* ---- metrics.jsonl ----------------------------------------------------------------------------------- */
+/* ---- metrics.jsonl -------------------------------------------------------------------------- */
 
 static dt_status open_metrics(dt__run *r)
 {

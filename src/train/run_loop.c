@@ -1,5 +1,5 @@
-/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, progress, and the
- * wish to stop. */
+/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, progress, and
+ * the wish to stop. */
 #include "core/clock.h"
 #include "core/json.h"
 #include "train/run.h"

@@ -1,6 +1,6 @@
-/* Prepare in a run, and what follows it: observers and folded norms may be frozen, and ranges of weights
- * computed anew. A model of trained weights and static ranges sees some training batches, in float,
- * before it is first quantized. */
+/* Prepare in a run, and what follows it: observers and folded norms may be frozen, and ranges of
+ * weights computed anew. A model of trained weights and static ranges sees some training batches,
+ * in float, before it is first quantized. */
 #include "core/tensor.h"
 #include "train/calibration.h"
 #include "train/run.h"
@@ -14,8 +14,8 @@ static dt_status ignore(void *user, const char *slot, const char *path, dt_tenso
     return DT_OK;
 }
 
-/* What is learned from now on has its state before the first update, which would take blocks that the
- * next forward pass counts on. */
+/* What is learned from now on has its state before the first update, which would take blocks that
+ * the next forward pass counts on. */
 static dt_status make_state(dt__run *r, const dt_module *m)
 {
     return m == r->model ? dt_optimizer_visit(r->optimizer, ignore, NULL) : DT_OK;

@@ -1,6 +1,6 @@
-/* Which experts the validation data goes to. A layer's share of an expert is the rows that it took, of all
- * choices that the layer's router made; even routing gives each the same. Hooks look at the index of
- * experts that grouped layers are called with. */
+/* Which experts the validation data goes to. A layer's share of an expert is the rows that it took,
+ * of all choices that the layer's router made; even routing gives each the same. Hooks look at the
+ * index of experts that grouped layers are called with. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run.h"

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 dt_status dt__run_model(dt__run *r, dt_module **out)
 {
@@ -21,7 +21,7 @@ dt_status dt__run_model(dt__run *r, dt_module **out)
     return status;
 }
 
-/* ---- data -------------------------------------------------------------------------------------- */
+/* ---- data ----------------------------------------------------------------------------------- */
 
 static dt_status count_updates(dt__run *r)
 {
@@ -48,8 +48,8 @@ static dt_status keep_text(const dt_file *file, const char *key, char **out)
     return text == NULL || *out != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* What goes with the weights that the model begins from: its tokenizer, unless the data have another,
- * and what a foreign folder said, so that it can be written again. */
+/* What goes with the weights that the model begins from: its tokenizer, unless the data have
+ * another, and what a foreign folder said, so that it can be written again. */
 static void say_left_out(const dt__run *r, const dt_file *file)
 {
     int64_t n = 0;
@@ -110,7 +110,7 @@ dt_status dt__run_open(dt__run *r)
     return dt__run_check(r);
 }
 
-/* ---- a stage -------------------------------------------------------------------------------------- */
+/* ---- a stage -------------------------------------------------------------------------------- */
 
 dt_status dt__run_loader(dt__run *r)
 {

@@ -1,6 +1,6 @@
-/* What a checkpoint of a run holds besides model and optimizer, and going on from one. The baseline's
- * checkpoints stand in a folder of their own; while the main stage has none, the run goes on from
- * there. */
+/* What a checkpoint of a run holds besides model and optimizer, and going on from one. The
+ * baseline's checkpoints stand in a folder of their own; while the main stage has none, the run
+ * goes on from there. */
 #include "core/atomic_file.h"
 #include "train/run.h"
 

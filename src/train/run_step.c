@@ -1,9 +1,9 @@
-/* One update: the gradient of the mean loss over all labels of its batches (values, where targets are
- * images; of tokens, those that are not -100), then the optimizer.
+/* One update: the gradient of the mean loss over all labels of its batches (values, where targets
+ * are images; of tokens, those that are not -100), then the optimizer.
  *     loss = sum over batches of (sum over labels of their loss) / labels of the update
- * so that accumulation gives the gradient of the whole batch, however long its parts are. Before the
- * optimizer writes, loss and gradient must be finite; else the update is computed again from the
- * same random numbers with every result watched, which finds the op that was first. */
+ * so that accumulation gives the gradient of the whole batch, however long its parts are. Before
+ * the optimizer writes, loss and gradient must be finite; else the update is computed again from
+ * the same random numbers with every result watched, which finds the op that was first. */
 #include "core/tensor.h"
 #include "train/run.h"
 

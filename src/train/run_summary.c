@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sizes --------------------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 typedef struct sizes {
     dt_module *m;
@@ -23,7 +23,8 @@ typedef struct sizes {
 
 static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
 
-/* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is one. */
+/* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is
+ * one. */
 static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, const dt__row_map *map)
 {
     dt__cut cut;
@@ -35,8 +36,8 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, cons
     return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
 }
 
-/* Bytes of a tensor of a range that stands. A converted model keeps what it multiplies by; the scales of
- * a weight are counted with the weight. */
+/* Bytes of a tensor of a range that stands. A converted model keeps what it multiplies by; the
+ * scales of a weight are counted with the weight. */
 static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
                            const dt_tensor *x)
 {
@@ -45,8 +46,8 @@ static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__qu
     return bytes_of(x);
 }
 
-/* What goes into a derived weight changes besides it: of a norm, a bias comes where there was none, and
- * the norm goes; an adapter goes. */
+/* What goes into a derived weight changes besides it: of a norm, a bias comes where there was none,
+ * and the norm goes; an adapter goes. */
 static int64_t derived_bytes(const dt_module *layer)
 {
     const dt_module *norm = layer->norm;
@@ -122,7 +123,7 @@ void dt__run_describe(dt__run *r, dt_module *m)
     r->summary->quantized_bytes = dt__module_bytes(m, true);
 }
 
-/* ---- products ------------------------------------------------------------------------------------ */
+/* ---- products ------------------------------------------------------------------------------- */
 
 static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
@@ -167,7 +168,7 @@ dt_status dt__run_count_products(dt__run *r, dt_module *trial)
     return status;
 }
 
-/* ---- summary.json -------------------------------------------------------------------------------- */
+/* ---- summary.json --------------------------------------------------------------------------- */
 
 static void put_name(dt__chars *t, const char *name)
 {

@@ -279,8 +279,8 @@ static void write_words(dt__out *o, const dt_key *key)
     }
 }
 
-/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". What stands
- * below a resumable key is `resumable`. */
+/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". What
+ * stands below a resumable key is `resumable`. */
 static void write_rows(dt__out *o, const dt_key *keys, const char *prefix, bool resumable)
 {
     for (const dt_key *k = keys; k->name != NULL; k++) {

@@ -28,7 +28,7 @@ int64_t dt__task_places(const dt_dataset *d)
     return places[dt_dataset_target(d)];
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------- */
+/* ---- metrics -------------------------------------------------------------------------------- */
 
 /* The next measure, from `i` on, that says something of such data; NULL: there is none. */
 static const dt__measure *next_measure(const dt__tally *s, int *i)
@@ -59,7 +59,7 @@ double dt_metric_value(const dt_metrics *m, const char *name)
     return NAN;
 }
 
-/* ---- batches ----------------------------------------------------------------------------------- */
+/* ---- batches -------------------------------------------------------------------------------- */
 
 dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
 {

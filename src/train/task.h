@@ -47,12 +47,13 @@ typedef struct dt__task {
     dt__measure measure[DT_MAX_METRICS]; /* the best known first, the loss last; then no value */
     /* The sum of the loss over all labels of a batch; NULL with the error on the tape. */
     dt_tensor *(*loss)(const dt__pass *p);
-    /* Runs a batch without gradients and adds its examples. *answer, lent by the tape, is what a model
-     * answers, f32 [examples, ...]: equal bits of it are equal models. */
+    /* Runs a batch without gradients and adds its examples. *answer, lent by the tape, is what a
+     * model answers, f32 [examples, ...]: equal bits of it are equal models. */
     dt_status (*evaluate)(dt__tally *s, const dt__pass *p, dt_tensor **answer);
     /* The model's outputs, f32 [examples, ...]; NULL: the answer. */
     dt_tensor *(*outputs)(const dt__pass *p);
-    /* Of dt__evaluate_outputs: adds one example; y [classes, places], or [places] without labels. */
+    /* Of dt__evaluate_outputs: adds one example; y [classes, places], or [places] without
+     * labels. */
     void (*count)(dt__tally *s, const float *y, const void *target);
 } dt__task;
 
@@ -60,7 +61,8 @@ typedef struct dt__task {
 const dt__task *dt__task_of(const dt_dataset *d);
 /* Values of an example's target, each of which adds to the loss. */
 int64_t dt__task_places(const dt_dataset *d);
-/* The metrics that say something of this dataset, into at most DT_MAX_METRICS places; their number. */
+/* The metrics that say something of this dataset, into at most DT_MAX_METRICS places; their
+ * number. */
 int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
 
 /* Runs the model, and adds examples by what it gives: `evaluate` of tasks with `count`. */
@@ -78,7 +80,7 @@ void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 
 extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens;
 
-/* ---- evaluating (eval.c) ----------------------------------------------------------------------- */
+/* ---- evaluating (eval.c) -------------------------------------------------------------------- */
 
 typedef enum dt__wanted {
     DT__WANTS_METRICS,

@@ -66,7 +66,7 @@ static dt_status evaluate(dt__tally *s, const dt__pass *p, dt_tensor **answer)
 
 static dt_tensor *outputs(const dt__pass *p) { return dt_forward(p->t, p->m, p->x); }
 
-/* ---- measures ----------------------------------------------------------------------------------- */
+/* ---- measures ------------------------------------------------------------------------------- */
 
 static double mean_loss(const dt__tally *s) { return s->sum[COST] / (double)s->labels; }
 

@@ -1,4 +1,5 @@
-/* Rounding the tensors of a file that has no model: what becomes of each, and what is done so far. */
+/* Rounding the tensors of a file that has no model: what becomes of each, and what is done so
+ * far. */
 #ifndef DT__TRAIN_TENSORS_H
 #define DT__TRAIN_TENSORS_H
 
@@ -43,8 +44,8 @@ void dt__add_name(char text[DT__NAMES], int64_t *n, const char *name);
 
 bool dt__is_float_entry(const dt_file_entry *e);
 
-/* Opens the files and decides on every tensor. All that can be wrong with names, shapes and settings is
- * found here. (tensors_plan.c, tensors_inputs.c) */
+/* Opens the files and decides on every tensor. All that can be wrong with names, shapes and
+ * settings is found here. (tensors_plan.c, tensors_inputs.c) */
 dt_status dt__tensors_plan(dt__tensors_run *r);
 dt_status dt__tensors_match_inputs(dt__tensors_run *r);
 /* Rounds one tensor. (tensors_round.c) */

@@ -1,5 +1,5 @@
-/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model; of a
- * grouped weight NAME.index or NAME.offsets say which expert a row goes to, as dt_routes. */
+/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model;
+ * of a grouped weight NAME.index or NAME.offsets say which expert a row goes to, as dt_routes. */
 #include "core/tensor.h"
 #include "ptq/matrix.h"
 #include "ptq/unfold.h"
@@ -12,7 +12,7 @@
 #define INDEX_SUFFIX ".index"
 #define OFFSETS_SUFFIX ".offsets"
 
-/* ---- which inputs belong to which weight ------------------------------------------------------ */
+/* ---- which inputs belong to which weight ---------------------------------------------------- */
 
 static dt__tensor_plan *plan_named(const dt__tensors_run *r, const char *name, size_t bytes)
 {
@@ -65,7 +65,7 @@ static dt_status give_all(const dt__tensors_run *r)
                    r->inputs->path, names);
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 static dt_status refuse(const dt__tensors_run *r, const dt_file_entry *e, const char *words)
 {
@@ -141,7 +141,7 @@ static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p
     return refuse(r, x, "of another shape than those of the quantized model");
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_status check_missing(const dt__tensors_run *r)
 {

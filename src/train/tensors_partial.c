@@ -1,12 +1,12 @@
-/* OUTPUT.partial: the weights that are done of a file that is not, in the form that the file will have
- * (detent.tensors), and in its metadata
+/* OUTPUT.partial: the weights that are done of a file that is not, in the form that the file will
+ * have (detent.tensors), and in its metadata
  *
  *     detent.partial = [ hash, ... ]      of all that the codes of each weight depend on
  *     detent.report  = [ report, ... ]    in the same order, that of the work
  *
  * It is written when the work ends early, and now and then: after two seconds of work, and so that
- * writing takes at most one part in twenty of the time. What it holds is then lent from it, and memory
- * is free again. */
+ * writing takes at most one part in twenty of the time. What it holds is then lent from it, and
+ * memory is free again. */
 #include "core/clock.h"
 #include "io/model.h"
 #include "ptq/keys.h"
@@ -21,7 +21,7 @@
 #define LEAST_SECONDS 2.0
 #define SHARE 20.0
 
-/* ---- what codes depend on ---------------------------------------------------------------------- */
+/* ---- what codes depend on ------------------------------------------------------------------- */
 
 static dt_status hash(const dt__tensors_run *r, const dt__tensor_plan *p, char key[])
 {
@@ -61,7 +61,7 @@ static dt__tensor_plan *plan_of(const dt__tensors_run *r, const char *name)
     return NULL;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 dt_status dt__tensors_add(const dt__tensors_run *r, dt_writer *w)
 {
@@ -108,7 +108,7 @@ static dt_status add_keys(const dt__tensors_run *r, dt_writer *w)
     return s;
 }
 
-/* ---- lending ----------------------------------------------------------------------------------- */
+/* ---- lending -------------------------------------------------------------------------------- */
 
 /* The parts of a weight as an open file has them, which was checked. */
 static dt_status lend(const dt_file *file, const char *name, dt__row_parts *out)
@@ -162,7 +162,7 @@ dt_status dt__tensors_keep(dt__tensors_run *r, bool now)
     return DT_OK;
 }
 
-/* ---- going on ---------------------------------------------------------------------------------- */
+/* ---- going on ------------------------------------------------------------------------------- */
 
 /* What a partial result says of itself. */
 typedef struct found {

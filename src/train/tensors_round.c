@@ -1,5 +1,5 @@
-/* One weight of a file: its inputs a batch at a time into sums, then its codes. Nothing of it stays in
- * memory but what the file will hold. */
+/* One weight of a file: its inputs a batch at a time into sums, then its codes. Nothing of it stays
+ * in memory but what the file will hold. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "ptq/routes.h"
@@ -11,7 +11,7 @@
 
 #define BATCH_BYTES ((int64_t)64 << 20)
 
-/* ---- statistics ------------------------------------------------------------------------------- */
+/* ---- statistics ----------------------------------------------------------------------------- */
 
 /* Examples `first` ... first+count-1 of inputs, as floats. */
 static dt_status load_part(const dt__tensors_run *r, const dt_file_entry *e, int64_t first,
@@ -147,7 +147,7 @@ static dt_status collect(const dt__tensors_run *r, const dt__tensor_plan *p, dt_
     return status;
 }
 
-/* ---- codes ------------------------------------------------------------------------------------ */
+/* ---- codes ---------------------------------------------------------------------------------- */
 
 /* The rows become the file's tensors; codes that are packed are given up. */
 static dt_status pack(const dt__tensors_run *r, dt__tensor_plan *p)

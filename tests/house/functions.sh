@@ -1,6 +1,7 @@
 #!/bin/sh
-# functions.sh SOURCE: how long functions are, from the line that names one to its closing brace. The
-# style makes them easy to find: the opening brace stands alone in column 0, or all stands on one line.
+# functions.sh SOURCE: how long functions are, from the line that names one to its closing brace.
+# The style makes them easy to find: the opening brace stands alone in column 0, or all stands on
+# one line.
 set -eu
 cd "$1"
 lengths=$(mktemp)

@@ -27,8 +27,8 @@ check() { # folder prefix list macro
     echo "$4: $(printf '%s\n' "$lines" | grep -c . || true) members"
 }
 
-# A layer is made by a public function, or, as a part of families, by one of src/nn; `list` only holds
-# other modules. Its cases, which detent-test layers runs, end its file.
+# A layer is made by a public function, or, as a part of families, by one of src/nn; `list` only
+# holds other modules. Its cases, which detent-test layers runs, end its file.
 for name in $(sed -n 's/^DT__NN(\([a-z0-9_]*\)).*/\1/p' src/nn/nn.inc 2>/dev/null); do
     if [ "$name" != list ] && ! grep -q "dt_${name}_create(" include/detent/nn.h &&
         ! cat src/nn/*.h | grep -q "dt__${name}_create("; then

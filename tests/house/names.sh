@@ -1,6 +1,6 @@
 #!/bin/sh
-# names.sh SOURCE: a name belongs to one folder of src/. conv.c and conv.h may stand side by side, not
-# in two folders; so a name says which file is meant, in an editor and in a debugger.
+# names.sh SOURCE: a name belongs to one folder of src/. conv.c and conv.h may stand side by side,
+# not in two folders; so a name says which file is meant, in an editor and in a debugger.
 set -eu
 cd "$1"
 find src -name '*.[ch]' -o -name '*.inc' | sort | awk -F/ '

@@ -1,6 +1,6 @@
 #!/bin/sh
-# symbols.sh SOURCE SHARED_LIBRARY: the shared library exports what the public headers promise, all of
-# it and nothing else.
+# symbols.sh SOURCE SHARED_LIBRARY: the shared library exports what the public headers promise, all
+# of it and nothing else.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

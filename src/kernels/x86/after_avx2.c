@@ -1,5 +1,5 @@
-/* relu, its mask, what follows a product, and batch norm with AVX2: the plain bodies on rows of eight
- * floats a vector. */
+/* relu, its mask, what follows a product, and batch norm with AVX2: the plain bodies on rows of
+ * eight floats a vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/norm_rows.h"
@@ -16,7 +16,7 @@
 
 #include "kernels/plain_after.inc"
 
-/* ---- batch norm: sums in double, 16 lanes -------------------------------------------------------- */
+/* ---- batch norm: sums in double, 16 lanes --------------------------------------------------- */
 
 #include "kernels/x86/norm_rows_ymm.inc"
 #include "kernels/plain_batch_norm.inc"

@@ -1,5 +1,5 @@
-/* A few rows of floats times packed codes with AVX2: lanes are outputs, a code is shifted to the top
- * of its lane and back, and a vector of them meets up to four rows. */
+/* A few rows of floats times packed codes with AVX2: lanes are outputs, a code is shifted to the
+ * top of its lane and back, and a vector of them meets up to four rows. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

@@ -1,8 +1,9 @@
-/* Rows of codes from pieces with AVX2, for pieces of three bytes: what a kernel of three columns reads.
+/* Rows of codes from pieces with AVX2, for pieces of three bytes: what a kernel of three columns
+ * reads.
  *
  * Eight bytes of each of three pieces hold those of six neighbouring positions (of three where
- * positions are two bytes apart): for every position they are brought together by two shuffles, nine
- * bytes that are stored at once. */
+ * positions are two bytes apart): for every position they are brought together by two shuffles,
+ * nine bytes that are stored at once. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

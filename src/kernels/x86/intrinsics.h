@@ -13,8 +13,8 @@
 #define DT__INLINE static inline __attribute__((always_inline))
 #define DT__UNROLL _Pragma("GCC unroll 16")
 
-/* Holds the vector in a register at this point: compilers that sum integers in another order run out
- * of registers. */
+/* Holds the vector in a register at this point: compilers that sum integers in another order run
+ * out of registers. */
 #if defined DETENT_EMULATE
 #define DT__HOLD(vector) ((void)0)
 #else

@@ -1,11 +1,11 @@
 /* Panels with AVX2: made from values in one pass, and expanded to values; the bits are those of
  * panels_quantize.c and panels.c.
  *
- * A panel is made of eights: eight rows, which are eight neighbouring lanes, in units of at most 256
- * columns or one group. Of each unit
+ * A panel is made of eights: eight rows, which are eight neighbouring lanes, in units of at most
+ * 256 columns or one group. Of each unit
  *
- *     ranges    of a row in one vector, those of eight rows transposed into one while the maximum is
- *               taken, so that lane j is row j
+ *     ranges    of a row in one vector, those of eight rows transposed into one while the maximum
+ *               is taken, so that lane j is row j
  *     scales    by the rule, for all groups of the unit and all eight rows at once
  *     codes     32 columns of a row in one vector of bytes, eight of these transposed as an 8 x 8
  *               matrix of four codes each: a vector is then four columns of eight lanes, as a step
@@ -37,7 +37,7 @@ DT__INLINE bool ranges(const eight *e, int64_t k, int64_t n, float lo[EIGHT], fl
     return eight_ranges(x, n, lo, hi);
 }
 
-/* ---- scales ----------------------------------------------------------------------------------- */
+/* ---- scales --------------------------------------------------------------------------------- */
 
 typedef struct unit {
     int64_t group, groups; /* the first, how many */
@@ -87,15 +87,15 @@ static void write_scales(const eight *e, const float scale[EIGHT], uint8_t *scal
     _mm_storeu_si128((__m128i *)(void *)(scales + 2 * e->first), half);
 }
 
-/* ---- codes ------------------------------------------------------------------------------------ */
+/* ---- codes ---------------------------------------------------------------------------------- */
 
 /* What is constant where a loop over blocks is compiled. */
 typedef struct form {
     bool nibbles, half_up, masked;
 } form;
 
-/* The codes of a block of a row, 4 to a dword: dwords 0, 2, 4, 6 in the lower half. `inside` has the
- * same order and is -1 where a code was not clipped. */
+/* The codes of a block of a row, 4 to a dword: dwords 0, 2, 4, 6 in the lower half. `inside` has
+ * the same order and is -1 where a code was not clipped. */
 DT__INLINE __m256i row_codes(const rounding *r, form f, const float *x, __m256i *inside)
 {
     __m256i q[4];
@@ -172,8 +172,8 @@ typedef struct run {
     int64_t clipped;
 } run;
 
-/* n columns from `start` on, at most a block, whose rows are at x; adds to the sums and to the codes
- * that were not clipped. */
+/* n columns from `start` on, at most a block, whose rows are at x; adds to the sums and to the
+ * codes that were not clipped. */
 DT__INLINE void encode_block(const run *u, const rounding *like, form f,
                              const float *const x[EIGHT], int64_t k, __m256i total[2])
 {
@@ -201,8 +201,8 @@ DT__INLINE void encode_block(const run *u, const rounding *like, form f,
     else write_steps(f, column, (int)dt__ceil_div(n, DT__STEP), to);
 }
 
-/* The block of a row that lies `ahead` bytes further, into the second cache, so that memory is not idle
- * while codes are computed. */
+/* The block of a row that lies `ahead` bytes further, into the second cache, so that memory is not
+ * idle while codes are computed. */
 DT__INLINE void fetch(const float *x, int64_t ahead)
 {
     const char *at = (const char *)((uintptr_t)x + (uintptr_t)ahead);
@@ -297,7 +297,7 @@ static int64_t encode(const eight *e, const unit *u, const rounding *r, encode_f
     return clipped;
 }
 
-/* ---- a panel ---------------------------------------------------------------------------------- */
+/* ---- a panel -------------------------------------------------------------------------------- */
 
 static eight eight_of(const dt__panel_source *s, int64_t panel, int first)
 {
@@ -339,7 +339,7 @@ int64_t dt__quantize_panel__avx2(const dt__panel_source *s, int64_t panel)
     return clipped;
 }
 
-/* ---- expand ----------------------------------------------------------------------------------- */
+/* ---- expand --------------------------------------------------------------------------------- */
 
 /* One lane of a panel on its way to values. */
 typedef struct image {
@@ -348,7 +348,8 @@ typedef struct image {
     __m256 scale, zero;
 } image;
 
-/* The 8 values of a step. Of a dword, element i has the nibble or byte that shift i moves to the top.
+/* The 8 values of a step. Of a dword, element i has the nibble or byte that shift i moves to the
+ * top.
  */
 DT__INLINE __m256 values(const image *l, const uint8_t *from)
 {

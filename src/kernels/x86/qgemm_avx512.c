@@ -1,4 +1,5 @@
-/* The integer product with AVX-512 VNNI: vpdpbusd adds four products of u8 and s8 to an int32 lane. */
+/* The integer product with AVX-512 VNNI: vpdpbusd adds four products of u8 and s8 to an int32
+ * lane. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/qgemm.h"

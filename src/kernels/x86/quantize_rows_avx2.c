@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- range ------------------------------------------------------------------------------------ */
+/* ---- range ---------------------------------------------------------------------------------- */
 
 /* The maxima of eight lanes each, as bits. */
 DT__INLINE void reduce(extent e, uint32_t *low, uint32_t *high)
@@ -56,7 +56,7 @@ int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, flo
     return -1;
 }
 
-/* ---- encode ----------------------------------------------------------------------------------- */
+/* ---- encode --------------------------------------------------------------------------------- */
 
 typedef struct target {
     __m256i to_byte; /* zero point + 128, as 16 bits */
@@ -163,7 +163,7 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
     return filled - (part[0] + part[1] + part[2] + part[3]);
 }
 
-/* ---- decode, pass ----------------------------------------------------------------------------- */
+/* ---- decode, pass --------------------------------------------------------------------------- */
 
 DT__INLINE __m256 image(__m128i bytes, __m256i zero, __m256 scale)
 {
