@@ -138,7 +138,7 @@ START_TEST(a_run_is_a_model)
     expect(4, "step-0000000020.safetensors: none of its layers", "merge run -o m.st");
     expect(2, "step-0000000020.safetensors is no language model", "sample run --prompt a");
     expect(2, "run/checkpoints/step-0000000020.safetensors would be written over",
-           "eval run --outputs run/checkpoints/step-0000000020.safetensors --force");
+           "eval run --outputs run/checkpoints/step-0000000020.safetensors");
     ck_assert_int_eq(test_shell(NULL, "cp %s %s/run/float.safetensors", float_path, folder), 0);
     expect(0, "run/float.safetensors", "quantize run -o n.st --quiet");
     expect(0, "run/float.safetensors", "inspect run"); /* its recipe has no `qat` */
@@ -153,34 +153,32 @@ START_TEST(a_run_is_a_model)
 }
 END_TEST
 
-/* One rule for all that write a file: what is there stays, unless --force is given. */
-START_TEST(files_are_not_overwritten)
+/* Every command that writes a file replaces one that is there, and says so; a recipe is not. */
+START_TEST(replaced_files_are_named)
 {
     static const char *const commands[] = {
         "convert run -o x",
         "quantize run -o x --quiet",
         "eval run --outputs x",
         "export float.safetensors --format stacked -o x",
-        "merge float.safetensors -o x",
         "tokenize other.yaml --tokenizer bytes -o x",
         "tokenize other.yaml --tokenizer bytes -o y --save-tokenizer x",
-        "cp digits-mlp x",
     };
-    char path[TEST_PATH], forced[256];
+    char path[TEST_PATH];
     test_join(path, folder, "x");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        const bool merges = strncmp(commands[i], "merge", 5) == 0; /* it has no adapters */
         test_write_text(path, "mine");
-        expect(4, "x: File exists; --force writes over it", commands[i]);
+        expect(0, "x: the file that is there will be replaced", commands[i]);
         char *text = test_read_file(path, NULL);
-        ck_assert_str_eq(text, "mine");
-        free(text);
-        snprintf(forced, sizeof forced, "%s --force", commands[i]);
-        expect(merges ? 4 : 0, merges ? "adapter" : "", forced);
-        text = test_read_file(path, NULL);
-        ck_assert_msg(merges || strcmp(text, "mine") != 0, "%s", forced);
+        ck_assert_msg(strcmp(text, "mine") != 0, "%s", commands[i]);
         free(text);
     }
+    test_write_text(path, "mine");
+    expect(4, "adapter", "merge float.safetensors -o x");
+    expect(4, "x: File exists", "cp digits-mlp x");
+    char *text = test_read_file(path, NULL);
+    ck_assert_str_eq(text, "mine");
+    free(text);
 }
 END_TEST
 
@@ -445,7 +443,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, usage_and_bad_paths);
     tcase_add_test(c, a_run_is_a_model);
-    tcase_add_test(c, files_are_not_overwritten);
+    tcase_add_test(c, replaced_files_are_named);
     tcase_add_test(c, wrong_files_are_named);
     tcase_add_test(c, batch_counts_are_left_out);
     tcase_add_test(c, nearest_needs_no_data);

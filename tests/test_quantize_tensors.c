@@ -324,12 +324,10 @@ static void compare_case(const rounding_case *c, bool shell, rounding_tally *tal
         char *words = NULL;
         test_join(recipe, folder, "r.yaml");
         test_write_text(recipe, text);
-        const int status =
-            test_shell(&words,
-                       "cd %s && " DETENT "quantize w.safetensors r.yaml -o "
-                       "out.safetensors --calibration x.safetensors --codes i8 --force "
-                       "2>&1",
-                       folder);
+        const int status = test_shell(&words,
+                                      "cd %s && " DETENT "quantize w.safetensors r.yaml -o "
+                                      "out.safetensors --calibration x.safetensors --codes i8 2>&1",
+                                      folder);
         ck_assert_msg(status == 0, "%s %s: %s", c->layer->name, c->name, words);
         free(words);
     } else {
@@ -1070,8 +1068,7 @@ END_TEST
 static void expect(int status, const char *words, const char *arguments)
 {
     char *text = NULL;
-    const int got = test_shell(&text, "cd %s && %s " DETENT "%s 2>&1", folder,
-                               strstr(arguments, "-o x") != NULL ? "rm -f x;" : "", arguments);
+    const int got = test_shell(&text, "cd %s && " DETENT "%s 2>&1", folder, arguments);
     ck_assert_msg(got == status, "detent %s: %d: %s", arguments, got, text);
     ck_assert_msg(strstr(text, words) != NULL, "detent %s: %s", arguments, text);
     free(text);
@@ -1110,8 +1107,7 @@ START_TEST(the_program)
     expect(4, "integers already", "quantize y -o z");
     char *text = NULL;
     ck_assert_int_eq(
-        test_shell(&text, "cd %s && " DETENT "quantize w.safetensors -o x --force --quiet 2>&1",
-                   folder),
+        test_shell(&text, "cd %s && " DETENT "quantize w.safetensors -o x --quiet 2>&1", folder),
         0);
     ck_assert(strstr(text, "seconds") == NULL && strstr(text, "x: 3 weights") != NULL);
     free(text);

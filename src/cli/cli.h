@@ -114,12 +114,10 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_r
 
 /* ---- outputs.c ---- */
 
-/* Without --force refuses outputs that are there. CLI_DONE, or the status. */
-int cli_check_outputs(const cli_args *args);
+/* Says on stderr which outputs are there already, and will be replaced. */
+void cli_say_replaced(const cli_args *args);
 /* Refuses a `path` that is one of the words; NULL is none of them. CLI_DONE, or the status. */
 int cli_check_apart(const cli_args *args, const char *path);
-/* Whether --force is given. */
-bool cli_forced(const cli_args *args);
 
 /* ---- run_model.c ---- */
 

@@ -1,4 +1,4 @@
-/* detent cp: copies a shipped recipe; a file that exists is overwritten with --force alone. */
+/* detent cp: copies a shipped recipe; nothing that exists is overwritten. */
 #include "cli.h"
 #include "shipped.h"
 
@@ -25,29 +25,23 @@ static FILE *create(const char *path)
     return file < 0 ? NULL : fdopen(file, "w");
 }
 
-/* The copy has its name when it is whole. */
 static int copy_file(const cli_args *args, const char *from_path, const char *to_path)
 {
-    char new_path[CLI_PATH];
-    const bool forced = cli_forced(args);
-    const int n = snprintf(new_path, sizeof new_path, "%s%s", to_path, forced ? ".new" : "");
-    if (n < 0 || n >= CLI_PATH) return cli_fail(args, CLI_BAD_FILE, "path too long");
     FILE *from = fopen(from_path, "r");
     if (from == NULL) return cli_fail(args, CLI_BAD_FILE, "%s: %s", from_path, strerror(errno));
-    FILE *to = create(new_path);
+    FILE *to = create(to_path);
     if (to == NULL) {
-        const int status = cli_fail(args, CLI_BAD_FILE, "%s: %s%s", new_path, strerror(errno),
-                                    errno == EEXIST && !forced ? "; --force writes over it" : "");
+        const int status = cli_fail(args, CLI_BAD_FILE, "%s: %s", to_path, strerror(errno));
         fclose(from);
         return status;
     }
     const bool copied = copy(from, to);
     fclose(from);
-    if (fclose(to) == 0 && copied && (!forced || rename(new_path, to_path) == 0)) {
+    if (fclose(to) == 0 && copied) {
         printf("%s\n", to_path);
         return CLI_DONE;
     }
-    unlink(new_path);
+    unlink(to_path);
     return cli_fail(args, CLI_FAILED, "%s: cannot be written", to_path);
 }
 

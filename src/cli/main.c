@@ -8,11 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORCE                                                                                      \
-    {                                                                                              \
-        "--force", NULL, "write over a file that is there", false                                  \
-    }
-
 static const cli_command commands[] = {
     { "train", "RECIPE [key=value ...], or RUN --resume",
       "trains as a recipe says: in float, then quantization-aware, then converts and compares",
@@ -33,13 +28,11 @@ static const cli_command commands[] = {
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
-                     .writes = true },
-                   FORCE } },
+                     .writes = true } } },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "-o", "FILE", "the file to write", .writes = true },
-                   FORCE } },
+                   { "-o", "FILE", "the file to write", .writes = true } } },
     { "quantize", "FILE|RUN [RECIPE] [key=value ...] -o FILE",
       "weights of a model or of a safetensors file to integers without training: to nearest, or "
       "with calibration data by gptq, gpfq, qronos and their a2 forms",
@@ -50,8 +43,7 @@ static const cli_command commands[] = {
                    { "--codes", "packed|i8",
                      "of a file of tensors: as many in a byte as fit, or one" },
                    { "--json", NULL, "results as JSON" },
-                   { "--quiet", NULL, "totals without a row a weight" },
-                   FORCE } },
+                   { "--quiet", NULL, "totals without a row a weight" } } },
     { "export", "MODEL|RUN --format NAME -o PATH",
       "a model in another form: hf, a folder as transformers reads it, of floats; experts, with a "
       "tensor for each expert of a grouped parameter; stacked, with one for all of them",
@@ -61,8 +53,8 @@ static const cli_command commands[] = {
                      .writes = true },
                    { "--dtype", "as_read|f32|f16|bf16",
                      "hf: of the weights; default: as they were read, or f32" },
-                   { "--dequantize", NULL, "hf: what integers say, in place of float weights too" },
-                   FORCE } },
+                   { "--dequantize", NULL,
+                     "hf: what integers say, in place of float weights too" } } },
     { "tokenize", "TEXT... [-o FILE.bin] --tokenizer bytes|chars|FILE",
       "texts to a file of ids, or to lines of ids on stdout; with --decode, files of ids to text",
       cli_tokenize, .least_words = 1,
@@ -77,8 +69,7 @@ static const cli_command commands[] = {
                    { "--wrap", NULL, "put the tokenizer's template around each text" },
                    { "--end", NULL, "put its token for the end of a text behind each" },
                    { "--decode", NULL, "the words are files of ids: write their text to stdout" },
-                   { "--json", NULL, "results as JSON" },
-                   FORCE } },
+                   { "--json", NULL, "results as JSON" } } },
     { "sample", "MODEL|RUN --prompt TEXT",
       "text from a language model, in any form, token by token", cli_sample, .least_words = 1,
       .model = CLI_FINAL_MODEL, .most_words = 1,
@@ -102,7 +93,7 @@ static const cli_command commands[] = {
     { "merge", "MODEL|RUN -o FILE",
       "a model whose layers have adapters, to one that computes the same without", cli_merge,
       .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
-      .options = { { "-o", "FILE", "the file to write", .writes = true }, FORCE } },
+      .options = { { "-o", "FILE", "the file to write", .writes = true } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
@@ -122,7 +113,7 @@ static const cli_command commands[] = {
     { "ls", "", "the recipes that come with detent", cli_ls,
       .options = { { "--json", NULL, "results as JSON" } } },
     { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
-      .least_words = 1, .most_words = 2, .options = { FORCE } },
+      .least_words = 1, .most_words = 2 },
 };
 
 #define N_COMMANDS ((int)(sizeof commands / sizeof commands[0]))
@@ -271,11 +262,12 @@ static int run(const cli_command *c, int argc, char **argv)
         return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
     }
     char model[CLI_PATH];
-    int status = cli_check_outputs(&args);
-    if (status == CLI_DONE && c->model != CLI_NO_MODEL) {
+    int status = CLI_DONE;
+    if (c->model != CLI_NO_MODEL) {
         status = cli_find_model(&args, model);
         words[0] = model;
     }
+    cli_say_replaced(&args);
     return status == CLI_DONE ? c->run(&args) : status;
 }
 

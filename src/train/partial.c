@@ -107,10 +107,18 @@ static dt_status load_model(const dt_file *file, const dt_quantize_summary *s, d
     return DT_OK;
 }
 
+dt_status dt__partial_check(const dt_file *file)
+{
+    DT__TRY(dt_file_check(file));
+    if (dt_file_meta(file, DT__KEY_HASH) != NULL) return DT_OK;
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: the file was damaged: it has no %s", file->path,
+                   DT__KEY_HASH);
+}
+
 static dt_status load(const dt__partial *p, const dt_file *file, dt_module **m,
                       dt_quantize_summary *s)
 {
-    DT__TRY(dt_file_check(file));
+    DT__TRY(dt__partial_check(file));
     DT__TRY(check_origin(p, file));
     DT__TRY(dt__report_of_file(file, s));
     return load_model(file, s, m);

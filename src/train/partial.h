@@ -23,6 +23,9 @@ typedef struct dt__partial {
 /* XXH3-64 of a file's bytes. */
 dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_DIGITS + 1]);
 
+/* dt_file_check of a partial result, which must have a hash: a file of another program may do
+ * without. */
+dt_status dt__partial_check(const dt_file *file);
 /* Loads the partial result if there is one that fits, with its part of the report; else *m stays
  * NULL, and where there is one that does not fit or is damaged, the log says why. Errors: NOMEM. */
 dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summary *s);

@@ -11,6 +11,7 @@
 #include "io/model.h"
 #include "ptq/keys.h"
 #include "qat/quantized.h"
+#include "train/partial.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"
 
@@ -218,6 +219,7 @@ static dt_status take_all(dt__tensors_run *r, found *f)
 static dt_status look(dt__tensors_run *r, found *f)
 {
     DT__TRY(dt_file_open(r->ctx, r->partial_path, &f->file));
+    DT__TRY(dt__partial_check(f->file));
     DT__TRY(dt_model_check(f->file));
     DT__TRY(dt__tensors_read(f->file, &f->tensors));
     DT__TRY(dt__report_of_file(f->file, &f->reports));
