@@ -24,7 +24,7 @@ typedef enum dt_quantizable {
 } dt_quantizable;
 
 /* The parts of a language model. Its forward maps token ids, i32 [batch, tokens], to logits
- * [batch, tokens, vocab]; these functions give access to what lies inside. */
+ * [batch, tokens, vocab]; these functions give access to its parts. */
 typedef struct dt_language {
     /* The final hidden states, after the last norm and before the head: [batch, tokens, width];
      * NULL with the error on t. *extra, unless extra is NULL, becomes the routers' auxiliary loss,

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* ---- what an operator is --------------------------------------------------------------------- */
+/* ---- the definition of an operator ----------------------------------------------------------- */
 
 #define DT_MAX_IN 16
 #define DT_MAX_OUT 4
