@@ -216,15 +216,15 @@ START_TEST(mistakes_are_refused)
     refused(dt_decoder_feed(d, ids + 5, 1, &logits), DT_ERR_ARG, "token 0 is -1");
     ck_assert_int_eq(dt_decoder_feed(d, ids, 3, &logits), DT_OK);
     refused(dt_decoder_feed(d, ids, 3, &logits), DT_ERR_STATE,
-            "3 tokens are there and 3 come; it holds 5");
+            "it has 3 tokens and is fed 3 more; its capacity is 5");
     ck_assert_int_eq(dt_decoder_length(d), 3);
-    refused(dt_decoder_rewind(d, 4), DT_ERR_ARG, "3 tokens are there, not 4");
+    refused(dt_decoder_rewind(d, 4), DT_ERR_ARG, "it has 3 tokens, not 4");
     refused(dt_decoder_rewind(d, -1), DT_ERR_ARG, "not -1");
     dt_train(m, true);
     refused(dt_decoder_feed(d, ids, 1, &logits), DT_ERR_STATE, "training mode");
     dt_train(m, false);
     ck_assert_int_eq(dt_decoder_feed(d, ids, 2, &logits), DT_OK);
-    refused(dt_decoder_feed(d, ids, 1, &logits), DT_ERR_STATE, "5 tokens are there and 1 come");
+    refused(dt_decoder_feed(d, ids, 1, &logits), DT_ERR_STATE, "it has 5 tokens and is fed 1 more");
     dt_decoder_free(d);
     dt_decoder_free(NULL);
     dt_module_free(mlp);

@@ -1,7 +1,7 @@
 /* nn.h: modules: a tree of parameters, buffers and children, addressed by path ("layers.0.weight").
  *
- * A module's forward is a scope of the tape: what it made and did not return is dropped when it
- * returns. Layers hold their parameters under PyTorch's names (weight, bias, running_mean, ...).
+ * A module's forward is a scope of the tape: tensors that it made and did not return are dropped
+ * when it returns. Layers name their parameters as PyTorch does (weight, bias, running_mean, ...).
  */
 #ifndef DETENT_NN_H
 #define DETENT_NN_H
@@ -20,100 +20,98 @@ typedef struct dt_module dt_module;
 typedef enum dt_quantizable {
     DT_NOT_QUANTIZED = 0,
     DT_QUANTIZED_BY_PRESET,  /* selected by every preset: multiplies its input with `weight` */
-    DT_QUANTIZED_WEIGHT_ONLY /* by a rule only, and never its input: embedding */
+    DT_QUANTIZED_WEIGHT_ONLY /* selected by a rule of a recipe only; its input never: embedding */
 } dt_quantizable;
 
-/* What a language model is beside a module that makes logits [batch, tokens, vocab] of token ids,
- * i32 [batch, tokens]. */
+/* The parts of a language model. Its forward maps token ids, i32 [batch, tokens], to logits
+ * [batch, tokens, vocab]; these functions give access to its parts. */
 typedef struct dt_language {
-    /* What the head takes: [batch, tokens, width], behind the last norm; NULL with the error on t.
-     * *extra, unless extra is NULL, is a loss beside that of the labels, a scalar (what its routers
-     * lose); NULL where there is none. */
+    /* The final hidden states, after the last norm and before the head: [batch, tokens, width];
+     * NULL with the error on t. *extra, unless extra is NULL, becomes the routers' auxiliary loss,
+     * a scalar, or NULL where the model has none. */
     dt_tensor *(*hidden)(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor **extra);
-    dt_module *(*head)(dt_module *m); /* the linear layer that makes logits of it, lent */
+    dt_module *(*head)(dt_module *m); /* the linear layer from hidden states to logits, lent */
     int64_t (*vocab)(const dt_module *m);
-    int64_t (*context)(const dt_module *m); /* tokens at most */
+    int64_t (*context)(const dt_module *m); /* the most tokens of one sequence */
 } dt_language;
 
-/* What may follow a layer in the same op:  y = activation(layer(x) + residual). */
+/* Operations fused behind a layer:  y = activation(layer(x) + residual). */
 typedef struct dt_epilogue {
-    dt_tensor *residual; /* like the layer's output; NULL: none */
+    dt_tensor *residual; /* of the shape of the layer's output; NULL: none */
     int activation;      /* DT_ACT_... */
 } dt_epilogue;
 
-/* How layers of a type can be fused. dt_forward_chain and dt_forward_each read it; a layer's
- * forward never asks. A fused op has the bits of the modules run one after the other. */
+/* How layers of a type can be fused. Only dt_forward_chain and dt_forward_each read it. A fused op
+ * computes the same bits as the modules run one after the other. */
 typedef struct dt_fusion {
-    /* The forward of one input and one output with an epilogue; NULL: none can follow. */
+    /* Forward with an epilogue, one input, one output; NULL: the type takes no epilogue. */
     void (*forward)(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *epilogue,
                     dt_tensor **y);
-    uint32_t activations; /* bit i: DT_ACT_ number i can be in the epilogue */
-    bool residual;        /* a residual can be */
-    /* y[i] = m[i](x[i]), i < n, where x[i] is one input after the hooks of m[i], in a pass that
-     * records nothing; NULL: modules of this type run one after the other. */
+    uint32_t activations; /* bit i: the epilogue can have activation number i of DT_ACT_... */
+    bool residual;        /* the epilogue can have a residual */
+    /* y[i] = m[i](x[i]), i < n, without gradients. x[i] is the common input after the input hooks
+     * of m[i]. NULL: modules of this type run one after the other. */
     void (*joint)(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y);
 } dt_fusion;
 
-/* What a kind of layer is: a table entry, no state. */
+/* A type of module: its functions and properties. Constant; a module's own data is its state. */
 typedef struct dt_module_type {
     const char *name; /* "linear" */
-    /* Computes n_out outputs from n_in inputs; on an error leaves it on the tape. */
+    /* Computes n_out outputs from n_in inputs; errors go on the tape. */
     void (*forward)(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out);
-    /* Frees what `state` holds beyond its own block; NULL: nothing. */
+    /* Frees the memory that `state` points to; NULL: it points to none. */
     void (*free_state)(dt_module *m);
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
-    bool block;   /* dt_recompute concerns it: a part of a model that is worth running twice */
-    /* For a weight [in, out / groups, ...], as transposed convolutions have it, the number of
-     * groups; NULL, or 0: the rows of `weight` are outputs. */
+    bool block;   /* a checkpointing unit: dt_recompute makes backward run it again */
+    /* The number of groups where `weight` is [in, out / groups, ...] (transposed convolutions).
+     * NULL or a result of 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
     const dt_language *language; /* NULL: no language model */
     const dt_fusion *fusion;     /* NULL: such layers are never fused */
-    /* Of an activation: its DT_ACT_..., which an epilogue may have in its place; below 0: none.
-     * NULL: no activation. */
+    /* For an activation layer: its DT_ACT_... number, so that an epilogue can replace it; negative
+     * where no number has its function. NULL: the type is no activation. */
     int (*activation)(const dt_module *m);
 } dt_module_type;
 
 /* A module of type `type` with `state_bytes` zeroed bytes of state. Errors: NOMEM. */
 DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
                                   dt_module **out);
-/* Frees the module, its children, and its hold on parameters and buffers; a child leaves its parent
- * first. NULL is allowed. */
+/* Frees the module and its children and releases its parameters and buffers. A child is removed
+ * from its parent first. NULL is allowed. */
 DT_API void dt_module_free(dt_module *m);
 DT_API void *dt_module_state(dt_module *m);                         /* lent */
 DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
 DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made with */
 
-/* Takes ownership of `child`, also on an error, where it is freed. `name` may not be empty, hold a
- * dot, or be taken. NULL child: the error of the call that made it is returned. Errors: ARG, NOMEM;
- * STATE where the child is in a tree already, which keeps it. */
+/* Adds a child. Takes ownership of `child`; on an error it is freed. `name` may not be empty,
+ * contain a dot, or be taken. If child is NULL, returns the error of the call that failed to create
+ * it. Errors: ARG, NOMEM; STATE if the child already has a parent, which then keeps it. */
 DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
-/* Takes over the caller's reference on `x`, also on an error, and makes it a leaf that requires a
- * gradient. NULL x: the error of the call that made it. Errors: ARG (as above), DTYPE, STATE (lent
- * by a tape), NOMEM. */
+/* Adds a parameter. Takes over the caller's reference to `x`, also on an error, and makes x a leaf
+ * that requires a gradient. If x is NULL, returns the error of the call that failed to create it.
+ * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
-/* The same for a tensor that is saved with the module and not trained. */
+/* Adds a buffer: a tensor that is saved with the module and not trained. Otherwise as above. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
-/* Makes the parameter at `path` of `m` the same handle as the parameter at `to`: one gradient, one
- * optimizer state, one file entry under its first path. Errors: ARG (no such parameter), SHAPE. */
+/* Ties two parameters: afterwards `path` and `to` name the same tensor, with one gradient, one
+ * optimizer state, and one entry in files, under its first path. Errors: ARG (no such parameter),
+ * SHAPE. */
 DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
 
-/* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, where there is
- * none. */
+/* The module at `path` ("" is m itself), lent; NULL, with ARG on the context, if there is none. */
 DT_API dt_module *dt_module_at(dt_module *m, const char *path);
-/* The parameter or buffer at `path`, lent; NULL with ARG where there is none. */
+/* The parameter or buffer at `path`, lent; NULL, with ARG on the context, if there is none. */
 DT_API dt_tensor *dt_param(dt_module *m, const char *path);
-/* The first path of a parameter or buffer in order of visiting: the one it is saved under, and the
- * very pointer that dt_module_visit hands out. Lent until the tree changes; NULL where x is not
- * m's. */
+/* The path under which x is saved: its first in the order of dt_module_visit, and the same pointer
+ * that dt_module_visit passes. Lent until the tree changes; NULL if x is not in m. */
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 
 typedef enum dt_entry_kind { DT_PARAM, DT_BUFFER } dt_entry_kind;
 
 /* Called for each parameter and buffer in order of registration, depth first; `path` is lent for
- * the call. A tied parameter comes once for every path. A status other than DT_OK stops the
- * walk. */
+ * the call. A tied parameter is visited once per path. A status other than DT_OK ends the visit. */
 typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x,
                                      dt_entry_kind kind);
 /* Visits the parameters and buffers of m and of all modules below it. Returns the visitor's
@@ -125,33 +123,35 @@ DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, vo
 
 /* Number of elements of all parameters; a tied one counts once. */
 DT_API int64_t dt_param_count(dt_module *m);
-/* The same of those that require a gradient: what training changes. */
+/* The same for parameters that require a gradient. */
 DT_API int64_t dt_trained_count(dt_module *m);
-/* Training mode (dropout drops, batch norm uses the batch) or evaluation, for m and all below. */
+/* Sets training mode (dropout is active, batch norm uses batch statistics) or evaluation mode, for
+ * m and all modules below it. */
 DT_API void dt_train(dt_module *m, bool on);
 DT_API bool dt_is_training(const dt_module *m); /* what dt_train set last; true at first */
-/* Marks every gradient empty. */
+/* Clears the gradients of all parameters. */
 DT_API void dt_zero_grad(dt_module *m);
 
-/* A tensor and its name in a state. */
+/* A tensor and its path in a model: an item of a state dict. */
 typedef struct dt_named {
     const char *name;
     dt_tensor *x;
 } dt_named;
 
-/* Copies n tensors into the parameters and buffers of these paths; for a wrapper into its master. A
- * tied parameter wants its first path alone. All or nothing: every name, shape and dtype is checked
- * first. Errors: ARG, naming what is missing and what is not of this model; SHAPE, DTYPE; STATE (a
- * converted or frozen parameter, one that a tape still needs). */
+/* Copies n tensors into the parameters and buffers of the same paths (into the master of a
+ * FakeQuantTensor). A tied parameter is given under its first path only. All or nothing: names,
+ * shapes and dtypes are checked before anything is written. Errors: ARG, listing missing and
+ * unknown paths; SHAPE, DTYPE; STATE (a converted or frozen parameter, or one that a tape still
+ * needs). */
 DT_API dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n);
-/* The same from the state of another module with the same paths. */
+/* dt_module_load of the state of another module with the same paths. */
 DT_API dt_status dt_module_copy_state(dt_module *to, dt_module *from);
 
-/* Runs the module; the result is lent by the tape, or NULL with the error on the tape. One input
- * and one output: */
+/* y = m(x) for a module with one input and one output. The result is lent by the tape; NULL with
+ * the error on the tape. */
 DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
-/* The one form behind it. Every out survives the module's scope. Returns the tape's status. Errors:
- * ARG (numbers of inputs and outputs, a NULL among them), STATE (a type without forward), those of
+/* The same for several inputs and outputs; out[i] are lent by the tape. Returns the tape's status.
+ * Errors: ARG (number of inputs or outputs, a NULL input), STATE (a type without forward), those of
  * the ops. */
 DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                               dt_tensor **out, int n_out);
@@ -159,27 +159,28 @@ DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, in
 /* A module of a chain. */
 typedef struct dt_link {
     dt_module *m;
-    dt_tensor *residual; /* added to its output; NULL: nothing is */
+    dt_tensor *residual; /* added to the module's output; NULL: none */
 } dt_link;
 
-/* y = link[n-1](... link[0](x)), each link(x) = m(x) + residual: the bits of dt_forward and dt_add
- * one after the other, hooks included, in fewer ops where the modules' types can be fused. Results
- * between are dropped as soon as the next one is there; x stays. The way for a composite module to
- * run its parts. Lent by the tape; NULL with the error on it: ARG (n below 1), those of
- * dt_forward. */
+/* Runs modules in sequence: y = link[n-1](... link[0](x)), where link(x) = m(x) + residual.
+ * Composite modules run their children with it. The result has the bits of dt_forward and dt_add
+ * called one after the other, hooks included; adjacent modules are fused where their types allow.
+ * Intermediate results are dropped as soon as the next one exists; x is kept. The result is lent by
+ * the tape; NULL with the error on the tape: ARG (n below 1), those of dt_forward. */
 DT_API dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x);
-/* y[i] = m[i](x) for the n modules, 1...DT_MAX_OUT, that read the same input: the bits of
- * dt_forward of each, as one op where their type can be fused and the tape records nothing. Every
- * y[i] is lent by the tape. Returns the tape's status. Errors: ARG (n), those of dt_forward. */
+/* Runs n modules, 1...DT_MAX_OUT, on the same input: y[i] = m[i](x). The results have the bits of
+ * dt_forward of each module; where their type allows and no gradient is recorded, one op computes
+ * them all. y[i] are lent by the tape. Returns the tape's status. Errors: ARG (n), those of
+ * dt_forward. */
 DT_API dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x,
                                  dt_tensor **y);
 
-/* With `on`, every block in m (dt_module_type.block: those of resnet, gpt and llama) keeps nothing
- * but its inputs for backward, which runs it again: less memory for one more forward pass. Outputs
- * and gradients have the same bits; nothing is drawn, observed or averaged twice. In the second run
- * hooks are called again, and the block must compute what it did, so between forward and backward
- * neither its parameters nor its mode may change: STATE in dt_backward. The module must live until
- * then. Returns the number of blocks. */
+/* Activation checkpointing: with `on`, every block in m (dt_module_type.block: those of resnet, gpt
+ * and llama) keeps only its inputs for backward, which runs the block again. This saves memory and
+ * costs one more forward pass. Outputs and gradients have the same bits: the second run draws the
+ * same random numbers and updates no running statistics or observers. It calls hooks again. Between
+ * forward and backward neither parameters nor mode of a block may change (dt_backward fails with
+ * STATE), and the module must not be freed. Returns the number of blocks. */
 DT_API int64_t dt_recompute(dt_module *m, bool on);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
@@ -189,67 +190,69 @@ typedef enum dt_site {
     DT_SITE_WEIGHT /* called with the weight that a layer is about to use */
 } dt_site;
 
-/* Returns what the module shall use in place of x (x itself, or a tensor lent by the tape); NULL
+/* Returns the tensor that the module uses in place of x: x itself, or one lent by the tape; NULL
  * with the error on the tape. */
 typedef dt_tensor *(*dt_hook)(void *user, dt_tape *t, dt_module *m, dt_tensor *x);
 
-/* Hooks run in the order in which they were added. `drop` (or NULL) frees `user` with the hook.
- * *id names the hook for dt_unhook (NULL: nobody asks). On an error `user` stays the caller's.
- * Errors: ARG, NOMEM. */
+/* Adds a hook. Hooks run in the order in which they were added. `drop`, unless NULL, frees `user`
+ * when the hook is removed. *id, unless id is NULL, identifies the hook for dt_unhook. On an error
+ * the caller keeps `user`. Errors: ARG, NOMEM. */
 DT_API dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                              void (*drop)(dt_ctx *ctx, void *user), uint64_t *id);
-/* Removes a hook. ARG where there is none of that id, STATE while the module runs. */
+/* Removes a hook. Errors: ARG (no hook of that id), STATE (the module is running). */
 DT_API dt_status dt_unhook(dt_module *m, uint64_t id);
 
-/* The weight a layer computes with: the parameter `weight`, or what the layer derives from it (a
- * norm folded in, an adapter), after its `weight` hooks; NULL with the error on the tape. For the
- * forward of the layer itself, which does not read `weight` in another way. STATE elsewhere: a
- * module that computes with the weight of another one would pass by the hooks of its input; it
- * calls dt_forward. */
+/* The weight that a layer computes with: the parameter `weight`, with a folded batch norm or an
+ * adapter applied, after the layer's weight hooks; NULL with the error on the tape. A layer's
+ * forward reads its weight through this function only. Outside of that forward the error is STATE:
+ * a module that used another module's weight would skip the hooks of that module's input, so it
+ * must call dt_forward. */
 DT_API dt_tensor *dt_module_weight(dt_tape *t, dt_module *m);
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* y = x W^T + b, weight [out, in], bias [out]; both drawn uniform in +-1/sqrt(in). */
+/* y = x W^T + b, weight [out, in], bias [out]; both initialized uniform in +-1/sqrt(in). */
 DT_API dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                                   dt_module **out);
-/* Linear layers of `count` experts, of which each row takes one: dt_grouped_linear with grouped
- * parameters weight [count, out, in] and bias [count, out], both drawn uniform in +-1/sqrt(in).
- * Inputs are x and the index of experts, i32, as dt_routes has it. */
+/* The linear layers of `count` experts: dt_grouped_linear with grouped parameters weight [count,
+ * out, in] and bias [count, out], both initialized uniform in +-1/sqrt(in). Inputs are x and, for
+ * each row, the index of its expert: i32, as dt_routes.index. */
 DT_API dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in,
                                           int64_t out_features, bool bias, dt_module **out);
 
-/* A logit an expert: y = x W^T, weight [experts, in], drawn as a linear layer's. Presets leave it
- * in float, a rule may quantize its weight. */
+/* The router of a mixture of experts, one logit per expert: y = x W^T, weight [experts, in],
+ * initialized as a linear layer's. Presets leave it in float; a rule of a recipe may quantize its
+ * weight. */
 DT_API dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out);
 
 typedef struct dt_moe_layer {
-    int64_t width, hidden;  /* of x and y; inside an expert */
-    int64_t experts, top_k; /* that there are; that each row of x takes */
+    int64_t width, hidden;  /* extent of x and y; of an expert's hidden layer */
+    int64_t experts, top_k; /* number of experts; experts per row of x */
     bool normalize;         /* the weights of a row's experts add up to 1 */
-    int64_t capacity;       /* the most rows that an expert takes, as dt_moe_router; 0: all */
+    int64_t capacity;       /* the most rows of an expert, as dt_moe_router; 0: no limit */
     bool bias;
 } dt_moe_layer;
 
-/* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row that `router`
- * chooses of p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), p by dt_moe_router; x and y [...,
- * width]. Children: `router`, and `w_gate`, `w_up`, `w_down`, grouped linear layers. A second
- * output, where asked for, are the router's logits, [..., experts]. Errors: ARG (an extent below 1,
- * top_k outside 1...experts); NOMEM; running it: NUMERIC (a logit that is not finite). */
+/* A mixture of experts in place of an mlp: y = sum over the top_k experts e of a row of
+ * p_e w_down_e(swiglu(w_gate_e(x), w_up_e(x))), where dt_moe_router chooses the experts and their
+ * weights p from the logits of `router`; x and y [..., width]. Children: `router`, and the grouped
+ * linear layers `w_gate`, `w_up`, `w_down`. The optional second output is the router's logits,
+ * [..., experts]. Errors: ARG (an extent below 1, top_k outside 1...experts); NOMEM; in forward
+ * NUMERIC (a logit that is not finite). */
 DT_API dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out);
 
 typedef struct dt_conv_layer {
-    int64_t in, out, kernel[2]; /* channels; rows and columns, of signals kernel[0] alone */
+    int64_t in, out, kernel[2]; /* channels; rows and columns; 1d convolutions use kernel[0] only */
     bool bias;
     dt_conv_options conv; /* start from dt_conv_defaults() */
 } dt_conv_layer;
 
-/* dt_conv2d with weight [out, in/groups, kernel], bias [out]; both drawn uniform in +-1/sqrt(n), n
- * = in/groups * kernel[0] * kernel[1]. Errors of all four: ARG (an extent below 1, groups that do
- * not divide in and out, an option outside its range), NOMEM. */
+/* dt_conv2d with weight [out, in/groups, kernel], bias [out]; both initialized uniform in
+ * +-1/sqrt(n), n = in/groups * kernel[0] * kernel[1]. Errors of all four: ARG (an extent below 1,
+ * groups that do not divide in and out, an option outside its range), NOMEM. */
 DT_API dt_status dt_conv2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out);
-/* dt_conv_transpose2d with weight [in, out/groups, kernel], drawn with n = out/groups * kernel[0] *
- * kernel[1]. */
+/* dt_conv_transpose2d with weight [in, out/groups, kernel], initialized with
+ * n = out/groups * kernel[0] * kernel[1]. */
 DT_API dt_status dt_conv_transpose2d_create(dt_ctx *ctx, const dt_conv_layer *layer,
                                             dt_module **out);
 /* dt_conv1d with weight [out, in/groups, kernel[0]]. */
@@ -257,29 +260,32 @@ DT_API dt_status dt_conv1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_mo
 /* dt_conv_transpose1d with weight [in, out/groups, kernel[0]]. */
 DT_API dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer,
                                             dt_module **out);
-/* y = table[index]; weight [count, width] drawn normal(0, 1). */
+/* y = weight[index]; weight [count, width] initialized normal(0, 1). */
 DT_API dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out);
-/* Over the last dimension; weight 1 and bias 0 of [width]. */
+/* dt_layer_norm over the last dimension; weight and bias [width], initialized to 1 and 0. */
 DT_API dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out);
-/* dt_rms_norm over the last dimension; weight 1 of [width]. */
+/* dt_rms_norm over the last dimension; weight [width], initialized to 1. */
 DT_API dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out);
-/* Over all but dimension 1; weight, bias, running_mean, running_var of [channels]. */
+/* dt_batch_norm1d, over all dimensions but 1; weight, bias, running_mean, running_var
+ * [channels]. */
 DT_API dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                         dt_module **out);
-/* The same of [N, C, H, W]. */
+/* The same for x [N, C, H, W]. */
 DT_API dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                         dt_module **out);
-/* Over each of `groups` groups of channels of each image; weight 1 and bias 0 of [channels]. */
+/* dt_group_norm with `groups` groups of channels; weight and bias [channels], initialized to 1 and
+ * 0. */
 DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
                                       dt_module **out);
-/* In training each element is 0 with probability p, else x / (1 - p). */
+/* In training each element becomes 0 with probability p, else x / (1 - p); in evaluation y = x. */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01);
  * CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
-/* dt_max_pool2d; NULL: its defaults. ARG for an option that no image suits. */
+/* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
+ * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
-/* dt_avg_pool2d, alike. */
+/* dt_avg_pool2d; otherwise as above. */
 DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 /* [N, C, H, W] to [N, C, 1, 1]. */
 DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
@@ -287,7 +293,7 @@ DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
 DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out);
 /* [N, ...] to [N, features]. */
 DT_API dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out);
-/* Children in order of dt_module_add, each fed with the one before. */
+/* Runs its children in the order of dt_module_add, each on the output of the one before. */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 
 /* ---- families: whole models from options ----------------------------------------------------- */
@@ -315,7 +321,7 @@ extern DT_API const char *const dt_norm_names[];
 
 /* Of all norms of a convolutional network. */
 typedef struct dt_norm_options {
-    int64_t groups;  /* of group norm, which the channels must be a multiple of */
+    int64_t groups;  /* of group norm; they must divide the channels */
     double momentum; /* of batch norm */
     double eps;
 } dt_norm_options;
@@ -333,7 +339,7 @@ typedef struct dt_cnn_options {
     dt_ints image; /* channels, height, width */
     int64_t n_blocks;
     dt_cnn_block blocks[DT_MAX_BLOCKS];
-    int head; /* what it takes: 0 every value, 1 the mean of each channel */
+    int head; /* input of the head: 0 all values, flattened; 1 the mean of each channel */
     double dropout;
     int64_t outputs;
     dt_norm_options norms;
@@ -342,13 +348,13 @@ typedef struct dt_cnn_options {
 extern DT_API const dt_key dt_cnn_keys[];
 
 /* For each block convolution -> norm -> activation -> pool, then linear `head`: [N, C, H, W] ->
- * [N, outputs]. Paths: blocks.i.conv, blocks.i.norm, head. Errors: ARG where an image ends smaller
- * than a window. */
+ * [N, outputs]. Paths: blocks.i.conv, blocks.i.norm, head. Errors: ARG where an image becomes
+ * smaller than a window. */
 DT_API dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out);
 
 typedef struct dt_resnet_options {
     dt_ints image;  /* channels, height, width */
-    int64_t depth;  /* 2 + twice as many as there are blocks: with three widths 6 n + 2 */
+    int64_t depth;  /* 2 + 2 blocks; every stage has equally many: with three widths 6 n + 2 */
     dt_ints widths; /* channels of each stage */
     int shortcut;   /* where a block changes the shape: 0 pad, 1 conv */
     int norm;       /* dt_norm_kind */
@@ -358,7 +364,7 @@ typedef struct dt_resnet_options {
 
 extern DT_API const dt_key dt_resnet_keys[];
 
-/* The residual networks for small images: stem, stages of blocks, mean of each channel, linear
+/* A residual network for small images: stem, stages of blocks, mean of each channel, linear
  * `head`: [N, C, H, W] -> [N, outputs]. Every stage but the first begins with stride 2. Paths:
  * stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm, head. */
 DT_API dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options, dt_module **out);
@@ -366,7 +372,7 @@ DT_API dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options,
 typedef struct dt_unet_options {
     dt_ints image;   /* channels, height, width */
     dt_ints widths;  /* channels of each level, the first at full size; each halves the size */
-    dt_ints up;      /* of the transposed convolutions: kernel, stride, padding, output padding */
+    dt_ints up;      /* transposed convolutions: kernel, stride, padding, output padding */
     int norm;        /* dt_norm_kind */
     int activation;  /* index into dt_activation_names */
     int64_t outputs; /* channels of the result */
@@ -375,17 +381,18 @@ typedef struct dt_unet_options {
 
 extern DT_API const dt_key dt_unet_keys[];
 
-/* Down through the levels with 2 x 2 max pooling between, up again by transposed convolutions, at
- * each level beside what came down: [N, C, H, W] -> [N, outputs, H, W]. Paths: down.i.conv,
- * down.i.norm, up.i.tconv, up.i.conv, up.i.norm, out. Errors: ARG where sizes do not come back. */
+/* An encoder whose levels are separated by 2 x 2 max pooling, and a decoder of transposed
+ * convolutions; at each level the encoder's output is concatenated (skip connection):
+ * [N, C, H, W] -> [N, outputs, H, W]. Paths: down.i.conv, down.i.norm, up.i.tconv, up.i.conv,
+ * up.i.norm, out. Errors: ARG where the decoder does not restore the sizes of the encoder. */
 DT_API dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module **out);
 
 typedef struct dt_gpt_options {
     int64_t vocab, context, layers, heads, width;
     int64_t hidden; /* of an mlp; 0: 4 width */
     bool bias;      /* of attention and mlps; the head has none, layer norms have one */
-    bool tied;      /* the head computes with the table of tokens */
-    double dropout; /* of embeddings, and of what attention and mlps add */
+    bool tied;      /* the head uses the token embedding's weight */
+    double dropout; /* on embeddings and on the outputs of attention and mlps */
     double eps;
 } dt_gpt_options;
 
@@ -394,7 +401,7 @@ extern DT_API const dt_key dt_gpt_keys[];
 /* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32
  * [batch, tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1,
  * .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is
- * tokens.weight, one parameter. Errors: ARG (heads that do not divide the width); running it: SHAPE
+ * tokens.weight, one parameter. Errors: ARG (heads that do not divide the width); in forward SHAPE
  * (more tokens than the context). */
 DT_API dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *options, dt_module **out);
 
@@ -407,16 +414,16 @@ typedef struct dt_rope_options {
 /* A mixture of experts in each block, in place of its mlp. */
 typedef struct dt_moe_options {
     bool given;             /* false: none */
-    int64_t experts, top_k; /* of which each is as wide inside as `hidden` says */
+    int64_t experts, top_k; /* number of experts, each with `hidden`; experts per token */
     bool normalize;         /* the weights of a token's experts add up to 1 */
     double balance, z;      /* factors of dt_load_balance_loss, dt_router_z_loss in dt_token_loss */
 } dt_moe_options;
 
 typedef struct dt_llama_options {
     int64_t vocab, context, layers, heads, width, hidden;
-    int64_t kv_heads;   /* 0: as many as heads, which they divide */
+    int64_t kv_heads;   /* divides heads; 0: equal to heads */
     int64_t head_width; /* 0: width / heads */
-    bool tied;          /* the head computes with the table of tokens */
+    bool tied;          /* the head uses the token embedding's weight */
     bool qkv_bias, out_bias, mlp_bias;
     bool qk_norm; /* rms norm of each head of queries and keys, before the rotation */
     double theta, eps;
@@ -426,45 +433,45 @@ typedef struct dt_llama_options {
 
 extern DT_API const dt_key dt_llama_keys[];
 
-/* A decoder-only transformer with rms norm, rotated queries and keys (DT_ROTARY_HALF), grouped
- * queries and gated mlps; in and out as dt_gpt_create. Paths as Hugging Face's: model.embed_tokens,
+/* A decoder-only transformer with rms norm, rotary position embedding (DT_ROTARY_HALF),
+ * grouped-query attention and gated mlps; input and output as dt_gpt_create. Hugging Face's paths:
+ * model.embed_tokens,
  * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
  * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe,
  * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp. Errors: ARG (heads that
- * do not divide, an odd head width, more experts a token than there are); running it: SHAPE, as
- * above. */
+ * do not divide, an odd head width, top_k above experts); in forward SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
 typedef struct dt_token_loss_options {
     dt_linear_cross_entropy_options head;
-    dt_module
-        *teacher; /* of distillation, which runs in evaluation and gets no gradient; NULL: none */
+    dt_module *teacher; /* for distillation; in evaluation mode, without gradient; NULL: none */
 } dt_token_loss_options;
 
 /* dt_linear_cross_entropy_defaults(), no teacher */
 DT_API dt_token_loss_options dt_token_loss_defaults(void);
 
-/* Of each token, [batch, tokens]; lent by the tape. */
+/* Results per token, [batch, tokens]; lent by the tape. */
 typedef struct dt_token_rows {
-    dt_tensor *loss; /* f32: its cross entropy; 0 where the label does not count */
-    dt_tensor *best; /* i32: the likeliest token; -1 there */
+    dt_tensor *loss; /* f32: cross entropy; 0 where the label is ignored */
+    dt_tensor *best; /* i32: the most likely token; -1 where the label is ignored */
 } dt_token_rows;
 
-/* The loss of a language model, a scalar: dt_linear_cross_entropy of what its head takes, so that
- * the logits never exist as a whole; with the hooks of the model and of its head. ids and labels
- * i32 [batch, tokens]: a label is the token after the id in its place, and those equal to
- * ignore_index (-100) do not count. rows NULL: nobody asks. Errors: ARG (no language model), SHAPE,
- * those of the model and of the op. In training mode what the routers of a mixture of experts lose
- * is added; beside a sum it is multiplied by the labels that count, so that parts of a batch add up
- * by them. */
+/* The loss of a language model, a scalar: dt_linear_cross_entropy of the final hidden states, so
+ * that the logits never exist as a whole. Hooks of the model and of its head are called. ids and
+ * labels are i32 [batch, tokens]; labels are already shifted (each is the token after the id at the
+ * same position), and labels equal to ignore_index (-100) are ignored. *rows, unless rows is NULL,
+ * gets results per token. In training mode the auxiliary loss of the routers is added; with
+ * DT_REDUCE_SUM it is multiplied by the number of labels not ignored, so that it weighs the same
+ * when a batch is split. Errors: ARG (no language model), SHAPE, those of the model and of the
+ * op. */
 DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
                                 const dt_token_loss_options *options, dt_token_rows *rows);
 
-/* The shape of one example, and the option that sets it. */
+/* The shape of one example (without the batch dimension), and the option that sets it. */
 typedef struct dt_example {
-    const char *key; /* "sizes" */
-    int item;        /* of a list; below 0: the whole */
-    int rank;        /* 0: tokens, vocabulary and context; 1: so many values of whatever shape;
+    const char *key; /* of the option: "sizes" */
+    int item;        /* index into the option, where it is a list; negative: the whole option */
+    int rank;        /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape;
                       * 3: channels, height, width */
     int64_t dims[3];
 } dt_example;
@@ -476,7 +483,7 @@ typedef struct dt_family {
     const dt_key *keys; /* of its options */
     size_t options_size;
     dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
-    /* What goes in and what comes out, of options with which create succeeds. */
+    /* The shapes of input and output, for options with which create succeeds. */
     void (*shapes)(const void *options, dt_example *in, dt_example *out);
 } dt_family;
 
@@ -485,44 +492,44 @@ DT_API const dt_family *dt_family_at(int i);
 
 /* ---- text from language models -------------------------------------------------------------- */
 
-/* What a language model has read so far: the keys and values of its tokens, so that one more token
- * costs one token. The model may be float, prepared, converted or frozen, and is lent until the
- * decoder is freed; other passes may run it meanwhile. */
+/* Generates text with a language model and a key-value cache: each call computes only its new
+ * tokens. The model may be float, prepared, converted or frozen. It is lent until the decoder is
+ * freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
-/* A decoder for `capacity` tokens (0: the model's context), at first none. The model is put into
- * evaluation mode, and one token runs through it: the cache and what feeding single tokens takes
- * are allocated here, but for a few KiB of attention's each 512 tokens. Errors: ARG (no language
- * model, a capacity above the context); those of the model; NOMEM. */
+/* An empty decoder for `capacity` tokens (0: the model's context). Puts the model into evaluation
+ * mode and runs one token through it, so that the cache and the workspace for single tokens are
+ * allocated here; later calls allocate only a few KiB for attention every 512 tokens. Errors: ARG
+ * (no language model, a capacity above the context); those of the model; NOMEM. */
 DT_API dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out);
 /* Frees the decoder. NULL is allowed. */
 DT_API void dt_decoder_free(dt_decoder *d);
-DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* tokens that were fed */
-DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* tokens that fit */
-/* Forgets all tokens but the first `length`. ARG where so many are not there. */
+DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* number of tokens fed */
+DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* the most tokens */
+/* Forgets all tokens but the first `length`. ARG if the decoder holds fewer. */
 DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
-/* Appends n tokens; *logits, f32 [vocab], are those after the last of them, lent until the next
- * call. In how many calls tokens are fed changes no more than rounding does (where a model's inputs
- * have one dynamic scale for all tokens of a pass: more); equal calls give equal bits on any number
- * of threads, and a converted model those of the prepared one. On an error nothing was appended.
- * Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than fit, a model in
- * training mode); those of the model. */
+/* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
+ * next call. Feeding the same tokens in more or fewer calls changes the logits by rounding errors
+ * only; by more if inputs are quantized with one dynamic scale for all tokens of a pass. Equal
+ * calls give equal bits on any number of threads, and a converted model gives those of the prepared
+ * one. On an error nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE
+ * (more tokens than the capacity, a model in training mode); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 
 typedef struct dt_sampling {
-    double temperature; /* default 1; 0: the most likely token, always */
-    int64_t top_k;      /* only so many of the most likely; default 0: all */
-    double top_p;       /* of those the fewest that have this share; default 1 */
+    double temperature; /* default 1; 0: always the most likely token */
+    int64_t top_k;      /* sample from this many most likely tokens; default 0: all */
+    double top_p;       /* then from the fewest whose probabilities reach this sum; default 1 */
     uint64_t seed;
 } dt_sampling;
 
 /* The defaults of dt_sample. */
 DT_API dt_sampling dt_sampling_defaults(void);
 
-/* Draws a token: *id = i with p_i = e^(logits_i / temperature) / sum, over what top_k and top_p
- * leave. Of equal logits the lower id is the more likely. Draw number k depends on (seed, k,
- * logits) alone. Errors: NUMERIC (a logit is NaN or +infinity, or all are -infinity), ARG (options,
- * k below 0), SHAPE (logits are f32 [vocab]), NOMEM. */
+/* Draws a token: *id = i with probability p_i = e^(logits_i / temperature) / sum, over the tokens
+ * that top_k and top_p keep; where logits are equal they keep the lower ids. Draw number k depends
+ * only on (seed, k, logits). Errors: NUMERIC (a logit is NaN or +infinity, or all are -infinity),
+ * ARG (options, k below 0), SHAPE (logits are not f32 [vocab]), NOMEM. */
 DT_API dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k,
                            const dt_tensor *logits, int32_t *id);
 

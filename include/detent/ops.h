@@ -13,20 +13,21 @@
 extern "C" {
 #endif
 
-/* ---- what an operator is --------------------------------------------------------------------- */
+/* ---- the definition of an operator ----------------------------------------------------------- */
 
 #define DT_MAX_IN 16
 #define DT_MAX_OUT 4
 
-/* What an op wants of an operand. */
+/* How an op uses an operand. For a FakeQuantTensor it decides between codes, dequantized values and
+ * the fp32 master. */
 typedef enum dt_role {
-    DT_READ = 0, /* the value; for a wrapper, its quantized image */
-    DT_CODES,    /* integer codes and scales if the operand offers them, else the value */
-    DT_WRITE,    /* the tensor that an in-place op writes: for a wrapper, the master inside */
-    DT_RAW       /* the same, to read */
+    DT_READ = 0, /* reads the value; of a FakeQuantTensor the dequantized value */
+    DT_CODES,    /* reads integer codes and scales if the operand has them, else the value */
+    DT_WRITE,    /* writes the tensor in place; of a FakeQuantTensor the master */
+    DT_RAW       /* reads the tensor; of a FakeQuantTensor the master */
 } dt_role;
 
-/* What backward needs of an operand or a result; all else is freed after forward. */
+/* What is kept of an operand or result for backward; everything else is freed after forward. */
 typedef enum dt_save {
     DT_NOTHING = 0,
     DT_VALUE,
@@ -58,18 +59,18 @@ typedef struct dt_call {
         dt_tensor *y; /* = out[0] */
         dt_tensor *out[DT_MAX_OUT];
     };
-    bool wants[DT_MAX_IN]; /* who wants a gradient; the same in forward and backward */
-    bool recording;        /* some operand wants one, and the tape records */
+    bool wants[DT_MAX_IN]; /* operands that need a gradient; the same in forward and backward */
+    bool recording;        /* an operand needs one, and the tape records */
     bool coded;            /* forward_codes was used */
-    bool owns_dy;          /* in backward: nobody else holds dy, which may be written over */
-    int64_t state[4];      /* numbers that shape or forward leave for backward */
-    size_t scratch_bytes;  /* set by shape: workspace for forward; op->scratch for backward */
+    bool owns_dy;          /* in backward: dy has no other reader and may be overwritten */
+    int64_t state[4];      /* numbers that shape or forward store for backward */
+    size_t scratch_bytes;  /* workspace of forward, set by shape; of backward: op->scratch */
     void *scratch;
 } dt_call;
 
 struct dt_op {
     const char *name;
-    const char *text; /* one sentence or formula for people */
+    const char *text; /* one sentence or formula, for messages and docs */
     const char *in_name[DT_MAX_IN];
     const char *out_name[DT_MAX_OUT];
     dt_role role[DT_MAX_IN];
@@ -77,52 +78,55 @@ struct dt_op {
     bool strided;                     /* forward and backward take operands with any strides */
     bool undifferentiable[DT_MAX_IN]; /* operands that never get a gradient */
     bool ungrouped;                   /* refuses grouped operands, whose experts it would mix */
-    bool optional[DT_MAX_IN]; /* may be NULL among the operands; then in[i] and arg[i] are NULL */
-    bool over_dy[DT_MAX_IN];  /* backward may find dx[i] on dy's own block: it reads each element of
-                                 dy before it writes that of dx[i], and not again */
-    dt_saves saves;           /* after forward */
-    dt_saves saves_coded;     /* after forward_codes */
+    bool optional[DT_MAX_IN];         /* operand i may be NULL; then in[i] and arg[i] are NULL */
+    bool over_dy[DT_MAX_IN]; /* dx[i] may share dy's memory: backward reads each element of dy
+                                 before it writes that element of dx[i], and never after */
+    dt_saves saves;          /* after forward */
+    dt_saves saves_coded;    /* after forward_codes */
     size_t options_size;
     const void *defaults; /* options used where the caller gives NULL */
     const dt_key *keys;   /* describes the options */
     /* Whether WRITE operands are written under these options. NULL: always. Else they are RAW. */
     bool (*writes)(const void *options);
-    /* Checks the operands, says what is wrong with them, and makes the results with dt_result. */
+    /* Checks the operands (dt_refuse reports errors) and makes the results with dt_result. */
     dt_status (*shape)(dt_call *c);
     void (*forward)(const dt_call *c);
     void (*forward_codes)(const dt_call *c); /* or NULL */
-    /* Whether forward_codes can use the codes that operand i offers, as they are cut into rows; if
-     * not, the op gets the image. NULL: always. Internal. */
+    /* Whether forward_codes can use the codes of operand i, given how they are divided into rows.
+     * If not, the op gets the dequantized value. NULL: always. Internal. */
     bool (*takes_codes)(const dt_call *c, int i);
-    /* Writes dx[i] for every i that is not NULL. `dy` is the gradient of y. NULL: in-place, or not
-     * differentiable. */
+    /* Writes every dx[i] that is not NULL; `dy` is the gradient of y. NULL: the op is in-place or
+     * not differentiable. */
     void (*backward)(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
     size_t (*scratch)(const dt_call *c); /* bytes of workspace for backward; NULL: none */
 };
 
-/* Runs `op` on n_in operands. Returns its first result, NULL after an error. */
+/* Runs `op` on n_in operands. Returns its first result, lent by the tape; NULL with the error on
+ * the tape. */
 DT_API dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                            const void *options);
 
-/* The same for an op of several results: the first n_out of them, NULL where there are fewer.
- * Gradients flow through the first alone. Returns the tape's status. */
+/* The same for an op with several results: out gets the first n_out of them, NULL where there are
+ * fewer. Only the first has a gradient. Returns the tape's status. */
 DT_API dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                             const void *options, dt_tensor **out, int n_out);
 
-/* In shape(): makes result `i`, a new tensor lent by the tape, uninitialized. */
+/* For shape functions: makes result `i`, a new uninitialized tensor lent by the tape. */
 DT_API dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims);
 
-/* In shape(): refuses the call. The message gets the op's name in front and the operands' shapes
- * behind. Returns `status`. */
+/* For shape functions: refuses the call with a message, to which the op's name and the operands'
+ * shapes are added. Returns `status`. */
 DT_API dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
     DT_PRINTF(3, 4);
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-/* Every function below: SHAPE, DTYPE or ARG on the tape where operands or options do not fit, with
- * the op's name and the operands' shapes; NOMEM. Floats are f32 or f64, not mixed in one call. */
+/* Errors of every function below, on the tape: SHAPE, DTYPE or ARG if operands or options are
+ * wrong, with the op's name and the operands' shapes; NOMEM. Floats are f32 or f64, all of one
+ * dtype. */
 
-/* y = a + b, a - b, a * b, a / b; a and b broadcast. Gradients are summed over what broadcast. */
+/* y = a + b, a - b, a * b, a / b; a and b broadcast. Gradients are summed over broadcast
+ * dimensions. */
 DT_API dt_tensor *dt_add(dt_tape *t, dt_tensor *a, dt_tensor *b);
 DT_API dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a - b */
 DT_API dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a * b */
@@ -141,10 +145,11 @@ DT_API dt_tensor *dt_silu(dt_tape *t, dt_tensor *x); /* y = x / (1 + e^-x) */
 /* y = gate / (1 + e^-gate) * up; both of one shape. */
 DT_API dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up);
 
-/* y = max(x, 0); the derivative at 0 is 0. Keeps one bit an element for backward. */
+/* y = max(x, 0); the derivative at 0 is 0. Keeps one bit per element for backward. */
 DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
 
-/* y = x where x > 0, else slope x; the derivative at 0 is the slope. Keeps one bit an element. */
+/* y = x where x > 0, else slope x; the derivative at 0 is the slope. Keeps one bit per element for
+ * backward. */
 DT_API dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope);
 
 enum { DT_GELU_ERF, DT_GELU_TANH };
@@ -153,12 +158,13 @@ enum { DT_GELU_ERF, DT_GELU_TANH };
  * y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. */
 DT_API dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate);
 
-/* y = min(max(x, least), most); -INFINITY and INFINITY for a bound that is absent. On a bound the
- * gradient passes. ARG where least > most, or for NaN. */
+/* y = min(max(x, least), most); -INFINITY and INFINITY mean no bound. The derivative at a bound is
+ * 1. ARG if least > most or a bound is NaN. */
 DT_API dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most);
 
 /* y = x / (1-p) with probability 1-p, else 0, element by element; 0 <= p <= 1. Draws from the
- * context's stream; backward drops the same elements. (In evaluation a module does not call it.) */
+ * context's random stream; backward drops the same elements. The op has no evaluation mode: modules
+ * call it in training only. */
 DT_API dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p);
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -170,7 +176,8 @@ DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
 /* y = x W^T + bias: x [..., in], weight [out, in], bias [out] or NULL; y [..., out]. */
 DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
 
-/* The functions of dt_relu, dt_gelu in both forms, dt_tanh, dt_sigmoid and dt_silu. */
+/* Activations that can be fused behind a product: dt_relu, dt_gelu in both forms, dt_tanh,
+ * dt_sigmoid, dt_silu. */
 enum {
     DT_ACT_NONE,
     DT_ACT_RELU,
@@ -183,13 +190,13 @@ enum {
 
 typedef struct dt_linear_after {
     int activation;      /* DT_ACT_... */
-    dt_tensor *residual; /* like y, or NULL */
+    dt_tensor *residual; /* of y's shape, or NULL */
 } dt_linear_after;
 
-/* y = activation(x W^T + bias + residual), in that order: the same bits as dt_linear, dt_add and
- * the activation one after the other, forward and backward, in fewer passes over memory. Backward
- * keeps what the activation alone would: one bit an element for relu, its operand for gelu and
- * silu, y for tanh and sigmoid. after NULL: dt_linear. */
+/* y = activation(x W^T + bias + residual), in fewer passes over memory than dt_linear, dt_add and
+ * the activation one after the other, and with the same bits, forward and backward. For backward it
+ * keeps what the activation would: one bit per element for relu, its operand for gelu and silu, y
+ * for tanh and sigmoid. after NULL: dt_linear. */
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
@@ -197,29 +204,29 @@ typedef struct dt_linear_part {
     dt_tensor *weight, *bias; /* [out, in]; [out] or NULL */
 } dt_linear_part;
 
-/* y[i] = dt_linear(x, part[i]), the same bits, for 1...DT_MAX_OUT weights over one x: integer codes
- * are multiplied in one parallel region, which one row of x is worth (queries, keys and values;
- * gate and up). It has no gradient: STATE where the tape records and an operand requires one. */
+/* y[i] = dt_linear(x, part[i]), with the same bits, for 1...DT_MAX_OUT weights and one x. Products
+ * of integer codes share one parallel region, which pays off for few rows of x (queries, keys and
+ * values; gate and up). Not differentiable: STATE if the tape records and an operand requires a
+ * gradient. */
 DT_API dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n,
                             dt_tensor **y);
 
-/* Which expert of a grouped weight a row is multiplied by; exactly one of the two. */
+/* Which expert of a grouped weight each row is multiplied by; exactly one of the two is given. */
 typedef struct dt_routes {
-    /* i32 or i64 [N + 1], from 0, ascending, at most the rows of x: expert e takes the rows from
-     * offsets[e] to offsets[e + 1], those past the last are padding */
+    /* i32 or i64 [N + 1], ascending from 0, at most the rows of x: expert e takes rows offsets[e]
+     * to offsets[e + 1] - 1; rows from offsets[N] on are padding */
     dt_tensor *offsets;
-    /* i32 or i64: the expert of each row, -1 for padding. Its shape: [rows of x, k], and each row
-     * is read k times, or any with as many elements as x has rows */
+    /* i32 or i64, the expert of each row, -1 for padding. Either [rows of x, k], where each row of
+     * x is multiplied by k experts, or any shape with as many elements as x has rows */
     dt_tensor *index;
 } dt_routes;
 
-/* y[r] = x[r] W[e(r)]^T + bias[e(r)], e(r) being the expert that row r goes to: x [..., in], weight
+/* y[r] = x[r] W[e(r)]^T + bias[e(r)], where e(r) is the expert of row r: x [..., in], weight
  * [N, out, in], bias [N, out] or NULL; y [..., out], or [rows, k, out] with an index [rows, k].
- * Padding gives 0, takes no gradient and gives none; an expert without rows gets a gradient of
- * exactly 0. y has the bits of dt_linear with an expert's rows alone where offsets are given, or
- * codes meet codes; by index the sums of a product of floats may be taken in another order. Of an x
- * that is quantized padding is quantized, too, and must be finite. ARG where offsets or index are
- * wrong. */
+ * For padding y and the gradient of x are 0; an expert without rows gets a gradient of exactly 0. y
+ * has the bits of dt_linear on each expert's rows if offsets are given or if both operands are
+ * codes; with an index a product of floats may sum in another order. If x is quantized, padding is
+ * quantized, too, and must be finite. ARG if offsets or index are wrong. */
 DT_API dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                     const dt_routes *routes);
 
@@ -228,17 +235,16 @@ typedef struct dt_lora_weight_options {
 } dt_lora_weight_options;
 
 /* A weight with a low-rank adapter: y = weight + alpha / rank lora_b lora_a; weight [out, in],
- * lora_a [rank, in], lora_b [out, rank], rank at least 1; y [out, in]. Backward keeps lora_a and
- * lora_b alone. */
+ * lora_a [rank, in], lora_b [out, rank], rank at least 1; y [out, in]. Keeps only lora_a and lora_b
+ * for backward. */
 DT_API dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *lora_a, dt_tensor *lora_b,
                           double alpha);
 
-/* Rows first, columns second. A signal (conv1d) is as long as [0] says, and [1] is not looked
- * at. */
+/* [0] is for rows, [1] for columns; 1d convolutions use [0] only. */
 typedef struct dt_conv_options {
     int64_t stride[2], padding[2], dilation[2]; /* default 1, 0, 1; padding on both sides */
-    int64_t output_padding[2]; /* default 0; of transposed convolutions: y is larger at its end */
-    int64_t groups;            /* default 1; of channels; each sees its own part of x alone */
+    int64_t output_padding[2]; /* default 0; of transposed convolutions: added at the end of y */
+    int64_t groups;            /* of channels, convolved independently; default 1 */
 } dt_conv_options;
 
 /* stride 1, no padding, dilation 1, groups 1 */
@@ -247,23 +253,23 @@ DT_API dt_conv_options dt_conv_defaults(void);
 /* y[n,o,i,j] = bias[o] + sum over c, k, l of
  *     x[n, c, i stride - padding + k dilation, j stride - padding + l dilation] weight[o,c,k,l]
  * with x 0 outside; x [N, in, H, W], weight [out, in/groups, kh, kw], bias [out] or NULL; y [N,
- * out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1 rounded down. SHAPE where
- * that is below 1; groups divide in and out; ARG for options outside their ranges. */
+ * out, H', W'], H' = (H + 2 padding - dilation (kh - 1) - 1) / stride + 1 rounded down. SHAPE if
+ * that is below 1 or groups do not divide in and out; ARG for options outside their ranges. */
 DT_API dt_tensor *dt_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                             const dt_conv_options *options);
 
 /* The adjoint: y[n, o, i stride - padding + k dilation, ...] += x[n,c,i,j] weight[c,o,k,l], and the
  * bias; x [N, in, H, W], weight [in, out/groups, kh, kw]; y [N, out, H', W'],
- * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding lies
+ * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding must be
  * below the greater of stride and dilation. */
 DT_API dt_tensor *dt_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                       const dt_conv_options *options);
 
-/* dt_conv2d of signals: x [N, in, L], weight [out, in/groups, k]. */
+/* dt_conv2d in one dimension: x [N, in, L], weight [out, in/groups, k]. */
 DT_API dt_tensor *dt_conv1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                             const dt_conv_options *options);
 
-/* dt_conv_transpose2d of signals: x [N, in, L], weight [in, out/groups, k]. */
+/* dt_conv_transpose2d in one dimension: x [N, in, L], weight [in, out/groups, k]. */
 DT_API dt_tensor *dt_conv_transpose1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                       const dt_conv_options *options);
 
@@ -271,20 +277,21 @@ DT_API dt_tensor *dt_conv_transpose1d(dt_tape *t, dt_tensor *x, dt_tensor *weigh
 
 typedef struct dt_reduce_options {
     dt_ints dims; /* negative counts from the end; none: all dimensions */
-    bool keepdim; /* a reduced dimension stays, with extent 1 */
+    bool keepdim; /* keep reduced dimensions with extent 1 */
 } dt_reduce_options;
 
-/* The sum over `dims`; over nothing it is 0. NULL: over all, a scalar. */
+/* The sum over `dims`; the sum of no elements is 0. options NULL: over all dimensions, a scalar. */
 DT_API dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
 
-/* The sum divided by the number of elements; the mean of nothing is NaN. */
+/* The sum divided by the number of elements; the mean of no elements is NaN. */
 DT_API dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
 
-/* The largest element along `dim`, n >= 1 of them; NaN is larger than all else. The first of equals
- * takes the gradient. *index, unless index is NULL, is where in its line it lay: i32, like y. */
+/* The largest element along `dim`, whose extent is at least 1; NaN counts as the largest. Among
+ * equal ones the first gets the gradient. *index, unless index is NULL, is its position along
+ * `dim`: i32, of y's shape. */
 DT_API dt_tensor *dt_max(dt_tape *t, dt_tensor *x, int64_t dim, bool keepdim, dt_tensor **index);
 
-/* y = exp(x - max) / sum of exp(x - max) along `dim`; -inf gives 0, also where all are -inf. */
+/* y = exp(x - max) / sum of exp(x - max) along `dim`; 0 for -inf, even if all elements are -inf. */
 DT_API dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
 
 /* y = x - max - log(sum of exp(x - max)) along `dim`. */
@@ -295,8 +302,8 @@ DT_API dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim);
 enum { DT_REDUCE_MEAN, DT_REDUCE_SUM };
 
 typedef struct dt_cross_entropy_options {
-    int reduction;          /* DT_REDUCE_...; the mean divides by the rows that count */
-    int64_t ignore_index;   /* rows of this label do not count; default -100 */
+    int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
+    int64_t ignore_index;   /* rows of this label are ignored; default -100 */
     double label_smoothing; /* s, 0...1 */
 } dt_cross_entropy_options;
 
@@ -305,45 +312,46 @@ DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
 
 /* Sum or mean over rows of (1-s)(-log p[label]) + s mean over classes of (-log p), p = softmax(x).
  * x [N, C] and labels [N], or x [N, C, ...] with classes in dimension 1 and labels [N, ...]; labels
- * i32 or i64 in 0...C-1, else ARG naming the first. All rows ignored: loss 0, gradient 0. The
- * result is a scalar. */
+ * i32 or i64 in 0...C-1, else ARG naming the first that is not. If all rows are ignored, loss and
+ * gradient are 0. The result is a scalar. */
 DT_API dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                                    const dt_cross_entropy_options *options);
 
-/* A head and its labels, and a teacher's, which gets no gradient. */
+/* The head of a model, its labels, and the head of a teacher, which gets no gradient. */
 typedef struct dt_head_operands {
     dt_tensor *x;                                         /* [..., C] */
     dt_tensor *weight;                                    /* [V, C] */
     dt_tensor *bias;                                      /* [V], or NULL */
     dt_tensor *labels;                                    /* [...], i32 or i64 */
-    dt_tensor *teacher_x, *teacher_weight, *teacher_bias; /* all NULL: no teacher; of another C */
+    dt_tensor *teacher_x, *teacher_weight, *teacher_bias; /* its C may differ; all NULL: none */
 } dt_head_operands;
 
 typedef struct dt_linear_cross_entropy_options {
-    int reduction;          /* DT_REDUCE_...; the mean divides by the rows that count */
-    int64_t ignore_index;   /* rows of this label do not count; default -100 */
+    int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
+    int64_t ignore_index;   /* rows of this label are ignored; default -100 */
     double label_smoothing; /* s, 0...1 */
-    double distill;         /* d, the teacher's share, 0...1; default 0 */
+    double distill;         /* d, the share of the distillation loss, 0...1; default 0 */
     double temperature;     /* T, above 0; default 1 */
 } dt_linear_cross_entropy_options;
 
 /* reduction mean, ignore_index -100, no smoothing, no distillation */
 DT_API dt_linear_cross_entropy_options dt_linear_cross_entropy_defaults(void);
 
-/* The loss (1-d) dt_cross_entropy(dt_linear(x, weight, bias), labels) + d T^2 KL(p || q), where p
- * and q are the softmax of the teacher's logits / T and of these logits / T; its mean or sum over
- * the rows that count. Logits never exist whole: a few MiB at a time, in forward and again in
- * backward. Operands that offer integer codes are multiplied as dt_linear does. *row_loss [...],
- * unless row_loss is NULL, is each row's cross entropy alone, 0 where the label is ignored;
- * *row_best i32 [...] the first of its largest logits, -1 there. All rows ignored: loss 0,
- * gradients 0. ARG naming the first label outside 0...V-1; ARG where d > 0 finds no teacher. */
+/* The mean or sum, over the rows not ignored, of (1-d) dt_cross_entropy(dt_linear(x, weight, bias),
+ * labels) + d T^2 KL(p || q), where p is the softmax of the teacher's logits / T and q that of the
+ * model's logits / T. Logits never exist as a whole: a few MiB at a time are computed in forward,
+ * and again in backward. Integer codes are multiplied as in dt_linear. *row_loss [...], unless
+ * row_loss is NULL, is the cross entropy of each row (without distillation), 0 where the label is
+ * ignored. *row_best, i32 [...], is the index of the row's largest logit (the first of equal ones),
+ * -1 where the label is ignored. If all rows are ignored, loss and gradients are 0. ARG naming the
+ * first label outside 0...V-1; ARG if d > 0 and there is no teacher. */
 DT_API dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
                                           const dt_linear_cross_entropy_options *options,
                                           dt_tensor **row_loss, dt_tensor **row_best);
 
 typedef struct dt_distill_options {
-    int reduction;        /* DT_REDUCE_...; the mean divides by the rows that count */
-    int64_t ignore_index; /* rows of this label do not count; default -100 */
+    int reduction;        /* DT_REDUCE_...; the mean divides by the rows not ignored */
+    int64_t ignore_index; /* rows of this label are ignored; default -100 */
     double temperature;   /* T, above 0; default 1 */
 } dt_distill_options;
 
@@ -352,23 +360,23 @@ DT_API dt_distill_options dt_distill_defaults(void);
 
 /* Sum or mean over rows of T^2 sum of p (log p - log q), p = softmax(teacher / T) and
  * q = softmax(student / T); both [..., C], labels i32 or i64 [...]. The teacher gets no gradient.
- * All rows ignored: loss 0, gradient 0. */
+ * If all rows are ignored, loss and gradient are 0. */
 DT_API dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher, dt_tensor *labels,
                              const dt_distill_options *options);
 
 /* The mean (or, with DT_REDUCE_SUM, the sum) of (x - target)^2 over all elements, a scalar. */
 DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
 
-/* ---- shapes: results share the operand's storage where they can ------------------------------ */
+/* ---- shapes: results share the operand's storage where possible ------------------------------ */
 
-/* The same elements, row-major, in another shape; one extent may be -1, which is inferred. */
+/* The same elements, row-major, in another shape; one extent may be -1 and is inferred. */
 DT_API dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
 
-/* Dimensions start ... end, negative from the end, become one: a view where x is contiguous. A
+/* Merges dimensions start ... end (negative from the end) into one: a view if x is contiguous. A
  * scalar becomes [1]. */
 DT_API dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end);
 
-/* Dimensions dim0 and dim1 change places: a view. */
+/* Swaps dimensions dim0 and dim1: a view. */
 DT_API dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1);
 
 /* Dimension i of y is dimension dims[i] of x, for i below the rank of x: a view. */
@@ -379,10 +387,10 @@ typedef struct dt_slice_options {
 } dt_slice_options;
 
 /* Elements start, start+step, ... below stop of each given dimension: a view. Negative starts and
- * stops count from the end, and what lies outside is cut off; steps >= 1. */
+ * stops count from the end; both are clamped to the extent, as in Python. steps >= 1. */
 DT_API dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options);
 
-/* The n operands one after the other along `dim`; n in 1...16, all other extents equal. */
+/* Concatenates n operands along `dim`; n in 1...16, all other extents equal. */
 DT_API dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
 
 enum { DT_PAD_CONSTANT, DT_PAD_REFLECT, DT_PAD_REPLICATE, DT_PAD_CIRCULAR };
@@ -393,9 +401,9 @@ typedef struct dt_pad_options {
     double value; /* of mode constant */
 } dt_pad_options;
 
-/* x with elements before and after it: `value`; x mirrored at its first and last element, which are
- * not repeated (pads below the extent); those elements repeated; x again (pads up to the
- * extent). */
+/* x with elements added before and after it, as torch.nn.functional.pad. Constant: `value`.
+ * Reflect: x mirrored at its first and last element, which are not repeated (pads below the
+ * extent). Replicate: the first or last element. Circular: x repeated (pads up to the extent). */
 DT_API dt_tensor *dt_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -409,12 +417,12 @@ typedef struct dt_layer_norm_options {
 DT_API dt_layer_norm_options dt_layer_norm_defaults(void);
 
 /* y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, biased variance.
- * weight and bias have those dimensions; bias may be NULL, or both. */
+ * weight and bias have those dimensions; bias, or both, may be NULL. */
 DT_API dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_layer_norm_options *options);
 
-/* y = x / sqrt(mean of x^2 + eps) * weight over the last dimension of x, which weight has; weight
- * may be NULL: 1. eps is in 0...1. */
+/* y = x / sqrt(mean of x^2 + eps) * weight over the last dimension C of x; weight [C], or NULL for
+ * 1. eps is in 0...1. */
 DT_API dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps);
 
 typedef struct dt_batch_norm_options {
@@ -427,45 +435,45 @@ typedef struct dt_batch_norm_options {
 /* training, momentum 0.1, eps 1e-5, no activation */
 DT_API dt_batch_norm_options dt_batch_norm_defaults(void);
 
-/* What a batch norm takes beside x. All of [C] but the residual, which is like x. */
+/* The operands of a batch norm besides x: all [C], the residual of x's shape. */
 typedef struct dt_batch_norm_operands {
     dt_tensor *weight, *bias; /* NULL: 1, 0 */
     dt_tensor *running_mean, *running_var;
-    dt_tensor *residual; /* or NULL */
-    dt_tensor *factor;   /* or NULL: 1 */
+    dt_tensor *residual; /* NULL: none */
+    dt_tensor *factor;   /* NULL: 1 */
 } dt_batch_norm_operands;
 
 /* y = activation((z - mean) / sqrt(var + eps) * weight + bias + residual) with z = x / factor, per
- * channel of x [N, C] or [N, C, L]. Training takes the batch's mean and biased variance of z, and
- * moves running_mean and running_var (by the unbiased variance) in place: running = (1-momentum)
- * running + momentum batch; one value a channel is then SHAPE. Evaluation takes the running values
- * and writes nothing. Residual and activation give the bits of dt_add and dt_relu afterwards, in
- * fewer passes over memory; relu keeps a bit an element. The factor is part of the sums: it costs
- * nothing. */
+ * channel of x [N, C] or [N, C, L]. Training uses the batch's mean and biased variance of z and
+ * updates running_mean and running_var in place: running = (1-momentum) running + momentum batch,
+ * with the unbiased variance; SHAPE if a channel has a single value. Evaluation uses the running
+ * values and writes nothing. Residual and activation have the bits of dt_add and dt_relu called
+ * afterwards, in fewer passes over memory; relu keeps one bit per element for backward. The factor
+ * costs no extra pass. */
 DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
-/* The same of x [N, C, H, W]. */
+/* The same for x [N, C, H, W]. */
 DT_API dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 
 typedef struct dt_group_norm_options {
-    int64_t groups; /* of neighbouring channels; they divide the channels; default 1 */
+    int64_t groups; /* number of groups of neighbouring channels; divides C; default 1 */
     double eps;     /* default 1e-5 */
 } dt_group_norm_options;
 
-/* y = (x - mean) / sqrt(var + eps) * weight + bias for each image and group of channels of
- * x [N, C, ...], biased variance; weight and bias are [C] and may be NULL. ARG where the groups do
- * not divide the channels. */
+/* y = (x - mean) / sqrt(var + eps) * weight + bias, mean and biased variance over each sample and
+ * group of channels of x [N, C, ...]; weight and bias are [C] and may be NULL. ARG if groups do not
+ * divide the channels. */
 DT_API dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_group_norm_options *options);
 
 typedef struct dt_fold_factor_options {
     double eps; /* default 1e-5 */
-    bool keep;  /* 1, and no gradient, where the factor would be 0; default false */
+    bool keep;  /* y = 1 without gradient where weight is 0; default false */
 } dt_fold_factor_options;
 
-/* y = weight / sqrt(var + eps), both [C]: what a batch norm multiplies its input by, to be folded
- * into the weight before it. var gets no gradient. */
+/* y = weight / sqrt(var + eps), both [C]: the factor of a batch norm that is folded into the weight
+ * of the layer before it. var gets no gradient. */
 DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
                                  const dt_fold_factor_options *options);
 
@@ -475,46 +483,47 @@ DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 /* ---- mixtures of experts --------------------------------------------------------------------- */
 
 typedef struct dt_moe_router_options {
-    int64_t top_k;    /* experts of a row; default 2 */
-    bool normalize;   /* a row's weights are divided by their sum; default true */
-    int64_t capacity; /* the most rows that an expert takes; 0 (default): all, dropless */
+    int64_t top_k;    /* experts per row; default 2 */
+    bool normalize;   /* divide a row's weights by their sum; default true */
+    int64_t capacity; /* the most rows of an expert; 0 (default): no limit (dropless) */
 } dt_moe_router_options;
 
 /* top_k 2, normalized, dropless */
 DT_API dt_moe_router_options dt_moe_router_defaults(void);
 
-/* The experts of each row: with p = softmax(logits) over all E experts, the top_k largest,
- * descending, ties to the lower expert. logits [..., E]; the result is their weights [rows, top_k],
- * *index, unless index is NULL, which they are: i32 [rows, top_k]. With a capacity all first
- * choices are made in row order, then all second ones, and an expert that is full is -1 in the
- * index; the weights stay. ARG where top_k is not in 1...E; NUMERIC naming row and expert where a
- * logit is not finite. The choice has no gradient. */
+/* Chooses the experts of each row: the top_k largest of p = softmax(logits) over all E experts,
+ * descending, ties to the lower expert. logits [..., E]. Returns the weights p of the chosen
+ * experts, [rows, top_k]; *index, unless index is NULL, their numbers, i32 [rows, top_k]. With a
+ * capacity, experts accept all first choices in row order, then all second choices, and so on; a
+ * choice that a full expert drops is -1 in the index and keeps its weight. ARG if top_k is not in
+ * 1...E; NUMERIC naming row and expert if a logit is not finite. The index has no gradient. */
 DT_API dt_tensor *dt_moe_router(dt_tape *t, dt_tensor *logits, const dt_moe_router_options *options,
                                 dt_tensor **index);
 
-/* z[r] = sum over i of weights[r, i] y[r, i]: what the experts of a row give, y [rows, k, C] or
- * [rows * k, C], joined by weights [rows, k]; z [rows, C]. */
+/* z[r] = sum over i of weights[r, i] y[r, i]: the weighted sum of the outputs of a row's experts;
+ * y [rows, k, C] or [rows * k, C], weights [rows, k]; z [rows, C]. */
 DT_API dt_tensor *dt_moe_combine(dt_tape *t, dt_tensor *y, dt_tensor *weights);
 
 enum { DT_COUNT_CHOICES, DT_COUNT_SHARE };
 
 typedef struct dt_load_balance_options {
-    int64_t top_k; /* experts of a row; default 2 */
-    int count;     /* DT_COUNT_...; even routing gives top_k, or as a share 1; default choices */
+    int64_t top_k; /* experts per row; default 2 */
+    int count;     /* DT_COUNT_CHOICES (default) or DT_COUNT_SHARE */
 } dt_load_balance_options;
 
 /* top_k 2, choices */
 DT_API dt_load_balance_options dt_load_balance_defaults(void);
 
-/* E sum over e of f[e] P[e], a scalar: P[e] the mean over rows of softmax(logits), f[e] how many of
- * the rows' top_k choices fall on e, per row, or with DT_COUNT_SHARE per choice. logits [rows, E],
- * or [layers, rows, E], whose rows are all taken together first. f has no gradient; of no rows it
- * is 0. */
+/* The load-balance loss, a scalar: E sum over e of f[e] P[e]. P[e] is the mean over rows of
+ * softmax(logits); f[e] is the number of the rows' top_k choices that fall on e, divided by the
+ * number of rows, or with DT_COUNT_SHARE by the number of choices. So even routing has the loss
+ * top_k, or 1. logits [rows, E], or [layers, rows, E] with the rows of all layers together. f has
+ * no gradient. 0 if there are no rows. */
 DT_API dt_tensor *dt_load_balance_loss(dt_tape *t, dt_tensor *logits,
                                        const dt_load_balance_options *options);
 
-/* The mean over rows of (log of the sum of exp(logits))^2, a scalar; logits [..., E]; of no rows
- * 0. */
+/* The router z-loss, a scalar: the mean over rows of (log of the sum of exp(logits))^2; logits
+ * [..., E]. 0 if there are no rows. */
 DT_API dt_tensor *dt_router_z_loss(dt_tape *t, dt_tensor *logits);
 
 /* ---- attention ------------------------------------------------------------------------------ */
@@ -524,7 +533,7 @@ enum { DT_ROPE_PLAIN, DT_ROPE_LINEAR, DT_ROPE_LLAMA3 };
 
 typedef struct dt_rotary_options {
     int pairing;        /* DT_ROTARY_...: pair j is (j, j + rotary_dim/2), or (2j, 2j + 1) */
-    int64_t rotary_dim; /* how many of a head's elements turn, an even number; 0 (default): all */
+    int64_t rotary_dim; /* how many of a head's elements are rotated, even; 0 (default): all */
     double theta;       /* default 10000 */
     int scaling;        /* DT_ROPE_...; default plain */
     double factor;      /* of linear and llama3; default 1 */
@@ -535,35 +544,36 @@ typedef struct dt_rotary_options {
 /* halves, all of a head, theta 10000, plain */
 DT_API dt_rotary_options dt_rotary_defaults(void);
 
-/* Turns pair j of each head by position[b, t] f_j: (u cos - v sin, u sin + v cos),
- * f_j = theta^(-2j / rotary_dim); further elements pass. x [B, T, H, D], any strides; position i32
- * [B, T], or [T] for every sequence. Scaling linear divides f_j by the factor; llama3 does where
- * the wave 2 pi / f_j is longer than original_context / low_freq_factor, leaves it where it is
- * shorter than original_context / high_freq_factor, and goes from one to the other between. */
+/* Rotary position embedding: rotates pair j of each head by the angle position[b, t] f_j, (u, v) ->
+ * (u cos - v sin, u sin + v cos), f_j = theta^(-2j / rotary_dim); elements from rotary_dim on are
+ * copied. x [B, T, H, D], any strides; position i32 [B, T], or [T] for all sequences. Scaling
+ * `linear` divides f_j by the factor. `llama3` divides f_j by the factor if the wavelength 2 pi /
+ * f_j is above original_context / low_freq_factor, leaves it if the wavelength is below
+ * original_context / high_freq_factor, and interpolates between. */
 DT_API dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
                             const dt_rotary_options *options);
 
-/* Views with any strides are read where they lie. */
+/* Views with any strides are read without a copy. */
 typedef struct dt_attention_operands {
     dt_tensor *q;        /* [B, Tq, Hq, D] */
     dt_tensor *k, *v;    /* [B, Tk, Hkv, D]; Hkv divides Hq */
-    dt_tensor *key_mask; /* u8 or bool [B, Tk]: 1 where a key may be seen; NULL: all */
-    dt_tensor *document; /* i32 [B, Tk]: a query sees the keys of its own number, and -1 is padding;
-                            NULL: none. Tq <= Tk */
+    dt_tensor *key_mask; /* u8 or bool [B, Tk]: 1 where queries attend to a key; NULL: all */
+    dt_tensor *document; /* i32 [B, Tk]: a query attends to keys with its own number only, -1 is
+                            padding; NULL: one document. Tq <= Tk */
 } dt_attention_operands;
 
 typedef struct dt_attention_options {
-    bool causal;  /* query r stands at r + Tk - Tq and sees keys up to there; default true */
+    bool causal;  /* query r has position r + Tk - Tq and attends to keys up to it; default true */
     double scale; /* 0 (default): 1 / sqrt(D) */
 } dt_attention_options;
 
 /* causal, scale 0 */
 DT_API dt_attention_options dt_attention_defaults(void);
 
-/* y[b, r, h] = sum over the keys s that r sees of p_s v[b, s, g], p = softmax(scale q[b, r, h] .
- * k[b, s, g]), g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse, unless lse is NULL, is [B, Tq, Hq]: log
- * of the sum of exp(score), all that backward keeps beside q, k, v and y. A row that sees no key: y
- * 0, lse -inf. */
+/* y[b, r, h] = sum over the keys s that query r attends to of p_s v[b, s, g], p = softmax(scale
+ * q[b, r, h] . k[b, s, g]), g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse [B, Tq, Hq], unless lse is
+ * NULL, is the log of the sum of exp(score). Keeps q, k, v, y and lse for backward. A query that
+ * attends to no key: y 0, lse -inf. */
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 
@@ -571,25 +581,24 @@ DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands
 
 /* Pairs: height, width. */
 typedef struct dt_pool_options {
-    int64_t kernel[2];   /* of a window; default 2, 2 */
-    int64_t stride[2];   /* from window to window; 0: the window's extent, the default */
+    int64_t kernel[2];   /* extent of a window; default 2, 2 */
+    int64_t stride[2];   /* 0 (default): the kernel */
     int64_t padding[2];  /* at each side; at most half a window; default 0 */
-    int64_t dilation[2]; /* from pixel to pixel of a window; 0: 1, the default */
-    bool ceil_mode;      /* a last window may reach past the image, if it begins in it or left of
-                               it; default false */
-    bool
-        count_include_pad; /* averages: padding counts in the divisor, what ceil_mode adds beyond it
-                               never does; default true */
+    int64_t dilation[2]; /* 0 (default): 1 */
+    bool ceil_mode;      /* the last window may reach past the padded image, if it begins in the
+                            image or its left padding; default false */
+    /* averages: padding counts in the divisor (what ceil_mode adds never does); default true */
+    bool count_include_pad;
 } dt_pool_options;
 
-/* 2 x 2, side by side, no padding, count_include_pad */
+/* 2 x 2, stride 2, no padding, count_include_pad */
 DT_API dt_pool_options dt_pool_defaults(void);
 
-/* The largest pixel of each window, [N, C, windows down, windows across]; padding never wins. The
- * first of equals, in row order, takes the gradient. Backward keeps a byte for each result (four
- * where a window has more than 255 pixels). *index, unless index is NULL, is where in its plane
- * each result lay, row W + column: i32, like y. SHAPE where a window is larger than the padded
- * image or holds no pixel. */
+/* The largest pixel of each window, [N, C, rows of windows, columns of windows]; padding is never
+ * chosen. Among equal ones the first in row order gets the gradient. Keeps one byte per window for
+ * backward (four if a window has more than 255 pixels). *index, unless index is NULL, is the
+ * position of each result in its plane, row W + column: i32, of y's shape. SHAPE if a window is
+ * larger than the padded image or contains no pixel. */
 DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options,
                                 dt_tensor **index);
 /* The mean of each window's pixels; no dilation. */
@@ -602,16 +611,16 @@ DT_API dt_tensor *dt_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height, 
 
 /* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 
-/* STATE where a recorded op still needs what x holds. x keeps its dtype and shape; on a
- * FakeQuantTensor the master inside is written. */
+/* STATE if a recorded op still needs the value of x. x keeps its dtype and shape; of a
+ * FakeQuantTensor the master is written. */
 
 /* x = from, which broadcasts to x. Also for integers, of the same dtype. */
 DT_API dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from);
 /* x = 0, of any dtype. */
 DT_API dt_tensor *dt_zero_(dt_tape *t, dt_tensor *x);
-/* x = x + factor * other; `other` broadcasts to x, and NULL stands for 1. */
+/* x = x + factor * other; `other` broadcasts to x, and NULL means 1. */
 DT_API dt_tensor *dt_add_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor);
-/* x = x * factor * other; `other` broadcasts to x, and NULL stands for 1. */
+/* x = x * factor * other; `other` broadcasts to x, and NULL means 1. */
 DT_API dt_tensor *dt_mul_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor);
 /* x = x + weight (to - x), shapes equal; of a FakeQuantTensor `to` the master is read. */
 DT_API dt_tensor *dt_lerp_(dt_tape *t, dt_tensor *x, dt_tensor *to, double weight);
@@ -624,8 +633,8 @@ typedef struct dt_sgd_step_options {
 } dt_sgd_step_options;
 
 /* g = grad_factor g + weight_decay p;  buffer = momentum buffer + (1-dampening) g, or g at step 1;
- * p -= lr (nesterov ? g + momentum buffer : buffer).  All of one shape; `buffer` may be NULL where
- * momentum is 0: then p -= lr g. g itself stays as it is. */
+ * p -= lr (nesterov ? g + momentum buffer : buffer).  All of one shape; `buffer` may be NULL if
+ * momentum is 0: then p -= lr g. The tensor g is not written. */
 DT_API dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffer,
                                const dt_sgd_step_options *options);
 

@@ -1,15 +1,14 @@
-/* What the layers batch_norm1d and batch_norm2d share.
+/* The common part of the layers batch_norm1d and batch_norm2d.
  *     y = (x - mean) / sqrt(var + eps) * w + b
  *         over all dimensions but 1 [Ioffe and Szegedy 2015]
- * Training takes the batch's mean and biased variance and moves the running ones by `momentum` (the
- * variance unbiased); evaluation takes the running ones. */
+ * Training uses the batch's mean and biased variance and updates the running ones by `momentum`
+ * (the variance unbiased); evaluation uses the running ones. */
 #include "nn/batch_norm_layers.h"
 #include "nn/fold.h"
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
-/* y = activation(x + residual): what is left where the convolution before has the norm in its
- * weight. */
+/* y = activation(x + residual), for a norm that the convolution before it computes. */
 static dt_tensor *without_norm(dt_tape *t, dt_tensor *x, const dt_epilogue *e)
 {
     if (e->residual != NULL) x = dt_add(t, x, e->residual);

@@ -1,4 +1,4 @@
-/* What the layers batch_norm1d and batch_norm2d share: all but the op. */
+/* The common part of the layers batch_norm1d and batch_norm2d: everything but the op. */
 #ifndef DT__NN_BATCH_NORM_LAYERS_H
 #define DT__NN_BATCH_NORM_LAYERS_H
 
@@ -16,8 +16,9 @@ typedef struct dt__batch_norm_layer {
 } dt__batch_norm_layer;
 
 bool dt__is_batch_norm(const dt_module *m);
-/* Of their types. The norm of a folded convolution divides by the factor while its statistics are
- * those of the batch; else the convolution's result is its own. */
+/* dt_module_type.fusion and .forward of both types. If the norm is folded into the convolution
+ * before it, it divides its input by the fold's factor while it uses batch statistics; with running
+ * statistics it returns its input. */
 extern const dt_fusion dt__batch_norm_fusion;
 void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                         int n_out);

@@ -13,17 +13,17 @@ void dt__cache_free(dt_ctx *ctx, dt__cache *cache)
 
 int64_t dt__cache_start(const dt_tape *t) { return t->cache == NULL ? 0 : t->cache->length; }
 
-dt_tensor *dt__cache_places(dt_tape *t, int64_t n)
+dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
 {
-    dt_tensor *places;
+    dt_tensor *positions;
     if (t->status != DT_OK) return NULL;
-    dt_status s = dt__tensor_create_raw(t->ctx, DT_I32, 1, &n, &places);
+    dt_status s = dt__tensor_create_raw(t->ctx, DT_I32, 1, &n, &positions);
     if (s == DT_OK) {
-        int32_t *to = dt__data_mut(places);
+        int32_t *to = dt__data_mut(positions);
         for (int64_t i = 0; i < n; i++) to[i] = (int32_t)(dt__cache_start(t) + i);
-        s = dt__tape_lend(t, places);
+        s = dt__tape_lend(t, positions);
     }
-    if (s == DT_OK) return places;
+    if (s == DT_OK) return positions;
     dt__tape_adopt(t, s);
     return NULL;
 }
@@ -65,7 +65,7 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
     return DT_OK;
 }
 
-/* Rows first ... first + n - 1 of what is kept, [1, n, heads, width]. */
+/* A view of tokens first ... first + n - 1 of a cached tensor, [1, n, heads, width]. */
 static dt_status rows_of(dt_tape *t, dt_tensor *kept, int64_t first, int64_t n, dt_tensor **out)
 {
     const int64_t heads = kept->dims[0], width = kept->dims[2];
@@ -79,7 +79,7 @@ static dt_status rows_of(dt_tape *t, dt_tensor *kept, int64_t first, int64_t n, 
     return DT_OK;
 }
 
-/* *x is kept behind what is there, and becomes all of it. */
+/* Appends *x to a cached tensor and sets *x to all its tokens. */
 static dt_status join(dt_tape *t, dt_tensor *kept, dt_tensor **x)
 {
     dt_tensor *to, *all;

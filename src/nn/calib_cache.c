@@ -1,4 +1,4 @@
-/* Calibration passes, and the results that are kept between them. */
+/* Calibration passes and the results that they keep: calib_cache.h. */
 #include "nn/calib_cache.h"
 
 #include <limits.h>
@@ -6,17 +6,17 @@
 
 #define UNREAD INT_MAX
 
-/* A call of a module that has returned. Where a result was freed, a handle without storage takes
- * its place: only later calls that took it as an argument see it again, and their results are kept
- * too. */
+/* A call of a module that has returned. A freed result is replaced by a handle without storage.
+ * Only calls whose results are cached, too, get such a handle as an input, and they do not
+ * compute. */
 struct dt__calib_call {
     const dt_module *m;
-    int depth; /* of the scope that it was called in */
+    int depth; /* of the scope that called it */
     int read; /* depth of the outermost open scope in which an op read a result; UNREAD: none did */
     int n_out;
     struct {
         dt_tensor *kept; /* owned by the cache */
-        dt_tensor *lent; /* the handle that the running pass has of it */
+        dt_tensor *lent; /* the running pass's handle to it */
         uint64_t version;
     } out[DT_MAX_OUT];
 };
@@ -25,8 +25,8 @@ struct dt__calib_call {
 typedef struct dt__calib_pass {
     const dt__calib_target *target;
     const dt_tensor *x;
-    int64_t at; /* calls that it has made; the calls from here on are those of the pass before */
-    bool took;  /* it has used a kept result */
+    int64_t at;      /* number of calls so far; cached calls from here on are of the last pass */
+    bool used_cache; /* it has used a kept result */
     dt__calib_stop stop;
 } pass;
 
@@ -58,8 +58,9 @@ void dt__calib_clear(dt__calib_cache *cache)
     cache->bytes = 0;
 }
 
-/* A tensor that its owner dropped can be read by no later op. The next pass runs again the ops of
- * scopes that are still open, so results which one of these ops read stay. */
+/* Frees results that no later pass can read. If its owner dropped a tensor, no later op reads it.
+ * But the next pass runs the ops of scopes that are still open again, so results that one of these
+ * ops read are kept. */
 static void free_unreachable(dt__calib_cache *cache)
 {
     for (int64_t i = 0; i < cache->pass->at; i++) {
@@ -74,7 +75,7 @@ static void free_unreachable(dt__calib_cache *cache)
 
 /* ---- during a pass -------------------------------------------------------------------------- */
 
-/* on_read of the tape. */
+/* dt_tape.on_read: records the scope in which an op read a cached result. */
 static void note_read(dt_tape *t, const dt_tensor *x)
 {
     dt__calib_cache *cache = t->calib;
@@ -88,7 +89,7 @@ static void note_read(dt_tape *t, const dt_tensor *x)
 
 int64_t dt__calib_position(const dt_tape *t) { return t->calib == NULL ? 0 : t->calib->pass->at; }
 
-/* A handle of the tape on a kept result. */
+/* Makes a handle to a kept result, lent by the tape. */
 static dt_status lend(dt_tape *t, dt_tensor *kept, dt_tensor **out)
 {
     dt_tensor *y;
@@ -110,7 +111,7 @@ bool dt__calib_returns(dt_tape *t, const dt_module *m, dt_tensor **out, int n_ou
     call *s = &cache->call[cache->pass->at];
     if (s->m != m || s->depth != t->depth || s->n_out != n_out) return false;
     cache->pass->at++;
-    cache->pass->took = true;
+    cache->pass->used_cache = true;
     s->read = UNREAD;
     for (int i = 0; i < n_out && t->status == DT_OK; i++) {
         dt__tape_adopt(t, lend(t, s->out[i].kept, &out[i]));
@@ -129,7 +130,7 @@ static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
     return DT_OK;
 }
 
-/* x dequantized and contiguous. */
+/* *out = x, dequantized and contiguous. */
 static dt_status take_input(dt_tape *t, dt_tensor *x, dt_tensor **out)
 {
     dt_tensor *dense = NULL;
@@ -197,7 +198,7 @@ void dt__calib_keep(dt_tape *t, const dt_module *m, int64_t position, dt_tensor 
 {
     dt__calib_cache *cache = t->calib;
     if (cache == NULL || t->status != DT_OK) return;
-    drop_calls(cache, position); /* the calls within m are not needed beside its result */
+    drop_calls(cache, position); /* the result of m replaces those of the calls within m */
     cache->pass->at = position;
     for (int64_t i = 0; i < position; i++) {
         if (cache->call[i].read > t->depth) cache->call[i].read = UNREAD;
@@ -237,8 +238,8 @@ static bool is_counted(const dt__calib_cache *cache, int64_t i, int k)
     return false;
 }
 
-/* The bytes of all results. False where one was written since it was kept, or is the batch
- * itself. */
+/* The bytes of all results. False if one was written since it was kept, or shares the batch's
+ * storage. */
 static bool count(const dt__calib_cache *cache, size_t *bytes)
 {
     *bytes = 0;
@@ -255,7 +256,8 @@ static bool count(const dt__calib_cache *cache, size_t *bytes)
     return true;
 }
 
-static void settle(dt__calib_cache *cache)
+/* Ends a pass: releases its handles and charges the results to the budget, or frees them. */
+static void charge_budget(dt__calib_cache *cache)
 {
     size_t bytes = 0;
     dt__calib_budget *budget = cache->budget;
@@ -286,14 +288,14 @@ dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
 {
     pass p = { .target = target, .x = x };
     dt_status s = run(cache, t, &p);
-    if (s != DT_OK && s != DT_ERR_NOMEM && p.took) { /* a freed result was read */
+    if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) { /* a freed result was read */
         dt__calib_stop_free(&p.stop);
         dt__calib_clear(cache);
         cache->disabled = true;
         p = (pass){ .target = target, .x = x };
         s = run(cache, t, &p);
     }
-    if (s == DT_OK && p.stop.at != NULL) settle(cache);
+    if (s == DT_OK && p.stop.at != NULL) charge_budget(cache);
     else dt__calib_clear(cache);
     cache->pass = NULL;
     dt_tape_reset(t);

@@ -1,5 +1,5 @@
-/* Blocks that keep only their inputs [Chen et al. 2016, sublinear memory]: a module as a stretch of
- * the tape. */
+/* Activation checkpointing [Chen et al. 2016, sublinear memory]: a module as a checkpointed segment
+ * of the tape, which keeps only the module's inputs. */
 #include "nn/checkpointing.h"
 
 static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out)
@@ -23,7 +23,9 @@ static dt_status mix_module(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* Buffers change with every batch, and are none of it: what is read of them is noted. */
+/* A number that changes with the module's parameters, mode and hooks, which must be the same in the
+ * second run. Buffers change with every batch and are left out: the segment saves the values that
+ * it reads of them. */
 static uint64_t fingerprint(void *user)
 {
     uint64_t value = dt__module_changes(user);

@@ -1,11 +1,12 @@
-/* Modules that backward runs again. */
+/* Activation checkpointing of modules: backward runs them again. */
 #ifndef DT__NN_CHECKPOINTING_H
 #define DT__NN_CHECKPOINTING_H
 
 #include "autograd/segment.h"
 #include "nn/module.h"
 
-/* The call with checked inputs: once, and as a stretch of the tape. Errors stay on the tape. */
+/* Run a call whose inputs are checked: in the usual way, and as a checkpointed segment. Errors are
+ * on the tape. */
 void dt__forward_once(dt_tape *t, const dt__module_call *c);
 void dt__forward_recomputed(dt_tape *t, const dt__module_call *c);
 

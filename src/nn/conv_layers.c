@@ -1,7 +1,7 @@
-/* What the four layers of convolutions share.
+/* The common part of the four convolution layers.
  *     weight [out, in/groups, kernel], transposed [in, out/groups, kernel]; bias [out]
- * Both are drawn uniform in +-1/sqrt(n), n being the elements of the weight behind its first
- * dimension, as PyTorch's are: of a transposed one those are not the terms of a sum. */
+ * Both are initialized uniform in +-1/sqrt(n), where n is the number of elements of weight[0], as
+ * in PyTorch. (For a transposed convolution that is not its fan-in.) */
 #include "nn/conv_layers.h"
 
 #include <math.h>

@@ -1,14 +1,14 @@
-/* A decoder: a language model that is fed its text in pieces and says what may come next.
+/* A decoder: runs a language model on successive tokens and returns the logits of the next one.
  *
- * Its tape holds a key-value cache (cache.h), so a pass computes its own tokens alone; the logits
- * are made for the last of them. What is fed at once is cut into passes of at most AT_ONCE tokens,
- * which bounds memory: a long text takes that of its cache. */
+ * Its tape has a key-value cache (cache.h), so a pass computes only its new tokens, and logits only
+ * for the last of them. Each call is divided into passes of at most PASS_TOKENS tokens, so that
+ * memory beside the cache is bounded. */
 #include "nn/cache.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define AT_ONCE 512
+#define PASS_TOKENS 512
 
 struct dt_decoder {
     dt_ctx *ctx;
@@ -43,8 +43,8 @@ static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
     return NULL;
 }
 
-/* The logits of the last token, [1, 1, vocab]; x itself, [1, n, width], where nobody asks for
- * them. */
+/* The logits of the last token, [1, 1, vocab], if *user is true; else the hidden states, [1, n,
+ * width]. */
 static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                       dt_tensor **out, int n_out)
 {
@@ -78,7 +78,7 @@ static dt_status take_logits(dt_decoder *d, dt_tensor *from)
     return DT_OK;
 }
 
-/* Appends n tokens, at most AT_ONCE. */
+/* Appends n tokens, at most PASS_TOKENS. */
 static dt_status pass(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
 {
     dt_tape_reset(d->t);
@@ -99,7 +99,7 @@ static dt_status check(const dt_decoder *d, const int32_t *ids, int64_t n)
     if (n < 1) return dt_fail(d->ctx, DT_ERR_ARG, "decoder: no token is fed");
     if (n > d->cache.capacity - length) {
         return dt_fail(d->ctx, DT_ERR_STATE,
-                       "decoder: %lld tokens are there and %lld come; it holds %lld",
+                       "decoder: it has %lld tokens and is fed %lld more; its capacity is %lld",
                        (long long)length, (long long)n, (long long)d->cache.capacity);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -116,8 +116,8 @@ dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tenso
     *logits = NULL;
     DT__TRY(check(d, ids, n));
     const int64_t start = d->cache.length;
-    for (int64_t i = 0; i < n; i += AT_ONCE) {
-        const int64_t part = dt__min_i64(AT_ONCE, n - i);
+    for (int64_t i = 0; i < n; i += PASS_TOKENS) {
+        const int64_t part = dt__min_i64(PASS_TOKENS, n - i);
         const dt_status s = pass(d, ids + i, part, i + part == n);
         if (s == DT_OK) continue;
         d->cache.length = start;
@@ -133,17 +133,17 @@ int64_t dt_decoder_capacity(const dt_decoder *d) { return d->cache.capacity; }
 dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
 {
     if (length < 0 || length > d->cache.length) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "decoder: %lld tokens are there, not %lld",
+        return dt_fail(d->ctx, DT_ERR_ARG, "decoder: it has %lld tokens, not %lld",
                        (long long)d->cache.length, (long long)length);
     }
     d->cache.length = length;
     return DT_OK;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creating and freeing ------------------------------------------------------------------- */
 
-/* One token makes the cache of every layer, and the blocks that later ones find in the pool. */
-static dt_status warm(dt_decoder *d)
+/* Feeds one token, so that the cache of every layer and the pool's blocks are allocated. */
+static dt_status warm_up(dt_decoder *d)
 {
     const int32_t id = 0;
     dt_tensor *logits;
@@ -159,7 +159,7 @@ static dt_status open(dt_decoder *d)
     dt_no_grad(d->t, true);
     d->t->cache = &d->cache;
     dt_train(d->m, false);
-    return warm(d);
+    return warm_up(d);
 }
 
 static dt_status check_model(dt_module *m, int64_t capacity)

@@ -5,28 +5,28 @@
 #include "nn/module.h"
 
 typedef struct dt__experts_plan {
-    int64_t count, in, out; /* experts; of each */
+    int64_t count, in, out; /* number of experts; features of each */
     bool bias;
     double deviation; /* weights normal(0, deviation), biases 0; 0: as dt_grouped_linear_create */
 } dt__experts_plan;
 
-/* The parameters of a grouped linear layer; of a router, whose outputs are the experts; and how
- * they are drawn. */
+/* Make the parameters of a grouped linear layer, and of a router (one output per expert). */
 dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *plan);
 dt_status dt__router_build(dt_module *m, const dt__experts_plan *plan);
+/* Initializes a weight as the plan says. */
 dt_status dt__draw_weight(dt_tensor *x, const dt__experts_plan *plan);
 
-/* Logits of the routers of a model, as its blocks return them, in their order. */
+/* The logits of all routers of a model, in the order of its blocks. */
 typedef struct dt__routed {
     dt_tensor *part[DT_MAX_IN];
     int n;
 } dt__routed;
 
-/* Adds the logits of one more layer, [..., experts]. */
+/* Appends the logits of one more layer, [..., experts]. */
 void dt__routed_add(dt_tape *t, dt__routed *r, dt_tensor *logits);
-/* balance * dt_load_balance_loss + z * dt_router_z_loss of all that was added, whose rows are
- * taken together: a scalar, NULL with the error on t. A factor that is 0 leaves its loss out;
- * not both are. */
+/* The routers' auxiliary loss, balance * dt_load_balance_loss + z * dt_router_z_loss, over the rows
+ * of all layers together: a scalar; NULL with the error on t. A loss whose factor is 0 is left out;
+ * at least one factor is above 0. */
 dt_tensor *dt__routed_loss(dt_tape *t, dt__routed *r, const dt_moe_options *o);
 
 /* y = factor x */

@@ -1,7 +1,7 @@
 /* Family cnn: blocks of convolution, norm, activation and pooling, then a linear head.
  *     x_{i+1} = pool_i(activation_i(norm_i(W_i * x_i + b_i)))
- *     y = head(dropout(flatten(x_n))), or of the mean of each channel
- * A convolution has a bias b where no norm follows. Paths: blocks.i.conv, blocks.i.norm,
+ *     y = head(dropout(flatten(x_n))), or head(dropout(mean of each channel of x_n))
+ * A convolution has a bias b if no norm follows. Paths: blocks.i.conv, blocks.i.norm,
  * blocks.i.activation, dropout, head. */
 #include "nn/blocks.h"
 #include "nn/family.h"
@@ -20,19 +20,19 @@ static const char *const head_names[] = { "flatten", "average", NULL };
 
 static const dt_key block_keys[] = {
     { "out", DT_KEY_INT, AT(out), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "channels that it gives" },
+      .text = "output channels" },
     { "kernel", DT_KEY_INT, AT(kernel), .least = 1, .most = 255, .fallback = "3",
-      .text = "pixels of the window, each way" },
+      .text = "rows and columns of the kernel" },
     { "stride", DT_KEY_INT, AT(stride), .least = 1, .most = 255, .fallback = "1",
-      .text = "pixels that the window moves by" },
+      .text = "step of the kernel, in pixels" },
     { "padding", DT_KEY_INT, AT(padding), .most = 255, .fallback = "1",
-      .text = "zeros around the image, at each end" },
+      .text = "zeros around the image, on each side" },
     { "groups", DT_KEY_INT, AT(groups), .least = 1, .most = 1 << 16, .fallback = "1",
-      .text = "parts that the channels are convolved in; as many as there are: depthwise" },
+      .text = "groups of channels, convolved independently; as many as channels: depthwise" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",
-      .text = "normalization behind the convolution, which has a bias only without one" },
+      .text = "normalization after the convolution, which has a bias only without one" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
-      .fallback = "relu", .text = "what follows it" },
+      .fallback = "relu", .text = "activation after the normalization" },
     { "pool", DT_KEY_CHOICE, AT(pool), .choices = pool_names, .fallback = "none",
       .text = "pooling of 2 x 2 pixels at the end" },
     { 0 },
@@ -45,9 +45,9 @@ const dt_key dt_cnn_keys[] = {
     DT__IMAGE_KEY(dt_cnn_options),
     { "blocks", DT_KEY_LIST, AT(blocks), .keys = block_keys, .most = DT_MAX_BLOCKS, .fallback = "!",
       .fewest = 1, .size = sizeof(dt_cnn_block), .count = offsetof(dt_cnn_options, n_blocks),
-      .text = "the convolutions, one after the other" },
+      .text = "the convolution blocks, in sequence" },
     { "head", DT_KEY_CHOICE, AT(head), .choices = head_names, .fallback = "flatten",
-      .text = "what the linear layer at the end takes: every value, or the mean of each channel" },
+      .text = "input of the linear layer at the end: all values, or the mean of each channel" },
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
       .text = "share of the head's inputs that training drops" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 24, .fallback = "!",
@@ -103,7 +103,7 @@ static dt_status build_block(dt_module *m, const dt_cnn_block *b, const dt_norm_
     return dt__frame_windows(ctx, "cnn: pool", &window, image);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 typedef struct cnn {
     dt_module *blocks, *dropout, *head; /* dropout or NULL */
@@ -203,7 +203,7 @@ static void shapes(const void *options, dt_example *in, dt_example *out)
 
 const dt_family dt__family_cnn = {
     .name = "cnn",
-    .text = "convolutions one after the other, then a linear layer",
+    .text = "a sequence of convolution blocks, then a linear layer",
     .keys = dt_cnn_keys,
     .options_size = sizeof(dt_cnn_options),
     .create = create,

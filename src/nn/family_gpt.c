@@ -1,10 +1,10 @@
 /* Family gpt: a decoder-only transformer as in the common small recipe [Radford et al. 2019]:
- * learned positions, layer norm first, gelu by tanh, a head tied to the table of tokens.
+ * learned positions, pre-norm with layer norm, gelu_tanh, a head tied to the token embedding.
  *     x = tokens[ids] + positions[0...T-1]      x += attn(norm1(x))      x += mlp(norm2(x))
  *     logits = head(norm(x))
  * Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm,
- * head. Weights are drawn normal(0, 0.02), those of out and down, which add to what came before,
- * 0.02 / sqrt(2 layers). */
+ * head. Weights are initialized normal(0, 0.02); those of out and down, which add to the residual
+ * stream, normal(0, 0.02 / sqrt(2 layers)). */
 #include "nn/family.h"
 #include "nn/transformer.h"
 
@@ -14,30 +14,30 @@
 
 const dt_key dt_gpt_keys[] = {
     { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "tokens that there are: ids are 0 ... vocab-1" },
+      .text = "size of the vocabulary: ids are 0 ... vocab-1" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "tokens that the model can see, as many as there are learned positions" },
+      .text = "the most tokens of a sequence: the number of learned positions" },
     { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
       .text = "blocks of attention and mlp" },
     { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "of attention; they divide the width" },
+      .text = "attention heads; they divide the width" },
     { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
-      .text = "values that stand for a token between the blocks" },
+      .text = "embedding width: values of a token between the blocks" },
     { "hidden", DT_KEY_INT, AT(hidden), .most = 1 << 22, .fallback = "0",
-      .text = "values inside an mlp; 0: four times the width" },
+      .text = "width of an mlp's hidden layer; 0: four times the width" },
     { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
       .text = "whether attention and mlps have biases; norms have one, the head has none" },
     { "tied", DT_KEY_BOOL, AT(tied), .fallback = "true",
-      .text = "whether the head computes with the table of tokens" },
+      .text = "whether the head uses the weight of the token embedding" },
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
-      .text = "share of values that training drops: of what goes into the first block, and of what "
-              "attention and mlps add" },
+      .text = "share of values that training drops: of the embeddings, and of the outputs of "
+              "attention and mlps" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
       .text = "norms: added to the variance" },
     { 0 },
 };
 
-#define DEVIATION 0.02 /* of the weights at first */
+#define DEVIATION 0.02 /* standard deviation of initial weights */
 
 static dt__block_plan block_of(const dt_gpt_options *o)
 {
@@ -111,7 +111,7 @@ static void shapes(const void *options, dt_example *in, dt_example *out)
 
 const dt_family dt__family_gpt = {
     .name = "gpt",
-    .text = "a language model: a transformer with learned positions, layer norm and gelu by tanh",
+    .text = "a language model: a transformer with learned positions, layer norm and gelu_tanh",
     .keys = dt_gpt_keys,
     .options_size = sizeof(dt_gpt_options),
     .create = create,

@@ -1,12 +1,12 @@
-/* Family llama: a decoder-only transformer [Touvron et al. 2023]: rms norm first, rotated queries
- * and keys, grouped queries, a gated mlp; with biases of q, k and v (Qwen2) or norms of q and k
- * (Qwen3) where the options say so.
+/* Family llama: a decoder-only transformer [Touvron et al. 2023]: pre-norm with rms norm, rotary
+ * position embedding, grouped-query attention, gated mlps; optionally biases of q, k and v (Qwen2)
+ * or norms of q and k (Qwen3).
  *     x = embed_tokens[ids]      x += self_attn(input_layernorm(x))
  *     x += mlp(post_attention_layernorm(x))      logits = lm_head(norm(x))
  * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj,
  * .k_proj, .v_proj, .o_proj, .q_norm, .k_norm, .post_attention_layernorm, .mlp.gate_proj, .up_proj,
  * .down_proj, model.norm, lm_head; with a mixture of experts .moe.router, .w_gate, .w_up, .w_down
- * in place of .mlp. Weights are drawn normal(0, 0.02). */
+ * in place of .mlp. Weights are initialized normal(0, 0.02). */
 #include "nn/family.h"
 #include "nn/transformer.h"
 
@@ -16,15 +16,17 @@ static const char *const scaling_names[] = { "none", "linear", "llama3", NULL };
 
 static const dt_key rope_keys[] = {
     { "scaling", DT_KEY_CHOICE, ROPE(scaling), .choices = scaling_names, .fallback = "none",
-      .text = "how the rotation is slowed down for a longer context" },
+      .text = "scaling of the rotary frequencies for a longer context" },
     { "factor", DT_KEY_REAL, ROPE(factor), .least = 1, .most = 1e6, .fallback = "1",
-      .text = "linear: by so much; llama3: by so much where a turn takes long" },
+      .text = "divisor of the frequencies; llama3: of low frequencies" },
     { "low_freq_factor", DT_KEY_REAL, ROPE(low_freq_factor), .least = 1e-6, .most = 1e6,
-      .fallback = "1", .text = "llama3: turns in the original context, below which it is slowed" },
+      .fallback = "1",
+      .text = "llama3: frequencies with fewer turns in the original context are divided" },
     { "high_freq_factor", DT_KEY_REAL, ROPE(high_freq_factor), .least = 1e-6, .most = 1e6,
-      .fallback = "4", .text = "llama3: turns in the original context, above which it is not" },
+      .fallback = "4",
+      .text = "llama3: frequencies with more turns in the original context are not divided" },
     { "original_context", DT_KEY_INT, ROPE(original_context), .least = 1, .most = 1 << 30,
-      .fallback = "8192", .text = "llama3: tokens that the model could see before" },
+      .fallback = "8192", .text = "llama3: context of the model before scaling, in tokens" },
     { 0 },
 };
 
@@ -32,15 +34,15 @@ static const dt_key rope_keys[] = {
 
 static const dt_key moe_keys[] = {
     { "experts", DT_KEY_INT, MOE(experts), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "experts of each block, each with `hidden` values of its own inside" },
+      .text = "experts of each block, each with a hidden layer of width `hidden`" },
     { "top_k", DT_KEY_INT, MOE(top_k), .least = 1, .most = 1 << 16, .fallback = "2",
-      .text = "of them, as many as a token takes" },
+      .text = "experts per token" },
     { "normalize", DT_KEY_BOOL, MOE(normalize), .fallback = "true",
       .text = "whether the weights of a token's experts add up to 1" },
     { "balance", DT_KEY_REAL, MOE(balance), .most = 1e6, .fallback = "0.01",
-      .text = "factor of the loss of uneven routing, while training" },
+      .text = "factor of the load-balance loss in training" },
     { "z", DT_KEY_REAL, MOE(z), .most = 1e6, .fallback = "0",
-      .text = "factor of the loss of large router logits, while training" },
+      .text = "factor of the router z-loss in training" },
     { 0 },
 };
 
@@ -48,42 +50,43 @@ static const dt_key moe_keys[] = {
 
 const dt_key dt_llama_keys[] = {
     { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "tokens that there are: ids are 0 ... vocab-1" },
+      .text = "size of the vocabulary: ids are 0 ... vocab-1" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "tokens that the model can see" },
+      .text = "the most tokens of a sequence" },
     { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
       .text = "blocks of attention and mlp" },
     { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "of attention" },
+      .text = "attention heads" },
     { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
-      .text = "values that stand for a token between the blocks" },
+      .text = "embedding width: values of a token between the blocks" },
     { "hidden", DT_KEY_INT, AT(hidden), .least = 1, .most = 1 << 22, .fallback = "!",
-      .text = "values inside an mlp" },
+      .text = "width of an mlp's hidden layer" },
     { "kv_heads", DT_KEY_INT, AT(kv_heads), .most = 1 << 16, .fallback = "0",
-      .text = "heads of keys and values, which divide those of queries; 0: as many" },
+      .text = "heads of keys and values; they divide `heads`; 0: equal to `heads`" },
     { "head_width", DT_KEY_INT, AT(head_width), .most = 1 << 20, .fallback = "0",
-      .text = "values of a head; 0: the width, shared by the heads" },
+      .text = "width of a head; 0: width / heads" },
     { "tied", DT_KEY_BOOL, AT(tied), .fallback = "false",
-      .text = "whether the head computes with the table of tokens" },
+      .text = "whether the head uses the weight of the token embedding" },
     { "qkv_bias", DT_KEY_BOOL, AT(qkv_bias), .fallback = "false",
       .text = "whether queries, keys and values have biases" },
     { "out_bias", DT_KEY_BOOL, AT(out_bias), .fallback = "false",
-      .text = "whether the layer behind attention has a bias" },
+      .text = "whether attention's output layer has a bias" },
     { "mlp_bias", DT_KEY_BOOL, AT(mlp_bias), .fallback = "false",
       .text = "whether the layers of an mlp have biases" },
     { "qk_norm", DT_KEY_BOOL, AT(qk_norm), .fallback = "false",
-      .text = "whether queries and keys are normalized before they are rotated" },
+      .text = "whether queries and keys have an rms norm before the rotation" },
     { "theta", DT_KEY_REAL, AT(theta), .least = 1, .most = 1e12, .fallback = "10000",
-      .text = "base of the rotation's frequencies" },
+      .text = "base of the rotary frequencies" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
       .text = "norms: added to the mean square" },
-    { "rope", DT_KEY_MAP, AT(rope), .keys = rope_keys, .text = "scaling of the rotation" },
+    { "rope", DT_KEY_MAP, AT(rope), .keys = rope_keys,
+      .text = "scaling of the rotary position embedding" },
     { "moe", DT_KEY_MAP, AT(moe), .keys = moe_keys, .given = offsetof(dt_llama_options, moe.given),
       .text = "a mixture of experts in place of each mlp" },
     { 0 },
 };
 
-#define DEVIATION 0.02 /* of the weights at first */
+#define DEVIATION 0.02 /* standard deviation of initial weights */
 
 static dt_rotary_options rotary_of(const dt_llama_options *o)
 {
@@ -197,8 +200,7 @@ static void shapes(const void *options, dt_example *in, dt_example *out)
 
 const dt_family dt__family_llama = {
     .name = "llama",
-    .text =
-        "a language model: a transformer with rotated queries and keys, rms norm and gated mlps",
+    .text = "a language model: a transformer with rotary positions, rms norm and gated mlps",
     .keys = dt_llama_keys,
     .options_size = sizeof(dt_llama_options),
     .create = create,

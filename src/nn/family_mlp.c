@@ -1,7 +1,6 @@
 /* Family mlp: for each hidden size linear, norm, activation, dropout; then linear `head`.
  *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
- * Paths: layers.i, norms.i, activation, dropout, head. The names are those of PyTorch's module
- * lists. */
+ * Paths: layers.i, norms.i, activation, dropout, head; numbers as in PyTorch's ModuleList. */
 #include "nn/family.h"
 #include "nn/unit.h"
 
@@ -17,7 +16,7 @@ const dt_key dt_mlp_keys[] = {
     { "sizes", DT_KEY_INTS, AT(sizes), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 2,
       .text = "width of the input, of each hidden layer, and of the output" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
-      .fallback = "relu", .text = "what follows each hidden layer" },
+      .fallback = "relu", .text = "activation of the hidden layers" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = norm_names, .fallback = "none",
       .text = "normalization between a hidden layer and its activation" },
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",

@@ -2,9 +2,10 @@
  *     x_0 = relu(norm(stem * x))
  *     x_{i+1} = relu(norm2(conv2 * relu(norm1(conv1 * x_i))) + shortcut(x_i))
  *     y = head(mean of each channel of x_n)
- * All convolutions are 3 x 3 and without bias. Stages of equally many blocks have the widths of the
- * options; each but the first begins with stride 2. Where a block changes the shape, its shortcut
- * is every other pixel with zero channels behind (pad), or a 1 x 1 convolution and a norm (conv).
+ * All convolutions are 3 x 3 and without bias. Each stage has the same number of blocks and a width
+ * of the options; each but the first begins with stride 2. If a block changes the shape, its
+ * shortcut is a strided slice padded with zero channels (pad), or a 1 x 1 convolution and a norm
+ * (conv).
  * Paths: stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm,
  * head. */
 #include "nn/blocks.h"
@@ -29,9 +30,9 @@ const dt_key dt_resnet_keys[] = {
     { "widths", DT_KEY_INTS, AT(widths), .least = 1, .most = 1 << 16, .fallback = "[16, 32, 64]",
       .fewest = 1, .text = "channels of each stage; all stages have equally many blocks" },
     { "shortcut", DT_KEY_CHOICE, AT(shortcut), .choices = shortcut_names, .fallback = "pad",
-      .text = "around a block that changes the shape: zero channels, or a convolution" },
+      .text = "shortcut of a block that changes the shape: zero channels, or a convolution" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",
-      .text = "normalization behind each convolution" },
+      .text = "normalization after each convolution" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 24, .fallback = "!",
       .text = "classes" },
     DT__NORM_KEYS(dt_resnet_options),
@@ -42,20 +43,21 @@ const dt_key dt_resnet_keys[] = {
 
 typedef struct block {
     dt__unit first, second;
-    dt_module *down;      /* NULL: no convolution on the way around */
-    int64_t stride, more; /* pixels that the way around moves by, channels that it adds */
+    dt_module *down; /* the shortcut's convolution and norm; NULL: the padded input */
+    int64_t stride;  /* of the padded shortcut */
+    int64_t added;   /* its zero channels */
 } block;
 
-/* Every stride-th pixel, and `more` channels of zeros. */
-static dt_tensor *padded(dt_tape *t, const block *s, dt_tensor *x)
+/* Every stride-th pixel, followed by `added` channels of zeros. */
+static dt_tensor *padded_shortcut(dt_tape *t, const block *s, dt_tensor *x)
 {
     const dt_slice_options every = { .dims = { 2, { 2, 3 } },
                                      .starts = { 2, { 0, 0 } },
                                      .stops = { 2, { INT64_MAX, INT64_MAX } },
                                      .steps = { 2, { s->stride, s->stride } } };
-    const dt_pad_options behind = { .pads = { 6, { 0, 0, 0, 0, 0, s->more } } };
+    const dt_pad_options behind = { .pads = { 6, { 0, 0, 0, 0, 0, s->added } } };
     if (s->stride > 1) x = dt_slice(t, x, &every);
-    return s->more > 0 ? dt__then(t, x, dt_pad(t, x, &behind)) : x;
+    return s->added > 0 ? dt__then(t, x, dt_pad(t, x, &behind)) : x;
 }
 
 static void block_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -66,7 +68,8 @@ static void block_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_
     (void)n_out;
     dt_tensor *x = dt__unit_forward(t, &s->first, in[0]);
     dt__unit second = s->second;
-    second.residual = s->down != NULL ? dt_forward(t, s->down, in[0]) : padded(t, s, in[0]);
+    second.residual =
+        s->down != NULL ? dt_forward(t, s->down, in[0]) : padded_shortcut(t, s, in[0]);
     out[0] = dt__then(t, x, dt__unit_forward(t, &second, x));
 }
 
@@ -82,7 +85,7 @@ typedef struct resnet {
 
 typedef struct builder {
     const dt_resnet_options *o;
-    dt__frame image; /* as it comes out of what is built */
+    dt__frame image; /* the output size of the layers built so far */
 } builder;
 
 static dt__unit_plan plan_of(const builder *b, int64_t out, int64_t kernel, int64_t stride)
@@ -104,7 +107,7 @@ static dt_status build_block(dt_module *m, builder *b, int64_t out, int64_t stri
     dt__unit_plan plan = plan_of(b, out, 3, stride);
     const dt__unit_plan down = plan_of(b, out, 1, stride);
     s->stride = stride;
-    s->more = out - b->image.channels;
+    s->added = out - b->image.channels;
     plan.conv = "conv1";
     plan.norm = "norm1";
     DT__TRY(dt__add_unit(m, &plan, &s->first));
@@ -115,7 +118,7 @@ static dt_status build_block(dt_module *m, builder *b, int64_t out, int64_t stri
     DT__TRY(dt__add_unit(m, &plan, &s->second));
     DT__TRY(dt__add_activation(m, RELU, &s->first.activation));
     s->second.activation = s->first.activation;
-    const bool changes = stride > 1 || s->more != 0;
+    const bool changes = stride > 1 || s->added != 0;
     if (!changes || b->o->shortcut == SHORTCUT_PAD) return DT_OK;
     DT__TRY(dt__add_child(m, "down", &dt__unit_type, sizeof(dt__unit), &s->down));
     return dt__build_unit(s->down, &down, -1);
@@ -150,7 +153,7 @@ static dt_status build(dt_module *m, const dt_resnet_options *o)
     return dt__add_made(m, "head", made, head, &s->head);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)

@@ -1,10 +1,10 @@
-/* Family unet: down through levels of half the size each, and up again beside what came down
- * [Ronneberger et al. 2015], with one unit of 3 x 3 convolution, norm and activation a level and
- * way.
+/* Family unet: an encoder and a decoder with skip connections [Ronneberger et al. 2015]. Each level
+ * has half the size of the one before and, in the encoder and in the decoder, one unit of 3 x 3
+ * convolution, norm and activation.
  *     d_0 = unit(x)      d_{i+1} = unit(maxpool(d_i))                 down.i
  *     u_n = d_n          u_i = unit(concat(upward(u_{i+1}), d_i))     up.i: tconv, then conv, norm
  *     y = out(u_0), 1 x 1
- * The transposed convolutions have a bias, those with a norm behind have none. */
+ * Transposed convolutions have a bias; a unit's convolution has one only without a norm. */
 #include "nn/blocks.h"
 #include "nn/family.h"
 
@@ -23,23 +23,23 @@ const dt_key dt_unet_keys[] = {
     { "up", DT_KEY_INTS, AT(up), .most = 255, .fallback = "[2, 2, 0, 0]", .fewest = UP_NUMBERS,
       .text = "kernel, stride, padding and output padding of the transposed convolutions" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",
-      .text = "normalization behind each convolution" },
+      .text = "normalization after each convolution" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
-      .fallback = "relu", .text = "what follows it" },
+      .fallback = "relu", .text = "activation after the normalization" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "channels of the result: those of the image wanted, or the classes of a pixel" },
+      .text = "output channels: of the target image, or the classes of a pixel" },
     DT__NORM_KEYS(dt_unet_options),
     { 0 },
 };
 
-/* ---- upward --------------------------------------------------------------------------------- */
+/* ---- a level of the decoder ----------------------------------------------------------------- */
 
 typedef struct upward {
     dt_module *tconv;
     dt__unit unit;
 } upward;
 
-/* in: what comes up, and what came down at this level. */
+/* in: the output of the level below, and the encoder's output at this level. */
 static void up_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {
@@ -119,13 +119,13 @@ static dt_status build(dt_module *m, const dt_unet_options *o)
     return dt__add_made(m, "out", made, out, &s->out);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
-static dt_tensor *go_up(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *beside)
+static dt_tensor *decode(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *skip)
 {
-    dt_tensor *in[2] = { x, beside }, *y = NULL;
+    dt_tensor *in[2] = { x, skip }, *y = NULL;
     dt_forward_n(t, m, in, 2, &y, 1);
-    dt__drop_step(t, beside, y);
+    dt__drop_step(t, skip, y);
     return dt__then(t, x, y);
 }
 
@@ -144,13 +144,13 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
         level[i] = dt__then(t, x, dt_forward(t, s->down->children[i], x));
     }
     dt_tensor *x = level[n - 1];
-    for (int64_t i = n - 2; i >= 0; i--) x = go_up(t, s->up->children[i], x, level[i]);
+    for (int64_t i = n - 2; i >= 0; i--) x = decode(t, s->up->children[i], x, level[i]);
     out[0] = dt__then(t, x, dt_forward(t, s->out, x));
 }
 
 static const dt_module_type unet_type = { .name = "unet", .forward = forward };
 
-/* What goes down comes up with the same size. */
+/* ARG if a transposed convolution does not restore the extent that pooling halved. */
 static dt_status check_side(dt_ctx *ctx, const dt_unet_options *o, int64_t side)
 {
     const int64_t *up = o->up.v;
@@ -220,7 +220,7 @@ static void shapes(const void *options, dt_example *in, dt_example *out)
 
 const dt_family dt__family_unet = {
     .name = "unet",
-    .text = "convolutions down and up again, to a result of the image's size",
+    .text = "an encoder and decoder of convolutions, with an output of the image's size",
     .keys = dt_unet_keys,
     .options_size = sizeof(dt_unet_options),
     .create = create,

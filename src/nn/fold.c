@@ -1,9 +1,9 @@
 /* Folding a batch norm into the convolution before it (numerics §3), with f = γ / sqrt(var + eps)
  * of the running variance:
- *     statistics of the batch   W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
+ *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
- * A channel whose γ is 0 has f = 1 in the first. All of it is computed by ops on the tape, so that
- * gradients reach W, b, γ and β, and so that converting gives the bits of the prepared model.
+ * With batch statistics f is 1 for a channel whose γ is 0. Ops on the tape compute all of it, so
+ * that gradients reach W, b, γ and β, and a converted model has the bits of the prepared one.
  * [Krishnamoorthi 2018, section 3.2.2] */
 #include "nn/fold.h"
 
@@ -15,7 +15,7 @@
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
-/* A statistic as it is before this batch moves it, also where a block runs again. */
+/* A running statistic before this batch's update, also when a checkpointed segment runs again. */
 static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
 {
     return dt__tape_save_read(t, own(norm, name));
@@ -59,9 +59,10 @@ int64_t dt__unfolded_channels(const dt_module *layer)
 
 /* ---- weight and bias ------------------------------------------------------------------------- */
 
-#define AXES 3 /* of channels: groups, and those of the input and the output in a group */
+#define AXES 3 /* of a split weight's channels: groups, inputs and outputs of a group */
 
-/* Extents of the weight with groups apart, and those of the factor to multiply it by. */
+/* The dims of the weight with a dimension for groups, and dims of the factor that broadcast to
+ * it. */
 static int split(const dt__conv_state *s, const dt_tensor *weight, int64_t *dims, int64_t *factor)
 {
     const int64_t groups = s->layer.conv.groups;
@@ -98,10 +99,10 @@ dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)
     return dt_add(t, own(layer->norm, "bias"), dt_mul(t, middle, f));
 }
 
-/* ---- a norm that goes ------------------------------------------------------------------------ */
+/* ---- removing a norm ------------------------------------------------------------------------- */
 
-static void pass(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                 int n_out)
+static void identity(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                     int n_out)
 {
     (void)t;
     (void)m;
@@ -110,7 +111,7 @@ static void pass(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_te
     out[0] = in[0];
 }
 
-static const dt_module_type removed_type = { .name = "folded", .forward = pass };
+static const dt_module_type removed_type = { .name = "folded", .forward = identity };
 
 void dt__norm_remove(dt_module *norm, dt__removed_norm *out)
 {

@@ -4,25 +4,26 @@
 
 #include "nn/module.h"
 
-/* When a model is built: `norm` takes what `layer` gives, and nothing else does. Prepare folds by
- * it. */
+/* For constructors of models: declares that `norm` is the only reader of `layer`'s output.
+ * dt_prepare folds such pairs. */
 void dt__set_norm(dt_module *layer, dt_module *norm);
 
-/* Whether `layer` is a convolution with a batch norm behind it, by dt__set_norm. */
+/* Whether `layer` is a convolution whose norm, by dt__set_norm, is a batch norm. */
 bool dt__can_fold(const dt_module *layer);
 
-/* Of a folded layer: whether its norm computes with the statistics of a batch now. Then it is given
- * the layer's result and, to divide that by, the factor; else the layer's result is the norm's. */
+/* For a folded layer: whether its norm uses batch statistics now. If so, the norm divides the
+ * layer's output by the fold factor and normalizes it; if not, it returns the layer's output. */
 bool dt__fold_is_live(const dt_module *layer);
+/* The fold factor, weight / sqrt(running_var + eps) of the norm, [channels]. */
 dt_tensor *dt__fold_factor(dt_tape *t, const dt_module *layer);
 /* The derived weight and bias (bias NULL: none). */
 dt_tensor *dt__folded_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight);
 dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias);
 
-/* Channels that training does not fold, because the norm's weight is 0 there. */
+/* The number of channels that training does not fold, because the norm's weight is 0 there. */
 int64_t dt__unfolded_channels(const dt_module *layer);
 
-/* What a norm was before it went. */
+/* The type and entries of a norm before dt__norm_remove. */
 typedef struct dt__removed_norm {
     dt_module *norm;
     const dt_module_type *type;
@@ -30,7 +31,8 @@ typedef struct dt__removed_norm {
     int64_t n_entries, room_entries;
 } dt__removed_norm;
 
-/* Makes a norm the identity, without members; and back; or for good. None can fail. */
+/* Turn a norm into the identity without entries; undo that; free the removed entries instead. None
+ * can fail. */
 void dt__norm_remove(dt_module *norm, dt__removed_norm *out);
 void dt__norm_put_back(const dt__removed_norm *removed);
 void dt__norm_forget(const dt__removed_norm *removed);

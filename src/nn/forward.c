@@ -1,9 +1,9 @@
-/* Running modules. This file alone knows what is around a module's forward: the scope of the tape,
- * the path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing
- * (checkpointing.h), and fusing. All ways of running a module lead through `run`.
+/* Running modules. Everything around a module's forward is in this file only: the scope of the
+ * tape, the path in messages, hooks, calibration passes (calib_cache.h), activation checkpointing
+ * (checkpointing.h), and fusion. Every function that runs a module calls `run`.
  *
- * A scope drops what the module made and did not return, and its memory is free as soon as backward
- * does not need it. */
+ * A scope drops the tensors that a module made and did not return; their memory is freed as soon as
+ * backward does not need it. */
 #include "nn/checkpointing.h"
 #include "nn/calib_cache.h"
 
@@ -101,17 +101,17 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
     if (x != NULL && x != y && x->tape == t && x->scope == t->depth) dt_drop(t, x);
 }
 
-/* ---- fusing --------------------------------------------------------------------------------- */
+/* ---- fusion --------------------------------------------------------------------------------- */
 
-/* A calibration pass must see the result of each module, and checkpointing runs a whole module
- * again. */
+/* Modules are not fused in a calibration pass, which keeps the result of each module, nor under
+ * activation checkpointing, which runs a whole module again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
     return t->status == DT_OK && t->calib == NULL && m != NULL && !m->recomputed &&
            m->type->fusion != NULL;
 }
 
-/* The DT_ACT_... in whose place the epilogue of `fusion` may have m; below 0: none. */
+/* The number of activation m if the epilogue of `fusion` can compute it; else negative. */
 static int epilogue_activation(const dt_fusion *fusion, const dt_module *m)
 {
     if (m == NULL || m->type->activation == NULL || m->hooks != NULL) return -1;
@@ -119,7 +119,7 @@ static int epilogue_activation(const dt_fusion *fusion, const dt_module *m)
     return activation >= 0 && (fusion->activations >> activation & 1) != 0 ? activation : -1;
 }
 
-/* How many links the op of link[0] takes, and what they are to it; 0: nothing is fused. */
+/* The number of links that one op can compute, and its epilogue; 0: nothing is fused. */
 static int64_t plan_epilogue(const dt_tape *t, const dt_link *link, int64_t n, dt_epilogue *e)
 {
     if (!may_fuse(t, link->m) || link->m->type->fusion->forward == NULL) return 0;
@@ -173,15 +173,16 @@ dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tenso
 
 /* ---- several modules on one input ----------------------------------------------------------- */
 
-/* Those whose scopes are open, one within the other, and their inputs after hooks. */
+/* Modules that one op computes. Their scopes are opened one within the other; `open` of them
+ * are. */
 typedef struct joint {
     dt_module *const *m;
     int n, open;
     dt_tensor *x;
-    dt_tensor *in[DT_MAX_OUT];
+    dt_tensor *in[DT_MAX_OUT]; /* the input after the hooks of each open module */
 } joint;
 
-/* Opens the scope of the next module; within that of the last all of them are computed. */
+/* The body of module number `open`: opens the next one, or computes all in the last one's scope. */
 static void run_joint(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                       dt_tensor **out, int n_out)
 {

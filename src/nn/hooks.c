@@ -1,6 +1,6 @@
-/* Hooks: functions that look at, or replace, an input or the weight that a module is about to use.
- * Quantization of activations and of derived weights lives on them. Two modules that read the same
- * activation get the same handle, so what hangs on it (its codes) is made once. */
+/* Hooks: functions that observe or replace a module's inputs or weight. Quantization of activations
+ * and of derived weights is implemented with them. Modules that read the same activation get the
+ * same handle, so its codes are computed once. */
 #include "nn/derived_weight.h"
 
 dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
@@ -70,7 +70,7 @@ dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
     if (atomic_load(&m->running) == 0) {
         dt_tape_fail(t, DT_ERR_STATE,
                      "module %s (%s): its weight is asked for outside of its forward, which would "
-                     "pass by the hooks of its input; run it by dt_forward",
+                     "skip the hooks of its input; run it by dt_forward",
                      m->path, m->type->name);
         return NULL;
     }

@@ -1,6 +1,5 @@
-/* The loss of a language model without its logits: the model runs up to its head, and within the
- * head's scope the cross entropy of a few rows of logits at a time takes the place of the head's
- * product.
+/* The loss of a language model, without its logits: the model runs up to its head. In the head's
+ * scope a fused op computes product and cross entropy, a few rows of logits at a time.
  *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra
  * `extra` is the auxiliary loss that the model adds in training. */
 #include "autograd/op.h"
@@ -42,7 +41,8 @@ static int64_t count_labels(const dt_tensor *labels, int64_t ignore)
     return n;
 }
 
-/* The model's own loss is a mean: beside a sum over labels it stands once for each of them. */
+/* Adds the auxiliary loss. It is a mean, so beside a sum over labels it is multiplied by their
+ * number. */
 static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_tensor *labels,
                             const dt_token_loss_options *o)
 {
@@ -65,8 +65,8 @@ typedef struct work {
     dt_module *m, *teacher; /* teacher NULL: none */
     dt_tensor *ids, *labels;
     const dt_token_loss_options *o;
-    bool rows;
-    bool no_grad; /* of the tape, before the teacher runs */
+    bool rows;    /* results per token are wanted */
+    bool no_grad; /* the tape's setting before the teacher ran */
     operands of_m, of_teacher;
 } work;
 
@@ -75,8 +75,7 @@ static operands operands_of(dt_tape *t, dt_module *head, dt_tensor *x, dt_tensor
     return (operands){ x, dt_module_weight(t, head), dt__module_bias(t, head), extra };
 }
 
-/* In the scope of the model's head: [loss, row_loss, row_best], the latter where rows are
- * wanted. */
+/* In the scope of the model's head: out = [loss, row_loss, row_best], the last two if w->rows. */
 static void compute(void *user, dt_tape *t, dt_module *head, dt_tensor *const *in, int n_in,
                     dt_tensor **out, int n_out)
 {
@@ -108,7 +107,8 @@ static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
     dt__forward_call(t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, { compute, w } });
 }
 
-/* In the scope of the teacher's head: its operands live there, so the model runs within. */
+/* In the scope of the teacher's head: runs the model there, since the head's operands are dropped
+ * when that scope ends. */
 static void then_model(void *user, dt_tape *t, dt_module *head, dt_tensor *const *in, int n_in,
                        dt_tensor **out, int n_out)
 {

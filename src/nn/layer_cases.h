@@ -1,4 +1,4 @@
-/* Cases of layers: what tests run of every type of nn.inc, written at the end of its file.
+/* Cases of layers: tests of every type of nn.inc, written at the end of the layer's file.
  *
  * A new layer is
  *     src/nn/nn_<name>.c      forward, the type dt__nn_<name>, its create function, its cases and,
@@ -8,9 +8,8 @@
  * `detent-test layers` then checks each case: values, gradients, names and state, training and
  * evaluation, every quantization preset (prepared = converted = loaded, bit for bit),
  * calibration (every weight that a preset quantizes is rounded from data), activation
- * checkpointing, failing allocations, numbers of threads. It names what the cases leave out: a
- * layer wants a case with known values or `plain`, one whose gradient is checked, and one that
- * is refused. */
+ * checkpointing, failing allocations, numbers of threads. It reports missing cases: a layer needs
+ * one with known values or `plain`, one whose gradient is checked, and one that is refused. */
 #ifndef DT__NN_LAYER_CASES_H
 #define DT__NN_LAYER_CASES_H
 
@@ -26,8 +25,8 @@ typedef struct dt__layer_given {
     double values[DT__CASE_VALUES];
 } dt__layer_given;
 
-/* Values that a parameter or buffer has when the layer is made: all in low ... high and, where
- * there are 32 or more, some in the lowest and some in the highest quarter of that. */
+/* The range of a parameter's or buffer's initial values: all lie in low ... high and, if there are
+ * 32 or more, some lie in its lowest and some in its highest quarter. */
 typedef struct dt__layer_first {
     const char *path;
     double low, high;
@@ -40,15 +39,15 @@ typedef struct dt__layer_case {
     int n_out;                        /* 0: 1 */
     const char *state; /* paths of parameters and, after '!', of buffers: "weight bias !mean" */
     dt__layer_first first[DT__LAYER_PARAMS];
-    dt__layer_given given[DT__LAYER_PARAMS]; /* others are moved a little from their first values */
+    dt__layer_given given[DT__LAYER_PARAMS]; /* others: initial values, slightly perturbed */
     int n_y;                                 /* how many values of the first output are known */
     double y[DT__CASE_VALUES];
     /* The first output again, from parameters and inputs, by ops or children one by one. */
     dt_tensor *(*plain)(dt_tape *t, dt_module *m, dt_tensor *const *in);
     bool training;    /* the values are those of training mode */
     bool random;      /* draws numbers in training */
-    bool rough;       /* not smooth at these values, or too many: no gradient check */
-    dt_status fails;  /* what create, or else running it, fails with; DT_OK: nothing */
+    bool rough;       /* no gradient check: not smooth at these values, or too many values */
+    dt_status fails;  /* the error of create or of forward; DT_OK: none */
     const char *says; /* must occur in the message */
 } dt__layer_case;
 

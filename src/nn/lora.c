@@ -1,6 +1,6 @@
 /* Low-rank adapters of linear layers.      W' = W + (alpha / rank) B A      [Hu et al. 2022, LoRA]
- * A is uniform in +-1/sqrt(in), which is kaiming's bound with a = sqrt(5), and B is 0, so that
- * training begins with W. */
+ * A is uniform in +-1/sqrt(in) (Kaiming initialization with a = sqrt(5)) and B is 0, so training
+ * starts from W. */
 #include "nn/lora.h"
 
 #include <math.h>

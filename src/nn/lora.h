@@ -1,5 +1,5 @@
-/* A low-rank adapter of a linear layer: parameters `lora_a` [rank, in] and `lora_b` [out, rank]
- * beside its weight, and the weight that follows from them. */
+/* A low-rank adapter (LoRA) of a linear layer: additional parameters `lora_a` [rank, in] and
+ * `lora_b` [out, rank], and the weight that the layer computes with. */
 #ifndef DT__NN_LORA_H
 #define DT__NN_LORA_H
 
@@ -7,12 +7,12 @@
 
 static inline bool dt__has_lora(const dt_module *m) { return m->lora.rank > 0; }
 
-/* Whether a layer can have one. */
+/* Whether a layer can have an adapter. */
 bool dt__can_lora(const dt_module *m);
-/* Gives the layer one whose weight is as before: lora_a is drawn as a linear layer of its size is,
- * lora_b is 0. Errors: NOMEM; the layer is as it was. */
+/* Adds an adapter. lora_a is initialized as a linear layer's weight, lora_b to 0, so the layer
+ * computes as before. Errors: NOMEM, which leaves the layer unchanged. */
 dt_status dt__lora_attach(dt_module *m, const dt__lora *lora);
-/* Takes it away, with its parameters. */
+/* Removes the adapter and its parameters. */
 void dt__lora_remove(dt_module *m);
 
 #endif

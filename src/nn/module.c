@@ -1,5 +1,5 @@
-/* Modules are made and freed here. A module owns its children and its state, and holds references
- * on its parameters and buffers. */
+/* Creating and freeing modules. A module owns its children and its state, and holds a reference to
+ * each of its parameters and buffers. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ void *dt_module_state(dt_module *m) { return m->state; }
 const dt_module_type *dt_module_type_of(const dt_module *m) { return m->type; }
 dt_ctx *dt_module_ctx(const dt_module *m) { return m->ctx; }
 
-/* ---- what layers share ----------------------------------------------------------------------- */
+/* ---- helpers of layers ----------------------------------------------------------------------- */
 
 static dt_status new_tensor(dt_module *m, const char *name, int rank, const int64_t *dims,
                             dt_entry_kind kind, dt_tensor **x)

@@ -18,11 +18,11 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
-/* No epilogue has such a function. */
+/* No epilogue can compute the function. */
 #define ALONE (-1)
 
-/* Every activation: its name in recipes, the function, and the one that an epilogue has for it. A
- * new one goes last: options hold indices. */
+/* Every activation: its name in recipes, its op, and its number in an epilogue. A new one is added
+ * at the end, since options hold indices. */
 #define ACTIVATIONS(A)                                                                             \
     A(relu, dt_relu, DT_ACT_RELU)                                                                  \
     A(gelu, gelu, DT_ACT_GELU)                                                                     \

@@ -1,8 +1,7 @@
-/* Attention of a transformer's block [Vaswani et al. 2017], with grouped queries [Ainslie et al.
- * 2023].
+/* Self-attention [Vaswani et al. 2017], with grouped queries [Ainslie et al. 2023].
  *     q = rotate(norm_q(Wq x))      k = rotate(norm_k(Wk x))      v = Wv x      per head
  *     y = Wo attention(q, k, v), causal
- * The norms over the head width and the rotation are as the plan says. */
+ * The plan decides whether there are norms, over the head width, and rotation. */
 #include "nn/cache.h"
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"

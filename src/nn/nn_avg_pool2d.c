@@ -1,4 +1,4 @@
-/* The mean of each window of images. */
+/* Average pooling of images. */
 #include "nn/layer_cases.h"
 #include "nn/pool_layers.h"
 

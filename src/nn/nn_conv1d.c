@@ -1,4 +1,4 @@
-/* Convolution of signals: src/nn/conv_layers.c. */
+/* 1d convolution: src/nn/conv_layers.c. */
 #include "nn/conv_layers.h"
 #include "nn/layer_cases.h"
 

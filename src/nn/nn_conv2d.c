@@ -1,4 +1,4 @@
-/* Convolution of images: src/nn/conv_layers.c. */
+/* 2d convolution: src/nn/conv_layers.c. */
 #include "nn/conv_layers.h"
 #include "nn/layer_cases.h"
 

@@ -1,4 +1,4 @@
-/* Transposed convolution of signals: src/nn/conv_layers.c. */
+/* 1d transposed convolution: src/nn/conv_layers.c. */
 #include "nn/conv_layers.h"
 #include "nn/layer_cases.h"
 

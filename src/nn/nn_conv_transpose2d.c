@@ -1,4 +1,4 @@
-/* Transposed convolution of images: src/nn/conv_layers.c. */
+/* 2d transposed convolution: src/nn/conv_layers.c. */
 #include "nn/conv_layers.h"
 #include "nn/layer_cases.h"
 

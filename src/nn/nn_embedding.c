@@ -1,5 +1,4 @@
-/* Embedding: a table read by row numbers.      y[i] = W[index[i]]      weight [count, width], drawn
- * normal(0, 1). */
+/* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1) */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 

@@ -1,4 +1,4 @@
-/* The mlp of a llama's block [Shazeer 2020].      y = down(swiglu(gate(x), up(x))) */
+/* The gated mlp of a llama block [Shazeer 2020].      y = down(swiglu(gate(x), up(x))) */
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
 

@@ -1,4 +1,4 @@
-/* The mlp of a gpt's block.      y = down(gelu_tanh(up(x))) */
+/* The mlp of a gpt block.      y = down(gelu_tanh(up(x))) */
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
 #include "nn/unit.h"

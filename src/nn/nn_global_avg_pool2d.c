@@ -1,4 +1,4 @@
-/* The mean of each plane of images: [N, C, H, W] to [N, C, 1, 1]. */
+/* Global average pooling of images: [N, C, H, W] to [N, C, 1, 1]. */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 

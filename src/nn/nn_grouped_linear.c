@@ -1,6 +1,6 @@
-/* Linear layers of several experts, of which each row of x takes one.
+/* The linear layers of several experts; each row of x is multiplied by one.
  *     y[r] = x[r] W[e]^T + b[e],  e = index[r]      weight [count, out, in], bias [count, out]
- * Both are grouped parameters, drawn uniform in +-1/sqrt(in) as those of `linear`. */
+ * Both are grouped parameters, initialized uniform in +-1/sqrt(in) as those of `linear`. */
 #include "nn/experts.h"
 #include "nn/layer_cases.h"
 

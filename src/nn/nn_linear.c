@@ -1,5 +1,5 @@
-/* Linear layer.      y = x W^T + b      weight [out, in], bias [out], both drawn uniform in
- * +-1/sqrt(in), as PyTorch's are [He et al. 2015 with a = sqrt(5)]. */
+/* Linear layer.      y = x W^T + b      weight [out, in], bias [out], both initialized uniform in
+ * +-1/sqrt(in) as in PyTorch [He et al. 2015 with a = sqrt(5)]. */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 
@@ -21,8 +21,8 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     with_epilogue(t, m, in[0], &(dt_epilogue){ .activation = DT_ACT_NONE }, out);
 }
 
-/* Whether hooks made the same of one input: the very codes, which hooks of the same settings
- * share. */
+/* Whether the input hooks of two modules returned the same tensor, or tensors that share their
+ * codes, as quantization with equal settings does. */
 static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
     const dt__kind *kind = dt__kind_of(a);
@@ -37,7 +37,8 @@ static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
     return same;
 }
 
-/* Queries, keys and values of attention, or gate and up of an mlp, as one product. */
+/* dt_fusion.joint: queries, keys and values of attention, or gate and up of an mlp, as one
+ * product. */
 static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y)
 {
     dt_linear_part part[DT_MAX_OUT];
@@ -50,7 +51,7 @@ static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, d
     for (int i = 0; i < n && !same; i++) y[i] = dt_linear(t, x[i], part[i].weight, part[i].bias);
 }
 
-/* The op has every activation, and a residual before it. */
+/* dt_linear_act has every activation, and a residual. */
 static const dt_fusion fusion = {
     .forward = with_epilogue,
     .activations = ~UINT32_C(0),

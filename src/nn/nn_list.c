@@ -1,4 +1,5 @@
-/* List: children under numbers, without a forward of their own; the module above runs them. */
+/* List: holds children named by number, as PyTorch's ModuleList. It has no forward; the module that
+ * contains it runs them. */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 

@@ -1,4 +1,4 @@
-/* The largest pixel of each window of images. */
+/* Max pooling of images. */
 #include "nn/layer_cases.h"
 #include "nn/pool_layers.h"
 

@@ -19,7 +19,7 @@ static dt_tensor *expert(dt_tape *t, dt_module *layer, dt_tensor *x, dt_tensor *
     return dt_forward_n(t, layer, in, 2, &y, 1) == DT_OK ? y : NULL;
 }
 
-/* What the chosen experts give for each row: [rows, top_k, width]. */
+/* The outputs of each row's experts: [rows, top_k, width]. */
 static dt_tensor *experts(dt_tape *t, const moe *s, dt_tensor *x, dt_tensor *index)
 {
     dt_tensor *gate = expert(t, s->gate, x, index), *up = expert(t, s->up, x, index);
@@ -149,7 +149,7 @@ static dt_tensor *of_expert(dt_tape *t, dt_module *m, const char *path, int64_t 
     return x != NULL && dt__tape_adopt(t, dt__tape_lend(t, x)) == DT_OK ? x : NULL;
 }
 
-/* Every expert sees every row, and all of them add up. */
+/* With top_k = experts: the weighted sum over all experts, one by one. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
     dt_tensor *share = dt_softmax(t, dt_linear(t, in[0], dt_param(m, "router.weight"), NULL), -1);

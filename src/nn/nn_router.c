@@ -1,6 +1,7 @@
-/* The router of a mixture of experts: a logit an expert.      y = x W^T      weight [experts, in]
- * A linear layer of a type of its own, which no preset quantizes: its few weights decide which
- * others are used at all. Drawn as the weights of the experts. */
+/* The router of a mixture of experts: one logit per expert.      y = x W^T      weight [experts,
+ * in] A linear layer with a type of its own, which no preset quantizes: it is small, and
+ * quantization errors would change the choice of experts. Initialized as the weights of the
+ * experts. */
 #include "nn/experts.h"
 #include "nn/layer_cases.h"
 

@@ -1,4 +1,4 @@
-/* Sequential: its children one after the other, each fed with what the one before made. */
+/* Sequential: runs its children one after the other, each on the output of the one before. */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 
@@ -9,7 +9,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     (void)n_out;
     dt_tensor *x = in[0];
     for (int64_t i = 0, taken; i < m->n_children; i += taken) {
-        const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op takes no more */
+        const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op fuses at most two */
         const dt_link link[2] = { { m->children[i], NULL },
                                   { n > 1 ? m->children[i + 1] : NULL, NULL } };
         dt_tensor *y = dt__forward_links(t, link, n, x, &taken);
@@ -28,7 +28,7 @@ dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out)
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-/* Linear layers around a tanh, which the first of them takes along. */
+/* Two linear layers; the tanh between them is fused with the first. */
 static dt_status make(dt_ctx *ctx, dt_module **out)
 {
     static const char *const names[] = { "0", "1", "2" };

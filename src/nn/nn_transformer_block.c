@@ -1,4 +1,4 @@
-/* A block of a transformer, the norms first [Xiong et al. 2020].
+/* A pre-norm transformer block [Xiong et al. 2020].
  *     x += dropout(attention(norm1(x)))      x += dropout(mlp(norm2(x))) */
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
@@ -101,7 +101,7 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* rms_norm has no bias, so that this has the parameters of a Mixtral's block. */
+/* With rms_norm, which has no bias, as a Mixtral block. */
 static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
 {
     static const dt_moe_options moe = { .given = true, .experts = 3, .top_k = 2 };
@@ -114,7 +114,7 @@ static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* A norm, and what reads it. */
+/* A norm and the module that reads it. */
 static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_tensor *x)
 {
     return dt_forward(t, dt_module_at(m, names[1]), dt_forward(t, dt_module_at(m, names[0]), x));

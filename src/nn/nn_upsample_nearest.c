@@ -1,4 +1,4 @@
-/* Images so many times as high and as wide, each pixel repeated. */
+/* Nearest-neighbour upsampling of images by an integer factor. */
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 
@@ -6,7 +6,7 @@ typedef struct upsample {
     int64_t factor;
 } upsample;
 
-/* An extent that no image has stands for one too large; the op refuses it. */
+/* extent * factor; if that overflows, an extent that the op refuses. */
 static int64_t times(int64_t extent, int64_t factor)
 {
     int64_t product;
@@ -19,7 +19,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     const upsample *s = dt_module_state(m);
     (void)n_in;
     (void)n_out;
-    const bool is_image = in[0]->rank == 4; /* if not, the op says so */
+    const bool is_image = in[0]->rank == 4; /* the op refuses other ranks */
     const int64_t height = is_image ? in[0]->dims[2] : 1, width = is_image ? in[0]->dims[3] : 1;
     out[0] = dt_upsample_nearest(t, in[0], times(height, s->factor), times(width, s->factor));
 }

@@ -1,4 +1,4 @@
-/* Layers of windows: their options, checked as far as they can be without an image. */
+/* Pooling layers: their create function, which checks options that do not depend on an image. */
 #include "nn/pool_layers.h"
 
 static dt_status check(dt_ctx *ctx, const char *layer, const dt_pool_options *o)

@@ -1,4 +1,4 @@
-/* What layers with windows share. */
+/* The common part of the pooling layers. */
 #ifndef DT__NN_POOL_LAYERS_H
 #define DT__NN_POOL_LAYERS_H
 

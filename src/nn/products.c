@@ -1,8 +1,8 @@
-/* What a layer multiplies. */
+/* The number of multiply-adds of a layer. */
 #include "nn/conv_layers.h"
 
-/* Places where the kernel stands along an axis. */
-static int64_t places(const dt_conv_layer *l, int axis, int64_t extent)
+/* The extent of a convolution's output along an axis. */
+static int64_t output_extent(const dt_conv_layer *l, int axis, int64_t extent)
 {
     const dt_conv_options *o = &l->conv;
     const int64_t covered = o->dilation[axis] * (l->kernel[axis] - 1) + 1;
@@ -10,14 +10,14 @@ static int64_t places(const dt_conv_layer *l, int axis, int64_t extent)
     return room < 0 ? 0 : room / o->stride[axis] + 1;
 }
 
-/* Of experts one for each index. */
+/* Of a grouped weight. The index of experts, also an input of the layer, is not multiplied. */
 static int64_t grouped_products(const dt_tensor *weight, const dt_tensor *x)
 {
     return dt__is_float(x->dtype) ? 0 : x->count * weight->dims[1] * weight->dims[2];
 }
 
-/* Every place of a convolution multiplies the whole weight; every value that goes into a transposed
- * one, or into a linear layer, its channel's part. */
+/* A convolution multiplies the whole weight for every output pixel. A transposed convolution, or a
+ * linear layer, multiplies each input value by the part of the weight of its channel. */
 int64_t dt__module_products(const dt_module *m, const dt_tensor *x)
 {
     const dt__conv_state *s = dt__conv_state_of(m);
@@ -27,6 +27,6 @@ int64_t dt__module_products(const dt_module *m, const dt_tensor *x)
     if (s == NULL) return x->count / weight->x->dims[1] * weight->x->count;
     if (s->kind->transposed) return x->count / s->layer.in * weight->x->count;
     int64_t n = x->dims[0] * weight->x->count;
-    for (int i = 0; i < s->kind->axes; i++) n *= places(&s->layer, i, x->dims[2 + i]);
+    for (int i = 0; i < s->kind->axes; i++) n *= output_extent(&s->layer, i, x->dims[2 + i]);
     return n;
 }

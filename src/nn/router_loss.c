@@ -1,5 +1,5 @@
-/* The auxiliary loss of the routers of a model with mixtures of experts: it spreads the rows over
- * the experts and keeps logits small.
+/* The auxiliary loss of a model's routers: it balances the load of the experts and keeps logits
+ * small.
  *     loss = balance * dt_load_balance_loss(logits) + z * dt_router_z_loss(logits)
  * over the rows of all layers together [Fedus et al. 2022; Zoph et al. 2022]. */
 #include "nn/experts.h"
@@ -17,7 +17,7 @@ dt_tensor *dt__times(dt_tape *t, dt_tensor *x, double factor)
     return dt_mul(t, x, by);
 }
 
-/* All of them as one, in place of them. */
+/* Concatenates the collected logits into one tensor. */
 static void join(dt_tape *t, dt__routed *r)
 {
     if (r->n < 2) return;

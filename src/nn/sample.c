@@ -1,22 +1,22 @@
-/* Drawing the next token from its logits.
+/* Sampling the next token from logits.
  *     temperature 0    the largest logit
- *     else             p_i = e^((x_i - max) / temperature) / sum, over the top_k most likely (0:
- *                      all), of which the fewest stay whose p add up to top_p or more; the first i
- *                      at which the running sum of p exceeds u
- * Of equal logits the lower id is the more likely. u is the k-th word of the stream of the seed,
- * and sums are in double in a fixed order, so a draw depends on (seed, k, logits) alone. [top-p:
+ *     else             p_i = e^((x_i - max) / temperature) / sum, over the top_k most likely tokens
+ *                      (0: all), reduced to the fewest of them whose p sum to at least top_p;
+ *                      the result is the first i at which the running sum of p exceeds u
+ * Equal logits are ranked by id, the lower first. u is number k of the seed's random stream, and
+ * sums are in double in a fixed order, so a draw depends on (seed, k, logits) only. [top-p:
  * Holtzman et al., "The curious case of neural text degeneration"] */
 #include "kernels/exp.h"
 #include "nn/module.h"
 
 #include <math.h>
 
-/* Ids, most likely first as far as somebody asked: the first `left` of `id` are a heap whose root
- * is the most likely of those left, and behind it lie the taken ones, backwards. */
+/* Ids in order of likelihood, by a lazy heap sort: id[0 ... left-1] is a heap whose root is the
+ * most likely of them; behind it are the ids already ranked, the most likely one last. */
 typedef struct ranking {
     const float *x;
     int64_t n, left;
-    int32_t *id; /* NULL: ids in their own order, where nothing is cut off */
+    int32_t *id; /* NULL: not ranked, since all tokens are kept */
     double max, temperature;
 } ranking;
 
@@ -36,13 +36,13 @@ static void sift(ranking *r, int64_t i)
     r->id[i] = id;
 }
 
-static void heap(ranking *r)
+static void build_heap(ranking *r)
 {
     for (int64_t i = 0; i < r->n; i++) r->id[i] = (int32_t)i;
     for (int64_t i = r->n / 2; i-- > 0;) sift(r, i);
 }
 
-/* The i-th most likely. */
+/* The i-th most likely id; i where ids are not ranked. */
 static int32_t ranked(ranking *r, int64_t i)
 {
     if (r->id == NULL) return (int32_t)i;
@@ -61,7 +61,7 @@ static double weight_of(const ranking *r, int32_t id)
     return v < -700 ? 0 : dt__exp_series(v);
 }
 
-/* The sum over the `most` most likely: where that is all, in the order of their ids. */
+/* The sum over the `most` most likely ids; if these are all, in the order of ids. */
 static double sum_of(ranking *r, int64_t most)
 {
     double sum = 0;
@@ -71,8 +71,8 @@ static double sum_of(ranking *r, int64_t most)
     return sum;
 }
 
-/* How many candidates are left of `most`. */
-static int64_t within(ranking *r, int64_t most, double top_p)
+/* The number of candidates that top_p keeps of `most`. */
+static int64_t apply_top_p(ranking *r, int64_t most, double top_p)
 {
     if (top_p == 1) return most;
     const double goal = top_p * sum_of(r, most);
@@ -82,12 +82,13 @@ static int64_t within(ranking *r, int64_t most, double top_p)
     return n;
 }
 
-/* Of the first n, the one at which the running sum exceeds u times the whole. */
-static int32_t walk(ranking *r, int64_t n, double u)
+/* Inverse transform sampling: of the first n ids, the one at which the running sum exceeds u times
+ * the total. */
+static int32_t pick(ranking *r, int64_t n, double u)
 {
     double whole = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) whole += weight_of(r, ranked(r, i));
-    int32_t last = ranked(r, 0); /* of those that can be drawn: rounding may leave u past the end */
+    int32_t last = ranked(r, 0); /* with weight above 0: rounding may leave u past the end */
     for (int64_t i = 0; i < n && !(sum > u * whole); i++) {
         const double weight = weight_of(r, ranked(r, i));
         if (weight > 0) last = ranked(r, i);
@@ -115,7 +116,7 @@ static dt_status check(dt_ctx *ctx, const dt_sampling *o, int64_t k, const dt_te
     return dt_fail(ctx, DT_ERR_SHAPE, "sample: logits are f32 [vocab], not %s", has);
 }
 
-/* The first of the largest. */
+/* *id = the token with the largest logit, the first of equal ones. */
 static dt_status best_of(dt_ctx *ctx, int64_t n, const float *x, int32_t *id)
 {
     *id = 0;
@@ -150,14 +151,13 @@ dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k, const dt
     DT__TRY(best_of(ctx, n, x, id));
     if (o.temperature == 0) return DT_OK;
     ranking r = { x, n, n, NULL, (double)x[*id], o.temperature };
-    const bool cuts = o.top_k > 0 || o.top_p < 1;
-    if (cuts) {
+    if (o.top_k > 0 || o.top_p < 1) {
         r.id = dt__alloc_array(ctx, n, sizeof(int32_t));
         if (r.id == NULL) return DT_ERR_NOMEM;
-        heap(&r);
+        build_heap(&r);
     }
     const int64_t most = o.top_k > 0 ? dt__min_i64(o.top_k, n) : n;
-    *id = walk(&r, within(&r, most, o.top_p), draw(o.seed, k));
+    *id = pick(&r, apply_top_p(&r, most, o.top_p), draw(o.seed, k));
     dt__release(ctx, r.id);
     return DT_OK;
 }

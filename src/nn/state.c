@@ -1,5 +1,5 @@
-/* A module's state: parameters and buffers by path. Loading checks every name, shape and dtype
- * before it writes the first element, so a model is either the new one or untouched. */
+/* A module's state dict: parameters and buffers by path. Loading checks every name, shape and dtype
+ * before it writes anything, so on an error the model is unchanged. */
 #include "autograd/write.h"
 #include "nn/module.h"
 
@@ -53,7 +53,7 @@ static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entr
     loading *l = user;
     (void)kind;
     const dt_tensor *from = named(l, path);
-    if (from == NULL) { /* a tied parameter stands under its first path alone */
+    if (from == NULL) { /* a tied parameter is listed under its first path only */
         if (dt_param_path(l->m, x) == path) list(&l->missing, path);
         return DT_OK;
     }
@@ -157,7 +157,7 @@ dt_status dt_module_copy_state(dt_module *to, dt_module *from)
 typedef struct converting {
     dt_module *m;
     dt_dtype dtype;
-    dt__storage **made; /* one a visited tensor; NULL where nothing is to do */
+    dt__storage **made; /* per visited tensor; NULL: it is not converted */
     int64_t n, at;
 } converting;
 

@@ -1,8 +1,8 @@
-/* A decoder-only transformer around its blocks, and what a language model says of itself.
- *     x = dropout(tokens[ids] + positions[places])      x = norm(block_n(... block_1(x)))
+/* A decoder-only transformer around its blocks, and its dt_language.
+ *     x = dropout(tokens[ids] + positions[p])      x = norm(block_n(... block_1(x)))
  *     logits = head(x)
- * A tied head computes with the table of tokens: one parameter under two paths. Places are 0 ...
- * T-1, or go on behind the tokens of a cache. */
+ * A tied head uses the weight of the token embedding: one parameter under two paths. The positions
+ * p are 0 ... T-1; with a key-value cache they start at its length. */
 #include "nn/transformer.h"
 #include "nn/blocks.h"
 #include "nn/cache.h"
@@ -37,12 +37,12 @@ static bool check_ids(dt_tape *t, const dt_module *m, const transformer *s, cons
     return false;
 }
 
-static dt_tensor *embed(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *places)
+static dt_tensor *embed(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *position)
 {
     const transformer *s = dt_module_state(m);
     dt_tensor *x = dt_forward(t, s->tokens, ids);
     if (s->positions != NULL) {
-        dt_tensor *at = dt_forward(t, s->positions, places);
+        dt_tensor *at = dt_forward(t, s->positions, position);
         x = dt__then(t, x, dt_add(t, x, at));
         dt__drop_step(t, at, x);
     }
@@ -50,8 +50,7 @@ static dt_tensor *embed(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *pla
     return x;
 }
 
-/* Whether routers add to the loss. */
-static bool is_routed(const transformer *s)
+static bool has_auxiliary_loss(const transformer *s)
 {
     return s->moe.given && (s->moe.balance > 0 || s->moe.z > 0);
 }
@@ -59,19 +58,19 @@ static bool is_routed(const transformer *s)
 static dt_tensor *hidden(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor **extra)
 {
     const transformer *s = dt_module_state(m);
-    const bool routed = extra != NULL && is_routed(s);
+    const bool routed = extra != NULL && has_auxiliary_loss(s);
     dt__routed logits = { .n = 0 };
     if (extra != NULL) *extra = NULL;
     if (!check_ids(t, m, s, ids)) return NULL;
-    dt_tensor *places = dt__cache_places(t, ids->dims[1]);
-    dt_tensor *x = embed(t, m, ids, places);
+    dt_tensor *position = dt__cache_positions(t, ids->dims[1]);
+    dt_tensor *x = embed(t, m, ids, position);
     for (int64_t i = 0; i < s->blocks->n_children; i++) {
-        dt_tensor *in[2] = { x, places }, *out[2];
+        dt_tensor *in[2] = { x, position }, *out[2];
         dt_forward_n(t, s->blocks->children[i], in, s->rotates ? 2 : 1, out, routed ? 2 : 1);
         x = dt__then(t, x, out[0]);
         if (routed) dt__routed_add(t, &logits, out[1]);
     }
-    dt__drop_step(t, places, x);
+    dt__drop_step(t, position, x);
     if (routed) *extra = dt__routed_loss(t, &logits, &s->moe);
     return dt__then(t, x, dt_forward(t, s->norm, x));
 }

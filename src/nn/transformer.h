@@ -1,6 +1,5 @@
-/* What families of decoder-only transformers are made of: attention, an mlp, a block of the two,
- * and the whole around the blocks. A family is a plan: sizes, settings, and the names of the
- * parts. */
+/* Building blocks of decoder-only transformers: attention, mlps, a block of the two, and the model
+ * around the blocks. A family of models fills in a plan: sizes, settings, and names of children. */
 #ifndef DT__NN_TRANSFORMER_H
 #define DT__NN_TRANSFORMER_H
 
@@ -15,10 +14,10 @@ typedef struct dt__attention_plan {
     const char *norm[2]; /* of the norms over the head width, of q and k; NULL: none */
     int64_t width, heads, kv_heads, head_width; /* kv_heads divides heads */
     bool qkv_bias, out_bias;
-    bool rotates; /* by the position, which is then a second input, i32 [T] */
+    bool rotates; /* rotary position embedding; then positions, i32 [T], are a second input */
     dt_rotary_options rotary;
     double eps;          /* of the norms */
-    double deviation[2]; /* of the weights at first: of q, k and v, and of out */
+    double deviation[2]; /* standard deviation of initial weights: of q, k and v; of out */
 } dt__attention_plan;
 
 /* y = out(attention(q(x), k(x), v(x))), causal, of x [B, T, width]. */
@@ -32,7 +31,7 @@ typedef struct dt__mlp_plan {
     const char *name[3]; /* of the linear layers: DT__UP ... DT__GATE */
     int64_t width, hidden;
     bool bias;
-    double deviation[2];       /* of the weights at first: of up and gate, and of down */
+    double deviation[2];       /* standard deviation of initial weights: of up and gate; of down */
     const dt_moe_options *moe; /* of a mixture of experts; lent */
 } dt__mlp_plan;
 
@@ -40,7 +39,7 @@ typedef struct dt__mlp_plan {
 dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
 /* y = down(swiglu(gate(x), up(x))) */
 dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
-/* dt_moe_create of the plan; its layers have names of their own. */
+/* dt_moe_create with the plan's settings; plan->name is not used. */
 dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
 
 /* ---- a block -------------------------------------------------------------------------------- */
@@ -54,32 +53,32 @@ typedef struct dt__block_plan {
     double eps, dropout;
 } dt__block_plan;
 
-/* x += dropout(attention(norm1(x))); x += dropout(mlp(norm2(x))). A block's inputs are x and, where
- * attention rotates, the position. Its outputs are x and, where asked for, those that its mlp has
- * besides: a mixture's logits of the router. */
+/* x += dropout(attention(norm1(x))); x += dropout(mlp(norm2(x))). The inputs of a block are x and,
+ * if attention rotates, the positions. Its outputs are x and, optionally, the second output of its
+ * mlp: the router's logits of a mixture of experts. */
 dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------ */
 
 typedef struct dt__transformer_plan {
     const char *family;
-    const char *body; /* the child that holds all but the head; NULL: the root does */
+    const char *body; /* the child that contains all but the head; NULL: the root itself */
     const char *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
     int64_t vocab, context, layers;
     bool tied;
-    double deviation; /* of the weights of embeddings and head at first */
+    double deviation; /* standard deviation of initial weights of embeddings and head */
     dt__block_plan block;
 } dt__transformer_plan;
 
-/* logits = head(norm(blocks(dropout(tokens[ids] + positions[0...T-1])))), ids i32 [B, T]; a model
- * of type `type`, whose forward and language are those below. */
+/* logits = head(norm(blocks(dropout(tokens[ids] + positions[0...T-1])))), ids i32 [B, T]. The model
+ * has type `type`, whose forward and language must be those below. */
 dt_status dt__transformer_create(dt_ctx *ctx, const dt_module_type *type,
                                  const dt__transformer_plan *plan, dt_module **out);
 void dt__transformer_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                              dt_tensor **out, int n_out);
 extern const dt_language dt__transformer_language;
 
-/* ---- what the parts share ------------------------------------------------------------------- */
+/* ---- linear layers -------------------------------------------------------------------------- */
 
 typedef struct dt__linear_plan {
     int64_t in, out;
@@ -87,7 +86,7 @@ typedef struct dt__linear_plan {
     double deviation;
 } dt__linear_plan;
 
-/* Adds a linear layer whose weight is drawn normal(0, deviation) and whose bias is 0. */
+/* Adds a linear layer with weight initialized normal(0, deviation) and bias 0. */
 dt_status dt__add_linear(dt_module *m, const char *name, const dt__linear_plan *plan,
                          dt_module **lent);
 

@@ -1,9 +1,9 @@
-/* The tree grows: children, parameters, buffers and ties, and the paths that follow from them.
+/* Building the tree of modules: adding children, parameters, buffers and ties, and updating paths.
  *
- * A path is known only from the root, so a subtree gets its paths anew when it is added to a
- * parent. Names of tensors are the same texts, shared: they outlive the module where a tape still
- * shows them in a message. A tied parameter is named by the first of its paths in the order of
- * visiting. */
+ * Paths start at the root, so all paths of a subtree are recomputed when it is added to a parent.
+ * Tensors share the text of their path as their name, for messages; the text is reference-counted,
+ * so it outlives the module while a tape uses it. A tied parameter is named by the first of its
+ * paths in the order of visiting. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static dt_status place_entry(dt_module *m, dt__entry *e)
     return DT_OK;
 }
 
-/* Gives m, below `above`, and all that lies in it their paths. */
+/* Sets the paths of m, whose parent has path `above`, and of everything in m. */
 static dt_status place(dt_module *m, const char *above)
 {
     const char *path = join(m->ctx, above, m->name);
@@ -201,7 +201,7 @@ dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
 
 /* ---- tying ----------------------------------------------------------------------------------- */
 
-/* The member at `path`; NULL, with ARG, where it is no parameter. */
+/* The entry at `path`; NULL, with ARG, if it is no parameter. */
 static dt__entry *param_at(dt_module *m, const char *path, dt_module **holder)
 {
     if (dt_param(m, path) == NULL) return NULL;

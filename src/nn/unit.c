@@ -1,4 +1,4 @@
-/* A unit as a chain of modules. */
+/* Running a unit as a chain of modules. */
 #include "nn/unit.h"
 
 dt_tensor *dt__unit_forward(dt_tape *t, const dt__unit *u, dt_tensor *x)

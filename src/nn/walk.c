@@ -1,5 +1,6 @@
-/* Walks over the tree: by path, over every tensor, over every module. Parameters and buffers of a
- * module come before its children, each in the order in which they were added. */
+/* Traversal of the tree of modules: lookup by path, visits of every tensor and of every module. A
+ * module's parameters and buffers are visited before its children, each in the order of
+ * addition. */
 #include "nn/module.h"
 
 #include <string.h>
@@ -143,7 +144,7 @@ dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
 
 typedef struct counter {
     dt_module *m;
-    bool trained; /* those alone that require a gradient */
+    bool trained; /* count only those that require a gradient */
     int64_t elements;
 } counter;
 
@@ -170,7 +171,7 @@ int64_t dt_trained_count(dt_module *m)
     return c.elements;
 }
 
-/* ---- over all below -------------------------------------------------------------------------- */
+/* ---- changing all modules -------------------------------------------------------------------- */
 
 void dt_train(dt_module *m, bool on)
 {

@@ -1,10 +1,10 @@
-/* What batch_norm1d and batch_norm2d share: batch normalization per channel (Ioffe and Szegedy
- * 2015).
+/* The common part of batch_norm1d and batch_norm2d: batch normalization per channel (Ioffe and
+ * Szegedy 2015).
  *     z = x / factor      y = f((z - mean) / sqrt(var + eps) * weight + bias + residual)
- * Mean and variance are those of z. f is nothing or relu, of which a bit an element is kept.
- * Training: the batch's mean and biased variance; the running values move towards the batch's, the
- * running variance towards the unbiased one. Evaluation: the running values, which stay. The
- * statistics that y was made with are kept in f64. */
+ * Mean and variance are those of z. f is the identity or relu; relu keeps one bit per element for
+ * backward. Training uses the batch's mean and biased variance and updates the running values (the
+ * variance by the unbiased one). Evaluation uses the running values. The statistics that were used
+ * are kept for backward in f64. */
 #include "ops/batch_norm_ops.h"
 #include "ops/ops_list.h"
 
@@ -23,7 +23,7 @@ dt_batch_norm_options dt_batch_norm_defaults(void) { return dt__batch_norm_defau
 
 const dt_key dt__batch_norm_keys[] = {
     { "training", DT_KEY_BOOL, AT(training), .fallback = "true",
-      .text = "take the batch's statistics and move the running ones" },
+      .text = "use the batch's statistics and update the running ones" },
     { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1",
       .text = "share of the batch's statistics in the new running ones" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
@@ -48,7 +48,7 @@ static dt_status check_options(const dt_call *c)
     return dt_refuse(c, DT_ERR_ARG, "activation %d; none or relu can be", o->activation);
 }
 
-/* x as rows of planes, one a channel. */
+/* x as [batch, channels, elements of a plane]. */
 static dt__lines lines_of(const dt_tensor *x)
 {
     int64_t inner = 1;

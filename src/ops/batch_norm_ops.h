@@ -1,4 +1,4 @@
-/* What batch_norm1d and batch_norm2d share: all but the rank of x. */
+/* The common part of the ops batch_norm1d and batch_norm2d: everything but the rank of x. */
 #ifndef DT__OPS_BATCH_NORM_OPS_H
 #define DT__OPS_BATCH_NORM_OPS_H
 
@@ -8,13 +8,13 @@ extern const dt_batch_norm_options dt__batch_norm_defaults;
 extern const dt_key dt__batch_norm_keys[];
 
 bool dt__batch_norm_writes(const void *options);
-/* The rank of x lies in least...most. */
+/* The shape function; x must have a rank of least...most. */
 dt_status dt__batch_norm_shape(dt_call *c, int least, int most);
 void dt__batch_norm_forward(const dt_call *c);
 size_t dt__batch_norm_scratch(const dt_call *c);
 void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
-/* The op of a name, whose file has a `shape`. */
+/* Defines the op; the file must define the shape function `shape`. */
 #define DT__BATCH_NORM(op_name)                                                                    \
     const dt_op dt__op_##op_name = {                                                               \
         .name = #op_name,                                                                          \

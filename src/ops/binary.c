@@ -1,5 +1,5 @@
-/* Broadcasting: the strides of an operand stretched to the result's dims, and the sum of a gradient
- * over what was stretched. */
+/* Broadcasting: the strides of an operand expanded to the result's dims, and the sum of a gradient
+ * over broadcast dimensions. */
 #include "ops/binary.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ dt_status dt__binary_shape(dt_call *c)
     return dt_result(c, 0, c->in[0]->dtype, rank, dims);
 }
 
-static void stretch(const dt_tensor *x, const dt_tensor *like, int64_t *strides)
+static void broadcast_strides(const dt_tensor *x, const dt_tensor *like, int64_t *strides)
 {
     const int shift = like->rank - x->rank;
     for (int d = 0; d < like->rank; d++) {
@@ -27,8 +27,8 @@ dt__zip dt__zip_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *like
 {
     dt__zip z = { .rank = like->rank, .a = dt__data(a), .b = dt__data(b), .y = y };
     memcpy(z.dims, like->dims, sizeof z.dims);
-    stretch(a, like, z.a_strides);
-    stretch(b, like, z.b_strides);
+    broadcast_strides(a, like, z.a_strides);
+    broadcast_strides(b, like, z.b_strides);
     return z;
 }
 
@@ -58,15 +58,15 @@ void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double d
 size_t dt__binary_scratch(const dt_call *c)
 {
     const dt_tensor *y = c->out[0];
-    const bool stretched = !dt__same_dims(c->arg[0], y) || !dt__same_dims(c->arg[1], y);
-    return stretched ? (size_t)y->count * dt_dtype_size(y->dtype) : 0;
+    const bool broadcasts = !dt__same_dims(c->arg[0], y) || !dt__same_dims(c->arg[1], y);
+    return broadcasts ? (size_t)y->count * dt_dtype_size(y->dtype) : 0;
 }
 
 const dt__factor_options dt__factor_defaults = { .factor = 1 };
 
 const dt_key dt__factor_keys[] = {
     { "factor", DT_KEY_REAL, .offset = offsetof(dt__factor_options, factor), .fallback = "1",
-      .text = "a number that the other operand is multiplied by" },
+      .text = "number by which the other operand is multiplied" },
     { 0 },
 };
 

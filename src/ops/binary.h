@@ -1,10 +1,11 @@
-/* What ops of two operands that broadcast share. */
+/* The common part of ops with two operands that broadcast. */
 #ifndef DT__OPS_BINARY_H
 #define DT__OPS_BINARY_H
 
 #include "autograd/op.h"
 
-/* Two operands of one float dtype; the result has the dims that both broadcast to. */
+/* Shape function: two operands of one float dtype; the result has the dims that both broadcast
+ * to. */
 dt_status dt__binary_shape(dt_call *c);
 
 /* a and b, both broadcast to the dims of `like`, and a contiguous y. */
@@ -22,13 +23,14 @@ void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double d
 /* Workspace of backward: one value for each element of the result where an operand broadcasts. */
 size_t dt__binary_scratch(const dt_call *c);
 
-/* Where backward writes operand i's gradient before the sum: dx itself, or the scratch. */
+/* Where backward writes an operand's gradient, of dy's dims: dx itself, or scratch if the operand
+ * was broadcast. */
 static inline void *dt__binary_target(const dt_call *c, const dt_tensor *dy, dt_tensor *dx)
 {
     return dt__same_dims(dy, dx) ? dt__data_mut(dx) : c->scratch;
 }
 
-/* After backward wrote that: the sum, where there is one. */
+/* After that: sums the scratch over broadcast dimensions into dx. */
 static inline void dt__binary_finish(const dt_call *c, const dt_tensor *dy, dt_tensor *dx)
 {
     if (!dt__same_dims(dy, dx)) dt__sum_to(c, c->scratch, dy, 1, dx);
@@ -43,7 +45,7 @@ typedef struct dt__factor_options {
 extern const dt__factor_options dt__factor_defaults;
 extern const dt_key dt__factor_keys[];
 
-/* Operand 1, where given, broadcasts to operand 0. */
+/* Shape function: operand 1, if given, broadcasts to operand 0. */
 dt_status dt__inplace_shape(dt_call *c);
 
 #endif

@@ -1,11 +1,11 @@
 /* Convolutions on codes.
  *
- *     both operands offer codes that an integer product takes    y by numerics §2 (kernels/qconv.h)
- *     else                                                       y = conv(x^, w^) + b, fp32
- *     backward                                                   dx = conv^T(dy, w^)   dw of x^, dy
+ *     both operands have codes for an integer product    y by numerics §2 (kernels/qconv.h)
+ *     else                                               y = conv(x^, w^) + b, fp32
+ *     backward                                           dx = conv^T(dy, w^)   dw of x^, dy
  *
- * The image of the weight is expanded into scratch, x^ a slice of the batch at a time by the thread
- * that multiplies it: it is a source of the float convolution. */
+ * x^ and w^ are the dequantized values. w^ is written to scratch as a whole. x^ is a source of the
+ * float convolution: each thread dequantizes the part that it is about to multiply. */
 #include "ops/conv_codes.h"
 
 #include "kernels/qconv.h"
@@ -28,9 +28,9 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* Codes that are packed are unpacked a slice of the batch at a time, in front of the rest of
- * scratch. */
-static size_t unpacked(const dt_call *c)
+/* Bytes at the front of scratch into which packed codes of x are unpacked, a slice of the batch at
+ * a time. */
+static size_t unpacked_bytes(const dt_call *c)
 {
     return (size_t)dt__round_up((int64_t)dt__codes_room(c->codes[X]), DT__ALIGNMENT);
 }
@@ -46,17 +46,17 @@ static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
                         .sx = x->scale,
                         .zu = x->zero_u,
                         .threads = dt_threads(c->ctx),
-                        .scratch = (char *)c->scratch + unpacked(c) };
+                        .scratch = (char *)c->scratch + unpacked_bytes(c) };
 }
 
-static bool multiplies(const dt_call *c)
+static bool is_integer_product(const dt_call *c)
 {
     return dt__codes_multiply(c->codes[X], c->codes[WEIGHT]);
 }
 
-/* ---- images ---------------------------------------------------------------------------------- */
+/* ---- dequantized values ---------------------------------------------------------------------- */
 
-/* Parts of scratch, in floats: w^, as rows first where they lie otherwise; then the work's own. */
+/* Parts of scratch, in floats: w^; its rows before reordering, if needed; then the kernel's own. */
 typedef struct room {
     int64_t weight, rows;
 } room;
@@ -73,15 +73,16 @@ static const float *dequantized_weight(const dt_call *c, const room *r)
 {
     const dt__codes *codes = c->codes[WEIGHT];
     if (codes == NULL) return dt__data(c->arg[WEIGHT]);
-    float *image = c->scratch, *rows = r->rows > 0 ? image + r->weight : image;
+    float *weight = c->scratch, *rows = r->rows > 0 ? weight + r->weight : weight;
     dt__codes_expand_all(codes, rows);
-    if (r->rows > 0) dt__rows_scatter(&codes->map, rows, image);
-    return image;
+    if (r->rows > 0) dt__rows_scatter(&codes->map, rows, weight);
+    return weight;
 }
 
 static void expand(const void *codes, const dt__patch *block) { dt__codes_expand(codes, block); }
 
-/* A work on images, and what it points to. */
+/* The arguments of a float convolution of dequantized values, and the structs that they point
+ * to. */
 typedef struct codes_work {
     dt__conv conv;
     dt__source x;
@@ -89,8 +90,8 @@ typedef struct codes_work {
     room room;
 } codes_work;
 
-/* x as a value or as a source of images, dy (NULL in forward) in the place of the other, and what
- * is to be made; w^ is still to come. */
+/* Sets all arguments but w^: x as a value or as a source, dy (NULL in forward), and the results to
+ * compute, of which those that are NULL are not. */
 static void make_work(const dt_call *c, const float *dy, float *y, float *dx, float *dw,
                       codes_work *k)
 {
@@ -120,7 +121,7 @@ static dt_status scratch_of(const dt_call *c, const codes_work *k, size_t *bytes
 
 static dt_status backward_scratch(const dt_call *c, size_t *bytes)
 {
-    float any = 0; /* that it is there is all that matters */
+    float any = 0; /* the plan only asks which pointers are NULL */
     codes_work k;
     *bytes = 0;
     if (!c->wants[X] && !c->wants[WEIGHT]) return DT_OK;
@@ -134,11 +135,11 @@ dt_status dt__conv_codes_plan(dt_call *c)
 {
     size_t later;
     if (c->recording) DT__TRY(backward_scratch(c, &later));
-    if (multiplies(c)) {
+    if (is_integer_product(c)) {
         dt__conv p = dt__conv_of(c);
         p.batch = dt__codes_slice(c->codes[X]);
         const dt__qconv q = qconv_of(c, &p);
-        c->scratch_bytes = dt__qconv_scratch(&q) + unpacked(c);
+        c->scratch_bytes = dt__qconv_scratch(&q) + unpacked_bytes(c);
         return DT_OK;
     }
     codes_work k;
@@ -146,10 +147,10 @@ dt_status dt__conv_codes_plan(dt_call *c)
     return scratch_of(c, &k, &c->scratch_bytes);
 }
 
-static void multiply(const dt_call *c)
+static void run_integer_product(const dt_call *c)
 {
     const dt__codes *x = c->codes[X];
-    const int64_t slice = dt__codes_slice(x), image = c->y->count / dt__max_i64(1, x->rows);
+    const int64_t slice = dt__codes_slice(x), sample = c->y->count / dt__max_i64(1, x->rows);
     for (int64_t n = 0; n < x->rows; n += slice) {
         dt__conv p = dt__conv_of(c);
         p.batch = dt__min_i64(slice, x->rows - n);
@@ -158,21 +159,21 @@ static void multiply(const dt_call *c)
         q.sx += n;
         q.zu += n;
         q.bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL;
-        q.y = (float *)dt__data_mut(c->y) + n * image;
+        q.y = (float *)dt__data_mut(c->y) + n * sample;
         dt__qconv_run(c->kernels, &q);
     }
 }
 
 void dt__conv_forward_codes(const dt_call *c)
 {
-    if (!multiplies(c)) {
+    if (!is_integer_product(c)) {
         codes_work k;
         make_work(c, NULL, dt__data_mut(c->y), NULL, NULL, &k);
         k.w.w = dequantized_weight(c, &k.room);
         dt__conv_compute(c->ctx, c->kernels, &k.w);
         return;
     }
-    multiply(c);
+    run_integer_product(c);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* The four convolutions. A transposed one is the adjoint of the one whose x is its y, so three
- * kernels serve all:
+/* The four convolutions. A transposed convolution is the adjoint of a convolution whose x is its y,
+ * so three kernels compute all of them:
  *                        conv                     transposed
  *     forward            conv(x)                  conv_backward_x(x)
  *     backward by x      conv_backward_x(dy)      conv(dy)
@@ -18,15 +18,15 @@ bool dt__conv_is_transposed(const dt_call *c)
     return c->op == &dt__op_conv_transpose2d || c->op == &dt__op_conv_transpose1d;
 }
 
-/* How many dimensions an image has. */
+/* The number of spatial dimensions. */
 static int axes_of(const dt_call *c)
 {
     return c->op == &dt__op_conv2d || c->op == &dt__op_conv_transpose2d ? 2 : 1;
 }
 
-/* ---- the problem ---------------------------------------------------------------------------- */
+/* ---- arguments of the kernels --------------------------------------------------------------- */
 
-/* The place of axis i of the options in kernels/conv_geometry.h: a signal is one row. */
+/* The index of axis i in kernels/conv_geometry.h, where a 1d x is an image of one row. */
 static int place_of(const dt_call *c, int i) { return axes_of(c) == 1 ? 1 : i; }
 
 dt__conv dt__conv_of(const dt_call *c)
@@ -55,7 +55,7 @@ dt__conv dt__conv_of(const dt_call *c)
     return p;
 }
 
-/* Forward's work; of pointers only which are NULL matters before there is a result. */
+/* Forward's arguments. For a plan, before y has data, only matters which pointers are NULL. */
 static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
 {
     const bool transposed = dt__conv_is_transposed(c);
@@ -71,7 +71,7 @@ static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
                             .scratch = c->scratch };
 }
 
-/* Backward's: dx and dw, either of which may be NULL. */
+/* Backward's arguments; dx and dw may be NULL. */
 static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const void *dy, void *dx,
                                    void *dw)
 {
@@ -89,7 +89,7 @@ static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const vo
 
 static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *bytes)
 {
-    char any = 0; /* that it is there is all that matters */
+    char any = 0; /* the plan only asks which pointers are NULL */
     const dt__conv_work w =
         backward_work(c, p, &any, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL);
     *bytes = 0;
@@ -97,7 +97,7 @@ static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *b
     return dt__conv_plan(c->ctx, c->kernels, &w, bytes);
 }
 
-/* Makes the plans of both directions, where dispatch can still report that memory is short. */
+/* Makes the plans of forward and backward, since only shape functions can fail with NOMEM. */
 static dt_status plan(dt_call *c)
 {
     if (c->coded) return dt__conv_codes_plan(c);

@@ -1,6 +1,6 @@
-/* What the four convolutions share: op_conv1d.c, op_conv2d.c and op_conv_transpose*.c. Operands are
- * x [N, in, ...], weight [out, in/groups, ...] (transposed: [in, out/groups, ...]), bias [out] or
- * NULL. */
+/* The common part of the four convolutions, op_conv1d.c, op_conv2d.c and op_conv_transpose*.c.
+ * Operands are x [N, in, ...], weight [out, in/groups, ...] (transposed: [in, out/groups, ...]),
+ * bias [out] or NULL. */
 #ifndef DT__OPS_CONV_OPS_H
 #define DT__OPS_CONV_OPS_H
 
@@ -12,12 +12,12 @@ extern const dt_conv_options dt__conv_default;
 
 /* Whether the op is a transposed one. */
 bool dt__conv_is_transposed(const dt_call *c);
-/* The problem in the form of kernels/conv_geometry.h, of operands that the shape rule let pass:
- * where the op is transposed, x and y change places. */
+/* The geometry of a call that passed the shape function, as kernels/conv_geometry.h defines it. For
+ * a transposed convolution x and y are swapped. */
 dt__conv dt__conv_of(const dt_call *c);
 
-/* What the shape rule says of options and weight alone, and of them with x: dims are y's. The call
- * needs its context, op, options and operands, no tape. */
+/* Parts of the shape function, for a call with context, op, options and operands but no tape: the
+ * checks of options and weight; the same and those of x, and the dims of y. */
 dt_status dt__conv_check_weight(const dt_call *c);
 dt_status dt__conv_extents(const dt_call *c, int64_t dims[4]);
 dt_status dt__conv_shape(dt_call *c);
@@ -30,7 +30,7 @@ void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db
 dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
                           const dt_conv_options *options);
 
-/* The keys of dt_conv_options; TYPE is DT_KEY_PAIR, or DT_KEY_INT for signals. */
+/* The keys of dt_conv_options; TYPE is DT_KEY_PAIR, or DT_KEY_INT for 1d convolutions. */
 #define DT__CONV_AT(field) .offset = offsetof(dt_conv_options, field)
 #define DT__CONV_MOST 2147483647.0 /* of stride, padding, dilation and extents */
 #define DT__CONV_KEYS(TYPE, one, none)                                                             \
@@ -53,17 +53,17 @@ dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
           .least = 1,                                                                              \
           .most = DT__CONV_MOST,                                                                   \
           .fallback = one,                                                                         \
-          .text = "distance of the kernel's elements" },                                           \
+          .text = "distance between the kernel's elements" },                                      \
     {                                                                                              \
         "groups", DT_KEY_INT, DT__CONV_AT(groups),                                                 \
             .least = 1, .most = DT__CONV_MOST, .fallback = "1",                                    \
-            .text = "parts of the channels that do not see each other"                             \
+            .text = "groups of channels, convolved independently"                                  \
     }
 #define DT__CONV_OUTPUT_PADDING(TYPE, none)                                                        \
     {                                                                                              \
         "output_padding", TYPE, DT__CONV_AT(output_padding),                                       \
             .most = DT__CONV_MOST, .fallback = none,                                               \
-            .text = "rows and columns that y has more, at its end"                                 \
+            .text = "rows and columns added at the end of y"                                       \
     }
 
 #endif

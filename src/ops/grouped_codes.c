@@ -1,22 +1,22 @@
-/* Codes of a grouped weight by rows that are routed to its experts.
+/* Products of a grouped weight's codes with the rows that are routed to its experts.
  *
- * A part is some rows of one expert by some of its panels: x's rows and the panels stay in cache,
- * and parts of all experts are one list that threads share. Where the rows of a part do not lie
- * together, or not as the product reads them (packed, or in an order of the weight's), they are
- * gathered as codes. How the work is cut changes no bit. */
+ * The work is divided into parts: some rows of one expert by some of its panels, so that both stay
+ * in cache. The parts of all experts are one list that threads share. If the rows of a part are not
+ * contiguous, are packed, or must be reordered to the weight's column order, they are gathered
+ * first. The division changes no bit. */
 #include "ops/grouped_codes.h"
 
 #include <omp.h>
 #include <string.h>
 
 #define ROWS 96                          /* of a part: qgemm_tile.inc's CHUNK */
-#define PANELS 16                        /* likewise */
+#define PANELS 16                        /* the most of a part */
 #define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as qgemm_share.c has them */
 
-/* How the rows and panels of an expert are cut. */
+/* How the rows of an expert are divided into chunks. */
 typedef struct cut {
-    int64_t first;        /* of its parts, counted through */
-    int64_t rows, chunks; /* rows of a chunk */
+    int64_t first;        /* number of its first part in the list */
+    int64_t rows, chunks; /* rows of a chunk; number of chunks */
 } cut;
 
 typedef struct product {
@@ -30,17 +30,17 @@ typedef struct product {
     float *y;
 } product;
 
-/* Where a thread puts what it gathers, and what it will scatter. */
-typedef struct desk {
+/* The workspace of a thread: gathered rows of x, and rows of y to scatter. */
+typedef struct thread_room {
     void *x; /* [ROWS][stride] codes, or [DT__FGEMM_ROWS][in] floats */
     float *scale;
     int32_t *zero;
     float *y; /* [DT__FGEMM_ROWS][PANELS * DT__LANES] */
-} desk;
+} thread_room;
 
 typedef struct part {
-    int64_t expert, place, rows; /* places from `place` on */
-    int64_t n0, n;               /* outputs of the expert */
+    int64_t expert, place, rows; /* rows at places `place` ... place + rows - 1 of the routing */
+    int64_t n0, n;               /* outputs n0 ... n0 + n - 1 of the expert */
 } part;
 
 bool dt__grouped_multiplies(const dt__grouped *g)
@@ -70,25 +70,25 @@ static size_t x_bytes(const dt__grouped *g)
 
 static size_t y_bytes(void) { return sizeof(float) * DT__FGEMM_ROWS * PANELS * DT__LANES; }
 
-static size_t desk_bytes(const dt__grouped *g)
+static size_t thread_bytes(const dt__grouped *g)
 {
     return x_bytes(g) + 2 * ROWS * sizeof(float) + y_bytes();
 }
 
-static desk desk_of(const product *p)
+static thread_room thread_room_of(const product *p)
 {
-    char *room = p->room + (size_t)omp_get_thread_num() * desk_bytes(p->g);
+    char *room = p->room + (size_t)omp_get_thread_num() * thread_bytes(p->g);
     const size_t x = x_bytes(p->g);
-    return (desk){ room, (float *)(void *)(room + x),
-                   (int32_t *)(void *)(room + x + ROWS * sizeof(float)),
-                   (float *)(void *)(room + x + 2 * ROWS * sizeof(float)) };
+    return (thread_room){ room, (float *)(void *)(room + x),
+                          (int32_t *)(void *)(room + x + ROWS * sizeof(float)),
+                          (float *)(void *)(room + x + 2 * ROWS * sizeof(float)) };
 }
 
 size_t dt__grouped_codes_room(const dt__grouped *g)
 {
     if (!dt__grouped_multiplies(g) && !dt__grouped_is_few(g, 0)) return 0;
     const size_t cuts = dt__scratch_part((size_t)(g->routing.experts + 1) * sizeof(cut));
-    return cuts + (size_t)dt_threads(g->c->ctx) * desk_bytes(g);
+    return cuts + (size_t)dt_threads(g->c->ctx) * thread_bytes(g);
 }
 
 /* ---- a part ---------------------------------------------------------------------------------- */
@@ -98,8 +98,8 @@ static int64_t row_of_x(const product *p, int64_t place)
     return dt__assignment_at(&p->g->routing, place) / p->g->routing.per_row;
 }
 
-/* Whether rows lie together: in y, and in x where they are not read several times. */
-static bool is_together(const product *p, const part *t)
+/* Whether the part's rows are contiguous in x and y. */
+static bool is_contiguous(const product *p, const part *t)
 {
     return p->g->routing.assignment == NULL || t->rows == 1;
 }
@@ -109,14 +109,14 @@ static const int32_t *order_of(const product *p, const part *t)
     return dt__panel_order(&p->w->layout, t->expert * p->out);
 }
 
-/* The rows of a part, as they lie or gathered. */
-static void read_codes(const product *p, const part *t, desk *d, dt__qgemm *g)
+/* Sets the kernel's rows of x: in place, or gathered. */
+static void read_codes(const product *p, const part *t, thread_room *d, dt__qgemm *g)
 {
     const dt__codes *x = p->x;
     const int32_t *order = order_of(p, t);
     const int64_t first = row_of_x(p, t->place);
     g->m = t->rows;
-    if (is_together(p, t) && !x->packed && order == NULL) {
+    if (is_contiguous(p, t) && !x->packed && order == NULL) {
         g->u = x->u + first * x->stride;
         g->ldu = x->stride;
         g->sx = x->scale + first;
@@ -135,14 +135,14 @@ static void read_codes(const product *p, const part *t, desk *d, dt__qgemm *g)
     }
 }
 
-static void read_floats(const product *p, const part *t, desk *d, dt__fgemm *g)
+static void read_floats(const product *p, const part *t, thread_room *d, dt__fgemm *g)
 {
     const float *x = dt__data(p->g->c->arg[p->g->x]);
     const int32_t *order = order_of(p, t);
     g->m = t->rows;
     g->ldx = p->in;
     g->x = x + row_of_x(p, t->place) * p->in;
-    if (is_together(p, t) && order == NULL) return;
+    if (is_contiguous(p, t) && order == NULL) return;
     g->x = d->x;
     for (int64_t i = 0; i < t->rows; i++) {
         const float *from = x + row_of_x(p, t->place + i) * p->in;
@@ -174,7 +174,7 @@ static void run_part(const product *p, const part *t)
     const void *panels =
         (const char *)p->w->panels + (size_t)dt__panel_at(whole, row).panel * whole->panel_bytes;
     const dt__kernels *k = p->w->ctx->kernels[DT_F32];
-    desk d = desk_of(p);
+    thread_room d = thread_room_of(p);
     const int64_t *assignment = p->g->routing.assignment;
     float *y = assignment == NULL ? y_of(p, t, t->place) : p->y + t->n0;
     if (p->x != NULL) {
@@ -195,18 +195,18 @@ static void run_part(const product *p, const part *t)
     scatter(p, t, bias, d.y);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all parts ------------------------------------------------------------------------------- */
 
 static int64_t expert_panels(const product *p) { return p->w->layout.expert_panels; }
 
-/* Rows of an expert that are multiplied here. */
+/* The number of an expert's rows that this product computes. */
 static int64_t rows_of(const product *p, int64_t e)
 {
     const int64_t rows = p->start[e + 1] - p->start[e];
     return p->x != NULL || dt__grouped_is_few(p->g, rows) ? rows : 0;
 }
 
-/* Part i, of the last expert that begins with it or before: chunks of rows one after the other meet
+/* Part i of the list, whose expert is found by bisection. Consecutive parts are chunks of rows by
  * the same panels. */
 static part part_of(const product *p, int64_t i)
 {
@@ -225,8 +225,8 @@ static part part_of(const product *p, int64_t i)
     return t;
 }
 
-/* Fewer panels in a part where there would be less than two parts for a thread. Returns the number
- * of parts. */
+/* Divides the work, with fewer panels per part if there would be less than two parts per thread.
+ * Returns the number of parts. */
 static int64_t cut_all(product *p, int threads)
 {
     const int64_t experts = p->g->routing.experts;
@@ -250,7 +250,7 @@ static int64_t products_of(const product *p)
 {
     int64_t rows = 0;
     for (int64_t e = 0; e < p->g->routing.experts; e++) {
-        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* a weight's reading counts as four */
+        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* reading the weight costs four rows */
     }
     return rows * p->out * p->in;
 }

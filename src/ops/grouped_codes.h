@@ -1,19 +1,20 @@
-/* The products of grouped_linear that read a weight's codes as they are: of rows of codes, and of
- * few rows of floats. An expert's rows have the bits that linear gives them alone. */
+/* The products of grouped_linear that multiply a weight's codes without dequantizing them: by rows
+ * of codes, and by few rows of floats. An expert's rows have the bits of dt_linear on these
+ * rows. */
 #ifndef DT__OPS_GROUPED_CODES_H
 #define DT__OPS_GROUPED_CODES_H
 
 #include "ops/grouped_gemm.h"
 
-/* Whether rows of codes meet codes; and else whether so many rows of floats, an expert's, meet
- * codes. */
+/* Whether the product is one of codes by codes; whether an expert with so many rows of floats
+ * multiplies them by codes. */
 bool dt__grouped_multiplies(const dt__grouped *g);
 bool dt__grouped_is_few(const dt__grouped *g, int64_t rows);
 
-/* Bytes that the product takes; 0 where neither may be. */
+/* Bytes of workspace; 0 if neither is possible. */
 size_t dt__grouped_codes_room(const dt__grouped *g);
-/* y_e [rows, out] = x_e W_e^T + b_e for every expert, or for those with few rows where x is floats;
- * the routing has its lists. */
+/* y_e [rows, out] = x_e W_e^T + b_e for every expert, or, if x is floats, for those with few rows.
+ * The lists of g->routing must have been made. */
 void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y);
 
 #endif

@@ -3,23 +3,24 @@
  *
  *     y_e = x_e W_e^T + b_e      dx_e = dy_e W_e      dW_e = dy_e^T x_e      db_e = sum of dy_e
  *
- * The products of all experts are one list, whose tiles threads share. Where rows of an expert lie
- * together they are read and written where they are; else rows are sources and sinks of the
- * product, which gathers a block of them just before it reads it, and scatters a tile just after. A
- * row of x that is read several times gets the sum of what these readings give, in their order. */
+ * The products of all experts are one list, whose tiles threads share. If an expert's rows are
+ * contiguous, they are read and written in place; otherwise they are sources and sinks of the
+ * product, which gathers a block of rows just before it reads it and scatters a tile after
+ * computing it. The gradient of a row of x that several experts read is the sum of their
+ * contributions, in the order of assignments. */
 #include "ops/grouped_codes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix whose rows are some of another's, which lies in memory or is codes. */
+/* A matrix whose rows are some rows of another matrix, which is in memory or codes. */
 typedef struct row_view {
     char *data;
     const dt__codes *codes;
     size_t element;
     int64_t columns;
-    int64_t row;               /* the first, where `assignment` is NULL */
-    const int64_t *assignment; /* row r is row assignment[r] / per_row */
+    int64_t row;               /* row r is row `row` + r of the matrix, if `assignment` is NULL */
+    const int64_t *assignment; /* else row assignment[r] / per_row */
     int64_t per_row;
     dt__source source;
     dt__sink sink;
@@ -77,7 +78,7 @@ static void take(void *to, const dt__patch *block)
     }
 }
 
-/* Where a row_view's rows lie together in memory they need not be moved. */
+/* Whether the rows can be read and written in place. */
 static bool is_contiguous(const row_view *s) { return s->codes == NULL && s->assignment == NULL; }
 static void *data_of(const row_view *s) { return is_contiguous(s) ? place_of(s, s->row, 0) : NULL; }
 static const dt__source *source_of(const row_view *s)
@@ -88,16 +89,17 @@ static const dt__sink *sink_of(const row_view *s) { return is_contiguous(s) ? NU
 
 /* ---- an expert's product -------------------------------------------------------------------- */
 
-/* A call at work, whose routing has its lists, and where what it makes stands in scratch. */
+/* A running call: the lists of its routing, and the parts of scratch. */
 typedef struct work {
     dt__grouped of;
     int64_t in, out;
     size_t element;
     dt__gemm_job *job;
     struct operands *operands;
-    int64_t *place; /* of each assignment, -1: none; where rows of x are read more than once */
-    char *parts;    /* then: [assignments][in], dx of each assignment, by places */
-    void *room;     /* of the products */
+    /* set if several experts read a row of x: */
+    int64_t *place; /* the place of each assignment; -1: none */
+    char *parts;    /* [places][in], the contribution to dx of each assignment */
+    void *room;     /* workspace of the products */
 } work;
 
 /* The three matrices of an expert's product. */
@@ -112,7 +114,7 @@ static row_view row_view_of(const work *w, int64_t columns)
     return (row_view){ .element = w->element, .columns = columns, .per_row = 1 };
 }
 
-/* An operand's value or codes. */
+/* Sets the data or codes of operand i. */
 static void open_operand(const work *w, int i, row_view *s)
 {
     const dt_tensor *x = w->of.c->arg[i];
@@ -120,7 +122,7 @@ static void open_operand(const work *w, int i, row_view *s)
     if (s->codes == NULL && x->storage != NULL) s->data = (char *)(uintptr_t)dt__data(x);
 }
 
-/* Of the rows of x, or of assignments, those of expert e. */
+/* Restricts a view of x, or of assignments, to the rows of expert e. */
 static void route(const work *w, int64_t e, int64_t per_row, row_view *s)
 {
     const dt__routing *r = &w->of.routing;
@@ -153,7 +155,7 @@ static row_view rows_of_weight(const work *w, int64_t e)
     return s;
 }
 
-/* A product in place i of the list. */
+/* Sets product i of the list. */
 static dt__gemm *set_product(const work *w, int64_t i, const operands *of, const dt__gemm *like)
 {
     operands *t = &w->operands[i];
@@ -174,14 +176,14 @@ static dt__gemm *set_product(const work *w, int64_t i, const operands *of, const
     g->c = data_of(&t->c);
     g->ldc = t->c.columns;
     g->c_sink = sink_of(&t->c);
-    g->coarse = w->of.routing.assignment != NULL; /* rows that are gathered for each tile */
+    g->coarse = w->of.routing.assignment != NULL; /* large tiles: each gathers its rows again */
     return g;
 }
 
 static int by_size(const void *a, const void *b)
 {
     const dt__gemm *p = &((const dt__gemm_job *)a)->g, *q = &((const dt__gemm_job *)b)->g;
-    const int64_t x = p->m + p->k, y = q->m + q->k; /* what differs is the number of rows */
+    const int64_t x = p->m + p->k, y = q->m + q->k; /* only the number of rows differs */
     return (x < y) - (x > y);
 }
 
@@ -196,7 +198,7 @@ static int64_t rows_of(const work *w, int64_t e)
     return w->of.routing.start[e + 1] - w->of.routing.start[e];
 }
 
-/* y_e [rows, out] = x_e W_e^T + b_e, but for experts whose rows meet codes as they are. */
+/* y_e [rows, out] = x_e W_e^T + b_e, except for experts that dt__grouped_codes_product computes. */
 static void run_forward(const work *w, void *y)
 {
     const dt_tensor *bias = w->of.c->arg[w->of.bias];
@@ -213,7 +215,7 @@ static void run_forward(const work *w, void *y)
     run(w, n);
 }
 
-/* dx_e [rows, in] = dy_e W_e; by places where rows are read more than once */
+/* dx_e [rows, in] = dy_e W_e, into w->parts if several experts read a row */
 static void run_backward_x(const work *w, const void *dy, void *dx)
 {
     int64_t n = 0;
@@ -250,7 +252,7 @@ static const row_view moved = { .row = 0 };
 static const dt__source some_source = { fill, &moved };
 static const dt__sink some_sink = { take, (void *)(uintptr_t)&moved };
 
-/* Room of products whose rows are sources (and of the result a sink) or not. */
+/* Workspace of products; a, b, c: whether the operands are sources and the result is a sink. */
 static size_t room_of(const dt__grouped *g, dt__gemm most, bool a, bool b, bool c)
 {
     most.a_source = a ? &some_source : NULL;
@@ -313,7 +315,7 @@ size_t dt__grouped_backward_scratch(const dt__grouped *g)
     return bytes + (x > w ? x : w);
 }
 
-/* The next so many bytes of *room. */
+/* Allocates bytes from the front of *room. */
 static void *take_room(char **room, size_t bytes)
 {
     void *p = *room;
@@ -337,7 +339,7 @@ static work open_work(const dt__grouped *g)
 
 /* ---- forward and backward -------------------------------------------------------------------- */
 
-/* 0 into the rows of assignments that have no place. */
+/* Sets the rows of assignments without an expert to 0. */
 static void clear_padding(const work *w, int64_t columns, void *y)
 {
     const dt__routing *r = &w->of.routing;

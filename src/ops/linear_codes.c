@@ -1,12 +1,12 @@
 /* The products of linear.
  *
- *     both operands offer codes that an integer product takes    y by numerics §2
- *     few rows of values, and codes of W without zero points     the same
- *     else                                                       y = x^ W^^T + b, fp32
- *     backward                                                   dx = dy W^      dw = dy^T x^
+ *     both operands have codes for an integer product          y by numerics §2
+ *     few rows of values, and codes of W without zero points   the same
+ *     else                                                     y = x^ W^^T + b, fp32
+ *     backward                                                 dx = dy W^      dw = dy^T x^
  *
- * Images never exist whole: an operand that is codes is a source of the fp32 product, which expands
- * a block of them just before it reads it. */
+ * x^ and W^ are the dequantized values. They never exist as a whole: codes are a source of the fp32
+ * product, which dequantizes a block just before it reads it. */
 #include "ops/linear_codes.h"
 
 dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
@@ -14,7 +14,7 @@ dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
     return (dt__linear_part){ c, x, weight, 0, dt__rows(c->arg[x]), 0, c->arg[weight]->dims[0] };
 }
 
-/* An operand from a row on: of a value, or of codes. */
+/* An operand from row `row` on: a value, or codes. */
 typedef struct operand {
     const void *data;
     dt__source source;
@@ -46,7 +46,7 @@ static const dt__source *source_of(const operand *o)
     return o->codes != NULL ? &o->source : NULL;
 }
 
-/* One of the three products, and the operands that it points to. */
+/* The arguments of a product, and the operands that they point to. */
 typedef struct product {
     dt__gemm g;
     operand x, w;
@@ -120,7 +120,7 @@ static size_t scratch_of(const dt__linear_part *p, const product *of)
     return codes ? dt__gemm_scratch(&of->g, sizeof(float), dt_threads(p->c->ctx)) : 0;
 }
 
-/* Whether few rows of values, all of x, meet codes. */
+/* Whether x is floats, with few rows, and is multiplied by the weight's codes. */
 static bool is_few(const dt__linear_part *p)
 {
     const dt_call *c = p->c;

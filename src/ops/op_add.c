@@ -1,5 +1,5 @@
-/* The sum of two operands that broadcast.      y = a + b      da = dy, db = dy, summed over what
- * was stretched */
+/* The sum of two operands that broadcast.      y = a + b      da = dy, db = dy, summed over
+ * broadcast dimensions */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -35,7 +35,7 @@ static const dt__case cases[] = {
       .in = { { { 2 }, .given = true, .values = { 1, 2 } },
               { { 2 }, .given = true, .values = { 10, -2 } } },
       .n_y = 2, .y = { 11, 0 } },
-    { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
+    { "both broadcast", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
     { "a row", .in = { { { 7, 5 } }, { { 5 } } } },
     { "long", .in = { { { 51000 } }, { { 51000 } } }, .rough = true },

@@ -1,4 +1,4 @@
-/* x += factor * other, in place; `other` broadcasts, and where it is absent 1 stands for it. */
+/* x += factor * other, in place; `other` broadcasts and is 1 if absent. */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -42,7 +42,7 @@ static const dt__case cases[] = {
       .options = BY(2), .n_y = 2, .y = { -1, 9 } },
     { "a number", .in = { { { 2 }, .given = true, .values = { 1, 2 } } }, .options = BY(2),
       .n_y = 2, .y = { 3, 4 } },
-    { "stretched", .in = { { { 3, 4 } }, { { 4 } } }, .options = BY(0.5) },
+    { "broadcast", .in = { { { 3, 4 } }, { { 4 } } }, .options = BY(0.5) },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
     { "empty", .in = { { { 0, 3 } }, { { 3 } } } },
     { "too large", .in = { { { 3 } }, { { 2, 3 } } }, .fails = DT_ERR_SHAPE, .says = "broadcast" },

@@ -1,8 +1,9 @@
-/* Attention in one op (Vaswani et al. 2017; tiles and the kept log-sum-exp: Dao et al. 2022).
- *     s = scale q k^T where a query sees a key      lse = log sum exp(s)      p = exp(s - lse)
+/* Attention as one op (Vaswani et al. 2017; tiles and log-sum-exp as FlashAttention, Dao et al.
+ * 2022).
+ *     s = scale q k^T, -inf where masked      lse = log sum exp(s)      p = exp(s - lse)
  *     y = p v
  *     dv = p^T dy      ds = p (dy v^T - rowsum(dy y)) scale      dq = ds k      dk = ds^T q
- * Scores and probabilities exist a tile at a time; backward makes them again from lse. */
+ * Scores and probabilities exist one tile at a time; backward recomputes them from lse. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -17,7 +18,7 @@ dt_attention_options dt_attention_defaults(void) { return defaults; }
 
 static const dt_key keys[] = {
     { "causal", DT_KEY_BOOL, .offset = offsetof(dt_attention_options, causal), .fallback = "true",
-      .text = "query r of Tq sees keys up to r + Tk - Tq" },
+      .text = "query r of Tq attends to keys up to r + Tk - Tq" },
     { "scale", DT_KEY_REAL, .offset = offsetof(dt_attention_options, scale), .least = -DT_NO_LIMIT,
       .most = DT_NO_LIMIT, .fallback = "0", .text = "of q k^T; 0: 1 / sqrt(D)" },
     { 0 },
@@ -124,7 +125,7 @@ static size_t scratch(const dt_call *c)
 
 const dt_op dt__op_attention = {
     .name = "attention",
-    .text = "y = softmax(scale q k^T) v of each head, over the keys that a query sees",
+    .text = "y = softmax(scale q k^T) v of each head, over the keys that a query attends to",
     .in_name = { "q", "k", "v", "key_mask", "document" },
     .out_name = { "y", "lse" },
     .undifferentiable = { [MASK] = true, [DOCUMENT] = true },

@@ -1,6 +1,6 @@
 /* The mean of each window of the planes of x [N, C, H, W].
- *     y = (sum of the window's pixels) / number      dx = sum of dy / number over the windows of x
- * The number counts pixels, with count_include_pad those of the padding too. */
+ *     y = (sum of the window's pixels) / n      dx = sum of dy / n over the windows that contain x
+ * n is the number of pixels in the window, with count_include_pad those of the padding included. */
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
 

@@ -1,4 +1,4 @@
-/* Cut to an interval, element by element.      y = min(max(x, min), max)
+/* Clamp to an interval, element by element.      y = min(max(x, min), max)
  *     dx = dy where min <= x <= max, else 0: closed at both ends */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
@@ -41,7 +41,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_clamp = {
     .name = "clamp",
-    .text = "y = min(max(x, min), max); on a bound the gradient passes",
+    .text = "y = min(max(x, min), max); the derivative at a bound is 1",
     .in_name = { "x" },
     .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },

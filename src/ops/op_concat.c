@@ -1,4 +1,4 @@
-/* Operands one after the other along one dimension.      dx_i = the part of dy that x_i gave */
+/* Concatenation along one dimension.      dx_i = the slice of dy at the position of x_i */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
@@ -20,7 +20,7 @@ static dt_status shape(dt_call *c)
         if (!fits) {
             return dt_refuse(c, DT_ERR_SHAPE, "x%d differs from x0 outside dimension %d", i, dim);
         }
-        if (x->dims[dim] > INT64_MAX - dims[dim]) { /* of tensors without elements */
+        if (x->dims[dim] > INT64_MAX - dims[dim]) { /* possible if there are no elements */
             return dt_refuse(c, DT_ERR_SHAPE, "the extents of dimension %d add up to too much",
                              dim);
         }
@@ -30,8 +30,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, first->dtype, first->rank, dims);
 }
 
-/* The part of `whole` that lies `at` elements along the dimension, and `part`: one copied to the
- * other. */
+/* Copies `part` into `whole` at index `at` of the dimension, or back. */
 static void copy_part(const dt_call *c, const dt_tensor *part, const dt_tensor *whole, int64_t at,
                       bool back)
 {

@@ -1,4 +1,4 @@
-/* Convolution of signals.      y[n,o,i] = b[o] + sum of x[n, c, i s - p + k d] w[o,c,k] */
+/* 1d convolution.      y[n,o,i] = b[o] + sum of x[n, c, i s - p + k d] w[o,c,k] */
 #include "ops/conv_codes.h"
 #include "ops/ops_list.h"
 

@@ -1,4 +1,4 @@
-/* Convolution of images.      y[n,o,i,j] = b[o] + sum of x[n, c, i s - p + k d, ...] w[o,c,k,l] */
+/* 2d convolution.      y[n,o,i,j] = b[o] + sum of x[n, c, i s - p + k d, ...] w[o,c,k,l] */
 #include "ops/conv_codes.h"
 #include "ops/ops_list.h"
 

@@ -1,4 +1,4 @@
-/* Transposed convolution of signals: the adjoint of conv1d.
+/* 1d transposed convolution: the adjoint of conv1d.
  *     y[n, o, i s - p + k d] += x[n,c,i] w[c,o,k], and b[o] */
 #include "ops/conv_codes.h"
 #include "ops/ops_list.h"

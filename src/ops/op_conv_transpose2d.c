@@ -1,4 +1,4 @@
-/* Transposed convolution of images: the adjoint of conv2d.
+/* 2d transposed convolution: the adjoint of conv2d.
  *     y[n, o, i s - p + k d, ...] += x[n,c,i,j] w[c,o,k,l], and b[o] */
 #include "ops/conv_codes.h"
 #include "ops/ops_list.h"

@@ -1,4 +1,4 @@
-/* x = from, in place; `from` broadcasts. Raw on both sides: a FakeQuantTensor gives its master. */
+/* x = from, in place; `from` broadcasts. Of a FakeQuantTensor on either side, the master. */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -41,7 +41,7 @@ dt_tensor *dt_copy_(dt_tape *t, dt_tensor *x, dt_tensor *from)
 static const dt__case cases[] = {
     { "values", .in = { { { 3 } }, { { 3 }, .given = true, .values = { 1, -2, 3 } } }, .n_y = 3,
       .y = { 1, -2, 3 } },
-    { "stretched", .in = { { { 2, 2 } }, { { 2, 1 }, .given = true, .values = { 1, 2 } } },
+    { "broadcast", .in = { { { 2, 2 } }, { { 2, 1 }, .given = true, .values = { 1, 2 } } },
       .n_y = 4, .y = { 1, 1, 2, 2 } },
     { "a scalar", .in = { { { 3, 2 } }, { .r = DT__SCALAR } } },
     { "integers", .in = { { { 3, 2 }, .low = 0, .high = 9, .dtype = DT_I64 },

@@ -1,7 +1,8 @@
 /* Cross entropy of logits and integer labels, in one pass over the logits (online softmax, Milakov
- * and Gimelshein 2018).  With p = softmax(x) along the classes, a row that counts costs
+ * and Gimelshein 2018).  With p = softmax(x) along the classes, the loss of a row is
  *     l = (1-s) (-log p[label]) + s mean over classes of (-log p)
- *     dx = (p - (1-s) [label] - s/C) dloss, divided by the rows that count for the mean. */
+ *     dx = (p - (1-s) [label] - s/C) dloss, for the mean divided by the number of rows
+ * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
@@ -11,9 +12,9 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 
 static const dt_key keys[] = {
     { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows that count, or their sum" },
+      .text = "the mean over the rows not ignored, or their sum" },
     { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label do not count" },
+      .text = "rows of this label are ignored" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of the target that is spread evenly over all classes" },
     { 0 },
@@ -35,7 +36,7 @@ static dt_status check_options(const dt_call *c)
     return DT_OK;
 }
 
-/* state[0]: the rows that count; state[1]: the dimension of the classes */
+/* state[0]: the number of rows not ignored; state[1]: the dimension of the classes */
 static dt_status shape(dt_call *c)
 {
     const dt_cross_entropy_options *o = c->options;
@@ -71,7 +72,7 @@ static dt__cross_entropy problem(const dt_call *c)
                                 .loss = c->scratch };
 }
 
-/* What the sum over rows is divided by; with no row that counts anything will do. */
+/* The divisor of the sum over rows; 1 if all are ignored. */
 static double divisor(const dt_call *c)
 {
     const dt_cross_entropy_options *o = c->options;

@@ -1,6 +1,6 @@
-/* What a student learns of a teacher's logits (Hinton et al. 2015).
+/* The distillation loss of a student against a teacher's logits (Hinton et al. 2015).
  *     l = T^2 sum of p (log p - log q)      p = softmax(teacher / T), q = softmax(student / T)
- *     dstudent = T (q - p) dl, divided by the rows that count for the mean. */
+ *     dstudent = T (q - p) dl, for the mean divided by the number of rows not ignored. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -14,11 +14,11 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 
 static const dt_key keys[] = {
     { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows that count, or their sum" },
+      .text = "the mean over the rows not ignored, or their sum" },
     { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label do not count" },
+      .text = "rows of this label are ignored" },
     { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1",
-      .text = "what logits are divided by before they are compared" },
+      .text = "divisor of the logits before the softmax" },
     { 0 },
 };
 
@@ -26,7 +26,7 @@ static const dt_distill_options defaults = { .ignore_index = -100, .temperature 
 
 dt_distill_options dt_distill_defaults(void) { return defaults; }
 
-/* state[0]: the rows that count */
+/* state[0]: the number of rows not ignored */
 static dt_status shape(dt_call *c)
 {
     const dt_distill_options *o = c->options;
@@ -71,7 +71,7 @@ static dt__logits problem(const dt_call *c)
                          .kept = dt__data_mut(c->out[1]) };
 }
 
-/* What the sum over rows is divided by; with no row that counts anything will do. */
+/* The divisor of the sum over rows; 1 if all are ignored. */
 static double divisor(const dt_call *c)
 {
     const dt_distill_options *o = c->options;
@@ -81,7 +81,7 @@ static double divisor(const dt_call *c)
 static void forward(const dt_call *c)
 {
     dt__logits l = problem(c);
-    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* forward reads it */
+    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* forward only reads it */
     l.loss = c->scratch;
     l.row = (dt__logits_row *)(void *)(l.loss + l.rows + 1);
     c->kernels->logits(&l);

@@ -1,5 +1,5 @@
 /* The quotient of two operands that broadcast.      y = a / b      da = dy / b, db = -dy y / b,
- * summed over what was stretched */
+ * summed over broadcast dimensions */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -52,7 +52,7 @@ static const dt__case cases[] = {
       .in = { { { 2 }, .given = true, .values = { 1, 2 } },
               { { 2 }, .given = true, .values = { 8, -0.5 } } },
       .n_y = 2, .y = { 0.125, -4 } },
-    { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 }, .low = 0.5, .high = 2 } } },
+    { "both broadcast", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 }, .low = 0.5, .high = 2 } } },
     { "by a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR, .low = 0.5, .high = 2 } } },
     { "empty", .in = { { { 0, 3 } }, { { 3 }, .low = 0.5, .high = 2 } } },
     { "misfit", .in = { { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_SHAPE, .says = "broadcast" },

@@ -1,6 +1,6 @@
-/* Rows of a table by index.      y[..., :] = weight[index[...], :]
- *     dweight[v, :] = sum of dy over the places where v is read
- * Of a quantized table the rows that are read are made of its codes, and no others. */
+/* Embedding lookup.      y[..., :] = weight[index[...], :]
+ *     dweight[v, :] = sum of dy over the positions whose index is v
+ * Of a quantized weight only the rows that are read are dequantized. */
 #include "autograd/codes.h"
 #include "autograd/op.h"
 #include "ops/ops_list.h"
@@ -42,7 +42,7 @@ static void forward_codes(const dt_call *c)
     dt__codes_gather(c->codes[0], &g, dt__data_mut(c->y));
 }
 
-/* A scheme of the whole tensor may cut other rows. */
+/* With per-tensor quantization the codes may be divided into other rows. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];

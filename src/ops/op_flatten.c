@@ -1,4 +1,4 @@
-/* Neighbouring dimensions made one: a view where x is contiguous, else a copy.
+/* Merges neighbouring dimensions: a view if x is contiguous, else a copy.
  *     y[.., k, ..] = x[.., i, j, .., ..]      k the row-major number of (i, j, ..)
  *     dx = dy in the shape of x */
 #include "ops/ops_list.h"
@@ -39,7 +39,7 @@ static dt_status shape(dt_call *c)
 
 const dt_op dt__op_flatten = {
     .name = "flatten",
-    .text = "dimensions `start_dim` ... `end_dim` as one",
+    .text = "merges dimensions `start_dim` ... `end_dim` into one",
     .in_name = { "x" },
     .out_name = { "y" },
     .ungrouped = true,

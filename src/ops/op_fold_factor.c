@@ -1,6 +1,6 @@
-/* What a batch norm multiplies by.      factor = weight / sqrt(var + eps)      per channel
- * Where that is 0 (or too small for its reciprocal) and `keep` is on, factor = 1 and the weight
- * gets no gradient: what is multiplied by it can be divided again. */
+/* The factor of a batch norm that is folded.      factor = weight / sqrt(var + eps)      per
+ * channel With `keep`, a factor that is 0 (or has no finite reciprocal) becomes 1 and the weight
+ * gets no gradient there, so that one can divide by the factor. */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 

@@ -1,7 +1,7 @@
-/* Normalization over groups of channels of each image (Wu and He 2018).
+/* Group normalization: over groups of channels of each sample (Wu and He 2018).
  *     y = (x - mean) / sqrt(var + eps) * weight + bias
- * with the mean and biased variance of a group's channels and their pixels; weight and bias are per
- * channel. The statistics that y was made with are kept in f64. */
+ * with the mean and biased variance of all pixels of a group's channels; weight and bias are per
+ * channel. The statistics are kept for backward in f64. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -11,7 +11,7 @@ static const dt_group_norm_options defaults = { .groups = 1, .eps = 1e-5 };
 
 static const dt_key keys[] = {
     { "groups", DT_KEY_INT, AT(groups), .least = 1, .most = 1 << 24, .fallback = "1",
-      .text = "how many groups the channels are cut into, each of neighbours" },
+      .text = "number of groups of neighbouring channels" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
     { 0 },
 };
@@ -83,7 +83,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_group_norm = {
     .name = "group_norm",
-    .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per image and group of channels",
+    .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per sample and group of channels",
     .in_name = { "x", "weight", "bias" },
     .out_name = { "y", "stats" },
     .optional = { false, true, true },

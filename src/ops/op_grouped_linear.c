@@ -1,8 +1,8 @@
-/* Linear layers on one grouped weight: each row of x goes to one expert, or to none.
- *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 where r has no expert
- *     dx[r] = sum over r's readings of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
+/* Linear layers with one grouped weight: each row of x is multiplied by its expert's weight.
+ *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 if r has no expert
+ *     dx[r] = sum over r's experts of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
  * over the rows of expert e. Rows without an expert are padding: neither they nor their dy are
- * read. Offsets say where the rows of each expert begin, an index says it row by row: routing.h. */
+ * read. Offsets give the first row of each expert; an index gives each row's expert: routing.h. */
 #include "ops/grouped_gemm.h"
 #include "ops/ops_list.h"
 
@@ -54,7 +54,7 @@ static dt_status shape(dt_call *c)
     return DT_OK;
 }
 
-/* As of linear, whose rows an expert's are: the columns of all rows of an expert have one order. */
+/* As for linear, per expert: all rows of an expert must have the same order of columns. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];
@@ -83,7 +83,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_grouped_linear = {
     .name = "grouped_linear",
-    .text = "y[r] = x[r] W[e(r)]^T + bias[e(r)]; 0 where e(r) is none",
+    .text = "y[r] = x[r] W[e(r)]^T + bias[e(r)]; 0 if row r has no expert",
     .in_name = { "x", "weight", "bias", "offsets", "index" },
     .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_READ, DT_READ },

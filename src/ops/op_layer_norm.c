@@ -12,12 +12,12 @@ dt_layer_norm_options dt_layer_norm_defaults(void) { return defaults; }
 
 static const dt_key keys[] = {
     { "normalized_dims", DT_KEY_INT, AT(normalized_dims), .least = 1, .most = DT_MAX_RANK,
-      .fallback = "1", .text = "how many of the last dimensions are one row" },
+      .fallback = "1", .text = "number of last dimensions to normalize over" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
     { 0 },
 };
 
-/* state: rows and elements of a row */
+/* state[0]: rows; state[1]: elements of a row */
 static dt_status shape(dt_call *c)
 {
     const dt_layer_norm_options *o = c->options;

@@ -1,6 +1,6 @@
-/* relu that leaks, element by element (Maas et al. 2013).
+/* Leaky relu, element by element (Maas et al. 2013).
  *     y = x > 0 ? x : slope x      dx = x > 0 ? dy : slope dy
- * One bit an element is kept for backward, in a result of its own. */
+ * One bit per element is kept for backward, as result 1. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -14,7 +14,7 @@ static const options defaults = { 0.01 };
 
 static const dt_key keys[] = {
     { "slope", DT_KEY_REAL, .offset = offsetof(options, slope), .fallback = "0.01",
-      .text = "factor of what is not above 0" },
+      .text = "factor of elements that are not above 0" },
     { 0 },
 };
 

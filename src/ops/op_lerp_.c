@@ -1,4 +1,5 @@
-/* x += weight (to - x), in place: a running average of weights. Raw on both sides. */
+/* x += weight (to - x), in place: the step of a running average. Of a FakeQuantTensor on either
+ * side, the master. */
 #include "ops/ops_list.h"
 #include "ops/step.h"
 
@@ -10,7 +11,7 @@ static const options defaults = { 0.5 };
 
 static const dt_key keys[] = {
     { "weight", DT_KEY_REAL, .offset = offsetof(options, weight), .fallback = "0.5",
-      .text = "how far to go: 0 stays, 1 arrives" },
+      .text = "share of `to` in the result" },
     { 0 },
 };
 

@@ -1,10 +1,10 @@
-/* A linear layer's product and what follows it.
+/* A linear layer, fused with a residual and an activation.
  *     s = x W^T + b + r      y = f(s)
  *     ds = dy f'(s)          dx = ds W, dW = ds^T x, db = sum of ds, dr = ds
- * x [..., in] is a matrix of rows; W is [out, in]; f is nothing or an activation. Operands that
- * offer integer codes are multiplied as codes: linear_codes.c. Every sum is rounded where the ops
- * one after the other would round it, so the bits are theirs. For backward, f keeps in a result of
- * its own what it would keep alone: a bit an element (relu), s (gelu, silu), or y. */
+ * x [..., in] is a matrix of rows; W is [out, in]; f is an activation or the identity. Operands
+ * with integer codes are multiplied as codes: linear_codes.c. Intermediate sums are rounded as if
+ * each step were an op of its own, so the bits are the same. Result 1 is what f keeps for backward:
+ * one bit per element (relu), s (gelu, silu), or y. */
 #include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
@@ -32,7 +32,7 @@ static int activation_of(const dt_call *c) { return ((const options *)c->options
 typedef void unary(int64_t n, const void *x, void *y);
 typedef void unary_backward(int64_t n, const void *kept, const void *dy, void *dx);
 
-/* The activation by its kernels; NULL where there is none, and for relu. */
+/* The activation's kernel; NULL for the identity, and for relu, which has its own. */
 static unary *function_of(const dt_call *c)
 {
     const dt__kernels *k = c->kernels;
@@ -110,8 +110,8 @@ static dt_status shape(dt_call *c)
     return make_kept(c);
 }
 
-/* A scheme of the whole tensor cuts x [a, b, in] into a rows of b in elements: no rows of ours. And
- * the rows of a weight have one order of columns, if they have any. */
+/* The rows of codes must be the rows of the matrix: per-tensor quantization divides x [a, b, in]
+ * into a rows of b * in elements. All rows of a weight must have the same order of columns. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];
@@ -159,7 +159,7 @@ static void forward(const dt_call *c)
 
 static size_t bytes_of(const dt_tensor *x) { return (size_t)x->count * dt_dtype_size(x->dtype); }
 
-/* Whether ds needs a block of its own: behind that of the products in scratch. */
+/* Whether ds needs memory of its own, in scratch behind the workspace of the products. */
 static bool makes_sum(const dt_call *c)
 {
     return activation_of(c) != DT_ACT_NONE && !c->owns_dy && !c->wants[RESIDUAL];

@@ -1,10 +1,10 @@
 /* The head of a language model and its loss, without the logits.
  *     z = x W^T + b      l = (1-d) cross entropy of z + d T^2 KL(p || q)
  *     dx = dz W      dW = dz^T x      db = sum of dz
- * with q = softmax(z / T), and p that of a teacher's logits (Hinton et al. 2015). Logits exist a
- * block at a time, so many rows by so many classes, and are made again in backward, where their
- * gradient is written over them. How they are cut is a matter of shapes alone. A row's block of
- * classes joins what the row knows (online softmax, Milakov and Gimelshein 2018) in the steps of
+ * with q = softmax(z / T), and p that of a teacher's logits (Hinton et al. 2015). Logits exist one
+ * block of rows and classes at a time. Backward computes them again and overwrites them with their
+ * gradient. The size of blocks depends on shapes only. Each block of classes updates its rows'
+ * maximum and sum (online softmax, Milakov and Gimelshein 2018), in the same steps as
  * cross_entropy. */
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
@@ -14,10 +14,10 @@
 enum { X, WEIGHT, BIAS, LABELS, TEACHER_X, TEACHER_WEIGHT, TEACHER_BIAS };
 enum { LOSS, ROW_LOSS, ROW_BEST, KEPT };
 
-#define BLOCK_BYTES ((int64_t)4 << 20) /* of logits, a teacher's among them */
-#define WIDE 8192                      /* classes: above, blocks hold a part of them, */
-#define CLASSES 4096                   /* about so many, */
-#define ROWS 64                        /* and rows by the multiple, which products like */
+#define BLOCK_BYTES ((int64_t)4 << 20) /* of a block of logits, the teacher's included */
+#define WIDE 8192                      /* with more classes, a block has only some of them, */
+#define CLASSES 4096                   /* about this many, */
+#define ROWS 64                        /* and a multiple of this many rows */
 
 static const char *const reductions[] = { "mean", "sum", NULL };
 
@@ -25,15 +25,15 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 
 static const dt_key keys[] = {
     { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows that count, or their sum" },
+      .text = "the mean over the rows not ignored, or their sum" },
     { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label do not count" },
+      .text = "rows of this label are ignored" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of the target that is spread evenly over all classes" },
     { "distill", DT_KEY_REAL, AT(distill), .most = 1, .fallback = "0",
-      .text = "share of the teacher in the loss" },
+      .text = "share of the distillation loss" },
     { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1",
-      .text = "what logits are divided by before they are compared with the teacher's" },
+      .text = "divisor of the logits, and of the teacher's, in the distillation loss" },
     { 0 },
 };
 
@@ -41,7 +41,7 @@ static const dt_linear_cross_entropy_options defaults = { .ignore_index = -100, 
 
 dt_linear_cross_entropy_options dt_linear_cross_entropy_defaults(void) { return defaults; }
 
-/* ---- the shape rule -------------------------------------------------------------------------- */
+/* ---- shape ----------------------------------------------------------------------------------- */
 
 static dt_status check_options(const dt_call *c)
 {
@@ -65,7 +65,7 @@ static dt_status check_options(const dt_call *c)
     return DT_OK;
 }
 
-/* x [..., k], a weight [V, k], and a bias [V] or NULL. */
+/* Checks a head: x [..., k], weight [V, k], bias [V] or NULL. */
 static dt_status check_head(const dt_call *c, int x, int64_t classes)
 {
     const int weight = x == X ? WEIGHT : TEACHER_WEIGHT, bias = x == X ? BIAS : TEACHER_BIAS;
@@ -103,17 +103,17 @@ static bool has_teacher(const dt_call *c)
     return ((const dt_linear_cross_entropy_options *)c->options)->distill > 0;
 }
 
-/* How logits are cut: so many rows, so many classes. */
-typedef struct cut {
-    int64_t rows, classes; /* of a block */
-    int64_t of_rows, of_classes;
-} cut;
+/* The division of the logits into blocks. */
+typedef struct blocking {
+    int64_t rows, classes;       /* of a block */
+    int64_t of_rows, of_classes; /* of all logits */
+} blocking;
 
-static cut cut_of(const dt_call *c)
+static blocking blocking_of(const dt_call *c)
 {
     const int64_t rows = dt__rows(c->arg[X]), classes = c->arg[WEIGHT]->dims[0];
     const int64_t element = (int64_t)dt_dtype_size(c->arg[X]->dtype) * (has_teacher(c) ? 2 : 1);
-    cut k = { rows, classes, rows, classes };
+    blocking k = { rows, classes, rows, classes };
     if (classes > WIDE) {
         const int64_t blocks = dt__ceil_div(classes, CLASSES);
         k.classes = dt__round_up(dt__ceil_div(classes, blocks), DT__LOGITS);
@@ -123,17 +123,17 @@ static cut cut_of(const dt_call *c)
     return k;
 }
 
-/* The part of a head that is block (m, n) of the cut. */
-static dt__linear_part part_of(const dt_call *c, const cut *k, int x, int64_t m, int64_t n)
+/* The block of logits that begins at row m and class n. */
+static dt__linear_part part_of(const dt_call *c, const blocking *k, int x, int64_t m, int64_t n)
 {
     const int64_t m1 = dt__min_i64(m + k->rows, k->of_rows);
     const int64_t n1 = dt__min_i64(n + k->classes, k->of_classes);
     return (dt__linear_part){ c, x, x == X ? WEIGHT : TEACHER_WEIGHT, m, m1, n, n1 };
 }
 
-/* ---- room in scratch ------------------------------------------------------------------------ */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
-/* Where things lie in scratch, behind what products take. */
+/* Offsets into scratch, behind the workspace of the products. */
 typedef struct room {
     size_t logits, teacher, sum, row, loss, bytes;
 } room;
@@ -145,8 +145,9 @@ static size_t place(room *r, int64_t count, size_t element)
     return at;
 }
 
-/* The most that products take: blocks at the end are smaller, which need not mean less. */
-static size_t products_room(const dt_call *c, const cut *k, bool backward)
+/* The largest workspace of a product. The last blocks are smaller but may need more, so all four
+ * sizes of blocks are asked. */
+static size_t products_room(const dt_call *c, const blocking *k, bool backward)
 {
     const int64_t last_m = k->rows > 0 ? (k->of_rows - 1) / k->rows * k->rows : 0;
     const int64_t last_n = k->classes > 0 ? (k->of_classes - 1) / k->classes * k->classes : 0;
@@ -165,7 +166,7 @@ static size_t products_room(const dt_call *c, const cut *k, bool backward)
     return most;
 }
 
-static room room_of(const dt_call *c, const cut *k, bool backward)
+static room room_of(const dt_call *c, const blocking *k, bool backward)
 {
     const size_t element = dt_dtype_size(c->arg[X]->dtype);
     const int64_t block = k->rows * k->classes;
@@ -181,11 +182,11 @@ static room room_of(const dt_call *c, const cut *k, bool backward)
 
 static size_t scratch(const dt_call *c)
 {
-    const cut k = cut_of(c);
+    const blocking k = blocking_of(c);
     return room_of(c, &k, true).bytes;
 }
 
-/* state[0]: the rows that count */
+/* state[0]: the number of rows not ignored */
 static dt_status shape(dt_call *c)
 {
     const dt_linear_cross_entropy_options *o = c->options;
@@ -197,7 +198,7 @@ static dt_status shape(dt_call *c)
     for (int64_t i = 0; i < labels->count; i++) {
         c->state[0] += dt__index_at(labels, i) != o->ignore_index;
     }
-    const cut k = cut_of(c);
+    const blocking k = blocking_of(c);
     c->scratch_bytes = room_of(c, &k, false).bytes;
     const int64_t kept[2] = { k.of_rows, DT__LOGITS_KEPT };
     DT__TRY(dt_result(c, LOSS, x->dtype, 0, NULL));
@@ -206,7 +207,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, KEPT, x->dtype, 2, kept);
 }
 
-/* As linear has it. */
+/* As for linear. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];
@@ -223,7 +224,7 @@ static void *at_row(const dt_tensor *x, int64_t row)
            (size_t)row * columns * dt_dtype_size(x->dtype);
 }
 
-/* The logits of a part, and their bias. */
+/* z = the logits of a block, with the bias. */
 static void make_logits(const dt__linear_part *p, int bias_at, void *z)
 {
     const dt_call *c = p->c;
@@ -235,7 +236,7 @@ static void make_logits(const dt__linear_part *p, int bias_at, void *z)
     c->kernels->add_rows(p->m1 - p->m0, n, bias + skip, z);
 }
 
-/* Block (m, n) with its logits in scratch, and the teacher's. */
+/* Computes the logits of a block, and the teacher's, in scratch. */
 static dt__logits open_block(const dt_call *c, const dt__linear_part *p, const room *r)
 {
     const dt_linear_cross_entropy_options *o = c->options;
@@ -264,7 +265,7 @@ static dt__logits open_block(const dt_call *c, const dt__linear_part *p, const r
     return l;
 }
 
-/* What the sum over rows is divided by; with no row that counts anything will do. */
+/* The divisor of the sum over rows; 1 if all are ignored. */
 static double divisor(const dt_call *c)
 {
     const dt_linear_cross_entropy_options *o = c->options;
@@ -273,7 +274,7 @@ static double divisor(const dt_call *c)
 
 static void forward(const dt_call *c)
 {
-    const cut k = cut_of(c);
+    const blocking k = blocking_of(c);
     const room r = room_of(c, &k, false);
     double *loss = (double *)(void *)((char *)c->scratch + r.loss);
     for (int64_t m = 0; m < k.of_rows; m += k.rows) {
@@ -298,8 +299,9 @@ static void forward(const dt_call *c)
     c->kernels->fill(1, loss[k.of_rows], dt__data_mut(c->y));
 }
 
-/* db of the classes of a part, which are added up over rows. */
-static void add_bias_slope(const dt__linear_part *p, const dt__logits *l, const room *r, void *db)
+/* Adds the sum of a block's gradient over rows to db. */
+static void add_bias_gradient(const dt__linear_part *p, const dt__logits *l, const room *r,
+                              void *db)
 {
     const dt_call *c = p->c;
     char *to = (char *)db + (size_t)p->n0 * dt_dtype_size(c->arg[X]->dtype);
@@ -315,7 +317,7 @@ static void add_bias_slope(const dt__linear_part *p, const dt__logits *l, const 
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const cut k = cut_of(c);
+    const blocking k = blocking_of(c);
     const room r = room_of(c, &k, true);
     const double scale = dt__scalar(dy) / divisor(c);
     void *d[3] = { NULL };
@@ -327,7 +329,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
             c->kernels->logits_backward(&l, scale);
             if (d[X] != NULL) dt__linear_backward_x(&p, l.x, d[X]);
             if (d[WEIGHT] != NULL) dt__linear_backward_w(&p, l.x, d[WEIGHT]);
-            if (d[BIAS] != NULL) add_bias_slope(&p, &l, &r, d[BIAS]);
+            if (d[BIAS] != NULL) add_bias_gradient(&p, &l, &r, d[BIAS]);
         }
     }
 }
@@ -336,7 +338,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
-    .text = "cross_entropy of x W^T + bias, and a teacher's share of it, without the logits",
+    .text = "(1-d) cross_entropy(x W^T + bias) + d T^2 KL(teacher || model), without the logits",
     .in_name = { "x", "weight", "bias", "labels", "teacher_x", "teacher_weight", "teacher_bias" },
     .out_name = { "loss", "row_loss", "row_best", "kept" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_READ, DT_CODES, DT_CODES, DT_READ },

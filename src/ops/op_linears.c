@@ -1,8 +1,8 @@
-/* Several weights over one input, where nothing is recorded.
+/* Several linear layers with the same input, without gradients.
  *     y_i = x W_i^T + b_i
- * Each part is a call of linear: its shape rule, its forward, its bits. Parts that are integer
- * products of codes, or of few rows of floats and codes, run as one product over all panels:
- * decoding one token is a matter of reading weights, and of how often threads meet. */
+ * Each part is a call of linear, with its shape function, forward and bits. Integer products, and
+ * those of few rows of floats by codes, run as one product over the panels of all weights, with one
+ * parallel region: decoding one token is bound by reading weights and synchronizing threads. */
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
 
@@ -57,7 +57,7 @@ static void forward(const dt_call *c)
     }
 }
 
-/* Part i, and those behind it that run with it; `done` says which have run. */
+/* Runs part i and all later parts that can join it; sets done[] of each. */
 static void run_alike(const dt_call *c, int i, bool done[DT_MAX_OUT])
 {
     dt_call same[DT_MAX_OUT];

@@ -1,8 +1,9 @@
-/* How unevenly a router spreads rows over E experts (Fedus et al. 2021; as transformers' Mixtral).
+/* The load-balance loss of a router over E experts (Fedus et al. 2021; as in Hugging Face's
+ * Mixtral).
  *     l = E sum over e of f[e] P[e],   P[e] the mean over rows of p = softmax(logits),
- *     f[e] how many choose e per row (all top_k choices), or with count share that over top_k
+ *     f[e] = (rows that choose e, over all top_k choices) / rows, with count share divided by top_k
  *     dlogits = p (s - sum of p s),   s[e] = E f[e] dl / rows:  no gradient through f
- * All rows are one: those of several layers are taken together before the product. */
+ * f and P are means over the rows of all layers together. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -12,9 +13,9 @@ static const char *const counts[] = { "choices", "share", NULL };
 
 static const dt_key keys[] = {
     { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2",
-      .text = "experts of a row" },
+      .text = "experts per row" },
     { "count", DT_KEY_CHOICE, AT(count), .choices = counts, .fallback = "choices",
-      .text = "even routing gives top_k, or as a share of the choices 1" },
+      .text = "f is a count per row, or per choice; even routing has the loss top_k, or 1" },
     { 0 },
 };
 
@@ -42,7 +43,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 1, x->dtype, 1, &experts);
 }
 
-/* E f[e] / rows of a count; of no rows 0. */
+/* E f[e] / rows, given the count of expert e; 0 if there are no rows. */
 static double slope_of(const dt_call *c, double count)
 {
     const dt_load_balance_options *o = c->options;

@@ -1,7 +1,6 @@
 /* A weight with a low-rank adapter.   [Hu et al. 2022, LoRA]
  *     y = W + s B A      dW = dy      dA = s B^T dy, dB = s dy A^T      s = alpha / rank
- * W [out, in], A [rank, in], B [out, rank]. Backward keeps A and B, and nothing of the size of
- * W. */
+ * W [out, in], A [rank, in], B [out, rank]. Only A and B are kept for backward. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

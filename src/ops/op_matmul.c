@@ -1,15 +1,15 @@
-/* Products of matrices, batch by batch.      y = a b      da = dy b^T, db = a^T dy, summed over the
- * batch dimensions that were stretched */
+/* Batched matrix product.      y = a b      da = dy b^T, db = a^T dy, summed over broadcast batch
+ * dimensions */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
 static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
 
-/* The batch dimensions of y, and how far each operand moves along them, in matrices. */
+/* The batch dimensions of y, and the strides of each operand along them, in matrices. */
 typedef struct batch {
     int rank;
     int64_t dims[DT_MAX_RANK], count;
-    int64_t step[3][DT_MAX_RANK]; /* a, b, y; 0 where it is stretched */
+    int64_t step[3][DT_MAX_RANK]; /* a, b, y; 0 where broadcast */
 } batch;
 
 static batch batch_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
@@ -55,11 +55,12 @@ static dt_status shape(dt_call *c)
 typedef struct job {
     const batch *all;
     dt__gemm g;   /* of the first matrices */
-    int which[3]; /* the batch's step of g's a, b, c */
+    int which[3]; /* indices into batch.step for g's a, b, c */
     size_t size;  /* of an element */
 } job;
 
-/* The i-th product. Where the target is stretched, matrices add up in order. */
+/* Computes the i-th product. If the result is broadcast, the products of a matrix are summed in
+ * order. */
 static void product(const dt_call *c, const job *j, int64_t i)
 {
     const batch *all = j->all;
@@ -79,8 +80,8 @@ static void product(const dt_call *c, const job *j, int64_t i)
     c->kernels->gemm(&g);
 }
 
-/* Threads share the matrices of a batch where each is one tile and none adds to another; large
- * products share their own tiles. */
+/* Computes all products. If each is a single tile and none is summed, threads share the batch;
+ * otherwise they share the tiles of each product. */
 static void products(const dt_call *c, const job *j)
 {
     const batch *all = j->all;
@@ -172,7 +173,7 @@ static const dt__case cases[] = {
       .n_y = 2, .y = { 3, 11 } },
     { "odd", .in = { { { 7, 13 } }, { { 13, 5 } } } },
     { "batches", .in = { { { 2, 3, 4 } }, { { 2, 4, 5 } } } },
-    { "stretched", .in = { { { 2, 1, 3, 4 } }, { { 5, 4, 2 } } } },
+    { "broadcast batches", .in = { { { 2, 1, 3, 4 } }, { { 5, 4, 2 } } } },
     { "one for all", .in = { { { 3, 4 } }, { { 2, 3, 4, 2 } } } },
     { "many", .in = { { { 12, 24, 20 } }, { { 12, 20, 28 } } }, .rough = true },
     { "large", .in = { { { 150, 130 } }, { { 130, 170 } } }, .rough = true },

@@ -1,6 +1,6 @@
 /* The largest element along a dimension.
- *     y = max over k of x[.., k, ..]      dx = dy at the first k where x is that, else 0
- * NaN is larger than anything else. Result 1 holds those k. */
+ *     y = max over k of x[.., k, ..]      dx = dy at the first k where x = y, else 0
+ * NaN counts as the largest. Result 1 is this k. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -17,7 +17,7 @@ static const dt_key keys[] = {
     { "dim", DT_KEY_INT, .offset = offsetof(options, dim), .fallback = "-1",
       .text = "the dimension, negative from the end" },
     { "keepdim", DT_KEY_BOOL, .offset = offsetof(options, keepdim), .fallback = "false",
-      .text = "it stays, with extent 1" },
+      .text = "keep the dimension with extent 1" },
     { 0 },
 };
 

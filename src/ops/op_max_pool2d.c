@@ -1,7 +1,7 @@
 /* The largest pixel of each window of the planes of x [N, C, H, W].
  *     y = max over the window of x
  *         dx = sum of dy over the windows where x is the first largest
- * Padding never wins. Kept for backward: which pixel of its window each y was, a byte where the
+ * Padding is never chosen. Kept for backward: the position of each y in its window, one byte if the
  * window has at most 255 pixels. */
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
@@ -22,7 +22,7 @@ static const options defaults = { .pool = { .kernel = { 2, 2 }, .dilation = { 1,
 static const dt_key keys[] = {
     DT__POOL_KEYS,
     { "index", DT_KEY_BOOL, .offset = offsetof(options, index), .fallback = "false",
-      .text = "make result 2: where in its plane each result lay, row W + column" },
+      .text = "make result 2: the position of each result in its plane, row W + column" },
     { 0 },
 };
 
@@ -116,7 +116,7 @@ static const dt__case cases[] = {
     { "values",
       .in = { { { 1, 1, 2, 4 }, .given = true, .values = { 1, 3, -1, -2, 2, 0, -4, -3 } } },
       .n_y = 2, .y = { 3, -1 } },
-    { "ties, and padding that never wins",
+    { "ties, and padding that is never chosen",
       .in = { { { 1, 1, 2, 2 }, .given = true, .values = { -1, -1, -1, -2 } } },
       .options = WITH(.kernel = { 2, 2 }, .padding = { 1, 1 }, .stride = { 1, 1 }), .n_y = 9,
       .y = { -1, -1, -1, -1, -1, -1, -1, -1, -2 }, .rough = true },

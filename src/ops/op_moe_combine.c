@@ -1,4 +1,4 @@
-/* What the experts of a row give, joined by the router's weights.
+/* The sum of the outputs of a row's experts, weighted by the router.
  *     z[r] = sum over i of weights[r][i] y[r][i]
  *     dy[r][i] = weights[r][i] dz[r]      dweights[r][i] = y[r][i] . dz[r] */
 #include "autograd/op.h"

@@ -1,10 +1,9 @@
-/* The choice of experts. With p = softmax(logits) over all experts of a row, the top_k largest
- *     weights[i] = p[index[i]], divided by the sum of the row's where normalized
- *     dlogits = p (d - sum of p d) with d = dweights at the chosen ones, else 0; where normalized
- *     the
- *     same with the weights in place of p, and 0 at all others.
- * The choice itself has no gradient. A logit that is not finite is NUMERIC: an expert chosen by NaN
- * would hide that a model is lost.
+/* Top-k routing. index are the top_k largest of p = softmax(logits) over all experts of a row.
+ *     weights[i] = p[index[i]]; normalized: divided by the row's sum of them
+ *     dlogits = p (d - sum of p d) with d = dweights at the chosen experts, else 0
+ *     normalized: the same with weights in place of p, and 0 for experts that are not chosen
+ * The index has no gradient. A logit that is not finite is NUMERIC, since choosing an expert by NaN
+ * would hide that training diverged.
  *     Lepikhin et al. 2020 (capacity), Jiang et al. 2024 (Mixtral). */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
@@ -15,11 +14,11 @@
 
 static const dt_key keys[] = {
     { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2",
-      .text = "experts of a row" },
+      .text = "experts per row" },
     { "normalize", DT_KEY_BOOL, AT(normalize), .fallback = "true",
-      .text = "weights are divided by their sum" },
+      .text = "divide a row's weights by their sum" },
     { "capacity", DT_KEY_INT, AT(capacity), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "the most rows that an expert takes; 0: all" },
+      .text = "the most rows of an expert; 0: no limit" },
     { 0 },
 };
 
@@ -76,7 +75,8 @@ static dt__router problem(const dt_call *c)
                          .weights = dt__data_mut(c->out[0]) };
 }
 
-/* All first choices in row order, then all second ones, until an expert is full. */
+/* Accepts all first choices in row order, then all second choices, and so on; the index of a choice
+ * whose expert is full becomes -1. */
 static void drop(const dt__router *r, int64_t capacity, int64_t *taken)
 {
     for (int64_t e = 0; e < r->n; e++) taken[e] = 0;
@@ -106,7 +106,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_moe_router = {
     .name = "moe_router",
-    .text = "the top_k largest of softmax(logits) over the experts, and which they are",
+    .text = "the top_k largest of softmax(logits) over the experts, and their indices",
     .in_name = { "logits" },
     .out_name = { "weights", "index" },
     .saves = { .arg = { DT_VALUE }, .out = { DT_VALUE } },

@@ -1,5 +1,5 @@
 /* The product of two operands that broadcast.      y = a b      da = dy b, db = dy a, summed over
- * what was stretched */
+ * broadcast dimensions */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -40,7 +40,7 @@ static const dt__case cases[] = {
       .in = { { { 2 }, .given = true, .values = { 1.5, 2 } },
               { { 2 }, .given = true, .values = { 10, -2 } } },
       .n_y = 2, .y = { 15, -4 } },
-    { "both stretch", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
+    { "both broadcast", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
     { "a row", .in = { { { 7, 5 } }, { { 5 } } } },
     { "long", .in = { { { 300, 170 } }, { { 170 } } }, .rough = true },

@@ -1,9 +1,9 @@
-/* Borders around a tensor.
+/* Padding.
  *     y[.., i, ..] = x[.., s(i - before), ..]
  *         dx[k] = sum of dy[i] over the i with s(i - before) = k
  * s is the identity inside 0 ... n-1. Outside, reflect mirrors at the first and the last element,
- * which are not repeated, replicate repeats those, circular goes on at the other end, and constant
- * puts a value there. */
+ * which are not repeated; replicate repeats these; circular continues at the other end; constant
+ * sets y to a value. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -18,7 +18,7 @@ static const dt_key keys[] = {
     { "pads", DT_KEY_INTS, AT(pads), .least = 0, .most = DT_NO_LIMIT, .fallback = "!",
       .text = "before and after in the last dimension, then in the one before it, and so on" },
     { "mode", DT_KEY_CHOICE, AT(mode), .choices = modes, .fallback = "constant",
-      .text = "what stands outside" },
+      .text = "the values of the padding" },
     { "value", DT_KEY_REAL, AT(value), .fallback = "0", .text = "of mode constant" },
     { 0 },
 };
@@ -32,7 +32,7 @@ static int64_t after(const dt_pad_options *o, int rank, int d)
     return o->pads.v[2 * (rank - 1 - d) + 1];
 }
 
-/* The most that a border may have, of n elements. */
+/* The largest pad of a dimension of n elements. */
 static int64_t most(int mode, int64_t n)
 {
     switch (mode) {
@@ -81,7 +81,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Dimensions in front without pads are so many planes. */
+/* Leading dimensions without pads are merged into one, of planes. */
 static dt__pad pad_of(const dt_call *c)
 {
     const dt_pad_options *o = c->options;
@@ -115,7 +115,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_pad = {
     .name = "pad",
-    .text = "borders around a tensor",
+    .text = "adds elements before and after those of x",
     .in_name = { "x" },
     .out_name = { "y" },
     .ungrouped = true,

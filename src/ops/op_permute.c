@@ -12,7 +12,7 @@ static const options defaults = { 0 };
 
 static const dt_key keys[] = {
     { "dims", DT_KEY_INTS, .offset = offsetof(options, dims), .fallback = "!",
-      .text = "for each dimension of the result, the one of x that it is" },
+      .text = "for each dimension of the result, the dimension of x" },
     { 0 },
 };
 

@@ -1,5 +1,5 @@
 /* max(x, 0), element by element.      y = max(x, 0)      dx = x > 0 ? dy : 0
- * One bit an element is kept for backward, in a result of its own. */
+ * One bit per element is kept for backward, as result 1. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

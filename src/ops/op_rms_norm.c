@@ -1,6 +1,6 @@
 /* Root mean square normalization of rows (Zhang and Sennrich 2019).
  *     y = x r weight      r = 1 / sqrt(mean of x^2 + eps)
- * 1/sqrt(mean + eps) of every row is kept in f64. */
+ * r of every row is kept for backward in f64. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

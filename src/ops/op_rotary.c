@@ -1,8 +1,6 @@
-/* Rotary positions (Su et al. 2021), and their scaling to longer contexts as Llama's configurations
- * name
- * it.      (u, v) -> (u cos a - v sin a, u sin a + v cos a), a = position f_j, f_j = theta^(-2j /
- *          n)
- * Backward turns dy by -a. */
+/* Rotary position embedding (Su et al. 2021), and the scalings of Llama's rope_scaling.
+ *     (u, v) -> (u cos a - v sin a, u sin a + v cos a), a = position f_j, f_j = theta^(-2j / n)
+ * Backward rotates dy by -a. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -26,17 +24,17 @@ static const dt_key keys[] = {
     { "layout", DT_KEY_CHOICE, AT(pairing), .choices = pairings, .fallback = "half",
       .text = "pair j is (j, j + rotary_dim/2), or (2j, 2j + 1)" },
     { "rotary_dim", DT_KEY_INT, AT(rotary_dim), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "how many elements of a head turn; 0: all" },
+      .text = "how many elements of a head are rotated; 0: all" },
     { "theta", DT_KEY_REAL, AT(theta), .most = DT_NO_LIMIT, .fallback = "10000",
       .text = "frequency j is theta^(-2j / rotary_dim)" },
     { "scaling", DT_KEY_CHOICE, AT(scaling), .choices = scalings, .fallback = "plain",
-      .text = "of frequencies, to a longer context" },
+      .text = "scaling of the frequencies to a longer context" },
     { "factor", DT_KEY_REAL, AT(factor), .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "what they are divided by" },
+      .text = "divisor of the frequencies" },
     { "low_freq_factor", DT_KEY_REAL, AT(low_freq_factor), .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "llama3: waves longer than original_context / this are scaled whole" },
+      .text = "llama3: wavelengths above original_context / this are scaled by the factor" },
     { "high_freq_factor", DT_KEY_REAL, AT(high_freq_factor), .most = DT_NO_LIMIT, .fallback = "4",
-      .text = "llama3: waves shorter than original_context / this stay" },
+      .text = "llama3: wavelengths below original_context / this are not scaled" },
     { "original_context", DT_KEY_INT, AT(original_context), .most = DT_NO_LIMIT, .fallback = "8192",
       .text = "llama3: tokens of the context before scaling" },
     { 0 },
@@ -94,8 +92,8 @@ static dt_status shape(dt_call *c)
 
 static size_t scratch(const dt_call *c) { return (size_t)c->state[0] * sizeof(double); }
 
-/* The frequency as llama3 scales it. */
-static double stretched(const dt_rotary_options *o, double frequency)
+/* The frequency with scaling llama3. */
+static double scaled_frequency(const dt_rotary_options *o, double frequency)
 {
     const double waves = (double)o->original_context * frequency / (2 * 3.14159265358979323846);
     if (waves < o->low_freq_factor) return frequency / o->factor;
@@ -112,7 +110,7 @@ static void turn(const dt_call *c, const dt_tensor *x, bool back, dt_tensor *y)
     for (int64_t j = 0; j < c->state[0]; j++) {
         frequency[j] = pow(o->theta, -(double)j / (double)c->state[0]);
         if (o->scaling == DT_ROPE_LINEAR) frequency[j] /= o->factor;
-        if (o->scaling == DT_ROPE_LLAMA3) frequency[j] = stretched(o, frequency[j]);
+        if (o->scaling == DT_ROPE_LLAMA3) frequency[j] = scaled_frequency(o, frequency[j]);
     }
     dt__rotary r = { .batch = x->dims[0],
                      .time = x->dims[1],
@@ -201,7 +199,7 @@ static const dt__case cases[] = {
     { "wide", .in = { { { 3, 40, 3, 150 } }, { POSITION({ 40 }) } }, .rough = true },
     { "far", .in = { { { 1, 3, 1, 4 } }, { { 3 }, .low = 1e6, .high = 9e8, .dtype = DT_I32 } },
       .rough = true },
-    { "no places", .in = { { { 2, 0, 2, 4 } }, { { 0 }, 1, .dtype = DT_I32 } } },
+    { "no positions", .in = { { { 2, 0, 2, 4 } }, { { 0 }, 1, .dtype = DT_I32 } } },
     { "no elements", .in = { { { 2, 1, 2, 0 }, 4 }, { POSITION({ 1 }) } } },
     { "odd", .in = { { { 1, 1, 1, 3 } }, { POSITION({ 1 }) } }, .fails = DT_ERR_ARG,
       .says = "3 elements of a head make no pairs" },

@@ -1,4 +1,4 @@
-/* Keeps a router's logits small (Zoph et al. 2022).
+/* The router z-loss, which keeps logits small (Zoph et al. 2022).
  *     l = mean over rows of s^2,  s = log of the sum of exp(logits)
  *         dlogits = 2 s p dl / rows */
 #include "autograd/op.h"

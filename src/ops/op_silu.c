@@ -1,4 +1,4 @@
-/* The sigmoid linear unit, element by element (Elfwing et al. 2017).
+/* The sigmoid linear unit (SiLU, swish), element by element (Elfwing et al. 2017).
  *     y = x s      dx = dy s (1 + x (1 - s))      s = 1 / (1 + e^-x) */
 #include "autograd/op.h"
 #include "ops/ops_list.h"

@@ -1,6 +1,6 @@
 /* Every step-th element from start to below stop of some dimensions: a view.
  *     y[.., i, ..] = x[.., start + i step, ..]      dx = dy there, else 0
- * Starts and stops are Python's: negative from the end, what lies outside is cut off. */
+ * Starts and stops as in Python: negative from the end, clamped to the extent. */
 #include "ops/ops_list.h"
 #include "ops/view.h"
 
@@ -13,9 +13,9 @@ static const dt_slice_options defaults = { .dims.n = 0 };
 static const dt_key keys[] = {
     { "dims", DT_KEY_INTS, AT(dims), .text = "dimensions to cut, negative from the end" },
     { "starts", DT_KEY_INTS, AT(starts), .text = "first element of each" },
-    { "stops", DT_KEY_INTS, AT(stops), .text = "the element behind the last one" },
+    { "stops", DT_KEY_INTS, AT(stops), .text = "end of each, exclusive" },
     { "steps", DT_KEY_INTS, AT(steps), .least = 1, .most = DT_NO_LIMIT,
-      .text = "distance of neighbours; none given: 1" },
+      .text = "step of each; none given: 1" },
     { 0 },
 };
 

@@ -1,5 +1,5 @@
-/* exp(x) over its sum along one dimension.      y = exp(x - max) / sum of exp(x - max)
- *     dx = y (dy - sum of y dy)      A line of -inf alone gives 0. */
+/* Softmax along one dimension.      y = exp(x - max) / sum of exp(x - max)
+ *     dx = y (dy - sum of y dy)      If all elements are -inf, y is 0. */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 

@@ -1,5 +1,5 @@
 /* The difference of two operands that broadcast.      y = a - b      da = dy, db = -dy, summed over
- * what was stretched */
+ * broadcast dimensions */
 #include "ops/binary.h"
 #include "ops/ops_list.h"
 
@@ -35,7 +35,7 @@ static const dt__case cases[] = {
       .in = { { { 2 }, .given = true, .values = { 1, 2 } },
               { { 2 }, .given = true, .values = { 10, -2 } } },
       .n_y = 2, .y = { -9, 4 } },
-    { "both stretch", .in = { { { 3, 1, 4 } }, { { 5, 1 } } } },
+    { "both broadcast", .in = { { { 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar less", .in = { { .r = DT__SCALAR }, { { 3, 4 } } } },
     { "empty", .in = { { { 1, 3 } }, { { 0, 3 } } } },
     { "misfit", .in = { { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_SHAPE, .says = "broadcast" },

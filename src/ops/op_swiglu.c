@@ -1,4 +1,4 @@
-/* The gated unit of the Llama family, element by element (Shazeer 2020).
+/* SwiGLU, the gated activation of Llama's mlps, element by element (Shazeer 2020).
  *     y = silu(gate) up      s = 1 / (1 + e^-gate)
  *     dgate = dy up s (1 + gate (1 - s))      dup = dy gate s */
 #include "autograd/op.h"

@@ -1,4 +1,4 @@
-/* Two dimensions change places: a view.      y[.., j, .., i, ..] = x[.., i, .., j, ..] */
+/* Swaps two dimensions: a view.      y[.., j, .., i, ..] = x[.., i, .., j, ..] */
 #include "ops/ops_list.h"
 #include "ops/view.h"
 
@@ -28,7 +28,7 @@ static dt_status shape(dt_call *c)
 
 const dt_op dt__op_transpose = {
     .name = "transpose",
-    .text = "dimensions dim0 and dim1 change places: a view",
+    .text = "swaps dimensions dim0 and dim1: a view",
     .in_name = { "x" },
     .out_name = { "y" },
     .ungrouped = true,

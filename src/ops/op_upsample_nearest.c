@@ -1,6 +1,6 @@
-/* Planes of x [N, C, H, W] in another size, by the nearest pixel.
+/* Nearest-neighbour resampling of the planes of x [N, C, H, W] to another size.
  *     y[.., i, j] = x[.., floor(i H / height), floor(j W / width)]
- *     dx = sum of dy over the results of x */
+ *     dx = sum of dy over the pixels that copy x */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -24,7 +24,7 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_float(c, 0));
     DT__TRY(dt__want_rank(c, 0, 4, 4));
     for (int d = 0; d < 2; d++) {
-        int64_t most; /* what the kernel's products reach */
+        int64_t most; /* the largest product in the kernel */
         const int64_t in = x->dims[2 + d], out = o->size[d];
         if (out < 1 || __builtin_mul_overflow(in, out, &most)) {
             return dt_refuse(c, DT_ERR_ARG, "no image is %lld x %lld", (long long)o->size[0],
@@ -59,7 +59,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_upsample_nearest = {
     .name = "upsample_nearest",
-    .text = "planes in another size, by the nearest pixel",
+    .text = "planes resampled to another size by nearest neighbour",
     .in_name = { "x" },
     .out_name = { "y" },
     .ungrouped = true,

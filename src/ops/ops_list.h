@@ -1,4 +1,4 @@
-/* Every op of src/ops by name, from ops.inc. */
+/* Declares every op of src/ops, from ops.inc. */
 #ifndef DT__OPS_OPS_LIST_H
 #define DT__OPS_OPS_LIST_H
 

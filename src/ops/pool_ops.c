@@ -1,7 +1,7 @@
 /* Windows over the planes of x [N, C, H, W]. Along one dimension, with w = dilation (kernel - 1) +
  * 1 and room = extent + 2 padding:
  *     windows = floor((room - w) / stride) + 1
- * ceil_mode: ceil in place of floor, but no window begins right of image and left padding. */
+ * ceil_mode: ceil instead of floor, but every window begins in the image or its left padding. */
 #include "ops/pool_ops.h"
 
 const dt_pool_options dt__pool_defaults = { .kernel = { 2, 2 },
@@ -12,7 +12,7 @@ dt_pool_options dt_pool_defaults(void) { return dt__pool_defaults; }
 
 static const char *const side[] = { "height", "width" };
 
-/* What stands for the zeros of the options. */
+/* The stride and dilation that an option of 0 means. */
 static int64_t stride_of(const dt_pool_options *o, int d)
 {
     return o->stride[d] == 0 ? o->kernel[d] : o->stride[d];
@@ -40,7 +40,7 @@ static dt_status check_options(const dt_call *c, const dt_pool_options *o, int d
     return DT_OK;
 }
 
-/* Padding of up to half a window leaves every window a pixel, unless there is dilation. */
+/* Can only be false with dilation, since padding is at most half a window. */
 static bool every_window_has_a_pixel(const dt__windows *p, int d)
 {
     for (int64_t i = 0; i < p->out[d]; i++) {

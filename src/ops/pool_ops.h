@@ -1,4 +1,4 @@
-/* What ops with windows share: the options' table, the shape rule, the geometry for kernels. */
+/* The common part of the pooling ops: keys, shape function, and the geometry for kernels. */
 #ifndef DT__OPS_POOL_OPS_H
 #define DT__OPS_POOL_OPS_H
 
@@ -7,7 +7,7 @@
 
 extern const dt_pool_options dt__pool_defaults;
 
-/* Keys of a dt_pool_options that stands at the beginning of an op's options. */
+/* Keys of a dt_pool_options that is the first member of an op's options. */
 #define DT__POOL_PAIR(name, fallback_, text_)                                                      \
     {                                                                                              \
 #name, DT_KEY_PAIR, .offset = offsetof(dt_pool_options, name), .fallback = fallback_,      \
@@ -26,7 +26,7 @@ extern const dt_pool_options dt__pool_defaults;
 
 /* Checks x [N, C, H, W] and the options, and makes result 0. */
 dt_status dt__windows_shape(dt_call *c, const dt_pool_options *o);
-/* The windows of that call, in forward and backward; x, y and at are the caller's to set. */
+/* The windows of that call, for forward and backward. The caller sets x, y and at. */
 dt__windows dt__windows_of(const dt_call *c, const dt_pool_options *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* What sum and mean share: the options, the result's dims, and the way back. */
+/* The common part of sum and mean: options, shape function, and both directions. */
 #ifndef DT__OPS_REDUCE_H
 #define DT__OPS_REDUCE_H
 

@@ -1,4 +1,4 @@
-/* Ops along one dimension. */
+/* Shape function of ops along one dimension. */
 #include "ops/softmax.h"
 
 const dt__dim_options dt__dim_defaults = { .dim = -1 };

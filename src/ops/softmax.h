@@ -1,4 +1,4 @@
-/* What softmax and its logarithm share: the options and the lines along `dim`. */
+/* The common part of softmax and log_softmax: options and shape function. */
 #ifndef DT__OPS_SOFTMAX_H
 #define DT__OPS_SOFTMAX_H
 
@@ -11,7 +11,7 @@ typedef struct dt__dim_options {
 extern const dt__dim_options dt__dim_defaults; /* the last dimension */
 extern const dt_key dt__dim_keys[];
 
-/* A result like x; state[0] is the dimension. */
+/* Shape function: a result of x's shape; state[0] is the dimension. */
 dt_status dt__along_shape(dt_call *c);
 
 /* x as lines along dimension `dim`. */

@@ -1,5 +1,6 @@
-/* Adam's step, whose two forms differ in where the decay goes (Kingma and Ba 2015; Loshchilov and
- * Hutter 2019); the checks of all steps, and the pass that they make over a parameter. */
+/* The step of Adam and AdamW, which differ in how weight decay is applied (Kingma and Ba 2015;
+ * Loshchilov and Hutter 2019); the checks of all steps, and their parallel loop over a
+ * parameter. */
 #include "ops/step.h"
 
 #include <math.h>
@@ -27,8 +28,7 @@ const dt_key dt__adam_keys[] = {
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
       .text = "added to the root of the mean square, after bias correction" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "adam: this times the parameter joins the gradient; adamw: it shrinks the parameter "
-              "by lr times this first" },
+      .text = "adam: g += weight_decay p; adamw: p *= 1 - lr weight_decay before the update" },
     { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "number of this update, from 1" },
     { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1",
@@ -77,7 +77,7 @@ void dt__adam_run(const dt_call *c, bool decoupled)
     dt__step_run(c, adam_part, &step);
 }
 
-/* ---- the pass -------------------------------------------------------------------------------- */
+/* ---- the loop over a parameter --------------------------------------------------------------- */
 
 void *dt__part_of(const dt_call *c, int i, const dt__part *part)
 {
@@ -85,7 +85,8 @@ void *dt__part_of(const dt_call *c, int i, const dt__part *part)
     return (char *)dt__data_mut(c->arg[i]) + (size_t)part->first * size;
 }
 
-/* Elements of blocks first ... end-1: of elements, or of panels' rows. */
+/* The elements of blocks first ... end-1. A block is an element, or, with a layout, the rows of a
+ * panel. */
 static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
 {
     if (l == NULL) return (dt__part){ first, end - first };
@@ -93,7 +94,8 @@ static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
     return (dt__part){ row * l->columns, (dt__panel_row(l, end) - row) * l->columns };
 }
 
-/* A part is a chunk, or, where the parameter's kind wants to hear of panels, the rows of some. */
+/* A part is a chunk of elements, or, if dt__write_begin returns a layout, the rows of some
+ * panels. */
 void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
 {
     const int64_t count = c->arg[0]->count;

@@ -1,5 +1,4 @@
-/* Permutations of dimensions: the strides move, the elements stay. Other extents for the same
- * elements. */
+/* Permutations of dimensions, which are views, and reshapes. */
 #include "ops/view.h"
 
 #include <string.h>

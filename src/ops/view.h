@@ -1,4 +1,4 @@
-/* What ops that rearrange dimensions share. */
+/* The common part of ops that rearrange dimensions. */
 #ifndef DT__OPS_VIEW_H
 #define DT__OPS_VIEW_H
 
@@ -9,13 +9,13 @@
 dt_status dt__permuted(dt_call *c, const int *order);
 void dt__permuted_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
-/* The result is operand 0 with other extents, as many elements: a view where that is contiguous,
- * else a copy. */
+/* The result is operand 0 with the extents `dims`: a view if operand 0 is contiguous, else a
+ * copy. */
 dt_status dt__reshaped(dt_call *c, int rank, const int64_t *dims);
 void dt__reshaped_forward(const dt_call *c);
 void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
-/* A view needs no work. */
+/* The forward of views: does nothing. */
 void dt__view_forward(const dt_call *c);
 
 #endif
