@@ -1,4 +1,4 @@
-/* detent cp: copies a shipped recipe; a file that exists is overwritten with --force alone. */
+/* detent cp: copies a shipped recipe; overwrites a file only with --force. */
 #include "cli.h"
 #include "shipped.h"
 
@@ -18,14 +18,14 @@ static bool copy(FILE *from, FILE *to)
     return !ferror(from);
 }
 
-/* A new file; NULL with EEXIST where there is one. */
+/* Creates a new file; NULL with EEXIST if it exists. */
 static FILE *create(const char *path)
 {
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     return file < 0 ? NULL : fdopen(file, "w");
 }
 
-/* The copy has its name when it is whole. */
+/* Copies to a temporary name and renames it when complete. */
 static int copy_file(const cli_args *args, const char *from_path, const char *to_path)
 {
     char new_path[CLI_PATH];

@@ -1,4 +1,4 @@
-/* What a command writes: a file that is there already stays as it is, unless --force is given. */
+/* Checks of a command's outputs: an existing file is not overwritten unless --force is given. */
 #include "cli.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ int cli_check_apart(const cli_args *args, const char *path)
                     "%s would be written over: it is read; another output is wanted", path);
 }
 
-/* Devices and pipes can be written to as often as one likes; folders, and files that are read, are
- * the command's business. */
+/* Refuses existing regular files. Devices and pipes are allowed; the command itself checks folders
+ * and files that it also reads. */
 static int check_output(const cli_args *args, const char *path, bool force)
 {
     struct stat about;
