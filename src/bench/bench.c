@@ -1,4 +1,4 @@
-/* A benchmark's run: the parts that are wanted, with one thread and with all. */
+/* Runs the selected parts with one thread and with all. */
 #include "bench/measure.h"
 #include "kernels/sets.h"
 
@@ -39,8 +39,8 @@ dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out)
     return DT_OK;
 }
 
-/* The size of a cache as Linux gives it, "1024K"; 0 where there is none, or it holds
- * instructions. */
+/* The size of a cache from Linux's sysfs, "1024K"; 0 if there is none, or it is an instruction
+ * cache. */
 static size_t cache_at(int index)
 {
     char path[96], type[32] = "";
@@ -58,7 +58,7 @@ static size_t cache_at(int index)
     return (size_t)kib << 10;
 }
 
-/* The first, the second and the last level of data caches, 0 where the system does not say. */
+/* The first, second and last level of data caches; 0 if unknown. */
 static void find_caches(size_t cache[3])
 {
     int n = 0;
@@ -78,7 +78,7 @@ void dt__bench_caches(dt__bench *b)
     if (b->options.quick) b->memory = (size_t)1 << 20;
 }
 
-/* The parts with some number of threads; an error is handed over to the user's context. */
+/* Runs the parts with a number of threads; an error is copied to the user's context. */
 static dt_status run_with(dt__bench *b, int threads)
 {
     DT__TRY(dt__bench_ctx(b, threads, &b->ctx));

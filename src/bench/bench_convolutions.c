@@ -1,7 +1,7 @@
-/* Convolutions of a batch of images: of integer codes, gathered and multiplied, beside those of
- * floats and, if there is one, another library's of integers. All layers have 3 x 3 kernels and
- * padding 1. A product of [positions] by [outputs][terms] counts as many multiply-adds.
- * `-quantized` makes the codes of the batch first, as a layer in training does. */
+/* Convolutions of a batch of images: of integer codes, compared with floats and, if there is one,
+ * another library's of integers. All layers have 3 x 3 kernels and padding 1. A product of
+ * [positions] by [outputs][terms] counts as many multiply-adds. `-quantized` quantizes the batch
+ * first, as a layer in training does. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"

@@ -1,10 +1,10 @@
-/* Reading and writing text with a converted model: 512 tokens at once (prefill), and one token
- * behind 512 (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by
- * the default preset (int8 activations, int4 weights in groups of 32).
+/* Inference of a converted language model: 512 tokens at once (prefill), and one token after 512
+ * (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by the default
+ * preset (int8 activations, int4 weights in groups of 32).
  *
- * Prefill is bounded by integer multiply-adds: one a weight and token, but the head's, which sees
- * one token. Decode is bounded by reading: every packed weight, and the keys and values of the
- * cache. What attention, norms and embeddings do besides counts for nothing in either share. */
+ * Prefill is bounded by integer multiply-adds: one per weight and token; for the head one token
+ * only. Decode is bounded by reading: every packed weight, and the keys and values of the cache.
+ * Attention, norms and embeddings count in neither share. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "qat/quantized.h"
@@ -38,7 +38,7 @@ typedef struct subject {
     dt_module *m;
     dt_decoder *d;
     int32_t *ids;
-    double weights, bytes; /* that a token meets; of their panels */
+    double weights, bytes; /* weights per token; bytes of their panels */
     struct {
         double *seconds; /* of the latest MOST_RUNS runs */
         int64_t runs;

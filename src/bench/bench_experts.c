@@ -1,12 +1,12 @@
-/* Linear layers on one grouped weight against as many separate ones that meet the same rows:
- * forward and backward, in float and quantization-aware (int8 activations, int4 weights in groups
- * of 32; a weight's codes are made once, those of activations each time).
+/* Linear layers with one grouped weight compared with separate layers on the same rows: forward and
+ * backward, in float and under QAT (int8 activations, int4 weights in groups of 32; codes of
+ * weights are computed once, those of activations in each run).
  *
- * `together` has the rows of each expert together, by offsets; `apart` has them in any order, by an
- * index of two experts a row of x, so that rows are gathered and scattered. The separate layers get
- * the rows of each expert as a tensor that was made before: what sorting and gathering would cost
- * them is left out. Of uneven ones the first expert takes nine tenths of the rows, and of the
- * others every second one a share of the rest. */
+ * `together`: rows are sorted by expert, given by offsets. `apart`: rows are in any order, given by
+ * an index of two experts per row of x, so that they are gathered and scattered. The separate
+ * layers get the rows of each expert as a tensor made before the measurement, without the cost of
+ * sorting and gathering. In uneven cases the first expert gets nine tenths of the rows, and every
+ * second other one a share of the rest. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "qat/quantized.h"
@@ -78,7 +78,7 @@ static dt_status run(void *user)
 
 /* ---- subjects ------------------------------------------------------------------------------- */
 
-/* The expert of row i; of few rows one after the other. */
+/* The expert of row i. */
 static int64_t expert_of(const work *task, int64_t i)
 {
     if (!task->uneven) return i % task->experts;

@@ -1,12 +1,10 @@
 /* Training steps of language models: forward with the loss in chunks of tokens, backward, AdamW; in
- * float, and quantization-aware by the default preset (int8 activations, int4 weights in groups of
- * 32).
+ * float, and under QAT with the default preset (int8 activations, int4 weights in groups of 32).
  *
- * gpt-128 is the public small recipe for characters (4 layers, 768 tokens a step), gpt-384 one with
- * a usual width of heads. A linear layer counts 6 operations a weight and token; attention 14 an
- * element of a head and pair of tokens, of those pairs that are seen. `attention` is that op of all
- * layers, forward and backward, without the rest; its ratio to the float step is its share of
- * it. */
+ * gpt-128 is the public small recipe for characters (4 layers, 768 tokens a step), gpt-384 has a
+ * usual width of heads. A linear layer counts 6 operations per weight and token; attention 14 per
+ * element of a head and visible pair of tokens. `attention` is that op alone, of all layers,
+ * forward and backward; its ratio to the float step is its share of the step. */
 #include "bench/measure.h"
 #include "core/clock.h"
 
@@ -76,8 +74,8 @@ static dt_status make_ids(const work *task, subject *s)
     return DT_OK;
 }
 
-/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its
- * peak is known. */
+/* A subject has a context of its own, so that its memory can be measured. Two steps warm it up; the
+ * third shows its peak. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     s->seconds = dt__alloc_array(b->ctx, MOST_STEPS, sizeof(double));
@@ -193,7 +191,7 @@ static dt_status hand_on(dt__bench *b, const work *task, const char *const what[
                                                 .share_of_limit = NAN });
 }
 
-/* Tokens a second, and the most memory in use, of both steps. */
+/* Reports tokens per second and peak memory of both steps. */
 static dt_status report(dt__bench *b, const work *task, const subject s[2])
 {
     static const char *const speed[][2] = { { "float-tokens", "tokens/s" },
@@ -207,7 +205,7 @@ static dt_status report(dt__bench *b, const work *task, const subject s[2])
         const dt__spread spread = dt__spread_of(n, s[i].seconds);
         DT__TRY(hand_on(b, task, speed[i], &spread));
     }
-    for (int i = FLOAT; i <= QAT; i++) { /* bytes do not vary */
+    for (int i = FLOAT; i <= QAT; i++) { /* bytes have no spread */
         const double bytes = (double)s[i].peak / 1048576;
         DT__TRY(hand_on(b, task, memory[i], &(dt__spread){ bytes, bytes, bytes, 1 }));
     }

@@ -1,7 +1,7 @@
 /* The machine's limits: multiply-adds per second, and bytes read and copied per second, in every
  * level of memory. Copies count the bytes that are read and those that are written; the loops store
- * through the caches, as kernels do, so a line that is written is first read by the processor.
- * `streaming` is the C library's memcpy, which on large blocks goes past the caches. */
+ * through the caches, as kernels do, so the processor first reads each line that it writes.
+ * `streaming` is the C library's memcpy, which bypasses the caches for large blocks. */
 #include "bench/measure.h"
 #include "kernels/sets.h"
 
@@ -89,8 +89,8 @@ void dt__limit_free(dt__limit_subject *s)
     s->x = s->y = NULL;
 }
 
-/* `bytes` for all threads together, and as many passes as make a sample worth its parallel
- * region. */
+/* Allocates `bytes` for all threads together, and chooses the number of passes so that the parallel
+ * region's cost is negligible. */
 static dt_status take_memory(dt__limit_subject *s, size_t bytes, bool two)
 {
     const size_t threads = (size_t)dt_threads(s->b->ctx);
@@ -169,8 +169,8 @@ static dt_status measure_compute(dt__bench *b)
     return dt__measure(b, n, trials);
 }
 
-/* Half of a level's size each thread, or for copies a quarter for each side; memory itself
- * whole. */
+/* Each thread uses half of a cache's size, for copies a quarter for each side; of main memory
+ * `memory` bytes. */
 static dt_status measure_level(dt__bench *b, const char *level, size_t read, size_t copy)
 {
     dt__limit_subject subjects[2] = { { .b = b, .limits = b->limits },
@@ -203,7 +203,7 @@ dt_status dt__bench_limits(dt__bench *b)
     const size_t threads = (size_t)dt_threads(b->ctx);
     DT__TRY(measure_compute(b));
     for (int i = 0; i < 3; i++) {
-        const bool own = i < 2; /* each core has one */
+        const bool own = i < 2; /* each core has its own */
         if (b->cache[i] == 0 || (b->options.quick && i > 0)) continue;
         const size_t bytes = own ? b->cache[i] * threads : b->cache[i];
         DT__TRY(measure_level(b, levels[i], bytes / 2, bytes / 4));

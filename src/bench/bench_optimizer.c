@@ -1,7 +1,7 @@
 /* Updates of one large parameter: AdamW and SGD with momentum, of plain fp32 and of a
- * FakeQuantTensor whose codes are renewed. The bytes that count are those of parameter, gradient
- * and state that the formula reads and writes, 7 floats an element for AdamW and 5 for SGD, and the
- * codes written. */
+ * FakeQuantTensor whose codes are renewed. Counts the bytes of parameter, gradient and state that
+ * the formula reads and writes, 7 floats per element for AdamW and 5 for SGD, and the codes
+ * written. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "qat/quantized.h"
@@ -30,7 +30,7 @@ typedef struct subject {
     double bytes;
 } subject;
 
-/* An update, and the codes that the next forward pass will want. */
+/* An update, and the codes for the next forward pass. */
 static dt_status run(void *user)
 {
     const subject *s = user;
@@ -43,7 +43,7 @@ static dt_status run(void *user)
     return DT_OK;
 }
 
-/* One backward pass leaves a gradient, which every update uses again. */
+/* One backward pass computes a gradient, which all updates use. */
 static dt_status make_gradient(dt__bench *b, subject *s, int64_t columns)
 {
     dt_tensor *x;

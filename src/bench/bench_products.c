@@ -1,9 +1,9 @@
-/* Integer products against the same shape in fp32 by OpenBLAS, as many threads as it likes up to
- * ours; the fp32 product of detent's own grid; and another library's, if there is one.
+/* Integer products compared with OpenBLAS's fp32 product of the same shape, with up to as many
+ * threads; with detent's own fp32 product; and with another library's, if there is one.
  *
- * A product of [m, k] by [n, k] counts m n k multiply-adds. In the part's last comparison one row
- * meets weights that no cache holds: as many copies as make them larger than the last cache pass in
- * turn, and the limit is what can be read. */
+ * A product of [m, k] by [n, k] counts m n k multiply-adds. The last comparison multiplies one row
+ * with weights that no cache holds: it cycles through so many copies that they exceed the last
+ * cache. Its limit is reading memory. */
 #include "bench/measure.h"
 #include "kernels/kernels.h"
 
@@ -16,7 +16,7 @@
 typedef struct form {
     const char *name;
     int bits;
-    int64_t group; /* 0: the whole row */
+    int64_t group; /* 0: one group per row */
 } form;
 
 static const form forms[] = { { "int4-group32", 4, 32 },
@@ -45,7 +45,7 @@ typedef struct operands {
 typedef struct subject {
     operands *o;
     int form;
-    int64_t turn; /* so many runs so far: the next copy's turn */
+    int64_t turn; /* number of runs so far; selects the copy */
     void *rival;
 } subject;
 
@@ -148,8 +148,8 @@ static void free_operands(operands *o)
     dt__release(ctx, o->zu);
 }
 
-/* For products of up to `m` rows by n x n weights, in as many copies as fill the memory if
- * `many`. */
+/* Operands for products of up to `m` rows by n x n weights; with `many`, enough copies to exceed
+ * all caches. */
 static dt_status make_operands(dt__bench *b, int64_t m, int64_t n, bool many, operands *o)
 {
     *o = (operands){ .b = b, .m = m, .n = n, .k = n, .copies = 1 };
@@ -193,7 +193,7 @@ static void name_of(const operands *o, const char *what, char name[DT__BENCH_NAM
                    (long long)o->k, what, o->copies > 1 ? "-memory" : "");
 }
 
-/* Threads of OpenBLAS spin for a while once they have nothing to do. */
+/* Seconds to wait, since idle threads of OpenBLAS spin for a while. */
 static double rest_of_blas(const dt__bench *b)
 {
     return dt_threads(b->ctx) > 1 && !b->options.quick ? 0.03 : 0;
@@ -264,7 +264,7 @@ static dt_status with_weights(dt__bench *b, int64_t n, bool many)
 dt_status dt__bench_products(dt__bench *b)
 {
     static const int64_t sizes[] = { 256, 1024, 4096 };
-    const int threads = dt__threads_enter(b->ctx); /* the rival may look at them */
+    const int threads = dt__threads_enter(b->ctx); /* rivals may read it */
     dt_status s = DT_OK;
     for (int i = 0; s == DT_OK && i < DT__COUNT_OF(sizes); i++) {
         if (!b->options.quick || i == 0) s = with_weights(b, sizes[i], false);

@@ -1,6 +1,6 @@
-/* From fp32 to codes: weights into packed panels, activations into rows of u8, in cache and from
- * memory; a weight of several experts beside one of as many rows. The bytes that count are the fp32
- * values read and the codes and scales written. */
+/* Quantization from fp32 to codes: weights into packed panels, activations into rows of u8, in
+ * cache and from memory; a grouped weight compared with one of as many rows. Counts the bytes of
+ * fp32 values read and of codes and scales written. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "qat/quantized.h"
@@ -8,7 +8,7 @@
 typedef struct work {
     const char *name;
     dt_quant_spec quant;
-    int64_t experts; /* that the rows are of; 0: the weight is not grouped */
+    int64_t experts; /* 0: the weight is not grouped */
 } work;
 
 #define GROUP(n)                                                                                   \

@@ -1,15 +1,14 @@
 /* Rounding with calibration data: statistics, GPTQ, GPFQ and Qronos of a linear layer, 4096 x 4096,
  * and of a convolution, 1024 x 1024 x 3 x 3, to 4 bits in groups of 128 columns.
  *
- * With R rows, K columns and n samples the operations that count are
+ * With R rows, K columns and n samples these operations count:
  *
  *     sums          n K^2 for H; where the float model's inputs differ, 4 n K^2 for H, G and C
  *     prepare       2/3 K^3: a Cholesky factor and a triangular inverse
  *     columns       R K^2; GPFQ 2 R K^2; Qronos 3 R K^2, two triangles among them
  *     comparison    R K^2: the error of nearest; with G and C 5 R K^2, errors of both and G W^T
  *
- * and what else is done is overhead. Runs take seconds: each is made once, unless more are asked
- * for. */
+ * All else is overhead. Runs take seconds: each is made once, unless repetitions are requested. */
 #include "bench/measure.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -48,15 +47,15 @@ static const layer quick_layers[] = {
     { "12x8x3x3", { DT_WEIGHT_CONV2D, CONV }, 4, { 12, 8, 3, 3 }, { 2, 8, 5, 5 }, 72, 50 },
 };
 
-/* A rounder, and its operations by R K^2; `factor`: it has one. */
-typedef struct way {
+/* A rounder, and its operations divided by R K^2; `factor`: it computes the inverse root. */
+typedef struct method {
     const char *name;
     int rounder;
     bool differ, factor;
     double columns, comparison;
-} way;
+} method;
 
-static const way ways[] = {
+static const method methods[] = {
     { "gptq", DT_ROUND_GPTQ, false, true, 1, 1 },
     { "gpfq", DT_ROUND_GPFQ, true, false, 2, 5 },
     { "qronos", DT_ROUND_QRONOS, true, true, 3, 5 },
@@ -65,14 +64,14 @@ static const way ways[] = {
 typedef struct subject {
     dt__bench *b;
     const layer *l;
-    const way *way;
+    const method *method;
     dt_tensor *w, *x, *xq;
-    double sums; /* seconds of the last run, beside those of its report */
+    double sums; /* seconds of the last run's statistics */
     double columns;
     dt_round_report report;
 } subject;
 
-/* Statistics, and the weight by them. */
+/* Computes statistics, then rounds the weight. */
 static dt_status run(void *user)
 {
     subject *s = user;
@@ -81,11 +80,11 @@ static dt_status run(void *user)
     dt_quant_spec quant = dt_weight_quant_defaults();
     dt_rounding_options options = dt_rounding_defaults();
     quant.group_size = s->b->options.quick ? 16 : 128;
-    options.rounder = s->way->rounder;
+    options.rounder = s->method->rounder;
     const double start = dt__seconds();
-    DT__TRY(
-        dt_statistics_create(s->b->ctx, &s->l->op, s->l->rank, s->l->dims, s->way->differ, &sums));
-    dt_status status = dt_statistics_add(sums, s->xq, s->way->differ ? s->x : NULL);
+    DT__TRY(dt_statistics_create(s->b->ctx, &s->l->op, s->l->rank, s->l->dims, s->method->differ,
+                                 &sums));
+    dt_status status = dt_statistics_add(sums, s->xq, s->method->differ ? s->x : NULL);
     s->sums = dt__seconds() - start;
     const dt_round_work work = {
         .weight = s->w, .op = &s->l->op, .quant = &quant, .options = &options, .statistics = sums
@@ -105,7 +104,7 @@ static dt_status random_tensor(dt__bench *b, int rank, const int64_t *dims, dt_t
     return dt_fill_uniform(*out, -1, 1);
 }
 
-/* xq is x in steps of 1/64. */
+/* xq is x rounded to multiples of 1/64. */
 static dt_status make(dt__bench *b, const layer *l, subject *s)
 {
     *s = (subject){ .b = b, .l = l };
@@ -129,18 +128,18 @@ static void free_subject(subject *s)
 
 enum { LIMIT, RUN, ROUNDING, SUMS, PREPARE, COLUMNS, COMPARISON, TRIALS };
 
-/* What a run says of itself. */
+/* A trial for a part of a run, whose seconds are in its report. */
 static dt__trial part_of(const subject *s, const char *what, double operations,
                          const double *seconds)
 {
     dt__trial t = { .unit = "ms", .work = operations, .elapsed = seconds, .limit = LIMIT };
-    dt__bench_name(s->b, t.name, "rounding/%s/%s%s", s->l->name, s->way->name, what);
+    dt__bench_name(s->b, t.name, "rounding/%s/%s%s", s->l->name, s->method->name, what);
     return t;
 }
 
 static void fill_trials(subject *s, dt__trial *t)
 {
-    const way *w = s->way;
+    const method *w = s->method;
     const double k = (double)s->l->columns, square = k * k;
     const double rows = (double)s->w->count / k, n = (double)s->l->samples;
     const double factor = w->factor ? 2.0 / 3 * k * square : 0;
@@ -159,7 +158,7 @@ static void fill_trials(subject *s, dt__trial *t)
 static dt_status memory_row(const subject *s, size_t bytes)
 {
     char name[DT__BENCH_NAME];
-    dt__bench_name(s->b, name, "rounding/%s/%s-memory", s->l->name, s->way->name);
+    dt__bench_name(s->b, name, "rounding/%s/%s-memory", s->l->name, s->method->name);
     const double squares = (double)bytes / (8 * (double)s->l->columns * (double)s->l->columns);
     dt_bench_row row = { .name = name,
                          .unit = "MiB",
@@ -187,7 +186,7 @@ static dt_status measure(subject *s)
     return memory_row(s, dt_memory_of(b->ctx).peak - before);
 }
 
-/* The convolution with one thread alone takes minutes. */
+/* Skips the convolution with one thread, which takes minutes. */
 static bool is_wanted(const dt__bench *b, int index)
 {
     return b->options.quick || index == 0 || dt_threads(b->ctx) == dt_threads(b->user);
@@ -200,8 +199,8 @@ dt_status dt__bench_rounding(dt__bench *b)
         subject s;
         if (!is_wanted(b, i)) continue;
         status = make(b, b->options.quick ? &quick_layers[i] : &layers[i], &s);
-        for (int w = 0; status == DT_OK && w < DT__COUNT_OF(ways); w++) {
-            s.way = &ways[w];
+        for (int w = 0; status == DT_OK && w < DT__COUNT_OF(methods); w++) {
+            s.method = &methods[w];
             status = measure(&s);
             dt_memory_trim(b->ctx);
         }

@@ -1,10 +1,10 @@
-/* Training steps: forward, cross entropy, backward, AdamW; in float, and quantization-aware by the
- * default preset (int8 activations, int4 weights in groups of 32).
+/* Training steps: forward, cross entropy, backward, AdamW; in float, and under QAT with the default
+ * preset (int8 activations, int4 weights in groups of 32).
  *
  * A product of forward or backward counts 2 m n k operations, two or three of them for each layer
- * (the first one's input needs no gradient); the float step's share of the limit is of those. Held
- * for backward is what memory in use grows by during forward. `convolutions` are those of a float
- * step without all else (nets.c). `beside-kernels` is the same step with kernels that do nothing,
+ * (the first one's input needs no gradient); the float step's share of the limit counts those.
+ * `held for backward` is the growth of memory during forward. `convolutions` are those of a float
+ * step alone (nets.c). `beside-kernels` is the same step with kernels that do nothing (nothing.c),
  * compared with the step itself. */
 #include "bench/measure.h"
 #include "bench/nets.h"
@@ -28,8 +28,8 @@ typedef struct work {
     const char *name;
     dt_ints sizes; /* of an mlp */
     int64_t batch;
-    bool beside;        /* what the step costs beside its kernels */
-    const dt__net *net; /* in place of an mlp; or NULL */
+    bool beside;        /* also measure the step without its kernels */
+    const dt__net *net; /* NULL: an mlp */
 } work;
 
 static const work tasks[] = {
@@ -106,8 +106,8 @@ static dt_status make_model(const work *task, bool qat, subject *s)
     return make_batch(task, s);
 }
 
-/* A subject's context is its own, so that its memory is. Two steps warm it up; with the third its
- * peak is known. */
+/* A subject has a context of its own, so that its memory can be measured. Two steps warm it up; the
+ * third shows its peak. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     for (int i = 0; i < PHASES; i++) {
@@ -137,7 +137,7 @@ static void free_subject(dt__bench *b, subject *s)
     dt_ctx_free(s->ctx);
 }
 
-/* Of all products of a step. */
+/* Operations of all products of a step. */
 static double operations(const work *task)
 {
     double sum = 0;
@@ -151,7 +151,7 @@ static double operations(const work *task)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Trials; a network has CONVOLUTIONS in the place of what is beside the kernels. */
+/* Trials; a network has CONVOLUTIONS in place of FLOAT_BESIDE. */
 enum { FLOAT, QAT, LIMIT, FLOAT_BESIDE, QAT_BESIDE, TRIALS, CONVOLUTIONS = FLOAT_BESIDE };
 static const char *const kinds[TRIALS] = { [FLOAT] = "float",
                                            [QAT] = "qat",
@@ -163,7 +163,7 @@ static void name_of(dt__bench *b, const work *task, const char *what, char name[
     dt__bench_name(b, name, "step/%s/b%lld/%s", task->name, (long long)task->batch, what);
 }
 
-/* Rows of the float and of the QAT step, the latter with its ratio to the former. */
+/* Reports the float and the QAT step, the latter with its ratio to the former. */
 static dt_status report(dt__bench *b, const work *task, const char *what, const char *unit,
                         const dt__spread spread[2])
 {
@@ -199,7 +199,7 @@ static dt_status report_all(dt__bench *b, const work *task, subject s[2])
         }
         DT__TRY(report(b, task, phase_names[phase], "ms", spread));
     }
-    for (int held = 0; held < 2; held++) { /* bytes do not vary */
+    for (int held = 0; held < 2; held++) { /* bytes have no spread */
         for (int i = FLOAT; i <= QAT; i++) {
             const double bytes = (double)(held ? s[i].held : s[i].peak) / 1048576;
             spread[i] = (dt__spread){ bytes, bytes, bytes, 1 };

@@ -1,6 +1,6 @@
-/* The limits of plain C: what a compiler makes of simple loops for the processors that it builds
- * for; and the table of all limits. The operands change from round to round, so that no product can
- * be taken out of the loop; the results go to the caller. */
+/* The limits of plain C: simple loops, as the compiler vectorizes them for the processors that it
+ * builds for; and the table of all limits. Operands change from round to round, so that no product
+ * can be hoisted out of the loop; results are returned, so that none is dropped. */
 #include "bench/limits.h"
 
 #include "core/core.h"
@@ -35,7 +35,7 @@ static uint64_t int8(int64_t rounds)
     return sum;
 }
 
-/* y[j] = y[j] a + b: a float's rounding forbids to reckon several rounds at once. */
+/* y[j] = y[j] a + b: rounding prevents combining several rounds. */
 static double f32(int64_t rounds)
 {
     float y[LANES];

@@ -1,5 +1,5 @@
-/* Loops that do one thing as often as the processor can: what kernels are measured against. They
- * are written so that no compiler can leave a part of them out. */
+/* Loops that run one kind of operation at the processor's full rate, as limits for kernels. They
+ * are written so that compilers cannot omit any part. */
 #ifndef DT__BENCH_LIMITS_H
 #define DT__BENCH_LIMITS_H
 
@@ -15,7 +15,7 @@ typedef struct dt__limits {
     uint64_t (*int8)(int64_t rounds);
     double (*f32)(int64_t rounds);
     double (*f64)(int64_t rounds);
-    /* the sum of what stands in `bytes` bytes, a multiple of 512 */
+    /* the sum of the contents of `bytes` bytes, a multiple of 512 */
     uint64_t (*read)(size_t bytes, const void *x);
     /* y = x through the caches, by the loads and stores that a kernel uses */
     void (*copy)(size_t bytes, const void *x, void *y);
@@ -23,12 +23,12 @@ typedef struct dt__limits {
 
 /* The limits at `index`, from "plain" on; NULL past the last. */
 const dt__limits *dt__limits_at(int index);
-/* Those of the set of kernels called `name`; plain C's where it has none. */
+/* The limits of the set of kernels `name`; plain C's if it has none. */
 const dt__limits *dt__limits_named(const char *name);
 
 extern const dt__limits dt__limits_avx2, dt__limits_avx_vnni, dt__limits_avx512;
 
-/* What stands between two uses of memory stays there. */
+/* A compiler barrier: memory accesses are not moved across it. */
 #define DT__BARRIER() __asm__ volatile("" ::: "memory")
 
 #endif

@@ -1,6 +1,6 @@
-/* Trials in turn. A trial's runs are repeated until a sample is long enough for the clock; then
- * every trial gives one sample a turn. The value is the median of the samples, its spread the
- * quartiles. */
+/* Runs trials in turn. A trial's runs are repeated until a sample is long enough for the clock;
+ * then every trial gives one sample per turn. The value is the median of the samples, its spread
+ * the quartiles. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench/measure.h"
 
@@ -32,8 +32,8 @@ dt__spread dt__spread_of(int n, double *values)
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-/* Threads that sleep between short regions may be woken on one core, again and again, and stay
- * there: the system moves them apart when all are busy for a while. */
+/* Keeps all threads busy for a while, so that the system distributes them over the cores. Threads
+ * that only wake for short regions may all stay on one core. */
 static void spread_threads(const dt__bench *b, double seconds)
 {
     if (b->options.quick || dt_threads(b->ctx) == 1) return;
@@ -60,8 +60,8 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
     return DT_OK;
 }
 
-/* How many runs make a sample: doubled until it is long enough; the first runs also warm up. Beside
- * slow trials a sample is longer, for there are few. */
+/* Finds the number of runs of a sample by doubling; these runs also warm up. With slow trials in
+ * the comparison, samples are longer, since there are few. */
 static dt_status calibrate(const dt__bench *b, dt__trial *t, bool beside_slow)
 {
     const double enough = b->options.quick ? 1e-4 : beside_slow ? 0.1 : 2e-3;
@@ -102,7 +102,7 @@ static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* The value that a time stands for. */
+/* The value of a row from a time. */
 static double value_of(const dt__trial *t, double seconds)
 {
     return strcmp(t->unit, "ms") == 0 ? 1e3 * seconds : 1e-9 * t->work / seconds;

@@ -1,5 +1,5 @@
-/* How things are timed: trials that are compared run in turn, again and again, so that whatever the
- * machine does in between happens to all of them; medians and quartiles come out. */
+/* Timing: trials that are compared run in turn, repeatedly, so that disturbances of the machine
+ * affect all of them. Results are medians and quartiles. */
 #ifndef DT__BENCH_MEASURE_H
 #define DT__BENCH_MEASURE_H
 
@@ -14,30 +14,30 @@
 
 /* The run of a benchmark. */
 typedef struct dt__bench {
-    dt_ctx *user; /* where errors are left, and whose allocator, mask and threads are used */
-    dt_ctx *ctx;  /* of as many threads as are measured now; its kernels are open */
+    dt_ctx *user; /* gets errors; gives allocator, mask and threads */
+    dt_ctx *ctx;  /* with the number of threads that is measured now */
     dt_bench_options options;
     dt_bench_sink row;
     void *row_user;
     const dt__limits *limits; /* of the kernels in use */
     size_t cache[3];          /* bytes of the first, second and last level */
-    size_t memory;            /* bytes that no cache holds */
-    volatile double consumed; /* what loops gave: nobody reads it, but it was written */
+    size_t memory;            /* a size in bytes that exceeds all caches */
+    volatile double consumed; /* results of loops, so that they are not dropped */
 } dt__bench;
 
-/* One of the things that are compared. */
+/* One of several computations that are compared. */
 typedef struct dt__trial {
     char name[DT__BENCH_NAME];       /* of its row */
-    bool silent;                     /* measured for the others' sake: no row */
+    bool silent;                     /* measured for comparison only: no row */
     const char *unit;                /* "ms": the value is the time, else work / time / 10^9 */
     double work;                     /* of one run */
-    dt_status (*run)(void *subject); /* NULL: part of the run before, which says how long */
+    dt_status (*run)(void *subject); /* NULL: part of the previous trial's run */
     const double *elapsed;           /* seconds of that part */
-    bool slow;                       /* a run takes seconds: one, unless more are asked for */
+    bool slow;                       /* a run takes seconds: one, unless `repeat` is set */
     void *subject;
-    double rest;       /* seconds to wait afterwards, for threads that spin to fall asleep */
+    double rest;       /* seconds to wait afterwards, until spinning threads sleep */
     int limit;         /* index of the trial that bounds it, or DT__NO_TRIAL */
-    double limit_work; /* of one run, in the limit's measure; 0: the same as `work` */
+    double limit_work; /* of one run, in the limit's unit; 0: `work` */
     struct {
         int trial;
         const char *name;
@@ -48,10 +48,10 @@ typedef struct dt__trial {
     int turns;
 } dt__trial;
 
-/* Runs the trials in turn and hands on the rows of those that have a name. */
+/* Runs the trials in turn and passes on the rows of those that are not silent. */
 dt_status dt__measure(dt__bench *b, int n, dt__trial *trials);
 
-/* Median and quartiles of values, which are sorted on the way. */
+/* Median and quartiles of values. Sorts them. */
 typedef struct dt__spread {
     double median, low, high;
     int n;
@@ -59,12 +59,12 @@ typedef struct dt__spread {
 
 dt__spread dt__spread_of(int n, double *values);
 
-/* A context like the user's, with so many threads; on an error nothing. */
+/* A context like the user's, with `threads` threads. */
 dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out);
 /* Sets cache and memory. */
 void dt__bench_caches(dt__bench *b);
 
-/* The name of a row: the text, and how many threads. */
+/* The name of a row: the text, and the number of threads. */
 void dt__bench_name(const dt__bench *b, char name[DT__BENCH_NAME], const char *format, ...)
     DT_PRINTF(3, 4);
 
@@ -74,7 +74,7 @@ float *dt__random_floats(dt__bench *b, int64_t count);
 
 /* ---- limits as trials of others (bench_limits.c) ---- */
 
-/* What a limit's trial runs on: dt__limit_trial fills both. `x` and `y` are its memory. */
+/* The subject of a limit's trial. It owns `x` and `y`. */
 typedef struct dt__limit_subject {
     dt__bench *b;
     const dt__limits *limits;
@@ -85,8 +85,8 @@ typedef struct dt__limit_subject {
 
 enum { DT__LIMIT_INT8, DT__LIMIT_F32, DT__LIMIT_F64, DT__LIMIT_READ, DT__LIMIT_COPY };
 
-/* A silent trial of the limit of the kernels in use, called as in part `limits`. Memory is taken
- * where it needs any; dt__limit_free also after an error. */
+/* Makes a silent trial of a limit of the kernels in use, named as in part `limits`. Allocates the
+ * subject's memory; call dt__limit_free also after an error. */
 dt_status dt__limit_trial(dt__bench *b, int which, dt__limit_subject *subject, dt__trial *out);
 void dt__limit_free(dt__limit_subject *subject);
 

@@ -1,5 +1,5 @@
-/* The convolutional networks of part `step`: how they are made, which convolutions they have, and a
- * subject that runs these alone, so that their share of a step can be seen. */
+/* The convolutional networks of part `step`: their models, their lists of convolutions, and a
+ * subject that runs these alone, which shows their share of a step. */
 #include "bench/nets.h"
 
 #include "kernels/kernels.h"
@@ -92,7 +92,7 @@ static double multiplications(const dt__conv *c)
     return (double)(c->out * dt__conv_y_plane(c)) * (double)(c->in * dt__conv_taps(c));
 }
 
-/* The first one's x needs no gradient. */
+/* x of the first convolution needs no gradient. */
 double dt__net_operations(const dt__net *net, int64_t batch)
 {
     dt__conv convs[DT__MOST_CONVS];

@@ -1,7 +1,7 @@
-/* Kernels that do nothing. A training step that is run with them takes the time that detent spends
- * beside its kernels: dispatch, tape, memory, hooks, the optimizer's walk over the parameters. What
- * they do not compute is never read as a number that matters; ranges alone are given, because a
- * scale is made from them. Counts (of clipped codes) are 0. */
+/* Kernels that do nothing. A training step with them shows the time that detent spends outside its
+ * kernels: dispatch, tape, memory, hooks, the optimizer's loop over parameters. No control flow
+ * depends on the results that they leave out, except on ranges, from which scales are computed:
+ * these are set. Counts of clipped codes are 0. */
 #include "bench/nothing.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -26,7 +26,7 @@ static int64_t some_range(int64_t n, int64_t group, const float *x, float *lo, f
     return -1; /* all finite */
 }
 
-/* What comes later replaces what came before. */
+/* Later initializers replace earlier ones. */
 #if defined __clang__
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #else

@@ -1,4 +1,4 @@
-/* Kernels that do nothing, to see what a step costs beside them. */
+/* Kernels that do nothing, to measure what a step costs without them. */
 #ifndef DT__BENCH_NOTHING_H
 #define DT__BENCH_NOTHING_H
 

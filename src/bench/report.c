@@ -12,7 +12,7 @@
 
 #define PAGE 2048
 
-/* Text that grows; what does not fit is counted. */
+/* Text of limited size; `length` counts also what does not fit. */
 typedef struct page {
     char *text;
     size_t size, length;
@@ -84,7 +84,7 @@ static void put_row_json(page *p, const dt_bench_row *row)
     put(p, row->n_ratios > 0 ? "}}" : "}");
 }
 
-/* Three digits, or all before the point. */
+/* Decimals for three significant digits. */
 static int decimals(double value)
 {
     const double v = fabs(value);

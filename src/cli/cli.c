@@ -1,4 +1,4 @@
-/* What the commands share: messages, exit statuses, a context, a recipe from the command line. */
+/* Helpers of all commands: messages, exit statuses, a context, a recipe from the command line. */
 #include "cli.h"
 #include "shipped.h"
 
@@ -34,7 +34,7 @@ int cli_exit_of(dt_status status)
     }
 }
 
-/* A disk that is full is no bad file, whatever was being written. */
+/* Whether an error is a full disk, which does not mean that a file is bad. */
 static bool is_full(const dt_ctx *ctx)
 {
     static const int reasons[] = { ENOSPC, EDQUOT, EFBIG };
@@ -98,7 +98,7 @@ void cli_json_string(const char *text)
     putchar('"');
 }
 
-/* Bytes of the character that begins here; 0 where it is no UTF-8. */
+/* Length in bytes of the character that begins here; 0 if it is not UTF-8. */
 static size_t character(const char *text, size_t n)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -158,7 +158,7 @@ int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *re
     return blamed ? cli_print_errors(recipe) : cli_fail_file(args, ctx);
 }
 
-/* Whether `path` is the name of a recipe that comes with detent. */
+/* Whether `path` names a recipe shipped with detent. */
 static bool is_shipped(const char *path)
 {
     shipped s;
@@ -195,7 +195,8 @@ int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_fil
     return cli_read_source(args, ctx, first + 1, &source, out);
 }
 
-/* The recipe of the run that a file lies in: beside it, or a folder or two higher up. */
+/* Finds recipe.yaml of the run to which a file belongs: in its folder, or one or two folders
+ * above. */
 static bool find_recipe(const char *model, char path[CLI_PATH])
 {
     static const char *const up[] = { "", "../", "../../" };

@@ -1,6 +1,6 @@
 /* The program's commands. Each is one file cmd_<name>.c and one line of the table in main.c.
  *
- * What a program may read goes to stdout, what a person watches to stderr. */
+ * Results go to stdout, messages and progress to stderr. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -13,39 +13,39 @@ enum {
     CLI_FAILED = 1,    /* at run time */
     CLI_USAGE = 2,     /* wrong usage, or a wrong recipe */
     CLI_NONFINITE = 3, /* stopped on a value that is not finite */
-    CLI_BAD_FILE = 4,  /* a file of the command line that is missing, malformed, another model's */
+    CLI_BAD_FILE = 4,  /* a file named on the command line is missing, malformed or unfit */
     CLI_INTERRUPTED = 130
 };
 
 #define CLI_OPTIONS 16
 #define CLI_PATH 4096
-#define CLI_WORDS 1024 /* arguments that are no options, at most */
+#define CLI_WORDS 1024 /* most arguments that are not options */
 
 typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */
-    const char *value; /* what its value is called; NULL: it takes none */
+    const char *value; /* name of its value in the help; NULL: it takes none */
     const char *text;
     bool writes; /* its value is a file to write */
 } cli_option;
 
 typedef struct cli_args {
     const struct cli_command *command;
-    const char *option[CLI_OPTIONS]; /* the value of each, "" if it takes none; NULL: not given */
-    const char **words;              /* what is no option */
+    const char *option[CLI_OPTIONS]; /* values, "" if it takes none; NULL: not given */
+    const char **words;              /* arguments that are not options */
     int n_words;
 } cli_args;
 
-/* Which file of a run's folder stands for it, where a command's first word is a model. */
+/* Which file of a run's folder is used when a command's first word, a model, is such a folder. */
 typedef enum cli_model {
     CLI_NO_MODEL,
-    CLI_FINAL_MODEL,  /* the model of its end; else its newest checkpoint, else its float model */
-    CLI_FLOAT_MODEL,  /* its float model, else its newest checkpoint */
-    CLI_TRAINED_MODEL /* its newest checkpoint, else its float model */
+    CLI_FINAL_MODEL,  /* final model, else newest checkpoint, else float model */
+    CLI_FLOAT_MODEL,  /* float model, else newest checkpoint */
+    CLI_TRAINED_MODEL /* newest checkpoint, else float model */
 } cli_model;
 
 typedef struct cli_command {
     const char *name;
-    const char *usage; /* behind the name: "RECIPE [key=value ...]" */
+    const char *usage; /* arguments after the name: "RECIPE [key=value ...]" */
     const char *text;  /* one sentence */
     int (*run)(const cli_args *args);
     int least_words, most_words; /* most 0: any number */
@@ -72,63 +72,64 @@ int cli_bench(const cli_args *args);
 
 /* "detent COMMAND: ..." and a newline to stderr; returns `status`. */
 int cli_fail(const cli_args *args, int status, const char *format, ...) DT_PRINTF(3, 4);
-/* The same with the context's error, and its exit status. */
+/* Prints the context's error like cli_fail and returns its exit status. */
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx);
 int cli_exit_of(dt_status status);
-/* The same after reading a file of the command line: one that this program is too old or not built
- * for is a bad file too. */
+/* The same after reading a file named on the command line: files that this program is too old for,
+ * or not built to read, give CLI_BAD_FILE too. */
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* A context that prints notes on stderr; NULL after a message. */
 dt_ctx *cli_ctx(const cli_args *args, int threads);
-/* A dt_sink: text to stdout. IO where it cannot be written. */
+/* A dt_sink that writes text to stdout. IO if that fails. */
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
-/* The exit status of what went through it. */
+/* The exit status after writing with cli_stdout. */
 int cli_written(dt_status status);
-/* A string of JSON to stdout. */
+/* Prints a JSON string to stdout. */
 void cli_json_string(const char *text);
-/* The same of n bytes of any kind; what is no UTF-8 becomes U+FFFD, one a byte. */
+/* The same for n arbitrary bytes; each byte that is not UTF-8 becomes U+FFFD. */
 void cli_json_text(const char *text, size_t n);
-/* A finite number of JSON, or null. */
+/* Prints a JSON number; null if it is not finite. */
 void cli_json_number(double value);
-/* A name from a file, with control characters as '?'; padded with spaces to `width` characters. */
+/* Prints a name from a file, control characters as '?', padded with spaces to `width`
+ * characters. */
 void cli_print_name(const char *name, int width);
-/* The same where the recipe may be to blame: then all its errors. */
+/* Like cli_fail_by, but prints all errors of the recipe if it has any. */
 int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
-/* All errors of a recipe to stderr. Returns CLI_USAGE. */
+/* Prints all errors of a recipe to stderr. Returns CLI_USAGE. */
 int cli_print_errors(const dt_recipe *recipe);
-/* Whether a run's recipe lies beside a file, or a folder or two higher up. */
+/* Whether a run's recipe.yaml is in a file's folder, or one or two folders above. */
 bool cli_lies_in_run(const char *model);
 /* Whether a word changes a recipe: "key=value" or "~key". */
 bool cli_is_override(const char *word);
-/* Reads words[first] as a recipe and the words behind it as overrides. Prints all errors. CLI_DONE,
- * or the exit status. *out is to be freed if not NULL. */
+/* Reads words[first] as a recipe and the words after it as overrides. Prints all errors. CLI_DONE,
+ * or the exit status. The caller frees *out if it is not NULL. */
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files,
                     dt_recipe **out);
-/* The same from another source; words[first] and those behind it are the overrides. */
+/* The same from another source; the overrides begin at words[first]. */
 int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recipe_source *source,
                     dt_recipe **out);
-/* The same for a command with the words MODEL [RECIPE] [key=value ...]: without RECIPE that of the
- * run that MODEL lies in. Files that it names are not looked for. `what` is what a recipe is wanted
- * for. */
+/* The same for the words MODEL [RECIPE] [key=value ...]. Without RECIPE it takes that of MODEL's
+ * run. Does not check that the recipe's files exist. `what` says in messages what the recipe is
+ * needed for. */
 int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
 
 /* ---- outputs.c ---- */
 
-/* Says on stderr which outputs are there already, and will be replaced. */
+/* Says on stderr which output files exist and will be replaced. */
 void cli_say_replaced(const cli_args *args);
-/* Refuses a `path` that is one of the words; NULL is none of them. CLI_DONE, or the status. */
+/* Refuses an output `path` that is also one of the words. CLI_DONE, or the status. */
 int cli_check_apart(const cli_args *args, const char *path);
 
 /* ---- run_model.c ---- */
 
-/* The file of the model that the first word names: itself, or one of the run's folder that it is,
- * which is said on stderr. CLI_DONE, or the status after a message. */
+/* The file of the model that the first word names: itself, or, for a run's folder, a file of it,
+ * which is reported on stderr. CLI_DONE, or the status after a message. */
 int cli_find_model(const cli_args *args, char path[CLI_PATH]);
 
 /* ---- signals.c ---- */
 
-/* The first SIGINT or SIGTERM makes cli_stopped true; a second one ends the program as ever. */
+/* After the first SIGINT or SIGTERM cli_stopped is true; a second one ends the program. */
 void cli_catch_signals(void);
-bool cli_stopped(void *user); /* `user` is not looked at */
+bool cli_stopped(void *user); /* `user` is ignored */
 
 #endif

@@ -1,5 +1,4 @@
-/* detent bench: what the machine can do, and how near the kernels and a training step come to
- * it. */
+/* detent bench: measures the machine's limits, and kernels and training steps as shares of them. */
 #include "bench/bench.h"
 #include "cli.h"
 
@@ -11,7 +10,7 @@ enum { JSON, ONLY, THREADS, REPEAT, QUICK }; /* options, as in main.c */
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Adds the part called text[0...length-1]. */
+/* Adds the part named text[0...length-1]. */
 static int add_part(const cli_args *args, const char *text, size_t length, unsigned *parts)
 {
     char name[32];
@@ -55,7 +54,7 @@ static int read_count(const cli_args *args, int option, int most, int *out)
                     args->command->options[option].name, text, most);
 }
 
-/* Rows are shown as they come: the next one may take a while. */
+/* Flushes each row, since the next one may take a while. */
 static dt_status print(void *user, const char *text, size_t bytes)
 {
     const dt_status s = cli_stdout(user, text, bytes);

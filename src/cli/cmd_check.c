@@ -1,4 +1,4 @@
-/* detent check: whether a file is what it says: its structure, hash, settings, codes, model. */
+/* detent check: validates a file's structure, hash, settings, codes and model. */
 #include "cli.h"
 
 #include <stdio.h>

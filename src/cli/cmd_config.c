@@ -1,4 +1,5 @@
-/* detent config show|validate|schema|keys: what a recipe says, and what it may say. */
+/* detent config show|validate|schema|keys: prints or checks a recipe; prints the schema or all
+ * keys. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 enum { JSON, LEAVE_FILES }; /* options, as in main.c */
 
-/* A recipe of whatever use. */
+/* Reads a recipe of any use. */
 static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     const dt_recipe_source source = { .path = args->words[1],
@@ -38,7 +39,7 @@ static void print_errors(const dt_recipe *recipe)
     puts(n == 0 ? "]}" : "\n]}");
 }
 
-/* Builds the model, for what only it can tell. */
+/* Builds the model, for checks that need it. */
 static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
 {
     const dt_model_options *o = &dt_recipe_get(recipe)->model;

@@ -1,6 +1,6 @@
-/* detent convert: a QAT checkpoint, or the newest of a run, to the integers that a device runs. A
- * run is converted as its recipe's `convert` says; a checkpoint by itself to nearest, which needs
- * no data. */
+/* detent convert: converts a QAT checkpoint, or the newest one of a run, to an integer model. A run
+ * is converted by its recipe's `convert`; a checkpoint alone by rounding to nearest, which needs no
+ * data. */
 #include "round_model.h"
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 enum { JSON, OUTPUT }; /* options, as in main.c */
 
-/* What is to be converted: the file itself, or a run's newest good checkpoint. */
+/* Finds the checkpoint to convert: the file itself, or a run's newest valid checkpoint. */
 static dt_status find_source(dt_ctx *ctx, const char *word, char path[PATH_MAX])
 {
     struct stat about;
@@ -42,7 +42,7 @@ static void print_report(const cli_args *args, const char *from, const dt_conver
            (long long)r->elements);
 }
 
-/* A run's recipe, if another rounder than nearest is to choose the codes; else NULL. */
+/* Reads a run's recipe, if its rounder is not nearest; else *out is NULL. */
 static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     struct stat found;

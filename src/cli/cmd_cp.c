@@ -18,7 +18,7 @@ static bool copy(FILE *from, FILE *to)
     return !ferror(from);
 }
 
-/* A new file; NULL with EEXIST where there is one. */
+/* Creates a new file; NULL with EEXIST if it exists. */
 static FILE *create(const char *path)
 {
     const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);

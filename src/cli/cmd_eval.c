@@ -1,5 +1,5 @@
-/* detent eval: how well a saved model does on a recipe's test data, or where there is none on what
- * it validates with. */
+/* detent eval: evaluates a saved model on a recipe's test data, or on its validation data if there
+ * are none. */
 #include "cli.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { JSON, OUTPUTS }; /* options, as in main.c */
 
-/* That data alone; a path of the recipe that is not there is a mistake of the recipe. */
+/* Opens only those data. Missing paths are errors of the recipe. */
 static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const char *tokenizer,
                      dt_dataset **test)
 {
@@ -79,7 +79,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                     args->words[0]);
 }
 
-/* Text by another tokenizer than the model's may have ids that it does not know. */
+/* Refuses tokens that the model does not have: the data may use another tokenizer. */
 static int check_tokens(const cli_args *args, const dt_model_info *info, const dt_dataset *test)
 {
     dt_example in, out;
@@ -91,7 +91,7 @@ static int check_tokens(const cli_args *args, const dt_model_info *info, const d
                     args->words[0], (long long)in.dims[0], (long long)dt_dataset_classes(test));
 }
 
-/* The model first: a bad one need not wait for the data. */
+/* Loads the model before the data, so that a bad file fails at once. */
 static int run(const cli_args *args, dt_ctx *ctx)
 {
     dt_module *m = NULL;

@@ -1,4 +1,4 @@
-/* detent export: a model in the form of another program. */
+/* detent export: writes a model in the format of another program. */
 #include "cli.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* detent inspect: what a safetensors file holds; a quantized weight is one row, whatever it
- * consists of, and the state of a training run is one line. */
+/* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
+ * one row; the state of a training run is one line. */
 #include "cli.h"
 #include "text.h"
 
@@ -8,7 +8,7 @@
 
 enum { JSON }; /* option, as in main.c */
 
-#define OWN "detent." /* begins the names of what is no model's */
+#define OWN "detent." /* prefix of tensors that are not the model's */
 
 typedef struct row {
     const char *name, *form; /* a scheme, or a dtype */
@@ -29,7 +29,7 @@ typedef struct totals {
 typedef struct look {
     const dt_file *file;
     const dt_file_weights *weights;
-    int width, shape_width, form_width; /* of columns */
+    int width, shape_width, form_width; /* widths of columns */
     void (*each)(struct look *l, const row *r);
     totals sum;
 } look;
@@ -41,14 +41,14 @@ static double bits_of(size_t bytes, int64_t count)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* What follows ".3" of an expert of a grouped weight, where it stands expert by expert. */
+/* For a grouped weight stored expert by expert: what follows the ".3" of an expert. */
 static const char *skip_expert(const dt_file_weight *w, const char *rest)
 {
     const size_t n = *rest == '.' && w->experts > 0 ? strspn(rest + 1, "0123456789") : 0;
     return n == 0 ? rest : rest + 1 + n;
 }
 
-/* Whether an entry is a weight of the list, or a part of a packed one. */
+/* Whether an entry is a listed weight or a part of one. */
 static bool is_listed(const look *l, const char *name)
 {
     static const char *const parts[] = { ".codes", ".scale", ".zero_point", ".g_idx" };
@@ -159,7 +159,7 @@ static void print_row(look *l, const row *r)
            bits_of(r->bytes, r->count), r->bytes);
 }
 
-/* What a model says of its tokenizer is long; whose it is and how large will do. */
+/* Prints kind and size of a model's tokenizer; its full text is long. */
 static void print_tokenizer(dt_ctx *ctx, const char *text)
 {
     dt_tokenizer *k = NULL;

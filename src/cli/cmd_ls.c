@@ -1,4 +1,4 @@
-/* detent ls: the shipped recipes, each with the first sentence of its comment. */
+/* detent ls: lists the shipped recipes, with the first sentence of their head comments. */
 #include "cli.h"
 #include "shipped.h"
 #include "text.h"
@@ -9,7 +9,7 @@
 #define TEXT 400
 #define NAME_COLUMN 24
 
-/* The first sentence of the comment that a file begins with, of however many lines. */
+/* The first sentence of a file's head comment, also if it spans lines. */
 static void first_sentence(const char *path, char text[TEXT])
 {
     char line[200];

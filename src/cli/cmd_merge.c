@@ -1,4 +1,4 @@
-/* detent merge: puts the adapters of a model into its weights, float or prepared for integers. */
+/* detent merge: merges a model's adapters into its weights, float or prepared. */
 #include "cli.h"
 
 #include <stdio.h>

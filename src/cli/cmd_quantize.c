@@ -1,5 +1,5 @@
-/* detent quantize: weights to integers without training, of a model, or of a file of tensors that
- * has none. */
+/* detent quantize: post-training quantization of a model, or of a file of tensors without a
+ * model. */
 #include "round_model.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ enum { OUTPUT, CALIBRATION, CODES, JSON, QUIET }; /* options, as in main.c */
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
 
-/* Without RECIPE its defaults, which words may change. */
+/* Reads the recipe; without RECIPE the defaults, changed by overrides. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     static const char defaults[] = "quantize: {}\n";
@@ -76,7 +76,7 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
 
 /* ---- a model -------------------------------------------------------------------------------- */
 
-/* Whether there is a recipe with data: named, of the model's run, or in the words. */
+/* Whether there is a recipe with data: a named one, the model's run's, or data.* overrides. */
 static bool has_recipe(const cli_args *args)
 {
     if (cli_lies_in_run(args->words[0])) return true;
@@ -104,9 +104,10 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* ---- which of both -------------------------------------------------------------------------- */
+/* ---- model or tensors
+ * -------------------------------------------------------------------------- */
 
-/* A file that says how its model is built is a model. */
+/* A file whose metadata describe a model is a model. */
 static int is_model(const cli_args *args, dt_ctx *ctx, bool *out)
 {
     dt_file *file;

@@ -1,6 +1,6 @@
-/* detent sample: text from a language model, token by token. */
+/* detent sample: generates text with a language model, token by token. */
 #include "cli.h"
-#include "spout.h"
+#include "text_stream.h"
 
 #include <detent/text.h>
 
@@ -30,7 +30,7 @@ enum { /* options, as in main.c */
 
 #define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
 
-/* Why a text ends. */
+/* The reason why a text ends. */
 typedef enum ending { GOES_ON, END_TOKEN, STOPPED, ENOUGH, CONTEXT, INTERRUPTED } ending;
 
 typedef struct job {
@@ -38,13 +38,13 @@ typedef struct job {
     dt_ctx *ctx;
     dt_module *m;
     int64_t vocab, context;
-    dt_tokenizer *k; /* NULL: ids alone */
+    dt_tokenizer *k; /* NULL: prints ids */
     dt_ids prompt, made;
     dt_sampling sampling;
     int64_t most;         /* tokens to make */
     int32_t end, stop_id; /* tokens at which a text ends; -1: none */
-    spout out;
-    double prompt_seconds, seconds; /* of the prompt, and of the tokens behind the first */
+    text_stream out;
+    double prompt_seconds, seconds; /* for the prompt, and for the tokens after the first */
     ending ending;
 } job;
 
@@ -141,7 +141,7 @@ static int add_id(job *j, dt_ids *ids, int32_t id)
     return CLI_DONE;
 }
 
-/* What stands between two ids, a comma or white space, ends here; NULL: it is something else. */
+/* Skips a comma or white space between two ids; NULL if there is neither. */
 static const char *behind_gap(const char *at)
 {
     const char *end = at + strspn(at, " \n\t");
@@ -195,12 +195,12 @@ static int read_file(job *j)
 {
     const char *path = j->args->option[PROMPT_FILE];
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    spout text = { .to = NULL };
+    text_stream text = { .to = NULL };
     char part[4096];
     size_t n;
     if (f == NULL) return cli_fail(j->args, CLI_BAD_FILE, "%s: %s", path, strerror(errno));
     while (text.n <= MAX_PROMPT && (n = fread(part, 1, sizeof part, f)) > 0) {
-        if (spout_add(&text, part, n) != DT_OK) break;
+        if (text_stream_add(&text, part, n) != DT_OK) break;
     }
     const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
     if (f != stdin) fclose(f);
@@ -208,11 +208,11 @@ static int read_file(job *j)
     if (failed) status = cli_fail(j->args, CLI_BAD_FILE, "%s cannot be read", path);
     else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
     else status = encode(j, text.text, text.n, CLI_BAD_FILE);
-    spout_free(&text);
+    text_stream_free(&text);
     return status;
 }
 
-/* A text of no tokens begins where another ended. */
+/* An empty prompt is replaced by the end token, after which a new text begins. */
 static int begin_text(job *j)
 {
     if (j->prompt.n == 0 && j->end >= 0) return add_id(j, &j->prompt, j->end);
@@ -246,7 +246,7 @@ static int read_prompt(job *j)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-/* --stop is an id, or a text, which may be a token's own. */
+/* --stop is an id, or a text; if the text is a single token, its id is used. */
 static int read_stop(job *j)
 {
     const char *text = j->args->option[STOP];
@@ -277,24 +277,24 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A token to the output, which it leaves as text or as a number. */
+/* Prints a token, as text or as a number. */
 static dt_status put(job *j, int32_t id)
 {
     dt_status s;
     if (j->args->option[PRINT_IDS] != NULL || j->k == NULL) {
         char text[16];
         const int n = snprintf(text, sizeof text, "%s%d", j->made.n == 1 ? "" : " ", (int)id);
-        s = spout_add(&j->out, text, (size_t)n);
+        s = text_stream_add(&j->out, text, (size_t)n);
     } else {
         const bool skip = j->args->option[SPECIAL] == NULL;
-        s = dt_tokenizer_decode(j->k, &id, 1, skip, spout_add, &j->out);
+        s = dt_tokenizer_decode(j->k, &id, 1, skip, text_stream_add, &j->out);
     }
-    if (s == DT_OK) s = spout_flow(&j->out);
+    if (s == DT_OK) s = text_stream_flush(&j->out);
     if (s == DT_OK && j->out.to != NULL && fflush(stdout) != 0) s = DT_ERR_IO;
     return s;
 }
 
-/* Takes the next token; *status is what fails. */
+/* Samples and prints the next token; sets *status on failure. */
 static ending take(job *j, dt_decoder *d, const dt_tensor *logits, int *status)
 {
     int32_t id;
@@ -307,7 +307,7 @@ static ending take(job *j, dt_decoder *d, const dt_tensor *logits, int *status)
     if (id == j->end) return END_TOKEN;
     if (id == j->stop_id) return STOPPED;
     *status = add_id(j, &j->made, id);
-    if (*status == CLI_DONE && put(j, id) != DT_OK) *status = CLI_FAILED; /* main looks at stdout */
+    if (*status == CLI_DONE && put(j, id) != DT_OK) *status = CLI_FAILED; /* stdout failed */
     if (*status != CLI_DONE || j->out.stopped) return STOPPED;
     if (j->made.n >= j->most) return ENOUGH;
     return dt_decoder_length(d) == j->context ? CONTEXT : GOES_ON;
@@ -329,11 +329,11 @@ static int generate(job *j, dt_decoder *d)
         break;
     }
     j->seconds = seconds() - begun;
-    if (spout_end(&j->out) != DT_OK) status = CLI_FAILED;
+    if (text_stream_end(&j->out) != DT_OK) status = CLI_FAILED;
     return status;
 }
 
-/* ---- what was made -------------------------------------------------------------------------- */
+/* ---- the report ---------------------------------------------------------------------------- */
 
 static const char *const endings[] = {
     [GOES_ON] = "error", [END_TOKEN] = "end token", [STOPPED] = "stop",
@@ -342,7 +342,7 @@ static const char *const endings[] = {
 
 static double rate(int64_t tokens, double in) { return in > 0 ? (double)tokens / in : 0; }
 
-/* Tokens that were fed one by one: all but the last. */
+/* The number of tokens decoded one by one: all but the last. */
 static int64_t fed(const job *j) { return j->made.n > 0 ? j->made.n - 1 : 0; }
 
 static void print_summary(const job *j)
@@ -434,7 +434,7 @@ static int run(job *j)
     if (status == CLI_DONE) status = read_stop(j);
     if (status == CLI_DONE) status = read_prompt(j);
     if (status == CLI_DONE) status = decode(j);
-    spout_free(&j->out);
+    text_stream_free(&j->out);
     free(j->prompt.id);
     free(j->made.id);
     dt_tokenizer_free(j->k);

@@ -1,4 +1,4 @@
-/* detent tokenize: text to ids and back. */
+/* detent tokenize: converts text to token ids and back. */
 #include "cli.h"
 
 #include <detent/text.h>
@@ -12,7 +12,7 @@ enum { TOKENIZER, OUTPUT, SAVE, SPECIAL, WRAP, END, DECODE, JSON }; /* options, 
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
-typedef struct joined { /* all texts, one after the other */
+typedef struct joined { /* all texts concatenated */
     char *bytes;
     size_t n;
 } joined;
@@ -72,7 +72,7 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* What is written must not take the place of what is read. */
+/* Refuses outputs that are also inputs. */
 static int check_outputs(const cli_args *args)
 {
     const int outputs[] = { OUTPUT, SAVE };

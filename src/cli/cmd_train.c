@@ -1,5 +1,4 @@
-/* detent train RECIPE: trains as the recipe says, shows how it goes, prints the table of the
- * end. */
+/* detent train RECIPE: trains by a recipe, shows progress, prints a table of results. */
 #include "cli.h"
 #include "watch.h"
 
@@ -20,7 +19,7 @@ static bool is_folder(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* The folder of the run to resume: RECIPE itself, or what it calls run.dir. */
+/* The folder of the run to resume: RECIPE itself, or the recipe's run.dir. */
 static int find_run(const cli_args *args, dt_ctx *ctx, char dir[CLI_PATH])
 {
     const char *given = args->words[0];
@@ -35,7 +34,7 @@ static int find_run(const cli_args *args, dt_ctx *ctx, char dir[CLI_PATH])
     return status;
 }
 
-/* run.dir='...' as YAML reads it back. */
+/* Writes run.dir='...', quoted for YAML. */
 static void quote_dir(const char *dir, char text[2 * CLI_PATH])
 {
     char *to = text + sprintf(text, "run.dir='");
@@ -46,7 +45,7 @@ static void quote_dir(const char *dir, char text[2 * CLI_PATH])
     strcpy(to, "'");
 }
 
-/* The folder of a run that goes on is known: another one behind it would change nothing. */
+/* Refuses an override of run.dir with --resume, which would have no effect. */
 static int check_dir(const cli_args *args, const char *dir)
 {
     static const char key[] = "run.dir=";
@@ -60,7 +59,7 @@ static int check_dir(const cli_args *args, const char *dir)
     return CLI_DONE;
 }
 
-/* The run's own recipe, with the words behind RECIPE as changes. */
+/* Reads the run's own recipe, with the words after RECIPE as overrides. */
 static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     char dir[CLI_PATH], path[CLI_PATH + 16], in_dir[2 * CLI_PATH + 16];

@@ -130,7 +130,7 @@ static void print_usage(FILE *to)
     fprintf(to, "\n  detent COMMAND --help says more. detent --version prints the version.\n");
 }
 
-#define OPTION_COLUMN 27 /* of what an option is for */
+#define OPTION_COLUMN 27 /* of the text about an option */
 
 static void print_option(const cli_option *o)
 {
@@ -172,7 +172,7 @@ static int refuse_command(const char *name)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-/* The option that `name` begins; NULL: none, or several. */
+/* The option of which `name` is a prefix; NULL: none, or several. */
 static const char *begun_by(const cli_command *c, const char *name)
 {
     const char *found = NULL;
@@ -184,7 +184,7 @@ static const char *begun_by(const cli_command *c, const char *name)
     return found;
 }
 
-/* `next` is the argument behind it, or NULL. */
+/* Reports an unknown option. `next` is the argument after it, or NULL. */
 static int refuse_option(const cli_args *args, const char *text, const char *next)
 {
     const char *names[CLI_OPTIONS + 2] = { NULL };
@@ -205,7 +205,7 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
     return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
 }
 
-/* The option that `text` is or begins with "NAME=". */
+/* The index of the option that `text` is, or with which it begins as "NAME=". */
 static int find_option(const cli_command *c, const char *text)
 {
     const size_t n = strcspn(text, "=");
@@ -215,7 +215,7 @@ static int find_option(const cli_command *c, const char *text)
     return -1;
 }
 
-/* argv[*i] is an option; takes its value, if any. */
+/* Parses the option argv[*i] and its value, if any. */
 static int take_option(cli_args *args, char **argv, int argc, int *i)
 {
     const char *text = argv[*i];
@@ -271,18 +271,18 @@ static int run(const cli_command *c, int argc, char **argv)
     return status == CLI_DONE ? c->run(&args) : status;
 }
 
-/* Threads that wait for the next parallel region spin for milliseconds by default: good on an idle
- * machine, but beside other work they take the cores from the threads that compute. Twenty
- * microseconds (2000 turns of gcc's OpenMP) span what lies between two regions of a step. OpenMP
- * reads this once, before main, so the program starts itself again unless the user chose. */
+/* Sets how long OpenMP threads spin while they wait for a parallel region. The default of
+ * milliseconds takes cores from other processes' threads; twenty microseconds (2000 turns of gcc's
+ * OpenMP) cover the time between two regions of a step. OpenMP reads the setting once, before main,
+ * so the program executes itself again, unless the user has set it. */
 static bool choose_waiting(void)
 {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return false;
     return setenv("OMP_WAIT_POLICY", "passive", 1) == 0 && setenv("GOMP_SPINCOUNT", "2000", 1) == 0;
 }
 
-/* A core that OpenBLAS is told to believe in can halve its speed, and with it what is compared. It
- * too looks before main. */
+/* Removes OPENBLAS_CORETYPE, which can halve OpenBLAS's speed, for `bench`. OpenBLAS too reads it
+ * before main. */
 static bool choose_core(int argc, char **argv)
 {
     const char *core = getenv("OPENBLAS_CORETYPE");
@@ -315,7 +315,7 @@ static int run_named(int argc, char **argv)
 int main(int argc, char **argv)
 {
     prepare_environment(argc, argv);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails */
+    signal(SIGXFSZ, SIG_IGN); /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "detent: standard output cannot be written\n");

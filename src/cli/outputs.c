@@ -1,4 +1,4 @@
-/* Files that a command writes: one that is there already is replaced as a whole, and this is said. */
+/* Output files of a command: an existing one is replaced as a whole, and stderr says so. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ int cli_check_apart(const cli_args *args, const char *path)
                     "%s would be written over: it is read; another output is wanted", path);
 }
 
-/* Of files alone: folders, and files that are read, are the command's business. */
+/* Regular files only. The command itself checks folders, and files that it also reads. */
 static bool is_replaced(const cli_args *args, const char *path)
 {
     struct stat about;

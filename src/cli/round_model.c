@@ -1,4 +1,4 @@
-/* A trained model to integers without training. */
+/* Post-training quantization of a model, with its report. */
 #include "round_model.h"
 
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r)

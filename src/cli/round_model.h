@@ -1,4 +1,4 @@
-/* A trained model to integers without training: of quantize and of convert. */
+/* Post-training quantization of a model, for `quantize` and `convert`. */
 #ifndef CLI_ROUND_MODEL_H
 #define CLI_ROUND_MODEL_H
 
@@ -6,12 +6,12 @@
 
 typedef struct round_model {
     const char *model;
-    bool converts; /* by the recipe's `convert`, not by `quantize` */
+    bool converts; /* by the recipe's `convert`, else by `quantize` */
     rounded_view view;
 } round_model;
 
-/* Rounds and prints the report. SIGINT and SIGTERM keep what is done and stop. The exit status,
- * after a message. */
+/* Rounds and prints the report. SIGINT and SIGTERM save the partial result and stop. Returns the
+ * exit status, after a message. */
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r);
 
 #endif

@@ -1,6 +1,5 @@
-/* The table of rounded weights: method and error against nearest, what damping it took, dead
- * columns, zeros kept, rows that kept nearest, bits of the accumulator that the worst inputs need,
- * seconds. */
+/* The table of rounded weights: method, error relative to nearest, damping used, dead columns,
+ * zeros kept, rows that kept nearest, accumulator bits for worst-case inputs, seconds. */
 #include "rounded.h"
 
 #include <stdio.h>
@@ -49,7 +48,7 @@ void rounded_row(void *user, const dt_quantize_summary *s)
     fflush(stdout);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- totals -------------------------------------------------------------------------------- */
 
 static void print_count(int64_t n, const char *one, const char *many)
 {
@@ -71,7 +70,7 @@ static void print_fallbacks(const dt_quantize_summary *s)
 static bool is_unreached(const dt_round_report *r) { return r->unreached; }
 static bool is_untreated(const dt_round_report *r) { return r->untreated; }
 
-/* The weights that went to nearest for one reason. */
+/* Prints the weights that were rounded to nearest for one reason. */
 static void print_nearest(const dt_quantize_summary *s, const char *why,
                           bool (*is_so)(const dt_round_report *r))
 {
@@ -85,7 +84,7 @@ static void print_nearest(const dt_quantize_summary *s, const char *why,
     if (before != why) putchar('\n');
 }
 
-/* Experts that too few rows reached, as "NAME 3 5 7 ...". */
+/* Prints experts with too few calibration rows, as "NAME 3 5 7 ...". */
 static void print_unseen(const dt_quantize_summary *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
@@ -113,7 +112,7 @@ static void print_copied(const dt_quantize_summary *s)
 static void print_total(const rounded_view *v, const dt_quantize_summary *s)
 {
     const dt_ptq_report *t = &s->total;
-    if (s->n > 0 && s->n == s->resumed && !v->quiet) { /* no call showed them */
+    if (s->n > 0 && s->n == s->resumed && !v->quiet) { /* they were not printed yet */
         print_head();
         for (int64_t i = 0; i < s->n; i++) print_weight(&s->weight[i]);
     }

@@ -1,20 +1,19 @@
-/* What became of weights that were rounded, for people: a row for each as it is done, totals at the
- * end. */
+/* The report of rounded weights for people: a row for each when it is done, then totals. */
 #ifndef CLI_ROUNDED_H
 #define CLI_ROUNDED_H
 
 #include "cli.h"
 
-/* Which report is wanted: rows and totals, totals alone, or JSON. */
+/* The form of the report: rows and totals, totals only, or JSON. */
 typedef struct rounded_view {
     const char *output; /* the file that was written */
     bool json, quiet;
 } rounded_view;
 
-/* The row of the latest weight; before the first one the head, and the rows of an earlier call.
- * `user` is not looked at. */
+/* Prints the row of the latest weight; before the first one also the head, and the rows of an
+ * earlier call. `user` is ignored. */
 void rounded_row(void *user, const dt_quantize_summary *s);
-/* The end of the report. The exit status. */
+/* Prints the end of the report. Returns the exit status. */
 int rounded_end(const rounded_view *v, const dt_quantize_summary *s);
 
 #endif

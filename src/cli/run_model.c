@@ -1,11 +1,11 @@
-/* A run's folder in place of a model's file: which of its files is meant. */
+/* Finds the model's file if a command is given a run's folder. */
 #include "cli.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define FLOAT_MODEL "float.safetensors" /* of a run, as dt_run writes it */
+#define FLOAT_MODEL "float.safetensors" /* written by dt_run */
 
 static bool join(char path[CLI_PATH], const char *folder, const char *name)
 {
@@ -16,7 +16,7 @@ static bool join(char path[CLI_PATH], const char *folder, const char *name)
     return length > 0 && length < CLI_PATH && stat(path, &about) == 0;
 }
 
-/* A folder with config.json is a model itself. */
+/* A folder with config.json is a Hugging Face model, not a run. */
 static bool is_run(const char *word)
 {
     struct stat about;
@@ -26,7 +26,7 @@ static bool is_run(const char *word)
            (join(path, word, "recipe.yaml") || join(path, word, "checkpoints"));
 }
 
-/* The model of the run's end: the converted one, or without `qat` the float one. */
+/* The run's final model: the converted one, or without `qat` the float one. */
 static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";

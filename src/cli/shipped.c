@@ -1,4 +1,4 @@
-/* Where the shipped recipes are, and what they are called. */
+/* Finds the shipped recipes and their names. */
 #include "shipped.h"
 
 #include <dirent.h>

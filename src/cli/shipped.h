@@ -1,4 +1,4 @@
-/* The recipes that come with the program. */
+/* The recipes shipped with the program. */
 #ifndef CLI_SHIPPED_H
 #define CLI_SHIPPED_H
 
@@ -14,11 +14,11 @@ typedef struct shipped {
     int n;
 } shipped;
 
-/* Finds them: $DETENT_CONFIGS, else what is installed beside the program, else the source tree that
- * it was built in. False where there are none. */
+/* Finds them: $DETENT_CONFIGS, else the folder installed with the program, else the source tree
+ * that it was built in. False if there are none. */
 bool shipped_find(shipped *s);
 
-/* The path of one; false where it does not fit. */
+/* The path of a recipe; false if it is too long. */
 bool shipped_path(const shipped *s, const char *name, char path[SHIPPED_PATH]);
 
 #endif

@@ -1,9 +1,9 @@
-/* SIGINT and SIGTERM ask a command to keep what it has and to stop. */
+/* SIGINT and SIGTERM ask a command to save its work and stop. */
 #include "cli.h"
 
 #include <signal.h>
 
-static volatile sig_atomic_t stopped; /* the one thing that a handler may touch */
+static volatile sig_atomic_t stopped; /* the only kind of variable that a handler may write */
 
 static void on_signal(int number)
 {

@@ -6,7 +6,7 @@
 
 #define MOST_COLUMNS 80
 
-/* Characters of UTF-8 text: bytes that do not go on with one. */
+/* Number of characters of UTF-8 text: counts bytes that are not continuation bytes. */
 static int characters(const char *text, size_t bytes)
 {
     int n = 0;

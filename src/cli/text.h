@@ -9,15 +9,15 @@
 #define CLI_KEY 128
 #define CLI_CELLS 128
 
-/* Characters of UTF-8 text. */
+/* Number of characters of UTF-8 text. */
 int cli_columns(const char *text);
 
-/* The words of `text` and a newline. The first line begins at `column`, those below at `indent`;
- * none ends beyond column 80, unless a word alone does. */
+/* Prints the words of `text` and a newline. The cursor is at `column`; further lines are indented
+ * by `indent`. No line ends beyond column 80, unless a single word does. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
 
-/* A table whose columns are as wide as what they hold: the first one begins at the left, the others
- * end at the right. Set `columns`, put the cells row by row, print. */
+/* A table whose columns are as wide as their longest cell: the first is left-aligned, the others
+ * right-aligned. Set `columns`, put the cells row by row, print. */
 typedef struct cli_table {
     int columns;
     int row, column; /* of the next cell */
@@ -28,8 +28,8 @@ typedef struct cli_table {
 void cli_table_put(cli_table *t, const char *text);
 void cli_table_print(const cli_table *t);
 
-/* The whole path of a recipe's key that ends in `name`, '-' read as '_'; the first one of the page
- * of keys. False: no key does. */
+/* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:
+ * none. */
 bool cli_find_key(const char *name, char path[CLI_KEY]);
 
 #endif

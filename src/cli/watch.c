@@ -1,5 +1,5 @@
-/* Progress on stderr: on a terminal one line that moves, elsewhere a line every five seconds and at
- * each phase's beginning and end; and the table of the end on stdout. */
+/* Progress on stderr: on a terminal one line that is rewritten, elsewhere a line every five seconds
+ * and at the beginning and end of phases; and the table of results on stdout. */
 #include "watch.h"
 #include "text.h"
 
@@ -28,7 +28,7 @@ watch watch_begin(bool quiet)
     return (watch){ .quiet = quiet, .moving = isatty(STDERR_FILENO) != 0 };
 }
 
-/* A line of progress as it grows. */
+/* A line of progress under construction. */
 typedef struct line {
     char text[256];
     size_t used;
@@ -53,7 +53,7 @@ static void put_left(line *l, double seconds)
     else put(l, "%ld:%02ld left", s / 60, s % 60);
 }
 
-/* What matters most comes first: a narrow terminal shows the beginning. */
+/* The most important fields come first, since a narrow terminal shows only the beginning. */
 static void put_progress(line *l, const dt_progress *p)
 {
     const bool tokens = p->tokens_per_s > 0;
@@ -70,8 +70,8 @@ static void put_progress(line *l, const dt_progress *p)
 
 #define USUAL_COLUMNS 80
 
-/* A line that moves may not reach the last column: there a terminal goes to the next line, and \r
- * no longer comes back. */
+/* A line that is rewritten must not reach the last column: there terminals wrap, and \r does not
+ * return to its beginning. */
 static int room_of_terminal(void)
 {
     struct winsize size;
@@ -146,7 +146,7 @@ static void put_result(cli_table *t, const char *name, const dt_run_result *r)
     cli_table_put(t, grouped((int64_t)speed_of(&r->metrics), text));
 }
 
-/* Any result that is given: all have the same metrics. */
+/* Any result that exists: all have the same metrics. */
 static const dt_metrics *metrics_of(const dt_run_summary *s)
 {
     int i = 0;
@@ -171,8 +171,8 @@ static void print_proof(const dt_run_summary *s)
 
 #define ROW_NAME 32
 
-/* What each row is about. Without a baseline the float model is the one at the start step, on its
- * way to the end, and not what training in float to the end would have made. */
+/* Names the rows. Without a baseline the float row is the model at qat.start_step, and not one that
+ * was trained in float to the end. */
 static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
                       char name[DT_CONTENDERS][ROW_NAME])
 {
@@ -191,7 +191,7 @@ static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
              nearest ? "" : s->rounder);
 }
 
-/* Rows that there is nothing to say of are left out. */
+/* Omits rows without result. */
 static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
 {
     const dt_metrics *m = metrics_of(s);

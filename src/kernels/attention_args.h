@@ -1,16 +1,16 @@
-/* What the kernels of attention and of rotary positions take. */
+/* Operands of the kernels of attention and of rotary positions. */
 #ifndef DT__KERNELS_ATTENTION_ARGS_H
 #define DT__KERNELS_ATTENTION_ARGS_H
 
 #include "core/core.h"
 
-/* A tensor [batch, time, head, width] where it lies; strides in elements. */
+/* A strided tensor [batch, time, head, width]; strides in elements. */
 typedef struct dt__heads {
     const void *x;
     int64_t strides[4];
 } dt__heads;
 
-/* A [batch, keys] operand where it lies; NULL: none. */
+/* A strided operand [batch, keys]; NULL: none. */
 typedef struct dt__of_keys {
     const void *x;
     int64_t strides[2];
@@ -24,20 +24,20 @@ typedef struct dt__attention {
     double scale;
     bool causal; /* query r sees keys up to r + keys - queries */
     dt__heads q, k, v;
-    dt__of_keys mask; /* u8: 1 = may be seen */
+    dt__of_keys mask; /* u8: 1 = visible */
     dt__of_keys
-        document; /* i32: query r sees keys of document[r + keys - queries], unless below 0 */
+        document; /* i32: query r sees keys of document[r + keys - queries], negative: no query */
     void *y, *lse;
-    /* dt__attention_room, dt__attention_back_room elements of as many threads as will run */
+    /* dt__attention_room or dt__attention_back_room elements, for the number of threads */
     void *room;
 } dt__attention;
 
 #define DT__ATTENTION_TILE 64  /* queries of the heads that share keys, and keys */
 #define DT__ATTENTION_LANES 16 /* rows of scratch are padded to a multiple */
-#define DT__ATTENTION_ROWS 4   /* so many rows of a tile go through its products together */
-#define DT__ATTENTION_PART 512 /* keys that one task sees where queries are few */
+#define DT__ATTENTION_ROWS 4   /* rows of a tile that are multiplied together */
+#define DT__ATTENTION_PART 512 /* keys of one task if queries are few */
 
-/* Whether queries are so few that keys are cut into parts instead. */
+/* Whether queries are so few that threads share keys instead of queries. */
 static inline bool dt__attention_is_short(const dt__attention *a)
 {
     return a->queries * (a->heads / a->kv_heads) <= DT__ATTENTION_ROWS;
@@ -50,14 +50,15 @@ static inline int64_t dt__attention_parts(const dt__attention *a)
 int64_t dt__attention_room(const dt__attention *a, int threads);
 int64_t dt__attention_back_room(const dt__attention *a, int threads);
 
-/* y: the pairs (u, v) of x turned by position * frequency[j], (u cos - v sin, u sin + v cos), or
- * `back`. Pair j < pairs is (j, j + pairs), or interleaved (2j, 2j + 1); further elements pass. */
+/* y: the pairs (u, v) of x rotated by the angle position * frequency[j], (u cos - v sin, u sin + v
+ * cos), or with `back` by its negative. Pair j < pairs is (j, j + pairs), or interleaved (2j, 2j +
+ * 1); further elements are copied. */
 typedef struct dt__rotary {
     int64_t batch, time, heads, width, pairs;
     bool interleaved, back;
     const double *frequency;
     const int32_t *position;
-    int64_t position_strides[2]; /* 0 where all sequences have the same */
+    int64_t position_strides[2]; /* 0 if all sequences have the same */
     dt__heads x;
     void *y; /* contiguous */
 } dt__rotary;

@@ -1,5 +1,5 @@
-/* Scratch of attention, which the bodies in plain_attention.inc, plain_attention_back.inc and
- * plain_attention_short.inc share out as it is counted here. */
+/* Sizes of attention's scratch. plain_attention.inc, plain_attention_back.inc and
+ * plain_attention_short.inc divide it accordingly. */
 #include "kernels/attention_args.h"
 
 #define TILE DT__ATTENTION_TILE
@@ -9,8 +9,8 @@ static int64_t padded(const dt__attention *a)
     return dt__round_up(a->width, DT__ATTENTION_LANES);
 }
 
-/* Of a thread: q, keys by columns, v and y of a tile, and its rows of scores. Where queries are
- * few: q, a tile of v and scores; and the sums of every part of the keys. */
+/* Per thread: q, transposed keys, v and y of a tile, and its rows of scores. With few queries: q, a
+ * tile of v and scores per thread, and the sums of every part of the keys. */
 int64_t dt__attention_room(const dt__attention *a, int threads)
 {
     if (!dt__attention_is_short(a)) {
@@ -21,8 +21,8 @@ int64_t dt__attention_room(const dt__attention *a, int threads)
            tasks * DT__ATTENTION_ROWS * (padded(a) + DT__ATTENTION_LANES);
 }
 
-/* The sum of dy y of every row; and of a thread: q, dy, k, the columns of k and of v, dk, dv, p and
- * ds, and four rows of dq. */
+/* The sum of dy y of every row; per thread: q, dy, k, transposed k and v, dk, dv, p and ds, and
+ * four rows of dq. */
 int64_t dt__attention_back_room(const dt__attention *a, int threads)
 {
     const int64_t rows = 7 * TILE + DT__ATTENTION_ROWS;

@@ -1,5 +1,5 @@
-/* Whether OpenBLAS will find memory. It takes a buffer of 128 MiB for each thread that calls it,
- * and where there is no room for one it tries for ever: better to find out before. */
+/* Checks that OpenBLAS can allocate its buffers, 128 MiB for each calling thread. If it cannot, it
+ * retries for ever instead of failing, so this check comes first. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "kernels/kernels.h"
 

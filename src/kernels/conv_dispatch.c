@@ -1,6 +1,5 @@
-/* Which road a convolution takes: oneDNN's for floats where the context's kernels are not those of
- * plain C and the work is large enough to pay, else that of the kernel table. The shape alone
- * decides. */
+/* Dispatches a convolution: to oneDNN for floats, if the context's kernels are not plain C and the
+ * work is large enough; else to the kernel table. For given kernels the shape alone decides. */
 #include "kernels/kernels.h"
 #include "kernels/onednn.h"
 #include "kernels/sets.h"
@@ -14,7 +13,7 @@ static bool is_fast(const dt_ctx *ctx, const dt__kernels *kernels)
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
 
-/* Images of sources, whole. */
+/* Bytes for the whole images of sources. */
 static size_t plain_scratch(const dt__conv_work *w)
 {
     const int64_t x = w->x_source != NULL ? x_count(w->conv) : 0;
@@ -28,7 +27,7 @@ dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_
     *scratch = SIZE_MAX;
     if (is_fast(ctx, kernels)) DT__TRY(dt__onednn_open(ctx, work, scratch));
     const size_t plain = plain_scratch(work);
-    if (*scratch == SIZE_MAX || *scratch < plain) *scratch = plain; /* oneDNN may fail yet */
+    if (*scratch == SIZE_MAX || *scratch < plain) *scratch = plain; /* oneDNN may still fail */
     return DT_OK;
 }
 

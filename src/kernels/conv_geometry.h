@@ -1,9 +1,9 @@
-/* What a convolution is, for the kernels of floats and of codes alike.
+/* The geometry of a convolution, for the kernels of floats and of codes.
  *     y[n,o,t] = sum over c, k of x[n, c, t * stride - padding + k * dilation] w[o, c, k]
- * with x 0 outside, c over the channels of o's group, t and k over rows and columns. x is
- * [batch, in, x_size], y [batch, out, y_size], w [out, in / groups, kernel]. A transposed
- * convolution is the adjoint: it makes x of y by the same sums, so its own input stands for y here.
- * A signal is an image of one row. */
+ * with x 0 outside, c over the channels of o's group, t and k over rows and columns. x is [batch,
+ * in, x_size], y [batch, out, y_size], w [out, in / groups, kernel]. A transposed convolution is
+ * the adjoint: it computes x from y, so its own input is y here. A signal of one dimension is an
+ * image of one row. */
 #ifndef DT__KERNELS_CONV_GEOMETRY_H
 #define DT__KERNELS_CONV_GEOMETRY_H
 
@@ -18,31 +18,31 @@ typedef struct dt__conv {
     int64_t kernel[2], stride[2], padding[2], dilation[2];
 } dt__conv;
 
-/* What is to be made of a convolution, from what. A result that is NULL is not wanted; y and x are
- * not wanted both. The bias is one of y's channels, or of x's where x is made. */
+/* The results to compute, and their operands. A result that is NULL is not computed; y and x are
+ * never both computed. The bias is per channel of the computed y or x. */
 typedef struct dt__conv_work {
     const dt__conv *conv;
     const void *x, *y, *w; /* read: x and w for y, y and w for x, x and y for w */
-    const struct dt__source *x_source, *y_source; /* in place of x or y: a row is an image */
+    const struct dt__source *x_source, *y_source; /* in place of x or y; an image is a row */
     const void *bias;                             /* or NULL */
     void *to_x, *to_y, *to_w;
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
 
-/* Bytes of scratch that the work takes in a dtype's kernels. Of the pointers it looks only which
- * are NULL. Errors: NOMEM. */
+/* Bytes of scratch that the work needs with a dtype's kernels. Only reads which pointers are NULL.
+ * Errors: NOMEM. */
 dt_status dt__conv_plan(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch);
-/* Does the work, in the calling thread and its pool. */
+/* Does the work, on the calling thread's OpenMP threads. */
 void dt__conv_compute(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work);
 
-/* Positions of y, from `first` to below `past`, for which tap k of an axis (0: rows, 1: columns)
- * meets x, not its padding. */
+/* Positions of y, `first` ... `past` - 1, at which tap k of an axis (0: rows, 1: columns) is inside
+ * x, not in its padding. */
 typedef struct dt__conv_span {
     int64_t first, past;
 } dt__conv_span;
 
-/* Where in x tap k of position 0 lies; negative in the padding. */
+/* Position in x of tap k at position 0 of y; negative in the padding. */
 static inline int64_t dt__conv_start(const dt__conv *c, int axis, int64_t k)
 {
     return k * c->dilation[axis] - c->padding[axis];
@@ -52,12 +52,12 @@ static inline dt__conv_span dt__conv_span_of(const dt__conv *c, int axis, int64_
 {
     const int64_t start = dt__conv_start(c, axis, k), stride = c->stride[axis];
     const int64_t first = start < 0 ? dt__ceil_div(-start, stride) : 0;
-    const int64_t left = c->x_size[axis] - start; /* of x, from tap k of position 0 on */
+    const int64_t left = c->x_size[axis] - start; /* elements of x from tap k of position 0 on */
     const int64_t past = left > 0 ? dt__ceil_div(left, stride) : 0;
     return (dt__conv_span){ first, dt__max_i64(first, dt__min_i64(past, c->y_size[axis])) };
 }
 
-/* Elements of one channel's image, and of one channel's kernel. */
+/* Elements of one channel of x. */
 static inline int64_t dt__conv_x_plane(const dt__conv *c) { return c->x_size[0] * c->x_size[1]; }
 static inline int64_t dt__conv_y_plane(const dt__conv *c) { return c->y_size[0] * c->y_size[1]; }
 static inline int64_t dt__conv_taps(const dt__conv *c) { return c->kernel[0] * c->kernel[1]; }

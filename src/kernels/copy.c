@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Drops extents of 1 and merges neighbours that are contiguous in both, so that the inner loop is
- * as long as it can be. */
+/* Drops dimensions of extent 1 and merges neighbours that are contiguous in x and y, for the
+ * longest inner loop. */
 static dt__copy merged(const dt__copy *c)
 {
     dt__copy out = { .rank = 0, .x = c->x, .y = c->y };
@@ -26,7 +26,7 @@ static dt__copy merged(const dt__copy *c)
     return out;
 }
 
-/* By memcpy of a fixed size: the elements' type is not known here. */
+/* Copies by memcpy of a constant size, since the elements' type is unknown here. */
 #define COPY_LINE(bytes)                                                                           \
     for (int64_t i = 0; i < l->n; i++) {                                                           \
         memcpy(y + i * l->y_stride * (bytes), x + i * l->x_stride * (bytes), bytes);               \

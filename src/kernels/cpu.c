@@ -1,6 +1,6 @@
-/* Instruction sets of the processor that the system saves and restores (cpuid leaves 1 and 7,
- * XCR0). Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapters
- * 14, 15. */
+/* Instruction sets that the processor has and whose registers the system saves (cpuid leaves 1 and
+ * 7, XCR0). Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+ * chapters 14, 15. */
 #include "kernels/sets.h"
 
 #if defined DETENT_EMULATE
@@ -25,7 +25,7 @@ static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
                                      { LEAF_7, ECX, 1U << 11 } };
 
-/* Each leaf once: a virtual machine leaves to its host for every cpuid, which takes
+/* Reads each leaf once: in a virtual machine every cpuid exits to the host, which takes
  * microseconds. */
 static void read_leaves(unsigned words[LEAVES][4])
 {
@@ -48,7 +48,7 @@ static bool has(unsigned words[LEAVES][4], const need *needs, int n)
     return true;
 }
 
-/* XCR0: which registers the system keeps for a thread. */
+/* XCR0: the registers that the system saves for a thread. */
 static unsigned kept(void)
 {
     unsigned low, high;

@@ -1,13 +1,13 @@
-/* The inverse root of a positive definite matrix:   U^T U = A^-1,   U upper.
+/* The inverse root of a positive definite matrix: U^T U = A^-1, U upper.
  *
- * With J the reversal of rows, J A J = L L^T (Cholesky) gives A = M M^T, M = J L J upper, and
- * U = M^-1 = J L^-1 J. So one factorization and one triangular inverse do, and A^-1 is never made;
- * J X J is the memory of X read backwards.
+ * With J the reversal of rows, J A J = L L^T (Cholesky) gives A = M M^T, M = J L J upper, and U =
+ * M^-1 = J L^-1 J. So one factorization and one triangular inverse suffice, and A^-1 is never
+ * computed; J X J is the memory of X read backwards.
  *
- * Both go by tiles of TILE x TILE. With k below j below i, in place:
+ * Both work in place on tiles of TILE x TILE. With k < j < i:
  *     L[i][j] = (A[i][j] - sum over k of L[i][k] L[j][k]^T) L[j][j]^-T
  *     X[i][j] = -X[i][i] (sum over k from j to i-1 of L[i][k] X[k][j]),     X = L^-1
- * A sum is one product, of fixed extents, whoever makes it. */
+ * A sum is one product of fixed extents, whichever thread computes it, so its bits are fixed. */
 #include "kernels/dense64.h"
 
 #include <cblas.h>
@@ -16,7 +16,7 @@
 
 #define TILE ((int64_t)192)
 
-/* LAPACK, which OpenBLAS brings without a header. By columns, so `U` is our lower triangle. */
+/* LAPACK, which OpenBLAS has without a header. It is column-major, so `U` is our lower triangle. */
 void dpotrf_(const char *triangle, const int *n, double *a, const int *lda, int *info);
 void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a, const int *lda,
              int *info);
@@ -51,7 +51,7 @@ static double *at(const tiles *t, int64_t i, int64_t j) { return t->x + (i * t->
 
 static int side(const tiles *t, int64_t i) { return (int)dt__min_i64(TILE, t->n - i * TILE); }
 
-/* The lower triangle of J A J; what else a tile holds is 0. */
+/* The lower triangle of J A J; other elements of its tiles are 0. */
 static void gather(const dt__inverse_root *r)
 {
     const int64_t last = r->n - 1;
@@ -111,7 +111,7 @@ static void invert(const tiles *t, double *room)
         const int rows = side(t, i);
         const int64_t before = i * TILE;
         double *diagonal = at(t, i, i);
-        int info; /* 0: no element of the diagonal is */
+        int info; /* 0: no diagonal element is 0 */
         for (int64_t row = 0; row < rows; row++) {
             memcpy(room + row * before, at(t, i, 0) + row * t->n, (size_t)before * sizeof *room);
         }

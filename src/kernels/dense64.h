@@ -1,12 +1,12 @@
 /* Dense linear algebra in double, by OpenBLAS and LAPACK, row-major. Products run on the calling
- * thread; the inverse root is shared by threads along a grid of the size alone, so that no bit
- * depends on their number. */
+ * thread; threads share the inverse root by a grid that depends on the size alone, so its bits do
+ * not depend on their number. */
 #ifndef DT__KERNELS_DENSE64_H
 #define DT__KERNELS_DENSE64_H
 
 #include "core/core.h"
 
-/* c += alpha op(a) b: op(a) [m, k], held as [k, m] where transposed; b [k, n]. */
+/* c += alpha op(a) b: op(a) [m, k], stored as [k, m] if transposed; b [k, n]. */
 typedef struct dt__dense {
     int64_t m, n, k;
     double alpha;
@@ -22,8 +22,8 @@ typedef struct dt__dense {
 void dt__dense_product(const dt__dense *p);
 double dt__dense_dot(int64_t n, const double *x, const double *y);
 
-/* x = u x, or u^T x, in place: x [n][columns]; u [n][n] upper, what lies below its diagonal is not
- * looked at. */
+/* x = u x, or u^T x, in place: x [n][columns]; u [n][n] upper; elements below its diagonal are not
+ * read. */
 typedef struct dt__triangle {
     int64_t n, columns;
     bool transposed;
@@ -43,12 +43,12 @@ typedef struct dt__inverse_root {
     const double *h;      /* [n][n], symmetric */
     const int32_t *order; /* [n], a permutation; NULL: 0 ... n-1 */
     double scale, add;
-    double *u;    /* [n][n]; what lies below the diagonal is not for use */
-    double *room; /* dt__inverse_root_room of them */
+    double *u;    /* [n][n]; elements below the diagonal are undefined */
+    double *room; /* dt__inverse_root_room elements */
 } dt__inverse_root;
 
 int64_t dt__inverse_root_room(int64_t n);
-/* False where A is not positive definite. */
+/* False if A is not positive definite. */
 bool dt__inverse_root_of(const dt__inverse_root *r);
 
 #endif

@@ -1,9 +1,9 @@
-/* e^x and tanh x of floats, by operations that every compiler turns into vectors: no table, no
- * branch, no call.
+/* e^x and tanh x of floats, by operations that every compiler vectorizes: no table, no branch, no
+ * call.
  *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + (r + r^2 p(r)))
- * with |r| <= 0.347. In floats ln 2 is taken off in two parts, of which n times the first is exact,
- * and p has five terms that leave 1e-8: results lie within 9e-8 of the exact ones, and within three
- * quarters of a unit where they are denormal. In doubles p is the series, which leaves 2e-10. */
+ * with |r| <= 0.347. In floats n ln 2 is subtracted in two parts, the first of them exact, and p
+ * has five terms with an error of 1e-8: results are within a relative 9e-8 of exact ones, denormal
+ * results within 3/4 ulp. In doubles p is the power series, with an error of 2e-10. */
 #ifndef DT__KERNELS_EXP_H
 #define DT__KERNELS_EXP_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from where it moves to the
+/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from which it is shifted into the
  * exponent. */
 static inline double dt__exp_series(double x)
 {
@@ -35,9 +35,9 @@ static inline double dt__exp_series(double x)
     return p;
 }
 
-/* Adding 1.5 * 2^23 leaves n in the low bits, and 2^n, which may be no normal float, is two
- * factors. Beyond the bound, which is written so that compilers do not make a case of it, they give
- * 0 and infinity. NaN passes. */
+/* Adding 1.5 * 2^23 leaves n in the low bits. 2^n may not be a normal float, so it is two factors.
+ * x is clamped, in a form that compiles without a branch, to where the factors give 0 and infinity.
+ * NaN gives NaN. */
 static inline float dt__exp_f32(float x)
 {
     const float magic = 0x1.8p23F;
@@ -61,7 +61,8 @@ static inline float dt__exp_f32(float x)
     return p * a * b;
 }
 
-/* (1 - e) / (1 + e) with e = e^-2|x|; near 0, where that cancels, x - x^3/3 + 2 x^5/15. */
+/* sign(x) (1 - e) / (1 + e) with e = e^(-2|x|); near 0, where that cancels, x - x^3/3 + 2
+ * x^5/15. */
 static inline float dt__tanh_f32(float x)
 {
     const double v = (double)x, a = fabs(v);
@@ -71,9 +72,9 @@ static inline float dt__tanh_f32(float x)
     return (float)copysign(a < 0.02 ? near : (1 - e) / (1 + e), v);
 }
 
-/* sin x and cos x for |x| < 2^31, within 2e-16 of the exact ones beside the error of x itself:
+/* sin x and cos x for |x| < 2^31, within 2e-16 of exact ones:
  *     n = rne(x / (pi/2))      r = x - n pi/2, by parts whose products with n are exact
- * and the series of both at |r| <= pi/4, of which n says which is which. */
+ * The power series of both at |r| <= pi/4; n decides which is sine and which cosine, and signs. */
 static inline void dt__sin_cos(double x, double *sine, double *cosine)
 {
     const double magic = 0x1.8p52;

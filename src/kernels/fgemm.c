@@ -1,5 +1,5 @@
-/* A few rows of floats times packed codes, in plain C: the oracle of the faster kernels, in the one
- * form of numerics §2 (dt__fgemm in panels.h has the formula). */
+/* A few rows of floats times packed codes in plain C, by the formula of dt__fgemm in panels.h
+ * (numerics §2). The faster kernels must give the same bits. */
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 typedef float chains[2][DT__LANES];
 
-/* The codes of a step, low columns and high. */
+/* Unpacks the codes of a step: the four low columns and the four high ones. */
 static void unpack_step(const dt__panel_layout *l, const uint8_t *from, int8_t to[8][DT__LANES])
 {
     for (int j = 0; j < DT__LANES; j++) {

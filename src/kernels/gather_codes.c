@@ -1,11 +1,11 @@
-/* Rows of codes from pieces (dt__gathering), in plain C: words that overlap, and blocks of 8 by 8
- * bytes where a piece is one byte and rows begin side by side. */
+/* Gathers rows of codes from pieces (dt__gathering) in plain C: by overlapping words, or by blocks
+ * of 8 x 8 bytes if pieces are one byte and rows begin at neighbouring bytes. */
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-/* Four rows at a time, in words of `word` bytes; what a word has too much, the next one
- * overwrites. */
+/* Four rows at a time, in words of `word` bytes; each word overwrites the excess bytes of the one
+ * before. */
 static inline void gather_words(const dt__gathering *g, int64_t length, size_t word)
 {
     int64_t m = 0;
@@ -38,8 +38,7 @@ static void gather_long(const dt__gathering *g)
     }
 }
 
-/* Eight words of eight bytes each, as the columns of what they were rows of: 1 x 1 blocks change
- * places, then 2 x 2, then 4 x 4. */
+/* Transposes 8 x 8 bytes in eight words: swaps blocks of 1 x 1, then 2 x 2, then 4 x 4. */
 static inline void swap_blocks(uint64_t *a, uint64_t *b, int bits, uint64_t low)
 {
     const uint64_t t = ((*a >> bits) ^ *b) & low;
@@ -57,7 +56,7 @@ static inline void transpose_bytes(uint64_t w[8])
     for (int i = 0; i < 4; i++) swap_blocks(w + i, w + i + 4, 32, 0x00000000ffffffffu);
 }
 
-/* Eight rows that begin at neighbouring bytes, pieces being single bytes. */
+/* Eight rows that begin at neighbouring bytes; pieces are single bytes. */
 static void gather_block(const dt__gathering *g, int64_t m)
 {
     uint8_t *to = g->to + m * g->ld;

@@ -1,18 +1,18 @@
-/* The grid of a product: tiles that threads share, and steps along k where an operand is filled.
+/* The grid of a product: tiles that threads share, and steps along k if an operand is a source.
  *
- * OpenBLAS copies a tile's rows of a and columns of b into an order of its own, so a grid of
- * `down` by `across` tiles makes it copy m * across + n * down lines of k elements: the cut that
- * makes this least is taken. What is filled is written once more. */
+ * OpenBLAS copies a tile's rows of a and columns of b into an order of its own, so a grid of `down`
+ * by `across` tiles makes it copy m * across + n * down lines of k elements: the grid with the
+ * fewest lines is chosen. Filling a source costs as much as copying once more. */
 #include "kernels/kernels.h"
 
 #include <limits.h>
 #include <math.h>
 
-#define SIDE 64       /* sides are multiples of it, or the whole */
+#define SIDE 64       /* sides of tiles are multiples of it, or the whole extent */
 #define MOST_TILES 8  /* of a product in memory */
-#define FILLED 139264 /* elements filled for a step: 544 KiB of floats, padded 512 x 256 */
+#define FILLED 139264 /* elements of sources filled per step: 544 KiB of floats, padded 512 x 256 */
 #define DEPTH 256     /* of a step at least: sums of k terms pass through c once in a step */
-#define SUNK 512      /* side of a tile that goes into a sink, at most */
+#define SUNK 512      /* largest side of a tile for a sink */
 
 bool dt__gemm_fits_blas(const dt__gemm *g)
 {
@@ -29,9 +29,9 @@ bool dt__gemm_fits_blas(const dt__gemm *g)
     return g->ldc <= INT_MAX && (g->m == 1 || g->ldc >= g->n);
 }
 
-/* Two tiles from 1 MFLOP on, four from 4, eight from 16: below, a tile costs less than the time in
- * which threads meet. Where others are at hand, a tile is worth 16 MFLOP: fewer lines are
- * copied. */
+/* The number of tiles: two from 1 MFLOP on, four from 4, eight from 16, since synchronizing threads
+ * costs more than smaller tiles gain. Among many products a tile is at least 16 MFLOP, so that
+ * fewer lines are copied. */
 static int64_t tiles_of(const dt__gemm *g)
 {
     const double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
@@ -41,15 +41,15 @@ static int64_t tiles_of(const dt__gemm *g)
     return tiles;
 }
 
-/* Equal sides of `parts` tiles or fewer, or of more where `most` is less. */
+/* The side of `parts` equal tiles or fewer, limited by `most`. */
 static int64_t side_of(int64_t extent, int64_t parts, int64_t most)
 {
     const int64_t count = dt__max_i64(parts, dt__ceil_div(extent, most));
     return dt__min_i64(extent, dt__round_up(dt__ceil_div(extent, count), SIDE));
 }
 
-/* The grid of `down` by `tiles / down` tiles. Where an operand is filled, its side leaves room for
- * steps of DEPTH; a sink's tile has room of its own. */
+/* The grid of `down` by `tiles / down` tiles. Sides of sources are limited so that steps of DEPTH
+ * fit; sides of sinks by SUNK. */
 static dt__gemm_grid cut(const dt__gemm *g, int64_t tiles, int64_t down)
 {
     const bool both = g->a_source != NULL && g->b_source != NULL;
@@ -76,7 +76,7 @@ static double cost_of(const dt__gemm *g, const dt__gemm_grid *grid)
     return a * (double)g->m * across + b * (double)g->n * down;
 }
 
-/* Equal steps, as deep as FILLED allows. */
+/* The depth of equal steps along k, as large as FILLED allows. */
 static int64_t depth_of(const dt__gemm *g, const dt__gemm_grid *grid)
 {
     int64_t side = 0; /* FILLED / side is SIDE or more where k is, by `cut` */
@@ -88,9 +88,9 @@ static int64_t depth_of(const dt__gemm *g, const dt__gemm_grid *grid)
     return dt__min_i64(g->k, dt__round_up(dt__ceil_div(g->k, steps), SIDE));
 }
 
-/* Of the cuts whose tile is at most a quarter larger than an equal share, or than the smallest
- * there is, the cheapest; of equals the one with the longest rows, which threads write without
- * meeting. */
+/* Chooses the cheapest grid whose tiles are at most a quarter larger than an equal share, or than
+ * the smallest possible tile. Of equally cheap ones the longest rows win, since threads then write
+ * fewer shared cache lines. */
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g)
 {
     dt__gemm_grid best = { .rows = g->m, .columns = g->n, .depth = g->k, .across = 1, .tiles = 1 };
@@ -112,7 +112,8 @@ dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g)
     return best;
 }
 
-/* Rows begin on cache lines, and a power of two apart they would share too few of them. */
+/* Rows begin on cache lines; strides that are powers of two are avoided, since rows would compete
+ * for few cache sets. */
 int64_t dt__gemm_stride(int64_t columns) { return dt__round_up(columns, 16) + 16; }
 
 int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid)
@@ -135,8 +136,8 @@ size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
     return (size_t)(dt__gemm_filled(g, &grid) * dt__min_i64(grid.tiles, threads)) * element;
 }
 
-/* What is filled for a step has FILLED elements, but that rows are padded: of both operands
- * together 512 rows or fewer where a step is no whole k, and the padding of a row is at most 31. */
+/* A step fills at most FILLED elements and the padding of its rows: at most 512 rows of both
+ * operands if k has several steps, with at most 31 elements each. */
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads)
 {
     const int64_t m = most->m, n = most->n, k = most->k;

@@ -1,17 +1,15 @@
-/* The kernel table: loops over raw pointers and strides. No allocation, no tensors, no errors: who
- * calls has checked everything. Every kernel gives the same bits on any number of threads; the
- * number comes from the calling thread's OpenMP setting (dt__threads_enter).
+/* The tables of kernels: loops over raw pointers and strides. Kernels neither allocate nor report
+ * errors; the caller has checked all operands. Every kernel gives the same bits on any number of
+ * threads, which it takes from the calling thread's OpenMP setting (dt__threads_enter).
  *
- * kernels.inc lists the table once. From it come the struct of function pointers, the prototypes
- * of the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64; dt__<name>__ref where there is
- * only f32), and the two plain tables. The
- * plain bodies are written once for both dtypes in plain_<family>.inc, which plain_f32.c and
- * plain_f64.c include with their own REAL.
+ * kernels.inc lists all kernels. It generates the struct of function pointers, the prototypes of
+ * the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64; dt__<name>__ref if f32 only), and
+ * the two plain tables. Plain bodies are written once for both dtypes in plain_<family>.inc, which
+ * plain_f32.c and plain_f64.c include with their own REAL.
  *
- * An instruction set has a table of its own for f32 (sets.h). Its file compiles the plain bodies
- * again with the set's instructions: the same operations in the same order, so the same bits. What
- * the compiler cannot do well stands in x86/<family>_<set>.c and is named after them in the
- * table. */
+ * Each instruction set has its own table for f32 (sets.h). Its file compiles the plain bodies again
+ * with the set's instructions: the same operations in the same order give the same bits. Kernels
+ * written by hand are in x86/<family>_<set>.c and replace the compiled ones in the table. */
 #ifndef DT__KERNELS_KERNELS_H
 #define DT__KERNELS_KERNELS_H
 
@@ -24,21 +22,22 @@
 #include "kernels/panels.h"
 #include "kernels/planes.h"
 
-/* A part of a matrix: rows r0 ... r1-1, columns c0 ... c1-1 into y, whose rows are ldy apart. */
+/* A part of a matrix: rows r0 ... r1-1 and columns c0 ... c1-1, written to y with leading dimension
+ * ldy. */
 typedef struct dt__patch {
     int64_t r0, r1, c0, c1;
     void *y;
     int64_t ldy;
 } dt__patch;
 
-/* A matrix that is not in memory: `fill` writes a patch of it, on the calling thread; several
- * threads may call it at once. */
+/* A source: a matrix that is computed on demand. `fill` writes a patch of it, on the calling
+ * thread; several threads may call it at once. */
 typedef struct dt__source {
     void (*fill)(const void *from, const dt__patch *patch);
     const void *from;
 } dt__source;
 
-/* A matrix that does not lie where it is computed: `take` gets its patches, each element once;
+/* A sink: a result that is not stored as a matrix. `take` gets its patches, each element once;
  * several threads may call it at once. */
 typedef struct dt__sink {
     void (*take)(void *to, const dt__patch *patch);
@@ -47,9 +46,9 @@ typedef struct dt__sink {
 
 /* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
  * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading
- * dimensions are in elements; c must not overlap a or b. An operand may be a source, which then
- * stands for the pointer, and is filled block by block into scratch: dt__gemm_scratch bytes. So may
- * c be a sink, where nothing is accumulated. */
+ * dimensions are in elements; c must not overlap a or b. An operand may be a source in place of a
+ * pointer; blocks of it are filled into scratch of dt__gemm_scratch bytes. c may be a sink if
+ * nothing is accumulated. */
 typedef struct dt__gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -61,27 +60,27 @@ typedef struct dt__gemm {
     void *c;
     int64_t ldc;
     const dt__source *a_source, *b_source; /* NULL: in memory */
-    const dt__sink *c_sink;                /* likewise */
+    const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool coarse; /* one of many (dt__gemms): no more tiles than keep threads busy together */
+    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
     void *scratch;
 } dt__gemm;
 
-/* How a product is cut into tiles that threads share; a function of its extents, and of which
- * operands are sources, alone. Tiles are counted row by row, `across` in each. */
+/* The tiles of a product, which threads share. They depend only on its extents and on which
+ * operands are sources. Tiles are numbered row by row, `across` in each row. */
 typedef struct dt__gemm_grid {
     int64_t rows, columns; /* of a tile; the last ones may be smaller */
-    int64_t depth;         /* of a step along k: all of it where nothing is filled */
+    int64_t depth;         /* of a step along k; all of k without sources */
     int64_t across, tiles;
 } dt__gemm_grid;
 
-/* Products that have nothing to do with each other, whose tiles threads share: c's of one do not
- * overlap, and each has the bits of the kernel `gemm`. Those with the largest tiles should come
- * first. All use `scratch`: dt__gemms_scratch bytes for the largest. */
+/* Independent products, whose tiles threads share. Results must not overlap; each has the bits of
+ * the kernel `gemm`. Products with the largest tiles should come first. All use `scratch`:
+ * dt__gemms_scratch bytes for the largest. */
 typedef struct dt__gemm_job {
     dt__gemm g;
-    dt__gemm_grid grid; /* these two are the kernel's */
-    int64_t first;      /* of its tiles, counted through */
+    dt__gemm_grid grid; /* set by the kernel, as is `first` */
+    int64_t first;      /* number of its first tile among all */
 } dt__gemm_job;
 
 typedef struct dt__gemms {
@@ -90,7 +89,7 @@ typedef struct dt__gemms {
     void *scratch;
 } dt__gemms;
 
-/* What follows a product: x = x + bias + residual, in that order, and y = max(x, 0) or
+/* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or
  * function(x). */
 typedef struct dt__after {
     int64_t rows, n;
@@ -98,10 +97,9 @@ typedef struct dt__after {
     const void *bias;     /* [n], or NULL */
     const void *residual; /* [rows][n], or NULL */
     bool relu;
-    uint8_t *bits; /* [rows][dt__bit_row(n)]: where relu passed, as the kernel `relu` has it; NULL:
-                      not wanted */
-    void (*function)(int64_t n, const void *x, void *y); /* of the same table; NULL: none */
-    void *y; /* is x, unless x shall keep the function's operand */
+    uint8_t *bits; /* [rows][dt__bit_row(n)]: relu's mask, as of the kernel `relu`; or NULL */
+    void (*function)(int64_t n, const void *x, void *y); /* a kernel of the table, or NULL */
+    void *y; /* x itself, or other memory to keep the function's operand in x */
 } dt__after;
 
 /* Bytes of a row of n bits. */
@@ -116,8 +114,8 @@ typedef struct dt__mask_rows {
     void *d, *sum;
 } dt__mask_rows;
 
-/* y[i...] = x[i...] for every index below dims. Strides in elements, any sign, and 0 in x (which
- * broadcasts); no two indices of y may meet. */
+/* y[i...] = x[i...] for every index below dims. Strides are in elements, of any sign; 0 in x
+ * broadcasts. Different indices of y must be different elements. */
 typedef struct dt__copy {
     int rank;
     int64_t dims[DT_MAX_RANK];
@@ -136,9 +134,9 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
-/* Rows of codes for a product: row m is `pieces` pieces of `length` bytes, from[m] + offset[i]
- * each. They are read and written in words: DT__GATHER_READ bytes behind a piece may be read, and
- * anything be written into the DT__GATHER_WRITTEN bytes behind a row. */
+/* Gathers rows of codes for a product (im2col): row m consists of `pieces` pieces of `length`
+ * bytes, at from[m] + offset[i]. Words are read and written, so up to DT__GATHER_READ bytes behind
+ * a piece are read, and up to DT__GATHER_WRITTEN bytes behind a row are overwritten. */
 #define DT__GATHER_READ 8
 #define DT__GATHER_WRITTEN 8
 
@@ -151,8 +149,8 @@ typedef struct dt__gathering {
     int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
 } dt__gathering;
 
-/* One row of outputs of a convolution of one channel with one kernel, by numerics §2: position i,
- * piece j, tap k of it read u[i * step + offset[j] + k]. Taps, counted through, make groups. */
+/* One row of outputs of a depthwise convolution, by numerics §2: position i, piece j and tap k of
+ * it read u[i * step + offset[j] + k]. Groups of scales are runs of consecutive taps. */
 typedef struct dt__qdepthwise {
     int64_t n, step;
     const uint8_t *u;
@@ -162,25 +160,25 @@ typedef struct dt__qdepthwise {
     const float *scale;  /* of each group */
     int64_t group;
     float ksum, zu, sx;
-    const float *bias; /* one, or NULL */
+    const float *bias; /* a single value, or NULL */
     float *y;
 } dt__qdepthwise;
 
-/* Of n elements of silu(gate) up: dgate and dup, each of which may be NULL, or be dy. */
+/* Backward of silu(gate) up, n elements: dgate and dup may each be NULL or dy. */
 typedef struct dt__swiglu_backward {
     int64_t n;
     const void *gate, *up, *dy;
     void *dgate, *dup;
 } dt__swiglu_backward;
 
-/* Word i of a random stream decides about element i. */
+/* Dropout: word i of a random stream decides about element i. */
 typedef struct dt__drop {
     uint64_t key, counter, threshold; /* of 2^32 */
     double scale;
 } dt__drop;
 
-/* Cross entropy over `lines`; a row is one (outer, inner). What backward needs of a row are two
- * numbers: the largest logit, and the sum of exp(x - it). */
+/* Cross entropy over `lines`; a row is one (outer, inner). Backward needs two numbers of a row: the
+ * largest logit m, and the sum of exp(x - m). */
 typedef struct dt__cross_entropy {
     dt__lines lines;
     const void *x;
@@ -192,30 +190,31 @@ typedef struct dt__cross_entropy {
     double *loss; /* [rows]; forward only */
 } dt__cross_entropy;
 
-/* A row of logits of which a part has passed: the largest, the sum of exp(x - it), and of x. */
+/* State of the online softmax of a row: the largest logit m so far, the sum of exp(x - m), the sum
+ * of x. */
 typedef struct dt__online {
     double most, total, sum;
 } dt__online;
 
-/* What is known of a row in dt__logits: of its logits, and of a teacher's. */
+/* State of a row in dt__logits: of its logits, and of a teacher's. */
 typedef struct dt__logits_row {
     dt__online x, teacher;
-    int64_t best;  /* the first of the largest */
+    int64_t best;  /* index of the first largest logit */
     double chosen; /* the label's logit */
     double soft;   /* sum of exp((x - most) / T) */
-    double cross;  /* sum of exp((t - its most) / T) (t - x) */
+    double cross;  /* sum of exp((t - most of t) / T) (t - x) */
 } dt__logits_row;
 
-/* Rows of logits, a block of classes at a time: cross entropy, and what is distilled of a teacher's
- * logits t of the same classes (Hinton et al. 2015). With p = softmax(t / T) and q = softmax(x / T)
+/* Losses from rows of logits x, a block of classes at a time: cross entropy, and distillation from
+ * a teacher's logits t (Hinton et al. 2015). With p = softmax(t / T) and q = softmax(x / T)
  *     l = (1 - share) cross entropy + share T^2 sum of p (log p - log q)
- * Forward passes over the blocks of a row in ascending order, which are a multiple of DT__LOGITS
- * classes wide but for the last, and finishes the row after that. */
+ * Forward is called for the blocks of a row in ascending order and finishes the row with the last.
+ * Blocks but the last have a multiple of DT__LOGITS classes. */
 #define DT__LOGITS 512
 
 typedef struct dt__logits {
     int64_t rows, n;        /* of this block */
-    int64_t first, classes; /* its first class, of so many */
+    int64_t first, classes; /* the block's first class; number of classes */
     void *x;                /* [rows][n]; backward writes the gradient there */
     const void *teacher;    /* [rows][n], or NULL: share is 0 */
     const void *labels;     /* i32, or i64 where wide */
@@ -225,30 +224,30 @@ typedef struct dt__logits {
     dt__logits_row *row; /* forward: [rows] */
     void *kept;          /* for backward: [rows][DT__LOGITS_KEPT] */
     double *loss;        /* forward: [rows] */
-    void *entropy;       /* forward: the cross entropy alone, [rows]; NULL: not wanted */
-    int32_t *best;       /* forward: [rows], -1 where the label is ignored; NULL: not wanted */
+    void *entropy;       /* forward: the cross entropy alone, [rows]; or NULL */
+    int32_t *best;       /* forward: [rows], -1 if the label is ignored; or NULL */
 } dt__logits;
 
-/* The largest logit, the sums of exp(x - it) and of exp((x - it) / T), and the same two of a
- * teacher. */
+/* The largest logit m, the sums of exp(x - m) and of exp((x - m) / T); of a teacher the first and
+ * third. */
 #define DT__LOGITS_KEPT 5
 
-/* Rows that are dealt to experts: those of expert e are row[start[e]] ... row[start[e + 1] - 1],
- * or, where row is NULL, these numbers themselves. */
+/* Rows sorted by expert: those of expert e are row[start[e]] ... row[start[e + 1] - 1], or, if row
+ * is NULL, rows start[e] ... start[e + 1] - 1. */
 typedef struct dt__rows_by_expert {
     int64_t experts, n; /* n: elements of a row */
     const int64_t *start, *row;
 } dt__rows_by_expert;
 
-/* Each row of y [rows][n] is the sum of `parts` rows of x, in their order, from row[i * parts] on;
- * a row below 0 adds nothing. */
+/* Row i of y [rows][n] is the sum of rows row[i * parts] ... row[i * parts + parts - 1] of x, in
+ * that order; negative row numbers add nothing. */
 typedef struct dt__row_sums {
     int64_t rows, parts, n;
     const int64_t *row;
 } dt__row_sums;
 
 typedef struct dt__gather {
-    int64_t count, n;  /* indices; elements of a row */
+    int64_t count, n;  /* count of indices; elements of a row */
     const void *index; /* i32, or i64 where wide */
     bool wide;
 } dt__gather;
@@ -274,10 +273,10 @@ typedef struct dt__rms_norm {
 } dt__rms_norm;
 
 /* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
- * lines.n channels x lines.inner. stats [3][channels] holds mean and biased variance of x / factor,
- * and rstd = 1 / sqrt(variance + eps): in training the batch's, else those given. weight, bias,
- * factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual, dfactor },
- * each of which may be NULL; dx or dresidual may be dy. */
+ * lines.n channels x lines.inner. stats [3][channels] gets mean and biased variance of x / factor,
+ * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
+ * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
+ * dfactor }, each of which may be NULL; dx or dresidual may be dy. */
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
@@ -287,12 +286,13 @@ typedef struct dt__batch_norm {
     const void *residual;   /* like x */
     void *y;
     double *stats;
-    double *room;  /* dt__batch_norm_room of them */
-    uint8_t *bits; /* where relu passed, for each row of inner elements, or of channels where inner
-                      is 1: dt__bit_row; NULL: not wanted, in forward */
+    double *room; /* dt__batch_norm_room elements */
+    /* relu's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner is 1;
+     * NULL in forward: not needed */
+    uint8_t *bits;
 } dt__batch_norm;
 
-#define DT__BATCH_NORM_PARTS 16 /* of x: each has sums of its own */
+#define DT__BATCH_NORM_PARTS 16 /* parts of x with sums of their own */
 
 static inline int64_t dt__batch_norm_room(const dt__lines *l)
 {
@@ -311,8 +311,8 @@ typedef struct dt__group_norm {
     double *stats, *room;
 } dt__group_norm;
 
-/* factor = weight / sqrt(var + eps), slope = 1 / sqrt(var + eps); with `keep`, 1 and 0 where the
- * factor is below the smallest normal float. */
+/* factor = weight / sqrt(var + eps), slope = 1 / sqrt(var + eps); with `keep`, factor 1 and slope 0
+ * where the factor is below the smallest normal float. */
 typedef struct dt__fold_factors {
     int64_t n;
     double eps;
@@ -326,14 +326,14 @@ typedef struct dt__sgd {
     void *p;
     const void *g;
     void *buffer;  /* NULL without momentum */
-    double factor; /* g is multiplied by it */
+    double factor; /* multiplies g */
     double lr, momentum, dampening, decay;
     bool nesterov, first; /* first: buffer is set, not read */
 } dt__sgd;
 
-/* p = p * shrink; g' = factor g + decay p; m, v follow g'; p -= rate m / (sqrt(v) + eps). With
- * b = sqrt(1 - beta2^n) that is Adam's formula for eps b and the rate b lr / (1 - beta1^n): one
- * division an element instead of two. */
+/* p = p * shrink; g' = factor g + decay p; m, v follow g'; p -= rate m / (sqrt(v) + eps). With b =
+ * sqrt(1 - beta2^n) that is Adam's formula for eps b and the rate b lr / (1 - beta1^n): one
+ * division per element instead of two. */
 typedef struct dt__adam {
     int64_t n;
     void *p;
@@ -346,8 +346,8 @@ typedef struct dt__adam {
 typedef struct dt__learn {
     int64_t n;
     const void *scale; /* one element */
-    int qmin, qmax;    /* of codes without an offset: 0 ... of unsigned ones */
-    bool all;          /* dx = dy, also where a code was clipped */
+    int qmin, qmax;    /* range of codes; unsigned ones begin at 0 */
+    bool all;          /* dx = dy for clipped elements too */
     const void *x, *dy;
     void *dx; /* may be dy */
     double *sum;
@@ -357,7 +357,7 @@ enum { DT__BELOW = -128, DT__ABOVE = 127 }; /* residuals of clipped elements */
 
 typedef struct dt__kernels {
 #define DT__KERNEL(name, arguments) void(*name) arguments;
-#define DT__KERNEL_F32(name, result, arguments) result(*name) arguments; /* NULL for f64 */
+#define DT__KERNEL_F32(name, result, arguments) result(*name) arguments;
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
 #undef DT__KERNEL_F32
@@ -373,9 +373,9 @@ typedef struct dt__kernels {
 
 extern const dt__kernels dt__kernels_ref_f32, dt__kernels_ref_f64;
 
-/* NOMEM where OpenBLAS would find no room for the buffers of the context's threads. */
+/* NOMEM if OpenBLAS could not allocate buffers for the context's threads. */
 dt_status dt__blas_room(dt_ctx *ctx);
-/* Fills ctx->kernels[DT_F32] and [DT_F64] with the best kernels that the processor has and
+/* Sets ctx->kernels[DT_F32] and [DT_F64] to the best tables that the processor supports and
  * ctx->cpu_mask allows, and sets OpenBLAS to one thread unless ctx->leave_blas_threads. */
 dt_status dt__kernels_open(dt_ctx *ctx);
 
@@ -387,21 +387,22 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
 
-/* Enough for any products up to these extents, of the same operands as sources and sinks. */
+/* Bytes of scratch for any products up to these extents, with the same operands as sources and
+ * sinks. */
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
 
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g);
-/* Elements of a filled block's row, from one to the next. */
+/* Leading dimension of a filled block. */
 int64_t dt__gemm_stride(int64_t columns);
-/* Elements that the blocks of one thread take, and bytes that those of `threads` do: 0 without
- * sources. */
+/* Elements of one thread's filled blocks, and bytes of those of `threads`: 0 without sources. */
 int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid);
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
-/* Whether BLAS may be handed these extents and leading dimensions; if not, a plain loop runs. */
+/* Whether BLAS accepts these extents and leading dimensions; if not, a plain loop runs. */
 bool dt__gemm_fits_blas(const dt__gemm *g);
 
-/* Chunks of a loop that threads share: sizes depend on the count alone, so that partial sums do
- * too. Chunk i holds the elements from i * DT__CHUNK to the lesser of that + DT__CHUNK and n. */
+/* Chunks of a loop, which threads share. They depend on the count alone, so partial sums do not
+ * depend on the number of threads. Chunk i holds the elements from i * DT__CHUNK to the lesser of
+ * that + DT__CHUNK and n. */
 #define DT__CHUNK ((int64_t)16384)
 
 #endif

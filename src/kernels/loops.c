@@ -1,4 +1,4 @@
-/* Merging of dimensions, and the tree that partial sums go through. */
+/* Merging of dimensions, and tree-shaped sums. */
 #include "kernels/loops.h"
 
 dt__zip dt__zip_merged(const dt__zip *z)

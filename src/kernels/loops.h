@@ -1,13 +1,14 @@
-/* Shapes of loops that kernels of several families share: two operands that broadcast, sums over
- * some dimensions, softmax and its kin over one. Merging neighbouring dimensions first makes inner
- * loops long; it depends on the shapes alone, so results do not depend on threads. */
+/* Shapes of loops that several families of kernels share: two operands that broadcast, sums over
+ * some dimensions, functions of one dimension such as softmax. Merging neighbouring dimensions
+ * first makes inner loops long; it depends on the shapes alone, so results do not depend on
+ * threads. */
 #ifndef DT__KERNELS_LOOPS_H
 #define DT__KERNELS_LOOPS_H
 
 #include "core/core.h"
 
 /* y[i...] = f(a[i...], b[i...]) for every index below dims. y is contiguous; strides of a and b are
- * in elements, any sign, 0 where they broadcast. y may be a or b where that one is contiguous. */
+ * in elements, any sign, 0 where they broadcast. y may be a or b if that is contiguous. */
 typedef struct dt__zip {
     int rank;
     int64_t dims[DT_MAX_RANK];
@@ -37,7 +38,8 @@ typedef struct dt__lines {
 /* The same loops with extents of 1 dropped and neighbours merged. */
 dt__zip dt__zip_merged(const dt__zip *z);
 
-/* A dt__reduce as its kernel wants it: kept and summed dimensions apart, with their steps in x. */
+/* A dt__reduce in the form of its kernel: kept and summed dimensions separately, with their strides
+ * in x. */
 typedef struct dt__axes {
     int rank;
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK];
@@ -47,12 +49,12 @@ typedef struct dt__axes {
 typedef struct dt__reduction {
     dt__axes kept, over;
     bool over_last; /* the innermost dimension is summed: its extent is `line` */
-    int64_t line;   /* elements of the innermost dimension, which stands in neither list */
+    int64_t line;   /* elements of the innermost dimension, which is in neither list */
 } dt__reduction;
 
 dt__reduction dt__reduction_of(const dt__reduce *r);
 
-/* Where element `index`, counted in row-major order of dims, lies. */
+/* Offset of element `index` in row-major order of dims. */
 static inline int64_t dt__offset_of(int64_t index, int rank, const int64_t *dims,
                                     const int64_t *strides)
 {
@@ -64,7 +66,7 @@ static inline int64_t dt__offset_of(int64_t index, int rank, const int64_t *dims
     return rank > 0 ? offset + index * strides[0] : 0;
 }
 
-/* The sum of a few doubles, as a tree of fixed shape. Overwrites them. */
+/* The sum of a few doubles by a tree of fixed shape. Overwrites x. */
 double dt__tree_sum(int n, double *x);
 
 #endif

@@ -25,7 +25,7 @@ const char *dt__processor(char text[DT__PROCESSOR])
 {
     memset(text, 0, DT__PROCESSOR);
     read_brand(text);
-    /* Firmware pads with spaces, and need not write ASCII. */
+    /* The brand string may be padded with spaces and contain bytes that are not ASCII. */
     size_t n = 0;
     for (const char *c = text; *c != 0; c++) {
         const bool space = *c <= ' ' || *c > '~';

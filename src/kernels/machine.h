@@ -1,12 +1,12 @@
-/* What the bits of fp32 results depend on beside the program: processor and OpenBLAS core. */
+/* Processor and OpenBLAS core, on which the bits of fp32 results depend besides the program. */
 #ifndef DT__KERNELS_MACHINE_H
 #define DT__KERNELS_MACHINE_H
 
 #define DT__PROCESSOR 49
 
-/* The processor's own name, "unknown" where it cannot be asked. Returns text. */
+/* Writes the processor's brand string, or "unknown". Returns text. */
 const char *dt__processor(char text[DT__PROCESSOR]);
-/* The core that OpenBLAS chose its kernels for. */
+/* The name of OpenBLAS's core. */
 const char *dt__blas_core(void);
 
 #endif

@@ -5,15 +5,15 @@
 
 #include "core/core.h"
 
-/* A row's top_k largest logits, descending, ties to the lower expert, and their weights: of a
- * softmax over all n, or, where normalized, over those alone. Backward is given the weights, not
- * the index. */
+/* A row's top_k largest logits, descending, ties to the lower expert, and their weights: by a
+ * softmax over all n, or, if normalized, over those top_k. Backward gets the weights as an operand,
+ * and recomputes the index. */
 typedef struct dt__router {
     int64_t rows, n, top_k;
     bool normalize;
     const void *x;
     void *weights;  /* [rows][top_k] */
-    int32_t *index; /* [rows][top_k]; -1 where fewer than top_k logits are numbers */
+    int32_t *index; /* [rows][top_k]; -1 if fewer than top_k logits are not NaN */
 } dt__router;
 
 /* y[row] = sum over i of weights[row][i] parts[row][i], i ascending. */
@@ -24,15 +24,15 @@ typedef struct dt__combine {
     void *y;                /* [rows][n]; forward only */
 } dt__combine;
 
-/* part[0 ... n-1]: sums of p = softmax(x) over the rows, part[n ... 2n-1]: how many rows chose
- * each. */
+/* part[0 ... n-1]: sums of p = softmax(x) over the rows; part[n ... 2n-1]: how many rows chose each
+ * expert. */
 typedef struct dt__router_load {
     int64_t rows, n, top_k;
     const void *x;
     double *part; /* [dt__router_parts(rows)][3][n] */
 } dt__router_load;
 
-/* Rows of a part, and how many parts there are, at least 1: of the number of rows alone. */
+/* Rows of a part, and the number of parts, at least 1; they depend on the number of rows alone. */
 static inline int64_t dt__router_part(int64_t rows)
 {
     return dt__max_i64(64, dt__ceil_div(rows, 64));

@@ -1,4 +1,4 @@
-/* What the rows of batch and group norm take; for plain_norm_rows.inc and its kin. */
+/* The operand of row loops of batch and group norm (plain_norm_rows.inc and its vector forms). */
 #ifndef DT__KERNELS_NORM_ROWS_H
 #define DT__KERNELS_NORM_ROWS_H
 

@@ -1,10 +1,11 @@
 /* Convolutions of floats by oneDNN, a slice of the batch at a time.
  *
- *     image step     ours -> x (or y) -> y (or x) -> ours, with w in its layout from before the
- *                    loop
- *     weight step    ours -> x, y -> a gradient of the slice, added to that of the thread's part
+ *     image step     row-major x (or y) -> its layout -> y (or x) -> row-major; w is
+ *                    converted once, before the loop
+ *     weight step    row-major x, y -> their layouts -> the slice's gradient, added to its part's
  *
- * What both read is taken into its layout once. The parts' gradients go through a fixed tree. */
+ * An operand that both steps read is converted once. A tree of fixed shape sums the parts'
+ * gradients. */
 #include "kernels/onednn.h"
 
 #include "kernels/kernels.h"
@@ -20,12 +21,12 @@ enum { X = DT__DNNL_X, Y = DT__DNNL_Y, W = DT__DNNL_W };
 
 /* ---- scratch -------------------------------------------------------------------------------- */
 
-/* Where things lie: of all threads the weight and the parts' gradients, then, of each thread,
- * images in the layouts of the steps, images of a source, a gradient, and the primitives' own
+/* Offsets in scratch: the weight and the parts' gradients, shared by all threads; then for each
+ * thread images in the layouts of the steps, images of a source, a gradient, and the primitives'
  * scratch. */
 typedef struct layout {
     size_t weight, gradients, gradient_bytes, threads, thread_bytes;
-    size_t image[2], sums[2], filled[2], gradient, own; /* within a thread's */
+    size_t image[2], sums[2], filled[2], gradient, own; /* within a thread's room */
 } layout;
 
 static size_t size_of(const dnnl_memory_desc_t *d)
@@ -53,7 +54,7 @@ static size_t own_bytes(const dt__dnnl_step *s)
     return bytes;
 }
 
-/* Of both slices the larger. */
+/* The larger size of both kinds of slices. */
 static size_t image_bytes(const dt__dnnl_plan *p, bool of_weight, int i)
 {
     const dt__dnnl_step *a = of_weight ? &p->whole.weight : &p->whole.image;
@@ -116,7 +117,7 @@ typedef struct operand {
 
 #define MOST_OPERANDS 5
 
-/* The last operand is the primitive's own scratch. */
+/* Executes a primitive; adds its scratch as the last operand. */
 static bool execute(const run *r, dnnl_primitive_t primitive, int n, const operand *o)
 {
     dnnl_exec_arg_t arguments[MOST_OPERANDS];
@@ -146,7 +147,7 @@ static bool reorder(const run *r, dnnl_primitive_t primitive, const operand *fro
 
 /* ---- a slice -------------------------------------------------------------------------------- */
 
-/* What a thread has in hand: a slice from image n0 on, and ours of each operand there. */
+/* A thread's current slice, from image n0 on, with its row-major operands. */
 typedef struct piece {
     const dt__dnnl_slice *slice;
     const char *ours[DT__DNNL_OPERANDS];
@@ -184,10 +185,10 @@ static piece piece_of(const run *r, int64_t slice, char *room)
     return p;
 }
 
-/* An operand that a step reads, in its layout: ours, or a copy made at `at` of the thread's
- * room. */
-static bool take(const run *r, const piece *p, const dt__dnnl_step *s, int i, size_t at,
-                 const void **out)
+/* Returns an operand of a step in the step's layout: in place, or converted to offset `at` of the
+ * thread's room. */
+static bool to_layout(const run *r, const piece *p, const dt__dnnl_step *s, int i, size_t at,
+                      const void **out)
 {
     *out = p->ours[i];
     if (s->reorder[i] == NULL) return true;
@@ -207,13 +208,13 @@ static void add_bias(const run *r, const piece *p)
     }
 }
 
-/* Makes y of x, or x of y. *read gets what it read, in its layout. */
+/* Computes y from x, or x from y. *read becomes the operand that it read, in the step's layout. */
 static bool run_image(const run *r, const piece *p, const void **read)
 {
     const dt__dnnl_step *s = &p->slice->image;
     const bool makes_y = s->task == DT__DNNL_MAKE_Y;
     const int from = makes_y ? X : Y, to = makes_y ? Y : X;
-    if (!take(r, p, s, from, r->l.image[from], read)) return false;
+    if (!to_layout(r, p, s, from, r->l.image[from], read)) return false;
     char *result = s->reorder[to] != NULL ? p->room + r->l.image[to] : p->made[to];
     const void *w = s->reorder[W] != NULL ? r->scratch + r->l.weight : r->work->w;
     operand o[MOST_OPERANDS] = {
@@ -242,7 +243,7 @@ static bool run_image(const run *r, const piece *p, const void **read)
     return true;
 }
 
-/* Makes the slice's gradient at `to`. `read` is what the image step read, where it is the same. */
+/* Computes the slice's gradient at `to`. `read` is the image step's operand, if both share it. */
 static bool run_weight(const run *r, const piece *p, const void *read, void *to)
 {
     const dt__dnnl_step *s = &p->slice->weight;
@@ -250,7 +251,7 @@ static bool run_weight(const run *r, const piece *p, const void *read, void *to)
     const void *in[2];
     for (int i = X; i <= Y; i++) {
         if (p->slice->shares && i == shared) in[i] = read;
-        else if (!take(r, p, s, i, r->l.sums[i], &in[i])) return false;
+        else if (!to_layout(r, p, s, i, r->l.sums[i], &in[i])) return false;
     }
     const operand o[] = {
         { DNNL_ARG_SRC, s->layout[X], in[X] },
@@ -288,7 +289,8 @@ static bool run_part(const run *r, int64_t part, char *room)
     return true;
 }
 
-/* The parts' gradients as a tree, chunk by chunk, in the first one's place; then as ours. */
+/* Sums the parts' gradients by a tree, chunk by chunk, into the first one; then converts it to
+ * row-major. */
 static bool finish_weight(const run *r)
 {
     const dt__dnnl_step *s = &r->plan->whole.weight;

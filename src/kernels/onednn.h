@@ -1,14 +1,15 @@
 /* Convolutions of floats by oneDNN. Its primitives are made for one thread and run on slices of the
- * batch inside our loop, whose cut depends on the shape alone: so do the bits. */
+ * batch in our own parallel loop. The slices depend on the shape alone, so results do not depend on
+ * the number of threads. */
 #ifndef DT__KERNELS_ONEDNN_H
 #define DT__KERNELS_ONEDNN_H
 
 #include "kernels/conv_geometry.h"
 
-/* Bytes of scratch that the work takes; SIZE_MAX where oneDNN is not for it: a plain kernel shall
- * do it. Makes the primitives at the first time and keeps them with the context. NOMEM. */
+/* Bytes of scratch that the work needs; SIZE_MAX if a plain kernel should do it instead. Makes the
+ * primitives at the first call and keeps them with the context. NOMEM. */
 dt_status dt__onednn_open(dt_ctx *ctx, const dt__conv_work *work, size_t *scratch);
-/* Does the work; false where it could not, and results hold anything. */
+/* Does the work; false if it failed, and results are undefined. */
 bool dt__onednn_run(dt_ctx *ctx, const dt__conv_work *work);
 
 #endif

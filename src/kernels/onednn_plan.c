@@ -1,9 +1,9 @@
-/* Plans of convolutions: made once a problem, kept with the context.
+/* Plans of convolutions: made once per problem and cached in the context.
  *
- * A primitive is asked for in whatever layout it likes best, since row-major ones are two to five
- * times as slow, and slices are taken there and back. It is made for one thread, with a scratchpad
- * of the caller, so that any thread may run it. The first one of a process takes about 11 ms, each
- * new shape 0.1 to 1 ms; so few multiplications are left to plain C. */
+ * A primitive may choose its layouts (format any), since row-major ones are two to five times as
+ * slow; slices are converted to them and back. It is made for one thread, with a scratchpad of the
+ * caller, so that any thread may run it. The first one of a process takes about 11 ms, each new
+ * shape 0.1 to 1 ms; so small problems are left to plain C. */
 #include "kernels/onednn.h"
 
 #if defined DETENT_ONEDNN
@@ -13,10 +13,10 @@
 #include <string.h>
 
 #define MOST_PLANS 256
-#define LEAST_PRODUCTS 65536 /* multiplications that are worth a primitive */
-#define SLICE_BYTES 262144   /* of the images of a slice: they shall stay in cache */
-#define LEAST_SLICES 8       /* for threads to share */
-#define MOST_PARTS 8         /* each holds a gradient of the weight */
+#define LEAST_PRODUCTS 65536 /* fewest multiplications for a primitive */
+#define SLICE_BYTES 262144   /* of the images of a slice, to stay in cache */
+#define LEAST_SLICES 8       /* fewest slices, for threads to share */
+#define MOST_PARTS 8         /* most parts: each has a gradient of the weight */
 
 /* ---- one primitive -------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static bool describe(dnnl_memory_desc_t *d, int rank, const dnnl_dims_t dims, dn
     return done(dnnl_memory_desc_init_by_tag(d, rank, dims, dnnl_f32, tag));
 }
 
-/* x, y and w in one layout: row-major, or any. */
+/* Descriptors of x, y and w: row-major, or format any. */
 static bool describe_all(const dt__conv *c, int64_t images, bool any, dnnl_memory_desc_t *d)
 {
     const dnnl_dims_t x = { images, c->in, c->x_size[0], c->x_size[1] };
@@ -75,7 +75,7 @@ static bool make(dnnl_primitive_desc_t how, dnnl_primitive_t *out)
     return made;
 }
 
-/* oneDNN's reference is slower than ours. */
+/* Whether the implementation is oneDNN's reference, which is slower than plain C here. */
 static bool is_slow(const_dnnl_primitive_desc_t how)
 {
     const char *name = "ref";
@@ -94,7 +94,7 @@ static bool make_primitive(const dt__dnnl_cache *cache, dnnl_primitive_attr_t at
     return false;
 }
 
-/* From ours to the primitive's layout, or back where it makes the operand. */
+/* The conversion from row-major to the primitive's layout, or back for its result. */
 static bool make_reorder(const dt__dnnl_cache *cache, dnnl_primitive_attr_t attributes,
                          const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                          dnnl_primitive_t *out)
@@ -136,7 +136,7 @@ static bool make_reorders(const dt__dnnl_cache *cache, dnnl_primitive_attr_t att
 
 /* ---- a slice -------------------------------------------------------------------------------- */
 
-/* The step of a task; the weight in the layout of `like`, unless that is NULL. */
+/* Makes the step of a task. If `like` is not NULL, the weight has the same layout as there. */
 static bool make_step(const dt__dnnl_cache *cache, const dt__dnnl_key *key, dt__dnnl_slice *slice,
                       const dt__dnnl_step *like, dt__dnnl_step *out)
 {
@@ -217,7 +217,7 @@ static void cut(dt__dnnl_plan *p)
     p->parts = dt__min_i64(p->slices, MOST_PARTS);
 }
 
-/* Primitives ask OpenMP how many threads they will have. */
+/* oneDNN asks OpenMP for the number of threads when it makes a primitive. */
 static void fill_plan(const dt__dnnl_cache *cache, dt__dnnl_plan *p)
 {
     cut(p);
@@ -256,8 +256,8 @@ static dt_status open_cache(dt_ctx *ctx)
     return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: oneDNN has none for an engine");
 }
 
-/* The place of a new plan: behind the last, or that of the one whose use is longest ago. */
-static int64_t place_of(dt_ctx *ctx, dt__dnnl_cache *cache)
+/* The index of a new plan: after the last, or that of the least recently used one. */
+static int64_t slot_for_new(dt_ctx *ctx, dt__dnnl_cache *cache)
 {
     if (cache->count < MOST_PLANS) return cache->count++;
     int64_t oldest = 0;
@@ -297,7 +297,7 @@ dt_status dt__dnnl_plan_of(dt_ctx *ctx, const dt__conv_work *work, dt__dnnl_plan
     p->key = key;
     p->used = ++cache->uses;
     fill_plan(cache, p);
-    cache->plans[place_of(ctx, cache)] = p;
+    cache->plans[slot_for_new(ctx, cache)] = p;
     if (!p->refused) *plan = p;
     return DT_OK;
 }

@@ -1,4 +1,4 @@
-/* A plan: the primitives of one problem, and how its batch is cut. */
+/* A plan: the primitives of one convolution problem, and the slices of its batch. */
 #ifndef DT__KERNELS_ONEDNN_PLAN_H
 #define DT__KERNELS_ONEDNN_PLAN_H
 
@@ -15,8 +15,8 @@ typedef enum dt__dnnl_task {
     DT__DNNL_MAKE_W
 } dt__dnnl_task;
 
-/* A primitive, and of each operand the layout that it wants. `reorder` leads from ours to that, or
- * of the result back; NULL where they are the same. Layouts belong to the primitives. */
+/* A primitive, and the layout that it needs of each operand. `reorder` converts from row-major to
+ * that, or back for the result; NULL if they are the same. The primitives own the layouts. */
 typedef struct dt__dnnl_step {
     dt__dnnl_task task;
     dnnl_primitive_t primitive;
@@ -24,15 +24,15 @@ typedef struct dt__dnnl_step {
     dnnl_primitive_t reorder[DT__DNNL_OPERANDS];
 } dt__dnnl_step;
 
-/* What is done with a number of images. */
+/* The steps for a number of images. */
 typedef struct dt__dnnl_slice {
     int64_t images;
     dnnl_memory_desc_t ours[DT__DNNL_OPERANDS]; /* row-major */
-    dt__dnnl_step image, weight;                /* makes y or x; makes w. Either may be none */
-    bool shares; /* the second reads what the first reads, in the same layout */
+    dt__dnnl_step image, weight; /* computes y or x; computes w's gradient; or none */
+    bool shares;                 /* both read the same operand in the same layout */
 } dt__dnnl_slice;
 
-/* What makes two problems the same. */
+/* The key of the cache: all that primitives depend on. */
 typedef struct dt__dnnl_key {
     dt__conv conv;
     int64_t image, weight, bias; /* the tasks, and whether y gets a bias */
@@ -40,10 +40,10 @@ typedef struct dt__dnnl_key {
 
 typedef struct dt__dnnl_plan {
     dt__dnnl_key key;
-    bool refused;               /* oneDNN has nothing good for it */
+    bool refused;               /* oneDNN has no fast primitive for it */
     dt__dnnl_slice whole, rest; /* rest.images is 0 where slices are equal */
-    int64_t slices, parts;      /* parts are runs of slices that one thread takes */
-    uint64_t used;              /* when last, by the count of the cache */
+    int64_t slices, parts;      /* a part is a run of slices for one thread */
+    uint64_t used;              /* time of last use, by the cache's counter */
 } dt__dnnl_plan;
 
 typedef struct dt__dnnl_cache {
@@ -54,7 +54,8 @@ typedef struct dt__dnnl_cache {
     dt__dnnl_plan *plans[];
 } dt__dnnl_cache;
 
-/* The plan of a work, made where there is none; NULL where oneDNN is not for it. Errors: NOMEM. */
+/* The plan of a work, from the cache or new; *plan NULL if oneDNN should not do it. Errors:
+ * NOMEM. */
 dt_status dt__dnnl_plan_of(dt_ctx *ctx, const dt__conv_work *work, dt__dnnl_plan **plan);
 
 #endif

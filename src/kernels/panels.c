@@ -81,7 +81,7 @@ static uint32_t load_word(const void *from)
 
 static void store_word(void *to, uint32_t word) { memcpy(to, &word, sizeof word); }
 
-/* Four nibbles, each low in its byte, as four signed bytes: bit 3 is copied to the bits above. */
+/* Sign-extends four nibbles, each in the low half of its byte. */
 static uint32_t extend(uint32_t nibbles) { return nibbles | (nibbles & 0x08080808u) * 0x1e; }
 
 static int32_t sum_of(int64_t n, const int8_t *codes)
@@ -111,7 +111,7 @@ int32_t dt__panel_write(const dt__panel_layout *l, int64_t n, const int8_t *code
     return sum_of(n, codes);
 }
 
-/* The codes of `steps` steps of one lane. */
+/* Reads the codes of `steps` steps of one lane. */
 static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *from, int8_t *codes)
 {
     for (int64_t i = 0; i < steps; i++, from += l->step_bytes, codes += DT__STEP) {
@@ -123,9 +123,9 @@ static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *f
 
 /* ---- pack and unpack ------------------------------------------------------------------------ */
 
-#define AT_ONCE 256 /* places of an order whose codes are brought together */
+#define AT_ONCE 256 /* codes of an ordered row that are gathered at a time */
 
-/* Codes of a piece of a row, gathered. */
+/* Writes a piece of a row with an order: gathers its codes. */
 static int32_t write_ordered(const dt__panel_layout *l, const dt__piece *p, const int8_t *row,
                              const int32_t *order, uint8_t *to)
 {
@@ -182,7 +182,7 @@ static void read_piece(const dt__panel_layout *l, int64_t n, const uint8_t *from
     memcpy(codes + whole * DT__STEP, last, (size_t)rest);
 }
 
-/* Codes of a piece of a row, scattered. */
+/* Reads a piece of a row with an order: scatters its codes. */
 static void read_ordered(const dt__panel_layout *l, const dt__piece *p, const uint8_t *from,
                          const int32_t *order, int8_t *row)
 {
@@ -228,7 +228,7 @@ void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__c
 
 #define EXPAND 256 /* codes of a lane at a time: a multiple of DT__STEP */
 
-/* Columns k0 to k1 of one lane, within the piece. */
+/* Dequantizes columns k0 ... k1-1 of one lane of a piece. */
 static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t k0, int64_t k1,
                         const float by[2], float *y)
 {
@@ -242,7 +242,7 @@ static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t 
     }
 }
 
-/* The part of one piece of one panel that lies in the tile. */
+/* Dequantizes the part of one piece of one panel that is in the tile. */
 static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *of, const dt__piece *p)
 {
     const dt__panel_layout *l = t->layout;
@@ -261,7 +261,7 @@ static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *of, 
     }
 }
 
-/* The pieces of a panel that hold places k0 ... k1-1 of t. */
+/* Dequantizes the pieces of a panel that overlap columns k0 ... k1-1 of t. */
 static void expand_panel(const dt__panel_tile *t, int64_t panel, dt__expand_piece *piece)
 {
     const dt__panel_layout *l = t->layout;

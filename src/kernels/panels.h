@@ -1,4 +1,4 @@
-/* Packed panels: the form in which an integer weight is multiplied.
+/* Packed panels: the memory layout in which kernels multiply integer weights.
  *
  * A weight is a matrix of codes, [rows][columns] = [outputs][inputs], row-major, with a scale per
  * group of consecutive columns. A panel holds 32 rows, its 32 lanes:
@@ -13,18 +13,18 @@
  *                     code of k = i, of the second 64 the code of k = 4 + i
  *         32 scales in the scale's dtype
  *
- * so that lane j of an accumulator is output j, and four activations broadcast as one dword meet
- * four consecutive k of each lane. Missing rows and columns are zeros. A group longer than 32768 is
- * cut into pieces of 32768 with the same scale, so that int32 sums cannot overflow. Every step, row
- * of scales and panel begins at a multiple of 64 bytes.
+ * so that lane j of an accumulator is output j, and four activations, broadcast as one dword, are
+ * multiplied with four consecutive k of each lane. Missing rows and columns are zeros. A group
+ * longer than 32768 is cut into pieces of 32768 with the same scale, so that int32 sums cannot
+ * overflow. Every step, row of scales and panel begins at a multiple of 64 bytes.
  *
  * The rows of a grouped weight are those of its experts, one after another. No panel holds rows of
- * two experts: the last one of each has lanes without a row where their number is not a multiple of
- * 32, so that an expert's panels are what it has alone.
+ * two experts: if an expert's rows are not a multiple of 32, its last panel has unused lanes. So an
+ * expert's panels equal those of a weight of its own.
  *
- * Where groups are not consecutive columns, a layout has an order: panels hold the columns of group
- * 0, then those of group 1, and so on, ascending within each, and what they are multiplied by is
- * gathered in that order. Kernels of products meet places alone, and know of no order. */
+ * If groups are not consecutive columns, a layout has an order: panels hold the columns of group 0,
+ * then those of group 1, and so on, ascending within each, and activations are gathered in that
+ * order before a product. Kernels of products do not use the order. */
 #ifndef DT__KERNELS_PANELS_H
 #define DT__KERNELS_PANELS_H
 
@@ -53,8 +53,8 @@ typedef struct dt__panel_layout {
     int bits, scale_dtype;
     bool nibbles;
     int64_t panels;
-    int64_t expert_rows, expert_panels; /* of each; all, where there is one */
-    int64_t depth;            /* columns padded to whole steps: what a row of activations spans */
+    int64_t expert_rows, expert_panels; /* per expert; all, if there is one */
+    int64_t depth;            /* columns padded to whole steps: length of a row of activations */
     int64_t pieces;           /* of a row */
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
     size_t step_bytes, scale_bytes, panel_bytes;
@@ -65,22 +65,22 @@ typedef struct dt__panel_layout {
     int64_t order_rows;
 } dt__panel_layout;
 
-/* The first row of a panel; that of the panel behind the last is the number of rows. */
+/* The first row of a panel; for the panel after the last, the number of rows. */
 static inline int64_t dt__panel_row(const dt__panel_layout *l, int64_t panel)
 {
-    if (panel < l->expert_panels) return panel * DT__LANES; /* nothing is divided */
+    if (panel < l->expert_panels) return panel * DT__LANES; /* avoids a division */
     const int64_t expert = l->expert_panels == 0 ? 0 : panel / l->expert_panels;
     return expert * l->expert_rows + (panel - expert * l->expert_panels) * DT__LANES;
 }
 
-/* How many of its lanes hold a row. */
+/* How many of a panel's lanes hold a row. */
 static inline int dt__panel_lanes(const dt__panel_layout *l, int64_t panel)
 {
     const int64_t within = panel < l->expert_panels ? panel : panel % l->expert_panels;
     return (int)dt__min_i64(DT__LANES, l->expert_rows - within * DT__LANES);
 }
 
-/* Where a row is. */
+/* The position of a row: panel and lane. */
 typedef struct dt__panel_place {
     int64_t panel;
     int lane;
@@ -94,7 +94,7 @@ static inline dt__panel_place dt__panel_at(const dt__panel_layout *l, int64_t ro
                               (int)(within % DT__LANES) };
 }
 
-/* The layout of so many rows of one expert, from the first of a panel on. */
+/* The layout of `rows` rows of one expert that begin a panel. */
 static inline dt__panel_layout dt__panel_part(const dt__panel_layout *l, int64_t rows)
 {
     dt__panel_layout part = *l;
@@ -104,17 +104,17 @@ static inline dt__panel_layout dt__panel_part(const dt__panel_layout *l, int64_t
     return part;
 }
 
-/* The order of a row; NULL where columns lie as they are. */
+/* The order of a row's columns; NULL if columns are in their own order. */
 static inline const int32_t *dt__panel_order(const dt__panel_layout *l, int64_t row)
 {
     return l->order == NULL ? NULL : l->order + row / l->order_rows * l->columns;
 }
 
-/* False where the group is neither a multiple of 8 nor the row, bits or scale dtype are unknown, an
- * extent is negative, experts have unequal rows, or the size is not representable. */
+/* False if the group is neither a multiple of 8 nor the whole row, bits or scale dtype are unknown,
+ * an extent is negative, experts have unequal rows, or the size overflows. */
 bool dt__panel_layout_of(const dt__panel_shape *shape, dt__panel_layout *out);
 
-/* A group, or a part of a long one. */
+/* A piece: a group, or a part of a long one. */
 typedef struct dt__piece {
     int64_t group, start, length; /* in columns */
     size_t codes, scales;         /* offsets in a panel */
@@ -122,7 +122,7 @@ typedef struct dt__piece {
 
 static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
 {
-    const bool whole = l->pieces_per_group == 1; /* then nothing is divided */
+    const bool whole = l->pieces_per_group == 1; /* avoids divisions */
     const int64_t group = whole ? piece : piece / l->pieces_per_group;
     const int64_t part = whole ? 0 : piece % l->pieces_per_group;
     const int64_t start = group * l->group + part * DT__PIECE;
@@ -135,44 +135,44 @@ static inline dt__piece dt__piece_of(const dt__panel_layout *l, int64_t piece)
     return (dt__piece){ group, start, end - start, codes, codes + steps * l->step_bytes };
 }
 
-/* Row-major codes and scales, columns as they are. */
+/* Row-major codes and scales, columns in their own order. */
 typedef struct dt__code_matrix {
     int8_t *codes; /* [rows][ld] */
     int64_t ld;
     float *scales;      /* [rows][scale_step]; representable in the layout's scale dtype */
-    int64_t scale_step; /* groups; 0: one scale for all rows, which then have one group */
+    int64_t scale_step; /* number of groups; 0: one scale for all rows */
 } dt__code_matrix;
 
 /* Writes layout->bytes bytes of panels, aligned to 64. */
 void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void *panels);
-/* The same codes and scales back; scale_step is the number of groups. */
+/* The inverse of dt__panel_pack; scale_step is the number of groups. */
 void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__code_matrix *to);
 
 /* The 32 scales of a piece as floats. */
 void dt__panel_scales(int scale_dtype, const uint8_t *from, float scale[DT__LANES]);
 
-/* Where lane j begins within a step. */
+/* Offset of lane j within a step. */
 static inline size_t dt__panel_lane(const dt__panel_layout *l, int j)
 {
     return (size_t)(j / 16) * (l->step_bytes / 2) + (size_t)(j % 16) * 4;
 }
 
-/* Writes n codes of one lane from the step at `to` on, and 0 into what the last step lacks; returns
+/* Writes n codes of one lane from the step at `to` on, fills the last step with 0, and returns
  * their sum. */
 int32_t dt__panel_write(const dt__panel_layout *l, int64_t n, const int8_t *codes, uint8_t *to);
-/* One of the 32 scales of a piece. */
+/* Writes one of the 32 scales of a piece. */
 void dt__panel_write_scale(int scale_dtype, float scale, int lane, uint8_t *scales);
 
-/* A weight on its way from values to panels. */
+/* A weight to be quantized into panels. */
 typedef struct dt__panel_source {
     const dt__panel_layout *layout;
     const float *x; /* [rows][columns] */
     const dt__coding *coding;
     void *panels;
-    uint8_t *mask; /* [rows][ceil(columns / 8)] as dt__encode has it; NULL: not wanted */
+    uint8_t *mask; /* [rows][ceil(columns / 8)], as of the kernel encode; or NULL */
 } dt__panel_source;
 
-/* quantize_panel by given kernels for ranges and codes. */
+/* quantize_panel with the given kernels for ranges and codes. */
 int64_t dt__quantize_panel_by(const dt__panel_source *s, int64_t panel,
                               int64_t (*range)(int64_t n, int64_t group, const float *x, float *lo,
                                                float *hi),
@@ -190,8 +190,8 @@ typedef struct dt__panel_tile {
     int64_t ldy;
 } dt__panel_tile;
 
-/* Calls `piece` for each piece of each panel that the tile touches; it writes what lies in the
- * tile. Where there is an order, no set has a faster way than plain C, which is called instead. */
+/* Calls `piece` for each piece of each panel that overlaps the tile; it writes the part inside the
+ * tile. For layouts with an order it calls plain C, which no set improves on. */
 typedef struct dt__expanded_panel {
     const uint8_t *panel;
     int64_t n0;
@@ -209,18 +209,17 @@ typedef struct dt__qgemm {
     const dt__panel_layout *layout;
     const void *panels;
     int64_t m;
-    const uint8_t *u; /* [m][ldu], ldu >= layout->depth; columns past the last hold anything */
+    const uint8_t *u; /* [m][ldu], ldu >= layout->depth; padding may hold anything */
     int64_t ldu;
     const float *sx;
     const int32_t *zu;
     const float *bias; /* [rows of the weight], or NULL */
     float *y;          /* [m][ldy] */
     int64_t ldy;
-    const int64_t *place; /* row i of y is row place[i]; NULL: i */
+    const int64_t *place; /* product row i is row place[i] of y; NULL: row i */
     bool alone;           /* on the calling thread */
-    /* Another product of the same rows, by the same kernel and in the same parallel region: its
-     * panels follow these; NULL: none. Its m, u, ldu, sx, zu and place are this one's, and its
-     * `alone` is not read. */
+    /* Another product of the same rows, computed by the same kernel in the same parallel region;
+     * NULL: none. It has the same m, u, ldu, sx, zu and place; its `alone` is not read. */
     const struct dt__qgemm *next;
 } dt__qgemm;
 
@@ -242,10 +241,10 @@ typedef struct dt__fgemm {
     float *y; /* [m][ldy] */
     int64_t ldy;
     bool alone;                   /* on the calling thread */
-    const struct dt__fgemm *next; /* as that of dt__qgemm */
+    const struct dt__fgemm *next; /* as in dt__qgemm */
 } dt__fgemm;
 
-/* Panels of a product and of those behind it. */
+/* Panels of a product and of its next ones. */
 static inline int64_t dt__fgemm_panels(const dt__fgemm *g)
 {
     int64_t panels = 0;
@@ -253,14 +252,15 @@ static inline int64_t dt__fgemm_panels(const dt__fgemm *g)
     return panels;
 }
 
-/* The product that panel *panel, counted through, belongs to; *panel becomes its number there. */
+/* The product to which panel *panel, numbered through all products, belongs; *panel becomes its
+ * number in that product. */
 static inline const dt__fgemm *dt__fgemm_at(const dt__fgemm *g, int64_t *panel)
 {
     for (; *panel >= g->layout->panels; g = g->next) *panel -= g->layout->panels;
     return g;
 }
 
-/* Up to so many rows this form is used, from there on expanded codes are multiplied by BLAS. */
+/* This form is used up to so many rows; for more, BLAS multiplies dequantized tiles. */
 #define DT__FGEMM_ROWS 16
 
 #endif

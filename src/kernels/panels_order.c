@@ -1,20 +1,20 @@
-/* Images of panels whose columns have an order (panels.h). The columns of a tile lie apart, so a
- * row takes its codes one by one: places are found once for all rows of a panel, then each row is
- * written. */
+/* Dequantizes panels whose columns have an order (panels.h). The columns of a tile are scattered,
+ * so codes are read one by one: their addresses are found once for all rows of a panel. */
 #include "kernels/kernels.h"
 
 #define APART 64
 
-/* Places of one panel whose columns lie in a tile, as its lanes read them. */
+/* Addresses of the codes of one panel whose columns are in a tile. */
 typedef struct places {
     int n;
-    const uint8_t *code[APART]; /* byte of lane 0, whose bits are code << shift */
+    const uint8_t *code[APART]; /* byte of lane 0 that has the code, shifted left by `shift` */
     int shift[APART];
     int64_t column[APART]; /* of the tile */
     float scale[APART][DT__LANES], zero[APART][DT__LANES];
 } places;
 
-/* Values of one row; with zero points where `zero` says so, which is a constant here. */
+/* Writes the values of one row. `zero`, a compile-time constant, says whether there are zero
+ * points. */
 static inline void write_row(const places *s, const dt__panel_layout *l, int lane, bool zero,
                              float *y)
 {
@@ -29,14 +29,14 @@ static inline void write_row(const places *s, const dt__panel_layout *l, int lan
     }
 }
 
-/* Rows of one panel and one order: n0 ... n1-1, from a lane on. */
-typedef struct stretch {
+/* Rows n0 ... n1-1 of one panel with the same order, from a lane on. */
+typedef struct row_range {
     int64_t n0, n1, panel;
     int lane;
-} stretch;
+} row_range;
 
-/* Those rows of the tile, lane by lane. */
-static void write_places(const dt__panel_tile *t, const stretch *r, const places *s)
+/* Writes those rows, lane by lane. */
+static void write_places(const dt__panel_tile *t, const row_range *r, const places *s)
 {
     for (int64_t n = r->n0; n < r->n1; n++) {
         const int lane = r->lane + (int)(n - r->n0);
@@ -57,14 +57,14 @@ static void add_place(const dt__panel_tile *t, const dt__piece *p, const uint8_t
     dt__panel_scales(l->scale_dtype, panel + p->scales, s->scale[s->n]);
 }
 
-static void add_zeros(const dt__panel_tile *t, const stretch *r, int64_t group, float *zero)
+static void add_zeros(const dt__panel_tile *t, const row_range *r, int64_t group, float *zero)
 {
     for (int64_t n = r->n0; n < r->n1 && t->zero != NULL; n++) {
         zero[r->lane + (n - r->n0)] = t->zero[t->zero_step == 0 ? 0 : n * t->zero_step + group];
     }
 }
 
-/* The first of places j0 ... j1-1, of ascending columns, whose column is k or behind it. */
+/* The first j in j0 ... j1-1 with order[j] >= k; order ascends there. */
 static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
 {
     while (j0 < j1) {
@@ -75,9 +75,8 @@ static int64_t place_of(const int32_t *order, int64_t j0, int64_t j1, int64_t k)
     return j0;
 }
 
-/* Columns ascend within a group, so those of the tile are neighbours
- * in each piece. */
-static void expand_rows(const dt__panel_tile *t, const stretch *r)
+/* Columns ascend within a group, so the tile's columns are contiguous in each piece. */
+static void expand_rows(const dt__panel_tile *t, const row_range *r)
 {
     const dt__panel_layout *l = t->layout;
     const int32_t *order = dt__panel_order(l, r->n0);
@@ -107,6 +106,6 @@ void dt__expand_ordered(const dt__panel_tile *t)
         const int64_t of_panel = n0 - at.lane + dt__panel_lanes(l, at.panel);
         const int64_t of_order = (n0 / l->order_rows + 1) * l->order_rows;
         n1 = dt__min_i64(dt__min_i64(of_panel, of_order), t->n1);
-        expand_rows(t, &(stretch){ n0, n1, at.panel, at.lane });
+        expand_rows(t, &(row_range){ n0, n1, at.panel, at.lane });
     }
 }

@@ -1,9 +1,10 @@
-/* From values to a packed panel in one pass, plain C: for each row of 32, a few groups at a time,
+/* Quantizes values into a packed panel in one pass, plain C: for each of its 32 rows, a few groups
+ * at a time,
  *
- *     range of each group -> scales by the rule -> codes -> bytes of the lane, scales, ksum
+ *     range of each group -> scales by the scheme -> codes -> bytes of the lane, scales, ksum
  *
- * so that a row is read while it is in cache and no matrix of codes is made. The same bits as range
- * and encode of whole rows followed by dt__panel_pack. Source of the layout: panels.h. */
+ * so that a row is read while it is in cache and no matrix of codes is stored. Gives the same bits
+ * as range and encode of whole rows followed by dt__panel_pack. */
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ typedef struct lane {
     int32_t sum; /* of the codes of the piece so far */
 } lane;
 
-/* Some groups of the row: columns k0 ... k1-1. */
+/* Consecutive groups of the row: columns k0 ... k1-1. */
 typedef struct span {
     int64_t group, k0, k1;
     float scale[GROUPS], inverse[GROUPS];
@@ -39,8 +40,8 @@ static bool choose(const lane *l, span *s, const float *x)
     return coding->choose(coding->settings, &blocks);
 }
 
-/* Codes of columns k ... k + n-1 go to where they belong. They may be several pieces, or a part of
- * one. */
+/* Writes the codes of columns k ... k + n-1 into the panel; they may span several pieces, or a part
+ * of one. */
 static void place(lane *l, const span *s, int64_t k, int64_t n, const int8_t *codes)
 {
     const dt__panel_layout *layout = l->source->layout;

@@ -1,4 +1,4 @@
-/* Kernels that look at planes of images: windows of pools, resizing, borders. Extents and steps of
+/* Operands of kernels on planes of images: pooling windows, resizing, padding. Extents and steps of
  * an image are pairs, height first. */
 #ifndef DT__KERNELS_PLANES_H
 #define DT__KERNELS_PLANES_H
@@ -6,16 +6,15 @@
 #include "core/core.h"
 
 /* Window (i, j) of a plane holds the pixels (i stride[0] - padding[0] + a dilation[0], and so on
- * for j and b) with 0 <= a < kernel[0], 0 <= b < kernel[1]; at least one of them lies in the
+ * for j and b) with 0 <= a < kernel[0], 0 <= b < kernel[1]; at least one of them is inside the
  * plane. */
 typedef struct dt__windows {
     int64_t planes, in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
-    bool count_padding; /* averages: padding, but not what lies beyond it, counts in the divisor */
+    bool count_padding; /* averages: padding counts in the divisor, but not pixels beyond it */
     bool wide;          /* `at` holds int32, else bytes */
     const void *x;      /* [planes][in] */
     void *y;            /* [planes][out] */
-    void *at;           /* maxima: which of a window's pixels it was, a kernel[1] + b; NULL: not
-                           wanted */
+    void *at;           /* maxima: index of the pixel in its window, a kernel[1] + b; or NULL */
 } dt__windows;
 
 /* Pixel (i, j) of the result is pixel (floor(i in[0] / out[0]), floor(j in[1] / out[1])). */
@@ -23,8 +22,8 @@ typedef struct dt__resize {
     int64_t planes, in[2], out[2];
 } dt__resize;
 
-/* Borders of an outer product of `planes` tensors of `rank` dimensions: element i of dimension d is
- * element i - before[d], or what the mode says where there is no such element. */
+/* Padding of `planes` tensors of `rank` dimensions: element i of dimension d is element i -
+ * before[d], or outside by the mode. */
 typedef enum dt__border { DT__CONSTANT, DT__REFLECT, DT__REPLICATE, DT__CIRCULAR } dt__border;
 
 typedef struct dt__pad {
@@ -35,7 +34,7 @@ typedef struct dt__pad {
     double value; /* DT__CONSTANT */
 } dt__pad;
 
-/* Where element `i` of a padded dimension comes from; -1: from nowhere. */
+/* The source index of element `i` of a padded dimension; -1: none. */
 static inline int64_t dt__pad_source(const dt__pad *p, int d, int64_t i)
 {
     const int64_t n = p->in[d], k = i - p->before[d];

@@ -1,10 +1,9 @@
 /* Convolutions of integer codes, tile by tile (qconv.h, qconv_gather.h).
  *
  * A unit of work is a band of rows of y of one sample, or several samples where images are small.
- * Its thread draws a canvas of each group's codes, gathers up to 96 rows from it, multiplies them
- * with the panels that hold the group's outputs, and writes the outputs where they belong; lanes of
- * other groups are left out. A group of one channel is a sum of few terms, which have a loop of
- * their own. */
+ * For each group its thread fills a canvas with codes, gathers up to 96 rows from it, multiplies
+ * them with the panels of the group's outputs, and writes the outputs to the images; lanes of other
+ * groups are skipped. Groups of one channel (depthwise) have a loop of their own. */
 #include "kernels/qconv.h"
 
 #include "kernels/qconv_gather.h"
@@ -12,30 +11,30 @@
 #include <omp.h>
 #include <string.h>
 
-#define TILE 96               /* rows of a tile at most, */
-#define TILE_BYTES (64 << 10) /* and bytes where that leaves FEWEST rows */
+#define TILE 96               /* most rows of a tile, */
+#define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST rows */
 #define FEWEST 16
-#define PANELS 4                /* whose products a tile holds */
-#define CANVAS (128 << 10)      /* bytes of a canvas, where a row of y does not need more */
-#define MOST_CANVAS (16 << 20)  /* a larger one is not drawn: rows are gathered code by code */
+#define PANELS 4                /* panels whose products a tile holds */
+#define CANVAS (128 << 10)      /* bytes of a canvas, unless one row of y needs more */
+#define MOST_CANVAS (16 << 20)  /* limit of a canvas; beyond it rows are gathered code by code */
 #define WORTH_SHARING (1 << 18) /* multiply-adds */
-#define FEW_OUTPUTS 8 /* of one channel: more of them are faster in the lanes of a product */
+#define FEW_OUTPUTS 8           /* outputs per channel; for more, a product is faster */
 
-/* How a problem is cut, and where things lie in scratch. */
+/* The division of a problem into units and tiles, and the offsets in scratch. */
 typedef struct plan {
     const dt__kernels *kernels;
     const dt__qconv *q;
     dt__axis axis[2];
     int64_t in, out;                     /* channels of a group */
     bool general;                        /* rows are gathered code by code */
-    bool direct;                         /* the images are canvases as they are */
-    bool alone;                          /* groups of one channel: their own loop */
+    bool direct;                         /* images are used as canvases in place */
+    bool alone;                          /* groups of one channel (depthwise) */
     int64_t width, plane;                /* bytes of a canvas's row, and of a channel */
     int64_t pieces, length;              /* of a row of a tile */
     int64_t samples, band, bands, units; /* of a unit: samples, rows of y; how many there are */
     int64_t tile, ld;                    /* rows of a tile, bytes from one to the next */
-    int64_t *offset;                     /* of the pieces, and of other groups `apart` further */
-    int64_t apart;                       /* 0: the same for all */
+    int64_t *offset;                     /* of the pieces; for group g + g * apart */
+    int64_t apart;                       /* 0: the same for all groups */
     int8_t *codes;                       /* of the weight as rows, for `alone` */
     float *scale;
     uint8_t *own; /* the threads' parts, of own_bytes: a canvas, rows at u_at, products at y_at */
@@ -52,14 +51,14 @@ typedef struct worker {
     const plan *p;
     unit unit;
     int64_t group;
-    uint8_t *canvas; /* of the general road: a row */
+    uint8_t *canvas; /* with `general`: one row */
     uint8_t *u;
     float *y;
     const uint8_t *from[TILE]; /* of each row of the tile */
     float sx[TILE];
     int32_t zu[TILE];
     int64_t sample[TILE];
-    float *to[TILE]; /* where it goes in the group's first image of y */
+    float *to[TILE]; /* its address in the group's first image of y */
 } worker;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -73,13 +72,13 @@ static int64_t canvas_rows(const plan *p, int64_t rows)
     return (rows - 1) * magnitude(x->step) + (x->taps - 1) * x->apart + 1;
 }
 
-/* As a double, since extents may be anything. */
+/* A double, since extents are unbounded. */
 static double canvas_size(const plan *p, int64_t rows)
 {
     return (double)canvas_rows(p, rows) * (double)p->axis[1].length * (double)p->in;
 }
 
-/* Bands whose canvas is small, and units enough for all threads. */
+/* Chooses bands whose canvas is small, and enough units for all threads. */
 static void choose_units(plan *p)
 {
     const int64_t rows = p->axis[0].out, positions = rows * p->axis[1].out;
@@ -112,15 +111,15 @@ static void choose_canvas(plan *p)
     if (p->general) return;
     p->width = p->direct ? columns->in : columns->length;
     p->plane = p->width * (p->direct ? rows->in : canvas_rows(p, p->band));
-    const bool ordered = p->q->layout->order != NULL; /* then no two columns are neighbours */
+    const bool ordered = p->q->layout->order != NULL; /* columns are then scattered */
     const bool together = !ordered && (columns->apart == 1 || columns->taps == 1);
     p->length = together ? columns->taps : 1;
     p->pieces = p->in * rows->taps * (together ? 1 : columns->taps);
     p->apart = ordered ? p->pieces : 0;
 }
 
-/* Room for `bytes`; returns where it begins. Nothing here is larger than a canvas or a few times
- * the weight, which are in memory, so no sum overflows. */
+/* Reserves `bytes`; returns their offset. Nothing is larger than a canvas or a few times the
+ * weight, so sums do not overflow. */
 static size_t add_room(size_t *total, int64_t bytes)
 {
     const size_t at = *total;
@@ -176,7 +175,7 @@ size_t dt__qconv_scratch(const dt__qconv *q)
     return a > b ? a : b;
 }
 
-/* Where piece i of a row lies, by columns. */
+/* Offset of piece i of a row, by its first column. */
 static int64_t offset_of(const plan *p, int64_t i)
 {
     const dt__axis *rows = &p->axis[0], *columns = &p->axis[1];
@@ -185,7 +184,7 @@ static int64_t offset_of(const plan *p, int64_t i)
     return i / channel * p->plane + row * rows->apart * p->width + column * columns->apart;
 }
 
-/* Piece by piece, as the rows of the weight have them. */
+/* Finds the offsets of pieces in the column order of the weight. */
 static void find_offsets(const plan *p)
 {
     for (int64_t g = 0; g < (p->apart == 0 ? 1 : p->q->conv->groups); g++) {
@@ -217,7 +216,7 @@ static int64_t canvas_row(const plan *p, const unit *u)
     return x->first + (x->step < 0 ? u->row + u->rows - 1 : u->row) * x->step;
 }
 
-/* Where position (row, column) of a sample begins in its canvas. */
+/* Address in the canvas of position (row, column) of a sample. */
 static const uint8_t *begin_of(const worker *w, int64_t sample, int64_t row, int64_t column)
 {
     const plan *p = w->p;
@@ -239,7 +238,7 @@ static float *image_of(const plan *p, int64_t sample, int64_t channel)
 
 /* ---- rows of a tile -------------------------------------------------------------------------- */
 
-/* A row code by code. */
+/* Gathers a row code by code. */
 static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t column, uint8_t *to)
 {
     const plan *p = w->p;
@@ -256,7 +255,7 @@ static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t col
     }
 }
 
-/* The same in the order of the weight's columns, by way of a row of its own. */
+/* The same for a weight with an order: gathers to a temporary row, then reorders. */
 static void gather_places(const worker *w, int64_t sample, int64_t row, int64_t column, uint8_t *to)
 {
     const plan *p = w->p;
@@ -266,7 +265,7 @@ static void gather_places(const worker *w, int64_t sample, int64_t row, int64_t 
         to[j] = w->canvas[order[j]];
 }
 
-/* Rows `first` ... of the unit's positions, which go along rows of y, then rows, then samples. */
+/* Gathers `rows` rows from position `first` on; positions are ordered by sample, row, column. */
 static void gather(worker *w, int64_t first, int rows)
 {
     const plan *p = w->p;
@@ -294,7 +293,7 @@ static void gather(worker *w, int64_t first, int rows)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Outputs lane0 ... of a tile's product, which begin with row n0 of the weight. */
+/* Writes a tile's outputs from lane0 on, which are rows n0 ... of the weight, to the images. */
 static void write_images(const worker *w, int rows, int64_t n0, int64_t lanes)
 {
     const plan *p = w->p;
@@ -375,8 +374,8 @@ static void run_rows(const worker *w, int64_t sample, dt__qdepthwise *d)
     }
 }
 
-/* Rows as one, where position after position is byte after byte of the canvas; what belongs to no
- * position, between rows, is left out. */
+/* Several rows as one, if consecutive positions are consecutive bytes of the canvas; skips the
+ * positions between rows. */
 static void run_lines(const worker *w, int64_t sample, dt__qdepthwise *d)
 {
     const plan *p = w->p;
@@ -461,7 +460,7 @@ static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
     find_offsets(&p);
     const dt__panel_layout *l = q->layout;
     if (p.alone) {
-        dt__panel_layout places = *l; /* as the offsets have them */
+        dt__panel_layout places = *l; /* with the order that the offsets follow */
         places.order = NULL;
         const dt__code_matrix to = { p.codes, l->columns, p.scale, l->groups };
         dt__panel_unpack(&places, q->panels, &to);

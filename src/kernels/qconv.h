@@ -1,14 +1,13 @@
 /* Convolutions of integer codes.
  *
- * An output position of a sample is a row of activations, the columns of its group's channels and
- * taps, and the packed product multiplies it with the rows of the weight (panels.h, numerics §2):
+ * Convolution as a packed product (panels.h, numerics §2). Each output position of a sample is a
+ * row of activations, whose columns are the taps of its group's channels:
  *
- *     u[m][c * taps + k] = code of x[n, c] where tap k of position m lies inside, else the code of
- *     0
+ *     u[m][c * taps + k] = code of x[n, c] at tap k of position m; outside x, the code of 0
  *
- * Rows are gathered a tile at a time in a thread's scratch, so all of them never exist at once, and
- * the tile's product goes to the images of y while it is in cache. Each output is a product of its
- * own: no bit depends on how positions are cut, or on the number of threads. */
+ * Each thread gathers one tile of rows at a time in its scratch, and writes the tile's product to
+ * the images of y while it is in cache. The sum of an output does not depend on the tiles, nor on
+ * the number of threads. */
 #ifndef DT__KERNELS_QCONV_H
 #define DT__KERNELS_QCONV_H
 
@@ -17,12 +16,10 @@
 
 typedef struct dt__qconv {
     const dt__conv *conv;
-    bool
-        transposed; /* the adjoint: u are codes of the convolution's y, and what is made is its x */
+    bool transposed;                /* the adjoint: u are codes of y, the result is x */
     const dt__panel_layout *layout; /* rows are output channels */
     const void *panels;
-    const uint8_t
-        *u; /* [batch][ldu]: images, without gaps; DT__STEP bytes may be read behind them */
+    const uint8_t *u; /* [batch][ldu]: contiguous images; DT__STEP bytes behind them may be read */
     int64_t ldu;
     const float *sx; /* [batch] */
     const int32_t *zu;
@@ -32,10 +29,10 @@ typedef struct dt__qconv {
     void *scratch;     /* dt__qconv_scratch bytes, aligned to 64 */
 } dt__qconv;
 
-/* Of operands only extents are read. */
+/* Reads only the operands' extents. */
 size_t dt__qconv_scratch(const dt__qconv *q);
 void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q);
-/* By the general road alone: what the faster ones must equal. */
+/* Gathers code by code, for any geometry; reference for the faster ways. */
 void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q);
 
 #endif

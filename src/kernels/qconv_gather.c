@@ -35,7 +35,7 @@ int64_t dt__axis_input(const dt__axis *x, int64_t a)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* One row of an image, between the code of zero. */
+/* Fills one row of a canvas: an image's row, padded by the code of zero. */
 static void draw_row(const dt__axis *x, const uint8_t *from, int zero, uint8_t *to)
 {
     if (x->every != 1) {

@@ -1,5 +1,5 @@
-/* What a convolution of codes is made of beside the packed product, in plain C: the depthwise row,
- * and the transposition of a tile of positions by outputs into images. */
+/* Parts of a convolution of codes in plain C: the depthwise row, and the transposition of a tile
+ * [positions][outputs] into images. */
 #include "kernels/kernels.h"
 
 #define SET ref
@@ -7,7 +7,7 @@
 
 #define BLOCK 8
 
-/* Blocks of 8 by 8, so that lines of x and of y are both used while they are in cache. */
+/* Works in blocks of 8 x 8, so that cache lines of x and of y are both used completely. */
 void dt__transpose__ref(const dt__transpose *t)
 {
     for (int64_t j0 = 0; j0 < t->columns; j0 += BLOCK) {

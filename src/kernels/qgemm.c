@@ -1,9 +1,9 @@
-/* The integer product of u8 activations and packed weights in plain C: the oracle of every faster
- * kernel, in the one form of numerics §2 (dt__qgemm in panels.h has the formula).
+/* The integer product of u8 activations and packed weights in plain C, by the formula of dt__qgemm
+ * in panels.h (numerics §2). Faster kernels must give the same bits.
  *
- * Lanes are outputs, so the inner loops run over 32 of them with no dependence, which a compiler
- * vectorizes. A block of a panel is unpacked once to int16 and all rows of a chunk pass over it.
- * Panels and chunks of rows are shared among threads; each output is computed by one. */
+ * Lanes are outputs, so the inner loops run over 32 independent lanes, which a compiler vectorizes.
+ * A block of a panel is unpacked once to int16 and multiplied with all rows of a chunk. Panels and
+ * chunks of rows are shared among threads; each output is computed by one. */
 #include "kernels/qgemm.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void unpack_bytes(const uint8_t *from, lanes16 *to)
     }
 }
 
-/* Sixteen products of u8 and a nibble fit int16: 16 * 255 * 8 = 32640. */
+/* The sum of sixteen products of u8 and a nibble fits int16: 16 * 255 * 8 = 32640. */
 static void multiply_nibbles(int64_t depth, const uint8_t *u, lanes16 *w, int32_t *sum)
 {
     for (int64_t start = 0; start < depth; start += 16) {
@@ -70,7 +70,7 @@ static void multiply_bytes(int64_t depth, const uint8_t *u, lanes16 *w, int32_t 
 }
 
 /* Whether rounding s to float may differ from rounding the exact sum once: s lies midway between
- * two floats, or below the normal ones. On the bits, so that it is done for all lanes at once. */
+ * two floats, or below the normal ones. Tests the bits, for all lanes at once. */
 static int is_unsure(const double s[DT__LANES])
 {
     uint64_t bits[DT__LANES];
@@ -85,9 +85,9 @@ static int is_unsure(const double s[DT__LANES])
     return unsure;
 }
 
-/* acc = fmaf(sum, scale, acc) for 32 lanes, without 32 calls of fmaf where the compiler has no such
- * instruction: a double holds the product of two floats exactly, so the only question is the sum's
- * second rounding. */
+/* acc = fmaf(sum, scale, acc) for 32 lanes, without calling fmaf where it is not an instruction. A
+ * double holds the product of two floats exactly, so only the second rounding of the sum may
+ * differ. */
 static void add_scaled(const int32_t *sum, const float *scale, float *acc)
 {
     double s[DT__LANES];

@@ -2,9 +2,8 @@
  *
  *   range    lo = min(min x, 0), hi = max(max x, 0)
  *   code     v = x * (1/s);  q = rne(clamp(v, qmin - zp, qmax - zp)) + zp
- *   image    (q - zp) * s
- *   mask     qmin <= rne(v) + zp <= qmax, of v before it is clamped
- */
+ *     value    (q - zp) * s
+ *   mask     qmin <= rne(v) + zp <= qmax, of v before it is clamped */
 #include "kernels/quantize_rows.h"
 #include "kernels/kernels.h"
 
@@ -14,7 +13,8 @@
 #define ROUNDER 0x1.8p23f
 
 /* Bits of a float as an integer that is ordered as the float is: -0 is -1, +0 is 0. NaN lies beyond
- * the infinities at both ends, so one integer minimum and maximum see everything. */
+ * the infinities at both ends, so one integer minimum and maximum find lo, hi and values that are
+ * not finite. */
 static inline int32_t key_of(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
 
 #define KEY_INFINITY 0x7f800000
@@ -57,7 +57,7 @@ int64_t dt__range__ref(int64_t n, int64_t group, const float *x, float *lo, floa
     return -1;
 }
 
-/* Where lo and hi are equally far from 0 and a rule wants one of them, the one that comes first. */
+/* If lo and hi have the same magnitude, sets the one that comes later to 0. */
 static void keep_first(int64_t n, const float *x, float *lo, float *hi)
 {
     if (-*lo != *hi) return;
@@ -92,7 +92,7 @@ static block block_of(const dt__code_row *r, int64_t group)
     return b;
 }
 
-/* v rounded, clamped to one step beyond the code range: enough to see that it is outside. */
+/* v rounded, clamped to one step outside the code range, which still shows that it was outside. */
 static inline float rounded(const block *b, float x)
 {
     float v = x * b->inverse;

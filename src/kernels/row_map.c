@@ -15,7 +15,7 @@ bool dt__row_map_of(int64_t groups, int rank, const int64_t *dims, dt__row_map *
     return true;
 }
 
-/* Where the n-th kernel of the weight, as it lies, begins in the rows. */
+/* Offset in the rows of the n-th kernel of the weight. */
 static int64_t place(const dt__row_map *m, int64_t n)
 {
     const int64_t o = n % m->out, channel = n / m->out;

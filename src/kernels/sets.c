@@ -1,5 +1,5 @@
-/* Which kernels a context uses: the best set that the processor has, the context's mask allows and
- * the environment's DETENT_CPU names or lies above. */
+/* Chooses the kernels of a context: the best set that the processor supports, the context's mask
+ * allows, and that is not above the set named by the environment's DETENT_CPU. */
 #include "kernels/sets.h"
 
 #include <cblas.h>
@@ -33,10 +33,11 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx)
     return NULL;
 }
 
-/* The names that DETENT_CPU may have: of all builds, so that a script suits every one. */
+/* The values of DETENT_CPU: names of the sets of all builds, so that scripts work with every
+ * build. */
 static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni" };
 
-/* How many of the sets the environment allows. */
+/* The number of sets that the environment allows. */
 static dt_status allowed(dt_ctx *ctx, int *count)
 {
     *count = DT__COUNT_OF(sets);

@@ -7,21 +7,21 @@
 typedef struct dt__kernel_set {
     const char *name;       /* as DETENT_CPU has it */
     uint64_t needs;         /* bits of DT_CPU_... */
-    const dt__kernels *f32; /* every entry is filled */
+    const dt__kernels *f32; /* no entry is NULL */
 } dt__kernel_set;
 
 #define DT__MOST_SETS 4
 
 /* The set at `index`, from "plain" on; NULL past the last. */
 const dt__kernel_set *dt__kernel_set_at(int index);
-/* The bits that the processor and the system offer. */
+/* The DT_CPU_... bits that processor and system support. */
 uint64_t dt__cpu_offers(void);
 /* Whether the processor can run the set's kernels. */
 bool dt__kernel_set_runs(const dt__kernel_set *set);
-/* The set of a context whose kernels are open. */
+/* The set of a context, after dt__kernels_open. */
 const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx);
 
-/* What is written by hand, where it is: dt__<name>__<set>. */
+/* Prototypes of kernels written by hand, dt__<name>__<set>. */
 #define DT__KERNEL_F32(name, result, arguments)                                                    \
     result dt__##name##__avx2 arguments;                                                           \
     result dt__##name##__avx_vnni arguments;                                                       \

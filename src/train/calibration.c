@@ -1,4 +1,4 @@
-/* Batches to calibrate with, by a loader of their own: no other position in the data moves. */
+/* Calibration batches, from a loader of their own: the training loader's position stays. */
 #include "train/calibration.h"
 
 #include "core/tensor.h"
@@ -40,8 +40,8 @@ dt_status dt__calibration_batch(void *user, int64_t i, dt_tensor **x)
     return DT_OK;
 }
 
-/* Each batch is hashed with the digits of those before it, so that they need not all be there at
- * once. */
+/* Hashes each batch together with the digits of those before it, so that one batch is in memory at
+ * a time. */
 dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS + 1])
 {
     digits[0] = 0;
@@ -57,8 +57,8 @@ dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS +
 
 /* ---- static ranges -------------------------------------------------------------------------- */
 
-/* Logits of a language model are not wanted, and may be many: its head runs as in training,
- * whatever the labels. */
+/* The logits of a language model are not needed and may be large: the head runs chunk by chunk as
+ * in training, with arbitrary labels. */
 static dt_tensor *forward(dt_tape *t, dt_module *m, dt_tensor *x)
 {
     if (dt_module_type_of(m)->language == NULL) return dt_forward(t, m, x);

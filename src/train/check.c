@@ -1,6 +1,7 @@
-/* What the tables cannot say: keys that depend on each other, and files that must exist.
+/* Checks that the tables cannot express: keys that depend on each other, and files that must exist.
  *
- * Every check points at a key that was given; one whose keys were refused already is left out. */
+ * Every error is at a key that was given. A check is skipped if one of its keys has an error
+ * already. */
 #include "train/recipe.h"
 
 #include <errno.h>
@@ -116,7 +117,7 @@ static void check_optimizer(dt_recipe *r)
     }
 }
 
-/* `path` counts updates and must be below `limit`, which the key `of` sets; 0: not set. */
+/* `path` counts updates and must be below `limit`, the value of the key `of`; 0: not set. */
 static void check_below(dt_recipe *r, const char *path, int64_t value, const char *of,
                         int64_t limit)
 {
@@ -136,7 +137,7 @@ static void check_steps(dt_recipe *r)
     check_below(r, "qat.start_step", r->options.qat_schedule.start_step, "train.steps", t->steps);
 }
 
-/* Without a file the teacher is the model itself, before it is quantized. */
+/* Without a file the teacher is the model itself at qat.start_step. */
 static void check_distill(dt_recipe *r)
 {
     const dt_recipe_options *o = &r->options;
@@ -174,7 +175,7 @@ static void check_task(dt_recipe *r)
                  "'data.task' segmentation needs 'data.format' digits: no other has masks");
 }
 
-/* How many names a part of the data has, by its format; 0: any. */
+/* How many files each part of the data has in this format; 0: any number. */
 static int names_wanted(int format)
 {
     return format == DT_DATA_IDX ? 2 : format == DT_DATA_PNG || format == DT_DATA_TOKENS ? 1 : 0;
@@ -217,8 +218,7 @@ static void check_data(dt_recipe *r)
     for (int i = 0; i < 2; i++) {
         dt__node *node = dt__given(r, paths[i]);
         if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
-        if (i == 0 && r->needs_data && d->test.n > 0)
-            continue; /* what evaluates does not read it */
+        if (i == 0 && r->needs_data && d->test.n > 0) continue; /* evaluation does not read it */
         dt__complain(r, node, "'%s' wants %s, not %d", paths[i],
                      wanted == 2                   ? "two files, images and labels"
                      : d->format == DT_DATA_TOKENS ? "one file"
@@ -230,19 +230,19 @@ static void check_data(dt_recipe *r)
     dt__complain(r, channels, "'data.channels' must be 1 (grey) or 3 (red, green, blue), not 2");
 }
 
-/* Ids stand in the file; their tokenizer, if any, is a file too. */
+/* Files of ids need no tokenizer; if one is given, it must be a file. */
 static void check_tokenizer(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.tokenizer");
     if (node == NULL || d->format != DT_DATA_TOKENS || dt__is_bad(r, "data.format")) return;
-    if (r->needs_data) return; /* the recipe is about the text that was trained on */
+    if (r->needs_data) return; /* the checks below are about training text */
     if (strcmp(d->tokenizer, "bytes") != 0 && strcmp(d->tokenizer, "chars") != 0) return;
     dt__complain(r, node, "'data.tokenizer' of format tokens is a file, not %s", d->tokenizer);
 }
 
-/* Complains unless `name` exists and is what it should be. What cannot be told is left to whoever
- * opens it. */
+/* Complains unless `name` exists and is a file or folder as wanted. Other errors are found when it
+ * is opened. */
 static void check_exists(dt_recipe *r, const char *path, const char *name, bool is_folder)
 {
     struct stat found;
@@ -273,7 +273,7 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
     }
 }
 
-/* Whether data.dir holds the first of the names that a part has where nobody names it. */
+/* Checks that data.dir contains the first of the default file names. */
 static void check_usual(dt_recipe *r)
 {
     struct stat found;
@@ -294,7 +294,7 @@ static void check_usual(dt_recipe *r)
                  dt__recipe_quote_text(r, path, strlen(path)));
 }
 
-/* Statistics of bytes, not of what they become. */
+/* data.mean and data.std are statistics of bytes, before scaling. */
 static void check_scaling(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;

@@ -1,5 +1,4 @@
-/* Whether a model takes the examples of a dataset, and gives what their targets are compared
- * with. */
+/* Checks that a model takes the examples of a dataset, and that its outputs fit their targets. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -25,7 +24,7 @@ static const char *shape_of(dt_recipe *r, const dt_example *e)
     return dt__recipe_format(r, "%s", dt__dims_text(e->rank, e->dims, text, sizeof text));
 }
 
-/* The path of the option that is to blame. */
+/* The path of the option to which the error belongs. */
 static const char *path_of(const fit *f)
 {
     const dt_example *e = &f->have;
@@ -49,7 +48,7 @@ static dt_status check_input(fit *f)
                             f->have.rank == 1 ? shape_of(f->r, &flat) : images);
 }
 
-/* Of labels, the first extent counts the classes: there may be more of them than labels have. */
+/* For labels the first extent is the number of classes, which may exceed the labels'. */
 static dt_status check_output(fit *f, bool has_labels)
 {
     static const char *const targets[] = {
@@ -76,7 +75,7 @@ static dt_status check_output(fit *f, bool has_labels)
                             what);
 }
 
-/* What outputs are compared with. */
+/* The shape of outputs that fit the targets. */
 static dt_example target_of(const dt_dataset *d, const dt_example *image)
 {
     dt_example e = *image;
@@ -98,7 +97,7 @@ static dt_example image_of(const dt_dataset *d)
 
 static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
 
-/* What an example of a dataset is in words. */
+/* The word for an example of a dataset. */
 static const char *kind_of(const dt_dataset *d) { return is_tokens(d) ? "tokens" : "images"; }
 
 static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)

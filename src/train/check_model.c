@@ -1,5 +1,5 @@
-/* What of a recipe needs its model: every rule must match a module, and adapters and blocks to
- * recompute must find their layers. */
+/* Checks of a recipe that need its model: every rule must match a module; adapters and activation
+ * checkpointing must find their layers. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ typedef struct names {
     int n;
 } names;
 
-#define MOST_NAMES 12 /* shown */
+#define MOST_NAMES 12 /* most modules listed in a message */
 
 static dt_status add_name(void *user, const char *path, dt_module *m)
 {

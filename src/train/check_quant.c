@@ -14,9 +14,9 @@
 
 typedef struct operand {
     const char *path; /* "qat.weight", "qat.rules.2.activation" */
-    const char *head; /* what it starts from: "qat.weight" */
+    const char *head; /* the map that it changes: "qat.weight" */
     bool is_weight;
-    dt_quant_spec quant; /* with the preset and the recipe's head in it */
+    dt_quant_spec quant; /* the resulting spec: preset, head, and this map */
 } operand;
 
 /* Complains at the first of `names` that this operand's map gives. */
@@ -92,7 +92,7 @@ static void check_qat(dt_recipe *r)
 
 /* ---- rounders ----------------------------------------------------------------------------- */
 
-/* Keys that only some rounders read; a map before what is in it. */
+/* Keys that only some rounders read; a map precedes its keys. */
 static const struct {
     const char *key;
     unsigned reads; /* DT__READS_... */
@@ -111,7 +111,7 @@ static const struct {
 typedef struct block {
     const char *path; /* "quantize", "convert" */
     const dt_rounding_options *o;
-    unsigned reads; /* of all that it chooses, for whatever part */
+    unsigned reads; /* settings that any of its rounders reads */
 } block;
 
 static unsigned reads_of(int rounder) { return dt__method_reads(dt__method_of(rounder)); }
@@ -146,8 +146,8 @@ bool dt__rounding_applies(const dt_recipe *r, const char *path)
     return true;
 }
 
-/* One recipe may hold the settings of several rounders, for `quantize.rounder=...` to choose from;
- * what the chosen one does not read is said. */
+/* Logs a warning for settings that the chosen rounder does not read: a recipe may hold the settings
+ * of several rounders, for `quantize.rounder=...` to choose from. */
 static void remark_limited(dt_recipe *r, const block *b)
 {
     const char *above = "";
@@ -165,7 +165,7 @@ static void remark_limited(dt_recipe *r, const block *b)
     }
 }
 
-/* Complains at `path`, or where it is not given at the nearest key above. */
+/* Complains at `path`, or at the nearest key above it that is given. */
 static void refuse(dt_recipe *r, const char *path, const char *words)
 {
     if (!dt__is_bad(r, path)) dt_recipe_refuse(r, path, "'%s' %s", path, words);
@@ -185,14 +185,14 @@ static void check_accumulator(dt_recipe *r, const block *b)
     refuse(r, input, "wants the smallest input, at most 0, and the largest, at least 0");
 }
 
-/* The scheme of a part of the weights, and what rounds it. */
+/* The quantization spec of some of the weights, and their rounder. */
 typedef struct part {
     const char *path; /* of its map: "quantize.weight", "qat.rules.2.weight" */
     dt_quant_spec quant;
     int rounder;
 } part;
 
-/* Complains at the part's granularity, if it gives one, else at a key of the block. */
+/* Complains at the part's granularity if it is given, else at a key of the block. */
 static void refuse_granularity(dt_recipe *r, const part *p, const char *key, const char *words)
 {
     const char *own = dt__recipe_join(r, p->path, "granularity");
@@ -201,7 +201,7 @@ static void refuse_granularity(dt_recipe *r, const part *p, const char *key, con
     else refuse(r, key, dt__recipe_format(r, "%s wants granularity group", words));
 }
 
-/* What the messages of a rounder would say later, and without a place. */
+/* Finds errors that a rounder would report later, without a position in the recipe. */
 static void check_part(dt_recipe *r, const block *b, const part *p)
 {
     const dt_rounding *o = &b->o->rounding;
@@ -237,7 +237,7 @@ static void check_block(dt_recipe *r, const block *b)
     check_accumulator(r, b);
 }
 
-/* The parts of a model are those of `qat`. */
+/* For a model, `qat` has the specs. */
 static void check_model_parts(dt_recipe *r, const block *b)
 {
     const dt_qat_options *q = &r->options.qat;
@@ -256,8 +256,8 @@ static void check_model_parts(dt_recipe *r, const block *b)
 
 /* ---- files of tensors --------------------------------------------------------------------- */
 
-/* A scheme of tensors: like any, but nothing is learned. What has no place of its own is said of
- * all. */
+/* Checks a spec for tensors, which cannot have learned ranges. Errors without a key of their own
+ * are reported at the map. */
 static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant_spec *quant)
 {
     const int before = r->n_complaints;
@@ -273,7 +273,7 @@ static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant_s
     dt__complain(r, node, "'%s': %s", path, dt__recipe_format(r, "%s", dt_error(r->ctx)));
 }
 
-/* Keys of an op that a rule gives, against the op that it names. */
+/* Checks a rule's keys of ops against the op that it names. */
 static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
 {
     const struct {
@@ -337,7 +337,7 @@ static void check_quantize(dt_recipe *r)
     }
     for (int i = 0; i < DT__COUNT_OF(of_files); i++) {
         dt__node *node = dt__given(r, of_files[i]);
-        if (node == NULL || node->count == 0) continue; /* resolved recipes show empty ones */
+        if (node == NULL || node->count == 0) continue; /* printed recipes have empty maps */
         dt__complain(r, node,
                      "'%s' is of files without a model; a model's weights are quantized as "
                      "'qat' says",

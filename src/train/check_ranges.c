@@ -3,8 +3,8 @@
 
 #define BIT(choice) (1U << (choice))
 
-/* Ranges and observers of activations that stand anywhere in `qat`, a bit each. Rules may meet in
- * one module, key by key, so a range of one and an observer of another may belong together. */
+/* Ranges and observers of activations that occur anywhere in `qat`, one bit each. Several rules may
+ * match one module, so a range of one rule may combine with an observer of another. */
 typedef struct ranges {
     unsigned ranges, observers;
 } ranges;
@@ -31,7 +31,7 @@ static ranges ranges_of(const dt_recipe *r)
     return all;
 }
 
-/* Keys of activations that only some ranges, and some observers of them, read. */
+/* Keys of activations that only some ranges, and some of their observers, read. */
 static const struct {
     const char *name;
     int range;
@@ -74,7 +74,7 @@ void dt__recipe_check_ranges(dt_recipe *r)
     for (int64_t i = 0; i < q->n_rules && !r->out_of_memory; i++) {
         check_ranged(r, dt__recipe_format(r, "qat.rules.%lld", (long long)i), &all);
     }
-    /* The default stands in every recipe that `show` prints. */
+    /* Recipes printed by `detent config show` contain the default: accept it. */
     dt__node *batches = dt__given(r, "qat.calibrate_batches");
     const bool read = (all.ranges & BIT(DT_RANGE_STATIC)) != 0;
     const bool usual =

@@ -1,4 +1,5 @@
-/* Two recipes compared key by key, by their tables: what a resumed run may not change. */
+/* Compares two recipes key by key, by their tables, to find keys that a resumed run must not
+ * change. */
 #include "train/recipe.h"
 #include "train/run.h"
 
@@ -6,7 +7,7 @@
 
 typedef struct comparison {
     dt_recipe *a;
-    bool all; /* the resumable keys too */
+    bool all; /* compare resumable keys too */
 } comparison;
 
 static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,
@@ -93,7 +94,7 @@ const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all)
     return differ_tables(&c, "model", x->family->keys, x->options, y->options);
 }
 
-/* ---- what may differ ------------------------------------------------------------------------- */
+/* ---- resumable keys ------------------------------------------------------------------------ */
 
 static void add_resumable(dt_recipe *r, const dt_key *keys, const char *path, dt_strings *names)
 {

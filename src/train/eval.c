@@ -1,4 +1,4 @@
-/* A model over a dataset, in order, without gradients; task.h says what is measured. */
+/* Evaluation: runs a model over a dataset, in order, without gradients; task.h has the metrics. */
 #include "core/tensor.h"
 #include "train/task.h"
 
@@ -17,7 +17,7 @@ typedef struct evaluation {
     dt__tally tally;
 } evaluation;
 
-/* What the model gives for the examples counted last, in a tensor for the whole dataset. */
+/* Copies the outputs for the latest examples into a tensor for the whole dataset. */
 static dt_status keep(evaluation *e, const dt__pass *p, dt_tensor *y)
 {
     if (e->wanted == DT__WANTS_METRICS) return DT_OK;

@@ -1,7 +1,8 @@
-/* From the tree to the structs, by the tables: types, ranges, defaults, unknown and missing keys.
+/* Fills the structs from the tree, by the tables: types, ranges, defaults, unknown and missing
+ * keys.
  *
- * A type is what the table says, never what the text looks like: `no` is a string where a string is
- * wanted and an error where a bool is. */
+ * The table alone gives a key's type, not the look of its text: `no` is a string for a string key
+ * and an error for a bool. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct part {
 typedef struct place {
     const char *path;
     dt__node *node;  /* NULL: not given */
-    dt__node *above; /* the nearest one that is given */
+    dt__node *above; /* nearest node above that is given */
 } place;
 
 static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts);
@@ -41,7 +42,7 @@ static void check_range(dt_recipe *r, const dt_key *key, place at, double value)
     dt__complain(r, at.node, "'%s' must be %s, not %s", at.path, range_of(r, key), at.node->text);
 }
 
-/* A scalar that a number or a bool may be read from. */
+/* Checks that a node is a scalar without quotes, as numbers and bools must be. */
 static bool is_plain(dt_recipe *r, place at, const char *wanted)
 {
     if (at.node->kind == DT__SCALAR && at.node->plain && at.node->bytes > 0) return true;
@@ -68,7 +69,7 @@ static void fill_bool(dt_recipe *r, const dt_key *key, place at, void *field)
     *(bool *)field = is_true;
 }
 
-/* Complains about what is no number, or too large for one. */
+/* Complains about text that is not a number, or a number out of range. */
 static bool accept_number(dt_recipe *r, place at, const char *wanted, dt__number found)
 {
     if (found == DT__NUMBER) return true;
@@ -186,7 +187,7 @@ static void fill_ints(dt_recipe *r, const dt_key *key, place at, void *field)
     }
 }
 
-/* A number alone is a list of one. */
+/* A single number is a list of one element. */
 static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
 {
     dt_reals *list = field;
@@ -202,7 +203,7 @@ static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
     }
 }
 
-/* A number alone stands for both. */
+/* A single number sets both elements. */
 static void fill_pair(dt_recipe *r, const dt_key *key, place at, void *field)
 {
     int64_t *pair = field;
@@ -243,7 +244,7 @@ static void fill_list(dt_recipe *r, const dt_key *key, place at, char *base)
 
 /* ---- maps --------------------------------------------------------------------------------- */
 
-/* `model`: finds the family first, and makes room for its options. */
+/* For `model`: finds the family, and allocates its options. */
 static int add_family(dt_recipe *r, place at, part parts[MOST_PARTS])
 {
     const dt__node *name = dt__node_child(at.node, "family", strlen("family"));
@@ -283,8 +284,8 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
     }
 }
 
-/* A recipe that trains nothing may lack the blocks of training, and the folder of a run; of a model
- * whose init is not there, nothing is known. */
+/* Whether a required key is missing. Recipes that only quantize need neither the blocks of training
+ * nor run.dir; if model.init could not be read, keys of `model` are not required. */
 static bool is_missed(const dt_recipe *r, place at)
 {
     char block[16] = "";
@@ -374,7 +375,8 @@ static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts)
             fill_key(r, k, at, parts[i].base);
         }
     }
-    const bool any_key = parts[0].keys == dt_model_keys && n_parts == 1; /* no family, no keys */
+    const bool any_key =
+        parts[0].keys == dt_model_keys && n_parts == 1; /* no family: accept any key */
     const dt__node *child = at.node == NULL || any_key ? NULL : at.node->first;
     for (; child != NULL && !r->out_of_memory; child = child->next) {
         if (!child->key->bad && !is_known(child->key, parts, n_parts)) {
@@ -383,7 +385,7 @@ static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts)
     }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------- */
+/* ---- recipe -------------------------------------------------------------------------------- */
 
 static void check_family(dt_recipe *r)
 {

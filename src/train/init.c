@@ -1,6 +1,6 @@
-/* What `model` leaves out, `model.init` says: a Hugging Face folder, or a file of detent, knows how
- * its model is built. What the recipe does say of a folder's model must be so: weights of one model
- * computed with in another way, by another base of the rotation say, fit in shape and are wrong. */
+/* Options of `model` that a recipe omits come from `model.init`: Hugging Face folders and files of
+ * detent describe their model. Options that the recipe gives besides a folder must agree with it:
+ * with another rotary base, say, weights would fit in shape but compute wrong results. */
 #include "core/json.h"
 #include "io/model.h"
 #include "train/recipe.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- taking --------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
-/* Children of `from` that `to` lacks, maps key by key. */
+/* Adds those children of `from` that `to` lacks; recurses into maps. */
 static void merge(dt__node *to, dt__node *from)
 {
     for (dt__node *child = from->first, *next; child != NULL; child = next) {
@@ -25,7 +25,7 @@ static void merge(dt__node *to, dt__node *from)
     }
 }
 
-/* Options as the recipe's text would have them. */
+/* A model's options as a tree, as if written in a recipe. */
 static dt__node *tree_of(dt_recipe *r, const dt_model_info *info)
 {
     dt__chars t = { .ctx = r->ctx };
@@ -49,7 +49,7 @@ static bool is_of_family(const dt__node *model, const char *name)
     return node == NULL || (node->kind == DT__SCALAR && strcmp(node->text, name) == 0);
 }
 
-/* The options of a folder live on, to be compared. */
+/* Keeps the options of a folder, for later comparison. */
 static void keep(dt_recipe *r, const dt_model_info *info)
 {
     void *copy = dt__recipe_alloc(r, info->family->options_size);
@@ -72,8 +72,8 @@ static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_i
     }
 }
 
-/* Files of others, and files that are not there, say nothing; they are judged when they are
- * read. */
+/* Other files, and missing ones, give no options; errors in them are reported when weights are
+ * loaded. */
 void dt__recipe_take_init(dt_recipe *r)
 {
     struct stat about;
@@ -116,7 +116,7 @@ static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)
     return text == NULL ? "" : text;
 }
 
-/* Factors of losses say how a model is trained, not what it computes. */
+/* Whether the option is a factor of an auxiliary loss, which affects training only. */
 static bool is_of_training(const char *path)
 {
     return strcmp(path, "model.moe.balance") == 0 || strcmp(path, "model.moe.z") == 0;
@@ -127,7 +127,7 @@ static bool has_map(const dt_key *key, const void *options)
     return key->given == 0 || *((const bool *)options + key->given);
 }
 
-/* Maps key by key, unless only one side has them. */
+/* Compares maps key by key, unless only one side has them. */
 static void check_key(dt_recipe *r, const char *parent, const dt_key *key, const void *const of[2])
 {
     const char *path = dt__recipe_join(r, parent, key->name);

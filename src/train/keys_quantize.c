@@ -7,13 +7,13 @@
 
 const dt_key dt__calibration_keys[] = {
     { "samples", DT_KEY_INT, AT(samples), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "look at so many at most; 0: at all of a calibration file, 512 examples of a model's "
-              "data" },
+      .text = "most samples to use; 0: all of a calibration file, 512 examples of a model's data" },
     { "batch_size", DT_KEY_INT, AT(batch_size), .most = 1 << 20, .fallback = "0",
-      .text = "samples in memory together; 0: as fits 64 MiB, of a model's data 32" },
+      .text = "samples per batch; 0: as many as fit 64 MiB, for a model 32" },
     { "cache_mb", DT_KEY_INT, AT(cache_mb), .most = 1 << 24, .fallback = "1024",
-      .text = "of a model: MiB of activations that may be kept between layers, in place of running "
-              "what comes before again" },
+      .text =
+          "for a model: MiB of activations that may be kept between layers, so that layers before "
+          "need not run again" },
     { 0 },
 };
 
@@ -24,23 +24,22 @@ const dt_key dt__calibration_keys[] = {
 
 static const dt_key rule_keys[] = {
     { "match", DT_KEY_STRING, AT(match), .fallback = "!",
-      .text = "glob over tensors' names, * crosses dots; it selects what lies below too" },
+      .text = "glob over tensors' names, * crosses dots; also selects all names below a match" },
     { "skip", DT_KEY_BOOL, GIVEN(skip), .text = "true: these tensors are copied as they are" },
     { "op", DT_KEY_CHOICE, GIVEN(op), .choices = dt__weight_op_names,
-      .text = "what the weight belongs to; else rank 2 is a linear layer's, rank 4 a conv2d's, and "
+      .text = "op of the weight; default: rank 2 linear, rank 4 conv2d, and "
               "other tensors are copied; grouped_linear: [experts, out, in]" },
     { "stride", DT_KEY_PAIR, GIVEN(stride), .least = 1, .most = MOST_EXTENT,
-      .text = "of a convolution: steps of the kernel; 1 unless given" },
+      .text = "of a convolution; default 1" },
     { "padding", DT_KEY_PAIR, GIVEN(padding), .most = MOST_EXTENT,
-      .text = "of a convolution: zeros around the image; 0 unless given" },
+      .text = "of a convolution: zeros around the image; default 0" },
     { "output_padding", DT_KEY_PAIR, GIVEN(output_padding), .most = MOST_EXTENT,
-      .text = "of a transposed convolution: by how much the output is larger at its end; 0 unless "
-              "given" },
-    { "dilation", DT_KEY_PAIR, GIVEN(dilation), .least = 1, .most = MOST_EXTENT,
-      .text = "of a convolution: distance of the kernel's elements; 1 unless given" },
-    { "groups", DT_KEY_INT, GIVEN(groups), .least = 1, .most = MOST_EXTENT,
       .text =
-          "of a convolution: parts of the channels that do not see each other; 1 unless given" },
+          "of a transposed convolution: rows and columns added to the output's end; default 0" },
+    { "dilation", DT_KEY_PAIR, GIVEN(dilation), .least = 1, .most = MOST_EXTENT,
+      .text = "of a convolution: distance of the kernel's elements; default 1" },
+    { "groups", DT_KEY_INT, GIVEN(groups), .least = 1, .most = MOST_EXTENT,
+      .text = "of a convolution: groups of channels; default 1" },
     { "rounder", DT_KEY_CHOICE, GIVEN(rounder), .choices = dt__rounder_names,
       .text = "another rounder for these tensors" },
     { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,
@@ -54,14 +53,15 @@ static const dt_key rule_keys[] = {
 const dt_key dt_quantize_keys[] = {
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_quantize_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
-      .text = "data that the rounder looks at" },
+      .text = "data for the rounder's statistics" },
     { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,
-      .text = "of a file of tensors: changes to int4 symmetric in groups of 32; a model's schemes "
-              "are those of `qat`" },
+      .text =
+          "for a file of tensors: changes to int4 symmetric in groups of 32; for a model, `qat` "
+          "has the specs" },
     { "tensors", DT_KEY_LIST, AT(tensors), .most = DT_MAX_RULES, .keys = rule_keys,
       .size = sizeof(dt_tensor_rule), .count = offsetof(dt_quantize_options, n_tensors),
       .text =
-          "of a file of tensors: ops and exceptions by name; the last that matches wins, key by "
-          "key" },
+          "for a file of tensors: ops and exceptions by name; for each key the last matching rule "
+          "that sets it wins" },
     { 0 },
 };

@@ -1,4 +1,4 @@
-/* The keys of a recipe: joins the tables that stand beside their structs. */
+/* The keys of a recipe: joins the tables of its blocks. */
 #include "ptq/keys.h"
 #include "qat/quantized.h"
 #include "train/recipe.h"
@@ -14,7 +14,7 @@ static const dt_key run_keys[] = {
     { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .resumable = true,
       .text = "folder that the run makes and fills" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "of weights, order of the data, augmentation, dropout" },
+      .text = "seed of initial weights, order of the data, augmentation, dropout" },
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
       .text = "threads of the loops, without influence on results; 0: one per processor" },
     { 0 },
@@ -26,8 +26,9 @@ static const dt_key run_keys[] = {
 const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
-      .text = "safetensors file or Hugging Face folder of the weights to start from, else they are "
-              "drawn; options of the model that are not given are those that it says" },
+      .text =
+          "safetensors file or Hugging Face folder of the initial weights, else they are random; "
+          "options of the model that are not given are taken from it" },
     { 0 },
 };
 
@@ -38,14 +39,13 @@ static const dt_key checkpoint_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates between two checkpoints; 0: only at the end" },
     { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
-      .text = "how many of the newest stay; 0: all" },
+      .text = "how many of the newest are kept; 0: all" },
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text =
-          "how a grouped parameter P stands in these files and in the run's models: stacked, as P; "
-          "experts, as P.0, P.1 and so on" },
+      .text = "form of a grouped parameter P in these files and in the run's models: stacked: one "
+              "tensor P; experts: P.0, P.1 and so on" },
     { 0 },
 };
 
@@ -61,10 +61,9 @@ static const dt_key evaluate_keys[] = {
 
 static const dt_key early_stopping_keys[] = {
     { "patience", DT_KEY_INT, AT(patience), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "so many evaluations in a row that are no better than the best end the training; 0: "
-              "none do" },
+      .text = "stop after so many evaluations in a row without improvement; 0: never" },
     { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "by how much the validation loss must be below the best to be better" },
+      .text = "smallest decrease of the validation loss that counts as improvement" },
     { 0 },
 };
 
@@ -79,13 +78,12 @@ static const dt_key log_keys[] = {
 
 static const dt_key distill_keys[] = {
     { "weight", DT_KEY_REAL, AT(weight), .most = 1, .fallback = "0.5",
-      .text = "share of the teacher in the loss; the labels have the rest" },
+      .text = "weight of the teacher's loss; that of the labels' loss is 1 - weight" },
     { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
-      .text = "what logits of teacher and model are divided by before they are compared" },
+      .text = "T: logits of teacher and model are divided by it before the softmax" },
     { "teacher", DT_KEY_PATH, AT(teacher),
-      .text =
-          "file or Hugging Face folder of a model, which teaches from the first update on; else "
-          "the weights at qat.start_step do, from there on" },
+      .text = "file or Hugging Face folder of the teacher, used from the first update on; else the "
+              "float weights at qat.start_step, used from there on" },
     { 0 },
 };
 
@@ -96,41 +94,42 @@ static const dt_key train_keys[] = {
     { "epochs", DT_KEY_INT, AT(epochs), .least = 1, .most = DT_NO_LIMIT, .fallback = "10",
       .resumable = true, .text = "passes over the training data" },
     { "steps", DT_KEY_INT, AT(steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "stop after so many updates; 0: as epochs say" },
+      .text = "number of updates, in place of epochs; 0: follows from epochs" },
     { "batch_size", DT_KEY_INT, AT(batch_size), .least = 1, .most = 1 << 20, .fallback = "64",
-      .text = "examples of a batch" },
+      .text = "examples per batch" },
     { "eval_batch_size", DT_KEY_INT, AT(eval_batch_size), .least = 1, .most = 1 << 20,
-      .fallback = "256", .text = "examples of a batch in evaluation" },
+      .fallback = "256", .text = "examples per batch in evaluation" },
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
-      .text = "batches whose gradients make one update" },
+      .text = "gradient accumulation: batches per update" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
     { "clip_grad_norm", DT_KEY_REAL, AT(clip_grad_norm), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "largest global norm of the gradients; 0: any" },
+      .text = "largest global norm of the gradients; 0: no clipping" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
-      .text = "language models: also learn what a float model answers" },
+      .text = "language models: distillation from a float teacher" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
-      .text = "what a loss or gradient that is not finite does: end the run, or lose that update" },
+      .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
-      .text = "also train without qat for the same updates, to compare" },
+      .text = "also train a float model for as many updates, to compare" },
     { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
-      .text = "when the validation data are looked at" },
+      .text = "when the model is evaluated on the validation data" },
     { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
-      .text = "whether training ends where it no longer helps" },
+      .text = "ends training when the validation loss no longer improves" },
     { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
       .text = "the weights that are compared and converted: of the last update, or of the best "
               "evaluation" },
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
-      .text = "keep only the inputs of the model's blocks, and run these again in backward: less "
-              "memory, more time, the same bits" },
+      .text =
+          "activation checkpointing: keep only the inputs of the model's blocks and run the blocks "
+          "again in backward: less memory, more time, the same bits" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
-      .text = "when the whole state is saved" },
+      .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
-      .text = "what is written on the way" },
+      .text = "what is logged during training" },
     { 0 },
 };
 
@@ -142,11 +141,11 @@ static const dt_key convert_keys[] = {
       .text = "file of the converted model, inside run.dir" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
-      .text = "training data that the rounder looks at" },
+      .text = "training data for the rounder's statistics" },
     { 0 },
 };
 
-/* Two structs are filled by one block, so its keys count from what holds both. */
+/* Block `qat` fills two structs, so offsets are those in the struct that contains both. */
 #define DT__OF_QAT(field) offsetof(dt_recipe_options, qat.field)
 #define DT__OF_SCHEDULE(field) offsetof(dt_recipe_options, qat_schedule.field)
 const dt_key dt__qat_block_keys[] = {
@@ -162,7 +161,7 @@ dt_qat_schedule dt_qat_schedule_defaults(void)
 #define AT(field) .offset = offsetof(dt_recipe_options, field)
 
 const dt_key dt_recipe_keys[] = {
-    { "run", DT_KEY_MAP, AT(run), .keys = run_keys, .text = "where the run lives" },
+    { "run", DT_KEY_MAP, AT(run), .keys = run_keys, .text = "folder, seed and threads of the run" },
     { "model", DT_KEY_MAP, AT(model), .keys = dt_model_keys, .text = "what is trained" },
     { "data", DT_KEY_MAP, AT(data), .keys = dt_data_keys, .text = "what it is trained on" },
     { "train", DT_KEY_MAP, AT(train), .keys = train_keys, .text = "how it is trained" },
@@ -171,13 +170,14 @@ const dt_key dt_recipe_keys[] = {
       .text = "quantization-aware training; without this block the model stays float" },
     { "adapters", DT_KEY_MAP, AT(adapters), .keys = dt_lora_keys,
       .given = offsetof(dt_recipe_options, adapters.given),
-      .text = "low-rank adapters: what is trained in place of the weights; they go into these when "
-              "the model is converted or merged" },
+      .text =
+          "low-rank adapters (LoRA), trained in place of the weights; converting or merging adds "
+          "them to the weights" },
     { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
       .text = "the integer model at the end" },
     { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,
       .given = offsetof(dt_recipe_options, quantize.given),
-      .text = "rounding without training, as `detent quantize` does; a recipe of that alone needs "
-              "no `run`, `model` and `data`" },
+      .text = "post-training quantization, as by `detent quantize`; a recipe with only this block "
+              "needs no `run`, `model` and `data`" },
     { 0 },
 };

@@ -104,7 +104,7 @@ static const char plain_first[] =
 static const char plain_rest[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.+-";
 
-/* What a reader would refuse, or take for a line break, as it stands. */
+/* Characters that a YAML reader refuses, or takes for a line break, unless escaped. */
 static bool must_escape(int32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||

@@ -1,7 +1,7 @@
-/* `path=value` and `~path` of the command line, as changes of the parsed tree.
+/* Applies `path=value` and `~path` of the command line to the parsed tree.
  *
- * A path is split at dots; a number counts the items of a list. What is missing on the way is made:
- * whether the schema knows it is found out afterwards, as for the file itself. */
+ * Dots separate the parts of a path; a number is an index into a list. Missing parents are created;
+ * unknown keys are found later, when the structs are filled. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void refuse(dt_recipe *r, const char *text, const char *why)
     dt__complain(r, &place, "'%s': %s", dt__recipe_quote_text(r, text, strlen(text)), why);
 }
 
-/* Takes a child out of its parent. */
+/* Removes a child from its parent. */
 static void detach(dt__node *parent, const dt__node *child)
 {
     dt__node **place = &parent->first;
@@ -38,7 +38,7 @@ static void detach(dt__node *parent, const dt__node *child)
     parent->count--;
 }
 
-/* Puts `value` where `old` stands, or behind the last. */
+/* Replaces `old` by `value`; appends it if `old` is NULL. */
 static void put(dt__node *parent, dt__node *old, dt__node *value)
 {
     if (old == NULL) {
@@ -60,7 +60,7 @@ static dt__node *create_key(dt_recipe *r, path p)
     return key;
 }
 
-/* The child that `p` names; *why is set where `node` cannot have one. */
+/* The child that `p` names; sets *why if `node` cannot have one. */
 static dt__node *step(const dt__node *node, path p, const char **why)
 {
     int64_t index;
@@ -76,7 +76,7 @@ static dt__node *step(const dt__node *node, path p, const char **why)
     return NULL;
 }
 
-/* The map or list that the rest of the path asks for. */
+/* Creates a list if the rest of the path begins with a number, else a map. */
 static dt__node *create_parent(dt_recipe *r, const char *rest)
 {
     int64_t index;

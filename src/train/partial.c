@@ -1,4 +1,4 @@
-/* OUT.partial: what an interrupted quantization goes on from. Metadata beside those of the model:
+/* OUT.partial, from which an interrupted quantization continues. Its metadata, besides the model's:
  *
  *     detent.partial   { "source": hash, "calibration": hash, "settings": text }
  *     detent.report    [ a weight's report, ... ], in the order in which they were done */
@@ -56,7 +56,7 @@ void dt__partial_remove(const dt__partial *p) { unlink(p->path); }
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-/* FORMAT where it was begun from something else: what. */
+/* FORMAT, with what differs, if it has another origin. */
 static dt_status check_origin(const dt__partial *p, const dt_file *file)
 {
     static const char *const parts[] = { "of another file", "with other calibration data",
@@ -77,7 +77,7 @@ static dt_status check_origin(const dt__partial *p, const dt_file *file)
     return status;
 }
 
-/* Whether report i is of a weight of m that is done, and the first of it. */
+/* Whether report i is the first about its weight, and that weight of m is packed. */
 static bool is_done(const dt_quantize_summary *s, int64_t i, dt_module *m)
 {
     const dt_quantized_weight *w = &s->weight[i];

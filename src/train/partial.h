@@ -1,5 +1,5 @@
-/* A model that is half quantized, beside the file that it will be: OUT.partial is a model file,
- * some of whose weights are packed already, with metadata that say what it was begun from. */
+/* OUT.partial, the saved state of an interrupted quantization: a model file, some of whose weights
+ * are packed already, with metadata that identify its source. */
 #ifndef DT__TRAIN_PARTIAL_H
 #define DT__TRAIN_PARTIAL_H
 
@@ -7,10 +7,10 @@
 
 #include <detent/train.h>
 
-/* What a partial result depends on. Two with the same origin go on to the same bytes. */
+/* What a partial result depends on. Two with the same origin lead to the same bytes. */
 typedef struct dt__origin_of {
     char source[DT__HASH_DIGITS + 1];      /* XXH3-64 of the file that is quantized */
-    char calibration[DT__HASH_DIGITS + 1]; /* and of the batches */
+    char calibration[DT__HASH_DIGITS + 1]; /* XXH3-64 of the calibration batches */
     char *settings;                        /* JSON */
 } dt__origin_of;
 
@@ -23,11 +23,10 @@ typedef struct dt__partial {
 /* XXH3-64 of a file's bytes. */
 dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_DIGITS + 1]);
 
-/* dt_file_check of a partial result, which must have a hash: a file of another program may do
- * without. */
+/* dt_file_check of a partial result, which must have a hash; files of other programs need none. */
 dt_status dt__partial_check(const dt_file *file);
-/* Loads the partial result if there is one that fits, with its part of the report; else *m stays
- * NULL, and where there is one that does not fit or is damaged, the log says why. Errors: NOMEM. */
+/* Loads the partial result and its part of the report, if it exists and has the same origin; else
+ * *m stays NULL, and the log says why an existing file was not used. Errors: NOMEM. */
 dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summary *s);
 /* Errors: those of dt_model_save. */
 dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,

@@ -1,9 +1,9 @@
-/* A trained model becomes integers without training: prepared by the recipe's `qat`, then converted
- * layer by layer with codes that a rounder chooses by calibration data (src/ptq).
+/* dt_quantize_model: post-training quantization of a model. Prepares it by the recipe's `qat`, then
+ * converts it layer by layer; a rounder chooses the codes by calibration data (src/ptq).
  *
- * After each layer OUT.partial is written anew, and a later call with the same file, data and
- * settings goes on from there: a packed layer answers with the same bits after its way through a
- * file, so what comes out is what an uninterrupted call gives. */
+ * After each layer OUT.partial is rewritten, and a later call with the same file, data and settings
+ * continues from it. A packed layer gives the same bits after a round trip through a file, so the
+ * result is that of an uninterrupted call. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -23,20 +23,20 @@ typedef struct work {
     dt_recipe *recipe;
     const dt_recipe_options *o;
     const dt_quantize_job *job;
-    dt_recipe_options usual;      /* of a recipe without `qat`: it has the defaults of that */
-    const dt_recipe_options *how; /* *o, or that */
+    dt_recipe_options usual;      /* for a recipe without `qat`: with defaults of `qat` */
+    const dt_recipe_options *how; /* `o` or `&usual` */
     dt__rounding rounding;
     dt_quantize_summary *summary;
     dt_dataset *train;
     dt__calibration calibration;
-    dt_module *m, *reference; /* what becomes integers; the float model, NULL where it has none */
+    dt_module *m, *reference; /* model to quantize; its float reference or NULL */
     dt_model_info info;
     dt__partial partial;
 } work;
 
-/* ---- what is given -------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------- */
 
-/* Codes to nearest need no data; what does is told what it lacks. */
+/* CONFIG if the rounder needs data; nearest needs none. */
 static dt_status go_without_data(work *w)
 {
     w->rounding = dt__rounding_of(w->o, w->job->converts, 0);
@@ -47,7 +47,7 @@ static dt_status go_without_data(work *w)
                             "wanted");
 }
 
-/* What is missing on the disk is a mistake of the recipe, which names it. */
+/* Opens the data. Files missing on the disk are errors of the recipe. */
 static dt_status open_data(work *w)
 {
     dt_dataset *validation = NULL, *test = NULL;
@@ -80,7 +80,7 @@ static dt_status check_model(work *w, dt_module *m)
     }
     if (dt_is_prepared(m)) {
         if (w->job->converts) return DT_OK;
-        dt__say(w->ctx, "%s is prepared: its own settings stand, 'qat' is not read", path);
+        dt__say(w->ctx, "%s is prepared: its own settings are used, 'qat' is not read", path);
         return DT_OK;
     }
     if (w->o->qat.given) return dt_recipe_check_model(w->recipe, m);
@@ -88,7 +88,7 @@ static dt_status check_model(work *w, dt_module *m)
     return DT_OK;
 }
 
-/* ---- where it begins ------------------------------------------------------------------------ */
+/* ---- start --------------------------------------------------------------------------------- */
 
 static dt_status prepare(work *w, dt_module *m)
 {
@@ -100,8 +100,8 @@ static dt_status prepare(work *w, dt_module *m)
                             "wanted");
 }
 
-/* The source as it is read. A float one becomes the reference, and is read once more to be
- * prepared, unless a partial result takes that place. */
+/* Loads the source. A float model becomes the reference; the model to quantize is then a partial
+ * result, or the source loaded again and prepared. */
 static dt_status begin(work *w)
 {
     const char *path = w->job->model;
@@ -121,7 +121,7 @@ static dt_status begin(work *w)
     return DT_OK;
 }
 
-/* What the result depends on besides the file and the batches, as text to compare. */
+/* The settings that the result depends on besides file and batches, as text to compare. */
 static dt_status describe(work *w, char **out)
 {
     dt__chars t = { .ctx = w->ctx };
@@ -197,7 +197,7 @@ static dt_status convert(work *w)
     DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
     dt_module_visit(w->m, count_weight, w);
     dt_module_visit_modules(w->m, count_derived, w);
-    DT__TRY(keep(w)); /* a place that cannot be written is found before the work */
+    DT__TRY(keep(w)); /* finds an unwritable path before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));

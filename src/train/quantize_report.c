@@ -1,5 +1,5 @@
-/* The report of quantizing without training. One table of keys describes a weight's part: the JSON
- * that people's programs read, and what a partial result keeps. */
+/* The report of post-training quantization. One table of keys describes a weight's entry, in the
+ * JSON for other programs and in partial results. */
 #include "train/quantize_report.h"
 
 #include "core/tensor.h"
@@ -13,7 +13,7 @@
 #define AT(field) .offset = offsetof(dt_quantized_weight, field)
 #define OF(field) .offset = offsetof(dt_quantized_weight, report.field)
 
-/* Of a report that is read: sums over all weights stay below 2^63. */
+/* Limit of counts that are read, so that sums over all weights stay below 2^63. */
 #define MOST_COUNT 1e14
 #define MOST_WEIGHTS 65536
 #define COUNT(name, field)                                                                         \

@@ -1,6 +1,5 @@
-/* dt_quantize_tensors: a file of weights without a model to a file of codes. Everything that can be
- * wrong with settings, names and shapes is found first; then one weight after the other is rounded,
- * and at the end the file is written as a whole. */
+/* dt_quantize_tensors: quantizes a file of weights without a model. Checks all settings, names and
+ * shapes first, then rounds one weight after the other, and writes the whole file at the end. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "io/replace_file.h"
@@ -14,16 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- where it is written -------------------------------------------------------------------- */
+/* ---- output paths -------------------------------------------------------------------------- */
 
-/* Neither the output nor its partial form may be a file that is read. */
+/* The output and its partial file must not be files that are read. */
 static dt_status check_same(const dt__tensors_run *r, const char *to)
 {
     DT__TRY(dt__file_apart(r->ctx, to, r->job->weights));
     return dt__file_apart(r->ctx, to, r->job->calibration);
 }
 
-/* What would only come out at the end, after hours. */
+/* Finds errors of the output path now, and not at the end, after hours of work. */
 static dt_status check_output(const dt__tensors_run *r)
 {
     const char *path = r->job->output, *slash = strrchr(path, '/');
@@ -48,7 +47,7 @@ static dt_status check_output(const dt__tensors_run *r)
 
 /* ---- the new file --------------------------------------------------------------------------- */
 
-/* Metadata of the source stay, but what detent says of a file. */
+/* Copies the source's metadata, except detent's own keys. */
 static dt_status copy_meta(const dt__tensors_run *r, dt_writer *w)
 {
     const char *key, *value;
@@ -107,7 +106,7 @@ static dt_status count_tensors(dt__tensors_run *r)
     return DT_OK;
 }
 
-/* Sizes of a part follow from its dtype and dims, which the writer computes too. */
+/* The bytes of a part follow from its dtype and dims. */
 static void count_codes(dt__tensors_run *r)
 {
     dt_quantize_summary *s = r->summary;
@@ -127,7 +126,7 @@ static void count_codes(dt__tensors_run *r)
     dt__report_total(s);
 }
 
-/* Whether it can be kept or not, the work goes on: that is not what it is for. */
+/* Saves the partial result. Work continues if that fails. */
 static dt_status keep(dt__tensors_run *r)
 {
     const dt_status s = dt__tensors_keep(r, false);
@@ -151,7 +150,7 @@ static dt_status round_all(dt__tensors_run *r)
     return write_output(r);
 }
 
-/* A call that was ended keeps what it did; where it cannot, that is the error. */
+/* Saves the partial result of a call that ends early. If that fails, its error is returned. */
 static dt_status keep_rest(dt__tensors_run *r, dt_status status)
 {
     char why[DT__MESSAGE_SIZE / 2], kept[DT__MESSAGE_SIZE / 2];

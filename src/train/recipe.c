@@ -1,4 +1,4 @@
-/* A recipe from reading to freeing: its memory, its errors, and the order of the steps. */
+/* Reads a recipe: its memory, its list of errors, and the order of the steps. */
 #include "io/looks.h"
 #include "train/recipe.h"
 
@@ -105,7 +105,7 @@ static bool comes_before(const dt__complaint *a, const dt__complaint *b)
     return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
-/* The line that says `words` of a node; `kind` is "error" or "warning". */
+/* The line "FILE:LINE:COLUMN: KIND: WORDS" about a node; `kind` is "error" or "warning". */
 static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, const char *words)
 {
     if (at->origin == DT__FROM_FILE) {
@@ -185,7 +185,7 @@ bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *co
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* Complains about a file that begins as one of another kind does. A NUL is in no text. */
+/* Complains about a file that is not text: it begins like another kind of file, or contains NUL. */
 static bool is_text(dt_recipe *r, const char *text, size_t bytes)
 {
     const char *looks = memchr(text, 0, bytes < 64 ? bytes : 64) != NULL ||
@@ -205,7 +205,7 @@ static dt_status parse_file(dt_recipe *r)
         return dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
     }
     dt_status status = DT_ERR_NOMEM;
-    const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses what is longer */
+    const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses longer texts */
     char *text = dt__alloc(r->ctx, most);
     if (text != NULL) {
         const size_t bytes = fread(text, 1, most, file);
@@ -231,7 +231,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     dt__recipe_rename(r);
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
-    dt__recipe_rename(r); /* maps that overrides bring */
+    dt__recipe_rename(r); /* overrides may contain old names too */
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
@@ -253,8 +253,8 @@ dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_sta
     return dt_recipe_refuse(r, path, "%s", words);
 }
 
-/* Tests that the command line names lie in the folder that it names, else where one is, unless
- * the recipe's folder has a file of that name. */
+/* Finds test files named on the command line: in data.dir if that is given there too, else in the
+ * recipe's data.dir if it has such files, else relative to the working directory. */
 static void find_tests(dt_recipe *r, dt_data_options *o)
 {
     char here[4096];
@@ -271,8 +271,8 @@ static void find_tests(dt_recipe *r, dt_data_options *o)
     }
 }
 
-/* A recipe of text may be told to evaluate ids, or other text: the model's own tokenizer goes with
- * it, and what was trained on is not wanted. */
+/* Adapts `data` of text to an evaluation, possibly of ids or of other text: it uses the model's own
+ * tokenizer, and no training data. */
 static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wanted)
 {
     const bool ids = o->format == DT_DATA_TOKENS;

@@ -1,8 +1,10 @@
-/* Inside the recipe engine: the tree of a parsed file, its memory, its errors.
+/* The recipe engine, for src/train alone: the tree of a parsed file, its memory, its errors.
  *
- * text -> (yaml.c) tree with a position in each node -> (override.c) the command line's changes ->
- * (fill.c) the structs, by the tables -> (check.c) what concerns several keys or the disk.
- * No step stops at an error: each adds a complaint, and the caller gets all of them at once. */
+ *     text -> tree with a position in each node        (yaml.c)
+ *          -> changed by the command line              (override.c)
+ *          -> structs, filled by the tables of keys    (fill.c)
+ *          -> checks of several keys or of the disk    (check.c)
+ * No step stops at an error: each adds errors to one list, and the caller gets all of them. */
 #ifndef DT__TRAIN_RECIPE_H
 #define DT__TRAIN_RECIPE_H
 
@@ -14,13 +16,13 @@
 
 #define DT__RECIPE_BYTES ((size_t)1 << 20)
 #define DT__RECIPE_DEPTH 64
-#define DT__RECIPE_CHILDREN 256 /* of one map or list: more are surely a mistake */
-#define DT__RECIPE_ERRORS 100   /* shown at most */
+#define DT__RECIPE_CHILDREN 256 /* limit of one map or list */
+#define DT__RECIPE_ERRORS 100   /* most that are kept */
 
 typedef enum dt__origin {
     DT__FROM_FILE,
     DT__FROM_COMMAND_LINE,
-    DT__FROM_INIT, /* what model.init says of its model */
+    DT__FROM_INIT, /* from the file of model.init */
     DT__FROM_TABLE
 } dt__origin;
 typedef enum dt__node_kind { DT__SCALAR, DT__MAP, DT__SEQUENCE } dt__node_kind;
@@ -29,9 +31,9 @@ typedef struct dt__node {
     dt__node_kind kind;
     dt__origin origin;
     bool plain; /* a scalar without quotes */
-    bool bad;   /* a complaint about it exists: no further ones */
+    bool bad;   /* has an error already: report no further ones */
     int line, column;
-    const char *text; /* of a scalar; NUL behind it */
+    const char *text; /* of a scalar; ends with NUL */
     size_t bytes;
     int count; /* children */
     struct dt__node *key, *first, *next;
@@ -46,18 +48,18 @@ typedef struct dt__complaint {
 
 struct dt_recipe {
     dt_ctx *ctx;
-    struct dt__chunk *chunks; /* every node and string lives in here */
+    struct dt__chunk *chunks; /* memory of all nodes and strings */
     bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
     const char *file;
     const char *parsing; /* the override whose value is being parsed, for its errors */
     bool leave_files;
-    bool only_quantizes; /* it may lack what training needs */
-    bool needs_data;     /* even so */
+    bool only_quantizes; /* blocks for training are not required */
+    bool needs_data;     /* but `data` is required */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
-    bool init_unread;             /* model.init is not there, or wrong */
-    const dt_family *init_family; /* of a folder that is model.init; NULL: it is none */
+    bool init_unread;             /* model.init is missing or invalid */
+    const dt_family *init_family; /* if model.init is a folder; else NULL */
     const void *init_options;
     dt_recipe_options options;
 };
@@ -67,27 +69,27 @@ struct dt_recipe {
 /* Zeroed memory that lives as long as the recipe; NULL sets out_of_memory. */
 void *dt__recipe_alloc(dt_recipe *r, size_t bytes);
 char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes);
-/* "" where memory is out, so that messages can be built without a check. */
+/* Returns "" if memory is out, so that messages can be built without a check. */
 const char *dt__recipe_format(dt_recipe *r, const char *format, ...) DT_PRINTF(2, 3);
 /* `prefix.name`, or `name` where the prefix is empty. */
 const char *dt__recipe_join(dt_recipe *r, const char *prefix, const char *name);
-/* A node's text fit for a message: short, and without control characters. */
+/* A node's text for a message: shortened, without control characters. */
 const char *dt__recipe_quote(dt_recipe *r, const dt__node *node);
 const char *dt__recipe_quote_text(dt_recipe *r, const char *text, size_t bytes);
 
-/* A complaint at a node, which is marked bad. */
+/* Adds an error at a node and marks it bad. */
 void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
-/* A line of the same form for the context's log: a warning, and no error. */
+/* Writes a warning of the same form to the context's log. */
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
-/* `status`, but where it is `kind` an error of the recipe, with the same words: at `key`, or at the
- * key below it that they begin with. */
+/* Returns `status`. If it is `kind`, the context's error becomes an error of the recipe: at `key`,
+ * or at the key below it that the message begins with. */
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status);
 
-/* OK, CONFIG with the first error as the context's, or NOMEM. */
+/* OK, or CONFIG with the recipe's first error as the context's, or NOMEM. */
 dt_status dt__recipe_verdict(dt_recipe *r);
 
-/* The keys of `qat` (keys_recipe.c); they fill two structs of a dt_recipe_options. */
+/* The keys of `qat` (keys_recipe.c), which fill two structs of dt_recipe_options. */
 extern const dt_key dt__qat_block_keys[];
 
 /* ---- the tree (yaml.c) ---- */
@@ -96,23 +98,22 @@ extern const dt_key dt__qat_block_keys[];
 dt__node *dt__yaml_parse(dt_recipe *r, const char *text, size_t bytes, dt__origin origin);
 dt__node *dt__node_create(dt_recipe *r, dt__node_kind kind, dt__origin origin);
 void dt__node_append(dt__node *parent, dt__node *child);
-/* The value under a key, the i-th child; NULL where there is none. */
+/* The value of a key; NULL if there is none. */
 dt__node *dt__node_child(const dt__node *map, const char *name, size_t bytes);
 dt__node *dt__node_item(const dt__node *sequence, int64_t i);
-/* The node at a dotted path, NULL where the recipe does not give it. `above`, if not NULL, gets the
- * deepest node on the way that it does give. */
+/* The node at a dotted path, NULL if the recipe does not give it. `above`, if not NULL, gets the
+ * deepest node of the path that is given. */
 dt__node *dt__node_at(const dt_recipe *r, const char *path, dt__node **above);
 
-/* The code point at `text` and its length; -1, and 1, where it is not UTF-8 (yaml.c). */
+/* The code point at `text` and its length in bytes; -1 and length 1 if it is not UTF-8. */
 int32_t dt__utf8_decode(const char *text, size_t left, size_t *bytes);
 
 /* ---- the steps ---- */
 
-/* Old names of keys and choices become new ones, with warnings; where both are given, that is an
- * error (renamed.c). */
+/* Replaces old names of keys and choices by the new ones, with warnings. An old and a new name
+ * together are an error (renamed.c). */
 void dt__recipe_rename(dt_recipe *r);
-/* A path of the command line with the new names of its keys, and a warning if any had an old
- * one. */
+/* Replaces old names in a path of the command line, with a warning. */
 const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
 void dt__recipe_take_init(dt_recipe *r); /* init.c */
@@ -125,13 +126,13 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path);
 
 /* The key at `path`, if it was given and nothing was wrong with it so far. */
 dt__node *dt__given(const dt_recipe *r, const char *path);
-/* Whether it was refused; whether one of the keys below it was. */
+/* Whether the key, or one below it, has an error. */
 bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
-/* Of `qat`, `convert` and `quantize` (check_quant.c). */
+/* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
 void dt__recipe_check_init(dt_recipe *r);   /* against the options of model.init */
-void dt__recipe_check_ranges(dt_recipe *r); /* that nothing reads (check_ranges.c) */
+void dt__recipe_check_ranges(dt_recipe *r); /* keys of ranges that nothing reads (check_ranges.c) */
 bool dt__rounding_applies(const dt_recipe *r, const char *path);
 
 /* ---- tables of others ---- */
@@ -140,8 +141,8 @@ extern const dt_key dt__calibration_keys[];
 
 /* ---- words ---- */
 
-/* The key that `name` was perhaps meant to be among those of `keys` and their relatives elsewhere;
- * `here` is the path of the map. NULL: no idea. */
+/* The key nearest to a misspelt `name`, among `keys` and then the keys of other maps; `here` is the
+ * path of the map. NULL: none is near. */
 const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
                             const char *name);
 

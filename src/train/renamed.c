@@ -1,5 +1,5 @@
-/* Keys and choices that had another name: recipes and overrides with an old one get the new one,
- * and a warning that says it. */
+/* Renamed keys and choices: replaces old names in recipes and overrides by the new ones, with a
+ * warning that names them. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static const dt_key *find_in(const dt_key *keys, const char *name, size_t bytes)
     return NULL;
 }
 
-/* The key with this name, new or old. `model` has the keys of its family, too. */
+/* The key with this new or old name. `model` also has the keys of its family. */
 static const dt_key *find(const dt_recipe *r, const dt_key *keys, const char *name, size_t bytes)
 {
     const dt_key *key = find_in(keys, name, bytes);

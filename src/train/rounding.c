@@ -1,5 +1,5 @@
-/* How a model is rounded: the settings of a recipe, whether they suit a model, and what a file says
- * of them (detent.quantize in its metadata). */
+/* Rounding a model: settings from the recipe, checks against the model, and their record in the
+ * file (detent.quantize in its metadata). */
 #include "train/rounding.h"
 
 #include "io/model.h"
@@ -10,7 +10,7 @@
 
 #define KEY_QUANTIZE "detent.quantize"
 
-#define SAMPLES 512 /* where a recipe does not say */
+#define SAMPLES 512 /* the default */
 #define BATCH_SIZE 32
 
 /* ---- what a recipe says --------------------------------------------------------------------- */
@@ -46,8 +46,8 @@ dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t 
 
 /* ---- whether they suit ---------------------------------------------------------------------- */
 
-/* The codes of b bits that a layer's inputs are may reach a device as they are, or 2^(b-1)
- * larger. */
+/* Bounds of accumulators hold for input codes of b bits in either form that devices use: signed, or
+ * unsigned with an offset of 2^(b-1). */
 static dt_status check_inputs(const dt_accumulator *a, const dt_module *m)
 {
     const dt__input_hook *hook = dt__input_hook_of(m);

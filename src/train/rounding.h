@@ -1,4 +1,4 @@
-/* How a model is rounded, as a recipe's `quantize` or `convert` says it. */
+/* The settings for rounding a model, from a recipe's `quantize` or `convert`. */
 #ifndef DT__TRAIN_ROUNDING_H
 #define DT__TRAIN_ROUNDING_H
 
@@ -7,18 +7,18 @@
 #include <detent/io.h>
 
 typedef struct dt__rounding {
-    const char *key; /* where the recipe says it: "convert" */
+    const char *key; /* the recipe's block: "convert" or "quantize" */
     dt_rounding_options options;
     dt__calibration_choice choice;
     size_t cache;
 } dt__rounding;
 
-/* `samples`: images that there are. A recipe without `quantize` rounds to nearest. */
+/* `samples`: examples available. A recipe without `quantize` rounds to nearest. */
 dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t samples);
-/* Whether the settings suit every weight of a prepared model, and every input; else CONFIG at the
+/* Checks that the settings apply to every weight and input of a prepared model; else CONFIG at the
  * key. */
 dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m);
-/* The settings that results depend on, as JSON; to be released. NULL: NOMEM. */
+/* The settings that results depend on, as JSON, which the caller releases. NULL: NOMEM. */
 char *dt__rounding_text(dt_ctx *ctx, const dt__rounding *p);
 /* dt_ptq with these settings; `done` and `user` are those of dt_ptq_options. */
 typedef struct dt__rounding_job {

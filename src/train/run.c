@@ -1,5 +1,5 @@
-/* A run from its recipe to its table: the float baseline where it is wanted; then float training,
- * prepare at qat.start_step, training on the grid, convert, proof. */
+/* A run from its recipe to its results: the float baseline, if train.float_baseline; float
+ * training; dt_prepare at qat.start_step; QAT; conversion; comparison of outputs. */
 #include "core/clock.h"
 #include "train/run.h"
 
@@ -26,7 +26,7 @@ bool dt__run_prepares_trained(const dt__run *r)
     return dt__run_trains_in_float(r) || r->o->model.init != NULL;
 }
 
-/* The baseline trains as the main stage does, without ever being prepared. */
+/* The baseline trains like the main stage, but is never prepared. */
 static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
@@ -42,8 +42,8 @@ static dt_status run_baseline(dt__run *r)
     return dt__run_save(r);
 }
 
-/* The weights at the start step, whatever becomes of them. */
-static dt_status keep_float(dt__run *r)
+/* Writes float.safetensors, the weights at qat.start_step, and evaluates them. */
+static dt_status save_float(dt__run *r)
 {
     char path[DT__RUN_PATH];
     const bool in_float = dt__run_trains_in_float(r);
@@ -53,7 +53,8 @@ static dt_status keep_float(dt__run *r)
     return r->o->train.float_baseline || !in_float ? DT_OK : dt__run_compare_float(r);
 }
 
-/* The last phase of the main stage, saved as its last update left it. */
+/* Trains the last phase of the main stage. The checkpoint has the weights of the last update, the
+ * model those to finish with. */
 static dt_status end_training(dt__run *r)
 {
     DT__TRY(dt__run_open_teacher(r, r->model, true));
@@ -66,7 +67,7 @@ static dt_status begin_qat(dt__run *r)
 {
     if (*dt__run_count(r, DT__COUNT_PREPARED)) return DT_OK;
     DT__TRY(dt__run_until(r, r->start));
-    DT__TRY(keep_float(r));
+    DT__TRY(save_float(r));
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
@@ -77,7 +78,7 @@ static dt_status run_main(dt__run *r)
 {
     if (r->o->qat.given) DT__TRY(begin_qat(r));
     DT__TRY(end_training(r));
-    if (!r->o->qat.given) DT__TRY(keep_float(r));
+    if (!r->o->qat.given) DT__TRY(save_float(r));
     return dt__run_finish(r);
 }
 

@@ -1,16 +1,16 @@
-/* Inside a run. run.c is its order; each sibling is one idea:
+/* The parts of a run, for src/train alone. run.c calls them in order:
  *     run_setup.c    data, model, optimizer
- *     run_check.c    what can be wrong, before anything is written
+ *     run_check.c    errors that are found before anything is written
  *     run_folder.c   run.dir and its small files
- *     run_state.c    what a checkpoint holds, saving it, resuming
- *     run_teacher.c  train.distill: the model that is learned from
- *     run_ranges.c   prepare, and batches for static ranges
- *     run_step.c     one update, and what happens to values that are not finite
- *     run_buffers.c  what an update writes beside parameters, to be put back
- *     run_loop.c     updates one after the other: lines of metrics, checkpoints, progress
- *     run_best.c     the validation data on the way: the best evaluation, and an early end
- *     run_routing.c  evaluating, and which experts the data goes to
- *     run_compare.c  float, rounded, trained and converted; the proof
+ *     run_state.c    what a checkpoint holds, saving, resuming
+ *     run_teacher.c  train.distill: the teacher model
+ *     run_ranges.c   prepares the model, and sets and freezes static ranges
+ *     run_step.c     one update, and values that are not finite
+ *     run_buffers.c  buffers that an update writes, restored if it is skipped
+ *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
+ *     run_best.c     validation: the best evaluation, early stopping
+ *     run_routing.c  evaluation, and how rows are spread over experts
+ *     run_compare.c  evaluates float, rounded, trained and converted models
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
 #ifndef DT__TRAIN_RUN_H
@@ -22,19 +22,19 @@
 
 #include <detent/io.h>
 
-/* A run is one training or two: with train.float_baseline the baseline comes first. */
+/* A run has one stage or two: with train.float_baseline the baseline is trained first. */
 typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
 
-/* Counters and values that a checkpoint keeps. */
+/* Counters and values that a checkpoint saves. */
 typedef enum dt__counter {
     DT__COUNT_STAGE,
     DT__COUNT_STEP,           /* updates done in this stage */
     DT__COUNT_PREPARED,       /* 1: the model is prepared */
     DT__COUNT_LINES,          /* of metrics.jsonl */
     DT__COUNT_SINCE,          /* updates since the latest line */
-    DT__COUNT_LIMITED,        /* of them, those whose gradient was scaled down */
-    DT__COUNT_SKIPPED,        /* updates lost to values that were not finite */
-    DT__COUNT_BASELINE_STEPS, /* of the baseline, once it is over */
+    DT__COUNT_LIMITED,        /* of them, those whose gradient was clipped */
+    DT__COUNT_SKIPPED,        /* updates skipped because of non-finite values */
+    DT__COUNT_BASELINE_STEPS, /* updates of the finished baseline */
     DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
     DT__COUNT_WAITED,         /* evaluations since then */
     DT__COUNT_STOPPED,        /* 1: training ended early */
@@ -45,13 +45,12 @@ typedef enum dt__value {
     DT__VALUE_LOSS_SUM, /* since the latest line */
     DT__VALUE_NORM_SUM,
     DT__VALUE_BEST_LOSS, /* of the best evaluation; 0: none yet */
-    DT__VALUE_RESULTS    /* from here on: metrics and seconds of float, then those of ptq */
+    DT__VALUE_RESULTS    /* first of metrics and seconds of float, then of ptq */
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
 
-/* The share of a layer's choices that its busiest expert took, and its idlest: the most and the
- * least of all layers. */
+/* The largest and the smallest share of a layer's rows that one expert got, over all layers. */
 typedef struct dt__experts {
     bool any; /* the model has experts */
     double busiest, idlest;
@@ -65,24 +64,24 @@ typedef struct dt__run {
     dt_run_summary *summary;
     /* data */
     dt_dataset *train, *validation, *test;
-    const dt_dataset *evaluated; /* the one that the table is about */
+    const dt_dataset *evaluated; /* for the results at the end */
     const dt__task *task;
     const dt_metric *metric[DT_MAX_METRICS];
     int n_metrics;
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
     int64_t range_params;              /* parameters that are learned scales, not weights */
-    int64_t start;                     /* update at which the main stage is prepared */
-    /* the stage that runs */
+    int64_t start;                     /* update before which the main stage prepares its model */
+    /* the current stage */
     dt_module *model;
-    dt_module *teacher; /* of train.distill, from when it teaches on; else NULL */
+    dt_module *teacher; /* of train.distill, once it is used; else NULL */
     dt_optimizer *optimizer;
     dt_loader *loader;
     dt_tape *tape;
-    dt_tensor *share; /* 1 / places of the update: the gradient of each summed loss */
+    dt_tensor *share; /* 1 / labels of the update: the gradient of each summed loss */
     dt_schedule schedule;
-    struct dt__kept *kept; /* nonfinite: skip; buffers as they were before the update */
-    int64_t n_kept;
-    uint64_t kept_of; /* changes of the model that they stand for */
+    struct dt__saved_buffer *saved; /* copies of buffers, for nonfinite: skip */
+    int64_t n_saved;
+    uint64_t saved_at; /* the model's change counter when `kept` was made */
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
     int n_values;
@@ -91,16 +90,16 @@ typedef struct dt__run {
     /* files */
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
-    char *hf;             /* what model.init's folder said besides; NULL: nothing */
-    char *tokenizer;      /* of the data, as text for files; NULL: none */
-    bool rewrite;         /* it differs from what the file says, in keys that may change */
-    int metrics;          /* descriptor; -1: closed */
+    char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
+    char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
+    bool rewrite;         /* recipe.yaml differs in resumable keys */
+    int metrics;          /* descriptor of metrics.jsonl; -1: closed */
     /* progress */
-    double began;         /* the clock when this process began to train */
-    int64_t trained;      /* updates of this process */
+    double began;         /* time at which this process began to train */
+    int64_t trained;      /* updates made by this process */
     int64_t samples;      /* examples in them */
-    double line_clock;    /* the clock at the latest line */
-    int64_t line_samples; /* images since then */
+    double line_clock;    /* time of the latest line of metrics */
+    int64_t line_samples; /* examples since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
     dt__experts experts;  /* of that evaluation */
 } dt__run;
@@ -109,7 +108,7 @@ typedef struct dt__run {
 
 static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
 static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
-/* Of a result that stands before the end (float, ptq): metric i, or with i = n_metrics the
+/* A result that is known before the end (float, ptq): metric i, or with i = n_metrics the
  * seconds. */
 static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
 {
@@ -117,24 +116,24 @@ static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
     return &r->value[DT__VALUE_RESULTS + first + i].value;
 }
 
-/* run.dir/name into path. IO where it is too long. */
+/* Writes run.dir/name into path. IO if it is too long. */
 dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH]);
 /* "baseline", "float" or "qat". */
 const char *dt__run_phase(const dt__run *r);
 
-/* Whether the main stage makes updates in float: before it is prepared, or at all without `qat`. */
+/* Whether the main stage makes updates in float: before it prepares the model, or without `qat`. */
 bool dt__run_trains_in_float(const dt__run *r);
-/* Whether the weights that are prepared were trained before, here or in model.init, and not just
- * drawn: their static ranges are then calibrated first. */
+/* Whether the weights are trained when they are prepared, in this run or in model.init, and not
+ * random. Static ranges are then calibrated before the first QAT update. */
 bool dt__run_prepares_trained(const dt__run *r);
 
 /* ---- run_setup.c ---- */
 
 dt_status dt__run_open(dt__run *r);
 void dt__run_close(dt__run *r);
-/* A new model as the recipe says; the random streams go on. */
+/* A new model as the recipe says. It draws from the context's random streams. */
 dt_status dt__run_model(dt__run *r, dt_module **out);
-/* Everything of a stage as it is before its first update. */
+/* Creates what a stage needs, in the state before its first update. */
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
 void dt__run_end_stage(dt__run *r);
 dt_status dt__run_loader(dt__run *r);
@@ -144,115 +143,115 @@ dt_status dt__run_loader(dt__run *r);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
-/* Whether the examples of a dataset go into a model; else FORMAT: the file `path` is another
- * model's. */
+/* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
 
 /* ---- run_folder.c ---- */
 
-/* Makes run.dir, or opens the one that is there. */
+/* Creates run.dir, or opens an existing one to resume. */
 dt_status dt__run_folder(dt__run *r);
-/* Says so where run.dir is there already, which a run that is not dry refuses. */
+/* For a dry run: logs that run.dir exists, which a real run refuses. */
 void dt__run_predict_folder(dt__run *r);
-/* Writes recipe.yaml again where a resumed run changed it: once it is known that the run goes
- * on. */
+/* Rewrites recipe.yaml if a resumed run changed it. Called once it is certain that the run
+ * continues. */
 dt_status dt__run_keep_recipe(dt__run *r);
-/* Appends a line, which the newline ends. */
+/* Appends a line, newline included, to metrics.jsonl. */
 dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
-/* Waits until the lines are on the disk. */
+/* fsync of metrics.jsonl. */
 dt_status dt__run_sync(dt__run *r);
-/* Makes the folders on the way to a file. */
+/* Creates the folders of a file's path. */
 dt_status dt__run_make_parents(dt__run *r, const char *path);
-/* Cuts metrics.jsonl behind line `lines`. */
+/* Truncates metrics.jsonl after `lines` lines. */
 dt_status dt__run_truncate(dt__run *r, int64_t lines);
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);
-/* A dt_sink into a dt__chars. */
+/* A dt_sink that appends to a dt__chars. */
 dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
 
 /* ---- differ.c ---- */
 
-/* The path of the first key that differs and that a resumed run may not change (`all`: or may), ""
- * if there is none. The path lives as long as `a`. */
+/* The path of the first key that differs and is not resumable (with `all`, of any key); "" if there
+ * is none. It lives as long as `a`. */
 const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all);
-/* The keys that it may change, "a, b and c"; lives as long as `r`. */
+/* The resumable keys, "a, b and c"; lives as long as `r`. */
 const char *dt__recipe_resumable(dt_recipe *r);
 
 /* ---- run_state.c ---- */
 
 void dt__run_name_state(dt__run *r);
 dt_status dt__run_save(dt__run *r);
-/* Begins the stage of the newest good checkpoint and loads it; *found false: there is none. */
+/* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
 dt_status dt__run_resume(dt__run *r, bool *found);
 
 /* ---- run_teacher.c ---- */
 
-/* Whether the float weights at the start step are the teacher. */
+/* Whether the teacher is the run's own model at qat.start_step. */
 bool dt__run_teaches_itself(const dt__run *r);
-/* Opens the teacher of `m` where there is one by now: `prepared`, the float weights are in their
- * file. */
+/* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
 
 /* ---- run_ranges.c ---- */
 
-/* Prepares m as the recipe says. `trained`: its static ranges see batches before anybody uses them;
- * else the first updates do that. */
+/* Prepares m as the recipe says. `trained`: calibrates static ranges of activations with some
+ * batches first; else the first updates initialize them. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
-/* Before an update: freezes observers and folded norms, and has ranges of weights computed anew,
- * where the recipe says. */
+/* Before an update: freezes observers and folded norms, and recomputes static ranges of weights, at
+ * the steps that the recipe gives. */
 dt_status dt__run_update_ranges(dt__run *r);
 
 /* ---- run_step.c ---- */
 
 typedef struct dt__update_result {
     double loss, norm, lr;
-    double factor; /* what clipping multiplies the gradients by */
+    double factor; /* factor of gradient clipping */
     int64_t samples;
-    bool skipped; /* something was not finite: nothing was written */
+    bool skipped; /* loss or gradient was not finite: no parameter was written */
 } dt__update_result;
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
 
 /* ---- run_buffers.c ---- */
 
-typedef enum dt__way { DT__KEEP, DT__PUT_BACK } dt__way;
+typedef enum dt__buffers_task { DT__BUFFERS_SAVE, DT__BUFFERS_RESTORE } dt__buffers_task;
 
-/* Makes room for copies of the model's buffers; none where no update is ever given up. */
+/* Allocates copies of the model's buffers, if train.nonfinite is skip. */
 dt_status dt__run_open_buffers(dt__run *r);
 void dt__run_close_buffers(dt__run *r);
-dt_status dt__run_buffers(dt__run *r, dt__way way);
+/* Copies the model's buffers, or restores them from the copies. */
+dt_status dt__run_buffers(dt__run *r, dt__buffers_task task);
 
 /* ---- run_loop.c ---- */
 
-/* Updates until `end`, or until training ends early. */
+/* Trains until `end` updates are done, or until early stopping. */
 dt_status dt__run_until(dt__run *r, int64_t end);
-/* Of metrics.jsonl: an object with step, epoch and phase; its end, and its way to the file. */
+/* A line of metrics.jsonl: begins an object with step, epoch and phase; ends it and appends it to
+ * the file. */
 void dt__run_begin_line(dt__run *r, dt__chars *t);
 dt_status dt__run_end_line(dt__run *r, dt__chars *t);
 
 /* ---- run_best.c ---- */
 
-/* CONFIG where the recipe wants evaluations and there is nothing to evaluate on. */
+/* CONFIG if the recipe needs evaluations and there are no validation data. */
 dt_status dt__run_check_evaluation(dt__run *r);
-/* Evaluates where the latest update is one after which the recipe wants it. */
+/* Evaluates if the recipe asks for an evaluation after the latest update. */
 dt_status dt__run_validate(dt__run *r);
-/* After the last update of a stage: its model is what the run ends with. */
+/* After the last update of a stage: restores the best weights, if train.finish_with is best. */
 dt_status dt__run_take_best(dt__run *r);
 
 /* ---- run_routing.c ---- */
 
-/* dt_evaluate of the stage's model over the validation data; *experts says how its rows were
- * spread. */
+/* dt_evaluate of the stage's model on the validation data; *experts gets the shares of experts. */
 dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics *metrics,
                            dt__experts *experts);
 
 /* ---- run_compare.c ---- */
 
-/* Evaluates the float model and its rounded form, and keeps the figures. */
+/* Evaluates the float model and the same rounded to nearest, and stores both results. */
 dt_status dt__run_compare_float(dt__run *r);
-/* Evaluates the trained model, converts it, proves, and writes the files of the end. */
+/* Evaluates the trained model, converts it, compares outputs bit for bit, and writes the final
+ * files. */
 dt_status dt__run_finish(dt__run *r);
-/* Bytes of the model's tensors; as_packed: with wrapped weights as integers and scales. */
+/* Bytes of the model's tensors; `as_packed`: as if wrapped weights were packed. */
 int64_t dt__module_bytes(dt_module *m, bool as_packed);
 
 /* ---- run_dry.c ---- */
@@ -260,9 +259,10 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed);
 dt_status dt__run_dry(dt__run *r);
 /* Parameters and sizes of a model, prepared or not, into the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);
-/* Multiply-adds of an example. The model keeps hooks that count: it is not to be used further. */
+/* Counts the multiply-adds of one example. Leaves counting hooks in the model: do not use it
+ * further. */
 dt_status dt__run_count_products(dt__run *r, dt_module *trial);
-/* Runs m over one example of zeros, in training where it is in training. */
+/* Runs m on one example of zeros, in the mode it is in. */
 dt_status dt__run_one_example(dt__run *r, dt_module *m);
 
 #endif

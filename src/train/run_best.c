@@ -1,9 +1,9 @@
-/* The validation data on the way: a line of metrics.jsonl for each evaluation, the best one and its
- * checkpoint, an early end where evaluations are no better for too long.
+/* Validation during training: a line of metrics.jsonl for each evaluation, the best evaluation and
+ * its checkpoint, early stopping.
  *
- * Best and patience belong to the last phase of a stage, whose weights are what the run is for:
- * with qat, weights are never compared with those of before qat.start_step, which are not on the
- * grid and whose loss nothing after it may reach. The baseline has its own. */
+ * Best evaluation and patience are counted in the last phase of a stage only. With qat, evaluations
+ * before qat.start_step do not count: a quantized model may never reach the loss of the float one.
+ * The baseline stage counts its own. */
 #include "core/clock.h"
 #include "core/atomic_file.h"
 #include "train/run.h"
@@ -15,7 +15,7 @@
 
 #define BEST "best.safetensors"
 
-/* Whether a file of the best evaluation is kept; whether anybody wants to know which it is. */
+/* Whether a file of the best evaluation is written; whether the best evaluation is tracked. */
 static bool keeps_best(const dt__run *r)
 {
     return r->o->train.checkpoint.best || r->o->train.finish_with == DT_FINISH_BEST;
@@ -133,8 +133,8 @@ static dt_status evaluate(dt__run *r)
     return status;
 }
 
-/* After so many updates, or at the end of each epoch; and after the last one, where somebody looks
- * for the best. */
+/* Evaluates every so many updates, or at the end of each epoch; also after the last update if the
+ * best evaluation is tracked. */
 dt_status dt__run_validate(dt__run *r)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
@@ -147,7 +147,7 @@ dt_status dt__run_validate(dt__run *r)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* The stage begins anew with the state of the best evaluation; the counters stay. */
+/* Begins the stage again with the state of the best evaluation; counters stay as they are. */
 static dt_status go_back(dt__run *r)
 {
     char path[DT__RUN_PATH];

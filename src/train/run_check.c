@@ -1,5 +1,5 @@
-/* What can be wrong with a recipe and its data beyond what its reader sees. All of it is found
- * before a file is written: a trial model is built and prepared, a loader opened. */
+/* Checks of a run beyond those of its recipe, before any file is written: builds and prepares a
+ * trial model and opens a loader. */
 #include "data/dataset.h"
 #include "train/rounding.h"
 #include "train/run.h"
@@ -26,8 +26,8 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
                             "be static");
 }
 
-/* A relative name whose parts are neither "." nor "..", nor empty, nor longer
- * than a name may be. */
+/* Whether `name` is a relative path whose parts are neither "." nor "..", nor empty, nor longer
+ * than file names may be. */
 static bool stays_inside(const char *name)
 {
     for (;; name++) {
@@ -38,7 +38,7 @@ static bool stays_inside(const char *name)
     }
 }
 
-/* The converted model belongs into run.dir, beside what else is written there. */
+/* The converted model's path must be inside run.dir and differ from the run's other files. */
 static dt_status check_output(dt__run *r)
 {
     static const char *const taken[] = { "recipe.yaml", "metrics.jsonl", "summary.json",
@@ -72,8 +72,8 @@ static dt_status check_distill(dt__run *r)
                             "'train.distill' is for language models, whose data are tokens");
 }
 
-/* Batch norm of one image and one pixel has no deviation. Whether the model has such a norm is
- * found by training it on one image, where an epoch ends with one. */
+/* Batch norm of one image with one pixel has no variance. If an epoch ends with a batch of one
+ * image, finds out by training on one image whether the model has such a norm. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
     const int64_t count = dt_dataset_count(r->train);

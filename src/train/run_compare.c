@@ -1,7 +1,7 @@
-/* The models that a run compares: float, the same rounded to nearest, the trained one, the
- * converted one; and the proof that the last two answer with the same bits, also after the way
- * through the file. Codes that another rounder than nearest chose are others than those trained
- * with: then it is the converted model and what its file holds that must agree. */
+/* Evaluates the models that a run compares: float, the same rounded to nearest, QAT, converted.
+ * Checks that the outputs of the QAT model and of the converted model's file are equal bit for bit.
+ * A rounder other than nearest chooses other codes than QAT trained with; then the converted model
+ * in memory and its file are compared. */
 #include "core/tensor.h"
 #include "core/json.h"
 #include "data/dataset.h"
@@ -17,7 +17,8 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
     return dt__evaluate(m, r->evaluated, r->o->train.eval_batch_size, wanted, metrics, answers);
 }
 
-/* ---- before the end ------------------------------------------------------------------------- */
+/* ---- float and rounded
+ * ------------------------------------------------------------------------- */
 
 static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -25,7 +26,7 @@ static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
     *dt__run_result(r, which, m->n) = m->seconds;
 }
 
-/* A second model with the same weights. */
+/* A copy of the model. */
 static dt_status copy_model(dt__run *r, dt_module **out)
 {
     DT__TRY(r->o->model.family->create(r->ctx, r->o->model.options, out));
@@ -37,7 +38,7 @@ static dt_status copy_model(dt__run *r, dt_module **out)
     return status;
 }
 
-/* The random streams stay as they are. */
+/* Restores the random streams afterwards. */
 static dt_status evaluate_rounded(dt__run *r, dt_metrics *m)
 {
     dt_module *rounded = NULL;
@@ -63,7 +64,8 @@ dt_status dt__run_compare_float(dt__run *r)
     return DT_OK;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- trained and converted
+ * -------------------------------------------------------------------------------- */
 
 static void show(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -93,8 +95,8 @@ static bool same_bits(const dt_tensor *a, const dt_tensor *b)
            memcmp(dt_data(a), dt_data(b), (size_t)a->count * sizeof(float)) == 0;
 }
 
-/* Reads the converted model back and compares it with itself and with the answers of the trained
- * one. */
+/* Loads the converted model's file and compares its outputs with those of the model in memory and
+ * of the QAT model. */
 static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
 {
     dt_module *loaded = NULL;
@@ -114,7 +116,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     return status;
 }
 
-/* A request to stop is answered here too: the checkpoint of the end is there. */
+/* Stops between layers if requested; the final checkpoint has been saved. */
 static dt_status stop_between(void *user, const char *path, const dt_round_report *report)
 {
     dt__run *r = user;
@@ -124,7 +126,7 @@ static dt_status stop_between(void *user, const char *path, const dt_round_repor
                    "interrupted behind the codes of %s; --resume goes on", path);
 }
 
-/* The model becomes integers, and `path` their file. */
+/* Converts the model by the recipe's rounder and writes `path`. */
 static dt_status choose_codes(dt__run *r, const char *path)
 {
     const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
@@ -139,7 +141,7 @@ static dt_status choose_codes(dt__run *r, const char *path)
     return status;
 }
 
-/* The same to nearest: the codes of training. */
+/* Converts the model with the codes that QAT trained, and writes `path`. */
 static dt_status keep_codes(dt__run *r, const char *path)
 {
     dt_convert_report report;

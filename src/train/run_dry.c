@@ -1,12 +1,12 @@
-/* A run that writes nothing: everything is built, one update of each phase is made, and what the
- * forward pass keeps for backward is measured. */
+/* A dry run: builds everything, makes one update of each phase, measures the memory held for
+ * backward, writes nothing. */
 #include "core/tensor.h"
 #include "train/run.h"
 
 #include <detent/ops.h>
 
-/* Bytes that a recorded forward pass of one batch holds. The first pass only renews the codes of
- * the weights, which are there whether anything is recorded or not. */
+/* Bytes that a recorded forward pass of one batch holds for backward. A first pass, not measured,
+ * allocates the codes of the weights, which exist without recording too. */
 static dt_status measure(dt__run *r, size_t *bytes)
 {
     dt_tensor *x, *target;
@@ -45,7 +45,7 @@ dt_status dt__run_dry(dt__run *r)
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     if (dt__run_trains_in_float(r)) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
     if (!r->o->qat.given) return DT_OK;
-    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of its size */
+    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of the same size */
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;

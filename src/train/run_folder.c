@@ -1,5 +1,5 @@
-/* run.dir: made once, with the resolved recipe in it, or found again with the same recipe; and
- * metrics.jsonl, which only grows, except where a resumed run goes back to its checkpoint. */
+/* run.dir: created with the resolved recipe, or opened again with the same recipe; and
+ * metrics.jsonl, which is append-only, but truncated to the checkpoint when a run resumes. */
 #include "core/atomic_file.h"
 #include "core/json.h"
 #include "train/run.h"
@@ -85,7 +85,7 @@ static dt_status make_folder(dt__run *r)
     return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }
 
-/* ---- a folder that is there ----------------------------------------------------------------- */
+/* ---- an existing folder -------------------------------------------------------------------- */
 
 static dt_status read_recipe(dt__run *r, dt_recipe **out)
 {
@@ -188,7 +188,7 @@ dt_status dt__run_sync(dt__run *r)
     return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
 }
 
-/* The place behind line `lines`, or behind the last where there are fewer. */
+/* The offset after `lines` lines, or after the last line if there are fewer. */
 static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
 {
     char buffer[4096];

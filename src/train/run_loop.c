@@ -1,5 +1,4 @@
-/* Updates one after the other: a line of metrics.jsonl every so often, checkpoints, progress, and
- * the wish to stop. */
+/* The training loop: updates, lines of metrics.jsonl, checkpoints, progress, stopping. */
 #include "core/clock.h"
 #include "core/json.h"
 #include "train/run.h"
@@ -41,7 +40,7 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
     dt__chars t;
     dt__run_begin_line(r, &t);
-    if (since > 0) { /* else all of them were skipped */
+    if (since > 0) { /* else all updates were skipped */
         put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
         put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
         put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
@@ -125,10 +124,10 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-        const bool told = step % o->log.every_steps == 0 || step == r->steps;
-        if (told) DT__TRY(write_line(r, &u));
+        const bool logged = step % o->log.every_steps == 0 || step == r->steps;
+        if (logged) DT__TRY(write_line(r, &u));
         DT__TRY(dt__run_validate(r));
-        if (!told && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
+        if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);
         if (o->checkpoint.every_steps > 0 && step % o->checkpoint.every_steps == 0) {
             DT__TRY(dt__run_save(r));

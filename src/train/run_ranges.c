@@ -1,11 +1,11 @@
-/* Prepare in a run, and what follows it: observers and folded norms may be frozen, and ranges of
- * weights computed anew. A model of trained weights and static ranges sees some training batches,
- * in float, before it is first quantized. */
+/* Preparing a model in a run, and its ranges after that: freezing observers and folded norms, and
+ * recomputing static ranges of weights. Static activation ranges of a trained model are observed on
+ * some training batches, in float, before its first quantized pass. */
 #include "core/tensor.h"
 #include "train/calibration.h"
 #include "train/run.h"
 
-static dt_status ignore(void *user, const char *slot, const char *path, dt_tensor *x)
+static dt_status create_only(void *user, const char *slot, const char *path, dt_tensor *x)
 {
     (void)user;
     (void)slot;
@@ -14,11 +14,11 @@ static dt_status ignore(void *user, const char *slot, const char *path, dt_tenso
     return DT_OK;
 }
 
-/* What is learned from now on has its state before the first update, which would take blocks that
- * the next forward pass counts on. */
+/* Allocates the optimizer's state of new parameters (learned ranges, shifts) now, so that the first
+ * update allocates nothing: the memory plan of the next forward pass relies on that. */
 static dt_status make_state(dt__run *r, const dt_module *m)
 {
-    return m == r->model ? dt_optimizer_visit(r->optimizer, ignore, NULL) : DT_OK;
+    return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
 }
 
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
@@ -33,7 +33,7 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     return trained && dt_is_observed(m) ? dt__observe_ranges(m, r->train, r->o) : DT_OK;
 }
 
-/* A freezing step that came before fake quantization is due when that begins. */
+/* A freezing step before qat.start_step is due at qat.start_step. */
 static bool is_due(dt__run *r, int64_t wanted)
 {
     return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);

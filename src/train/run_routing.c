@@ -1,6 +1,6 @@
-/* Which experts the validation data goes to. A layer's share of an expert is the rows that it took,
- * of all choices that the layer's router made; even routing gives each the same. Hooks look at the
- * index of experts that grouped layers are called with. */
+/* Measures how the validation data are spread over experts. The share of an expert is its rows,
+ * divided by all rows routed in its layer. Hooks count the index of experts that grouped layers are
+ * called with. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run.h"
@@ -18,13 +18,13 @@ typedef struct routing {
     int64_t n, room;
 } routing;
 
-/* `user` is where the rows of a layer's experts are counted. */
+/* Adds the rows of each expert to `user`, int64_t per expert. */
 static dt_tensor *count(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     int64_t *rows = user;
     (void)t;
     (void)m;
-    if (x->dtype != DT_I32) return x; /* what the experts multiply */
+    if (x->dtype != DT_I32) return x; /* x, not the index */
     const int32_t *index = dt__data(x);
     for (int64_t i = 0; i < x->count; i++) {
         if (index[i] >= 0) rows[index[i]]++;

@@ -48,9 +48,8 @@ static dt_status keep_text(const dt_file *file, const char *key, char **out)
     return text == NULL || *out != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* What goes with the weights that the model begins from: its tokenizer, unless the data have
- * another, and what a foreign folder said, so that it can be written again. */
-static void say_left_out(const dt__run *r, const dt_file *file)
+/* Logs tensors of model.init that are not loaded. */
+static void log_left_out(const dt__run *r, const dt_file *file)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < dt_file_count(file); i++) n += dt__is_batch_count(dt_file_at(file, i));
@@ -58,12 +57,14 @@ static void say_left_out(const dt__run *r, const dt_file *file)
     dt__say(r->ctx, "model.init: %lld tensors num_batches_tracked are left out", (long long)n);
 }
 
+/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, and
+ * a Hugging Face folder's config. */
 static dt_status keep_origin(dt__run *r)
 {
     dt_file *file;
     if (r->o->model.init == NULL) return DT_OK;
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
-    say_left_out(r, file);
+    log_left_out(r, file);
     dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
         status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
@@ -72,7 +73,7 @@ static dt_status keep_origin(dt__run *r)
     return status;
 }
 
-/* Files of the model carry it. */
+/* Keeps the data's tokenizer, for the model's files. */
 static dt_status keep_tokenizer(dt__run *r)
 {
     const dt_tokenizer *k = dt_dataset_tokenizer(r->train);

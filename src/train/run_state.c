@@ -1,6 +1,5 @@
-/* What a checkpoint of a run holds besides model and optimizer, and going on from one. The
- * baseline's checkpoints stand in a folder of their own; while the main stage has none, the run
- * goes on from there. */
+/* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
+ * have a folder of their own; a run whose main stage has none yet resumes from them. */
 #include "core/atomic_file.h"
 #include "train/run.h"
 
@@ -32,7 +31,7 @@ static void name_value(dt__run *r, const char *whose, const char *name)
     r->value[i].name = r->value_name[i];
 }
 
-/* "float.accuracy" and so on: those of the task. */
+/* Names of the task's metrics: "float.accuracy" and so on. */
 static void name_values(dt__run *r)
 {
     static const char *const whose[] = { "float", "ptq" };
@@ -72,23 +71,23 @@ dt_status dt__run_save(dt__run *r)
     if (stage == DT__BASELINE && mkdir(r->checkpoints[DT__MAIN], 0777) != 0 && errno != EEXIST) {
         return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], errno);
     }
-    DT__TRY(dt__run_sync(r)); /* a checkpoint counts on the lines before it */
+    DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
     dt_tape_reset(r->tape);
     return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
 }
 
-/* The newest good checkpoint of a stage; *found false where there is none. */
+/* The newest valid checkpoint of a stage; *found false if there is none. */
 static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bool *found)
 {
     *found = false;
     const dt_status status =
         dt_checkpoint_newest(r->ctx, r->checkpoints[stage], path, DT__RUN_PATH, NULL);
     *found = status == DT_OK;
-    return status == DT_ERR_IO ? DT_OK : status; /* no folder yet, or nothing good in it */
+    return status == DT_ERR_IO ? DT_OK : status; /* no folder, or no valid file in it */
 }
 
-/* Shapes alone do not tell one run's checkpoint from another's; its recipe does. */
+/* Checks that the checkpoint's recipe is this run's; equal shapes would not suffice. */
 static dt_status check_origin(dt__run *r, const char *path)
 {
     dt_file *file;
@@ -115,7 +114,7 @@ static dt_status check_origin(dt__run *r, const char *path)
     return status;
 }
 
-/* The first counter that no run can have written; NULL: all of them fit each other. */
+/* The name of the first counter with an impossible value; NULL: all are consistent. */
 static const char *find_wrong(dt__run *r, dt__stage stage)
 {
     const dt_position at = dt_loader_position(r->loader);

@@ -1,9 +1,10 @@
-/* One update: the gradient of the mean loss over all labels of its batches (values, where targets
- * are images; of tokens, those that are not -100), then the optimizer.
+/* One update: the gradient of the mean loss over all labels of its batches (pixel values, if
+ * targets are images; tokens whose label is not -100), then the optimizer step.
  *     loss = sum over batches of (sum over labels of their loss) / labels of the update
- * so that accumulation gives the gradient of the whole batch, however long its parts are. Before
- * the optimizer writes, loss and gradient must be finite; else the update is computed again from
- * the same random numbers with every result watched, which finds the op that was first. */
+ * so that gradient accumulation equals the gradient of one large batch, also if batches differ in
+ * size. Loss and gradient must be finite before the optimizer writes. If they are not, the update
+ * is computed again from the same random numbers while every result is checked, which finds the
+ * first op with a non-finite result. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -11,21 +12,21 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct place {
+typedef struct batch_range {
     dt__stream stream[DT__PURPOSES];
     dt_position position;
-    int64_t batches, images, labels; /* of this update */
-} place;
+    int64_t batches, examples, labels; /* of this update */
+} batch_range;
 
-static place place_of(const dt__run *r)
+static batch_range next_batches(const dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
-    const int64_t images = dt_loader_examples(r->loader);
-    place p = { .position = dt_loader_position(r->loader) };
+    const int64_t examples = dt_loader_examples(r->loader);
+    batch_range p = { .position = dt_loader_position(r->loader) };
     memcpy(p.stream, r->ctx->stream, sizeof p.stream);
     p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
     const int64_t first = p.position.batch * o->batch_size;
-    p.images = dt__min_i64(images - first, p.batches * o->batch_size);
+    p.examples = dt__min_i64(examples - first, p.batches * o->batch_size);
     p.labels = dt_loader_labels(r->loader, p.batches);
     return p;
 }
@@ -48,26 +49,27 @@ static dt_status one_batch(dt__run *r, double *loss)
     return dt_backward(r->tape, sum, r->share);
 }
 
-static dt_status gradients(dt__run *r, const place *p, dt__update_result *u)
+static dt_status gradients(dt__run *r, const batch_range *p, dt__update_result *u)
 {
     float *share = dt_data_mut(r->share);
     if (share == NULL) return dt_error_status(r->ctx);
     if (p->labels == 0) {
         return dt_recipe_refuse(
             r->recipe, "data", "step %lld: none of its %lld examples has a label",
-            (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->images);
+            (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->examples);
     }
     *share = (float)(1.0 / (double)p->labels);
     u->loss = u->norm = 0;
-    u->samples = p->images;
+    u->samples = p->examples;
     dt_zero_grad(r->model);
     for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= (double)p->labels;
     return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
 }
 
-/* The same again, watched: the message says what was the first. */
-static dt_status explain(dt__run *r, const place *p)
+/* Computes the update again with every result checked, and names the first op that is not
+ * finite. */
+static dt_status explain(dt__run *r, const batch_range *p)
 {
     dt__update_result again;
     char words[DT__MESSAGE_SIZE] = "no single result: the sum over all gradients";
@@ -83,12 +85,12 @@ static dt_status explain(dt__run *r, const place *p)
                    (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), words);
 }
 
-static dt_status give_up(dt__run *r, const place *p, dt__update_result *u)
+static dt_status skip_or_stop(dt__run *r, const batch_range *p, dt__update_result *u)
 {
     if (r->o->train.nonfinite == DT_NONFINITE_STOP) return explain(r, p);
     u->skipped = true;
     dt_tape_reset(r->tape);
-    DT__TRY(dt__run_buffers(r, DT__PUT_BACK));
+    DT__TRY(dt__run_buffers(r, DT__BUFFERS_RESTORE));
     const int64_t next = p->position.batch + p->batches; /* the rest of this update's batches */
     const bool over = next == r->batches;
     return dt_loader_seek(r->loader, (dt_position){ p->position.epoch + over, over ? 0 : next });
@@ -96,12 +98,12 @@ static dt_status give_up(dt__run *r, const place *p, dt__update_result *u)
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u)
 {
-    const place p = place_of(r);
+    const batch_range p = next_batches(r);
     *u = (dt__update_result){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
                                                      *dt__run_count(r, DT__COUNT_STEP)) };
-    DT__TRY(dt__run_buffers(r, DT__KEEP));
+    DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
-    if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return give_up(r, &p, u);
+    if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return skip_or_stop(r, &p, u);
     return dt_optimizer_step_scaled(r->optimizer, r->tape, u->lr, u->factor);
 }

@@ -1,4 +1,4 @@
-/* What a run says of its model: how large it is, and summary.json. */
+/* The sizes of a run's model, and summary.json. */
 #include "autograd/kind.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -23,8 +23,8 @@ typedef struct sizes {
 
 static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
 
-/* Codes of 2, 4 or 8 bits in rows of whole bytes, a scale a group, a zero point where there is
- * one. */
+/* Codes of 2, 4 or 8 bits in rows of whole bytes; a scale per group; a zero point per group if the
+ * scheme has one. */
 static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, const dt__row_map *map)
 {
     dt__cut cut;
@@ -36,8 +36,8 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, cons
     return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
 }
 
-/* Bytes of a tensor of a range that stands. A converted model keeps what it multiplies by; the
- * scales of a weight are counted with the weight. */
+/* Bytes of a tensor of a static or learned range. A converted model keeps scale, zero point and
+ * shift of inputs; scales of a weight are counted with the weight. */
 static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
                            const dt_tensor *x)
 {
@@ -46,13 +46,13 @@ static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__qu
     return bytes_of(x);
 }
 
-/* What goes into a derived weight changes besides it: of a norm, a bias comes where there was none,
- * and the norm goes; an adapter goes. */
+/* Bytes that converting a derived weight adds besides the weight: a folded norm adds a bias, if the
+ * layer has none, and is removed itself. Adapters are not counted at all. */
 static int64_t derived_bytes(const dt_module *layer)
 {
     const dt_module *norm = layer->norm;
     int64_t bytes = 0;
-    if (dt__has_lora(layer)) return 0; /* none of it is counted at all */
+    if (dt__has_lora(layer)) return 0;
     if (dt__entry_find(layer, "bias") == NULL) bytes += bytes_of(dt__entry_find(norm, "bias")->x);
     for (int64_t i = 0; i < norm->n_entries; i++) bytes -= bytes_of(norm->entries[i].x);
     return bytes;
@@ -90,7 +90,7 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed)
     return s.bytes;
 }
 
-/* Parameters that are no weights: of adapters. */
+/* Counts the parameters of adapters. */
 static dt_status count_adapter(void *user, const char *path, dt_module *m)
 {
     int64_t *n = user;
@@ -100,7 +100,7 @@ static dt_status count_adapter(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* And of learned ranges. */
+/* Counts the parameters of learned ranges. */
 static dt_status count_range(void *user, const char *path, dt_module *m)
 {
     int64_t *n = user;
@@ -180,7 +180,7 @@ static void put_name(dt__chars *t, const char *name)
 static void put_number(dt__chars *t, double value)
 {
     if (isfinite(value)) dt__put_real(t, value);
-    else dt__put_text(t, "null"); /* JSON has no other word for it */
+    else dt__put_text(t, "null"); /* JSON has neither NaN nor infinity */
 }
 
 static void put_bool(dt__chars *t, const char *name, bool value)
@@ -211,7 +211,7 @@ static void put_result(dt__chars *t, const dt_run_result *result)
     }
 }
 
-/* Where evaluations on the way decided something. */
+/* What early stopping and the best evaluation decided. */
 static void put_training(dt__chars *t, const dt_run_summary *summary)
 {
     dt__put_text(t, ",\n  \"training\": {\"steps\": ");

@@ -1,8 +1,8 @@
-/* train.distill: a language model learns the answers of a teacher besides the labels,
+/* train.distill: distillation of a language model from a teacher,
  *     loss = (1 - weight) CE(labels) + weight T^2 KL(teacher || model)      (at temperature T)
- * The teacher is another model, there from the first update on; or the float weights at
- * qat.start_step, which the run writes to float.safetensors before it prepares them and reads from
- * there, so that a resumed run has the same. */
+ * The teacher is another model, used from the first update on; or the float weights at
+ * qat.start_step. The run writes those to float.safetensors before it prepares the model and loads
+ * them from there, so that a resumed run has the same teacher. */
 #include "nn/module.h"
 #include "train/run.h"
 

@@ -1,4 +1,4 @@
-/* The tables for others: JSON schema (draft 2020-12) for editors, and the page docs/recipe.md. */
+/* Output generated from the tables: JSON schema (draft 2020-12) for editors, and docs/recipe.md. */
 #include "train/out.h"
 
 #include <string.h>
@@ -19,12 +19,12 @@ static bool is_required(const dt_key *key)
     return key->fallback != NULL && strcmp(key->fallback, "!") == 0;
 }
 
-/* A map without which a required key is missing is required as well. */
-static bool must_stand(const dt_key *key)
+/* Whether a key is required: by itself, or because a key below it is. */
+static bool needs_value(const dt_key *key)
 {
     if (key->type != DT_KEY_MAP) return is_required(key);
     for (const dt_key *k = key->keys; key->given == 0 && k->name != NULL; k++) {
-        if (must_stand(k)) return true;
+        if (needs_value(k)) return true;
     }
     return false;
 }
@@ -32,11 +32,11 @@ static bool must_stand(const dt_key *key)
 static void write_required(dt__out *o, const dt_key *keys)
 {
     bool any = false;
-    for (const dt_key *k = keys; k->name != NULL; k++) any |= must_stand(k);
+    for (const dt_key *k = keys; k->name != NULL; k++) any |= needs_value(k);
     if (!any) return;
     dt__out_open(o, "required", '[');
     for (const dt_key *k = keys; k->name != NULL; k++) {
-        if (must_stand(k)) dt__out_field(o, NULL, k->name);
+        if (needs_value(k)) dt__out_field(o, NULL, k->name);
     }
     dt__out_close(o, ']');
 }
@@ -122,7 +122,7 @@ static void write_array(dt__out *o, const dt_key *key)
     dt__out_close(o, '}');
 }
 
-/* One number for all, or one for each. */
+/* A single number, or a list with one for each. */
 static void write_one_or_all(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
@@ -279,8 +279,8 @@ static void write_words(dt__out *o, const dt_key *key)
     }
 }
 
-/* One line a key, maps flattened: "optimizer.lr". Lists of maps go on as "rules.N.match". What
- * stands below a resumable key is `resumable`. */
+/* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
+ * `resumable`: a key above is resumable. */
 static void write_rows(dt__out *o, const dt_key *keys, const char *prefix, bool resumable)
 {
     for (const dt_key *k = keys; k->name != NULL; k++) {

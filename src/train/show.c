@@ -1,4 +1,5 @@
-/* A recipe with every value and where it comes from: YAML that reads back, or JSON. */
+/* Prints a recipe with every value: as YAML, with origins in comments, that can be read again; or
+ * as JSON. */
 #include "train/out.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct shower {
     bool dash; /* the next line begins an item of a list */
 } shower;
 
-/* Where something stands: its table's struct, its node in the file, its path. */
+/* A value to print: the struct that holds it, its node in the file, its path. */
 typedef struct spot {
     const char *path;
     const char *base;
@@ -72,7 +73,7 @@ static void show_list(shower *s, const dt_key *key, const char *field)
     dt__out_text(&s->out, "]");
 }
 
-/* A list of one is a number. */
+/* A list of one element is printed as a number. */
 static void show_reals(shower *s, const dt_reals *list)
 {
     if (list->n != 1) dt__out_text(&s->out, "[");
@@ -108,7 +109,7 @@ static void show_value(shower *s, const dt_key *key, const char *field)
     }
 }
 
-/* The path of a child, in a buffer of the caller: a recipe that is read may not grow. */
+/* The path of a child, in a buffer of the caller: printing must not allocate in the recipe. */
 #define PATH_BYTES 256
 
 static void join(char path[PATH_BYTES], const char *above, const char *name)
@@ -186,7 +187,7 @@ static void show_map(shower *s, const dt_key *key, spot at)
     }
 }
 
-/* Whether there is anything to show: a map without defaults, of which nothing is given, is not. */
+/* Whether to print a key; not a map without defaults of which no key is given. */
 static bool is_shown(const dt_key *key, const dt__node *node)
 {
     if (node != NULL) return key->type != DT_KEY_MAP || node->count > 0 || key->given > 0;

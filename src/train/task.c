@@ -1,4 +1,4 @@
-/* The tasks there are, by the targets of a dataset, and what is measured of a batch. */
+/* The table of tasks, by the targets of a dataset; metrics of a batch. */
 #include "train/task.h"
 
 #include "core/clock.h"
@@ -30,7 +30,7 @@ int64_t dt__task_places(const dt_dataset *d)
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-/* The next measure, from `i` on, that says something of such data; NULL: there is none. */
+/* The next metric, from `i` on, that applies to the data; NULL: none. */
 static const dt__measure *next_measure(const dt__tally *s, int *i)
 {
     while (*i < DT_MAX_METRICS && s->task->measure[*i].value != NULL) {
@@ -83,8 +83,8 @@ static bool fits(const dt_tensor *y, int rank, const int64_t *dims)
     return same;
 }
 
-/* Outputs are of the shape of the targets, with classes behind the batch where those are labels: as
- * many as the labels have, or more. The first batch says how many. */
+/* Checks that outputs have the targets' shape, for labels with a dimension of classes after the
+ * batch. The first batch sets the number of classes, which must cover all labels. */
 static dt_status check(dt__tally *s, const dt_tensor *y, const dt_tensor *target)
 {
     const int extra = s->task->has_labels ? 1 : 0;

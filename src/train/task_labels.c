@@ -23,7 +23,8 @@ static dt_tensor *loss(const dt__pass *p)
     return dt_cross_entropy(p->t, dt_forward(p->t, p->m, p->x), p->target, &options);
 }
 
-/* Classes that precede the label; one that is not a number does, and everything precedes such. */
+/* Number of classes that precede the label. NaN precedes every number; a label whose output is NaN
+ * comes last. */
 static int64_t rank_of(const dt__tally *s, const float *y, int32_t label)
 {
     const float own = y[label * s->places];

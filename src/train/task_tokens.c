@@ -1,10 +1,10 @@
-/* Tokens: each is to be followed by its label, the next one; -100 does not count.
+/* Tokens: the label of a position is the next token; labels of -100 do not count.
  *     loss        = -log softmax(y)[label], the mean over the labels that count
  *     perplexity  = e^loss
- *     accuracy    = share of them that are the first largest logit
- *     exact_match = share of the examples all of whose labels are, where examples are prompts with
- *                   completions; an example without a label does not match
- * Logits of all tokens exist only where somebody asks for them as outputs. */
+ *     accuracy    = share of them with the largest logit, the first of equal ones
+ *     exact_match = of prompts with completions, the share whose labels are all predicted so;
+ *                   an example without a label does not match
+ * Logits of all tokens exist only if outputs are requested. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"

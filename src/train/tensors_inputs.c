@@ -1,5 +1,5 @@
-/* The calibration file: NAME holds the inputs of weight NAME, NAME.float those of the float model;
- * of a grouped weight NAME.index or NAME.offsets say which expert a row goes to, as dt_routes. */
+/* The calibration file: NAME has the inputs of weight NAME, NAME.float those of the float model.
+ * For a grouped weight NAME.index or NAME.offsets route rows to experts, as in dt_routes. */
 #include "core/tensor.h"
 #include "ptq/matrix.h"
 #include "ptq/unfold.h"
@@ -23,7 +23,7 @@ static dt__tensor_plan *plan_named(const dt__tensors_run *r, const char *name, s
     return NULL;
 }
 
-/* The place of the entry named with this suffix; NULL where the plan has none. */
+/* The plan's field for entries with this suffix; NULL if it takes none. */
 static const dt_file_entry **place_of(dt__tensor_plan *p, int suffix)
 {
     const dt_file_entry **const place[] = { &p->input, &p->float_input, &p->index, &p->offsets };
@@ -31,8 +31,8 @@ static const dt_file_entry **place_of(dt__tensor_plan *p, int suffix)
     return routes && p->op.kind != DT_WEIGHT_GROUPED_LINEAR ? NULL : place[suffix];
 }
 
-/* Whether the entry has a place; one of a weight that a rule skips needs none. */
-static bool give(const dt__tensors_run *r, const dt_file_entry *e)
+/* Assigns an entry to its weight's plan. True also if a rule skips the weight. */
+static bool assign(const dt__tensors_run *r, const dt_file_entry *e)
 {
     static const char *const suffix[] = { "", FLOAT_SUFFIX, INDEX_SUFFIX, OFFSETS_SUFFIX };
     const size_t n = strlen(e->name);
@@ -54,7 +54,7 @@ static dt_status give_all(const dt__tensors_run *r)
     int64_t n = 0;
     for (int64_t i = 0; i < dt_file_count(r->inputs); i++) {
         const dt_file_entry *e = dt_file_at(r->inputs, i);
-        if (!give(r, e)) dt__add_name(names, &n, e->name);
+        if (!assign(r, e)) dt__add_name(names, &n, e->name);
     }
     if (n == 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
@@ -75,7 +75,7 @@ static dt_status refuse(const dt__tensors_run *r, const dt_file_entry *e, const 
                    dt__shown(e->name, shown), text);
 }
 
-/* What dt_statistics_add would say, of a tensor that is a shape and nothing else. */
+/* Checks shapes as dt_statistics_add does, without loading the tensor. */
 static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
                              const dt_file_entry *e)
 {
@@ -97,7 +97,7 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
     return s == DT_OK || s == DT_ERR_NOMEM ? s : refuse(r, e, dt_error(r->ctx));
 }
 
-/* Of a grouped weight: one kind of routes, with a number for each row or expert. */
+/* For a grouped weight: exactly one kind of routes, with one number per row or per expert. */
 static dt_status check_routes(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     const dt_file_entry *e = p->index != NULL ? p->index : p->offsets;
@@ -141,7 +141,7 @@ static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p
     return refuse(r, x, "of another shape than those of the quantized model");
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all inputs ------------------------------------------------------------------------------ */
 
 static dt_status check_missing(const dt__tensors_run *r)
 {
@@ -157,7 +157,7 @@ static dt_status check_missing(const dt__tensors_run *r)
     const bool none = r->inputs == NULL;
     return dt_recipe_refuse(
         r->recipe, "quantize.rounder",
-        "the inputs of %lld weight%s are wanted, and %s%s: %s; add them, or give these tensors "
+        "the inputs of %lld weight%s are wanted, and %s%s: %s; add them, or assign these tensors "
         "'rounder: nearest' or 'skip: true' by a rule",
         (long long)n, n == 1 ? "" : "s", none ? "there is no calibration file" : "not in ",
         none ? "" : r->inputs->path, names);

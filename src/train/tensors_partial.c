@@ -1,12 +1,12 @@
-/* OUTPUT.partial: the weights that are done of a file that is not, in the form that the file will
- * have (detent.tensors), and in its metadata
+/* OUTPUT.partial: the finished weights of an unfinished file, in the form of the final file
+ * (detent.tensors), and in its metadata
  *
- *     detent.partial = [ hash, ... ]      of all that the codes of each weight depend on
- *     detent.report  = [ report, ... ]    in the same order, that of the work
+ *     detent.partial = [ hash, ... ]      of all that a weight's codes depend on
+ *     detent.report  = [ report, ... ]    in the same order
  *
- * It is written when the work ends early, and now and then: after two seconds of work, and so that
- * writing takes at most one part in twenty of the time. What it holds is then lent from it, and
- * memory is free again. */
+ * It is written when the work ends early, and at intervals of at least two seconds and at least
+ * twenty times as long as writing takes. Finished tensors are then lent by the file, and their
+ * memory is freed. */
 #include "core/clock.h"
 #include "io/model.h"
 #include "ptq/keys.h"
@@ -29,7 +29,7 @@ static dt_status hash(const dt__tensors_run *r, const dt__tensor_plan *p, char k
     dt__chars t = { .ctx = r->ctx };
     dt__tensor_weight meta = p->meta;
     meta.samples = r->o->calibration.samples;
-    meta.ordered = false; /* both follow from the rest */
+    meta.ordered = false; /* both are determined by the rest */
     dt__put_text(&t, dt_version());
     dt__put_tensor_weight(&t, &meta);
     dt__put_options(&t, dt_rounding_options_keys, &p->options);
@@ -111,7 +111,7 @@ static dt_status add_keys(const dt__tensors_run *r, dt_writer *w)
 
 /* ---- lending -------------------------------------------------------------------------------- */
 
-/* The parts of a weight as an open file has them, which was checked. */
+/* The parts of a weight in an open, checked file. */
 static dt_status lend(const dt_file *file, const char *name, dt__row_parts *out)
 {
     *out = (dt__row_parts){ 0 };
@@ -125,7 +125,7 @@ static dt_status lend(const dt_file *file, const char *name, dt__row_parts *out)
     return DT_OK;
 }
 
-/* From now on all that is done is lent from `file`. */
+/* Frees the memory of finished tensors and lends them from `file`. */
 static dt_status lend_all(dt__tensors_run *r, dt_file *file)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -163,9 +163,9 @@ dt_status dt__tensors_keep(dt__tensors_run *r, bool now)
     return DT_OK;
 }
 
-/* ---- going on ------------------------------------------------------------------------------- */
+/* ---- resuming ------------------------------------------------------------------------------ */
 
-/* What a partial result says of itself. */
+/* The metadata of a partial result. */
 typedef struct found {
     dt_file *file;
     dt__tensors tensors;
@@ -182,7 +182,7 @@ static const dt__tensor_weight *described(const found *f, const char *name)
     return NULL;
 }
 
-/* Weight i of the partial result, with the hash that stands there. */
+/* Takes weight i of the partial result if its hash fits. */
 static dt_status take(dt__tensors_run *r, found *f, int64_t i, const char *key)
 {
     const dt_quantized_weight *w = &f->reports.weight[i];

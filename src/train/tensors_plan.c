@@ -1,4 +1,5 @@
-/* What becomes of each tensor of a file: by its rank and dtype, and by the rules that select it. */
+/* Plans each tensor of a file, quantized or copied, by its rank and dtype and by the rules that
+ * match it. */
 #include "core/glob.h"
 #include "core/tensor.h"
 #include "io/model.h"
@@ -42,7 +43,7 @@ bool dt__is_float_entry(const dt_file_entry *e)
     return false;
 }
 
-/* Of an op over one extent the second one keeps its default. */
+/* For ops with one spatial dimension the second element keeps its default. */
 static void take_pair(const dt__tensor_plan *p, bool given, const int64_t from[2], int64_t to[2])
 {
     if (!given) return;
@@ -66,7 +67,7 @@ static void take_options(dt__tensor_plan *p, const dt_tensor_rule *rule)
     if (rule->has_groups) c->groups = rule->groups;
 }
 
-/* What the rules say of ops: one with an op of another rank says nothing of this tensor's. */
+/* Whether a rule's op applies to this tensor: an op of another rank does not. */
 static bool concerns(const dt_tensor_rule *rule, const dt_file_entry *e)
 {
     return dt__glob_selects(rule->match, e->name) &&
@@ -79,7 +80,7 @@ static bool is_candidate(const dt_file_entry *e)
            strncmp(e->name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
 }
 
-/* The op first, since it says how its keys are read. */
+/* The op is decided first, since it determines how its keys are read. */
 static void decide_op(const dt__tensors_run *r, dt__tensor_plan *p)
 {
     const dt_quantize_options *o = r->o;
@@ -128,9 +129,9 @@ static void describe(const dt__tensors_run *r, dt__tensor_plan *p)
     m->rounder = dt__method_of(p->options.rounder)->name;
 }
 
-/* ---- what a rule must keep to ---------------------------------------------------------------- */
+/* ---- checks of rules ----------------------------------------------------------------------- */
 
-/* Where a rule says something of an op: the key that a message is about. */
+/* The key of a rule's op that a message is about. */
 static const char *key_of(const dt__tensors_run *r, int64_t rule)
 {
     const dt_tensor_rule *t = &r->o->tensors[rule];
@@ -150,7 +151,8 @@ static const char *shape_of(const dt__tensors_run *r, const dt_file_entry *e)
                              dt__dims_text(e->rank, e->dims, text, sizeof text));
 }
 
-/* A rule without op says something of a convolution, but selects a linear layer's weight. */
+/* Complains about a rule without op that sets keys of convolutions, but matches a linear layer's
+ * weight. */
 static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     for (int64_t i = 0; i < r->o->n_tensors; i++) {
@@ -174,7 +176,7 @@ static void check_keys(const dt__tensors_run *r, const dt__tensor_plan *p)
     }
 }
 
-/* The op's own complaint, and that of the settings, at the rule they come from. */
+/* Checks op and settings of a plan; errors are reported at the rule that set them. */
 static void check_plan(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     dt__unfolding layer;
@@ -199,7 +201,7 @@ static void refuse_rule(const dt__tensors_run *r, int64_t rule, const char *word
                      dt__recipe_quote_text(r->recipe, match, strlen(match)), words, names);
 }
 
-/* Every rule selects something, and one with an op something that could belong to it. */
+/* Every rule must match a tensor; a rule with an op must match one that fits the op. */
 static void check_rules(const dt__tensors_run *r)
 {
     for (int64_t i = 0; i < r->o->n_tensors; i++) {
@@ -238,7 +240,7 @@ static dt_status open_weights(dt__tensors_run *r)
                    r->weights->path);
 }
 
-/* The parts of a weight must not meet tensors that stand there already. */
+/* Names of a weight's parts must not be names of other tensors. */
 static dt_status check_names(const dt__tensors_run *r)
 {
     char names[DT__NAMES] = "";

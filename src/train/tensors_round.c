@@ -1,5 +1,5 @@
-/* One weight of a file: its inputs a batch at a time into sums, then its codes. Nothing of it stays
- * in memory but what the file will hold. */
+/* Quantizes one weight of a file: accumulates statistics of its inputs batch by batch, then
+ * computes codes. Only the tensors of the output file stay in memory. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "ptq/routes.h"
@@ -33,7 +33,7 @@ static dt_status load_part(const dt__tensors_run *r, const dt_file_entry *e, int
     return dt__entry_load(r->inputs, &part, DT_F32, out);
 }
 
-/* The experts of a grouped weight that all rows go to, I64; NULL: it is not grouped. */
+/* The expert of each row, I64, for a grouped weight; else NULL. */
 static dt_status load_index(const dt__tensors_run *r, const dt__tensor_plan *p, dt_tensor **out)
 {
     dt_tensor *offsets;
@@ -56,7 +56,7 @@ static dt_status load_index(const dt__tensors_run *r, const dt__tensor_plan *p, 
     return s;
 }
 
-/* A batch of examples, as floats, and which experts its rows go to. */
+/* A batch of examples, as floats, and the experts of its rows. */
 typedef struct batch {
     int64_t first, count;
     dt_tensor *xq, *x, *index;
@@ -100,14 +100,14 @@ static dt_status interrupted(const dt__tensors_run *r)
                    r->partial_path);
 }
 
-/* The settings' number of examples, all where they say nothing. */
+/* The number of examples to use: calibration.samples, or all. */
 static int64_t examples_of(const dt__tensors_run *r, const dt__tensor_plan *p)
 {
     const int64_t have = p->input->dims[0], most = r->o->calibration.samples;
     return most > 0 ? dt__min_i64(most, have) : have;
 }
 
-/* The context's latest error, with the inputs that it was about. */
+/* Adds the name of the inputs to the context's latest error. */
 static dt_status blame(const dt__tensors_run *r, const dt__tensor_plan *p, int64_t at, dt_status s)
 {
     if (s == DT_OK) return s;
@@ -149,7 +149,7 @@ static dt_status collect(const dt__tensors_run *r, const dt__tensor_plan *p, dt_
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* The rows become the file's tensors; codes that are packed are given up. */
+/* Makes the tensors of the file from the rounded rows; frees unpacked codes. */
 static dt_status pack(const dt__tensors_run *r, dt__tensor_plan *p)
 {
     dt_rounded *c = p->rounded;

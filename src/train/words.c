@@ -1,7 +1,5 @@
-/* Words of a recipe: what a misspelt key was meant to be.
- *
- * Distance: least number of letters to insert, delete, replace, or swap with their neighbour
- * (optimal string alignment). */
+/* Suggestions for misspelt keys, by the least number of letters to insert, delete, replace, or swap
+ * with their neighbour (optimal string alignment distance). */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -12,7 +10,7 @@
 
 static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
 
-/* Case, and which dash joins two words, are no difference. */
+/* Ignores case, and equates '-' and '_'. */
 static int fold(char c) { return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
 
 static bool same(char a, char b) { return fold(a) == fold(b); }
@@ -38,7 +36,7 @@ static int distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* How far a word may be from what it was meant to be. */
+/* The largest distance at which a word is suggested. */
 static int tolerance(const char *word)
 {
     const size_t n = strlen(word);
@@ -106,7 +104,7 @@ const char *dt_nearest(const char *const *choices, const char *word)
     return best;
 }
 
-/* The path of a key of this very name below `keys`, or NULL. */
+/* The path of a key with exactly this name below `keys`, or NULL. */
 static const char *find_elsewhere(dt_recipe *r, const dt_key *keys, const char *prefix,
                                   const char *name)
 {

@@ -1,7 +1,7 @@
-/* YAML text to a tree whose nodes know their line and column, over libyaml's events.
+/* Parses YAML into a tree of nodes with line and column, from libyaml's events.
  *
- * Of YAML a recipe may use maps, lists and scalars, in block or flow style. What makes one text
- * mean two things (duplicate keys, aliases, tags, merge keys, several documents) is refused. */
+ * Recipes use maps, lists and scalars, in block or flow style. YAML that can be read in two ways
+ * (duplicate keys, aliases, tags, merge keys, several documents) is refused. */
 #include "train/recipe.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ typedef struct reader {
     dt_recipe *r;
     yaml_parser_t parser;
     dt__origin origin;
-    bool stopped; /* after an error that parsing cannot go on from */
+    bool stopped; /* after an error that ends parsing */
 } reader;
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static bool next_event(reader *p, yaml_event_t *event)
 
 static dt__node *parse_value(reader *p, yaml_event_t *event, int depth);
 
-/* Anchors and tags change what a text means; both are refused, the value itself still read. */
+/* Refuses anchors and tags, which change a text's meaning, and still reads the value. */
 static void refuse_decoration(reader *p, const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -168,7 +168,7 @@ static dt__node *parse_scalar(reader *p, const yaml_event_t *event)
     return node;
 }
 
-/* The next event's value. NULL at the end of the collection, or where reading stopped. */
+/* The value of the next event. NULL at the end of the collection, or after an error. */
 static dt__node *parse_next(reader *p, int depth)
 {
     yaml_event_t event;
@@ -296,7 +296,7 @@ static bool is_allowed(int32_t c)
     return (c < 0x7F || c >= 0xA0 || c == 0x85) && c != 0xFEFF && c != 0xFFFE && c != 0xFFFF;
 }
 
-/* Finds what libyaml's reader would refuse without saying where. */
+/* Finds characters that libyaml refuses without a position. */
 static bool check_characters(dt_recipe *r, const char *text, size_t bytes, dt__origin origin)
 {
     dt__node place = { .origin = origin, .line = 1, .column = 1 };

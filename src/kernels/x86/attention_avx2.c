@@ -1,4 +1,4 @@
-/* Attention with AVX2 and FMA: the plain bodies on products of eight floats a vector. */
+/* Attention with AVX2 and FMA: the plain bodies with products of eight floats per vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/exp.h"
 #include "kernels/x86/intrinsics.h"

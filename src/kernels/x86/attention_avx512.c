@@ -1,4 +1,4 @@
-/* Attention with AVX-512: the plain bodies on products of sixteen floats a vector. */
+/* Attention with AVX-512: the plain bodies with products of sixteen floats per vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/exp.h"
 #include "kernels/x86/intrinsics.h"

@@ -1,6 +1,6 @@
-/* The intrinsics of an emulating build: SIMDe's, and plain C for what Debian's SIMDe 0.7.4 lacks of
- * those that kernels use. A kernel that needs another one adds a line here.
- * Source of the semantics: Intel's Intrinsics Guide. */
+/* The intrinsics of an emulating build: SIMDe's, and plain C for those that kernels use and
+ * Debian's SIMDe 0.7.4 lacks. A kernel that needs another one adds a line here. Source of the
+ * semantics: Intel's Intrinsics Guide. */
 #ifndef DT__KERNELS_X86_EMULATED_H
 #define DT__KERNELS_X86_EMULATED_H
 
@@ -19,7 +19,7 @@
 
 #define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
 
-/* SIMDe's round twice. */
+/* SIMDe's versions round twice. */
 #define DT__FUSED(name, vector)                                                                    \
     static inline vector dt__emulated_##name(vector a, vector b, vector c)                         \
     {                                                                                              \
@@ -39,7 +39,7 @@ DT__FUSED(fmadd16, __m512)
 #define _mm256_fmadd_ps dt__emulated_fmadd8
 #define _mm512_fmadd_ps dt__emulated_fmadd16
 
-/* SIMDe's read what the mask excludes. */
+/* SIMDe's versions read elements that the mask excludes. */
 #define DT__MASKLOAD(name, vector, type)                                                           \
     static inline vector dt__emulated_##name(const void *from, __m256i mask)                       \
     {                                                                                              \
@@ -61,7 +61,7 @@ DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
 #define _mm256_maskload_ps dt__emulated_maskload_ps
 #define _mm256_maskload_epi32 dt__emulated_maskload_epi32
 
-/* SIMDe's says yes when some lanes have no common bit. */
+/* SIMDe's version returns 1 if any lane, not all, has no common bit. */
 static inline int dt__emulated_testz(__m256i a, __m256i b)
 {
     uint64_t x[4], y[4], common = 0;
@@ -73,7 +73,7 @@ static inline int dt__emulated_testz(__m256i a, __m256i b)
 #undef _mm256_testz_si256
 #define _mm256_testz_si256 dt__emulated_testz
 
-/* Lane by lane: `value` of v, the lane of x. */
+/* Defines an intrinsic lane by lane: `value` as a function of v, the lane of x. */
 #define DT__LANEWISE(name, result, to_type, argument, from_type, lanes, value)                     \
     static inline result name(argument x)                                                          \
     {                                                                                              \

@@ -1,5 +1,5 @@
-/* A few rows of floats times packed codes with AVX2: lanes are outputs, a code is shifted to the
- * top of its lane and back, and a vector of them meets up to four rows. */
+/* A few rows of floats times packed codes with AVX2. Lanes are outputs; shifts to the top of the
+ * lane and back sign-extend codes; a vector of codes is multiplied with up to four rows. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
@@ -10,7 +10,7 @@
 #define MOST_ROWS 4
 #define WORTH_SHARING ((int64_t)1 << 16) /* multiply-adds */
 
-/* Rows of a tile, its vectors, and codes of 4 or 8 bits: all constants. */
+/* A tile: rows, vectors, and 4 or 8 bits per code; all compile-time constants. */
 typedef struct tile {
     int rows, columns, bits;
 } tile;
@@ -54,7 +54,7 @@ DT__INLINE __m256 load_scales(int dtype, const uint8_t *from, int v)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
-/* A piece of n columns, whose codes begin at `codes`. */
+/* Adds a piece of n columns, whose codes begin at `codes`. */
 DT__INLINE void add_piece(tile t, const dt__fgemm *g, const uint8_t *codes, int64_t n, int v0,
                           const float *x, __m256 acc[MOST_ROWS][VECTORS])
 {
@@ -68,7 +68,7 @@ DT__INLINE void add_piece(tile t, const dt__fgemm *g, const uint8_t *codes, int6
     for (; n >= DT__STEP; n -= DT__STEP, x += DT__STEP, codes += step_bytes) {
         multiply_step(t, codes, v0, x, g->ldx, part);
     }
-    if (n > 0) { /* zeros behind the last column change no sum: none is -0 */
+    if (n > 0) { /* padding adds 0, which changes no sum, as none is -0 */
         float last[MOST_ROWS][DT__STEP] = { 0 };
         for (int r = 0; r < t.rows; r++) memcpy(last[r], x + r * g->ldx, (size_t)n * sizeof *x);
         multiply_step(t, codes, v0, last[0], DT__STEP, part);
@@ -85,7 +85,7 @@ DT__INLINE void add_piece(tile t, const dt__fgemm *g, const uint8_t *codes, int6
     }
 }
 
-/* Rows m ... of the tile against a panel, into sum[row][lane]. */
+/* Multiplies the tile's rows, from m on, with a panel, into sum[row][lane]. */
 DT__INLINE void run_tile(tile t, const dt__fgemm *g, const uint8_t *panel, const float *x,
                          float sum[MOST_ROWS][DT__LANES])
 {
@@ -142,7 +142,7 @@ static void run_panel(const dt__fgemm *g, int64_t panel, run_rows *const tiles[M
     }
 }
 
-/* Multiply-adds of a row, of all products. */
+/* Multiply-adds per row, of all products. */
 static int64_t products_of(const dt__fgemm *g)
 {
     int64_t products = 0;

@@ -1,9 +1,8 @@
-/* Rows of codes from pieces with AVX2, for pieces of three bytes: what a kernel of three columns
- * reads.
+/* Gathers rows of codes from pieces of three bytes with AVX2, for kernels with three columns.
  *
- * Eight bytes of each of three pieces hold those of six neighbouring positions (of three where
- * positions are two bytes apart): for every position they are brought together by two shuffles,
- * nine bytes that are stored at once. */
+ * Eight bytes at each of three pieces contain the pieces of six neighbouring positions (of three if
+ * positions are two bytes apart). For each position two shuffles collect its nine bytes, which are
+ * stored at once. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

@@ -9,12 +9,12 @@
 #include <immintrin.h>
 #endif
 
-/* A function whose arguments are constants where it is called, and a loop over them. */
+/* A function that is inlined for constant arguments, and a loop that is unrolled. */
 #define DT__INLINE static inline __attribute__((always_inline))
 #define DT__UNROLL _Pragma("GCC unroll 16")
 
-/* Holds the vector in a register at this point: compilers that sum integers in another order run
- * out of registers. */
+/* Forces the vector into a register here: otherwise compilers reassociate integer sums and run out
+ * of registers. */
 #if defined DETENT_EMULATE
 #define DT__HOLD(vector) ((void)0)
 #else

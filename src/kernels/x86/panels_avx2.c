@@ -1,12 +1,12 @@
-/* Panels with AVX2: made from values in one pass, and expanded to values; the bits are those of
+/* Panels with AVX2: quantized from values in one pass, and dequantized; with the bits of
  * panels_quantize.c and panels.c.
  *
- * A panel is made of eights: eight rows, which are eight neighbouring lanes, in units of at most
- * 256 columns or one group. Of each unit
+ * A panel is processed eight rows (neighbouring lanes) at a time, in units of at most 256 columns
+ * or one group:
  *
- *     ranges    of a row in one vector, those of eight rows transposed into one while the maximum
- *               is taken, so that lane j is row j
- *     scales    by the rule, for all groups of the unit and all eight rows at once
+ *     ranges    of each row in a vector; eight rows are then transposed and reduced into one,
+ *               so that lane j is row j
+ *     scales    by the scheme, for all groups of the unit and all eight rows at once
  *     codes     32 columns of a row in one vector of bytes, eight of these transposed as an 8 x 8
  *               matrix of four codes each: a vector is then four columns of eight lanes, as a step
  *               holds them */
@@ -19,14 +19,14 @@
 #define UNIT 256 /* columns */
 #define BLOCK 32 /* columns whose codes are one vector */
 #define GROUPS (UNIT / BLOCK)
-#define WRITE_AHEAD 2048 /* bytes from where a block is written to where one will be */
+#define WRITE_AHEAD 2048 /* distance in bytes from a block to one that will be written later */
 
 typedef struct eight {
     const dt__panel_source *source;
-    const float *x[EIGHT]; /* of lanes that are missing: of one that is there */
+    const float *x[EIGHT]; /* for missing lanes: those of an existing lane */
     uint8_t *mask[EIGHT];  /* NULL: not wanted */
     uint8_t *panel;
-    int first, lanes; /* of the panel; how many are there */
+    int first, lanes; /* first lane of the panel; number of lanes */
 } eight;
 
 /* lo and hi of columns k ... k + n-1 of each row; false where one is not finite. */
@@ -40,7 +40,7 @@ DT__INLINE bool ranges(const eight *e, int64_t k, int64_t n, float lo[EIGHT], fl
 /* ---- scales --------------------------------------------------------------------------------- */
 
 typedef struct unit {
-    int64_t group, groups; /* the first, how many */
+    int64_t group, groups; /* the first group, number of groups */
     float scale[GROUPS][EIGHT], inverse[GROUPS][EIGHT];
 } unit;
 
@@ -89,7 +89,7 @@ static void write_scales(const eight *e, const float scale[EIGHT], uint8_t *scal
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* What is constant where a loop over blocks is compiled. */
+/* Compile-time constants of a loop over blocks. */
 typedef struct form {
     bool nibbles, half_up, masked;
 } form;
@@ -145,7 +145,7 @@ DT__INLINE __m256i sums(form f, const __m256i column[EIGHT])
 
 DT__INLINE void store(uint8_t *to, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)to, v); }
 
-/* `steps` steps of eight lanes, from `to` on. */
+/* Writes `steps` steps of eight lanes, from `to` on. */
 DT__INLINE void write_steps(form f, const __m256i column[EIGHT], int steps, uint8_t *to)
 {
     const __m256i low = _mm256_set1_epi8(15);
@@ -161,7 +161,7 @@ DT__INLINE void write_steps(form f, const __m256i column[EIGHT], int steps, uint
     }
 }
 
-/* A group of eight rows: n columns from `start` on. */
+/* One group of eight rows: n columns from `start` on. */
 typedef struct run {
     const eight *e;
     const float *inverse;
@@ -172,8 +172,8 @@ typedef struct run {
     int64_t clipped;
 } run;
 
-/* n columns from `start` on, at most a block, whose rows are at x; adds to the sums and to the
- * codes that were not clipped. */
+/* Encodes n columns from `start` on, at most a block, of rows at x; updates sums and the count of
+ * unclipped codes. */
 DT__INLINE void encode_block(const run *u, const rounding *like, form f,
                              const float *const x[EIGHT], int64_t k, __m256i total[2])
 {
@@ -201,8 +201,8 @@ DT__INLINE void encode_block(const run *u, const rounding *like, form f,
     else write_steps(f, column, (int)dt__ceil_div(n, DT__STEP), to);
 }
 
-/* The block of a row that lies `ahead` bytes further, into the second cache, so that memory is not
- * idle while codes are computed. */
+/* Prefetches the block of a row `ahead` bytes further into the second-level cache, so that memory
+ * is not idle while codes are computed. */
 DT__INLINE void fetch(const float *x, int64_t ahead)
 {
     const char *at = (const char *)((uintptr_t)x + (uintptr_t)ahead);
@@ -210,7 +210,7 @@ DT__INLINE void fetch(const float *x, int64_t ahead)
     _mm_prefetch(at + 64, _MM_HINT_T1);
 }
 
-/* The steps that will be written some blocks after those at `to`. */
+/* Prefetches steps that will be written some blocks after those at `to`. */
 DT__INLINE void fetch_steps(form f, const uint8_t *to)
 {
     const char *at = (const char *)((uintptr_t)to + WRITE_AHEAD);
@@ -270,7 +270,7 @@ static encode_function *encode_of(const dt__panel_source *s)
     return by[s->layout->nibbles][s->coding->half_up][s->mask != NULL];
 }
 
-/* Codes, scales and ksum of a unit; how many codes were clipped. */
+/* Writes codes, scales and ksum of a unit; returns how many codes were clipped. */
 static int64_t encode(const eight *e, const unit *u, const rounding *r, encode_function *by)
 {
     const dt__panel_layout *l = e->source->layout;
@@ -341,17 +341,16 @@ int64_t dt__quantize_panel__avx2(const dt__panel_source *s, int64_t panel)
 
 /* ---- expand --------------------------------------------------------------------------------- */
 
-/* One lane of a panel on its way to values. */
-typedef struct image {
+/* One lane of a panel to be dequantized. */
+typedef struct dequantizer {
     size_t step_bytes;
     bool nibbles;
     __m256 scale, zero;
-} image;
+} dequantizer;
 
-/* The 8 values of a step. Of a dword, element i has the nibble or byte that shift i moves to the
- * top.
- */
-DT__INLINE __m256 values(const image *l, const uint8_t *from)
+/* The 8 values of a step: variable shifts move the nibble or byte of element i to the top of its
+ * dword. */
+DT__INLINE __m256 values(const dequantizer *l, const uint8_t *from)
 {
     int32_t word, next = 0;
     memcpy(&word, from, sizeof word);
@@ -368,8 +367,9 @@ DT__INLINE __m256 values(const image *l, const uint8_t *from)
     return _mm256_mul_ps(_mm256_sub_ps(_mm256_cvtepi32_ps(q), l->zero), l->scale);
 }
 
-/* Columns k0 to k1 of a piece, into y. */
-DT__INLINE void expand_lane(const image *l, const uint8_t *from, int64_t k0, int64_t k1, float *y)
+/* Writes columns k0 ... k1-1 of a piece to y. */
+DT__INLINE void expand_lane(const dequantizer *l, const uint8_t *from, int64_t k0, int64_t k1,
+                            float *y)
 {
     from += (size_t)(k0 / DT__STEP) * l->step_bytes;
     int64_t k = k0;
@@ -401,7 +401,8 @@ static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *pane
     for (int64_t k = begin; k < end; k += SPAN) {
         const int64_t to = dt__min_i64(k + SPAN, end);
         for (int j = panel->first; j < panel->last; j++) {
-            image of = { .step_bytes = l->step_bytes, .scale = _mm256_broadcast_ss(scale + j) };
+            dequantizer of = { .step_bytes = l->step_bytes,
+                               .scale = _mm256_broadcast_ss(scale + j) };
             float zero = 0;
             if (t->zero != NULL) {
                 zero = t->zero[t->zero_step == 0 ? 0 : (n0 + j) * t->zero_step + p->group];

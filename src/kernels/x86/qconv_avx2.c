@@ -1,4 +1,4 @@
-/* What a convolution of codes is made of beside the packed product, with AVX2. */
+/* Parts of a convolution of codes with AVX2 (qconv_parts.c). */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
@@ -6,12 +6,12 @@
 #define SET avx2
 #include "kernels/qconv_depthwise.inc"
 
-/* Eight rows of eight floats as columns. */
+/* Transposes 8 x 8 floats. */
 static inline void transpose_block(const float *x, int64_t ldx, float *y, int64_t ldy)
 {
     __m256 a[8], b[8];
     DT__UNROLL
-    for (int i = 0; i < 4; i++) { /* halves of rows i and i + 4 beside each other */
+    for (int i = 0; i < 4; i++) { /* joins halves of rows i and i + 4 */
         const __m256 low = _mm256_loadu_ps(x + i * ldx), high = _mm256_loadu_ps(x + (i + 4) * ldx);
         a[i] = _mm256_permute2f128_ps(low, high, 0x20);
         a[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);

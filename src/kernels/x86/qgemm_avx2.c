@@ -1,6 +1,7 @@
-/* The integer product with AVX2. u8 times a nibble fits int16 sixteen times over (16 * 255 * 8 =
- * 32640): eight vpmaddubsw, of two products a lane, are added before one vpmaddwd by 1 widens them.
- * Codes of 5 to 8 bits are widened first, even and odd ones apart, for vpmaddwd. */
+/* The integer product with AVX2. Sixteen products of u8 and a nibble fit int16 (16 * 255 * 8 =
+ * 32640), so eight vpmaddubsw, of two products per lane, are added before one vpmaddwd by 1 widens
+ * them. Codes of 5 to 8 bits are first widened to 16 bits, even and odd ones separately, for
+ * vpmaddwd. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/qgemm.h"

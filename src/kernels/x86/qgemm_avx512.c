@@ -38,7 +38,7 @@ DT__INLINE ints broadcast(const uint8_t *from)
     return _mm512_set1_epi32(word);
 }
 
-/* Nibbles in the high half of their bytes are codes times 16. */
+/* Nibbles in the high half of bytes: codes times 16. */
 DT__INLINE ints high_nibbles(ints packed)
 {
     return _mm512_and_si512(packed, _mm512_set1_epi8((char)0xf0));
@@ -64,7 +64,7 @@ DT__INLINE floats load_scales(int dtype, const uint8_t *from, int v)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-/* gcc 12 copies and spills accumulators around the intrinsic. */
+/* Inline assembly, since gcc 12 copies and spills accumulators around the intrinsic. */
 DT__INLINE ints multiply_add(int form, ints sum, ints u, ints w)
 {
     (void)form;

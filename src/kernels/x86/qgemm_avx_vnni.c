@@ -17,7 +17,7 @@
 #define NIBBLE_SHIFT 4
 #include "kernels/x86/qgemm_ymm.inc"
 
-/* Nibbles in the high half of their bytes are codes times 16. */
+/* Nibbles in the high half of bytes: codes times 16. */
 DT__INLINE ints high_nibbles(ints packed)
 {
     return _mm256_and_si256(packed, _mm256_set1_epi8((char)0xf0));

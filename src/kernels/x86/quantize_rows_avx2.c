@@ -1,9 +1,9 @@
 /* Integer codes of rows with AVX2; the formulas and the bits are those of quantize_rows.c.
  *
- * Ranges are found on the bits: as signed integers positive floats are ordered as floats are, as
- * unsigned ones negative floats lie above them, the most negative one last. So a signed and an
- * unsigned maximum, both begun at 0, are hi and, where its sign is set, lo; NaN and the infinities
- * are largest in both. */
+ * Ranges are computed on the bits of floats. As signed integers, positive floats keep their order;
+ * as unsigned integers, negative floats are above all positive ones, the most negative one last. So
+ * the signed maximum from 0 on is hi, and the unsigned maximum, if its sign bit is set, is lo; NaN
+ * and infinities are the largest in both. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/quantize_rows_ymm.inc"
 
@@ -60,10 +60,10 @@ int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, flo
 
 typedef struct target {
     __m256i to_byte; /* zero point + 128, as 16 bits */
-    __m256i flip;    /* the sign bit of every byte, where codes are signed in memory */
+    __m256i flip;    /* the sign bit of every byte, if codes are signed in memory */
 } target;
 
-/* 32 codes, in order; `inside` is -1 where one was not clipped. */
+/* 32 codes, in order; `inside` is -1 for codes that were not clipped. */
 DT__INLINE __m256i codes_of(const rounding *r, const target *t, const float *x, __m256i *inside)
 {
     __m256i low, high, inside_low, inside_high;
@@ -86,7 +86,7 @@ DT__INLINE __m256i count(__m256i before, __m256i inside)
     return _mm256_add_epi64(before, _mm256_sad_epu8(_mm256_sub_epi8(zero, inside), zero));
 }
 
-/* Codes of fewer bits than a byte has, without a zero point. */
+/* Codes of fewer than 8 bits, without a zero point. */
 DT__INLINE __m256i short_codes_of(const rounding *r, const float *x, __m256i *inside)
 {
     const __m256i q = _mm256_packs_epi16(rounded16(r, x), rounded16(r, x + 16));
@@ -100,7 +100,7 @@ typedef struct encoding {
     __m256i unclipped; /* codes, in four parts */
 } encoding;
 
-/* 32 columns of a group. */
+/* Encodes 32 columns of a group. */
 DT__INLINE void encode_block(encoding *e, const float *x, int8_t *codes, uint8_t *mask)
 {
     __m256i inside, q;
@@ -113,7 +113,7 @@ DT__INLINE void encode_block(encoding *e, const float *x, int8_t *codes, uint8_t
     memcpy(mask, &bits, sizeof bits);
 }
 
-/* Fewer than 32 columns. */
+/* Encodes fewer than 32 columns. */
 static void encode_rest(encoding *e, int64_t n, const float *x, int8_t *codes, uint8_t *mask)
 {
     float rest[32] = { 0 };
@@ -165,7 +165,7 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
 
 /* ---- decode, pass --------------------------------------------------------------------------- */
 
-DT__INLINE __m256 image(__m128i bytes, __m256i zero, __m256 scale)
+DT__INLINE __m256 dequantized(__m128i bytes, __m256i zero, __m256 scale)
 {
     const __m256i steps = _mm256_sub_epi32(_mm256_cvtepi8_epi32(bytes), zero);
     return _mm256_mul_ps(_mm256_cvtepi32_ps(steps), scale);
@@ -183,8 +183,8 @@ void dt__decode__avx2(const dt__code_row *r, const int8_t *codes, float *y)
         for (; k + 16 <= end; k += 16) {
             const __m128i bytes =
                 _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(codes + k)), flip);
-            _mm256_storeu_ps(y + k, image(bytes, zero, scale));
-            _mm256_storeu_ps(y + k + 8, image(_mm_unpackhi_epi64(bytes, bytes), zero, scale));
+            _mm256_storeu_ps(y + k, dequantized(bytes, zero, scale));
+            _mm256_storeu_ps(y + k + 8, dequantized(_mm_unpackhi_epi64(bytes, bytes), zero, scale));
         }
         for (; k < end; k++) y[k] = (float)((int8_t)(codes[k] - r->bias) - steps) * r->scale[g];
     }

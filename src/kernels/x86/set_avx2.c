@@ -1,4 +1,4 @@
-/* The kernels of AVX2 and FMA: the plain bodies compiled for it, and what is written for it. */
+/* The kernels of AVX2 and FMA: the plain bodies compiled for it, and kernels written for it. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/sets.h"
 

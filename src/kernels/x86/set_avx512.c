@@ -1,4 +1,4 @@
-/* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and what is written for
+/* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and kernels written for
  * it. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/sets.h"

@@ -1,13 +1,13 @@
-/* Generated text on its way to stdout: spout.h. Bytes pass exactly, whether they are UTF-8 or
- * not. */
-#include "spout.h"
+/* Buffered output of generated text (text_stream.h). Bytes pass unchanged, also if they are not
+ * UTF-8. */
+#include "text_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-dt_status spout_add(void *user, const char *text, size_t bytes)
+dt_status text_stream_add(void *user, const char *text, size_t bytes)
 {
-    spout *s = user;
+    text_stream *s = user;
     if (bytes > s->room - s->n) {
         const size_t room = 2 * (s->n + bytes) + 64;
         char *grown = realloc(s->text, room);
@@ -20,20 +20,20 @@ dt_status spout_add(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* Bytes at the end that begin a character of which some are missing. */
+/* Number of bytes at the end that are an incomplete character. */
 static size_t incomplete(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         const unsigned char c = (unsigned char)text[n - back];
         if (c < 0x80) return 0;
-        if (c < 0xC0) continue; /* not the first of its character */
+        if (c < 0xC0) continue; /* a continuation byte */
         const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
         return length > back ? back : 0;
     }
     return 0;
 }
 
-/* Bytes at the end with which `stop` could begin. */
+/* Number of bytes at the end that are a prefix of `stop`. */
 static size_t begun(const char *text, size_t n, const char *stop)
 {
     const size_t length = strlen(stop);
@@ -43,7 +43,7 @@ static size_t begun(const char *text, size_t n, const char *stop)
     return 0;
 }
 
-/* Where `stop` begins in the text, n where it does not. */
+/* Position of `stop` in the text; n if it does not occur. */
 static size_t find(const char *text, size_t n, const char *stop)
 {
     const size_t length = strlen(stop);
@@ -53,7 +53,7 @@ static size_t find(const char *text, size_t n, const char *stop)
     return n;
 }
 
-static dt_status leave(spout *s, size_t n)
+static dt_status leave(text_stream *s, size_t n)
 {
     if (s->to == NULL || n == 0) return DT_OK;
     const dt_status status = s->to(s->user, s->text, n);
@@ -62,7 +62,7 @@ static dt_status leave(spout *s, size_t n)
     return status;
 }
 
-dt_status spout_flow(spout *s)
+dt_status text_stream_flush(text_stream *s)
 {
     if (s->n == 0) return DT_OK;
     size_t held = incomplete(s->text, s->n);
@@ -79,10 +79,10 @@ dt_status spout_flow(spout *s)
     return leave(s, s->n - held);
 }
 
-dt_status spout_end(spout *s) { return leave(s, s->n); }
+dt_status text_stream_end(text_stream *s) { return leave(s, s->n); }
 
-void spout_free(spout *s)
+void text_stream_free(text_stream *s)
 {
     free(s->text);
-    *s = (spout){ .to = NULL };
+    *s = (text_stream){ .to = NULL };
 }
