@@ -1,4 +1,4 @@
-/* Cases of the kernels of floats: one maker a signature, or a family of them. */
+/* Cases of the kernels of floats: one maker for each signature or family of kernels. */
 #include "kernels_run.h"
 
 #include <math.h>
@@ -527,7 +527,7 @@ static dt__attention attention_of(kernel_run *r)
     return a;
 }
 
-/* What is left in the room depends on which thread did what. */
+/* The final contents of the scratch memory depend on the threads. */
 static void *attention_room(int64_t elements)
 {
     void *room = aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up(elements * 4, DT__ALIGNMENT));

@@ -1,4 +1,4 @@
-/* Cases of the kernels of codes and panels. */
+/* Cases of the kernels that read or write codes and panels. */
 #include "kernels_run.h"
 
 #include "qat/scheme.h"
@@ -242,7 +242,7 @@ static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
     KERNEL_CALL(r, f(&d));
 }
 
-/* What is written behind a row is no result: it is cleared. */
+/* Bytes that a kernel writes after a row are no result, so they are cleared. */
 static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
 {
     static const int64_t lengths[] = { 3, 1, 2, 4, 5, 7, 8, 9, 20 }, steps[] = { 1, 2, -1, 3, 5 };
@@ -328,7 +328,7 @@ static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
     KERNEL_CALL(r, f(&t));
 }
 
-/* Rules without a zero point; q4_0 is for 4 bits. */
+/* Schemes without a zero point; q4_0 has 4 bits only. */
 static dt_quant_spec quant_of(kernel_run *r, const dt__panel_layout *l)
 {
     static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_Q4_0 };

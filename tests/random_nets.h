@@ -21,7 +21,7 @@ typedef struct random_layer {
 
 typedef struct random_net {
     uint64_t seed;
-    const dt_family *family; /* or NULL: `layers` say what it is */
+    const dt_family *family; /* NULL: `layers` describe the network */
     int axes;                /* 2: images, 1: signals */
     int64_t batch, channels, size[2];
     int n;
@@ -44,7 +44,8 @@ typedef struct random_net {
 
 /* The network of a seed. */
 random_net random_net_of(uint64_t seed);
-/* One of a family: "mlp", "cnn", "resnet" or "unet", which take images, "gpt" or "llama". */
+/* A network of a family: "mlp", "cnn", "resnet" or "unet", whose inputs are images, "gpt" or
+ * "llama". */
 random_net random_net_of_family(uint64_t seed, const char *family);
 
 /* Built with its weights drawn, and a batch that fits it. */

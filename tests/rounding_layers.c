@@ -1,4 +1,4 @@
-/* Random layers of all kinds, unfolded one element at a time. */
+/* Random layers of all kinds, unfolded element by element. */
 #include "rounding_reference.h"
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-/* Rounding by its definitions, in double (rounding_reference.h). */
+/* The rounders by their definitions, in double (rounding_reference.h). */
 #include "rounding_reference.h"
 
 #include "core/half.h"
@@ -52,7 +52,7 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     *zero = (int8_t)fminf(fmaxf(qmin - rintf(lo / *scale), qmin), qmax);
 }
 
-/* The block of a row's columns whose group is `group`, of values `v` in place of the weight's. */
+/* The block of a row's columns whose group is `group`, with values `v` in place of the weight's. */
 static void observe_group(run *u, int64_t row, int64_t group, const double *v)
 {
     float lo = 0, hi = 0, e = 0;
@@ -230,7 +230,7 @@ static void take_bounds(run *u)
 /* ---- one element ---------------------------------------------------------------------------- */
 
 typedef struct choice {
-    double kept, image; /* what the error counts from, and the code's image */
+    double kept, image; /* the value to round, and its dequantized value */
 } choice;
 
 static double distance(double t, double low, double high)
@@ -379,7 +379,8 @@ static void run_nearest(run *u)
     }
 }
 
-/* What is missing of a row's output: sum of (W0 x - image xq) over the columns before place j. */
+/* The error of a row's output so far: sum of (W0 x - dequantized xq) over the columns before place
+ * j. */
 static void run_gpfq(run *u)
 {
     double *missing = zeros(u->R * u->n, sizeof *missing);
@@ -421,8 +422,9 @@ static double largest_eigenvalue(const run *u)
     return value;
 }
 
-/* Columns from place j on that, with the images before them, reproduce W0 X best, drawn towards the
- * weight: the normal equations of this least-squares problem, sums over samples. */
+/* Columns from place j on that, with the dequantized columns before them, reproduce W0 X best,
+ * regularized towards the weight: the normal equations of this least-squares problem, sums over
+ * samples. */
 static void least_squares(run *u, int64_t j, const double *m)
 {
     double *inverse = remaining(u, m, j), *right = zeros(u->K, sizeof *right);

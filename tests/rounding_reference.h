@@ -21,10 +21,10 @@ typedef struct layer {
     float *xs, *xqs; /* [groups][columns][samples]; the same where x is NULL */
 } layer;
 
-/* What is random about a layer. */
+/* The random choices of a layer. */
 typedef struct layer_wish {
     int kind;     /* DT_WEIGHT_... */
-    double noise; /* of xq beside x; 0: x is xq */
+    double noise; /* deviation of xq from x; 0: x is xq */
     double zeros; /* share of the weight that is 0 */
     double dead;  /* share of the input's channels that are 0 in xq, and half of them in x */
     double step;  /* inputs are multiples of it; 0: any number */

@@ -128,7 +128,7 @@ static double dot(const setup *s, const float *x, const float *y)
     return sum;
 }
 
-/* One row: y and lse, and what it adds to the gradient of joint. */
+/* One row: computes y and lse, and adds the row's share to the gradient of joint. */
 static void define_row(const scene *o, const int64_t at_row[3], double *y, double *lse, double *d)
 {
     const setup *s = o->s;
@@ -251,7 +251,7 @@ START_TEST(parts_of_many_keys)
 }
 END_TEST
 
-/* ---- threads, memory, what is hidden -------------------------------------------------------- */
+/* ---- threads, memory, masked keys ----------------------------------------------------------- */
 
 START_TEST(threads_give_the_same_bits)
 {

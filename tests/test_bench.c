@@ -1,5 +1,4 @@
-/* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a
- * time. */
+/* detent bench: rows and their fields, options, and refusals. No test checks a time. */
 #include "testing.h"
 
 #include "bench/bench.h"
@@ -156,7 +155,7 @@ END_TEST
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* Stops at the row that it is told. */
+/* Stops at a given row. */
 typedef struct counter {
     int rows, stop;
 } counter;

@@ -1,5 +1,5 @@
-/* Byte-level BPE: the ids of reference files, exactly; round trips of any bytes; files that are
- * broken or made to harm. */
+/* Byte-level BPE: exactly the ids of reference files; round trips of any bytes; broken and hostile
+ * files. */
 #include "sha256.h"
 #include "testing.h"
 
@@ -17,7 +17,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a sink that keeps what it gets --------------------------------------------------------- */
+/* ---- a sink that collects the text ---------------------------------------------------------- */
 
 typedef struct kept {
     char *bytes;
@@ -547,7 +547,7 @@ static size_t mutate(dt__stream *s, char *text, size_t n)
     return n - gone + length;
 }
 
-/* Whatever stands in a file: an error, or a tokenizer whose texts come back. */
+/* Any contents of a file give an error, or a tokenizer that decodes what it encoded. */
 START_TEST(mutations_do_no_harm)
 {
     char path[TEST_PATH];

@@ -1,4 +1,4 @@
-/* The program's commands on files: inspect, check, convert, eval, and their exit statuses. */
+/* The program's commands on files (inspect, check, convert, eval), and their exit statuses. */
 #include "models.h"
 #include "testing.h"
 
@@ -128,7 +128,7 @@ START_TEST(usage_and_bad_paths)
 }
 END_TEST
 
-/* A run's folder stands for a file of it, and which one is said. */
+/* A run's folder names one of its files, and a message says which. */
 START_TEST(a_run_is_a_model)
 {
     expect(0, "of the run run: run/checkpoints/step-0000000020.safetensors", "inspect run");
@@ -153,7 +153,7 @@ START_TEST(a_run_is_a_model)
 }
 END_TEST
 
-/* One rule for all that write a file: what is there stays, unless --force is given. */
+/* No command overwrites an existing file without --force. */
 START_TEST(files_are_not_overwritten)
 {
     static const char *const commands[] = {

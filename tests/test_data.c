@@ -1,4 +1,4 @@
-/* Datasets, digits, batches, and what a recipe's `data:` opens. */
+/* Datasets, digits, batches, and the `data:` block of recipes. */
 #include "sample.h"
 
 #include <math.h>
@@ -213,7 +213,7 @@ static dt_loader *loader(const dt_dataset *d, dt_ctx *ctx, const dt_loader_optio
     return l;
 }
 
-/* 103 images whose first pixel is their number. */
+/* 103 images; the first pixel of each is its number. */
 static dt_dataset *numbered(dt_ctx *ctx)
 {
     uint8_t pixels[103 * 6] = { 0 }, labels[103];
@@ -329,7 +329,7 @@ static bool is_shifted(const dt_dataset *d, int64_t i, int64_t down, int64_t rig
     return true;
 }
 
-/* Each image is the naive shift of its original by one offset; all offsets occur; epochs differ. */
+/* Each image is its original shifted by one offset; all offsets occur; epochs differ. */
 START_TEST(shifts)
 {
     dt_ctx *ctx = sample_context(1);
@@ -397,7 +397,7 @@ typedef struct sample {
     dt_target kind;
 } sample;
 
-/* Whether image and target both went through this move. */
+/* Whether image and target were both moved so. */
 static bool is_moved(const sample *s, int down, int right, bool flip)
 {
     bool same = true;
@@ -431,7 +431,7 @@ static int move_of(const sample *s)
     return found;
 }
 
-/* Images and targets go the same way; all ways occur; how batches are cut does not matter. */
+/* Images and their targets are moved equally; all moves occur; the batch size does not matter. */
 START_TEST(targets_move_along)
 {
     dt_ctx *ctx = sample_context(1);

@@ -1,5 +1,5 @@
 /* The decoder: its logits against those of one pass over the whole text, for random models of both
- * families in every form; where it ends, what it allocates, and how it fails. */
+ * families in every form; its limits, its allocations, and its errors. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -16,7 +16,7 @@ static void teardown(void) { dt_ctx_free(ctx); }
 
 typedef enum form { PLAIN, PREPARED, CONVERTED, FROZEN, FORMS } form;
 
-/* A batch in training mode, which ranges that stand have to see. */
+/* A batch in training mode, which initializes static and learned ranges. */
 static void observe(const random_net *d, dt_module *m)
 {
     dt_tape *t;

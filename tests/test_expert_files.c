@@ -1,6 +1,5 @@
-/* Grouped parameters in files: saved stacked or expert by expert, loaded into grouped parameters or
- * into as many tensors, with the same bits each way; files that are neither are refused and change
- * nothing. */
+/* Grouped parameters in files: saved stacked or as one tensor per expert, loaded into grouped or
+ * separate parameters, with the same bits; malformed files are refused and change nothing. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -282,7 +281,7 @@ static void write_wrong_file(const char *names)
     dt_writer_free(w);
 }
 
-START_TEST(files_that_are_neither)
+START_TEST(malformed_expert_files_are_refused)
 {
     float before[VALUES], after[VALUES];
     dt_module *m = made(neither[_i].form);
@@ -327,7 +326,7 @@ static void close_run(run *r)
     dt_module_free(r->m);
 }
 
-/* The gradient of the sum of all squares, in which every element stands alone. */
+/* The gradient of the sum of all squares, in which elements are independent of each other. */
 static dt_status add_squares(void *user, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     dt_tensor **loss = user;
@@ -359,7 +358,8 @@ static dt_status update(run *r, int times)
     return s;
 }
 
-/* Two updates, saved, loaded, two more: four at a stretch, whatever form file and models have. */
+/* Two updates, saved, loaded, two more, equal four uninterrupted ones in every form of file and
+ * model. */
 START_TEST(runs_resume_in_either_form)
 {
     const int from = _i & 1, grouped = _i >> 1 & 1, to = _i >> 2 & 1;
@@ -764,7 +764,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Whatever a byte of a header becomes, there is the model or an error. */
+/* After a change of any byte of the header the file loads, or there is an error. */
 START_TEST(every_byte_of_a_header)
 {
     size_t size;
@@ -801,7 +801,7 @@ Suite *test_expert_files_suite(void)
     tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, every_form_loads_into_every_model, 0, 8);
     tcase_add_test(c, experts_are_plain_tensors);
-    tcase_add_loop_test(c, files_that_are_neither, 0, FILES);
+    tcase_add_loop_test(c, malformed_expert_files_are_refused, 0, FILES);
     tcase_add_loop_test(c, runs_resume_in_either_form, 0, 8);
     tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
     tcase_add_loop_test(c, quantized_models_in_either_form, 0, 2 * 3 * RANGES);

@@ -1,5 +1,5 @@
-/* Experts as layers and models meet them: rounders that see each expert's rows alone, and what
- * broke elsewhere when many experts became one parameter, each under a name that says so. */
+/* Experts in layers and models: rounders that see only the rows of each expert, and mistakes that
+ * other implementations of grouped weights are known for, one test each. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -66,7 +66,7 @@ static dt_status enlarge(void *user, const char *path, dt_tensor *x, dt_entry_ki
     return x->rank >= 2 ? dt_fill_normal(x, 0, *(const double *)user) : DT_OK;
 }
 
-/* One whose layers say something: weights of 0.02 make all tokens alike. */
+/* A model with larger weights: with the usual ones of 0.02 all tokens are nearly equal. */
 static dt_module *create_lively(void)
 {
     double deviation = 0.3;
@@ -125,7 +125,7 @@ static float *logits_of(dt_module *m, uint64_t seed)
     return copy;
 }
 
-/* The values that ops meet, of a wrapper its image; a new tensor. */
+/* The values that ops read, of a wrapper the dequantized ones, as a new tensor. */
 static dt_tensor *values_of(dt_tape *tape, dt_tensor *x)
 {
     dt_tensor *dense = NULL, *copy;
@@ -140,7 +140,7 @@ static dt_tensor *values_of(dt_tape *tape, dt_tensor *x)
 
 /* ---- rounders ------------------------------------------------------------------------------- */
 
-/* What one grouped layer has met, batch by batch. */
+/* The inputs of one grouped layer, batch by batch. */
 typedef struct record {
     const char *path;
     dt_tensor *x[BATCHES], *index[BATCHES];
@@ -222,7 +222,7 @@ static dt_tensor *rows_of(const record *q, const record *f, int batch, int e, bo
     return rows;
 }
 
-/* Images of expert e's codes, as a linear layer of its own gets them. */
+/* Dequantized values of expert e's codes, as rounding a separate linear layer gives them. */
 static float *round_apart(const record *q, const record *f, int e, const dt_tensor *weight,
                           const dt_rounding_options *options, const dt_quant_spec *quant)
 {
@@ -283,8 +283,8 @@ static void compare_layer(dt_module *m, dt_module *reference, const char *path,
     free_record(&f);
 }
 
-/* A layer of experts in a model is rounded as its experts are alone, each by the rows that the
- * quantized model routes to it, and beside them what the float model has for the same tokens. */
+/* A grouped layer in a model is rounded as separate linear layers are, each with the rows that the
+ * quantized model routes to it and with the float model's inputs for the same tokens. */
 START_TEST(a_rounder_sees_the_rows_of_each_expert)
 {
     static const char *const layers[] = { "model.layers.0.moe.w_gate", "model.layers.0.moe.w_down",
@@ -318,7 +318,7 @@ static dt_status note(void *user, const char *path, const dt_round_report *r)
 }
 
 /* An expert that the router never chooses keeps nearest, and is named. */
-START_TEST(an_expert_without_rows_keeps_nearest)
+START_TEST(an_expert_without_rows_is_rounded_to_nearest)
 {
     dt_module *m = create_lively(), *nearest = create();
     dt_round_report report = { .rows = 0 };
@@ -440,8 +440,8 @@ static dt_tensor *forward(dt_module *m, dt_tensor *x, dt_tensor *index)
 
 static double coefficient(int64_t i) { return sin((double)(3 * i + 1)); }
 
-/* The gradient that straight-through means: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^
- * and db = sum c over the rows of each expert, whatever W^ is. */
+/* The straight-through gradient: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^ and db = sum
+ * c over the rows of each expert, for any W^. */
 START_TEST(gradients_are_the_straight_through_form)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -555,7 +555,7 @@ static void check_experts_train(dt_module *m, bool trains)
     }
 }
 
-/* Elsewhere: wrapping made new parameters, which nobody had told to train. */
+/* Mistake: wrapping made new parameters that did not require gradients. */
 START_TEST(experts_losing_requires_grad)
 {
     dt_module *m = create();
@@ -565,7 +565,7 @@ START_TEST(experts_losing_requires_grad)
     TEST_OK(ctx, dt_enable(m, false));
     check_experts_train(m, true);
     TEST_OK(ctx, dt_enable(m, true));
-    if (_i != DT_INT4_INT4) { /* whose learned ranges begin with a batch */
+    if (_i != DT_INT4_INT4) { /* whose learned ranges are initialized by a batch */
         save_and_load(&m);
         check_experts_train(m, true);
     }
@@ -579,13 +579,13 @@ START_TEST(experts_losing_requires_grad)
 }
 END_TEST
 
-/* Elsewhere: what was kept of weights were their images. */
+/* Mistake: dequantized weights were kept in place of the masters. */
 START_TEST(masters_rebuilt_from_dequantized_values)
 {
     dt_module *given = create_lively(), *m = create();
     TEST_OK(ctx, dt_module_copy_state(m, given));
     prepare(m, DT_INT8_DYNAMIC_INT4_WEIGHT);
-    free(logits_of(m, 1)); /* images were looked at */
+    free(logits_of(m, 1)); /* dequantized values were read */
     save_and_load(&m);
     float *quantized = logits_of(m, 1);
     TEST_OK(ctx, dt_enable(m, false));
@@ -739,7 +739,7 @@ START_TEST(write_back_by_position)
 }
 END_TEST
 
-/* ---- beside the rest ------------------------------------------------------------------------ */
+/* ---- with other settings -------------------------------------------------------------------- */
 
 /* A bias of experts [N, out] has rank 2 and is a bias all the same: it does not decay. */
 START_TEST(biases_of_experts_do_not_decay)
@@ -881,7 +881,7 @@ Suite *test_experts_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_rounder_sees_the_rows_of_each_expert, 1, DT__METHODS);
-    tcase_add_test(c, an_expert_without_rows_keeps_nearest);
+    tcase_add_test(c, an_expert_without_rows_is_rounded_to_nearest);
     tcase_add_loop_test(c, no_weight_gradient_on_the_module_path, 0, DT_INT4_INT4 + 1);
     tcase_add_test(c, gradients_are_the_straight_through_form);
     tcase_add_loop_test(c, nan_from_a_padded_expert, 0, DT_INT4_INT4 + 1);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The value that a code stands for, by the definition. */
+/* The value of a code, by definition. */
 static double value_of(unsigned code, int exponent_bits, int mantissa_bits)
 {
     const int bias = (1 << (exponent_bits - 1)) - 1;

@@ -1,5 +1,6 @@
-/* Folders of Mixtral: broken ones made of golden/hf/tiny-mixtral, the form in which transformers 5
- * has experts in memory, new folders, quantized models. Logits and their like: test_hf.c. */
+/* Folders of Mixtral: broken ones made from golden/hf/tiny-mixtral, the stacked experts of
+ * transformers 5, new folders, quantized models. test_hf.c compares logits, losses and gradients.
+ * */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -27,8 +28,8 @@ static void teardown(void)
 
 #define EDITS 3
 
-/* What becomes of a folder's tensors: those whose names contain `drop` go; `add` gets the bytes of
- * `copy`, [rows, columns] the other way round where it ends in '!'. */
+/* Changes of a folder's tensors: those whose names contain `drop` are removed; `add` gets the bytes
+ * of `copy`, transposed where it ends in '!'. */
 typedef struct edit {
     const char *drop, *add, *copy;
 } edit;
@@ -412,7 +413,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Whatever a byte of the header becomes, there is a model or an error. */
+/* After a change of any byte of the header the model loads, or there is an error. */
 START_TEST(every_byte_of_a_header)
 {
     char path[TEST_PATH];

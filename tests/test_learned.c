@@ -1,5 +1,5 @@
-/* Learned scales: the reference values of ../shared/golden/quant, bounds and ties among them;
- * compact residuals against their stated bound; equal bits on any number of threads. */
+/* Learned scales: the reference values of ../shared/golden/quant, with bounds and ties; compact
+ * residuals against their stated bound; equal bits on any number of threads. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -217,7 +217,8 @@ START_TEST(unsigned_codes_begin_at_zero)
 }
 END_TEST
 
-/* A clipped element pulls the scale up by its bound, whatever its own size and its mask. */
+/* A clipped element contributes its bound to the scale's gradient, independent of its size and
+ * mask. */
 START_TEST(clipped_elements_count)
 {
     const float x[2] = { 100, -100 }, s = 0.5f;

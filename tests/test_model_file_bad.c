@@ -1,5 +1,5 @@
-/* Model files that are wrong: every value is checked, each mistake is named, nothing leaks, and the
- * model that should have been filled stays as it was. */
+/* Damaged model files: every value is checked, each error names the mistake, nothing leaks, and the
+ * model that should have been filled is unchanged. */
 #include "models.h"
 #include "testing.h"
 
@@ -59,7 +59,7 @@ static void copy_meta(dt_writer *w, const dt_file *f, const edit *e)
     ck_assert(there || e->kind != REPLACE);
 }
 
-/* The writer borrows what is made here. */
+/* The writer borrows the memory that is allocated here. */
 static void *copy_tensors(dt_writer *w, const dt_file *f, const edit *e)
 {
     char *made = NULL;
@@ -261,7 +261,7 @@ static const edit packed_edits[] = {
     { REPLACE, MODEL, "\"norm\":\"layer\"", "\"norm\":\"none\"", .words = "8 not of this model" },
     { REPLACE, MODEL, "\"norm\":\"layer\"", "\"norm\":\"batch\"", .words = "running_mean" },
 
-    /* what is quantized */
+    /* the quantized tensors */
     { SET, QUANT, .to = NULL, .words = "not of this model" },
     { SET, QUANT, .to = "", .words = "the text ends where '{' must stand" },
     { SET, QUANT, .to = "{}", .words = "missing (layers.0.weight" },
@@ -434,7 +434,8 @@ START_TEST(wrong_groups_are_refused)
 }
 END_TEST
 
-/* What is as good as what detent writes: the edits work, and nothing is refused without reason. */
+/* Edits that keep the file valid: it is accepted, so the other edits are refused for their own
+ * reasons. */
 START_TEST(a_harmless_change_is_not)
 {
     static const edit edits[] = {

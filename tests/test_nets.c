@@ -495,7 +495,7 @@ static dt_tensor *half_of(const net *n, dt_tensor *x, int half)
     return y;
 }
 
-/* One pass with half the rows, whose sum is divided by the labels that count in all of them. */
+/* One pass with half the rows. The sum is divided by the number of counted labels in all rows. */
 static void add_half(const net *n, int half, double labels)
 {
     dt_tensor *ids = half_of(n, n->x, half), *target = half_of(n, n->target, half), *share;
@@ -512,7 +512,7 @@ static void add_half(const net *n, int half, double labels)
 }
 
 /* Parts with different numbers of labels that count give the gradient of the whole. */
-START_TEST(parts_add_up_by_what_counts)
+START_TEST(micro_batches_add_up_by_counted_labels)
 {
     static const kind untied = { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt };
     net n;
@@ -581,7 +581,7 @@ static dt_status create_all(dt_ctx *ctx, void *user)
     return status;
 }
 
-START_TEST(sizes_are_known)
+START_TEST(families_have_known_numbers_of_parameters)
 {
     dt_ctx *ctx;
     int64_t parameters[3];
@@ -601,7 +601,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_refused)
+START_TEST(options_that_do_not_fit_are_refused)
 {
     dt_ctx *ctx;
     dt_module *m;
@@ -700,7 +700,7 @@ static dt_status check_slot(void *user, const char *slot, const char *path, dt_t
     return DT_OK;
 }
 
-START_TEST(wrappers_train_under_every_rule)
+START_TEST(wrappers_train_under_every_scheme)
 {
     words w;
     words_open(&w, _i);
@@ -735,11 +735,11 @@ Suite *test_nets_suite(void)
     tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
     tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
     tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
-    tcase_add_loop_test(c, parts_add_up_by_what_counts, 0, 2);
-    tcase_add_test(c, sizes_are_known);
+    tcase_add_loop_test(c, micro_batches_add_up_by_counted_labels, 0, 2);
+    tcase_add_test(c, families_have_known_numbers_of_parameters);
     tcase_add_test(c, every_allocation_may_fail);
-    tcase_add_test(c, what_does_not_fit_is_refused);
-    tcase_add_loop_test(c, wrappers_train_under_every_rule, DT_SGD, DT_ADAMW + 1);
+    tcase_add_test(c, options_that_do_not_fit_are_refused);
+    tcase_add_loop_test(c, wrappers_train_under_every_scheme, DT_SGD, DT_ADAMW + 1);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,5 @@
-/* Prepare and convert: presets and rules over paths, all or nothing, on the same handles; what a
- * disabled model, a tied weight, an optimizer and an accumulated gradient see of it. */
+/* Prepare and convert: presets and rules over paths, all or nothing, on the same handles; how a
+ * disabled model, a tied weight, an optimizer and an accumulated gradient are affected. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -233,7 +233,7 @@ START_TEST(loading_drops_codes_at_once)
 }
 END_TEST
 
-START_TEST(inputs_alone_are_refused)
+START_TEST(a_spec_that_quantizes_no_weight_is_refused)
 {
     dt_qat_options o = dt_qat_defaults();
     o.weight.has_quantize = true; /* and quantize is false: nothing would be converted */
@@ -654,7 +654,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
     tcase_add_test(c, recipe_and_library_refuse_the_same_granularities);
-    tcase_add_test(c, inputs_alone_are_refused);
+    tcase_add_test(c, a_spec_that_quantizes_no_weight_is_refused);
     tcase_add_test(c, a_later_rule_quantizes_again);
     tcase_add_test(c, converting_before_backward_is_refused);
     tcase_add_test(c, loading_drops_codes_at_once);

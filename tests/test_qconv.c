@@ -1,5 +1,6 @@
-/* Convolutions of integer codes: numerics §2 said plainly against every road and set, groups, the
- * unfolded matrix of a transposed convolution, gradients, what is kept for backward. */
+/* Convolutions of integer codes: a plain implementation of numerics §2 against every kernel and
+ * instruction set, groups, the unfolded matrix of a transposed convolution, gradients, memory kept
+ * for backward. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "testing.h"
 
@@ -316,7 +317,8 @@ static void assert_bits(const float *got, const float *wanted, int64_t n, const 
     }
 }
 
-/* Bytes that end at a page nobody may touch; the pages go with the test. */
+/* Bytes that end at a page that must not be accessed; the test's process frees the pages at its
+ * end. */
 static uint8_t *guarded(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (bytes + page - 1) / page * page;
@@ -326,8 +328,8 @@ static uint8_t *guarded(size_t bytes)
     return at + all - bytes;
 }
 
-/* Every set that runs here, by both roads; no byte is read beyond the codes and their slack, none
- * beyond the scratch touched. */
+/* Every instruction set of this machine, with both algorithms. No byte is read beyond the codes and
+ * their slack; no byte beyond the scratch memory is accessed. */
 static void compare_sets(const problem *p, call *c, const float *wanted, const char *what)
 {
     plain codes;

@@ -1,5 +1,5 @@
-/* Models quantized without training: what comes out, that an interrupted call goes on to the same
- * bytes, what each door refuses; and the same rounders at the end of a run. */
+/* Models quantized without training: the result; an interrupted call that is resumed gives the same
+ * bytes; refused calls; and the same rounders at the end of a run. */
 #include "sample.h"
 
 #include "io/replace_file.h"
@@ -211,7 +211,7 @@ static int tensors_that_differ(const char *a, const char *b)
 /* ---- what comes out ------------------------------------------------------------------------- */
 
 /* A float model rounded to nearest is what prepare and convert make of it. */
-START_TEST(nearest_is_what_convert_does)
+START_TEST(nearest_equals_convert)
 {
     char folder[TEST_PATH];
     call c = { .net = _i, .model = float_model(_i, folder), .output = in(folder, "q.safetensors") };
@@ -323,7 +323,7 @@ START_TEST(threads_change_no_byte)
 END_TEST
 
 /* The default preset is what `qat` of these networks says. */
-START_TEST(without_qat_its_defaults_stand)
+START_TEST(without_qat_its_defaults_apply)
 {
     char folder[TEST_PATH];
     call given = { .net = _i,
@@ -361,7 +361,7 @@ END_TEST
 
 /* Stopped behind each weight in turn, by an order or because the disk is full, and gone on with:
  * the bytes of the straight call, and the whole report. */
-START_TEST(an_interrupted_call_goes_on)
+START_TEST(an_interrupted_call_resumes)
 {
     char folder[TEST_PATH];
     call straight = { .net = _i,
@@ -585,7 +585,7 @@ static const struct {
 #define DOORS ((int)(sizeof doors / sizeof doors[0]))
 
 /* Nothing is written. */
-START_TEST(what_is_refused)
+START_TEST(bad_calls_are_refused)
 {
     char folder[TEST_PATH];
     float_model(MLP, folder);
@@ -640,8 +640,8 @@ START_TEST(the_place_must_be_writable)
 }
 END_TEST
 
-/* What is read is never written over, by whatever name. */
-START_TEST(the_model_stays)
+/* The input file is never overwritten, under any name. */
+START_TEST(the_input_file_is_never_overwritten)
 {
     char folder[TEST_PATH];
     const char *model = float_model(MLP, folder), *link = in(folder, "link.safetensors");
@@ -661,8 +661,8 @@ START_TEST(the_model_stays)
 }
 END_TEST
 
-/* Nor one of the files of a folder; others may stand beside them. */
-START_TEST(a_folder_stays)
+/* Nor is a file of an input folder; other files may be written there. */
+START_TEST(files_of_the_input_folder_are_never_overwritten)
 {
     char from[TEST_PATH], folder[TEST_PATH];
     if (!test_golden(from, "hf/tiny")) return;
@@ -775,19 +775,19 @@ Suite *test_quantize_model_suite(void)
     Suite *suite = suite_create("quantize_model");
     TCase *all = tcase_create("quantize_model");
     tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, nearest_is_what_convert_does, 0, NETS);
+    tcase_add_loop_test(all, nearest_equals_convert, 0, NETS);
     tcase_add_loop_test(all, every_weight_is_reported, 0, NETS);
     tcase_add_loop_test(all, threads_change_no_byte, 0, NETS * ROUNDERS);
-    tcase_add_loop_test(all, without_qat_its_defaults_stand, 0, NETS);
+    tcase_add_loop_test(all, without_qat_its_defaults_apply, 0, NETS);
     tcase_add_loop_test(all, ranges_are_observed_first, 0, NETS * 3);
-    tcase_add_loop_test(all, an_interrupted_call_goes_on, 0, NETS);
+    tcase_add_loop_test(all, an_interrupted_call_resumes, 0, NETS);
     tcase_add_loop_test(all, a_partial_result_must_fit, 0, UNFIT);
     tcase_add_loop_test(all, a_partial_result_may_lie, 0, (int)(sizeof forged / sizeof forged[0]));
-    tcase_add_loop_test(all, what_is_refused, 0, DOORS);
+    tcase_add_loop_test(all, bad_calls_are_refused, 0, DOORS);
     tcase_add_test(all, images_must_fit);
     tcase_add_test(all, the_place_must_be_writable);
-    tcase_add_test(all, the_model_stays);
-    tcase_add_test(all, a_folder_stays);
+    tcase_add_test(all, the_input_file_is_never_overwritten);
+    tcase_add_test(all, files_of_the_input_folder_are_never_overwritten);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_loop_test(all, a_run_may_end_with_a_rounder, 0, NETS);
     tcase_add_test(all, a_rounder_is_checked_before_training);

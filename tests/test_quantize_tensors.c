@@ -424,7 +424,7 @@ START_TEST(forms_hold_the_same)
 END_TEST
 
 /* Dtypes that hold the values give the codes of F32. */
-START_TEST(dtypes_change_nothing)
+START_TEST(dtypes_of_the_input_change_no_code)
 {
     sample w[DT__COUNT_OF(small_weights)], x[DT__COUNT_OF(small_inputs)];
     memcpy(w, small_weights, sizeof w);
@@ -475,7 +475,7 @@ END_TEST
 
 /* ---- going on ------------------------------------------------------------------------------- */
 
-START_TEST(an_interrupted_call_goes_on)
+START_TEST(an_interrupted_call_resumes)
 {
     char whole[TEST_PATH], partial[TEST_PATH];
     dt_quantize_summary s;
@@ -502,7 +502,7 @@ START_TEST(an_interrupted_call_goes_on)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_done_again)
+START_TEST(partial_results_of_other_settings_are_redone)
 {
     char whole[TEST_PATH], partial[TEST_PATH];
     dt_quantize_summary s;
@@ -518,7 +518,7 @@ START_TEST(what_does_not_fit_is_done_again)
     dt_quantize_summary_free(&s);
     ck_assert_ptr_nonnull(strstr(log_lines, "2 of its 2 weights are of other"));
     ck_assert(same_file(output, whole) && !test_file_exists(partial));
-    /* one rule changed: the other weight is kept */
+    /* one rule of the recipe changed: the other weight is kept */
     TEST_FAILS(ctx, DT_ERR_INTERRUPTED, "", run((call){ .stop_after = 2, .override = bits }));
     write_samples(inputs, small_inputs, DT__COUNT_OF(small_inputs), 12);
     TEST_OK(ctx, run((call){ .summary = &s, .override = bits }));
@@ -555,7 +555,7 @@ static void add_tensor(dt_writer *w, const char *name, dt_dtype dtype, int rank,
 }
 
 /* A weight of experts [3, 8, 16] and 90 sorted rows: 40 for the first, none for the second, 30 for
- * the third, and the rest for nobody; or the first expert alone. */
+ * the third, and the rest for no expert; or the first expert alone. */
 static void write_experts(const char *routes, bool alone)
 {
     const int64_t w_dims[] = { EXPERTS, 8, 16 }, x_dims[] = { alone ? 40 : EXPERT_ROWS, 16 };
@@ -635,9 +635,9 @@ START_TEST(experts_by_tensor)
 }
 END_TEST
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused calls -------------------------------------------------------------------------- */
 
-START_TEST(rules_that_do_not_suit)
+START_TEST(bad_rules_are_refused)
 {
     static const struct {
         const char *text, *words;
@@ -749,7 +749,7 @@ START_TEST(rules_change_the_rounder)
 END_TEST
 
 /* Each a change to one sample of the inputs. */
-START_TEST(inputs_that_do_not_suit)
+START_TEST(bad_inputs_are_refused)
 {
     static const struct {
         int at;
@@ -826,7 +826,7 @@ static void poison(const char *path, const char *name, int64_t i, float x)
     free(changed);
 }
 
-START_TEST(values_that_are_not_finite)
+START_TEST(nan_and_infinity_are_refused)
 {
     write_small();
     poison(weights, "b.weight", 7, (float)NAN);
@@ -841,7 +841,7 @@ START_TEST(values_that_are_not_finite)
 }
 END_TEST
 
-START_TEST(files_that_do_not_suit)
+START_TEST(bad_files_are_refused)
 {
     char other[TEST_PATH];
     write_small();
@@ -914,7 +914,7 @@ static void change_file(const char *key, const char *from, const char *to, const
     free(bytes);
 }
 
-START_TEST(check_knows_the_form)
+START_TEST(check_finds_mistakes_in_tensor_files)
 {
     static const struct {
         const char *key, *from, *to, *tensor, *words;
@@ -1143,7 +1143,7 @@ START_TEST(the_program)
 END_TEST
 
 /* A signal behind the first row. Where the program was faster, it has ended as ever. */
-START_TEST(a_signal_keeps_what_is_done)
+START_TEST(a_signal_keeps_finished_weights)
 {
     static const sample w[] = { { "a", "F32", 2, { 300, 400 } },
                                 { "b", "F32", 2, { 300, 400 } },
@@ -1185,21 +1185,21 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, forms_hold_the_same);
     tcase_add_test(all, experts_are_weights_of_their_own);
     tcase_add_test(all, experts_by_tensor);
-    tcase_add_test(all, dtypes_change_nothing);
+    tcase_add_test(all, dtypes_of_the_input_change_no_code);
     tcase_add_test(all, bytes_depend_on_the_recipe_alone);
-    tcase_add_test(all, an_interrupted_call_goes_on);
-    tcase_add_test(all, what_does_not_fit_is_done_again);
-    tcase_add_test(all, rules_that_do_not_suit);
+    tcase_add_test(all, an_interrupted_call_resumes);
+    tcase_add_test(all, partial_results_of_other_settings_are_redone);
+    tcase_add_test(all, bad_rules_are_refused);
     tcase_add_test(all, ops_of_one_extent);
     tcase_add_test(all, rules_change_the_rounder);
-    tcase_add_test(all, inputs_that_do_not_suit);
-    tcase_add_test(all, values_that_are_not_finite);
-    tcase_add_test(all, files_that_do_not_suit);
-    tcase_add_test(all, check_knows_the_form);
+    tcase_add_test(all, bad_inputs_are_refused);
+    tcase_add_test(all, nan_and_infinity_are_refused);
+    tcase_add_test(all, bad_files_are_refused);
+    tcase_add_test(all, check_finds_mistakes_in_tensor_files);
     tcase_add_test(all, damaged_files_survive);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_test(all, the_program);
-    tcase_add_test(all, a_signal_keeps_what_is_done);
+    tcase_add_test(all, a_signal_keeps_finished_weights);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -1,6 +1,6 @@
-/* Codes that follow their weight in the optimizer's pass: the bits of codes made anew from the
- * written weight, and so of a whole training; what cannot be renewed is dropped, what is not finite
- * reported. */
+/* Codes renewal: an optimizer that re-encodes codes in place gives the bits of codes made from the
+ * written weight, also over a whole training; codes that cannot be renewed are dropped; NaN and
+ * infinity are reported. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -207,7 +207,7 @@ START_TEST(codes_of_a_disabled_wrapper_are_not_renewed)
 }
 END_TEST
 
-START_TEST(what_is_not_finite_is_reported_by_the_next_forward)
+START_TEST(infinite_weights_are_reported_by_the_next_forward)
 {
     const setting s = { .quant = dt_weight_quant_defaults(), .rows = 64, .columns = 64 };
     subject b = begin(&s);
@@ -301,7 +301,7 @@ Suite *test_renewal_suite(void)
     tcase_add_test(c, renewed_codes_are_codes_made_anew);
     tcase_add_loop_test(c, nothing_depends_on_threads, 0, 2);
     tcase_add_test(c, codes_of_a_disabled_wrapper_are_not_renewed);
-    tcase_add_test(c, what_is_not_finite_is_reported_by_the_next_forward);
+    tcase_add_test(c, infinite_weights_are_reported_by_the_next_forward);
     tcase_add_test(c, training_has_the_bits_of_codes_made_anew);
     suite_add_tcase(s, c);
     return s;

@@ -1,4 +1,5 @@
-/* GPFQ, Qronos and bounded accumulators: golden/rounding's cases, and the worst of every tile. */
+/* GPFQ, Qronos and bounded accumulators: golden/rounding's cases, and the largest and smallest sum
+ * of every tile. */
 #include "testing.h"
 
 #include "core/tensor.h"

@@ -1,5 +1,5 @@
-/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest, settings
- * that contradict each other, memory that fails. */
+/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest,
+ * contradicting settings, failing allocations. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -207,8 +207,8 @@ START_TEST(test_schemes)
 }
 END_TEST
 
-/* Scales that stand are used and left as they are, as a learned range wants. */
-START_TEST(test_given_scales)
+/* Given scales are used and not changed, as for learned ranges. */
+START_TEST(test_given_scales_are_unchanged)
 {
     dt_ctx *ctx = context(2);
     layer l = layer_of(ctx, 3, 16, 40);
@@ -325,7 +325,7 @@ static double row_error(const layer *l, const dt_rounded *q, int64_t r)
     return error;
 }
 
-/* With keep_better no row is worse than nearest, and what is kept is what was worse. */
+/* With keep_better no row is worse than nearest: rows that were worse keep nearest. */
 START_TEST(test_keep_better)
 {
     dt_ctx *ctx = context(2);
@@ -375,8 +375,8 @@ START_TEST(test_keep_better)
 }
 END_TEST
 
-/* With few samples an error all but vanishes beside what damping makes of it; it is told all the
- * same. */
+/* With few samples the damping term is much larger than an error; the report still has the error.
+ * */
 START_TEST(test_few_samples)
 {
     dt_ctx *ctx = context(2);
@@ -620,7 +620,7 @@ Suite *test_rounding_layers_suite(void)
     TCase *t = tcase_create("rounding_layers");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_schemes);
-    tcase_add_test(t, test_given_scales);
+    tcase_add_test(t, test_given_scales_are_unchanged);
     tcase_add_loop_test(t, test_threads, 0, DT__COUNT_OF(variants));
     tcase_add_loop_test(t, test_blocks, 0, DT__COUNT_OF(variants));
     tcase_add_test(t, test_keep_better);

@@ -1,5 +1,5 @@
-/* Drawing tokens: against an independent selection of candidates and their shares, and what is
- * promised of ties, of draws and of logits that are no numbers. */
+/* Drawing tokens: against an independent selection of candidates and their probabilities; ties,
+ * reproducible draws, and logits that are NaN or infinite. */
 #include "testing.h"
 
 #include "core/core.h"

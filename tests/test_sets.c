@@ -1,4 +1,4 @@
-/* The choice of kernels: what the processor offers, DETENT_CPU, the mask of a context. */
+/* The choice of kernels: instruction sets of the processor, DETENT_CPU, the mask of a context. */
 #include "testing.h"
 
 #include "kernels/sets.h"
