@@ -1036,7 +1036,7 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     KERNEL_CALL(r, f(n, x, sum));
 }
 
-/* Experts: few, and a row of them is one more than fits in vectors or blocks now and then. */
+/* Few experts; sometimes one more than fits into a vector or block. */
 static int64_t experts_of(kernel_run *r) { return 1 + dt__min_i64(kernel_size(r), 1200); }
 
 static void moe_router(kernel_run *r, void (*f)(const dt__router *))

@@ -48,8 +48,8 @@ void layers_unmake(layers_scene *o); /* all but the context */
 void layers_open(layers_scene *o, const layers_setup *s);
 void layers_close(layers_scene *o);
 
-/* Runs forward through the holder. Sets the outputs, lent by the tape; returns the tape's status.
- * */
+/* Runs forward through the holder. Sets the outputs, lent by the tape; returns the tape's
+ * status. */
 dt_status layers_forward(layers_scene *o, dt_tensor **y);
 /* The sum of all outputs, each element multiplied by a number that depends on its index: a scalar,
  * lent by the tape. */

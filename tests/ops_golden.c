@@ -1,5 +1,5 @@
-/* Compares ops with reference values. Their settings are read through the op's own table of keys.
- * */
+/* Compares ops with reference values. Their settings are read through the op's own table of
+ * keys. */
 #include "ops_run.h"
 
 #include <detent/io.h>

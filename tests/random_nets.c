@@ -359,8 +359,8 @@ static dt_llama_options draw_llama(dt__stream *s, random_net *d)
     return o;
 }
 
-/* Rules of the recipe for the table of tokens, learned positions, or every table and linear layer.
- * */
+/* Rules of the recipe for the table of tokens, learned positions, or every table and linear
+ * layer. */
 static void draw_tables(dt__stream *s, random_net *d, bool tied)
 {
     static const char *const matches[] = { "*tokens", "positions", "*mlp*", "*attn*", "*0*q*" };

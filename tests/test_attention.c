@@ -20,7 +20,7 @@ typedef struct scene {
     const setup *s;
     dt_ctx *ctx;
     dt_tape *t;
-    dt_tensor *joint; /* [batch, keys, heads + 2 kv_heads, width]: q lies at the last places */
+    dt_tensor *joint; /* [batch, keys, heads + 2 kv_heads, width]: q is at the last positions */
     dt_tensor *mask, *document, *up;
     dt_tensor *q, *k, *v, *y, *lse;
 } scene;

@@ -160,7 +160,7 @@ START_TEST(an_alias_is_a_leaf_with_its_own_gradient)
 }
 END_TEST
 
-/* What lies between the loss and the leaves keeps no gradient once it has been used. */
+/* Gradients of tensors between the loss and the leaves are freed after their use. */
 START_TEST(gradients_in_between_are_freed)
 {
     dt_tensor *x = leaf(3, three);

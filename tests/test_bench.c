@@ -258,7 +258,7 @@ START_TEST(a_rival_is_measured)
 }
 END_TEST
 
-/* The list of a network's convolutions is that of its parameters, and they run alone. */
+/* The list of a network's convolutions matches its parameters, and each can run alone. */
 static void check_net(const dt__net *net, int64_t parameters)
 {
     dt_ctx *ctx = context(2);

@@ -26,7 +26,7 @@ static const dt__calib_target first_prepared = { is_prepared, NULL };
 
 static bool is_it(void *user, const dt_module *m) { return m == user; }
 
-/* Ranges of inputs see a batch; then the model is as for converting. */
+/* Static ranges of inputs see a batch; then the model is put into evaluation, as for converting. */
 static void calibrate(dt_module *m, dt_tensor *x)
 {
     dt_ctx *ctx = dt_module_ctx(m);
@@ -154,8 +154,7 @@ END_TEST
 
 /* ---- nothing twice --------------------------------------------------------------------------- */
 
-/* Every call of a module that is not made of others runs once, and those of layers once more: to
- * their hooks. */
+/* Every module without children runs once, and a quantized layer once more, up to its hooks. */
 START_TEST(each_module_runs_once_a_batch)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -231,12 +230,13 @@ END_TEST
 
 #define WIDTH 16
 
-/* Layers a, b, c, an identity i, and a pair that returns two; how they are used is its own. */
+/* Layers a, b, c, an identity i, and a pair with two outputs; each habit uses them in its own
+ * way. */
 typedef struct odd {
     dt_module *a, *b, *c, *i, *pair;
 } odd;
 
-/* A wrapper of what comes in, and the sum of both inputs, written where the first was. */
+/* A wrapper of the input, and the sum of both inputs, written over the first. */
 static void run_pair(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                      int n_out)
 {
@@ -273,7 +273,8 @@ static dt_tensor *in_place(dt_tape *t, odd *s, dt_tensor *x)
     return last(t, s, y);
 }
 
-/* The batch itself comes out of a module; ops between, and tensors dropped at once. */
+/* A module returns the batch itself; there are ops between modules, and tensors that are dropped at
+ * once. */
 static dt_tensor *between(dt_tape *t, odd *s, dt_tensor *x)
 {
     dt_tensor *y = dt_forward(t, s->i, x), *z = dt_forward(t, s->a, y);

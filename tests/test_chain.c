@@ -158,7 +158,7 @@ END_TEST
 #define WIDTH 16
 
 /* A highway layer [Srivastava et al. 2015]: g = sigmoid(gate(x)), y = x + g (relu(plain(x)) - x).
- * How it runs its two linear layers is its own. */
+ * Each way runs the two linear layers by other functions. */
 typedef struct highway {
     dt_module *plain, *relu, *gate, *sigmoid;
     int way;
@@ -276,7 +276,7 @@ START_TEST(every_way_to_run_layers_is_calibrated_with_the_same_bits)
 }
 END_TEST
 
-/* A composite that multiplies by the weight of its part has passed by the part's input hook. */
+/* A composite that reads the weight of its part has skipped the part's input hook. */
 static void run_by_weight(dt_tape *tape, dt_module *m, dt_tensor *const *in, int n_in,
                           dt_tensor **out, int n_out)
 {

@@ -425,7 +425,8 @@ START_TEST(damaged_parts_are_refused)
 }
 END_TEST
 
-/* What can be known without the run is found by a check, and where the model alone is wanted. */
+/* Mistakes that are visible without the run are found by `check`, and when only the model is
+ * loaded. */
 START_TEST(check_reads_checkpoints)
 {
     run r;

@@ -353,7 +353,7 @@ static double largest(const dt_tensor *x)
     return most;
 }
 
-/* The sum of magnitudes of the largest row, which no error's terms exceed. */
+/* The largest sum of a row's magnitudes, a bound on the terms of an error. */
 static double largest_row(const dealer *d)
 {
     double most = 0;
@@ -410,8 +410,8 @@ START_TEST(every_layer_multiplies_its_dequantized_weight)
 }
 END_TEST
 
-/* y of an op on the weight itself and on its dequantized value, for which another kernel is used.
- * */
+/* y of an op on the weight itself and on its dequantized value, for which another kernel is
+ * used. */
 static void same_as_image(dt_tensor *(*op)(dt_tape *t, dt_tensor *x, dt_tensor *w), dt_tensor *x,
                           dt_tensor *w)
 {
@@ -556,7 +556,7 @@ static float float_output(const linear *p, const float *x, int64_t row)
     return acc;
 }
 
-/* Rows of every product against the formula; only some, where there are many. */
+/* Rows of every product against the formula; of many rows only some. */
 static void check_linear(const linear *p)
 {
     const int64_t n = p->rows;

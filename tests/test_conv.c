@@ -25,7 +25,7 @@ static int64_t below(uint64_t *state, int64_t n)
     return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Any option, depthwise and signals among them; x may end with rows that nothing reads. */
+/* Any options, depthwise and signals included; x may end with rows that no tap reads. */
 static dt__conv draw(uint64_t *state)
 {
     static const int64_t widths[] = { 1, 2, 3, 5, 8, 9, 16, 24 };
@@ -108,7 +108,7 @@ static void compute(dt_ctx *ctx, const dt__kernels *kernels, dt__conv_work work)
     dt__release(ctx, work.scratch);
 }
 
-/* All that the four ops ask for: y or x with a bias, then x and w, and y and w. */
+/* Everything that the four ops compute: y or x with a bias, then x and w, and y and w. */
 static void solve(dt_ctx *ctx, const dt__kernels *kernels, problem *p)
 {
     const dt__conv_work all = { .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W] };
@@ -233,7 +233,7 @@ START_TEST(threads_change_no_bit)
 }
 END_TEST
 
-/* A shape that was seen allocates nothing; more shapes than are kept push out old ones. */
+/* A cached shape allocates nothing; more shapes than the cache holds replace old ones. */
 START_TEST(a_shape_is_prepared_once)
 {
     dt_ctx *ctx = context(2, UINT64_MAX);

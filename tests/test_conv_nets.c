@@ -28,8 +28,8 @@ static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)
     return y;
 }
 
-/* Of a product on codes nothing else is kept of the input, and that of an integer forward is
- * one. */
+/* The input of a product on codes is kept as codes only, and an integer forward multiplies
+ * codes. */
 static void check_record(const random_net *d, const dt__record *r)
 {
     const bool product = strncmp(r->op->name, "conv", 4) == 0 || strcmp(r->op->name, "linear") == 0;

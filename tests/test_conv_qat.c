@@ -1,6 +1,6 @@
 /* Quantization of convolution layers: what prepare makes of presets and rules; prepared, converted
- * and loaded models of every kind of layer have the same bits; gradients; memory kept for backward.
- * */
+ * and loaded models of every kind of layer have the same bits; gradients; memory kept for
+ * backward. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -271,7 +271,7 @@ START_TEST(groups_are_multiples_of_8)
 }
 END_TEST
 
-/* What a file says of a weight's groups must be what the model has. */
+/* A file's groups of a weight must be those of the model. */
 START_TEST(transposed_groups_are_checked)
 {
     char path[TEST_PATH];
@@ -344,7 +344,7 @@ typedef struct pass {
     dt_tensor *x, *w, *y;
 } pass;
 
-/* y and its gradients by `dy`, of operands as they are or quantized. */
+/* y and the gradients for `dy`, of plain or quantized operands. */
 static void run_pass(pass *p, bool transposed, const dt__fq *of_x, const dt__fq *of_w,
                      const dt_tensor *dy)
 {

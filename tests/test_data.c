@@ -172,7 +172,7 @@ static double share_right(const linear *m, const dt_dataset *d)
     return (double)right / (double)dt_dataset_count(d);
 }
 
-/* Softmax regression by plain gradient descent learns much, and stays under 95 %. */
+/* Softmax regression by plain gradient descent learns the digits, but stays under 95 %. */
 START_TEST(digits_are_not_linear)
 {
     dt_ctx *ctx = sample_context(2);
@@ -383,7 +383,7 @@ static dt_dataset *random_images(dt_ctx *ctx, dt_target target)
     return d;
 }
 
-/* The byte that comes to (r, c) of a plane of 6 x 5; 0 from outside. */
+/* The byte that is moved to (r, c) of a plane of 6 x 5; 0 outside. */
 static uint8_t carried(const uint8_t *plane, int down, int right, bool flip, int k)
 {
     const int r = k / 5 - down, c = k % 5 - right;
@@ -418,7 +418,7 @@ static bool is_moved(const sample *s, int down, int right, bool flip)
     return same;
 }
 
-/* The move that a sample went through, counted 0 to 17; there must be exactly one. */
+/* The move that was applied to a sample, 0 to 17; exactly one must match. */
 static int move_of(const sample *s)
 {
     int found = -1, n = 0;
@@ -494,7 +494,7 @@ static void read_noise(dt_ctx *ctx, const dt_dataset *d, int64_t batch_size, boo
     dt_loader_free(l);
 }
 
-/* The noise has the moments that it should, differs everywhere, and does not depend on batches. */
+/* The noise has the right moments, differs everywhere, and does not depend on batches. */
 START_TEST(noise)
 {
     enum { COUNT = 3 * 100 * 784 };

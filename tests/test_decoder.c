@@ -43,7 +43,8 @@ static void change_form(const random_net *d, dt_module *m, form f)
     if (f >= FROZEN) dt_freeze(m);
 }
 
-/* A network of a seed, family and form; *ids gets a text that fills its context, the caller's. */
+/* Makes a network from seed, family and form; *ids gets a text that fills its context, which the
+ * caller frees. */
 static dt_module *model_of(uint64_t seed, form f, random_net *d, int32_t **ids)
 {
     *d = random_net_of_family(seed, seed % 2 == 0 ? "gpt" : "llama");
@@ -96,7 +97,7 @@ static double farthest(const float *a, const float *b, int64_t n)
 
 /* ---- logits --------------------------------------------------------------------------------- */
 
-/* A token whose activation's code is rounded the other way moves logits by about this share. */
+/* An activation that is rounded to the neighbouring code changes logits by about this share. */
 static double tolerance(form f) { return f == PLAIN ? 1e-5 : 2e-3; }
 
 static void compare(uint64_t seed, form f)

@@ -10,7 +10,7 @@
 
 static char folder[TEST_PATH], llama[TEST_PATH];
 
-/* A text of a few characters, so that the tiny vocabulary holds them. */
+/* A text of few different characters, which the tiny vocabulary has. */
 static bool set_up(void)
 {
     char path[TEST_PATH], text[4097];
@@ -147,8 +147,8 @@ START_TEST(a_resumed_run_has_the_same_teacher)
 }
 END_TEST
 
-/* With all weight on a teacher that is the model, there is nothing to learn; with a part of it, the
- * labels have theirs. */
+/* If the teacher is the model itself and has all the weight, the gradient is 0; otherwise labels
+ * have their share. */
 START_TEST(the_loss_is_the_teachers)
 {
     if (!set_up()) return;

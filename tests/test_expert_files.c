@@ -166,7 +166,7 @@ START_TEST(every_form_loads_into_every_model)
 }
 END_TEST
 
-/* The same bytes, whether N tensors were experts or tensors of their own. */
+/* The bytes are the same, whether the N tensors are experts or separate parameters. */
 START_TEST(experts_are_plain_tensors)
 {
     char other[TEST_PATH];
@@ -383,7 +383,7 @@ START_TEST(runs_resume_in_either_form)
 }
 END_TEST
 
-/* A file of the state with one of its tensors left out, or given another value. */
+/* A file of the state with one tensor left out or changed. */
 static void write_changed(const char *name, bool drop, const char *to)
 {
     dt_file *f;
@@ -470,7 +470,7 @@ static dt_model_info llama_info(const dt_llama_options *o)
     return info;
 }
 
-/* Logits of a few tokens, which observers see too while the model trains. */
+/* Logits of a few tokens; in training observers see the batch, too. */
 static void run_model(dt_module *m, bool training, float logits[2 * 6 * 13])
 {
     int32_t ids[12];
@@ -497,8 +497,7 @@ static void check_same_bytes(const char *a, const char *b)
     free(y);
 }
 
-/* Of a file that may be of either form: the bits of m, and of either form saved again the same
- * file. */
+/* A file in either form gives the bits of m, and saved again in either form the same file. */
 static void check_file(dt_module *m, const char *file, int form, const char *const files[2])
 {
     char again[TEST_PATH];
@@ -588,7 +587,7 @@ START_TEST(quantized_models_in_either_form)
 }
 END_TEST
 
-/* Codes of no meaning, and columns of each group of the op in groups of another order. */
+/* Random codes, and columns of each group of the op in another order. */
 static dt_status deal(void *user, const char *name, const dt_tensor *master,
                       const dt_quant_spec *quant, const dt_code_rows *to)
 {
@@ -657,7 +656,7 @@ static void open_model(run *r, const dt_llama_options *o)
         (dt_training_state){ .module = r->m, .info = llama_info(o), .optimizer = r->optimizer };
 }
 
-/* Masters, learned scales, what inputs were observed, moments of all of them. */
+/* Masters, learned scales, observed ranges, and the moments of all of them. */
 START_TEST(quantized_runs_resume_in_either_form)
 {
     const dt_llama_options o = llama_options(3);
@@ -695,7 +694,8 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* The program shows a grouped weight as one row in either form, and makes one form of the other. */
+/* The program shows a grouped weight as one row in either form, and converts one form into the
+ * other. */
 START_TEST(commands)
 {
     const dt_llama_options o = llama_options(3);

@@ -182,8 +182,8 @@ static void free_record(record *r)
     }
 }
 
-/* The float model's row for slot k of row i: of a layer behind the experts the one that the same
- * expert made of the same token, if it did, else the quantized model's. */
+/* The float model's row for slot k of row i. After the experts it is the output of the same expert
+ * for the same token, if there is one, otherwise the quantized model's. */
 static const float *float_row(const record *q, const record *f, int batch, int64_t i, int k,
                               bool behind)
 {
@@ -317,7 +317,7 @@ static dt_status note(void *user, const char *path, const dt_round_report *r)
     return DT_OK;
 }
 
-/* An expert that the router never chooses keeps nearest, and is named. */
+/* An expert that the router never chooses is rounded to nearest and named in the report. */
 START_TEST(an_expert_without_rows_is_rounded_to_nearest)
 {
     dt_module *m = create_lively(), *nearest = create();
@@ -386,8 +386,7 @@ static dt_status check_experts(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* Elsewhere: weights of experts without gradients where modules, not tensors, were asked to
- * train. */
+/* Mistake: weights of experts without gradients where modules, not tensors, were asked to train. */
 START_TEST(no_weight_gradient_on_the_module_path)
 {
     dt_module *m = create_lively();
@@ -482,7 +481,7 @@ START_TEST(gradients_are_the_straight_through_form)
 }
 END_TEST
 
-/* Elsewhere: one expert without tokens, or the garbage of padding, made every gradient NaN. */
+/* Mistake: one expert without tokens, or the garbage of padding, made every gradient NaN. */
 START_TEST(nan_from_a_padded_expert)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -618,8 +617,9 @@ static float largest_beside(const float *w, int64_t i, int granularity)
     return most;
 }
 
-/* Elsewhere: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of
- * columns have ranges thousands apart: a scale of any other block is wrong by far. */
+/* Mistake: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of
+ * columns have ranges thousands apart: the scale of any other block would be wrong by orders of
+ * magnitude. */
 START_TEST(wrong_partition_axis_of_the_3d_weight)
 {
     dt_module *m = layer_of(EXPERTS, false);
@@ -653,8 +653,8 @@ START_TEST(wrong_partition_axis_of_the_3d_weight)
 }
 END_TEST
 
-/* Elsewhere: dispatch of a wrapper's view called itself for ever, in a block that runs twice, say.
- * Steps are those without recomputing, bit for bit. */
+/* Mistake: dispatch of a wrapper's view called itself for ever, for example in a checkpointed
+ * block. Steps must have the bits of steps without checkpointing. */
 START_TEST(infinite_dispatch_recursion)
 {
     dt_module *m[2];
@@ -711,8 +711,8 @@ static void set_gradients(dt_module *m, const char *const names[3])
     }
 }
 
-/* Elsewhere: gradients, moments or loaded values went to the parameter in the same place of another
- * list. */
+/* Mistake: gradients, moments or loaded values were assigned by position in another list of
+ * parameters. */
 START_TEST(write_back_by_position)
 {
     static const char *const order[] = { "a", "b", "c" }, *const other[] = { "c", "a", "b" };
@@ -741,7 +741,7 @@ END_TEST
 
 /* ---- with other settings -------------------------------------------------------------------- */
 
-/* A bias of experts [N, out] has rank 2 and is a bias all the same: it does not decay. */
+/* A bias of experts [N, out] has rank 2, but is a bias, so it does not decay. */
 START_TEST(biases_of_experts_do_not_decay)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -761,7 +761,7 @@ START_TEST(biases_of_experts_do_not_decay)
 }
 END_TEST
 
-/* Factors of rates are by path, and reach the experts that they name. */
+/* Factors of the learning rate by path apply to grouped weights. */
 START_TEST(rates_by_glob_reach_experts)
 {
     dt_module *m = create_lively();
@@ -784,8 +784,8 @@ START_TEST(rates_by_glob_reach_experts)
 }
 END_TEST
 
-/* However tokens are spread over the experts, steps take what earlier ones gave back. (Observers of
- * static ranges take a block more now and then, with experts or without.) */
+/* For any routing of tokens, steps only use memory that earlier steps freed. (Observers of static
+ * ranges sometimes take another block, with or without experts.) */
 START_TEST(steps_allocate_nothing)
 {
     test_memory memory = { 0 };
@@ -822,7 +822,7 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* A teacher with experts and a student with experts: the teacher's router has no say in the
+/* A teacher with experts and a student with experts: the teacher's router adds nothing to the
  * loss. */
 START_TEST(a_teacher_with_experts)
 {

@@ -212,7 +212,7 @@ START_TEST(a_tensor_has_codes_for_each_specification)
 }
 END_TEST
 
-/* A write gives the blocks of the codes back then, not when new ones are made. */
+/* A write frees the codes' memory at once, not when new codes are made. */
 START_TEST(a_write_drops_codes_at_once)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();

@@ -141,8 +141,8 @@ static void assert_near(const dt_tensor *a, const dt_tensor *b, double within, c
 
 /* ---- the same function ---------------------------------------------------------------------- */
 
-/* A forward pass in training and its gradients, with fake quantization off: that of the plain
- * network, but for rounding. */
+/* A forward pass in training and its gradients, with fake quantization disabled, equal those of the
+ * unfolded network, except for rounding. */
 static void train_once(dt_module *m, dt_tensor *x, dt_tensor **y)
 {
     dt_tape *t;
@@ -205,7 +205,7 @@ START_TEST(trains_as_the_plain_network_does)
 }
 END_TEST
 
-/* With statistics that stay, folded training is the plain network's with its norms in
+/* With frozen statistics folded training equals training of the unfolded network with its norms in
  * evaluation. */
 START_TEST(trains_as_norms_in_evaluation_once_frozen)
 {
@@ -390,7 +390,7 @@ START_TEST(prepare_twice_and_back)
 }
 END_TEST
 
-/* A file of a converted model does not fit one without norms, which stays as it was. */
+/* A file of a converted model does not load into a model without norms, which stays unchanged. */
 START_TEST(a_load_that_fails_leaves_norms_alone)
 {
     char path[TEST_PATH];

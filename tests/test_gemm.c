@@ -239,7 +239,7 @@ START_TEST(same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-/* Rows that overlap (a broadcast) are nothing for BLAS, and are computed all the same. */
+/* Overlapping rows (a broadcast) are refused by BLAS, and computed by other code. */
 START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
 {
     dt__stream stream = dt__stream_of(19, DT__FOR_USER);
@@ -400,7 +400,7 @@ START_TEST(openblas_has_one_thread)
 }
 END_TEST
 
-/* Where OpenBLAS would look for memory for ever, a context says so at once. */
+/* Where OpenBLAS would search for memory for ever, creating a tape fails at once. */
 START_TEST(no_room_for_blas)
 {
     dt_ctx_options options = dt_ctx_defaults();

@@ -211,8 +211,8 @@ START_TEST(rearranging_ops_are_refused)
 }
 END_TEST
 
-/* What takes codes sees the rows of one matrix, unless it is made for experts; what rearranges
- * would mix them. All else reads. */
+/* Ops with role CODES read the rows as one matrix, except those for experts, and rearranging ops
+ * would mix experts: both are refused. All others are allowed. */
 START_TEST(every_op_accepts_or_refuses_grouped_operands)
 {
     static const dt_op *const ops[] = {
@@ -336,7 +336,7 @@ START_TEST(an_expert_is_no_parameter_of_a_module)
 }
 END_TEST
 
-/* Those of what a tape lent: a detached one has none that takes a gradient. */
+/* Experts of a tensor lent by a tape: those of a detached tensor take no gradient. */
 START_TEST(experts_of_a_detached_parameter)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = expert(dt_detach(t, w), 1);

@@ -188,7 +188,7 @@ static dt_tensor *copy_of(dt_ctx *ctx, int rank, const int64_t *dims, const floa
     return x;
 }
 
-/* The rows of choices of expert e, one a reading, taken from or put to `all`. */
+/* Copies the rows of the choices of expert e from or to `all`. */
 static int64_t rows_of(const scene *s, int64_t e, int64_t reads, int64_t n, float *all, float *some)
 {
     int64_t count = 0;
@@ -210,7 +210,7 @@ static void put_rows(const scene *s, int64_t e, int64_t n, const float *some, fl
     }
 }
 
-/* x and w of the scene are wrapped already where the trial says so. */
+/* x and w of the scene are wrapped already if the trial requires it. */
 static void run_expert(const scene *s, int64_t e, const float *masters, wanted *to)
 {
     const trial *r = s->r;
@@ -311,8 +311,8 @@ static void free_wanted(wanted *w)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Gathered rows are multiplied in tiles of another size from 1 MFLOP on: then fp32 rounds
- * otherwise. */
+/* From 1 MFLOP on gathered rows are multiplied in tiles of another size, so fp32 sums round
+ * differently. */
 static double near_of(const trial *r, bool integer)
 {
     const double flops = 2.0 * (double)(r->rows * r->reads * r->in) * (double)r->out;
@@ -504,8 +504,8 @@ END_TEST
 
 /* ---- columns in an order -------------------------------------------------------------------- */
 
-/* Random codes; in each expert's groups the first columns of two groups change places, which ones
- * depends on the expert. */
+/* Random codes; in each expert's groups the first columns of two groups change places; which groups
+ * these are depends on the expert. */
 static dt_status deal_columns(void *user, const char *path, const dt_tensor *master,
                               const dt_quant_spec *quant, const dt_code_rows *to)
 {

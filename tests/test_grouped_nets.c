@@ -155,7 +155,7 @@ static dt_module *loaded(dt_ctx *c)
 
 /* ---- the same bits everywhere --------------------------------------------------------------- */
 
-/* What a file gives, stacked or expert by expert, on other numbers of threads too. */
+/* The model of a file, stacked or expert by expert, also on other numbers of threads. */
 static void check_loaded(dt_module *m, const float *y)
 {
     static const int forms[] = { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
@@ -443,8 +443,8 @@ END_TEST
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The saved file once more, in its detent.quant the first `from` behind the weight's name as
- * `to`. */
+/* A copy of the saved file; in its detent.quant the first `from` after the weight's name is
+ * replaced by `to`. */
 static void rewrite(const char *from, const char *to)
 {
     dt_file *f;

@@ -139,7 +139,7 @@ START_TEST(codes_of_one_expert_have_the_same_bits)
 }
 END_TEST
 
-/* Codes of all, packed: an expert's lie in the same memory, and outlive the parameter. */
+/* An expert's packed codes are in the memory of the whole weight's, and outlive the parameter. */
 static void pack(dt_tensor *w, const dt_quant_spec *q)
 {
     dt__packed *packed = dt__alloc_zero(ctx, sizeof *packed);
@@ -173,7 +173,7 @@ START_TEST(packed_experts_hold_the_same_codes)
 }
 END_TEST
 
-/* Of an integer product of each expert; before and after it is packed. */
+/* An integer product with each expert, before and after packing. */
 START_TEST(products_with_experts_agree)
 {
     dt_quant_spec q = dt_weight_quant_defaults();
@@ -393,7 +393,7 @@ static void backward(dt_module *m, dt_tensor *x)
     dt_tape_reset(t);
 }
 
-/* Each expert is something else than it was, by the optimizer's step on all of them at once. */
+/* The optimizer's step on the whole parameter changes each expert. */
 static void step(dt_module *m, dt_tensor *x)
 {
     dt_optimizer *o;
@@ -465,7 +465,7 @@ START_TEST(prepared_and_converted_agree)
 }
 END_TEST
 
-/* The scales that an expert learns are its own of all, and begin with those of all experts. */
+/* An expert's learned scales are a slice of the whole parameter's, and initialized with them. */
 START_TEST(learned_scales_are_cut_as_experts_are)
 {
     dt_module *m = prepared(DT_INT4_INT4);
@@ -647,7 +647,7 @@ START_TEST(experts_keep_the_gradient_after_switching)
 }
 END_TEST
 
-/* A block that runs twice uses experts twice; its gradients have the same bits. */
+/* A checkpointed block uses experts twice; its gradients have the bits of a single run. */
 START_TEST(recompute_runs_experts_twice)
 {
     dt_module *m = prepared(_i);
@@ -695,7 +695,7 @@ START_TEST(an_expert_as_the_input_of_a_block)
 }
 END_TEST
 
-/* A state is written back by name: tensors in any order; experts see it. */
+/* A state is loaded by name, with tensors in any order; experts read the loaded values. */
 START_TEST(a_state_is_restored_by_name)
 {
     dt_module *net, *fresh;

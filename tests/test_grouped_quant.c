@@ -241,7 +241,7 @@ START_TEST(vectors_have_no_rows)
 }
 END_TEST
 
-/* More than threads share, and experts with panels of fewer lanes between them. */
+/* Enough rows for several threads, and experts that end with partial panels. */
 START_TEST(codes_of_large_weights_are_those_of_each_expert)
 {
     dt__stream s = dt__stream_of(77, DT__FOR_USER);
@@ -372,7 +372,7 @@ static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float
     dt__codes_release(u);
 }
 
-/* The rows of one expert, from its first on, multiplied as if it were alone. */
+/* The rows of one expert, multiplied as a separate weight. */
 START_TEST(products_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(_i < 2 ? 0 : UINT64_MAX, 2);

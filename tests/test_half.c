@@ -54,8 +54,8 @@ START_TEST(every_code_is_its_float)
 }
 END_TEST
 
-/* Above the largest finite code stands the number that would follow it: rounding to it overflows.
- */
+/* After the largest finite number comes the number that would follow it; rounding to that
+ * overflows. */
 static double next_value(const kind *k, unsigned code)
 {
     const double v = value_of(code, k->exponent_bits, k->mantissa_bits);

@@ -180,8 +180,8 @@ END_TEST
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* More classes than a block holds, and more rows: integer products are the same bits however they
- * are cut, and so is the loss of each row. */
+/* More classes than a block holds, and more rows: integer products, and so the loss of each row,
+ * have the same bits for any division into blocks. */
 START_TEST(blocks_change_no_bit_of_an_integer_head)
 {
     const setup s = { 400, 24, 9001, INTEGER, 2, ENTROPY };

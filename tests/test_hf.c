@@ -188,7 +188,7 @@ static dt_tensor *shifted_labels(const trial *t)
     return labels;
 }
 
-/* The parameter that a folder names so; *own is an expert, to be freed. */
+/* The parameter with a folder's name; *own is set to the handle of an expert, to be freed. */
 static dt_tensor *param_named(const trial *t, const char *name, dt_tensor **own)
 {
     static const char *const ours[] = { "gate", "down", "up" };
@@ -329,7 +329,7 @@ START_TEST(test_odd)
 }
 END_TEST
 
-/* What the error must say: one or two words of golden/hf/index.json. */
+/* Whether the error contains the one or two words of golden/hf/index.json. */
 static const struct {
     const char *name;
     dt_status status;
@@ -506,7 +506,7 @@ START_TEST(test_settings)
 }
 END_TEST
 
-/* Numbers that describe more than the tensors hold are an error before memory is asked for. */
+/* Settings that describe more than the tensors hold are an error before memory is allocated. */
 START_TEST(test_huge)
 {
     static const char *const keys[] = { "vocab_size", "hidden_size", "num_hidden_layers",

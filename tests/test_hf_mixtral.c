@@ -1,6 +1,6 @@
 /* Folders of Mixtral: broken ones made from golden/hf/tiny-mixtral, the stacked experts of
- * transformers 5, new folders, quantized models. test_hf.c compares logits, losses and gradients.
- * */
+ * transformers 5, new folders, quantized models. test_hf.c compares logits, losses and
+ * gradients. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -337,7 +337,7 @@ static dt_llama_options small_mixture(void)
     };
 }
 
-/* A model of one's own becomes a Mixtral, if there is one of its kind. */
+/* A model of detent is exported as Mixtral if Mixtral has all its options. */
 START_TEST(new_folders)
 {
     dt_llama_options o = small_mixture();
@@ -370,7 +370,7 @@ END_TEST
 
 static void note_line(void *user, const char *line) { snprintf(user, 256, "%s", line); }
 
-/* The factor of the z-loss is left out, and that is said; where there is none, nothing is. */
+/* The factor of the z-loss is left out with a message; without a factor there is no message. */
 START_TEST(factor_without_a_place)
 {
     char to[TEST_PATH], said[256] = "";

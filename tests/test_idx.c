@@ -166,7 +166,7 @@ static void bench_open(bench *b)
     test_write_file(b->labels, good_labels, LABELS_SIZE);
 }
 
-/* Reads what lies there; it must fail and name `path` and say `text`. */
+/* Reads the files, which must fail with a message that contains `path` and `text`. */
 static void expect(bench *b, dt_status code, const char *path, const char *text)
 {
     dt_dataset *d = (dt_dataset *)b;

@@ -146,7 +146,7 @@ START_TEST(a_range_begins_with_the_first_batch)
 }
 END_TEST
 
-/* Weights that were trained in float first are what their scales begin with. */
+/* Scales of weights that were first trained in float are initialized from the trained weights. */
 START_TEST(scales_begin_where_codes_do)
 {
     const dt_qat_options o = int4(4);
@@ -288,7 +288,7 @@ START_TEST(codes_and_dequantized_values_train_with_the_same_bits)
 }
 END_TEST
 
-/* Bytes that a forward pass of a layer keeps for backward, an element of its input. */
+/* Bytes per input element that a forward pass of a layer keeps for backward. */
 static double kept_by_pass(int save)
 {
     enum { N = 512, K = 1021 };

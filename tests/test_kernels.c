@@ -29,7 +29,7 @@ static const kernel_case *case_of(const char *name)
     return k != NULL ? k : find(kernel_cases_integer, name);
 }
 
-/* What runs now, for a crash: a kernel that touches what it may not. */
+/* The running kernel, for the message of a crash by an access outside its operands. */
 static char doing[160];
 
 static void say_and_die(int number)

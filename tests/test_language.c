@@ -240,7 +240,7 @@ START_TEST(the_loss_is_that_of_the_logits)
 }
 END_TEST
 
-/* A teacher that is the model itself has nothing to teach: its part of the loss is 0. */
+/* If the teacher is the model itself, its part of the loss is 0. */
 START_TEST(a_teacher_takes_no_gradient)
 {
     dt_module *m = create(_i, true), *teacher = create(_i, true);
@@ -465,7 +465,7 @@ START_TEST(any_number_of_threads_trains_the_same_bits)
 }
 END_TEST
 
-/* A converted model answers as the prepared one does: logits and losses. */
+/* A converted model has the logits and losses of the prepared one. */
 START_TEST(prepared_and_converted_have_the_same_loss)
 {
     dt_module *m = create(_i, true);
@@ -491,8 +491,8 @@ START_TEST(prepared_and_converted_have_the_same_loss)
 }
 END_TEST
 
-/* What reads one input runs as one product where nothing is recorded, and layer by layer
- * elsewhere. */
+/* Layers on one input run as one product where nothing is recorded, otherwise one after the
+ * other. */
 START_TEST(a_pass_that_records_has_the_same_bits)
 {
     static const char *const families[] = { "gpt", "llama" };

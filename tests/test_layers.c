@@ -233,7 +233,7 @@ static mark check_first(const dt__layer_cases *l, const dt__layer_case *k, dt_ct
     return result;
 }
 
-/* Another layer of the case with other values, which takes those of `from`. */
+/* Another layer of the case, with other initial values, gets those of `from`. */
 static mark check_copy(const dt__layer_cases *l, const dt__layer_case *k, layers_scene *from)
 {
     const layers_setup s = { .k = k };
@@ -284,8 +284,8 @@ static bool same_state(const layers_outcome *a, const layers_outcome *b)
     return equal;
 }
 
-/* Evaluation draws nothing and changes no state, so twice is the same. Training does the same,
- * but for layers that draw or have buffers. */
+/* Evaluation draws nothing and changes no state, so two runs are equal. So are two runs in
+ * training, except for layers that draw or have buffers. */
 static mark modes(const dt__layer_cases *l, const dt__layer_case *k)
 {
     layers_setup training = { .k = k, .training = true }, evaluation = { .k = k };
@@ -383,8 +383,8 @@ static bool same_answers(const ops_values *a, layers_scene *o)
     return same;
 }
 
-/* Saves the layer of `o` and loads it into a new layer of the case, whose outputs must be the same.
- * */
+/* Saves the layer of `o` and loads it into a new layer of the case, whose outputs must be the
+ * same. */
 static bool comes_back(layers_scene *o, const layers_setup *s, const ops_values *y)
 {
     char folder[TEST_PATH], path[TEST_PATH];

@@ -371,7 +371,7 @@ START_TEST(values_written_before_backward)
 }
 END_TEST
 
-/* A pass that takes no gradients keeps nothing for them, and codes follow the scale. */
+/* A pass without gradients keeps nothing for backward, and codes follow the scale. */
 START_TEST(codes_follow_the_scale)
 {
     dt_ctx *ctx = context(1);
@@ -429,7 +429,7 @@ START_TEST(bad_settings)
 }
 END_TEST
 
-/* What a recipe says over again changes nothing; another range has no shift. */
+/* A recipe that repeats the preset's settings changes nothing; another range has no shift. */
 START_TEST(the_preset_said_again)
 {
     dt_quant_spec weight, activation;

@@ -56,7 +56,7 @@ static dt_tensor *chain(const setup *s, outcome *o, dt_tensor *x)
     return next(o->t, y, apply(o->t, s->activation, y));
 }
 
-/* Results besides y are the tape's until it is reset, unless a module's scope ends. */
+/* Results besides y live until the tape is reset or a module's scope ends. */
 static void drop_others(dt_tape *t, const dt_tensor *y)
 {
     for (int64_t i = 0; i < t->n_lent; i++) {

@@ -205,7 +205,7 @@ START_TEST(four_bits_by_hand)
 }
 END_TEST
 
-/* 2 bits, one scale a row: four codes a byte. 3 bits take the room of 4. */
+/* 2 bits, one scale a row: four codes a byte. Codes of 3 bits are stored in 4. */
 START_TEST(two_and_three_bits_by_hand)
 {
     dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC_NO_CLIP,

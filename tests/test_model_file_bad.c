@@ -538,7 +538,7 @@ START_TEST(every_truncation_and_changed_byte_is_refused)
         test_write_file(bad_path, bytes, size);
         ck_assert_int_eq(dt_model_load(ctx, bad_path, &m, NULL), DT_ERR_FORMAT);
     }
-    /* A change that hides the key of the hash leaves the values to speak for themselves. */
+    /* After a change that hides the key of the hash, only the checks of values remain. */
     int64_t loaded = 0;
     for (size_t at = 0; at < n; at += 3) {
         bytes[at] = (char)(bytes[at] ^ 1 << at % 8);
@@ -555,7 +555,7 @@ START_TEST(every_truncation_and_changed_byte_is_refused)
 }
 END_TEST
 
-/* A bad file changes nothing of the model that its weights should have gone into. */
+/* A bad file changes nothing in the model that was to be loaded. */
 START_TEST(a_wrong_file_leaves_the_model)
 {
     static const int64_t sizes[] = { 19, 6, 5, 4, 3, 7, 0 };

@@ -319,7 +319,7 @@ START_TEST(recomputing_and_threads_change_no_bit)
 }
 END_TEST
 
-/* From the second step on nothing is allocated, however rows are routed. */
+/* From the second step on nothing is allocated, for any routing. */
 START_TEST(steps_allocate_nothing)
 {
     dt_module *m = model(&usual, 2);

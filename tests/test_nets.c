@@ -125,7 +125,7 @@ typedef struct comparison {
     double relative;
 } comparison;
 
-/* Key biases: under softmax their gradient is rounding noise, which Adam blows up. */
+/* Key biases: softmax makes their gradient rounding noise, which Adam amplifies. */
 static bool is_noise(const net *n, const char *path)
 {
     const char *noise = dt_file_meta(n->file, "noise");
@@ -334,7 +334,7 @@ static bool has_labels(const net *n) { return strcmp(n->kind->output, "logits") 
 
 static bool has_ids(const net *n) { return strcmp(n->kind->input, "ids") == 0; }
 
-/* The loss of the batch; `y`, which the model gave, serves all but language models. */
+/* The loss of the batch, from the model's output `y`; language models do not read `y`. */
 static dt_tensor *loss_of(const net *n, dt_tensor *y)
 {
     if (has_ids(n)) return dt_token_loss(n->t, n->m, n->x, n->target, NULL, NULL);
@@ -511,7 +511,7 @@ static void add_half(const net *n, int half, double labels)
     dt_tensor_free(target);
 }
 
-/* Parts with different numbers of labels that count give the gradient of the whole. */
+/* Micro-batches with different numbers of counted labels give the gradient of the whole batch. */
 START_TEST(micro_batches_add_up_by_counted_labels)
 {
     static const kind untied = { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt };

@@ -226,7 +226,7 @@ static mark precision(const dt_op *op, const dt__case *k)
     return near ? GOOD : BAD;
 }
 
-/* A large convolution of floats is another library's where the kernels are not plain C's. */
+/* With fast kernels a large convolution of floats is computed by oneDNN, with other bits. */
 static bool alike_by_sets(const dt_op *op, const ops_outcome *a, const ops_outcome *b)
 {
     if (strncmp(op->name, "conv", 4) != 0) return ops_same(a, b);
@@ -237,8 +237,8 @@ static bool alike_by_sets(const dt_op *op, const ops_outcome *a, const ops_outco
     return near;
 }
 
-/* The kernels of every set that runs here give the bits of plain C, so an op does: as it is, and on
- * codes. */
+/* Kernels of every set of this machine have the bits of plain C, so ops on floats and codes have
+ * them, too. */
 static mark sets(const dt_op *op, const dt__case *k)
 {
     mark m = GOOD;
@@ -346,7 +346,7 @@ static void spoil(dt_tensor *x)
     }
 }
 
-/* Whether a gradient of the case changes when what was kept there is spoiled before backward. */
+/* Whether a gradient of the case changes when the saved value is overwritten before backward. */
 static bool is_read(const dt_op *op, const dt__case *k, place at)
 {
     const work w = { op, k };
@@ -604,7 +604,7 @@ static void close_stage(stage *s)
     dt_ctx_free(s->ctx);
 }
 
-/* With `x` as operand i the op fails so, and says its own name and `text`. */
+/* With `x` as operand i the op fails with `code`, and the message has the op's name and `text`. */
 static void must_refuse(stage *s, int i, dt_tensor *x, dt_status status, const char *text)
 {
     dt_tensor *in[DT__CASE_IN];
@@ -671,7 +671,7 @@ START_TEST(opaque_and_dropped_operands_are_refused)
 }
 END_TEST
 
-/* An in-place op on what a tape still needs, or on a frozen tensor. */
+/* An in-place op on a tensor that a tape still needs, or on a frozen one. */
 START_TEST(writes_that_would_harm_are_refused)
 {
     for (int o = 0; o < DT__COUNT_OF(all); o++) {
@@ -761,8 +761,8 @@ static void draw(uint64_t seed, int threads, int calls, double *y, double *grad)
     dt_ctx_free(ctx);
 }
 
-/* Backward drops what forward dropped; the seed and the number of the call decide, threads do
- * not. */
+/* Backward drops the elements that forward dropped; they depend on the seed and the number of the
+ * call, not on threads. */
 /* Element k is decided by word k of the stream, on any number of threads. */
 START_TEST(dropout_follows_the_stream)
 {

@@ -240,8 +240,8 @@ START_TEST(clipping_equals_the_reference)
 }
 END_TEST
 
-/* Which of the reference's schedules ours are. `step` and `linear_torch` without a warmup begin
- * with 1; all others of the file have other formulas. */
+/* The reference's schedules that detent has. `step` and `linear_torch` without warmup begin with 1;
+ * the other schedules of the file have other formulas. */
 static const struct {
     const char *golden;
     dt_schedule ours;
@@ -403,7 +403,8 @@ START_TEST(later_parameters_join)
     dt_grad_clear(dt_param(m, "a"));
     give_gradient(scale, 1.0);
     TEST_OK(ctx, dt_optimizer_step(o, t, 0.25));
-    /* The first step of a parameter moves by the rate, whenever it comes; then the projection. */
+    /* The first step of a parameter is the learning rate, at any update; then the projection is
+     * applied. */
     TEST_NEAR(first(m, "part.scale"), 0.5 * 0.75, 1e-6, 0.0);
     ck_assert_double_eq(first(m, "a"), a);
     int slots = 0;

@@ -251,7 +251,7 @@ END_TEST
 
 /* ---- bad folders and files ------------------------------------------------------------------ */
 
-/* Reads the folder; it must fail, leave nothing behind, and say both texts. */
+/* Reads the folder, which must fail, leak nothing, and give a message with both texts. */
 static void expect(dt_ctx *ctx, const char *folder, dt_status code, const char *text,
                    const char *other)
 {
@@ -424,7 +424,8 @@ START_TEST(hostile)
 }
 END_TEST
 
-/* Chunks that say nothing of pixels are not even inflated: a bomb among them costs nothing. */
+/* Chunks that do not affect pixels are not decompressed, so a decompression bomb in them is
+ * harmless. */
 START_TEST(bombs)
 {
     static bench b;

@@ -94,7 +94,7 @@ START_TEST(the_last_rule_wins_key_by_key)
 }
 END_TEST
 
-/* A granularity that the recipe refuses, the library refuses in the same words. */
+/* Recipe and library refuse the same granularities with the same message. */
 START_TEST(recipe_and_library_refuse_the_same_granularities)
 {
     static const char *const names[] = { "tensor", "channel", "group", "token", "sample" };
@@ -195,8 +195,8 @@ static dt_tensor *ones_of(int64_t rows, int64_t columns)
     return x;
 }
 
-/* A tape that keeps a master refuses the conversion; one that keeps codes alone refuses
- * backward. */
+/* If a tape has saved the master, conversion is refused; if it has saved only codes, backward is
+ * refused. */
 START_TEST(converting_before_backward_is_refused)
 {
     dt_tensor *x = ones_of(2, 40);
@@ -406,7 +406,7 @@ START_TEST(accumulation_quantizes_once)
 }
 END_TEST
 
-/* q, k and v of an attention layer, gate and up of a feed-forward one, are such modules. */
+/* Modules on one input, as q, k and v of attention, or gate and up of an mlp. */
 static void three_on_one(dt_tape *tape, dt_module *net, dt_tensor *const *in, int n_in,
                          dt_tensor **out, int n_out)
 {

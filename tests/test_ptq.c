@@ -40,7 +40,7 @@ static dt_status fetch(void *user, int64_t i, dt_tensor **x)
     return DT_OK;
 }
 
-/* A network in a context of its own, prepared, and the same in float. */
+/* A prepared network in its own context, and the same network in float. */
 typedef struct prepared {
     const random_net *d;
     dt_ctx *ctx;
@@ -576,7 +576,7 @@ START_TEST(mistakes_are_named)
 }
 END_TEST
 
-/* Accumulators are bounded for the codes that a layer's inputs can be. */
+/* Accumulators are bounded for all possible codes of a layer's inputs. */
 START_TEST(accumulators_hold_the_codes_of_inputs)
 {
     dt_ctx *ctx = context_of(3, 2);

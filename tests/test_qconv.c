@@ -59,7 +59,7 @@ static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
 
 static int64_t pick(int64_t n) { return rand() % n; }
 
-/* The scale group of each column: as many of each as ever, dealt out at random. */
+/* The scale group of each column: groups of the usual sizes, assigned at random. */
 static int32_t *random_groups(int64_t op_groups, int64_t columns, int64_t group)
 {
     const int64_t n = op_groups * columns;
@@ -210,7 +210,7 @@ static void group_sums(const problem *p, const plain *c, const int64_t *o, int64
     }
 }
 
-/* The sum of scale times q of a row: what the zero of the inputs is multiplied by. */
+/* The sum of scale times q of a row, the factor of the inputs' zero point. */
 static float weighted_codes(const problem *p, const plain *c, int64_t row)
 {
     const float *scale = c->scale + row * c->w->groups;

@@ -59,8 +59,8 @@ static void check_near(const char *name, const dt_tensor *got, const dt_tensor *
     }
 }
 
-/* What the terms of numerics §2 add up to, element by element: its form works on codes + 128, so
- * they are larger than those of signed codes. */
+/* The sum of the magnitudes of the terms of numerics §2, for each element. The formula works on
+ * codes + 128, so they are larger than those of signed codes. */
 static dt_tensor *magnitude(const dt_file *f, const char *name, int group, dt_tensor *y64)
 {
     dt_tensor *qx = stored(f, name, "qx", DT_I32), *qw = stored(f, name, "qw", DT_I32);

@@ -525,7 +525,7 @@ static void check_monotone(const float *x, const result *r)
     }
 }
 
-/* -x has the same scale and opposite codes, but for the end that only one side has. */
+/* -x has the same scale and opposite codes, except for qmin, which has no opposite. */
 static void check_negation(dt_ctx *ctx, const dt_quant_spec *q, const float *x, const result *r)
 {
     const int64_t dims[2] = { ROWS, COLUMNS };
@@ -626,8 +626,7 @@ static float stored(float scale, int dtype)
                                     : scale;
 }
 
-/* A scale is a number of its dtype, and asking for it again gives it again: its limits and its
- * rounding keep what the scheme says of it. */
+/* A scale is representable in its dtype, and limiting and rounding it again does not change it. */
 static void check_stored(const dt__scheme *scheme, const dt_quant_spec *q, float lo, float hi)
 {
     float scale, again, inverse;
@@ -666,7 +665,7 @@ START_TEST(scales_can_be_stored)
 }
 END_TEST
 
-/* The gradient passes where the mask says so and is 0 elsewhere, infinities included. */
+/* The gradient passes where the mask is set and is 0 elsewhere, also for infinite values. */
 START_TEST(gradient_follows_the_mask)
 {
     dt_ctx *ctx = context(1);
@@ -689,7 +688,7 @@ START_TEST(gradient_follows_the_mask)
 }
 END_TEST
 
-/* Codes plus 128, in rows of any stride, are what products of activations read. */
+/* Products read activations as codes plus 128, in rows of any stride. */
 START_TEST(biased_codes_are_codes_plus_128)
 {
     dt_ctx *ctx = context(1);

@@ -75,7 +75,7 @@ static void train(int net, const char *dir, const char *override, dt_run_summary
     dt_ctx_free(ctx);
 }
 
-/* Weights that were trained a little, in float: the path of their file. */
+/* Trains weights a little, in float; returns the path of their file. */
 static const char *float_model(int net, char folder[TEST_PATH])
 {
     test_folder(folder);
@@ -150,7 +150,7 @@ static dt_status quantize_in(dt_ctx *ctx, call *c)
     return s;
 }
 
-/* Makes the call on a context of its own; it must end as it wants to. */
+/* Makes the call in a context of its own; it must end with the expected status. */
 static void quantize(call *c)
 {
     dt_ctx *ctx = NULL;
@@ -210,7 +210,7 @@ static int tensors_that_differ(const char *a, const char *b)
 
 /* ---- what comes out ------------------------------------------------------------------------- */
 
-/* A float model rounded to nearest is what prepare and convert make of it. */
+/* A float model rounded to nearest equals the result of prepare and convert. */
 START_TEST(nearest_equals_convert)
 {
     char folder[TEST_PATH];
@@ -292,8 +292,7 @@ static const char *const rounders[] = { "quantize.rounder=gptq", "quantize.round
 
 #define ROUNDERS ((int)(sizeof rounders / sizeof rounders[0]))
 
-/* Every rounder on every network: the same bytes on one thread and on three, and a file that
- * holds. */
+/* Every rounder on every network: the same bytes on one and three threads, and a valid file. */
 START_TEST(threads_change_no_byte)
 {
     char folder[TEST_PATH];
@@ -359,8 +358,8 @@ END_TEST
 
 /* ---- interrupted ---------------------------------------------------------------------------- */
 
-/* Stopped behind each weight in turn, by an order or because the disk is full, and gone on with:
- * the bytes of the straight call, and the whole report. */
+/* Stopped after each weight, by a request or a full disk, and resumed: the result has the bytes and
+ * the whole report of an uninterrupted call. */
 START_TEST(an_interrupted_call_resumes)
 {
     char folder[TEST_PATH];
@@ -450,7 +449,8 @@ START_TEST(a_partial_result_must_fit)
 }
 END_TEST
 
-/* A partial result with the model of another file, or with `report` for its own; "": as it is. */
+/* A partial result with the model of another file, or with `report` as its report; "":
+ * unchanged. */
 static void forge(const char *partial, const char *model, const char *report)
 {
     dt_ctx *ctx = sample_context(1);
@@ -756,7 +756,7 @@ static dt_status run_with(const char *dir, const char *override, char message[10
     return s;
 }
 
-/* Settings that do not suit the weights are found before the run is trained. */
+/* Settings that do not fit the weights are found before training. */
 START_TEST(a_rounder_is_checked_before_training)
 {
     char folder[TEST_PATH], message[1024];

@@ -59,7 +59,7 @@ typedef struct sample {
     int64_t dims[4];
 } sample;
 
-/* Numbers that a few terms repeat in no row and column, so that codes depend on all of them. */
+/* Numbers without repetition in any row or column, so that codes depend on all of them. */
 static float value(int64_t i, int seed)
 {
     uint32_t words[4];
@@ -85,7 +85,7 @@ static size_t size_of(const char *dtype)
     return strcmp(dtype, "F32") == 0 ? 4 : strcmp(dtype, "BF16") == 0 ? 2 : 8;
 }
 
-/* Values are those that bf16 holds, so that a file's dtype changes none. */
+/* All values are representable in bf16, so that a file's dtype changes none. */
 static void write_samples(const char *path, const sample *s, int n, int seed)
 {
     dt_writer *w = NULL;
@@ -621,7 +621,7 @@ START_TEST(experts_are_weights_of_their_own)
 }
 END_TEST
 
-/* Granularity tensor is of each expert: a file may say so, and is read again. */
+/* Granularity tensor applies to each expert; such a file can be written and read. */
 START_TEST(experts_by_tensor)
 {
     write_experts("", false);
@@ -958,7 +958,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
 }
 END_TEST
 
-/* As many weights as a model of experts has: one that was rounded, again and again. */
+/* As many weights as a mixture of experts has: copies of one rounded weight. */
 START_TEST(many_weights)
 {
     enum { MANY = 17000, EACH = 512 };
@@ -998,7 +998,7 @@ START_TEST(many_weights)
 }
 END_TEST
 
-/* Any byte of any file may be another: an answer or an error, and no output by halves. */
+/* After a change of any byte of any file there is a result or an error, and no partial output. */
 START_TEST(damaged_files_survive)
 {
     char clean[2][TEST_PATH];
@@ -1142,7 +1142,7 @@ START_TEST(the_program)
 }
 END_TEST
 
-/* A signal behind the first row. Where the program was faster, it has ended as ever. */
+/* A signal after the first row. If the program was faster, it has ended normally. */
 START_TEST(a_signal_keeps_finished_weights)
 {
     static const sample w[] = { { "a", "F32", 2, { 300, 400 } },

@@ -485,7 +485,8 @@ START_TEST(a_recipe_may_only_quantize)
 }
 END_TEST
 
-/* One recipe serves every rounder: what the chosen one does not read is a warning. */
+/* One recipe can have the settings of every rounder; those that the chosen one does not read give a
+ * warning. */
 static void take_line(void *user, const char *line)
 {
     text *all = user;

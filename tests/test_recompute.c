@@ -55,7 +55,7 @@ static void close_side(side *s)
     dt_ctx_free(s->ctx);
 }
 
-/* Any number of batches, as accumulation has it, then a step. Returns the first loss. */
+/* Any number of micro-batches, then a step. Returns the first loss. */
 static double train(side *s, int batches)
 {
     double first = 0;
@@ -112,7 +112,7 @@ static void train_both(side *a, side *b, int batches)
 
 /* ---- random networks ------------------------------------------------------------------------ */
 
-/* Modules chosen at random, blocks within blocks and the whole among them. */
+/* Modules chosen at random, including nested blocks and the whole network. */
 static dt_status choose(void *user, const char *path, dt_module *m)
 {
     (void)path;
@@ -238,7 +238,7 @@ START_TEST(language_models_have_the_same_bits)
 }
 END_TEST
 
-/* A block keeps its input alone: of the rest, that of one block is there at a time. */
+/* A block keeps only its input; in backward the activations of one block exist at a time. */
 START_TEST(less_is_kept)
 {
     size_t peak[2], kept[2];
@@ -331,8 +331,8 @@ static own *create_own(side *s)
     return state;
 }
 
-/* x enters the module twice and also bypasses it; both results and the kept tensor enter the loss.
- * */
+/* x enters the module twice and also bypasses it; both results and the kept tensor enter the
+ * loss. */
 static void run_around(side *s)
 {
     own *state = dt_module_state(s->m);
@@ -454,8 +454,8 @@ START_TEST(without_gradients_nothing_runs_again)
 }
 END_TEST
 
-/* The same words, in the forward pass and in backward's second run: the root of 0 is 0, its slope
- * none. */
+/* The same messages in the forward pass and in backward's second run: the derivative of the root is
+ * infinite at 0. */
 START_TEST(errors_are_those_without_recomputing)
 {
     char text[2][2][512];

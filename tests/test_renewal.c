@@ -107,8 +107,8 @@ static bool is_renewable(const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
-/* One subject's codes follow its weight; the other's are held while it is written, and so made
- * anew. */
+/* One subject's codes are renewed in place. The other's are held by a second owner during the
+ * write, so new ones are made. */
 static void compare(const setting *s)
 {
     subject a = begin(s), b = begin(s);
@@ -227,8 +227,8 @@ END_TEST
 
 enum { LAYERS = 3, STEPS = 5 };
 
-/* Trains a small network with the default preset; `anew` holds every weight's codes while it is
- * written. The loss of the last step. */
+/* Trains a small network with the default preset; `anew` holds every weight's codes during the
+ * write, so that new ones are made. Returns the loss of the last step. */
 static float train(int threads, int ste, bool anew)
 {
     const dt_mlp_options mlp = { .sizes = { 4, { 100, 70, 40, 10 } }, .bias = true };

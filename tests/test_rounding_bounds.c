@@ -30,7 +30,7 @@ static const char *const files[] = {
     "tconv_stride2",
 };
 
-/* Extremes over tiles that are cut every `tile` columns, by adding up. */
+/* Largest and smallest sums over tiles of `tile` columns, computed plainly. */
 typedef struct extremes {
     int64_t high, low;
 } extremes;
@@ -228,7 +228,8 @@ END_TEST
 
 /* ---- every input there is ------------------------------------------------------------------- */
 
-/* The room that is left is exactly the codes with which no sum leaves -limit ... limit. */
+/* The interval of allowed codes is exactly that of codes with which no sum leaves -limit ...
+ * limit. */
 START_TEST(test_room)
 {
     for (int64_t below = 0; below <= 3; below++) {

@@ -1,7 +1,7 @@
 /* Grouped weights: an expert is rounded like a separate linear layer with the rows that are routed
  * to it, with the same codes for offsets and index; an expert with too few rows is rounded to
- * nearest and named in the report. Random weights, schemes, settings and routes for each rounder.
- * */
+ * nearest and named in the report. Random weights, schemes, settings and routes for each
+ * rounder. */
 #include "testing.h"
 
 #include <detent/ptq.h>
@@ -64,7 +64,8 @@ static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_qua
     return o;
 }
 
-/* An expert each, or several that differ; few rows reach the first ones, and some no expert. */
+/* One expert a row, or several different ones; few rows are routed to the first experts, and some
+ * rows to none. */
 static void draw_index(dt__stream *s, const grouped *g, int32_t *index)
 {
     const int64_t slots = dt__max_i64(1, g->slots);

@@ -118,7 +118,7 @@ static dt_quant_spec scheme(int rule, int granularity, int64_t bits, int scale_d
                             .scale_dtype = scale_dtype };
 }
 
-/* Every scheme that weights can have: i counts through them; false behind the last one. */
+/* The i-th scheme that weights can have; false after the last one. */
 static bool scheme_at(int i, dt_quant_spec *q)
 {
     static const int64_t bits[] = { 2, 4, 8 };
@@ -172,7 +172,7 @@ static void quantized(const layer *l, dt_rounded *out)
     }
 }
 
-/* Nearest is what the model computes with, and so is GPTQ where inputs do not depend on each other:
+/* Nearest gives the codes that the prepared model uses, and so does GPTQ with uncorrelated inputs:
  * for every scheme, with short last groups, in every order. */
 START_TEST(test_schemes)
 {
@@ -375,8 +375,8 @@ START_TEST(test_keep_better)
 }
 END_TEST
 
-/* With few samples the damping term is much larger than an error; the report still has the error.
- * */
+/* With few samples the damping term is much larger than an error; the report still has the
+ * error. */
 START_TEST(test_few_samples)
 {
     dt_ctx *ctx = context(2);
@@ -396,7 +396,8 @@ START_TEST(test_few_samples)
 }
 END_TEST
 
-/* Data measure what nearest does; they do not change it, columns without inputs included. */
+/* With nearest, data only give the error in the report; they change no code, also in columns
+ * without inputs. */
 START_TEST(test_nearest_looks_at_no_data)
 {
     dt_ctx *ctx = context(2);

@@ -86,7 +86,7 @@ static dt_status try_run(dt_ctx *ctx, job *j)
     return s;
 }
 
-/* Runs the job on a context of its own; it must end as it wants to. */
+/* Runs the job in a context of its own; it must end with the expected status. */
 static void run(job *j)
 {
     dt_ctx *ctx = sample_context(j->threads > 0 ? j->threads : 2);
@@ -421,7 +421,8 @@ static int count_words(const char *dir, const char *words)
     return found;
 }
 
-/* What was better before the weights were quantized does not count: the best is that of step 10. */
+/* Better evaluations before the weights were quantized do not count: the best one is that of step
+ * 10. */
 START_TEST(a_run_ends_with_the_best_of_its_last_phase)
 {
     char folder[TEST_PATH];
@@ -514,7 +515,8 @@ START_TEST(the_best_survives_an_interruption)
 }
 END_TEST
 
-/* The best checkpoint is a stranger's where a run was cut short behind it. */
+/* best.safetensors may be of another step than the checkpoint's best evaluation, if the run was
+ * killed after writing it. */
 START_TEST(a_best_of_another_step_is_refused)
 {
     char folder[TEST_PATH];
@@ -686,7 +688,7 @@ START_TEST(an_interrupted_run_resumes_bit_for_bit)
 }
 END_TEST
 
-/* A run that was killed has a checkpoint of some steps ago, and lines behind it. */
+/* A killed run has a checkpoint from some steps earlier, and later lines in metrics.jsonl. */
 START_TEST(a_damaged_checkpoint_falls_back)
 {
     char folder[TEST_PATH];

@@ -60,7 +60,7 @@ static void check_tensor(const dt_file_entry *e, json_t *want)
     }
 }
 
-/* What the index says of an accepted file: every tensor and every metadata pair. */
+/* The contents of an accepted file according to the index: every tensor and metadata pair. */
 static void check_content(const dt_file *file, json_t *about)
 {
     json_t *tensors = json_object_get(about, "tensors"), *want;

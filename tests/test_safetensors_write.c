@@ -148,7 +148,7 @@ START_TEST(the_same_content_gives_the_same_bytes)
 }
 END_TEST
 
-/* What another reader needs to know of our files: length a multiple of 8, JSON, spaces. */
+/* Properties that other readers rely on: header length a multiple of 8, JSON, spaces. */
 START_TEST(the_bytes_of_a_file)
 {
     static const char want[] =

@@ -244,7 +244,7 @@ START_TEST(ends_and_mistakes_are_named)
 }
 END_TEST
 
-/* Whenever the signal comes, the exit status is that of a text which was interrupted. */
+/* At any time the signal ends the program with the exit status of an interruption. */
 START_TEST(a_signal_ends_it)
 {
     char path[TEST_PATH];

@@ -63,7 +63,8 @@ static void random_logits(uint64_t seed, float x[VOCAB])
     for (int i = 0; i < VOCAB; i++) x[i] = (float)(int)(dt__random_unit(&s) * 24 - 12) / 4;
 }
 
-/* Draws are as often as their shares say: within 5 deviations, and never what has none. */
+/* Frequencies of tokens match their probabilities within 5 deviations; tokens of probability 0 are
+ * never drawn. */
 START_TEST(shares_are_those_of_the_definition)
 {
     enum { DRAWS = 20000 };

@@ -330,7 +330,7 @@ static void use_observer(int observer)
     }
 }
 
-/* Prepared, frozen, converted and loaded: the same bits at every turn. */
+/* Prepared, frozen, converted and loaded models have the same bits. */
 START_TEST(converted_models_give_the_same_bits)
 {
     char path[TEST_PATH];

@@ -180,7 +180,7 @@ START_TEST(a_run_can_end_with_its_best_evaluation)
 }
 END_TEST
 
-/* Before the statistics of folded norms stay, just when they do, and after. */
+/* Before, at and after the step at which statistics of folded norms are frozen. */
 START_TEST(folded_norms_resume)
 {
     char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];

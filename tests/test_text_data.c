@@ -427,8 +427,8 @@ START_TEST(open_lines)
 }
 END_TEST
 
-/* With a tokenizer that has an end: between documents, and behind each completion, where it
- * counts. */
+/* With a tokenizer that has an end-of-text token: it separates documents, and ends each completion,
+ * where it counts. */
 START_TEST(ends_of_text)
 {
     char folder[TEST_PATH], tokenizer[TEST_PATH], text[256], asked[64], wanted[64];

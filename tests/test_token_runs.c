@@ -392,7 +392,8 @@ START_TEST(metrics_follow_from_logits)
 }
 END_TEST
 
-/* An example matches where all that counts is right: a model that always says the same token. */
+/* An example is an exact match if all counted tokens are right: checked with a model that always
+ * predicts the same token. */
 START_TEST(exact_match)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -500,8 +501,8 @@ static dt_status quantize(job *j, const char *name, int64_t stop_at, dt_quantize
     return status;
 }
 
-/* Experts are rounded by the rows that reach them; an interrupted call ends with the same bytes,
- * and knows which experts had too few from before. */
+/* Experts are rounded with the rows routed to them. A resumed call gives the same bytes, and still
+ * reports experts with too few rows from before. */
 START_TEST(experts_are_quantized_layer_by_layer)
 {
     char folder[TEST_PATH];
@@ -573,7 +574,7 @@ START_TEST(a_mistake_has_a_place)
 }
 END_TEST
 
-/* Of an example without labels nothing is learned: an update of such alone would have no loss. */
+/* An example without labels has no loss, so an update of only such examples is an error. */
 START_TEST(an_example_needs_a_label)
 {
     char folder[TEST_PATH], path[TEST_PATH];

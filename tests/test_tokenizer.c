@@ -1,5 +1,5 @@
-/* Tokenizers: round trips of any bytes, characters of a corpus, tokenizers as text, refused input.
- * */
+/* Tokenizers: round trips of any bytes, characters of a corpus, tokenizers as text, refused
+ * input. */
 #include "testing.h"
 
 #include "core/core.h"
