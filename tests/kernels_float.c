@@ -950,7 +950,7 @@ static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
     KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job }));
 }
 
-/* ---- what follows a product ------------------------------------------------------------------ */
+/* ---- epilogues of products ------------------------------------------------------------------- */
 
 /* With a function y may be another place than x, else it is x. */
 static void after(kernel_run *r, void (*f)(const dt__after *))

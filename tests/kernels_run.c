@@ -58,7 +58,7 @@ bool kernel_again(kernel_run *r)
     return true;
 }
 
-/* ---- what a case draws ----------------------------------------------------------------------- */
+/* ---- random choices of a case ---------------------------------------------------------------- */
 
 static uint32_t draw(kernel_run *r)
 {

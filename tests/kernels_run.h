@@ -55,7 +55,7 @@ void kernel_begin(kernel_run *r, const dt__kernels *kernels, int round, uint8_t 
     for ((r)->calls = 0; kernel_again(r);) __VA_ARGS__
 bool kernel_again(kernel_run *r);
 
-/* ---- what a case draws ----------------------------------------------------------------------- */
+/* ---- random choices of a case ---------------------------------------------------------------- */
 
 int64_t kernel_below(kernel_run *r, int64_t n); /* 0 ... n - 1 */
 /* One of n variants of a call; where it is timed the first, which is the usual one. */

@@ -433,7 +433,7 @@ random_net random_net_of_family(uint64_t seed, const char *family)
     return d;
 }
 
-/* ---- for suites ------------------------------------------------------------------------------ */
+/* ---- suites ---------------------------------------------------------------------------------- */
 
 dt_module *random_net_create(dt_ctx *ctx, const random_net *d)
 {

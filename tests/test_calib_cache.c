@@ -49,7 +49,7 @@ static void same_input(const random_net *d, const dt_module *m, dt_tensor *a, dt
               "network %llu: the input of %s", (unsigned long long)d->seed, m->path);
 }
 
-/* ---- kept or computed anew ------------------------------------------------------------------- */
+/* ---- cached or computed again ---------------------------------------------------------------- */
 
 enum { NOTHING, LITTLE, ALL, ROOMS };
 
@@ -152,7 +152,7 @@ START_TEST(cached_activations_equal_computed_ones_in_families)
 }
 END_TEST
 
-/* ---- nothing twice --------------------------------------------------------------------------- */
+/* ---- each module runs once ------------------------------------------------------------------- */
 
 /* Every module without children runs once, and a quantized layer once more, up to its hooks. */
 START_TEST(each_module_runs_once_a_batch)
@@ -226,7 +226,7 @@ START_TEST(activations_that_no_later_layer_reads_are_freed)
 }
 END_TEST
 
-/* ---- modules with habits --------------------------------------------------------------------- */
+/* ---- modules with unusual forwards ----------------------------------------------------------- */
 
 #define WIDTH 16
 

@@ -31,7 +31,7 @@ static void setup(void)
 
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a rounder that deals columns out ------------------------------------------------------- */
+/* ---- a rounder that assigns groups at random ------------------------------------------------ */
 
 enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* which groups it gives */
 

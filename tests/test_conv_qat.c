@@ -449,7 +449,7 @@ START_TEST(slices_of_a_batch_add_up)
 }
 END_TEST
 
-/* ---- memory that fails ----------------------------------------------------------------------- */
+/* ---- failing allocations --------------------------------------------------------------------- */
 
 static dt_status train_one(dt_ctx *c, dt_module *m, dt_tensor *x)
 {

@@ -366,7 +366,7 @@ START_TEST(shifts)
 }
 END_TEST
 
-/* ---- what moves, and noise ------------------------------------------------------------------ */
+/* ---- augmentation and noise ----------------------------------------------------------------- */
 
 /* 40 images of 2 channels and 6 x 5 pixels with random bytes, and targets of a kind. */
 static dt_dataset *random_images(dt_ctx *ctx, dt_target target)
@@ -790,7 +790,7 @@ START_TEST(bad_options)
 }
 END_TEST
 
-/* ---- memory that fails --------------------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------------------------- */
 
 /* All of it: write and read plain and gzip, split, batches. */
 static dt_status scenario(dt_ctx *ctx, void *user)

@@ -175,7 +175,7 @@ START_TEST(converted_models_give_the_bits_of_prepared_ones)
 }
 END_TEST
 
-/* ---- its ends ------------------------------------------------------------------------------- */
+/* ---- limits --------------------------------------------------------------------------------- */
 
 /* Small models of a fixed shape. */
 static dt_module *small_llama(dt_ctx *c, int64_t context)

@@ -147,7 +147,7 @@ static int64_t tensors_in(const char *file)
     return n;
 }
 
-/* ---- both ways ------------------------------------------------------------------------------ */
+/* ---- both forms ----------------------------------------------------------------------------- */
 
 START_TEST(every_form_loads_into_every_model)
 {
@@ -185,7 +185,7 @@ START_TEST(experts_are_plain_tensors)
 }
 END_TEST
 
-/* ---- files that are wrong ------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* What a file may hold besides bias and rest. */
 static const struct {
@@ -738,7 +738,7 @@ START_TEST(commands)
 }
 END_TEST
 
-/* ---- memory and damage ---------------------------------------------------------------------- */
+/* ---- allocations and damaged files ---------------------------------------------------------- */
 
 static dt_status save_and_load(dt_ctx *c, void *user)
 {

@@ -687,7 +687,7 @@ START_TEST(infinite_dispatch_recursion)
 }
 END_TEST
 
-/* ---- by name -------------------------------------------------------------------------------- */
+/* ---- parameters by name --------------------------------------------------------------------- */
 
 static const dt_module_type list_type = { .name = "list" };
 

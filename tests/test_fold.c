@@ -236,7 +236,7 @@ START_TEST(trains_as_norms_in_evaluation_once_frozen)
 }
 END_TEST
 
-/* ---- norms that are 0 ----------------------------------------------------------------------- */
+/* ---- channels with gamma 0 ------------------------------------------------------------------ */
 
 START_TEST(channels_of_0_are_left_alone_in_training)
 {

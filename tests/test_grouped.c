@@ -53,7 +53,7 @@ static void check_text(const dt_tensor *x, const char *wanted)
     ck_assert_str_eq(text, wanted);
 }
 
-/* ---- the mark -------------------------------------------------------------------------------- */
+/* ---- which tensors are grouped --------------------------------------------------------------- */
 
 START_TEST(only_a_plain_leaf_is_marked)
 {

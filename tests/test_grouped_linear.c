@@ -166,7 +166,7 @@ static dt_tensor *quantized(const scene *s, dt_tensor *x)
     return s->r->bits > 0 ? dt_fake_quant(s->t, x, &q, true) : x;
 }
 
-/* ---- each expert alone ----------------------------------------------------------------------- */
+/* ---- experts separately ---------------------------------------------------------------------- */
 
 static float *zeros(int64_t n)
 {
@@ -274,7 +274,7 @@ static void run_alone(const scene *s, const float *masters, wanted *to)
     add_parts(s, to);
 }
 
-/* ---- all of them at once -------------------------------------------------------------------- */
+/* ---- all together --------------------------------------------------------------------------- */
 
 static float *values_of(const dt_tensor *x)
 {

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* ---- one by one ----------------------------------------------------------------------------- */
+/* ---- expert by expert ----------------------------------------------------------------------- */
 
 /* A grouped weight and the codes of all of it; a plain weight of one expert's data, and its
  * codes. */

@@ -310,7 +310,7 @@ START_TEST(test_checkpoints)
 }
 END_TEST
 
-/* ---- odd and broken ones -------------------------------------------------------------------- */
+/* ---- unusual and broken folders ------------------------------------------------------------- */
 
 static const char *const odd[] = {
     "header-order",    "data-order",    "no-metadata",       "header-spaces", "torch-dtype",
@@ -529,7 +529,7 @@ START_TEST(test_huge)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* After a change of any byte of config.json the model loads, or there is an error, and no memory
  * leaks. */

@@ -215,7 +215,7 @@ START_TEST(broken_folders)
 }
 END_TEST
 
-/* ---- as transformers 5 has them in memory --------------------------------------------------- */
+/* ---- stacked experts of transformers 5 ------------------------------------------------------ */
 
 /* [experts, ...] of one or two matrices of each expert, one after the other. */
 static void add_stack(dt_writer *w, const dt_file *f, int layer, const char *name, const char *of,

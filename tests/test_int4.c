@@ -89,7 +89,7 @@ static float *scale_of(const char *path, int64_t *n)
     return dt_data_mut(s);
 }
 
-/* ---- what prepare makes --------------------------------------------------------------------- */
+/* ---- results of prepare --------------------------------------------------------------------- */
 
 START_TEST(scales_and_shifts_are_parameters)
 {

@@ -119,7 +119,7 @@ START_TEST(every_case_has_a_kernel)
 }
 END_TEST
 
-/* ---- the comparison notices ------------------------------------------------------------------ */
+/* ---- the comparison finds differences -------------------------------------------------------- */
 
 static void neg_but_the_last(int64_t n, const void *x, void *y)
 {

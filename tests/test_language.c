@@ -162,7 +162,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- weights at first ----------------------------------------------------------------------- */
+/* ---- initial weights ------------------------------------------------------------------------ */
 
 static double deviation_of(dt_module *m, const char *path)
 {

@@ -134,7 +134,7 @@ START_TEST(rules_and_norms_come_back)
 }
 END_TEST
 
-/* ---- the form ------------------------------------------------------------------------------- */
+/* ---- the bytes of the format ---------------------------------------------------------------- */
 
 static void check_part(const dt_file *f, const char *name, const char *dtype, int64_t columns,
                        const void *bytes)
@@ -291,7 +291,7 @@ START_TEST(equal_models_give_equal_bytes)
 }
 END_TEST
 
-/* ---- weights of others ---------------------------------------------------------------------- */
+/* ---- weights of other programs -------------------------------------------------------------- */
 
 START_TEST(weights_of_any_file)
 {

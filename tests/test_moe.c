@@ -205,7 +205,7 @@ static double loss_of(dt_module *m, const dt_token_loss_options *o)
     return loss;
 }
 
-/* ---- the loss of routers -------------------------------------------------------------------- */
+/* ---- the routers' auxiliary loss ------------------------------------------------------------ */
 
 /* More layers than an op has operands, too. */
 START_TEST(routers_add_to_the_loss_in_training)
@@ -452,7 +452,7 @@ START_TEST(prepared_and_converted_answer_the_same)
 }
 END_TEST
 
-/* ---- counting, failing ---------------------------------------------------------------------- */
+/* ---- counting, errors ----------------------------------------------------------------------- */
 
 static dt_tensor *count(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
 {

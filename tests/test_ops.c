@@ -829,7 +829,7 @@ START_TEST(relu_keeps_one_bit_an_element)
 }
 END_TEST
 
-/* ---- the page of the documentation ----------------------------------------------------------- */
+/* ---- docs/ops.md ----------------------------------------------------------------------------- */
 
 START_TEST(the_page_is_up_to_date)
 {

@@ -514,7 +514,7 @@ START_TEST(state_written_from_outside_counts)
 }
 END_TEST
 
-/* ---- what must fail -------------------------------------------------------------------------- */
+/* ---- refused steps --------------------------------------------------------------------------- */
 
 static dt_status kept_value(dt_tape *tape, dt_tensor *x, dt_tensor **dense, dt__codes **codes)
 {

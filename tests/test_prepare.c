@@ -619,7 +619,7 @@ START_TEST(a_frozen_model_serves_many_contexts)
 }
 END_TEST
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 static dt_status prepare_and_convert(dt_ctx *c, void *user)
 {

@@ -366,7 +366,7 @@ START_TEST(no_layer_is_computed_twice)
 }
 END_TEST
 
-/* ---- layers with habits --------------------------------------------------------------------- */
+/* ---- layers with unusual forwards ----------------------------------------------------------- */
 
 #define WIDTH 16
 #define ROWS 24

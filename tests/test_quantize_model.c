@@ -208,7 +208,7 @@ static int tensors_that_differ(const char *a, const char *b)
     return differing;
 }
 
-/* ---- what comes out ------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /* A float model rounded to nearest equals the result of prepare and convert. */
 START_TEST(nearest_equals_convert)
@@ -538,7 +538,7 @@ START_TEST(a_partial_result_may_lie)
 }
 END_TEST
 
-/* ---- doors ---------------------------------------------------------------------------------- */
+/* ---- refused calls at each entry point ------------------------------------------------------ */
 
 static const struct {
     int net;

@@ -361,7 +361,7 @@ START_TEST(codes_of_reference_files)
 }
 END_TEST
 
-/* ---- what comes out ------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 START_TEST(tensors_of_all_kinds)
 {
@@ -473,7 +473,7 @@ START_TEST(bytes_depend_on_the_recipe_alone)
 }
 END_TEST
 
-/* ---- going on ------------------------------------------------------------------------------- */
+/* ---- resuming ------------------------------------------------------------------------------- */
 
 START_TEST(an_interrupted_call_resumes)
 {
@@ -871,7 +871,7 @@ START_TEST(bad_files_are_refused)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* A file as it is, with one pair of metadata or one tensor's bytes changed. */
 static void change_file(const char *key, const char *from, const char *to, const char *tensor)

@@ -727,7 +727,7 @@ START_TEST(tables_are_complete)
 }
 END_TEST
 
-/* ---- damage ------------------------------------------------------------------------------- */
+/* ---- damaged files ------------------------------------------------------------------------ */
 
 static void read_any(dt_ctx *ctx, const char *bytes, size_t n)
 {

@@ -25,7 +25,7 @@ static int64_t number_of(const char *name, int64_t otherwise)
 
 static bool chance(dt__stream *s, double p) { return dt__random_unit(s) < p; }
 
-/* ---- two of a kind -------------------------------------------------------------------------- */
+/* ---- two equal networks --------------------------------------------------------------------- */
 
 /* A network with its batch and all that trains it. */
 typedef struct side {

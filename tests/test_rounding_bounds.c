@@ -226,7 +226,7 @@ START_TEST(test_threshold_of_long_groups)
 }
 END_TEST
 
-/* ---- every input there is ------------------------------------------------------------------- */
+/* ---- all inputs ----------------------------------------------------------------------------- */
 
 /* The interval of allowed codes is exactly that of codes with which no sum leaves -limit ...
  * limit. */
@@ -384,7 +384,7 @@ START_TEST(test_fallback)
 }
 END_TEST
 
-/* ---- mistakes, and memory that fails -------------------------------------------------------- */
+/* ---- mistakes and failing allocations ------------------------------------------------------- */
 
 typedef struct mistake {
     int rounder;

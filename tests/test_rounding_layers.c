@@ -235,7 +235,7 @@ START_TEST(test_given_scales_are_unchanged)
 }
 END_TEST
 
-/* ---- what changes no code ------------------------------------------------------------------- */
+/* ---- settings that change no code ----------------------------------------------------------- */
 
 static const struct variant {
     int rule, granularity, order, group_scales;
@@ -304,7 +304,7 @@ START_TEST(test_blocks)
 }
 END_TEST
 
-/* ---- what codes are worth ------------------------------------------------------------------- */
+/* ---- errors of codes ------------------------------------------------------------------------ */
 
 /* Square of the norm of row r of (W - W^) X, sample by sample. */
 static double row_error(const layer *l, const dt_rounded *q, int64_t r)
@@ -579,7 +579,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 static dt_status scenario(dt_ctx *ctx, void *user)
 {

@@ -254,7 +254,7 @@ START_TEST(test_reference)
 }
 END_TEST
 
-/* ---- what follows from codes ---------------------------------------------------------------- */
+/* ---- errors and sums of codes --------------------------------------------------------------- */
 
 static int64_t scale_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
 {
@@ -309,7 +309,7 @@ static double layer_error(const trial *c, const dt_rounded *r, bool same)
     return sqrt(total);
 }
 
-/* ---- 1, 2: inputs that say nothing new ------------------------------------------------------ */
+/* ---- 1, 2: uncorrelated and scaled inputs --------------------------------------------------- */
 
 /* Unit vectors: H = I. */
 static void set_unit_inputs(layer *l)
@@ -375,7 +375,7 @@ START_TEST(test_scaled_inputs)
 }
 END_TEST
 
-/* ---- 3, 4, 5: the same layer in other words ------------------------------------------------- */
+/* ---- 3, 4, 5: equivalent layers ------------------------------------------------------------- */
 
 START_TEST(test_blocks)
 {

@@ -148,7 +148,7 @@ START_TEST(test_golden_weights)
 }
 END_TEST
 
-/* ---- what hangs on a weight ------------------------------------------------------------------ */
+/* ---- codes, values and gradients of a weight ------------------------------------------------- */
 
 static dt_tensor *weight(dt_ctx *ctx, const dt_quant_spec *quant, int64_t groups)
 {

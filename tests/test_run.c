@@ -170,7 +170,7 @@ static void same_runs(const char *a, const char *b)
     free(y);
 }
 
-/* ---- what a run writes ---------------------------------------------------------------------- */
+/* ---- files of a run ------------------------------------------------------------------------- */
 
 static double number_at(const json_t *root, const char *row, const char *key)
 {
@@ -996,7 +996,7 @@ START_TEST(a_folder_is_not_taken_twice)
 }
 END_TEST
 
-/* ---- values that are not finite ------------------------------------------------------------- */
+/* ---- NaN and infinity ----------------------------------------------------------------------- */
 
 /* A float model of the small recipe with a NaN in it. */
 static const char *poisoned_weights(const char *folder, int norm)

@@ -359,7 +359,7 @@ START_TEST(names_in_messages_are_fit_to_print)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* Everything that an open file lends, read from its first to its last byte. */
 static unsigned walk(const dt_file *file, size_t size)

@@ -463,7 +463,7 @@ START_TEST(a_failed_load_leaves_nothing)
 }
 END_TEST
 
-/* ---- weights of least error ----------------------------------------------------------------- */
+/* ---- weights with ranges of least error ----------------------------------------------------- */
 
 /* Every scheme and granularity that a range of least error may have. */
 static dt_quant_patch least_error_weight(int i)

@@ -104,7 +104,7 @@ START_TEST(reference_values_are_equal)
 }
 END_TEST
 
-/* ---- what an unfolding is for --------------------------------------------------------------- */
+/* ---- unfolding ------------------------------------------------------------------------------ */
 
 typedef struct geometry {
     dt_weight_op op;

@@ -260,7 +260,7 @@ START_TEST(the_converted_model_has_the_same_bits)
 }
 END_TEST
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- inputs that are refused ---------------------------------------------------------------- */
 
 static const struct {
     int task;

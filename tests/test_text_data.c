@@ -557,7 +557,7 @@ START_TEST(bad_settings)
 }
 END_TEST
 
-/* ---- memory that fails --------------------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------------------------- */
 
 static dt_status open_and_read(dt_ctx *ctx, const dt_data_options *o)
 {

@@ -129,7 +129,7 @@ static void assert_same_file(const char *a, const char *b, const char *name)
     free(two);
 }
 
-/* ---- what a run gives ----------------------------------------------------------------------- */
+/* ---- results of a run ----------------------------------------------------------------------- */
 
 START_TEST(a_run_has_its_metrics)
 {
@@ -535,7 +535,7 @@ START_TEST(experts_are_quantized_layer_by_layer)
 }
 END_TEST
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- inputs that are refused ---------------------------------------------------------------- */
 
 static const struct mistake {
     const char *recipe, *override, *message;

@@ -180,7 +180,7 @@ int64_t test_networks(test_draws draws)
     return text != NULL ? strtoll(text, NULL, 10) : test_count(draws);
 }
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 /* In front of each block: the size that release must be called with. */
 typedef struct front {

@@ -74,7 +74,7 @@ int64_t test_networks(test_draws draws);
 /* Whether DETENT_TEST_ALL in the environment is 1, as `scripts/check --all` sets it. */
 bool test_all(void);
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 /* Counts the calls of a context to its allocator. Zero it, set `fail_at`, create the context. */
 typedef struct test_memory {
