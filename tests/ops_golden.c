@@ -215,7 +215,7 @@ static void run_plain(golden *g)
     dt_tensor_free(up);
 }
 
-/* The optimizers' steps: p and the states go on from step to step. */
+/* The optimizers' steps: each step continues with p and the states of the one before. */
 static void run_steps(golden *g)
 {
     const int steps = atoi(setting(g, "steps"));

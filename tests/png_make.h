@@ -1,5 +1,5 @@
-/* Makes PNG files by hand, of every colour type and depth, so that the reader meets files that
- * libpng did not write. */
+/* Makes PNG files by hand, of every colour type and depth, so that the reader is tested with files
+ * that libpng did not write. */
 #ifndef PNG_MAKE_H
 #define PNG_MAKE_H
 

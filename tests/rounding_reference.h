@@ -37,7 +37,7 @@ void layer_unfold(layer *l);
 /* The sums over the layer's inputs; only those of xq where `differ` is false. */
 dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ);
 
-/* One group of a layer as a layer of its own. */
+/* One group of a layer as a separate layer. */
 void layer_group(const layer *l, int64_t group, layer *out);
 /* The equivalent linear layer: rows of one group, and its unfolded inputs. */
 void layer_flat(const layer *l, int64_t group, layer *out);

@@ -499,7 +499,7 @@ START_TEST(the_newest_good_one_is_found)
     free(bytes);
     newest(r.ctx, 30);
     ck_assert_msg(strstr(said, "step-0000000040") != NULL, "%s", said);
-    /* going on from 30: newer ones are left alone, older ones pruned */
+    /* resumed from 30: newer checkpoints are kept, older ones pruned */
     TEST_OK(r.ctx, dt_checkpoint_save_step(&r.state, folder, 35, 1));
     ck_assert_int_eq(test_shell(&output, "ls -A %s | wc -l", folder), 0);
     ck_assert_str_eq(output, "4\n");

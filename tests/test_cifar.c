@@ -202,7 +202,7 @@ static void bench_close(bench *b, const char *what)
     printf("cifar: %d bad files: %s\n", b->tried, what);
 }
 
-/* Reads the file; it must fail, name it and say `text`. */
+/* Reads the file, which must fail with a message that contains its name and `text`. */
 static void expect(bench *b, dt_cifar kind, dt_status code, const char *text)
 {
     dt_dataset *d = (dt_dataset *)b;

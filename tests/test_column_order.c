@@ -588,7 +588,7 @@ static void check_linear(const linear *p)
     free(y);
 }
 
-/* The same rows come back. */
+/* The rows are restored. */
 static void check_rows(const linear *p)
 {
     const size_t n = (size_t)(p->rows * p->columns), blocks = (size_t)(p->rows * p->layout.groups);

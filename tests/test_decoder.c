@@ -233,7 +233,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* What was fed before a rewind leaves no trace. */
+/* Tokens that were rewound have no influence. */
 START_TEST(rewound_tokens_are_forgotten)
 {
     dt_module *m = small_llama(ctx, 16);

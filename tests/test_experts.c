@@ -493,7 +493,7 @@ START_TEST(nan_from_a_padded_expert)
         o.weight.quant.group_size = 8;
         o.weight.has_group_size = true;
     }
-    const bool floats = _i == DT_INT4_WEIGHT; /* quantized inputs must be finite, and say so */
+    const bool floats = _i == DT_INT4_WEIGHT; /* quantized inputs must be finite: an error */
     for (int i = 0; i < ROWS * IN; i++) {
         if (expert_of(i / IN) < 0) ((float *)dt_data_mut(x))[i] = floats ? NAN : 0;
     }

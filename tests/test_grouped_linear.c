@@ -549,7 +549,7 @@ static void check_order(int preset, int64_t rows)
     for (int64_t i = 0; i < rows; i++) expert[i] = i % EXPERTS;
     dt_tensor *index = integers(ctx, 1, &rows, expert), *in[] = { x, index }, *y;
     TEST_OK(ctx, dt_forward_n(t, m, in, 2, &y, 1));
-    for (int64_t i = 0; i < rows; i++) { /* a row alone has the bits that it has among others */
+    for (int64_t i = 0; i < rows; i++) { /* a single row has the bits that it has among others */
         const dt_quant_spec q = dt_activation_quant_defaults();
         dt_tensor *one =
             copy_of(ctx, 2, (const int64_t[]){ 1, IN }, (const float *)dt_data(x) + i * IN);

@@ -414,7 +414,7 @@ START_TEST(masters_stay_masters)
 }
 END_TEST
 
-/* Experts of a packed parameter are what they would be alone. */
+/* Experts of a packed parameter equal separately packed weights. */
 START_TEST(one_packed_parameter_holds_all_experts)
 {
     dt_qat_options o = dt_qat_defaults();

@@ -302,7 +302,7 @@ static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant_s
     free(factors);
 }
 
-/* Masks of what was clipped, and those of scales. */
+/* Masks of clipped elements, and gradients of scales. */
 START_TEST(gradients_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(UINT64_MAX, 1 + _i % 3);

@@ -27,7 +27,7 @@ static void free_context(dt_ctx *ctx)
 
 /* ---- the checkpoints ------------------------------------------------------------------------ */
 
-/* A model and what golden/hf says of it. */
+/* A model and its entry in golden/hf. */
 typedef struct trial {
     dt_ctx *ctx;
     dt_module *m;

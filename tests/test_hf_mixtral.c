@@ -444,7 +444,7 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* A recipe may say how experts are trained, not what they compute. */
+/* A recipe may change how experts are trained, but not what they compute. */
 START_TEST(recipes)
 {
     char path[TEST_PATH], text[3 * TEST_PATH], *said;

@@ -163,7 +163,7 @@ START_TEST(scales_begin_where_codes_do)
     TEST_NEAR(scale_of("head.weight.scale", &n)[0], 2 * sum / 24 / sqrt(7), 0, 1e-6);
     train(opt, 0.1);
     const float learned = scale_of("head.weight.scale", &n)[0];
-    TEST_OK(ctx, dt_enable(m, false)); /* and go on where they were */
+    TEST_OK(ctx, dt_enable(m, false)); /* and continue from their values */
     TEST_OK(ctx, dt_enable(m, true));
     train(opt, 0);
     ck_assert_float_eq(scale_of("head.weight.scale", &n)[0], learned);
@@ -257,7 +257,7 @@ START_TEST(evaluation_in_between)
     train(opt, 0.05);
     evaluate(b);
     ck_assert_mem_ne(a, b, sizeof a);
-    /* the scale alone is written: codes follow it, too */
+    /* only the scale is written: codes follow it, too */
     int64_t n;
     scale_of("head.weight.scale", &n)[0] *= 1.5f;
     evaluate(c);

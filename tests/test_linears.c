@@ -30,7 +30,7 @@ static dt_tensor *weight_of(dt_ctx *ctx, form f, int64_t rows, int64_t columns)
     return w;
 }
 
-/* What was tried, for the message. */
+/* The tried case, for the message. */
 typedef struct trial {
     int64_t rows;
     int bits; /* of the activation; 0: floats */

@@ -97,7 +97,7 @@ START_TEST(every_scheme_comes_back)
                                          "layers.4", "layers.5", "head" };
     const dt_mlp_options o = small_options(sizes, 0, 0);
     const int cut = _i % 6, rule = _i / 6 % DT__SCHEMES, dtype = _i / 6 / DT__SCHEMES;
-    const bool blocks = dt__scheme_of(rule)->fp16_blocks; /* of one width alone */
+    const bool blocks = dt__scheme_of(rule)->fp16_blocks; /* of one width only */
     for (int preset = 0; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
         dt_quant_spec q = cuts[cut];
         q.scheme = rule;

@@ -501,7 +501,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* Where a model is lost, the message says at which router. */
+/* The message of NaN or infinity names the router. */
 START_TEST(logits_that_are_no_numbers_are_an_error)
 {
     dt_module *m = model(&usual, 2);

@@ -110,7 +110,7 @@ static void compare_number(double got, const net *n, const char *run, const char
     dt_tensor_free(want);
 }
 
-/* The files name experts' weights by their layers alone. */
+/* The files' names of experts' weights are those of their layers. */
 static void name_entry(char name[256], const char *prefix, const char *path)
 {
     const int used = snprintf(name, 256, "%s.%s", prefix, path);
@@ -468,7 +468,8 @@ static void five_steps(dt_dtype dtype, int i)
     snprintf(weights, sizeof weights, "%s.w", run);
     snprintf(buffers, sizeof buffers, "%s.buf", run);
     snprintf(eval, sizeof eval, "%s.eval", run);
-    if (dt_file_meta(n.file, "partial") == NULL) { /* else losses and norms are all there is */
+    if (dt_file_meta(n.file, "partial") == NULL) { /* otherwise the file only has losses and
+                                                    * norms */
         compare_all(&n, weights, buffers, false, relative);
         dt_tape_reset(n.t);
         dt_train(n.m, false);
@@ -706,7 +707,7 @@ START_TEST(wrappers_train_under_every_scheme)
     words_open(&w, _i);
     for (int i = 0; i < 11; i++) words_step(&w);
     dt_qat_options options = dt_qat_defaults();
-    options.rules[0].match = "table"; /* presets leave embeddings alone */
+    options.rules[0].match = "table"; /* presets do not quantize embeddings */
     options.rules[0].weight.has_bits = true;
     options.rules[0].weight.quant.bits = 8;
     options.n_rules = 1;

@@ -38,7 +38,7 @@ typedef struct problem {
     dt_conv_options o;
 } problem;
 
-/* The call on two operands, in a context of their own. */
+/* The call on two operands, in a new context. */
 typedef struct call {
     dt_ctx *ctx;
     dt_tape *t;

@@ -75,7 +75,7 @@ static bool passes(const result *r, int64_t i)
 
 #define WORD 64
 
-/* The word behind " key=" in a case's settings; "" where there is none. */
+/* The word after " key=" in a case's settings; "": there is none. */
 static const char *word(const char *settings, const char *key, char out[WORD])
 {
     const size_t n = strlen(key);

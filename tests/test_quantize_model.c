@@ -93,7 +93,7 @@ typedef struct call {
     int threads;
     int64_t stop_at; /* weights of this call before it is asked to stop; 0: never */
     dt_status wanted;
-    const char *words; /* of the message, if an error is wanted */
+    const char *words; /* of the message, if an error is expected */
     /* what came out */
     int64_t weights, n, resumed;
     dt_ptq_report total;
@@ -321,7 +321,7 @@ START_TEST(threads_change_no_byte)
 }
 END_TEST
 
-/* The default preset is what `qat` of these networks says. */
+/* The `qat` block of these networks has the default preset. */
 START_TEST(without_qat_its_defaults_apply)
 {
     char folder[TEST_PATH];
@@ -508,7 +508,7 @@ static const struct {
     { NULL, "{}", true },
 };
 
-/* It may say anything; what cannot be is done anew. */
+/* A partial file may have any contents; an invalid one is not used. */
 START_TEST(a_partial_result_may_lie)
 {
     char folder[TEST_PATH];

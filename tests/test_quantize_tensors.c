@@ -687,7 +687,8 @@ START_TEST(bad_rules_are_refused)
 }
 END_TEST
 
-/* An op over one extent is that over two, of which one is 1; an op of another rank says nothing. */
+/* An op over one extent equals the one over two with an extent of 1; an op of another rank is
+ * refused. */
 START_TEST(ops_of_one_extent)
 {
     static const char one[] =
@@ -792,7 +793,7 @@ START_TEST(bad_inputs_are_refused)
     }
     sample x[DT__COUNT_OF(small_inputs)];
     memcpy(x, small_inputs, sizeof x);
-    x[1].name = "lost.float"; /* the float model's alone */
+    x[1].name = "lost.float"; /* only the float model's */
     x[2] = (sample){ "b.weight.float", "F32", 4, { 3, 3, 6, 5 } };
     x[1] = (sample){ "up.weight.float", "F32", 4, { 3, 4, 4, 5 } };
     write_samples(inputs, x, DT__COUNT_OF(x), 11);

@@ -542,8 +542,7 @@ static dt_recipe *read_logged(const char *value, const char *override, text *log
     return r;
 }
 
-/* Where a key or a choice has an old name, the recipe means the same, and a warning says the new
- * one. */
+/* An old name of a key or choice has the same meaning, and a warning gives the new name. */
 START_TEST(old_names_can_be_read)
 {
     static text log;

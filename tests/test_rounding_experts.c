@@ -221,8 +221,8 @@ static dt_rounded *round_nearest(const grouped *g, int64_t e)
     return out;
 }
 
-/* Whether expert e of `all` is `one`; an expert alone has no order of groups where nothing said
- * one. */
+/* Whether expert e of `all` is `one`; a separate expert has no order of groups if none was
+ * given. */
 static bool is_expert(const dt_rounded *all, int64_t e, const dt_rounded *one)
 {
     const int64_t codes = one->rows * one->columns, scales = one->rows * one->groups;

@@ -284,7 +284,7 @@ START_TEST(test_threads)
 }
 END_TEST
 
-/* Blocks only say which errors travel together. */
+/* The block size only changes how many errors are applied together. */
 START_TEST(test_blocks)
 {
     static const int64_t blocks[] = { 1, 7, 32, 128, 250, 1 << 30 };

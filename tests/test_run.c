@@ -37,7 +37,7 @@ typedef struct job {
     int64_t stop_at; /* updates of this call before it is asked to stop; 0: never */
     int threads;
     dt_status wanted;
-    const char *words; /* of the message, if an error is wanted */
+    const char *words; /* of the message, if an error is expected */
     /* what came out */
     int64_t updates;
     uint64_t allocations[64]; /* after each update */

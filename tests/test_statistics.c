@@ -385,7 +385,7 @@ START_TEST(inputs_of_a_linear_layer_have_any_rank)
 }
 END_TEST
 
-/* Sums may be looked at, and go on. */
+/* Sums may be read in between, and continue. */
 START_TEST(sums_go_on)
 {
     dt_ctx *ctx = context(1);

@@ -350,7 +350,7 @@ END_TEST
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-/* Against logits, which are summed here as the formulas say. */
+/* Compares with metrics computed here from logits by the formulas. */
 START_TEST(metrics_follow_from_logits)
 {
     enum { N = 58, VOCAB = 9, T = 7 };
