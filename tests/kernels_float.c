@@ -1,4 +1,4 @@
-/* Cases of the kernels of floats: one maker a signature, or a family of them. */
+/* Cases of the kernels of floats: one maker for each signature or family of kernels. */
 #include "kernels_run.h"
 
 #include <math.h>
@@ -527,7 +527,7 @@ static dt__attention attention_of(kernel_run *r)
     return a;
 }
 
-/* What is left in the room depends on which thread did what. */
+/* The final contents of the scratch memory depend on the threads. */
 static void *attention_room(int64_t elements)
 {
     void *room = aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up(elements * 4, DT__ALIGNMENT));
@@ -950,7 +950,7 @@ static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
     KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job }));
 }
 
-/* ---- what follows a product ------------------------------------------------------------------ */
+/* ---- epilogues of products ------------------------------------------------------------------- */
 
 /* With a function y may be another place than x, else it is x. */
 static void after(kernel_run *r, void (*f)(const dt__after *))
@@ -1036,7 +1036,7 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     KERNEL_CALL(r, f(n, x, sum));
 }
 
-/* Experts: few, and a row of them is one more than fits in vectors or blocks now and then. */
+/* Few experts; sometimes one more than fits into a vector or block. */
 static int64_t experts_of(kernel_run *r) { return 1 + dt__min_i64(kernel_size(r), 1200); }
 
 static void moe_router(kernel_run *r, void (*f)(const dt__router *))

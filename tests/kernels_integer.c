@@ -1,4 +1,4 @@
-/* Cases of the kernels of codes and panels. */
+/* Cases of the kernels that read or write codes and panels. */
 #include "kernels_run.h"
 
 #include "qat/scheme.h"
@@ -15,7 +15,7 @@ static int64_t group_of(kernel_run *r, int64_t n)
     return group == INT64_MAX ? dt__max_i64(n, 1) : group;
 }
 
-/* With one element that is not finite in some rounds; of such a row lo and hi are not compared. */
+/* In some rounds one element is NaN or infinite; lo and hi of such a row are not compared. */
 static void range(kernel_run *r, int64_t (*f)(int64_t, int64_t, const float *, float *, float *))
 {
     const int64_t n = kernel_size(r), group = group_of(r, n), groups = dt__ceil_div(n, group);
@@ -28,7 +28,7 @@ static void range(kernel_run *r, int64_t (*f)(int64_t, int64_t, const float *, f
     kernel_returned(r, first);
 }
 
-/* Scales that suit the values, and zeros, negative ones and the smallest. */
+/* Scales of the values' magnitude, zeros, negative ones and the smallest. */
 static float *scales_of(kernel_run *r, int64_t n)
 {
     static const float list[] = { 0, 0x1p-126f, -0x1p-126f, 1, -0.5f, 0x1p-23f, 65504, 0x1p100f };
@@ -242,7 +242,7 @@ static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
     KERNEL_CALL(r, f(&d));
 }
 
-/* What is written behind a row is no result: it is cleared. */
+/* Bytes that a kernel writes after a row are no result, so they are cleared. */
 static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
 {
     static const int64_t lengths[] = { 3, 1, 2, 4, 5, 7, 8, 9, 20 }, steps[] = { 1, 2, -1, 3, 5 };
@@ -328,7 +328,7 @@ static void expand(kernel_run *r, void (*f)(const dt__panel_tile *))
     KERNEL_CALL(r, f(&t));
 }
 
-/* Rules without a zero point; q4_0 is for 4 bits. */
+/* Schemes without a zero point; q4_0 has 4 bits only. */
 static dt_quant_spec quant_of(kernel_run *r, const dt__panel_layout *l)
 {
     static const int rules[] = { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_Q4_0 };
@@ -338,7 +338,7 @@ static dt_quant_spec quant_of(kernel_run *r, const dt__panel_layout *l)
     return q;
 }
 
-/* One panel; the others stay as they are. Of one that is refused nothing is compared. */
+/* One panel; the others must not change. A refused panel is not compared. */
 static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *, int64_t))
 {
     dt__panel_layout l;

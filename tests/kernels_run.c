@@ -1,4 +1,4 @@
-/* Runs of kernel cases: operands against pages that nobody may touch, random values, comparing. */
+/* Runs kernel cases: operands next to protected pages, random values, comparison. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "kernels_run.h"
 
@@ -45,7 +45,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Once; or, timed, the best of what fits three milliseconds. */
+/* Calls it once; or, timed, takes the least time of all calls within three milliseconds. */
 bool kernel_again(kernel_run *r)
 {
     if (r->round != KERNELS_TIMED) return r->calls++ == 0;
@@ -58,7 +58,7 @@ bool kernel_again(kernel_run *r)
     return true;
 }
 
-/* ---- what a case draws ----------------------------------------------------------------------- */
+/* ---- random choices of a case ---------------------------------------------------------------- */
 
 static uint32_t draw(kernel_run *r)
 {

@@ -1,4 +1,4 @@
-/* Layers of cases: made, moved from their first values, run forward and backward. */
+/* Layers of cases: created, moved from their initial values, run forward and backward. */
 #include "layers_run.h"
 
 #include <detent/qat.h>
@@ -44,7 +44,8 @@ int layers_inputs(const dt__layer_case *k)
     return n < DT__LAYER_IN ? n : DT__LAYER_IN;
 }
 
-/* Ones and zeros of norms and biases would hide what is done with them. */
+/* Norms and biases begin with ones and zeros, with which a wrong multiplication or addition would
+ * not be noticed. */
 static dt_status move(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     uint64_t *state = user;

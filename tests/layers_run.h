@@ -1,4 +1,5 @@
-/* Running a case of a layer: the layer made and moved, forward, backward, and what came out. */
+/* Running a case of a layer: creates the layer, moves its parameters, runs forward and backward,
+ * and collects the results. */
 #ifndef LAYERS_RUN_H
 #define LAYERS_RUN_H
 
@@ -14,11 +15,11 @@ typedef struct layers_setup {
     dt_dtype real;
     int threads; /* 0: 2 */
     bool training;
-    bool checkpointed; /* keeps its inputs alone for backward, which runs it again */
-    bool prepared;     /* by the default preset */
+    bool checkpointed; /* activation checkpointing: backward runs the layer again */
+    bool prepared;     /* with the default preset */
 } layers_setup;
 
-/* The layer as child `layer` of a module with one input, which hands the other inputs on. */
+/* The layer is child `layer` of a module with one input, which passes the other inputs on. */
 typedef struct layers_scene {
     dt_ctx *ctx;
     dt_tape *t;
@@ -33,29 +34,31 @@ typedef struct layers_outcome {
     ops_values y[DT_MAX_OUT], grad_in[DT__LAYER_IN];
     ops_values state[LAYERS_TENSORS], grad[LAYERS_TENSORS]; /* in the order of visiting */
     int n;                                                  /* of state and grad */
-    bool drew; /* random numbers: forward has moved some stream */
+    bool drew;                                              /* forward has drawn random numbers */
 } layers_outcome;
 
 /* How many inputs a case has. */
 int layers_inputs(const dt__layer_case *k);
 
-/* Makes layer and inputs in a context that is there; on an error the scene is to be closed, too.
- * The same values for the same seed of the context's streams and any real. */
+/* Makes layer and inputs in an existing context. The caller closes the scene after an error, too.
+ * Values depend on the seed of the context's streams, and are the same in f32 and f64. */
 dt_status layers_make(layers_scene *o, const layers_setup *s, dt_ctx *ctx);
 void layers_unmake(layers_scene *o); /* all but the context */
 /* The same with a context of its own; an error fails the test. */
 void layers_open(layers_scene *o, const layers_setup *s);
 void layers_close(layers_scene *o);
 
-/* Forward through the holder: the outputs, lent; the tape's status. */
+/* Runs forward through the holder. Sets the outputs, lent by the tape; returns the tape's
+ * status. */
 dt_status layers_forward(layers_scene *o, dt_tensor **y);
-/* The sum of all outputs, each element times a number that depends on its place: a scalar, lent. */
+/* The sum of all outputs, each element multiplied by a number that depends on its index: a scalar,
+ * lent by the tape. */
 dt_tensor *layers_loss(layers_scene *o, dt_tensor *const *y);
 
 void layers_run(const layers_setup *s, layers_outcome *out);
 void layers_free(layers_outcome *o);
 
-/* Name of what differs, for a message; NULL where all is equal, bit for bit. */
+/* Returns the name of what differs, for a message; NULL where all bits are equal. */
 const char *layers_difference(const layers_outcome *a, const layers_outcome *b);
 
 #endif

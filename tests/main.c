@@ -16,7 +16,7 @@
 
 #ifdef THREAD_SANITIZER
 /* libomp is compiled without the sanitizer, which sees its accesses through malloc and mutexes but
- * not what orders them. The preset says the same to programs that have no such function. */
+ * not their synchronization. The preset sets the same option for programs without this function. */
 #define TSAN_OPTIONS "ignore_noninstrumented_modules=1"
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return TSAN_OPTIONS; }

@@ -16,7 +16,7 @@
 #define SANITIZED 1
 #endif
 
-/* Of the thread that asked: others go on undisturbed. */
+/* Only for the thread that asked; others are not affected. */
 static _Thread_local int64_t calls, fail_at;
 
 void test_malloc_fail_at(int64_t n)

@@ -1,4 +1,4 @@
-/* Small models for the suites of files. */
+/* Small models for the suites about files. */
 #include "models.h"
 
 #include "nn/module.h"

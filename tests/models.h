@@ -1,4 +1,4 @@
-/* What the suites of model files and checkpoints share: small models, their state and outputs. */
+/* Helpers for the suites of model files and checkpoints: small models, their state and outputs. */
 #ifndef MODELS_H
 #define MODELS_H
 
@@ -10,7 +10,7 @@ dt_mlp_options small_options(const int64_t *sizes, int norm, double dropout);
 dt_model_info small_info(const dt_mlp_options *options);
 dt_module *small_model(dt_ctx *ctx, const dt_mlp_options *options);
 
-/* qat options with every weight's scheme as given, and inputs as the preset says. */
+/* qat options with the given specification for every weight, and the preset's for inputs. */
 dt_qat_options small_qat(int preset, const dt_quant_spec *weight);
 
 /* Outputs in evaluation mode on `rows` random rows, the same at each call: malloc'ed. */

@@ -1,4 +1,4 @@
-/* docs/ops.md from the table of ops. */
+/* Writes docs/ops.md from the table of ops. */
 #include "ops_run.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Reference values: settings are read through the op's own table of keys. */
+/* Compares ops with reference values. Their settings are read through the op's own table of
+ * keys. */
 #include "ops_run.h"
 
 #include <detent/io.h>
@@ -106,7 +107,7 @@ static dt_tensor *load(const golden *g, const char *part, const char *name, int 
     const dt_file_entry *e = dt_file_find(g->file, path);
     if (e == NULL) return NULL;
     dt_tensor *x;
-    const bool reference = part[0] != 'i' && part[0] != 'u'; /* what is compared with stays exact */
+    const bool reference = part[0] != 'i' && part[0] != 'u'; /* the expected values stay exact */
     const dt_dtype integer = strcmp(e->dtype, "U8") == 0 ? DT_U8 : DT_I32;
     const dt_dtype dtype = strcmp(e->dtype, "F64") != 0 ? integer : reference ? DT_F64 : g->real;
     TEST_OK(g->ctx, dt_file_load(g->file, path, dtype, &x));
@@ -214,7 +215,7 @@ static void run_plain(golden *g)
     dt_tensor_free(up);
 }
 
-/* The optimizers' steps: p and the states go on from step to step. */
+/* The optimizers' steps: each step continues with p and the states of the one before. */
 static void run_steps(golden *g)
 {
     const int steps = atoi(setting(g, "steps"));

@@ -1,4 +1,4 @@
-/* Operands of cases, forward and backward, and the values that come out. */
+/* Makes operands of cases, runs forward and backward, and collects the results. */
 #include "ops_run.h"
 
 #include "qat/quantized.h"
@@ -155,7 +155,7 @@ dt_tensor *ops_lay_out(const dt_tensor *x, ops_layout layout)
     return out;
 }
 
-/* What lies between the elements of x is still what ops_lay_out put there. */
+/* Whether memory between the elements of x still holds what ops_lay_out wrote there. */
 static bool untouched(const dt_tensor *x)
 {
     dt_tensor poison = *x;
@@ -190,7 +190,7 @@ static dt_status wrap(const ops_setup *s, dt_tensor **x)
     if (s->wrap == OPS_DISABLED) return dt_fake_quant_enable(*x, false);
     dt_tensor *image;
     DT__TRY(dt_dequantize(*x, &image));
-    if (s->wrap == OPS_PARAMETER) { /* it has codes by now, which a write must make stale */
+    if (s->wrap == OPS_PARAMETER) { /* it has codes now, which a write must make stale */
         dt_tensor_free(image);
         return DT_OK;
     }

@@ -1,4 +1,4 @@
-/* Running a case of an op: operands in any layout, forward, backward, and what came out. */
+/* Running a case of an op: operands in any memory layout, forward, backward, and the results. */
 #ifndef OPS_RUN_H
 #define OPS_RUN_H
 
@@ -6,21 +6,21 @@
 
 #include "ops/ops_list.h"
 
-/* How an operand lies in memory. Between its elements stand others that nobody may touch. */
+/* The memory layout of an operand. Elements between those of the operand must not be touched. */
 typedef enum ops_layout {
     OPS_PLAIN,
-    OPS_TRANSPOSED, /* the last two dimensions lie the other way round */
+    OPS_TRANSPOSED, /* the last two dimensions are transposed in memory */
     OPS_SPREAD,     /* every second element of the last dimension of a larger tensor */
     OPS_INSIDE,     /* contiguous, in the middle of a larger storage */
     OPS_LAYOUTS
 } ops_layout;
 
-/* What one operand is in place of a plain tensor. The scheme: symmetric int8 of the whole. */
+/* What an operand is instead of a plain tensor. The scheme is symmetric int8, per tensor. */
 typedef enum ops_wrap {
     OPS_BARE,
     OPS_PARAMETER, /* a FakeQuantTensor on the operand's own handle, as prepare makes it */
-    OPS_DISABLED,  /* the same, switched off */
-    OPS_ON_TAPE,   /* dt_fake_quant of the operand: gradients go on to it */
+    OPS_DISABLED,  /* the same, with fake quantization disabled */
+    OPS_ON_TAPE,   /* dt_fake_quant of the operand, which gradients flow on to */
     OPS_IMAGE      /* a plain tensor with the dequantized values */
 } ops_wrap;
 
@@ -29,15 +29,15 @@ typedef struct ops_setup {
     const dt__case *k;
     dt_dtype real;
     int threads; /* 0: 2 */
-    bool plain;  /* the kernels of plain C alone */
-    int laid;    /* operand that lies as `layout` says; the others are plain */
+    bool plain;  /* only the kernels of plain C */
+    int laid;    /* index of the operand that has `layout`; the others are contiguous */
     ops_layout layout;
-    int wrapped; /* operand that is what `wrap` says */
+    int wrapped; /* index of the operand that `wrap` concerns */
     ops_wrap wrap;
-    int passes; /* forward and backward so often, gradients adding up; 0: 1 */
+    int passes; /* number of forward and backward passes, whose gradients add up; 0: 1 */
 } ops_setup;
 
-/* Values as doubles, row-major; NULL where there are none. */
+/* Values as doubles, row-major; NULL: there are none. */
 typedef struct ops_values {
     int64_t n;
     double *v;
@@ -47,15 +47,16 @@ typedef struct ops_outcome {
     dt_status status;
     char message[1024];
     ops_values y, written[DT__CASE_IN], grad[DT__CASE_IN];
-    ops_values image; /* of a wrapped operand, afterwards */
-    bool stray;       /* something between the elements of an operand was written */
+    ops_values image; /* dequantized value of the wrapped operand after the run */
+    bool stray;       /* memory between the elements of an operand was written */
 } ops_outcome;
 
 int ops_count(const dt__case *k);                                   /* operands of a case */
-bool ops_differentiable(const dt_op *op, const dt__case *k, int i); /* gets a gradient */
-bool ops_is_empty(const dt__case *k); /* some operand has no elements */
+bool ops_differentiable(const dt_op *op, const dt__case *k, int i); /* whether it gets a gradient */
+bool ops_is_empty(const dt__case *k); /* whether some operand has no elements */
 
-/* Operand i of a case, plain; the caller's to free. NULL after an error on the context. */
+/* Operand i of a case as a contiguous tensor, which the caller frees. NULL after an error on the
+ * context. */
 dt_tensor *ops_operand(dt_ctx *ctx, const dt__case *k, int i, dt_dtype real);
 /* The same values in another layout. */
 dt_tensor *ops_lay_out(const dt_tensor *x, ops_layout layout);
@@ -68,16 +69,16 @@ ops_values ops_read(const dt_tensor *x);
 void ops_run(const ops_setup *s, ops_outcome *out);
 void ops_free(ops_outcome *o);
 
-/* Every value equal, NaN to NaN; the same status. */
+/* Whether all values (NaN equals NaN) and the status are equal. */
 bool ops_same(const ops_outcome *a, const ops_outcome *b);
-/* max |a - b| <= relative * max |b| + absolute; infinities and NaN stand in the same places. */
+/* max |a - b| <= relative * max |b| + absolute; infinities and NaN have the same indices. */
 bool ops_near(ops_values a, ops_values b, double relative, double absolute);
 
-/* Reference values of golden/ops: every case of the op's file, in f64 and in f32. Prints a
- * row for each; returns the number of failures, and counts cases and values. */
+/* Compares with the reference values of golden/ops: every case of the op's file, in f64 and f32.
+ * Prints a row for each; returns the number of failures, and counts cases and values. */
 int ops_golden(const dt_op *op, int *cases, int *compared);
 
-/* docs/ops.md as it should be, to be freed. */
+/* Returns the text that docs/ops.md should have, to be freed. */
 char *ops_markdown(const dt_op *const *ops, int n);
 
 #endif

@@ -93,7 +93,7 @@ static void filter_row(int filter, const uint8_t *row, const uint8_t *above, siz
     }
 }
 
-/* All rows of a pass; returns the bytes that were put. */
+/* Writes all rows of a pass; returns the number of bytes written. */
 static size_t put_pass(const png_make_options *o, const int pass[4], uint8_t *to)
 {
     const int step = channels_of(o->type) * o->depth / 8;

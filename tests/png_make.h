@@ -1,5 +1,5 @@
-/* Makes PNG files by hand, of every colour type and depth, so that the reader meets files that
- * libpng did not write. */
+/* Makes PNG files by hand, of every colour type and depth, so that the reader is tested with files
+ * that libpng did not write. */
 #ifndef PNG_MAKE_H
 #define PNG_MAKE_H
 
@@ -19,7 +19,7 @@ typedef struct png_make_options {
     int claimed_height; /* in the header; 0: height */
 } png_make_options;
 
-/* Sample c of pixel (x, y) as it stands in the file. */
+/* Sample c of pixel (x, y) as the file has it. */
 int png_make_sample(const png_make_options *o, int x, int y, int c);
 
 /* Entry i of the palette. */

@@ -1,4 +1,4 @@
-/* Draws networks, and builds them. */
+/* Draws random networks and builds them. */
 #include "random_nets.h"
 
 #include "io/model.h"
@@ -359,7 +359,8 @@ static dt_llama_options draw_llama(dt__stream *s, random_net *d)
     return o;
 }
 
-/* The table of tokens, learned positions, or every table and linear layer by a rule of its own. */
+/* Rules of the recipe for the table of tokens, learned positions, or every table and linear
+ * layer. */
 static void draw_tables(dt__stream *s, random_net *d, bool tied)
 {
     static const char *const matches[] = { "*tokens", "positions", "*mlp*", "*attn*", "*0*q*" };
@@ -372,7 +373,7 @@ static void draw_tables(dt__stream *s, random_net *d, bool tied)
     }
 }
 
-/* Experts in place of an mlp, and its rule for them and their router. */
+/* Replaces the mlp by experts, with a rule of the recipe for them and their router. */
 static void draw_experts(dt__stream *s, random_net *d)
 {
     dt_moe_options *o = &d->options.llama.moe;
@@ -432,7 +433,7 @@ random_net random_net_of_family(uint64_t seed, const char *family)
     return d;
 }
 
-/* ---- for suites ------------------------------------------------------------------------------ */
+/* ---- suites ---------------------------------------------------------------------------------- */
 
 dt_module *random_net_create(dt_ctx *ctx, const random_net *d)
 {

@@ -1,6 +1,6 @@
-/* Random networks and settings of quantization, for suites that promise something of all of them:
- * nets of convolutions (images and signals, transposed or not, groups, norms, pools, with or
- * without a linear head), and those of the families, language models among them. */
+/* Random networks and settings of quantization, for suites that check a promise on many networks:
+ * networks of convolutions (images and signals, transposed or not, groups, norms, pools, with or
+ * without a linear head), and networks of the families, language models included. */
 #ifndef RANDOM_NETS_H
 #define RANDOM_NETS_H
 
@@ -21,7 +21,7 @@ typedef struct random_layer {
 
 typedef struct random_net {
     uint64_t seed;
-    const dt_family *family; /* or NULL: `layers` say what it is */
+    const dt_family *family; /* NULL: `layers` describe the network */
     int axes;                /* 2: images, 1: signals */
     int64_t batch, channels, size[2];
     int n;
@@ -44,7 +44,8 @@ typedef struct random_net {
 
 /* The network of a seed. */
 random_net random_net_of(uint64_t seed);
-/* One of a family: "mlp", "cnn", "resnet" or "unet", which take images, "gpt" or "llama". */
+/* A network of a family: "mlp", "cnn", "resnet" or "unet", whose inputs are images, "gpt" or
+ * "llama". */
 random_net random_net_of_family(uint64_t seed, const char *family);
 
 /* Built with its weights drawn, and a batch that fits it. */
@@ -53,7 +54,7 @@ dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
 /* The next batch in place of the one in x; as many bytes. */
 void random_net_fill(const random_net *d, dt_tensor *x);
 
-/* From here on *calls counts what runs of m: of its parts, those that are not made of others. */
+/* From now on *calls counts the calls of m's modules that have no children. */
 dt_status random_net_count_calls(dt_module *m, int64_t *calls);
 
 /* As a file, and back; one of no family is built first. */

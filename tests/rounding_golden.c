@@ -1,4 +1,4 @@
-/* Reads golden/rounding, and compares as its README says. */
+/* Reads golden/rounding and compares as its README describes. */
 #include "rounding_golden.h"
 
 #include "core/tensor.h"

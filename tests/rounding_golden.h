@@ -1,4 +1,4 @@
-/* The files of golden/rounding: a layer each, with many cases; its README says what stands in
+/* The files of golden/rounding: one layer each, with many cases. The README there describes
  * them. */
 #ifndef ROUNDING_GOLDEN_H
 #define ROUNDING_GOLDEN_H
@@ -34,7 +34,7 @@ typedef struct rounding_case {
     double *h; /* in place of the layer's, with n = 2 */
 } rounding_case;
 
-/* Opens "rounding/<name>.safetensors"; false, with a line that says so, where it is nowhere. */
+/* Opens "rounding/<name>.safetensors"; returns false, and prints a line, where it is not found. */
 bool rounding_open(dt_ctx *ctx, const char *name, rounding_layer *l);
 void rounding_close(rounding_layer *l);
 
@@ -42,13 +42,11 @@ void rounding_close(rounding_layer *l);
 bool rounding_case_at(const rounding_layer *l, int i, rounding_case *c);
 void rounding_case_free(rounding_case *c);
 
-/* A number of the case's settings: the largest, where there is one a group. NaN where there is
- * none. */
+/* A number of the case's settings; of one per group the largest. NaN: the case has none. */
 double rounding_number(const rounding_case *c, const char *key);
 bool rounding_is(const rounding_case *c, const char *key, const char *value);
 
-/* Statistics as dt_round uses them up: copies of the sums. `differ`: G and the float inputs' as
- * well. */
+/* Copies of the sums, since dt_round overwrites its statistics. `differ`: with G and C. */
 void rounding_statistics(const rounding_case *c, bool differ, dt_statistics *s);
 void rounding_statistics_free(dt_statistics *s);
 

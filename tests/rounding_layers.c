@@ -1,4 +1,4 @@
-/* Random layers of all kinds, unfolded one element at a time. */
+/* Random layers of all kinds, unfolded element by element. */
 #include "rounding_reference.h"
 
 #include "core/tensor.h"
@@ -203,7 +203,7 @@ static extents extents_of(const layer *l)
     return e;
 }
 
-/* The place in the input that tap k of output o reads along dimension d; -1: none. */
+/* The index in the input that tap k of output o reads along dimension d; -1: none. */
 static int64_t place(const layer *l, const extents *e, int d, int64_t o, int64_t k)
 {
     if (2 + d >= l->xq->rank) return 0;

@@ -1,4 +1,4 @@
-/* Rounding by its definitions, in double (rounding_reference.h). */
+/* The rounders by their definitions, in double (rounding_reference.h). */
 #include "rounding_reference.h"
 
 #include "core/half.h"
@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* One group of a layer while it is rounded. Columns are counted in the original order unless an
- * index is called j, which is a place in processing order. */
+/* One group of a layer while it is rounded. Columns are counted in the original order; an index
+ * called j counts in processing order. */
 typedef struct run {
     const layer *l;
     const dt_quant_spec *quant;
@@ -52,7 +52,7 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     *zero = (int8_t)fminf(fmaxf(qmin - rintf(lo / *scale), qmin), qmax);
 }
 
-/* The block of a row's columns whose group is `group`, of values `v` in place of the weight's. */
+/* The block of a row's columns whose group is `group`, with values `v` in place of the weight's. */
 static void observe_group(run *u, int64_t row, int64_t group, const double *v)
 {
     float lo = 0, hi = 0, e = 0;
@@ -80,7 +80,7 @@ static void observe_layer(run *u)
     }
 }
 
-/* Columns that share a scale; a group longer than the row is the row. */
+/* Number of columns that share a scale; a group longer than the row has all its columns. */
 static int64_t block_of(const run *u)
 {
     return u->quant->granularity == DT_PER_GROUP ? dt__min_i64(u->quant->group_size, u->K) : u->K;
@@ -144,7 +144,7 @@ int64_t reference_input(const dt_accumulator *a, int end)
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* Every so many columns of a group are a tile, counted in their own order. */
+/* Width of a tile: consecutive columns of a group, in their original order. */
 static void take_tiles(run *u)
 {
     const int64_t size = block_of(u);
@@ -156,8 +156,8 @@ static void take_tiles(run *u)
     }
 }
 
-/* Whether tile t of a row may take one more code c: its largest and smallest sums, added up
- * anew. */
+/* Whether code c can be added to tile t of a row: its largest and smallest sums are computed
+ * again. */
 static bool fits(const run *u, int64_t row, int64_t tile, int64_t c)
 {
     const dt_accumulator *a = &u->options->accumulator;
@@ -230,7 +230,7 @@ static void take_bounds(run *u)
 /* ---- one element ---------------------------------------------------------------------------- */
 
 typedef struct choice {
-    double kept, image; /* what the error counts from, and the code's image */
+    double kept, image; /* the value to round, and its dequantized value */
 } choice;
 
 static double distance(double t, double low, double high)
@@ -311,7 +311,7 @@ static double *remaining(const run *u, const double *m, int64_t j)
     return out;
 }
 
-/* H * share with 1 for dead columns, and something on the diagonal. */
+/* H * share with 1 for dead columns, plus damping on the diagonal. */
 static double *damped(const run *u, double share, double damping)
 {
     double *m = zeros(u->K * u->K, sizeof *m);
@@ -333,8 +333,8 @@ static double mean_of(const run *u, double share)
     return n > 0 ? sum / n : 1;
 }
 
-/* Columns from place `first` on, one at a time; after each, the remaining ones move to the least of
- * the quadratic form M. */
+/* Rounds columns from place `first` on, one at a time; after each, the remaining ones are set to
+ * the minimum of the quadratic form M. */
 static void settle_one_by_one(run *u, const double *m, int64_t first)
 {
     const dt_rounding *o = &u->options->rounding;
@@ -379,7 +379,8 @@ static void run_nearest(run *u)
     }
 }
 
-/* What is missing of a row's output: sum of (W0 x - image xq) over the columns before place j. */
+/* The error of a row's output so far: sum of (W0 x - dequantized xq) over the columns before place
+ * j. */
 static void run_gpfq(run *u)
 {
     double *missing = zeros(u->R * u->n, sizeof *missing);
@@ -421,8 +422,9 @@ static double largest_eigenvalue(const run *u)
     return value;
 }
 
-/* Columns from place j on that, with the images before them, reproduce W0 X best, drawn towards the
- * weight: the normal equations of this least-squares problem, sums over samples. */
+/* Columns from place j on that, with the dequantized columns before them, reproduce W0 X best,
+ * regularized towards the weight: the normal equations of this least-squares problem, sums over
+ * samples. */
 static void least_squares(run *u, int64_t j, const double *m)
 {
     double *inverse = remaining(u, m, j), *right = zeros(u->K, sizeof *right);
@@ -455,7 +457,7 @@ static void least_squares(run *u, int64_t j, const double *m)
     free(inverse);
 }
 
-/* The first column alone: the least of ||W0 X - v Xq_0 - W_rest Xq_rest||. */
+/* The first column: v minimizes ||W0 X - v Xq_0 - W_rest Xq_rest||. */
 static void first_column(run *u)
 {
     const int64_t c = u->order[0];
@@ -476,8 +478,8 @@ static void first_column(run *u)
     u->chosen[c] = true;
 }
 
-/* Where errors count from something else than the least-squares solution, it is solved once and
- * then moved along; else it is solved anew for every column. */
+/* Where errors are not measured from the least-squares solution, it is solved once and then
+ * updated; otherwise it is solved again for every column. */
 static void run_qronos(run *u)
 {
     const dt_rounding *o = &u->options->rounding;

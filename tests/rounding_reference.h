@@ -1,7 +1,6 @@
-/* Random layers of all kinds, and an independent program that rounds them: slow, in double, with
- * every step as its definition has it. It shares no code with src/ptq: matrices are inverted anew
- * for every column, Qronos solves its least squares, GPFQ walks through the samples, bounds are
- * searched. */
+/* Random layers of all kinds, and an independent program that rounds them: slow, in double, each
+ * step by its definition. It shares no code with src/ptq: it inverts matrices again for every
+ * column, solves Qronos' least squares, sums over samples for GPFQ, and searches for bounds. */
 #ifndef ROUNDING_REFERENCE_H
 #define ROUNDING_REFERENCE_H
 
@@ -21,10 +20,10 @@ typedef struct layer {
     float *xs, *xqs; /* [groups][columns][samples]; the same where x is NULL */
 } layer;
 
-/* What is random about a layer. */
+/* The random choices of a layer. */
 typedef struct layer_wish {
     int kind;     /* DT_WEIGHT_... */
-    double noise; /* of xq beside x; 0: x is xq */
+    double noise; /* deviation of xq from x; 0: x is xq */
     double zeros; /* share of the weight that is 0 */
     double dead;  /* share of the input's channels that are 0 in xq, and half of them in x */
     double step;  /* inputs are multiples of it; 0: any number */
@@ -33,14 +32,14 @@ typedef struct layer_wish {
 
 void layer_create(dt_ctx *ctx, dt__stream *random, const layer_wish *wish, layer *out);
 void layer_free(layer *l);
-/* The matrices of weight, x and xq anew: who wrote into these tensors calls it. */
+/* Computes the matrices of weight, x and xq again, after one of these tensors was written. */
 void layer_unfold(layer *l);
-/* The sums over the layer's inputs; of xq alone where `differ` is false. */
+/* The sums over the layer's inputs; only those of xq where `differ` is false. */
 dt_statistics *layer_statistics(dt_ctx *ctx, const layer *l, bool differ);
 
-/* One group of a layer as a layer of its own. */
+/* One group of a layer as a separate layer. */
 void layer_group(const layer *l, int64_t group, layer *out);
-/* The linear layer that does the same: rows of one group, and its unfolded inputs. */
+/* The equivalent linear layer: rows of one group, and its unfolded inputs. */
 void layer_flat(const layer *l, int64_t group, layer *out);
 
 /* The smallest (0) or largest (1) input of an accumulator. */

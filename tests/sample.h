@@ -10,7 +10,7 @@
 
 dt_ctx *sample_context(int threads);
 
-/* A dataset whose pixels and labels follow from their places. */
+/* A dataset whose pixels and labels are functions of their indices. */
 dt_dataset *sample_counted(dt_ctx *ctx, int64_t count, int64_t height, int64_t width, int classes);
 
 dt_dataset *sample_digits(dt_ctx *ctx, int64_t count, uint64_t seed);

@@ -1,5 +1,5 @@
-/* Schemes as tests go through them: all of schemes.inc, so that one more is tried wherever the
- * others are, or refused in words that name it. */
+/* Helpers for tests that run over all schemes of schemes.inc. A new scheme is tested by them
+ * without further changes, unless it refuses a setting with an error that names the scheme. */
 #ifndef SCHEMES_H
 #define SCHEMES_H
 
@@ -7,7 +7,7 @@
 
 #include "qat/scheme.h"
 
-/* Whether the scheme of q takes these settings; a refusal must be CONFIG and name the scheme. */
+/* Whether the scheme of q accepts these settings. A refusal must be CONFIG and name the scheme. */
 static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)
 {
     const dt_status s = dt__quant_check(ctx, q);
@@ -17,23 +17,23 @@ static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)
     return false;
 }
 
-/* Schemes that weights can have in any width, cut and scale dtype: all but those that are the
- * blocks of a file format. How many there are, and the number of the i-th, counting round and
- * round. */
+/* Plain schemes accept every number of bits, granularity and scale dtype: all except those that are
+ * the blocks of a file format. plain_schemes() counts them; plain_scheme(i) returns the number of
+ * the i-th, with i modulo their count. */
 static inline int plain_schemes(void)
 {
     int n = 0;
-    for (int rule = 0; rule < DT__SCHEMES; rule++) n += !dt__scheme_of(rule)->fp16_blocks;
+    for (int scheme = 0; scheme < DT__SCHEMES; scheme++) n += !dt__scheme_of(scheme)->fp16_blocks;
     return n;
 }
 
 static inline int plain_scheme(int i)
 {
-    int rule = 0;
-    for (i %= plain_schemes(); dt__scheme_of(rule)->fp16_blocks || i > 0; rule++) {
-        i -= !dt__scheme_of(rule)->fp16_blocks;
+    int scheme = 0;
+    for (i %= plain_schemes(); dt__scheme_of(scheme)->fp16_blocks || i > 0; scheme++) {
+        i -= !dt__scheme_of(scheme)->fp16_blocks;
     }
-    return rule;
+    return scheme;
 }
 
 #endif

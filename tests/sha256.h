@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), by which reference values name long results. */
+/* SHA-256 (FIPS 180-4); reference values give the hash of long results. */
 #ifndef TEST_SHA256_H
 #define TEST_SHA256_H
 

@@ -20,7 +20,7 @@ typedef struct scene {
     const setup *s;
     dt_ctx *ctx;
     dt_tape *t;
-    dt_tensor *joint; /* [batch, keys, heads + 2 kv_heads, width]: q lies at the last places */
+    dt_tensor *joint; /* [batch, keys, heads + 2 kv_heads, width]: q is at the last positions */
     dt_tensor *mask, *document, *up;
     dt_tensor *q, *k, *v, *y, *lse;
 } scene;
@@ -128,7 +128,7 @@ static double dot(const setup *s, const float *x, const float *y)
     return sum;
 }
 
-/* One row: y and lse, and what it adds to the gradient of joint. */
+/* One row: computes y and lse, and adds the row's share to the gradient of joint. */
 static void define_row(const scene *o, const int64_t at_row[3], double *y, double *lse, double *d)
 {
     const setup *s = o->s;
@@ -251,7 +251,7 @@ START_TEST(parts_of_many_keys)
 }
 END_TEST
 
-/* ---- threads, memory, what is hidden -------------------------------------------------------- */
+/* ---- threads, memory, masked keys ----------------------------------------------------------- */
 
 START_TEST(threads_give_the_same_bits)
 {

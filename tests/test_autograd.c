@@ -1,5 +1,5 @@
-/* The tape: gradients, accumulation, scopes, the sticky error, use after write, no allocation from
- * the second step on. */
+/* The tape: gradients, accumulation, scopes, the first error is kept, use after write, no
+ * allocation from the second step on. */
 #include "testing.h"
 
 #include "autograd/op.h"
@@ -140,7 +140,7 @@ START_TEST(no_grad_records_nothing)
     ck_assert(!dt_no_grad(t, true));
     dt_tensor *y = dt_tanh(t, x);
     ck_assert(!dt_requires_grad(y));
-    ck_assert_ptr_nonnull(dt_mul_(t, x, NULL, 2)); /* nothing needs what it held */
+    ck_assert_ptr_nonnull(dt_mul_(t, x, NULL, 2)); /* no tensor needs its storage any more */
     ck_assert(dt_no_grad(t, false));
     ck_assert(dt_requires_grad(dt_tanh(t, x)));
     dt_tensor_free(x);
@@ -160,7 +160,7 @@ START_TEST(an_alias_is_a_leaf_with_its_own_gradient)
 }
 END_TEST
 
-/* What lies between the loss and the leaves keeps no gradient once it has been used. */
+/* Gradients of tensors between the loss and the leaves are freed after their use. */
 START_TEST(gradients_in_between_are_freed)
 {
     dt_tensor *x = leaf(3, three);
@@ -185,7 +185,7 @@ START_TEST(a_watched_tape_names_the_gradient)
 }
 END_TEST
 
-START_TEST(a_spent_tape_records_nothing)
+START_TEST(a_tape_refuses_ops_after_backward)
 {
     dt_tensor *x = leaf(1, three);
     ck_assert_int_eq(dt_backward(t, dt_tanh(t, x), NULL), DT_OK);
@@ -196,7 +196,7 @@ START_TEST(a_spent_tape_records_nothing)
 }
 END_TEST
 
-START_TEST(a_gradient_that_grows_is_a_write)
+START_TEST(accumulating_a_gradient_is_a_write)
 {
     dt_tensor *x = leaf(1, three);
     ck_assert_int_eq(dt_backward(t, dt_tanh(t, x), NULL), DT_OK);
@@ -241,8 +241,8 @@ Suite *test_autograd_suite(void)
     tcase_add_test(c, an_alias_is_a_leaf_with_its_own_gradient);
     tcase_add_test(c, gradients_in_between_are_freed);
     tcase_add_test(c, a_watched_tape_names_the_gradient);
-    tcase_add_test(c, a_spent_tape_records_nothing);
-    tcase_add_test(c, a_gradient_that_grows_is_a_write);
+    tcase_add_test(c, a_tape_refuses_ops_after_backward);
+    tcase_add_test(c, accumulating_a_gradient_is_a_write);
     tcase_add_test(c, undifferentiable_operands_get_no_gradient);
     suite_add_tcase(s, c);
     return s;

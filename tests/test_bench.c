@@ -1,5 +1,4 @@
-/* detent bench: rows and their fields, options, and what is refused. Nothing here looks at a
- * time. */
+/* detent bench: rows and their fields, options, and refusals. No test checks a time. */
 #include "testing.h"
 
 #include "bench/bench.h"
@@ -156,7 +155,7 @@ END_TEST
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* Stops at the row that it is told. */
+/* Stops at a given row. */
 typedef struct counter {
     int rows, stop;
 } counter;
@@ -259,7 +258,7 @@ START_TEST(a_rival_is_measured)
 }
 END_TEST
 
-/* The list of a network's convolutions is that of its parameters, and they run alone. */
+/* The list of a network's convolutions matches its parameters, and each can run alone. */
 static void check_net(const dt__net *net, int64_t parameters)
 {
     dt_ctx *ctx = context(2);

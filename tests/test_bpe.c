@@ -1,5 +1,5 @@
-/* Byte-level BPE: the ids of reference files, exactly; round trips of any bytes; files that are
- * broken or made to harm. */
+/* Byte-level BPE: exactly the ids of reference files; round trips of any bytes; broken and hostile
+ * files. */
 #include "sha256.h"
 #include "testing.h"
 
@@ -17,7 +17,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a sink that keeps what it gets --------------------------------------------------------- */
+/* ---- a sink that collects the text ---------------------------------------------------------- */
 
 typedef struct kept {
     char *bytes;
@@ -140,7 +140,7 @@ static void check_all(const dt_tokenizer *k, const char *encodings)
     dt_file_close(file);
 }
 
-/* The same tokenizer once more, through its text, which must be the text of that one too. */
+/* The tokenizer written as text and read again; its text must be equal. */
 static dt_tokenizer *again(const dt_tokenizer *k)
 {
     kept text = { 0 }, other = { 0 };
@@ -421,7 +421,7 @@ END_TEST
 
 /* ---- any bytes ------------------------------------------------------------------------------ */
 
-/* Words, spaces, special tokens, characters and bytes that are none. */
+/* Words, spaces, special tokens, characters, and bytes that are not UTF-8. */
 static size_t random_text(dt__stream *s, char *text, size_t room)
 {
     static const char *const parts[] = {
@@ -461,7 +461,7 @@ static size_t random_text(dt__stream *s, char *text, size_t room)
     return n;
 }
 
-/* What comes back is what went in, and plain text never becomes a special token. */
+/* Decoding restores the bytes, and plain text never becomes a special token. */
 static void check_random(const dt_tokenizer *k, int32_t first_special, int rounds)
 {
     dt__stream s = dt__stream_of(7, DT__FOR_USER);
@@ -497,7 +497,7 @@ START_TEST(any_bytes_come_back)
 }
 END_TEST
 
-/* A piece is as long as a stranger wants: here all of the text is one. */
+/* Untrusted text may have pieces of any length: here the whole text is one. */
 START_TEST(long_pieces_take_n_log_n)
 {
     static const char letters[] = "et \xff";
@@ -547,7 +547,7 @@ static size_t mutate(dt__stream *s, char *text, size_t n)
     return n - gone + length;
 }
 
-/* Whatever stands in a file: an error, or a tokenizer whose texts come back. */
+/* Any contents of a file give an error, or a tokenizer that decodes what it encoded. */
 START_TEST(mutations_do_no_harm)
 {
     char path[TEST_PATH];

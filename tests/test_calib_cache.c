@@ -1,7 +1,7 @@
-/* Trails: a model that is converted layer by layer, in the order in which its layers run, gives
- * each layer the same input whether what came before is kept or computed anew; and what is kept is
- * not computed again. 60 random networks and 12 of each family, 200 and 40 where all tests run;
- * DETENT_NETWORKS says otherwise. */
+/* The calibration cache: while a model is converted layer by layer, in the order in which its
+ * layers run, each layer gets the same input whether the outputs of earlier layers are cached or
+ * computed again, and cached outputs are not computed again. 60 random networks and 12 of each
+ * family; 200 and 40 with DETENT_TEST_ALL; DETENT_NETWORKS overrides the number. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -26,7 +26,7 @@ static const dt__calib_target first_prepared = { is_prepared, NULL };
 
 static bool is_it(void *user, const dt_module *m) { return m == user; }
 
-/* Ranges of inputs see a batch; then the model is as for converting. */
+/* Static ranges of inputs see a batch; then the model is put into evaluation, as for converting. */
 static void calibrate(dt_module *m, dt_tensor *x)
 {
     dt_ctx *ctx = dt_module_ctx(m);
@@ -49,7 +49,7 @@ static void same_input(const random_net *d, const dt_module *m, dt_tensor *a, dt
               "network %llu: the input of %s", (unsigned long long)d->seed, m->path);
 }
 
-/* ---- kept or computed anew ------------------------------------------------------------------- */
+/* ---- cached or computed again ---------------------------------------------------------------- */
 
 enum { NOTHING, LITTLE, ALL, ROOMS };
 
@@ -132,7 +132,7 @@ static void check_network(const random_net *d)
 
 static uint64_t networks(void) { return (uint64_t)test_networks(draws); }
 
-START_TEST(what_is_kept_is_what_is_computed)
+START_TEST(cached_activations_equal_computed_ones)
 {
     for (uint64_t seed = 1; seed <= networks(); seed++) {
         const random_net d = random_net_of(seed);
@@ -143,7 +143,7 @@ END_TEST
 
 static const char *const families[] = { "mlp", "cnn", "resnet", "unet", "gpt", "llama" };
 
-START_TEST(so_it_is_in_families)
+START_TEST(cached_activations_equal_computed_ones_in_families)
 {
     for (uint64_t seed = 1; seed <= networks() / 5; seed++) {
         const random_net d = random_net_of_family(seed, families[_i]);
@@ -152,11 +152,10 @@ START_TEST(so_it_is_in_families)
 }
 END_TEST
 
-/* ---- nothing twice --------------------------------------------------------------------------- */
+/* ---- each module runs once ------------------------------------------------------------------- */
 
-/* Every call of a module that is not made of others runs once, and those of layers once more: to
- * their hooks. */
-START_TEST(nothing_is_computed_twice)
+/* Every module without children runs once, and a quantized layer once more, up to its hooks. */
+START_TEST(each_module_runs_once_a_batch)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         random_net d = random_net_of_family(seed, families[_i]);
@@ -196,8 +195,8 @@ START_TEST(nothing_is_computed_twice)
 }
 END_TEST
 
-/* What no layer further on can read is let go: of an mlp one value per layer at most is kept. */
-START_TEST(what_nobody_can_read_is_let_go)
+/* Values that no later layer reads are freed: of an mlp at most one value per layer is kept. */
+START_TEST(activations_that_no_later_layer_reads_are_freed)
 {
     dt_mlp_options o = { .sizes = { 6, { 64, 64, 64, 64, 64, 64 } }, .bias = true, .eps = 1e-5 };
     const int64_t dims[2] = { 32, 64 };
@@ -227,16 +226,17 @@ START_TEST(what_nobody_can_read_is_let_go)
 }
 END_TEST
 
-/* ---- modules with habits --------------------------------------------------------------------- */
+/* ---- modules with unusual forwards ----------------------------------------------------------- */
 
 #define WIDTH 16
 
-/* Layers a, b, c, an identity i, and a pair that returns two; how they are used is its own. */
+/* Layers a, b, c, an identity i, and a pair with two outputs; each habit uses them in its own
+ * way. */
 typedef struct odd {
     dt_module *a, *b, *c, *i, *pair;
 } odd;
 
-/* A wrapper of what comes in, and the sum of both inputs, written where the first was. */
+/* A wrapper of the input, and the sum of both inputs, written over the first. */
 static void run_pair(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                      int n_out)
 {
@@ -273,7 +273,8 @@ static dt_tensor *in_place(dt_tape *t, odd *s, dt_tensor *x)
     return last(t, s, y);
 }
 
-/* The batch itself comes out of a module; ops between, and tensors dropped at once. */
+/* A module returns the batch itself; there are ops between modules, and tensors that are dropped at
+ * once. */
 static dt_tensor *between(dt_tape *t, odd *s, dt_tensor *x)
 {
     dt_tensor *y = dt_forward(t, s->i, x), *z = dt_forward(t, s->a, y);
@@ -284,7 +285,7 @@ static dt_tensor *between(dt_tape *t, odd *s, dt_tensor *x)
     return dt_forward(t, s->c, dt_mul(t, z, dt_forward(t, s->i, y)));
 }
 
-/* A wrapper and a detached handle of what is then dropped: no op has read it. */
+/* A wrapper and a detached handle of a tensor that is then dropped without an op having read it. */
 static dt_tensor *wrapped(dt_tape *t, odd *s, dt_tensor *x)
 {
     dt_tensor *y = dt_forward(t, s->a, x), *w = dt_fake_quant(t, y, NULL, true);
@@ -380,7 +381,7 @@ static dt_status walk_odd(dt_ctx *ctx, void *user)
     return s;
 }
 
-START_TEST(modules_may_have_habits)
+START_TEST(modules_with_unusual_forwards_are_cached_correctly)
 {
     ck_assert_int_gt(test_every_allocation(walk_odd, (void *)(uintptr_t)&habits[_i]), 20);
 }
@@ -411,11 +412,13 @@ Suite *test_calib_cache_suite(void)
     Suite *s = suite_create("calib_cache");
     TCase *c = tcase_create("networks");
     tcase_set_timeout(c, 300);
-    tcase_add_test(c, what_is_kept_is_what_is_computed);
-    tcase_add_loop_test(c, so_it_is_in_families, 0, DT__COUNT_OF(families));
-    tcase_add_loop_test(c, nothing_is_computed_twice, 0, DT__COUNT_OF(families));
-    tcase_add_test(c, what_nobody_can_read_is_let_go);
-    tcase_add_loop_test(c, modules_may_have_habits, 0, DT__COUNT_OF(habits));
+    tcase_add_test(c, cached_activations_equal_computed_ones);
+    tcase_add_loop_test(c, cached_activations_equal_computed_ones_in_families, 0,
+                        DT__COUNT_OF(families));
+    tcase_add_loop_test(c, each_module_runs_once_a_batch, 0, DT__COUNT_OF(families));
+    tcase_add_test(c, activations_that_no_later_layer_reads_are_freed);
+    tcase_add_loop_test(c, modules_with_unusual_forwards_are_cached_correctly, 0,
+                        DT__COUNT_OF(habits));
     tcase_add_test(c, a_layer_is_converted_once);
     suite_add_tcase(s, c);
     return s;

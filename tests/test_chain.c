@@ -1,6 +1,6 @@
-/* Chains of modules: layer, norm, residual and activation give the bits of one after the other,
- * fused or not; composite modules that run their parts by the public functions are calibrated like
- * any other. */
+/* Chains of modules: layer, norm, residual and activation have the same bits fused and one after
+ * the other; composite modules that run their parts by the public functions are calibrated like any
+ * other. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -108,7 +108,7 @@ static void run(const char *activation, bool with_residual, bool as_unit, outcom
     close_context();
 }
 
-START_TEST(bits_of_one_after_the_other)
+START_TEST(chains_have_the_bits_of_separate_calls)
 {
     static const char *const activations[] = { "relu", "gelu", "identity" };
     static outcome fused, apart;
@@ -158,7 +158,7 @@ END_TEST
 #define WIDTH 16
 
 /* A highway layer [Srivastava et al. 2015]: g = sigmoid(gate(x)), y = x + g (relu(plain(x)) - x).
- * How it runs its two linear layers is its own. */
+ * Each way runs the two linear layers by other functions. */
 typedef struct highway {
     dt_module *plain, *relu, *gate, *sigmoid;
     int way;
@@ -253,7 +253,7 @@ static void quantize(dt_module *m, dt_tensor *x, tally *n)
     TEST_OK(ctx, dt_ptq(m, NULL, &(dt_calibration){ 1, lend_batch, x }, &o, NULL));
 }
 
-START_TEST(every_way_is_calibrated_and_has_the_same_bits)
+START_TEST(every_way_to_run_layers_is_calibrated_with_the_same_bits)
 {
     float first[8 * WIDTH];
     for (int way = 0; way < WAYS; way++) {
@@ -276,7 +276,7 @@ START_TEST(every_way_is_calibrated_and_has_the_same_bits)
 }
 END_TEST
 
-/* A composite that multiplies by the weight of its part has passed by the part's input hook. */
+/* A composite that reads the weight of its part has skipped the part's input hook. */
 static void run_by_weight(dt_tape *tape, dt_module *m, dt_tensor *const *in, int n_in,
                           dt_tensor **out, int n_out)
 {
@@ -328,7 +328,7 @@ static dt_status take_report(void *user, const char *path, const dt_round_report
     return DT_OK;
 }
 
-START_TEST(what_calibration_never_reaches_is_named)
+START_TEST(layers_without_calibration_data_are_reported)
 {
     char heard[256] = "";
     int layers = 0;
@@ -390,11 +390,11 @@ Suite *test_chain_suite(void)
 {
     Suite *s = suite_create("chain");
     TCase *c = tcase_create("forward");
-    tcase_add_test(c, bits_of_one_after_the_other);
+    tcase_add_test(c, chains_have_the_bits_of_separate_calls);
     tcase_add_test(c, hooks_run_and_keep_ops_apart);
-    tcase_add_test(c, every_way_is_calibrated_and_has_the_same_bits);
+    tcase_add_test(c, every_way_to_run_layers_is_calibrated_with_the_same_bits);
     tcase_add_test(c, a_weight_is_not_lent_outside_its_forward);
-    tcase_add_test(c, what_calibration_never_reaches_is_named);
+    tcase_add_test(c, layers_without_calibration_data_are_reported);
     tcase_add_test(c, bad_chains_are_refused);
     suite_add_tcase(s, c);
     return s;

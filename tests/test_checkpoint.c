@@ -1,6 +1,6 @@
-/* Training checkpoints: 7 steps, save, load, 7 more are 14 steps at a stretch, bit for bit, on any
- * number of threads; what does not fit is refused and changes nothing; the newest good one is
- * found. */
+/* Training checkpoints: 7 steps, save, load, 7 more equal 14 uninterrupted steps, bit for bit, on
+ * any number of threads; checkpoints of another model are refused and change nothing; the newest
+ * undamaged one is found. */
 #include "models.h"
 #include "testing.h"
 
@@ -213,7 +213,7 @@ static const plan plans[] = {
 };
 
 /* Saved after 7 steps, loaded into another run, made with another seed on other threads. */
-START_TEST(goes_on_bit_for_bit)
+START_TEST(training_resumes_bit_for_bit)
 {
     const plan *p = &plans[_i];
     plan other = *p;
@@ -224,7 +224,7 @@ START_TEST(goes_on_bit_for_bit)
     steps(&whole, p, 14);
     steps(&first, p, 7);
     TEST_OK(first.ctx, dt_checkpoint_save(&first.state, path));
-    steps(&first, p, 10); /* saving changed nothing of the run that goes on */
+    steps(&first, p, 10); /* saving changed nothing of the continued run */
     open_run(&second, &other, 99);
     TEST_OK(second.ctx, dt_checkpoint_load(&second.state, path));
     ck_assert_str_eq(said, "");
@@ -259,7 +259,7 @@ static void refused(run *r, run *same, dt_status status, const char *words)
     close_run(same);
 }
 
-START_TEST(what_does_not_fit_is_refused)
+START_TEST(mismatching_checkpoints_are_refused)
 {
     const plan p = plans[1];
     plan other = p;
@@ -425,8 +425,9 @@ START_TEST(damaged_parts_are_refused)
 }
 END_TEST
 
-/* What can be known without the run is found by a check, and where the model alone is wanted. */
-START_TEST(check_knows_checkpoints)
+/* Mistakes that are visible without the run are found by `check`, and when only the model is
+ * loaded. */
+START_TEST(check_reads_checkpoints)
 {
     run r;
     dt_file *f;
@@ -487,7 +488,7 @@ START_TEST(the_newest_good_one_is_found)
                              "step-0000000040.safetensors ");
     free(output);
     test_join(text, folder, "step-0000000050.safetensors");
-    test_write_text(text, "{}"); /* cut short by whatever wrote it */
+    test_write_text(text, "{}"); /* truncated when it was written */
     test_join(text, folder, "step-99.safetensors");
     test_write_text(text, "not one of ours");
     test_join(text, folder, "step-0000000040.safetensors");
@@ -498,7 +499,7 @@ START_TEST(the_newest_good_one_is_found)
     free(bytes);
     newest(r.ctx, 30);
     ck_assert_msg(strstr(said, "step-0000000040") != NULL, "%s", said);
-    /* going on from 30: newer ones are left alone, older ones pruned */
+    /* resumed from 30: newer checkpoints are kept, older ones pruned */
     TEST_OK(r.ctx, dt_checkpoint_save_step(&r.state, folder, 35, 1));
     ck_assert_int_eq(test_shell(&output, "ls -A %s | wc -l", folder), 0);
     ck_assert_str_eq(output, "4\n");
@@ -543,12 +544,12 @@ Suite *test_checkpoint_suite(void)
     Suite *s = suite_create("checkpoint");
     TCase *c = tcase_create("checkpoint");
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_loop_test(c, goes_on_bit_for_bit, 0, DT__COUNT_OF(plans));
-    tcase_add_test(c, what_does_not_fit_is_refused);
+    tcase_add_loop_test(c, training_resumes_bit_for_bit, 0, DT__COUNT_OF(plans));
+    tcase_add_test(c, mismatching_checkpoints_are_refused);
     tcase_add_test(c, a_model_file_is_no_checkpoint);
     tcase_add_test(c, two_counters_of_one_name_are_refused);
     tcase_add_loop_test(c, damaged_parts_are_refused, 0, DT__COUNT_OF(bads));
-    tcase_add_test(c, check_knows_checkpoints);
+    tcase_add_test(c, check_reads_checkpoints);
     tcase_add_test(c, another_machine_warns);
     tcase_add_test(c, the_newest_good_one_is_found);
     tcase_add_test(c, every_allocation_fails_once);

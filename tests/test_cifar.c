@@ -1,4 +1,5 @@
-/* CIFAR's binary files: good ones, alone and through a recipe's options, and bad ones. */
+/* CIFAR's binary files: correct ones, read directly and through a recipe's options, and damaged
+ * ones. */
 #include "sample.h"
 
 #include <stdio.h>
@@ -7,7 +8,8 @@
 
 #define PIXELS 3072
 
-/* The bytes of `count` images whose labels and pixels follow from their places, from `first` on. */
+/* The bytes of `count` images from number `first` on. Labels and pixels are functions of the
+ * image's number. */
 static uint8_t *records(int marks, int first, int count, size_t *size)
 {
     *size = (size_t)(count * (marks + PIXELS));
@@ -100,7 +102,7 @@ static const char *in(char path[TEST_PATH], const char *folder, const char *name
     return path;
 }
 
-/* The usual names, one of them gzip; other names; what is not there. */
+/* The usual names, one of them gzip; other names; missing files. */
 START_TEST(recipe_cifar10)
 {
     char folder[TEST_PATH], path[TEST_PATH], name[32];
@@ -200,7 +202,7 @@ static void bench_close(bench *b, const char *what)
     printf("cifar: %d bad files: %s\n", b->tried, what);
 }
 
-/* Reads the file; it must fail, name it and say `text`. */
+/* Reads the file, which must fail with a message that contains its name and `text`. */
 static void expect(bench *b, dt_cifar kind, dt_status code, const char *text)
 {
     dt_dataset *d = (dt_dataset *)b;

@@ -1,5 +1,5 @@
-/* The program: usage and its exit statuses, stdout against stderr, the commands that need no
- * run. */
+/* The program: usage and exit statuses, what is written to stdout and to stderr, and commands that
+ * need no run. */
 #include "testing.h"
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* The program's commands on files: inspect, check, convert, eval, and their exit statuses. */
+/* The program's commands on files (inspect, check, convert, eval), and their exit statuses. */
 #include "models.h"
 #include "testing.h"
 
@@ -128,7 +128,7 @@ START_TEST(usage_and_bad_paths)
 }
 END_TEST
 
-/* A run's folder stands for a file of it, and which one is said. */
+/* A run's folder names one of its files, and a message says which. */
 START_TEST(a_run_is_a_model)
 {
     expect(0, "of the run run: run/checkpoints/step-0000000020.safetensors", "inspect run");
@@ -182,7 +182,7 @@ START_TEST(replaced_files_are_named)
 }
 END_TEST
 
-/* Files of another kind are named for what they look like; a file that is cut says so. */
+/* The message about another kind of file names that kind; a truncated file is called truncated. */
 START_TEST(wrong_files_are_named)
 {
     char path[TEST_PATH];
@@ -204,7 +204,7 @@ START_TEST(wrong_files_are_named)
 }
 END_TEST
 
-/* What PyTorch's batch norms count is left out, which is said once. */
+/* PyTorch's num_batches_tracked is left out, with one message. */
 START_TEST(batch_counts_are_left_out)
 {
     char path[TEST_PATH];
@@ -254,7 +254,8 @@ START_TEST(mistakes_of_training)
 }
 END_TEST
 
-/* Text and ids to evaluate need not lie in the run's data.dir, nor its training text be there. */
+/* Text and ids to evaluate need not be in the run's data.dir, and its training text need not
+ * exist. */
 START_TEST(other_text_is_evaluated)
 {
     char path[TEST_PATH];
@@ -325,7 +326,7 @@ START_TEST(a_run_is_converted)
            "convert run/checkpoints/step-0000000010.safetensors -o "
            "run/../run/checkpoints/step-0000000010.safetensors");
     expect(0, "good: 6 tensors, hash and values verified", "check model.safetensors");
-    /* the newest one is damaged: the one before is taken, and that is said */
+    /* the newest one is damaged: the one before is used, with a message */
     damage("run/checkpoints/step-0000000020.safetensors",
            "run/checkpoints/step-0000000020.safetensors", (size_t)-1);
     expect(0, "damaged or changed", "convert run -o b.st");

@@ -1,5 +1,5 @@
-/* Weights whose scale groups are not consecutive columns: rounders that say which column is of
- * which group, images, products and gradients of every kind of layer, and what files hold of it. */
+/* Weights whose scale groups are not consecutive columns: rounders that give each column a group,
+ * dequantized values, products and gradients of every kind of layer, and files of such weights. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -31,11 +31,11 @@ static void setup(void)
 
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a rounder that deals columns out ------------------------------------------------------- */
+/* ---- a rounder that assigns groups at random ------------------------------------------------ */
 
-enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* what it does with groups */
+enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* which groups it gives */
 
-/* What it gave for the last weight. */
+/* The groups that it gave for the last weight. */
 typedef struct dealer {
     int how;
     int64_t rows, columns, groups;
@@ -187,7 +187,7 @@ static dt_qat_options options_of(int road)
     return o;
 }
 
-/* Prepared and converted by a dealer, who remembers what it gave. */
+/* Prepared and converted by a dealer, which stores the groups that it gave. */
 static dt_module *converted(const kind *k, int road, dealer *d)
 {
     dt_module *m = model_of(k);
@@ -204,7 +204,7 @@ static bool has_order(dt_module *m)
     return ((const dt__packed *)weight_of(m)->ext)->codes->order != NULL;
 }
 
-/* ---- images --------------------------------------------------------------------------------- */
+/* ---- dequantized values --------------------------------------------------------------------- */
 
 /* Where element (row, column) of a transposed layer's weight lies. */
 static int64_t element(const kind *k, int64_t row, int64_t column)
@@ -237,7 +237,7 @@ static void check_image(const kind *k, dt_module *m, const dealer *d, const char
     dt_tensor_free(image);
 }
 
-/* Tiles of images, wherever they begin and end. */
+/* Tiles of the dequantized value with any begin and end. */
 static void check_tiles(dt_module *m, dealer *d)
 {
     const dt__codes *codes = ((const dt__packed *)weight_of(m)->ext)->codes;
@@ -306,7 +306,7 @@ static void free_outcome(outcome *o)
     free(o->dx);
 }
 
-/* What the layer takes: the image of x, as a double. */
+/* The layer's input: the dequantized value of x, as a double. */
 static dt_tensor *input_image(dt_module *m, dt_tensor *x)
 {
     dt_module *layer = dt_module_at(m, "layer");
@@ -328,7 +328,7 @@ static dt_tensor *input_image(dt_module *m, dt_tensor *x)
     return out;
 }
 
-/* The same layer in double, its weight the image. */
+/* The same layer in double, with the dequantized weight. */
 static dt_module *double_model(const kind *k, dt_module *m)
 {
     dt_module *plain = model_of(k);
@@ -353,7 +353,7 @@ static double largest(const dt_tensor *x)
     return most;
 }
 
-/* The sum of magnitudes of the largest row, which no error's terms exceed. */
+/* The largest sum of a row's magnitudes, a bound on the terms of an error. */
 static double largest_row(const dealer *d)
 {
     double most = 0;
@@ -374,8 +374,8 @@ static void near_all(const double *got, const double *want, int64_t n, double wi
     }
 }
 
-/* Against the image of the weight times that of x, in double. The integer form's terms are those of
- * codes + 128, of at most 510 of x's steps; sums of floats are of `columns` terms. */
+/* Compares with the product of the dequantized weight and x, in double. The integer form's terms
+ * are those of codes + 128, of at most 510 of x's steps; sums of floats are of `columns` terms. */
 static void check_outcome(const kind *k, int road, dt_module *m, const dealer *d)
 {
     char what[120];
@@ -394,7 +394,7 @@ static void check_outcome(const kind *k, int road, dt_module *m, const dealer *d
     dt_tensor_free(x64);
 }
 
-START_TEST(every_layer_multiplies_its_image)
+START_TEST(every_layer_multiplies_its_dequantized_weight)
 {
     const kind *k = &kinds[_i];
     for (int road = 0; road < ROADS; road++) {
@@ -410,7 +410,8 @@ START_TEST(every_layer_multiplies_its_image)
 }
 END_TEST
 
-/* y of an op on the weight itself and on its image, which another kernel computes with. */
+/* y of an op on the weight itself and on its dequantized value, for which another kernel is
+ * used. */
 static void same_as_image(dt_tensor *(*op)(dt_tape *t, dt_tensor *x, dt_tensor *w), dt_tensor *x,
                           dt_tensor *w)
 {
@@ -440,7 +441,7 @@ static dt_tensor *linear_of(dt_tape *t, dt_tensor *x, dt_tensor *w)
     return dt_linear(t, x, w, NULL);
 }
 
-/* An op of other groups than those that the orders are of computes with the image. */
+/* An op whose groups are not those of the orders computes with the dequantized value. */
 START_TEST(orders_of_other_ops)
 {
     dealer d = dealer_of(DEALT, 1);
@@ -555,7 +556,7 @@ static float float_output(const linear *p, const float *x, int64_t row)
     return acc;
 }
 
-/* Rows of every product against the formula; only some, where there are many. */
+/* Rows of every product against the formula; of many rows only some. */
 static void check_linear(const linear *p)
 {
     const int64_t n = p->rows;
@@ -587,7 +588,7 @@ static void check_linear(const linear *p)
     free(y);
 }
 
-/* The same rows come back. */
+/* The rows are restored. */
 static void check_rows(const linear *p)
 {
     const size_t n = (size_t)(p->rows * p->columns), blocks = (size_t)(p->rows * p->layout.groups);
@@ -704,7 +705,7 @@ static void check_entry(const kind *k, const dealer *d)
     dt_file_close(f);
 }
 
-START_TEST(files_hold_it)
+START_TEST(files_hold_orders)
 {
     const kind *k = &kinds[_i];
     char again[TEST_PATH];
@@ -736,8 +737,8 @@ START_TEST(files_hold_it)
 }
 END_TEST
 
-/* Consecutive groups that are written out are those that are not. */
-START_TEST(consecutive_groups_are_nothing)
+/* An explicit list of consecutive groups gives the bits of no list. */
+START_TEST(consecutive_groups_written_out_change_nothing)
 {
     const kind *k = &kinds[9];
     outcome y[2];
@@ -791,7 +792,7 @@ START_TEST(wrong_groups_of_a_rounder_are_refused)
 }
 END_TEST
 
-/* A rounder may not move columns of granularity channel, nor of a range that stands. */
+/* A rounder may not reorder columns with granularity channel, nor with a static range. */
 START_TEST(some_groups_must_stay)
 {
     dt_qat_options o = options_of(INTEGER);
@@ -832,7 +833,7 @@ START_TEST(groups_of_the_op_are_checked)
 }
 END_TEST
 
-START_TEST(inspect_and_check_know_it)
+START_TEST(inspect_and_check_read_orders)
 {
     dealer d = dealer_of(DEALT, 1);
     dt_module *m = converted(&kinds[9], INTEGER, &d);
@@ -883,17 +884,17 @@ Suite *test_column_order_suite(void)
     Suite *s = suite_create("column_order");
     TCase *c = tcase_create("column_order");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, every_layer_multiplies_its_image, 0, DT__COUNT_OF(kinds));
+    tcase_add_loop_test(c, every_layer_multiplies_its_dequantized_weight, 0, DT__COUNT_OF(kinds));
     tcase_add_test(c, orders_of_other_ops);
     tcase_add_loop_test(c, linear_products_are_the_formula, 0, 10);
     tcase_add_test(c, long_groups);
     tcase_add_loop_test(c, threads_change_nothing, 0, DT__COUNT_OF(kinds));
-    tcase_add_loop_test(c, files_hold_it, 0, DT__COUNT_OF(kinds));
-    tcase_add_test(c, consecutive_groups_are_nothing);
+    tcase_add_loop_test(c, files_hold_orders, 0, DT__COUNT_OF(kinds));
+    tcase_add_test(c, consecutive_groups_written_out_change_nothing);
     tcase_add_test(c, wrong_groups_of_a_rounder_are_refused);
     tcase_add_test(c, some_groups_must_stay);
     tcase_add_test(c, groups_of_the_op_are_checked);
-    tcase_add_test(c, inspect_and_check_know_it);
+    tcase_add_test(c, inspect_and_check_read_orders);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(s, c);
     return s;

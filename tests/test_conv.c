@@ -1,6 +1,6 @@
-/* Convolutions of floats on both roads: random problems of every option, large enough for the fast
- * one, against plain C, and that against doubles; the same bits on any number of threads; what is
- * kept for a shape. The ops' own cases are beside them. */
+/* Convolutions of floats: random problems with all options, large enough for the fast kernel,
+ * against plain C, and plain C against doubles; the same bits on any number of threads; plans
+ * cached for a shape. The ops' own cases are in their files. */
 #include "testing.h"
 
 #include "kernels/kernels.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a problem reads and what is made of it, as floats or doubles. */
+/* Operands and results of a problem, as floats or doubles. */
 typedef struct problem {
     dt__conv conv;
     int64_t count[3];         /* elements of x, y, w */
@@ -25,7 +25,7 @@ static int64_t below(uint64_t *state, int64_t n)
     return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Any option, depthwise and signals among them; x may end with rows that nothing reads. */
+/* Any options, depthwise and signals included; x may end with rows that no tap reads. */
 static dt__conv draw(uint64_t *state)
 {
     static const int64_t widths[] = { 1, 2, 3, 5, 8, 9, 16, 24 };
@@ -108,7 +108,7 @@ static void compute(dt_ctx *ctx, const dt__kernels *kernels, dt__conv_work work)
     dt__release(ctx, work.scratch);
 }
 
-/* All that the four ops ask for: y or x with a bias, then x and w, and y and w. */
+/* Everything that the four ops compute: y or x with a bias, then x and w, and y and w. */
 static void solve(dt_ctx *ctx, const dt__kernels *kernels, problem *p)
 {
     const dt__conv_work all = { .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W] };
@@ -233,7 +233,7 @@ START_TEST(threads_change_no_bit)
 }
 END_TEST
 
-/* A shape that was seen allocates nothing; more shapes than are kept push out old ones. */
+/* A cached shape allocates nothing; more shapes than the cache holds replace old ones. */
 START_TEST(a_shape_is_prepared_once)
 {
     dt_ctx *ctx = context(2, UINT64_MAX);
@@ -262,7 +262,7 @@ START_TEST(a_shape_is_prepared_once)
 }
 END_TEST
 
-/* Images that a function writes on demand, in place of x or y. */
+/* Images that a function (a source) writes on demand, in place of x or y. */
 typedef struct images {
     const float *data;
     int64_t columns;
@@ -295,7 +295,7 @@ static void from_sources(dt_ctx *ctx, const problem *p, problem *out)
     compute(ctx, ctx->kernels[DT_F32], w);
 }
 
-START_TEST(images_may_be_written_on_demand)
+START_TEST(sources_write_inputs_and_outputs_on_demand)
 {
     dt_ctx *ctx = context(2, _i == 0 ? UINT64_MAX : 0);
     uint64_t state = 9;
@@ -324,7 +324,7 @@ Suite *test_conv_suite(void)
     tcase_add_loop_test(c, every_road_is_near_doubles, 0, 2);
     tcase_add_test(c, threads_change_no_bit);
     tcase_add_test(c, a_shape_is_prepared_once);
-    tcase_add_loop_test(c, images_may_be_written_on_demand, 0, 2);
+    tcase_add_loop_test(c, sources_write_inputs_and_outputs_on_demand, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }

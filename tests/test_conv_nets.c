@@ -1,11 +1,11 @@
-/* The promise of test_fidelity.c for networks of convolutions: prepared in evaluation, converted,
- * and loaded from a file on 1 and on 3 threads, all with the same bits. Random nets of images and
- * signals: depth, channels, kernels, strides, paddings, dilations, groups and depthwise, transposed
- * or not, norms folded or not, activations, pools, with and without a linear head; every preset,
- * bits, granularity, groups that do not divide rows. One training step goes through each: gradients
- * are finite, and where a product was computed on codes, codes and no values are kept of its input.
- * 240 networks, 60 under a sanitizer, 1000 where all tests run; DETENT_NETWORKS says otherwise,
- * DETENT_SEED starts elsewhere. */
+/* The promise of test_fidelity.c for networks of convolutions: a model prepared in evaluation,
+ * converted, and loaded from a file on 1 and 3 threads has the same bits. Random networks of images
+ * and signals: depth, channels, kernels, strides, paddings, dilations, groups and depthwise,
+ * transposed or not, norms folded or not, activations, pools, with and without a linear head; all
+ * presets, bits, granularities, groups that do not divide rows. Each network makes one training
+ * step: gradients are finite, and an input whose product was computed on codes is kept as codes
+ * only. 240 networks, 60 under a sanitizer, 1000 with DETENT_TEST_ALL; DETENT_NETWORKS overrides
+ * the number, DETENT_SEED sets the first seed. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -28,8 +28,8 @@ static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)
     return y;
 }
 
-/* Of a product on codes nothing else is kept of the input, and that of an integer forward is
- * one. */
+/* The input of a product on codes is kept as codes only, and an integer forward multiplies
+ * codes. */
 static void check_record(const random_net *d, const dt__record *r)
 {
     const bool product = strncmp(r->op->name, "conv", 4) == 0 || strcmp(r->op->name, "linear") == 0;
@@ -207,7 +207,7 @@ START_TEST(prepared_converted_and_loaded_are_equal)
 }
 END_TEST
 
-START_TEST(so_are_families)
+START_TEST(families_are_equal_too)
 {
     static const char *const names[] = { "cnn", "resnet", "unet", "gpt", "llama" };
     char folder[TEST_PATH], path[TEST_PATH];
@@ -228,7 +228,7 @@ Suite *test_conv_nets_suite(void)
     TCase *c = tcase_create("networks");
     tcase_set_timeout(c, 900);
     tcase_add_loop_test(c, prepared_converted_and_loaded_are_equal, 0, PARTS);
-    tcase_add_loop_test(c, so_are_families, 0, 5);
+    tcase_add_loop_test(c, families_are_equal_too, 0, 5);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,5 @@
-/* Quantization of convolution layers: what prepare makes of presets and rules, the bits of
- * prepared, converted and loaded models of every kind of layer, gradients, and what is kept for
+/* Quantization of convolution layers: what prepare makes of presets and rules; prepared, converted
+ * and loaded models of every kind of layer have the same bits; gradients; memory kept for
  * backward. */
 #include "testing.h"
 
@@ -163,7 +163,7 @@ START_TEST(prepared_converted_and_loaded_agree)
     o.preset = presets[_i % 3];
     o.forward = _i / 3 % 2 == 0 ? DT_FORWARD_INTEGER : DT_FORWARD_SIMULATED;
     o.weight.has_group_size = true;
-    o.weight.has_scheme = _i >= 6; /* with zero points: images, not integers */
+    o.weight.has_scheme = _i >= 6; /* with zero points: multiplied dequantized, not as integers */
     o.weight.quant.scheme = DT_SCHEME_ASYMMETRIC;
     for (int g = 0; g < 4; g++) {
         char what[64];
@@ -176,8 +176,9 @@ START_TEST(prepared_converted_and_loaded_agree)
 }
 END_TEST
 
-/* The image of a converted weight has the weight's own shape and the values of the prepared one. */
-START_TEST(images_have_the_weights_shape)
+/* The dequantized value of a converted weight has the weight's shape and the values of the prepared
+ * one. */
+START_TEST(dequantized_weights_have_the_weights_shape)
 {
     dt_module *m = of_images();
     dt_tensor *before, *after;
@@ -194,7 +195,7 @@ START_TEST(images_have_the_weights_shape)
 }
 END_TEST
 
-/* A rounder meets rows of outputs; to round to nearest by itself changes nothing. */
+/* A rounder sees rows of outputs. One that rounds to nearest gives the codes of no rounder. */
 static dt_status to_nearest(void *user, const char *path, const dt_tensor *master,
                             const dt_quant_spec *quant, const dt_code_rows *to)
 {
@@ -208,7 +209,7 @@ static dt_status to_nearest(void *user, const char *path, const dt_tensor *maste
     return DT_OK;
 }
 
-START_TEST(rounders_meet_rows)
+START_TEST(rounders_see_rows_of_outputs)
 {
     dt_module *m = of_images();
     dt_tensor *x = input_of(true);
@@ -270,7 +271,7 @@ START_TEST(groups_are_multiples_of_8)
 }
 END_TEST
 
-/* What a file says of a weight's groups must be what the model has. */
+/* A file's groups of a weight must be those of the model. */
 START_TEST(transposed_groups_are_checked)
 {
     char path[TEST_PATH];
@@ -300,8 +301,8 @@ END_TEST
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Two groups that see the same image are two convolutions of it. */
-START_TEST(groups_are_convolutions_alone)
+/* A convolution with two groups equals two separate convolutions. */
+START_TEST(groups_equal_separate_convolutions)
 {
     dt_tape *t;
     dt_tensor *x, *w[2], *y[3];
@@ -343,7 +344,7 @@ typedef struct pass {
     dt_tensor *x, *w, *y;
 } pass;
 
-/* y and its gradients by `dy`, of operands as they are or quantized. */
+/* y and the gradients for `dy`, of plain or quantized operands. */
 static void run_pass(pass *p, bool transposed, const dt__fq *of_x, const dt__fq *of_w,
                      const dt_tensor *dy)
 {
@@ -370,7 +371,7 @@ static void assert_near(const dt_tensor *a, const dt_tensor *b)
     ck_assert_int_eq(test_first_far_f32(dt_data(a), dt_data(b), dt_count(a), 1e-5, 1e-5), -1);
 }
 
-/* Gradients are those of a float convolution of the images. */
+/* Gradients equal those of a float convolution of the dequantized values. */
 START_TEST(gradients_are_straight_through)
 {
     const bool transposed = _i % 2 == 1, simulated = _i / 2 == 1, only_weight = _i / 2 == 2;
@@ -448,7 +449,7 @@ START_TEST(slices_of_a_batch_add_up)
 }
 END_TEST
 
-/* ---- memory that fails ----------------------------------------------------------------------- */
+/* ---- failing allocations --------------------------------------------------------------------- */
 
 static dt_status train_one(dt_ctx *c, dt_module *m, dt_tensor *x)
 {
@@ -492,13 +493,13 @@ Suite *test_conv_qat_suite(void)
     TCase *c = tcase_create("conv_qat");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, prepared_converted_and_loaded_agree, 0, 9);
-    tcase_add_test(c, images_have_the_weights_shape);
-    tcase_add_test(c, rounders_meet_rows);
+    tcase_add_test(c, dequantized_weights_have_the_weights_shape);
+    tcase_add_test(c, rounders_see_rows_of_outputs);
     tcase_add_test(c, inputs_are_quantized_per_sample);
     tcase_add_test(c, tokens_and_groups_are_refused);
     tcase_add_test(c, groups_are_multiples_of_8);
     tcase_add_test(c, transposed_groups_are_checked);
-    tcase_add_test(c, groups_are_convolutions_alone);
+    tcase_add_test(c, groups_equal_separate_convolutions);
     tcase_add_loop_test(c, gradients_are_straight_through, 0, 6);
     tcase_add_test(c, slices_of_a_batch_add_up);
     tcase_add_test(c, every_allocation_may_fail);

@@ -1,4 +1,4 @@
-/* Datasets, digits, batches, and what a recipe's `data:` opens. */
+/* Datasets, digits, batches, and the `data:` block of recipes. */
 #include "sample.h"
 
 #include <math.h>
@@ -172,7 +172,7 @@ static double share_right(const linear *m, const dt_dataset *d)
     return (double)right / (double)dt_dataset_count(d);
 }
 
-/* Softmax regression by plain gradient descent learns much, and stays under 95 %. */
+/* Softmax regression by plain gradient descent learns the digits, but stays under 95 %. */
 START_TEST(digits_are_not_linear)
 {
     dt_ctx *ctx = sample_context(2);
@@ -213,7 +213,7 @@ static dt_loader *loader(const dt_dataset *d, dt_ctx *ctx, const dt_loader_optio
     return l;
 }
 
-/* 103 images whose first pixel is their number. */
+/* 103 images; the first pixel of each is its number. */
 static dt_dataset *numbered(dt_ctx *ctx)
 {
     uint8_t pixels[103 * 6] = { 0 }, labels[103];
@@ -329,7 +329,7 @@ static bool is_shifted(const dt_dataset *d, int64_t i, int64_t down, int64_t rig
     return true;
 }
 
-/* Each image is the naive shift of its original by one offset; all offsets occur; epochs differ. */
+/* Each image is its original shifted by one offset; all offsets occur; epochs differ. */
 START_TEST(shifts)
 {
     dt_ctx *ctx = sample_context(1);
@@ -366,7 +366,7 @@ START_TEST(shifts)
 }
 END_TEST
 
-/* ---- what moves, and noise ------------------------------------------------------------------ */
+/* ---- augmentation and noise ----------------------------------------------------------------- */
 
 /* 40 images of 2 channels and 6 x 5 pixels with random bytes, and targets of a kind. */
 static dt_dataset *random_images(dt_ctx *ctx, dt_target target)
@@ -383,7 +383,7 @@ static dt_dataset *random_images(dt_ctx *ctx, dt_target target)
     return d;
 }
 
-/* The byte that comes to (r, c) of a plane of 6 x 5; 0 from outside. */
+/* The byte that is moved to (r, c) of a plane of 6 x 5; 0 outside. */
 static uint8_t carried(const uint8_t *plane, int down, int right, bool flip, int k)
 {
     const int r = k / 5 - down, c = k % 5 - right;
@@ -397,7 +397,7 @@ typedef struct sample {
     dt_target kind;
 } sample;
 
-/* Whether image and target both went through this move. */
+/* Whether image and target were both moved so. */
 static bool is_moved(const sample *s, int down, int right, bool flip)
 {
     bool same = true;
@@ -418,7 +418,7 @@ static bool is_moved(const sample *s, int down, int right, bool flip)
     return same;
 }
 
-/* The move that a sample went through, counted 0 to 17; there must be exactly one. */
+/* The move that was applied to a sample, 0 to 17; exactly one must match. */
 static int move_of(const sample *s)
 {
     int found = -1, n = 0;
@@ -431,7 +431,7 @@ static int move_of(const sample *s)
     return found;
 }
 
-/* Images and targets go the same way; all ways occur; how batches are cut does not matter. */
+/* Images and their targets are moved equally; all moves occur; the batch size does not matter. */
 START_TEST(targets_move_along)
 {
     dt_ctx *ctx = sample_context(1);
@@ -494,7 +494,7 @@ static void read_noise(dt_ctx *ctx, const dt_dataset *d, int64_t batch_size, boo
     dt_loader_free(l);
 }
 
-/* The noise has the moments that it should, differs everywhere, and does not depend on batches. */
+/* The noise has the right moments, differs everywhere, and does not depend on batches. */
 START_TEST(noise)
 {
     enum { COUNT = 3 * 100 * 784 };
@@ -790,7 +790,7 @@ START_TEST(bad_options)
 }
 END_TEST
 
-/* ---- memory that fails --------------------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------------------------- */
 
 /* All of it: write and read plain and gzip, split, batches. */
 static dt_status scenario(dt_ctx *ctx, void *user)

@@ -1,5 +1,5 @@
 /* The decoder: its logits against those of one pass over the whole text, for random models of both
- * families in every form; where it ends, what it allocates, and how it fails. */
+ * families in every form; its limits, its allocations, and its errors. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -16,7 +16,7 @@ static void teardown(void) { dt_ctx_free(ctx); }
 
 typedef enum form { PLAIN, PREPARED, CONVERTED, FROZEN, FORMS } form;
 
-/* A batch in training mode, which ranges that stand have to see. */
+/* A batch in training mode, which initializes static and learned ranges. */
 static void observe(const random_net *d, dt_module *m)
 {
     dt_tape *t;
@@ -43,7 +43,8 @@ static void change_form(const random_net *d, dt_module *m, form f)
     if (f >= FROZEN) dt_freeze(m);
 }
 
-/* A network of a seed, family and form; *ids gets a text that fills its context, the caller's. */
+/* Makes a network from seed, family and form; *ids gets a text that fills its context, which the
+ * caller frees. */
 static dt_module *model_of(uint64_t seed, form f, random_net *d, int32_t **ids)
 {
     *d = random_net_of_family(seed, seed % 2 == 0 ? "gpt" : "llama");
@@ -96,7 +97,7 @@ static double farthest(const float *a, const float *b, int64_t n)
 
 /* ---- logits --------------------------------------------------------------------------------- */
 
-/* A token whose activation's code is rounded the other way moves logits by about this share. */
+/* An activation that is rounded to the neighbouring code changes logits by about this share. */
 static double tolerance(form f) { return f == PLAIN ? 1e-5 : 2e-3; }
 
 static void compare(uint64_t seed, form f)
@@ -174,7 +175,7 @@ START_TEST(converted_models_give_the_bits_of_prepared_ones)
 }
 END_TEST
 
-/* ---- its ends ------------------------------------------------------------------------------- */
+/* ---- limits --------------------------------------------------------------------------------- */
 
 /* Small models of a fixed shape. */
 static dt_module *small_llama(dt_ctx *c, int64_t context)
@@ -232,7 +233,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* What was fed before a rewind leaves no trace. */
+/* Tokens that were rewound have no influence. */
 START_TEST(rewound_tokens_are_forgotten)
 {
     dt_module *m = small_llama(ctx, 16);

@@ -81,7 +81,8 @@ static double residual(const dt__inverse_root *r)
 
 static const int64_t sizes[] = { 1, 2, 127, 129, 192, 193, 300, 400 };
 
-/* A U^T U = I, and upper. The diagonal damped as calibration data would be; one column dead. */
+/* A U^T U = I, and U is upper triangular. The diagonal is damped as with calibration data; one
+ * column is dead. */
 START_TEST(test_inverse)
 {
     const int64_t n = sizes[_i];

@@ -1,5 +1,5 @@
-/* train.distill: what is learned of a teacher, that a resumed run has the same one, what is
- * refused; and the recipe finetune-llama-int4, on a tiny folder of golden/hf. */
+/* train.distill: training with a teacher's logits, the teacher of a resumed run, refused settings;
+ * and the recipe finetune-llama-int4 on a small folder of golden/hf. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -10,7 +10,7 @@
 
 static char folder[TEST_PATH], llama[TEST_PATH];
 
-/* A text of a few characters, so that the tiny vocabulary holds them. */
+/* A text of few different characters, which the tiny vocabulary has. */
 static bool set_up(void)
 {
     char path[TEST_PATH], text[4097];
@@ -147,8 +147,8 @@ START_TEST(a_resumed_run_has_the_same_teacher)
 }
 END_TEST
 
-/* With all weight on a teacher that is the model, there is nothing to learn; with a part of it, the
- * labels have theirs. */
+/* If the teacher is the model itself and has all the weight, the gradient is 0; otherwise labels
+ * have their share. */
 START_TEST(the_loss_is_the_teachers)
 {
     if (!set_up()) return;
@@ -167,7 +167,7 @@ START_TEST(the_loss_is_the_teachers)
 }
 END_TEST
 
-START_TEST(what_is_refused)
+START_TEST(bad_settings_are_refused)
 {
     char other[TEST_PATH + 32], path[TEST_PATH];
     if (!set_up()) return;
@@ -192,7 +192,7 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-START_TEST(only_language_models_learn_so)
+START_TEST(other_models_than_language_models_are_refused)
 {
     if (!set_up()) return;
     dt_ctx *ctx = make_context();
@@ -218,8 +218,8 @@ Suite *test_distill_suite(void)
     tcase_add_test(c, the_shipped_recipe_runs);
     tcase_add_loop_test(c, a_resumed_run_has_the_same_teacher, 0, 3);
     tcase_add_test(c, the_loss_is_the_teachers);
-    tcase_add_test(c, what_is_refused);
-    tcase_add_test(c, only_language_models_learn_so);
+    tcase_add_test(c, bad_settings_are_refused);
+    tcase_add_test(c, other_models_than_language_models_are_refused);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,5 @@
-/* Grouped parameters in files: saved stacked or expert by expert, loaded into grouped parameters or
- * into as many tensors, with the same bits each way; files that are neither are refused and change
- * nothing. */
+/* Grouped parameters in files: saved stacked or as one tensor per expert, loaded into grouped or
+ * separate parameters, with the same bits; malformed files are refused and change nothing. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -148,7 +147,7 @@ static int64_t tensors_in(const char *file)
     return n;
 }
 
-/* ---- both ways ------------------------------------------------------------------------------ */
+/* ---- both forms ----------------------------------------------------------------------------- */
 
 START_TEST(every_form_loads_into_every_model)
 {
@@ -167,7 +166,7 @@ START_TEST(every_form_loads_into_every_model)
 }
 END_TEST
 
-/* The same bytes, whether N tensors were experts or tensors of their own. */
+/* The bytes are the same, whether the N tensors are experts or separate parameters. */
 START_TEST(experts_are_plain_tensors)
 {
     char other[TEST_PATH];
@@ -186,7 +185,7 @@ START_TEST(experts_are_plain_tensors)
 }
 END_TEST
 
-/* ---- files that are wrong ------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* What a file may hold besides bias and rest. */
 static const struct {
@@ -282,7 +281,7 @@ static void write_wrong_file(const char *names)
     dt_writer_free(w);
 }
 
-START_TEST(files_that_are_neither)
+START_TEST(malformed_expert_files_are_refused)
 {
     float before[VALUES], after[VALUES];
     dt_module *m = made(neither[_i].form);
@@ -327,7 +326,7 @@ static void close_run(run *r)
     dt_module_free(r->m);
 }
 
-/* The gradient of the sum of all squares, in which every element stands alone. */
+/* The gradient of the sum of all squares, in which elements are independent of each other. */
 static dt_status add_squares(void *user, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     dt_tensor **loss = user;
@@ -359,7 +358,8 @@ static dt_status update(run *r, int times)
     return s;
 }
 
-/* Two updates, saved, loaded, two more: four at a stretch, whatever form file and models have. */
+/* Two updates, saved, loaded, two more, equal four uninterrupted ones in every form of file and
+ * model. */
 START_TEST(runs_resume_in_either_form)
 {
     const int from = _i & 1, grouped = _i >> 1 & 1, to = _i >> 2 & 1;
@@ -383,7 +383,7 @@ START_TEST(runs_resume_in_either_form)
 }
 END_TEST
 
-/* A file of the state with one of its tensors left out, or given another value. */
+/* A file of the state with one tensor left out or changed. */
 static void write_changed(const char *name, bool drop, const char *to)
 {
     dt_file *f;
@@ -470,7 +470,7 @@ static dt_model_info llama_info(const dt_llama_options *o)
     return info;
 }
 
-/* Logits of a few tokens, which observers see too while the model trains. */
+/* Logits of a few tokens; in training observers see the batch, too. */
 static void run_model(dt_module *m, bool training, float logits[2 * 6 * 13])
 {
     int32_t ids[12];
@@ -497,8 +497,7 @@ static void check_same_bytes(const char *a, const char *b)
     free(y);
 }
 
-/* Of a file that may be of either form: the bits of m, and of either form saved again the same
- * file. */
+/* A file in either form gives the bits of m, and saved again in either form the same file. */
 static void check_file(dt_module *m, const char *file, int form, const char *const files[2])
 {
     char again[TEST_PATH];
@@ -588,7 +587,7 @@ START_TEST(quantized_models_in_either_form)
 }
 END_TEST
 
-/* Codes of no meaning, and columns of each group of the op in groups of another order. */
+/* Random codes, and columns of each group of the op in another order. */
 static dt_status deal(void *user, const char *name, const dt_tensor *master,
                       const dt_quant_spec *quant, const dt_code_rows *to)
 {
@@ -657,7 +656,7 @@ static void open_model(run *r, const dt_llama_options *o)
         (dt_training_state){ .module = r->m, .info = llama_info(o), .optimizer = r->optimizer };
 }
 
-/* Masters, learned scales, what inputs were observed, moments of all of them. */
+/* Masters, learned scales, observed ranges, and the moments of all of them. */
 START_TEST(quantized_runs_resume_in_either_form)
 {
     const dt_llama_options o = llama_options(3);
@@ -695,7 +694,8 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* The program shows a grouped weight as one row in either form, and makes one form of the other. */
+/* The program shows a grouped weight as one row in either form, and converts one form into the
+ * other. */
 START_TEST(commands)
 {
     const dt_llama_options o = llama_options(3);
@@ -738,7 +738,7 @@ START_TEST(commands)
 }
 END_TEST
 
-/* ---- memory and damage ---------------------------------------------------------------------- */
+/* ---- allocations and damaged files ---------------------------------------------------------- */
 
 static dt_status save_and_load(dt_ctx *c, void *user)
 {
@@ -764,7 +764,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Whatever a byte of a header becomes, there is the model or an error. */
+/* After a change of any byte of the header the file loads, or there is an error. */
 START_TEST(every_byte_of_a_header)
 {
     size_t size;
@@ -801,7 +801,7 @@ Suite *test_expert_files_suite(void)
     tcase_set_timeout(c, 240);
     tcase_add_loop_test(c, every_form_loads_into_every_model, 0, 8);
     tcase_add_test(c, experts_are_plain_tensors);
-    tcase_add_loop_test(c, files_that_are_neither, 0, FILES);
+    tcase_add_loop_test(c, malformed_expert_files_are_refused, 0, FILES);
     tcase_add_loop_test(c, runs_resume_in_either_form, 0, 8);
     tcase_add_loop_test(c, a_lost_state_is_named, 0, 3);
     tcase_add_loop_test(c, quantized_models_in_either_form, 0, 2 * 3 * RANGES);

@@ -1,5 +1,5 @@
-/* Experts as layers and models meet them: rounders that see each expert's rows alone, and what
- * broke elsewhere when many experts became one parameter, each under a name that says so. */
+/* Experts in layers and models: rounders that see only the rows of each expert, and mistakes that
+ * other implementations of grouped weights are known for, one test each. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -66,7 +66,7 @@ static dt_status enlarge(void *user, const char *path, dt_tensor *x, dt_entry_ki
     return x->rank >= 2 ? dt_fill_normal(x, 0, *(const double *)user) : DT_OK;
 }
 
-/* One whose layers say something: weights of 0.02 make all tokens alike. */
+/* A model with larger weights: with the usual ones of 0.02 all tokens are nearly equal. */
 static dt_module *create_lively(void)
 {
     double deviation = 0.3;
@@ -125,7 +125,7 @@ static float *logits_of(dt_module *m, uint64_t seed)
     return copy;
 }
 
-/* The values that ops meet, of a wrapper its image; a new tensor. */
+/* The values that ops read, of a wrapper the dequantized ones, as a new tensor. */
 static dt_tensor *values_of(dt_tape *tape, dt_tensor *x)
 {
     dt_tensor *dense = NULL, *copy;
@@ -140,7 +140,7 @@ static dt_tensor *values_of(dt_tape *tape, dt_tensor *x)
 
 /* ---- rounders ------------------------------------------------------------------------------- */
 
-/* What one grouped layer has met, batch by batch. */
+/* The inputs of one grouped layer, batch by batch. */
 typedef struct record {
     const char *path;
     dt_tensor *x[BATCHES], *index[BATCHES];
@@ -182,8 +182,8 @@ static void free_record(record *r)
     }
 }
 
-/* The float model's row for slot k of row i: of a layer behind the experts the one that the same
- * expert made of the same token, if it did, else the quantized model's. */
+/* The float model's row for slot k of row i. After the experts it is the output of the same expert
+ * for the same token, if there is one, otherwise the quantized model's. */
 static const float *float_row(const record *q, const record *f, int batch, int64_t i, int k,
                               bool behind)
 {
@@ -222,7 +222,7 @@ static dt_tensor *rows_of(const record *q, const record *f, int batch, int e, bo
     return rows;
 }
 
-/* Images of expert e's codes, as a linear layer of its own gets them. */
+/* Dequantized values of expert e's codes, as rounding a separate linear layer gives them. */
 static float *round_apart(const record *q, const record *f, int e, const dt_tensor *weight,
                           const dt_rounding_options *options, const dt_quant_spec *quant)
 {
@@ -283,8 +283,8 @@ static void compare_layer(dt_module *m, dt_module *reference, const char *path,
     free_record(&f);
 }
 
-/* A layer of experts in a model is rounded as its experts are alone, each by the rows that the
- * quantized model routes to it, and beside them what the float model has for the same tokens. */
+/* A grouped layer in a model is rounded as separate linear layers are, each with the rows that the
+ * quantized model routes to it and with the float model's inputs for the same tokens. */
 START_TEST(a_rounder_sees_the_rows_of_each_expert)
 {
     static const char *const layers[] = { "model.layers.0.moe.w_gate", "model.layers.0.moe.w_down",
@@ -317,8 +317,8 @@ static dt_status note(void *user, const char *path, const dt_round_report *r)
     return DT_OK;
 }
 
-/* An expert that the router never chooses keeps nearest, and is named. */
-START_TEST(an_expert_without_rows_keeps_nearest)
+/* An expert that the router never chooses is rounded to nearest and named in the report. */
+START_TEST(an_expert_without_rows_is_rounded_to_nearest)
 {
     dt_module *m = create_lively(), *nearest = create();
     dt_round_report report = { .rows = 0 };
@@ -386,8 +386,7 @@ static dt_status check_experts(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* Elsewhere: weights of experts without gradients where modules, not tensors, were asked to
- * train. */
+/* Mistake: weights of experts without gradients where modules, not tensors, were asked to train. */
 START_TEST(no_weight_gradient_on_the_module_path)
 {
     dt_module *m = create_lively();
@@ -440,8 +439,8 @@ static dt_tensor *forward(dt_module *m, dt_tensor *x, dt_tensor *index)
 
 static double coefficient(int64_t i) { return sin((double)(3 * i + 1)); }
 
-/* The gradient that straight-through means: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^
- * and db = sum c over the rows of each expert, whatever W^ is. */
+/* The straight-through gradient: with y = x^ W^^T + b and loss = sum c y, dW = c^T x^ and db = sum
+ * c over the rows of each expert, for any W^. */
 START_TEST(gradients_are_the_straight_through_form)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -482,7 +481,7 @@ START_TEST(gradients_are_the_straight_through_form)
 }
 END_TEST
 
-/* Elsewhere: one expert without tokens, or the garbage of padding, made every gradient NaN. */
+/* Mistake: one expert without tokens, or the garbage of padding, made every gradient NaN. */
 START_TEST(nan_from_a_padded_expert)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -494,7 +493,7 @@ START_TEST(nan_from_a_padded_expert)
         o.weight.quant.group_size = 8;
         o.weight.has_group_size = true;
     }
-    const bool floats = _i == DT_INT4_WEIGHT; /* quantized inputs must be finite, and say so */
+    const bool floats = _i == DT_INT4_WEIGHT; /* quantized inputs must be finite: an error */
     for (int i = 0; i < ROWS * IN; i++) {
         if (expert_of(i / IN) < 0) ((float *)dt_data_mut(x))[i] = floats ? NAN : 0;
     }
@@ -555,7 +554,7 @@ static void check_experts_train(dt_module *m, bool trains)
     }
 }
 
-/* Elsewhere: wrapping made new parameters, which nobody had told to train. */
+/* Mistake: wrapping made new parameters that did not require gradients. */
 START_TEST(experts_losing_requires_grad)
 {
     dt_module *m = create();
@@ -565,7 +564,7 @@ START_TEST(experts_losing_requires_grad)
     TEST_OK(ctx, dt_enable(m, false));
     check_experts_train(m, true);
     TEST_OK(ctx, dt_enable(m, true));
-    if (_i != DT_INT4_INT4) { /* whose learned ranges begin with a batch */
+    if (_i != DT_INT4_INT4) { /* whose learned ranges are initialized by a batch */
         save_and_load(&m);
         check_experts_train(m, true);
     }
@@ -579,13 +578,13 @@ START_TEST(experts_losing_requires_grad)
 }
 END_TEST
 
-/* Elsewhere: what was kept of weights were their images. */
+/* Mistake: dequantized weights were kept in place of the masters. */
 START_TEST(masters_rebuilt_from_dequantized_values)
 {
     dt_module *given = create_lively(), *m = create();
     TEST_OK(ctx, dt_module_copy_state(m, given));
     prepare(m, DT_INT8_DYNAMIC_INT4_WEIGHT);
-    free(logits_of(m, 1)); /* images were looked at */
+    free(logits_of(m, 1)); /* dequantized values were read */
     save_and_load(&m);
     float *quantized = logits_of(m, 1);
     TEST_OK(ctx, dt_enable(m, false));
@@ -618,8 +617,9 @@ static float largest_beside(const float *w, int64_t i, int granularity)
     return most;
 }
 
-/* Elsewhere: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of
- * columns have ranges thousands apart: a scale of any other block is wrong by far. */
+/* Mistake: scales along the wrong axis of [experts, out, in]. Here experts, rows and groups of
+ * columns have ranges thousands apart: the scale of any other block would be wrong by orders of
+ * magnitude. */
 START_TEST(wrong_partition_axis_of_the_3d_weight)
 {
     dt_module *m = layer_of(EXPERTS, false);
@@ -653,8 +653,8 @@ START_TEST(wrong_partition_axis_of_the_3d_weight)
 }
 END_TEST
 
-/* Elsewhere: dispatch of a wrapper's view called itself for ever, in a block that runs twice, say.
- * Steps are those without recomputing, bit for bit. */
+/* Mistake: dispatch of a wrapper's view called itself for ever, for example in a checkpointed
+ * block. Steps must have the bits of steps without checkpointing. */
 START_TEST(infinite_dispatch_recursion)
 {
     dt_module *m[2];
@@ -687,7 +687,7 @@ START_TEST(infinite_dispatch_recursion)
 }
 END_TEST
 
-/* ---- by name -------------------------------------------------------------------------------- */
+/* ---- parameters by name --------------------------------------------------------------------- */
 
 static const dt_module_type list_type = { .name = "list" };
 
@@ -711,8 +711,8 @@ static void set_gradients(dt_module *m, const char *const names[3])
     }
 }
 
-/* Elsewhere: gradients, moments or loaded values went to the parameter in the same place of another
- * list. */
+/* Mistake: gradients, moments or loaded values were assigned by position in another list of
+ * parameters. */
 START_TEST(write_back_by_position)
 {
     static const char *const order[] = { "a", "b", "c" }, *const other[] = { "c", "a", "b" };
@@ -739,9 +739,9 @@ START_TEST(write_back_by_position)
 }
 END_TEST
 
-/* ---- beside the rest ------------------------------------------------------------------------ */
+/* ---- with other settings -------------------------------------------------------------------- */
 
-/* A bias of experts [N, out] has rank 2 and is a bias all the same: it does not decay. */
+/* A bias of experts [N, out] has rank 2, but is a bias, so it does not decay. */
 START_TEST(biases_of_experts_do_not_decay)
 {
     dt_module *m = layer_of(EXPERTS, true);
@@ -761,7 +761,7 @@ START_TEST(biases_of_experts_do_not_decay)
 }
 END_TEST
 
-/* Factors of rates are by path, and reach the experts that they name. */
+/* Factors of the learning rate by path apply to grouped weights. */
 START_TEST(rates_by_glob_reach_experts)
 {
     dt_module *m = create_lively();
@@ -784,8 +784,8 @@ START_TEST(rates_by_glob_reach_experts)
 }
 END_TEST
 
-/* However tokens are spread over the experts, steps take what earlier ones gave back. (Observers of
- * static ranges take a block more now and then, with experts or without.) */
+/* For any routing of tokens, steps only use memory that earlier steps freed. (Observers of static
+ * ranges sometimes take another block, with or without experts.) */
 START_TEST(steps_allocate_nothing)
 {
     test_memory memory = { 0 };
@@ -822,7 +822,7 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
-/* A teacher with experts and a student with experts: the teacher's router has no say in the
+/* A teacher with experts and a student with experts: the teacher's router adds nothing to the
  * loss. */
 START_TEST(a_teacher_with_experts)
 {
@@ -881,7 +881,7 @@ Suite *test_experts_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_rounder_sees_the_rows_of_each_expert, 1, DT__METHODS);
-    tcase_add_test(c, an_expert_without_rows_keeps_nearest);
+    tcase_add_test(c, an_expert_without_rows_is_rounded_to_nearest);
     tcase_add_loop_test(c, no_weight_gradient_on_the_module_path, 0, DT_INT4_INT4 + 1);
     tcase_add_test(c, gradients_are_the_straight_through_form);
     tcase_add_loop_test(c, nan_from_a_padded_expert, 0, DT_INT4_INT4 + 1);

@@ -1,5 +1,5 @@
-/* The FakeQuantTensor: master inside, gradient on the wrapper, codes once per version, images never
- * kept; the straight-through gradient against its closed form. */
+/* The FakeQuantTensor: its master, gradients on the wrapper, codes made once per version, no
+ * dequantized values kept; the straight-through gradient against its closed form. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -50,7 +50,7 @@ static dt_tensor *wrapped(int64_t rows, int64_t columns, const dt_quant_spec *qu
     return w;
 }
 
-START_TEST(an_op_meets_the_image)
+START_TEST(an_op_reads_dequantized_values)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(5, 70, &q), *image;
@@ -145,11 +145,11 @@ START_TEST(wrappers_of_one_activation_share_codes)
 }
 END_TEST
 
-START_TEST(no_image_is_kept)
+START_TEST(no_dequantized_value_is_kept)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(256, 256, &q);
-    dt_tensor *y = dt_tanh(t, w); /* keeps y alone: 256 KiB, not the image beside it */
+    dt_tensor *y = dt_tanh(t, w); /* keeps only y, 256 KiB, and no dequantized value */
     const size_t used = dt_memory_of(ctx).used;
     dt_tape_reset(t);
     ck_assert_uint_lt(used - dt_memory_of(ctx).used, (size_t)400 * 1024);
@@ -170,7 +170,7 @@ START_TEST(activations_pass_gradients_on)
 }
 END_TEST
 
-START_TEST(a_wrapper_says_what_it_is)
+START_TEST(a_wrapper_prints_its_settings)
 {
     dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(8, 64, &q);
@@ -189,8 +189,9 @@ START_TEST(a_wrapper_says_what_it_is)
 }
 END_TEST
 
-/* One activation, wrapped in three ways in one pass: each meets codes of its own scheme. */
-START_TEST(codes_of_one_tensor_are_told_apart)
+/* One activation wrapped in three ways in one pass: each wrapper has codes of its own
+ * specification. */
+START_TEST(a_tensor_has_codes_for_each_specification)
 {
     dt_tensor *x = leaf(4, 32);
     dt_quant_spec q = dt_activation_quant_defaults();
@@ -211,7 +212,7 @@ START_TEST(codes_of_one_tensor_are_told_apart)
 }
 END_TEST
 
-/* A write gives the blocks of the codes back then, not when new ones are made. */
+/* A write frees the codes' memory at once, not when new codes are made. */
 START_TEST(a_write_drops_codes_at_once)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();
@@ -225,7 +226,8 @@ START_TEST(a_write_drops_codes_at_once)
 }
 END_TEST
 
-/* The same bytes as codes made anew, masks and counts too; only where nobody else holds them. */
+/* Codes renewed in place have the bytes of newly made ones, with masks and counts. They are renewed
+ * in place only if no other owner holds them. */
 static void check_renewed(dt_tensor *w, const dt_quant_spec *q, bool fails)
 {
     dt__codes *codes, *fresh;
@@ -276,7 +278,7 @@ START_TEST(codes_are_renewed_in_place)
 }
 END_TEST
 
-START_TEST(views_of_an_image_refuse_writes)
+START_TEST(views_of_a_dequantized_value_refuse_writes)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = wrapped(4, 32, &q);
@@ -310,19 +312,19 @@ Suite *test_fake_quant_suite(void)
     Suite *s = suite_create("fake_quant");
     TCase *c = tcase_create("wrapper");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, an_op_meets_the_image);
-    tcase_add_test(c, codes_of_one_tensor_are_told_apart);
+    tcase_add_test(c, an_op_reads_dequantized_values);
+    tcase_add_test(c, a_tensor_has_codes_for_each_specification);
     tcase_add_test(c, a_write_drops_codes_at_once);
     tcase_add_test(c, codes_are_renewed_in_place);
-    tcase_add_test(c, views_of_an_image_refuse_writes);
+    tcase_add_test(c, views_of_a_dequantized_value_refuse_writes);
     tcase_add_test(c, gradient_lands_on_the_wrapper);
     tcase_add_test(c, gradient_lands_while_disabled);
     tcase_add_test(c, clipped_gradient_is_masked);
     tcase_add_test(c, codes_are_made_once_per_version);
     tcase_add_test(c, wrappers_of_one_activation_share_codes);
-    tcase_add_test(c, no_image_is_kept);
+    tcase_add_test(c, no_dequantized_value_is_kept);
     tcase_add_test(c, activations_pass_gradients_on);
-    tcase_add_test(c, a_wrapper_says_what_it_is);
+    tcase_add_test(c, a_wrapper_prints_its_settings);
     tcase_add_test(c, bad_values_are_named);
     suite_add_tcase(s, c);
     return s;

@@ -1,8 +1,8 @@
-/* What is promised: a prepared model in evaluation, the converted model, and the converted model
- * saved and loaded answer with the same bits. Random networks: depth, odd sizes, batch 1 to 300,
+/* The central promise: a prepared model in evaluation, the converted model, and the converted model
+ * saved and loaded give the same bits. Random networks: depth, odd sizes, batches of 1 to 300,
  * norms, activations, bias or none, presets, rules, groups that do not divide rows, bits, scale
- * dtypes, before and after a training step. 240 networks, 100 under a sanitizer, 1000 where all
- * tests run; DETENT_NETWORKS says otherwise, DETENT_SEED starts elsewhere. */
+ * dtypes, before and after a training step. 240 networks, 100 under a sanitizer, 1000 with
+ * DETENT_TEST_ALL; DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -20,7 +20,7 @@
 static const test_draws draws = { .quick = 240, .sanitized = 100, .all = 1000 };
 #define DEEPEST 4
 
-/* What was drawn, so that a failure can be told. */
+/* The drawn settings, for the message of a failure. */
 typedef struct drawn {
     uint64_t seed;
     int64_t batch, sizes[DEEPEST + 1];

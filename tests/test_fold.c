@@ -1,5 +1,5 @@
-/* Batch norm folding: the same function as the plain network, the bits of prepared, converted and
- * loaded models, gradients, channels whose norm is 0, and statistics that stay. */
+/* Batch norm folding: the same function as the unfolded network; the same bits in prepared,
+ * converted and loaded models; gradients; channels with gamma 0; frozen statistics. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -51,7 +51,7 @@ static void add(dt_module *m, const char *name, dt_status made, dt_module *child
     *lent = child;
 }
 
-/* Norms that have seen something: no two channels alike. */
+/* Norms whose channels all have different statistics and weights. */
 static void stir(dt_module *norm)
 {
     static const char *const names[] = { "weight", "bias", "running_mean", "running_var" };
@@ -141,8 +141,8 @@ static void assert_near(const dt_tensor *a, const dt_tensor *b, double within, c
 
 /* ---- the same function ---------------------------------------------------------------------- */
 
-/* A forward pass in training and its gradients, with fake quantization off: that of the plain
- * network, but for rounding. */
+/* A forward pass in training and its gradients, with fake quantization disabled, equal those of the
+ * unfolded network, except for rounding. */
 static void train_once(dt_module *m, dt_tensor *x, dt_tensor **y)
 {
     dt_tape *t;
@@ -205,7 +205,7 @@ START_TEST(trains_as_the_plain_network_does)
 }
 END_TEST
 
-/* With statistics that stay, folded training is the plain network's with its norms in
+/* With frozen statistics folded training equals training of the unfolded network with its norms in
  * evaluation. */
 START_TEST(trains_as_norms_in_evaluation_once_frozen)
 {
@@ -236,7 +236,7 @@ START_TEST(trains_as_norms_in_evaluation_once_frozen)
 }
 END_TEST
 
-/* ---- norms that are 0 ----------------------------------------------------------------------- */
+/* ---- channels with gamma 0 ------------------------------------------------------------------ */
 
 START_TEST(channels_of_0_are_left_alone_in_training)
 {
@@ -334,7 +334,7 @@ START_TEST(prepared_converted_and_loaded_agree)
     o = dt_qat_defaults();
     o.forward = DT_FORWARD_SIMULATED;
     compare_everywhere(&o, false, false);
-    o = dt_qat_defaults(); /* scales and zero points that stand */
+    o = dt_qat_defaults(); /* static scales and zero points */
     o.weight.quant = (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC, .range = DT_RANGE_STATIC };
     o.weight.has_scheme = o.weight.has_range = true;
     compare_everywhere(&o, false, false);
@@ -362,7 +362,7 @@ START_TEST(learned_scales_begin_with_the_folded_weight)
 }
 END_TEST
 
-START_TEST(norms_stay_where_nobody_folds_them)
+START_TEST(norms_stay_without_folding)
 {
     dt_module *m = model(false);
     dt_qat_options o = dt_qat_defaults();
@@ -390,7 +390,7 @@ START_TEST(prepare_twice_and_back)
 }
 END_TEST
 
-/* A file of a converted model does not fit one without norms, which stays as it was. */
+/* A file of a converted model does not load into a model without norms, which stays unchanged. */
 START_TEST(a_load_that_fails_leaves_norms_alone)
 {
     char path[TEST_PATH];
@@ -430,7 +430,7 @@ Suite *test_fold_suite(void)
     tcase_add_test(c, channels_of_0_are_left_alone_in_training);
     tcase_add_test(c, prepared_converted_and_loaded_agree);
     tcase_add_test(c, learned_scales_begin_with_the_folded_weight);
-    tcase_add_test(c, norms_stay_where_nobody_folds_them);
+    tcase_add_test(c, norms_stay_without_folding);
     tcase_add_test(c, prepare_twice_and_back);
     tcase_add_test(c, a_load_that_fails_leaves_norms_alone);
     suite_add_tcase(s, c);

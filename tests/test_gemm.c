@@ -183,8 +183,8 @@ START_TEST(equals_a_triple_loop)
 }
 END_TEST
 
-/* Operands that are filled block by block, where there is one tile, many, and many steps. */
-START_TEST(takes_sources)
+/* Operands that a source fills block by block: one tile, many tiles, and many steps. */
+START_TEST(sources_fill_operands_block_by_block)
 {
     static const shape more[] = { { 70, 600, 300, 3 }, { 600, 70, 300, 0 }, { 3, 5, 70000, 1 } };
     dt_ctx *ctx = context(2);
@@ -239,7 +239,7 @@ START_TEST(same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-/* Rows that overlap (a broadcast) are nothing for BLAS, and are computed all the same. */
+/* Overlapping rows (a broadcast) are refused by BLAS, and computed by other code. */
 START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
 {
     dt__stream stream = dt__stream_of(19, DT__FOR_USER);
@@ -265,7 +265,7 @@ START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-START_TEST(takes_what_blas_does_not)
+START_TEST(strides_that_blas_refuses_are_computed)
 {
     dt_ctx *ctx = context(2);
     const float a[3] = { 1, 2, 3 }, b[6] = { 1, 0, 0, 1, 1, 1 };
@@ -294,7 +294,8 @@ START_TEST(takes_what_blas_does_not)
 }
 END_TEST
 
-/* Tiles cover c once, and what is filled for a step is about 512 KiB of floats at most. */
+/* Tiles cover c exactly once, and the blocks filled for a step hold at most about 512 KiB of
+ * floats. */
 static void check_grid(const dt__gemm *g, const dt__gemm_grid *grid)
 {
     const int64_t down = dt__ceil_div(g->m, grid->rows);
@@ -381,7 +382,8 @@ START_TEST(fills_and_adds)
 }
 END_TEST
 
-/* One pool: OpenBLAS has no threads beside ours, unless the caller wants to look after that. */
+/* OpenBLAS runs on one thread, unless the caller asks otherwise, so that there is only one pool of
+ * threads. */
 START_TEST(openblas_has_one_thread)
 {
     dt_ctx_options o = dt_ctx_defaults();
@@ -398,7 +400,7 @@ START_TEST(openblas_has_one_thread)
 }
 END_TEST
 
-/* Where OpenBLAS would look for memory for ever, a context says so at once. */
+/* Where OpenBLAS would search for memory for ever, creating a tape fails at once. */
 START_TEST(no_room_for_blas)
 {
     dt_ctx_options options = dt_ctx_defaults();
@@ -426,10 +428,10 @@ Suite *test_gemm_suite(void)
     Suite *suite = suite_create("gemm");
     TCase *c = tcase_create("gemm");
     tcase_add_loop_test(c, equals_a_triple_loop, 0, 16);
-    tcase_add_loop_test(c, takes_sources, 0, 16);
+    tcase_add_loop_test(c, sources_fill_operands_block_by_block, 0, 16);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);
     tcase_add_loop_test(c, sources_give_the_same_bits_on_any_number_of_threads, 1, 4);
-    tcase_add_test(c, takes_what_blas_does_not);
+    tcase_add_test(c, strides_that_blas_refuses_are_computed);
     tcase_add_test(c, the_grid_covers_the_product);
     tcase_add_test(c, openblas_has_one_thread);
     tcase_add_test(c, copies_any_strides);

@@ -1,5 +1,5 @@
-/* Grouped parameters: the mark and who keeps it, how they print, who refuses them, shard axes;
- * experts: whose storage, gradient and codes they share, and what outlives what. */
+/* Grouped parameters: which tensors are grouped, how they print, which ops refuse them, shard axes.
+ * Experts: the storage, gradient and codes that they share, and lifetimes. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -53,7 +53,7 @@ static void check_text(const dt_tensor *x, const char *wanted)
     ck_assert_str_eq(text, wanted);
 }
 
-/* ---- the mark -------------------------------------------------------------------------------- */
+/* ---- which tensors are grouped --------------------------------------------------------------- */
 
 START_TEST(only_a_plain_leaf_is_marked)
 {
@@ -89,7 +89,7 @@ START_TEST(a_strided_tensor_is_not_marked)
 }
 END_TEST
 
-START_TEST(aliases_keep_the_mark_and_results_do_not)
+START_TEST(aliases_are_grouped_and_results_are_not)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *alias;
     TEST_OK(ctx, dt_alias(w, &alias));
@@ -197,7 +197,7 @@ static void check_refused(dt_tensor *w)
     }
 }
 
-START_TEST(what_rearranges_is_refused)
+START_TEST(rearranging_ops_are_refused)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *view = w;
     check_refused(w);
@@ -211,9 +211,9 @@ START_TEST(what_rearranges_is_refused)
 }
 END_TEST
 
-/* What takes codes sees the rows of one matrix, unless it is made for experts; what rearranges
- * would mix them. All else reads. */
-START_TEST(every_op_says_whether_it_takes_them)
+/* Ops with role CODES read the rows as one matrix, except those for experts, and rearranging ops
+ * would mix experts: both are refused. All others are allowed. */
+START_TEST(every_op_accepts_or_refuses_grouped_operands)
 {
     static const dt_op *const ops[] = {
 #define DT__OP(name) &dt__op_##name,
@@ -236,7 +236,7 @@ START_TEST(every_op_says_whether_it_takes_them)
 }
 END_TEST
 
-START_TEST(what_reads_is_not)
+START_TEST(reading_ops_are_allowed)
 {
     dt_tensor *w = experts(DT_F64, 3, 4, 5);
     dt_tensor *x = random_tensor(DT_F64, 3, (const int64_t[]){ 3, 5, 2 });
@@ -266,7 +266,7 @@ static const float *f32(const dt_tensor *x)
     return data;
 }
 
-START_TEST(a_expert_shares_the_storage)
+START_TEST(an_expert_shares_the_storage)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = expert(w, 2);
     check_text(m, "f32[4,5]");
@@ -283,7 +283,7 @@ START_TEST(a_expert_shares_the_storage)
 }
 END_TEST
 
-START_TEST(experts_that_there_are_not)
+START_TEST(experts_out_of_range_are_refused)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5);
     const int64_t none[] = { -1, 3, INT64_MAX, INT64_MIN };
@@ -304,8 +304,8 @@ START_TEST(experts_that_there_are_not)
 }
 END_TEST
 
-/* Whenever it is taken, and whatever is said to w later. */
-START_TEST(a_expert_requires_what_its_parameter_does)
+/* At any time before or after dt_set_requires_grad of w. */
+START_TEST(an_expert_requires_grad_as_its_parameter_does)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *early = expert(w, 1);
     dt_no_grad(t, true);
@@ -325,7 +325,7 @@ START_TEST(a_expert_requires_what_its_parameter_does)
 }
 END_TEST
 
-START_TEST(a_expert_is_no_parameter_of_a_module)
+START_TEST(an_expert_is_no_parameter_of_a_module)
 {
     dt_module *m;
     dt_tensor *w = experts(DT_F32, 3, 4, 5);
@@ -336,7 +336,7 @@ START_TEST(a_expert_is_no_parameter_of_a_module)
 }
 END_TEST
 
-/* Those of what a tape lent: a detached one has none that takes a gradient. */
+/* Experts of a tensor lent by a tape: those of a detached tensor take no gradient. */
 START_TEST(experts_of_a_detached_parameter)
 {
     dt_tensor *w = experts(DT_F32, 3, 4, 5), *m = expert(dt_detach(t, w), 1);
@@ -409,7 +409,7 @@ static void free_all(int64_t n, dt_tensor **m)
     for (int64_t i = 0; i < n; i++) dt_tensor_free(m[i]);
 }
 
-/* Experts' gradients have the bits of those of as many parameters of their own. */
+/* Gradients of experts have the bits of those of separate parameters. */
 static void check_gradients(const dt_tensor *w, dt_tensor *const *m, dt_tensor *const *apart)
 {
     const int64_t n = dt_count(w) / dt_grouped_count(w);
@@ -485,7 +485,7 @@ START_TEST(gradients_are_differences)
 }
 END_TEST
 
-START_TEST(a_expert_alone_leaves_zeros)
+START_TEST(gradients_of_unused_experts_are_zero)
 {
     dt_tensor *w = experts(DT_F32, 3, 2, 2), *m = expert(w, 1);
     ck_assert_ptr_null(dt_grad(m));
@@ -512,7 +512,7 @@ START_TEST(whole_and_expert_add_up)
 }
 END_TEST
 
-START_TEST(clearing_a_expert_leaves_the_others)
+START_TEST(clearing_an_expert_leaves_the_others)
 {
     dt_tensor *w = experts(DT_F32, 2, 1, 3), *m = expert(w, 1);
     dt_grad_clear(m); /* there is nothing yet */
@@ -549,7 +549,7 @@ START_TEST(experts_of_several_tapes)
 }
 END_TEST
 
-/* The gradient lands on the handle that the expert holds, which goes with it. */
+/* The gradient is stored at the handle that the expert owns, and freed with it. */
 START_TEST(a_freed_parameter_lives_in_its_experts)
 {
     dt_tensor *w = experts(DT_F32, 2, 1, 2), *m = expert(w, 1), *other = expert(w, 0);
@@ -586,7 +586,7 @@ START_TEST(aliases_have_slots_of_their_own)
 }
 END_TEST
 
-START_TEST(views_of_a_expert_lead_to_it)
+START_TEST(views_of_an_expert_lead_to_it)
 {
     dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = expert(w, 1);
     dt_tensor *y = dt_reshape(t, dt_transpose(t, m, 0, 1), 1, (const int64_t[]){ 6 });
@@ -600,7 +600,7 @@ START_TEST(views_of_a_expert_lead_to_it)
 }
 END_TEST
 
-START_TEST(a_expert_written_since_is_noticed)
+START_TEST(an_expert_written_since_is_noticed)
 {
     dt_tensor *w = experts(DT_F32, 2, 2, 3), *m = expert(w, 1), *other = expert(w, 0);
     dt_tensor *y = dt_sum(t, dt_square(t, m), NULL);
@@ -644,36 +644,36 @@ Suite *test_grouped_suite(void)
     tcase_add_checked_fixture(mark, setup, teardown);
     tcase_add_test(mark, only_a_plain_leaf_is_marked);
     tcase_add_test(mark, a_strided_tensor_is_not_marked);
-    tcase_add_test(mark, aliases_keep_the_mark_and_results_do_not);
+    tcase_add_test(mark, aliases_are_grouped_and_results_are_not);
     tcase_add_test(mark, they_print_count_and_expert);
     tcase_add_test(mark, shard_axes_follow_the_expert);
     suite_add_tcase(s, mark);
     TCase *ops = tcase_create("ops");
     tcase_add_checked_fixture(ops, setup, teardown);
-    tcase_add_test(ops, what_rearranges_is_refused);
-    tcase_add_test(ops, every_op_says_whether_it_takes_them);
-    tcase_add_test(ops, what_reads_is_not);
+    tcase_add_test(ops, rearranging_ops_are_refused);
+    tcase_add_test(ops, every_op_accepts_or_refuses_grouped_operands);
+    tcase_add_test(ops, reading_ops_are_allowed);
     suite_add_tcase(s, ops);
     TCase *experts = tcase_create("experts");
     tcase_add_checked_fixture(experts, setup, teardown);
-    tcase_add_test(experts, a_expert_shares_the_storage);
-    tcase_add_test(experts, experts_that_there_are_not);
-    tcase_add_test(experts, a_expert_requires_what_its_parameter_does);
-    tcase_add_test(experts, a_expert_is_no_parameter_of_a_module);
+    tcase_add_test(experts, an_expert_shares_the_storage);
+    tcase_add_test(experts, experts_out_of_range_are_refused);
+    tcase_add_test(experts, an_expert_requires_grad_as_its_parameter_does);
+    tcase_add_test(experts, an_expert_is_no_parameter_of_a_module);
     tcase_add_test(experts, experts_of_a_detached_parameter);
     suite_add_tcase(s, experts);
     TCase *gradients = tcase_create("gradients");
     tcase_add_checked_fixture(gradients, setup, teardown);
     tcase_add_loop_test(gradients, gradients_are_those_of_separate_parameters, 0, 20);
     tcase_add_loop_test(gradients, gradients_are_differences, 1, 6);
-    tcase_add_test(gradients, a_expert_alone_leaves_zeros);
+    tcase_add_test(gradients, gradients_of_unused_experts_are_zero);
     tcase_add_test(gradients, whole_and_expert_add_up);
-    tcase_add_test(gradients, clearing_a_expert_leaves_the_others);
+    tcase_add_test(gradients, clearing_an_expert_leaves_the_others);
     tcase_add_test(gradients, experts_of_several_tapes);
     tcase_add_test(gradients, a_freed_parameter_lives_in_its_experts);
     tcase_add_test(gradients, aliases_have_slots_of_their_own);
-    tcase_add_test(gradients, views_of_a_expert_lead_to_it);
-    tcase_add_test(gradients, a_expert_written_since_is_noticed);
+    tcase_add_test(gradients, views_of_an_expert_lead_to_it);
+    tcase_add_test(gradients, an_expert_written_since_is_noticed);
     tcase_add_test(gradients, no_allocation_may_fail_badly);
     suite_add_tcase(s, gradients);
     return s;

@@ -1,7 +1,7 @@
-/* grouped_linear against dt_linear of each expert alone: y and all gradients, of floats and of
- * codes in every form, rows by offsets and by index, read once and several times, even and very
- * uneven routing, any number of threads. Bits are equal, but for large products of floats whose
- * rows are gathered. And padding, whatever it holds. */
+/* grouped_linear against dt_linear of each expert: y and all gradients, of floats and of codes in
+ * every form, with rows by offsets and by index, read once and several times, even and very uneven
+ * routing, any number of threads. Bits are equal, except for large products of floats with gathered
+ * rows. Padding rows have no influence. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -16,7 +16,7 @@
 
 typedef enum form { PLAIN, NIBBLES, CODED_BYTES, ASYMMETRIC, SIMULATED, CHANNEL, FORMS } form;
 
-/* What is tried; -1 among the weights of routing is a share of padding. */
+/* The cases; -1 in the routing's weights is a share of padding. */
 typedef struct trial {
     int64_t experts, in, out, rows, reads; /* reads 0: offsets */
     form form;
@@ -57,7 +57,7 @@ static void wrap(form f, dt_tensor *w)
     TEST_OK(w->ctx, dt__fq_wrap(w, &like));
 }
 
-/* By offsets choices ascend, and padding stands at the end. */
+/* With offsets choices ascend, and padding rows are the last ones. */
 static void deal(scene *s)
 {
     const trial *r = s->r;
@@ -166,7 +166,7 @@ static dt_tensor *quantized(const scene *s, dt_tensor *x)
     return s->r->bits > 0 ? dt_fake_quant(s->t, x, &q, true) : x;
 }
 
-/* ---- each expert alone ----------------------------------------------------------------------- */
+/* ---- experts separately ---------------------------------------------------------------------- */
 
 static float *zeros(int64_t n)
 {
@@ -175,7 +175,7 @@ static float *zeros(int64_t n)
     return x;
 }
 
-/* What is wanted, of all experts. */
+/* The expected results of all experts. */
 typedef struct wanted {
     float *y, *dx, *dw, *db;
     float *parts; /* dx of each choice */
@@ -188,7 +188,7 @@ static dt_tensor *copy_of(dt_ctx *ctx, int rank, const int64_t *dims, const floa
     return x;
 }
 
-/* The rows of choices of expert e, one a reading, taken from or put to `all`. */
+/* Copies the rows of the choices of expert e from or to `all`. */
 static int64_t rows_of(const scene *s, int64_t e, int64_t reads, int64_t n, float *all, float *some)
 {
     int64_t count = 0;
@@ -210,7 +210,7 @@ static void put_rows(const scene *s, int64_t e, int64_t n, const float *some, fl
     }
 }
 
-/* x and w of the scene are wrapped already where the trial says so. */
+/* x and w of the scene are wrapped already if the trial requires it. */
 static void run_expert(const scene *s, int64_t e, const float *masters, wanted *to)
 {
     const trial *r = s->r;
@@ -274,7 +274,7 @@ static void run_alone(const scene *s, const float *masters, wanted *to)
     add_parts(s, to);
 }
 
-/* ---- all of them at once -------------------------------------------------------------------- */
+/* ---- all together --------------------------------------------------------------------------- */
 
 static float *values_of(const dt_tensor *x)
 {
@@ -311,8 +311,8 @@ static void free_wanted(wanted *w)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Gathered rows are multiplied in tiles of another size from 1 MFLOP on: then fp32 rounds
- * otherwise. */
+/* From 1 MFLOP on gathered rows are multiplied in tiles of another size, so fp32 sums round
+ * differently. */
 static double near_of(const trial *r, bool integer)
 {
     const double flops = 2.0 * (double)(r->rows * r->reads * r->in) * (double)r->out;
@@ -386,7 +386,7 @@ static void try_threads(trial r, int threads)
     for (int i = 0; i < 2; i++) free_wanted(&of[i]);
 }
 
-START_TEST(bits_are_those_of_each_expert_alone)
+START_TEST(bits_equal_those_of_separate_layers)
 {
     static const struct extents {
         int64_t experts, in, out, rows, reads;
@@ -472,7 +472,7 @@ static void check_padding(bool indexed)
     dt_ctx_free(ctx);
 }
 
-START_TEST(padding_never_passes)
+START_TEST(padding_never_reaches_results)
 {
     check_padding(false);
     check_padding(true);
@@ -480,7 +480,7 @@ START_TEST(padding_never_passes)
 END_TEST
 
 /* Extents that suit no panel, no lane and no thread. */
-START_TEST(whatever_the_extents)
+START_TEST(random_extents_agree)
 {
     static const int bits[] = { 0, 8, 4 };
     dt__stream stream = dt__stream_of((uint64_t)_i, DT__FOR_USER);
@@ -504,8 +504,8 @@ END_TEST
 
 /* ---- columns in an order -------------------------------------------------------------------- */
 
-/* Random codes; in each expert's groups the first columns of two groups change places, which ones
- * depends on the expert. */
+/* Random codes; in each expert's groups the first columns of two groups change places; which groups
+ * these are depends on the expert. */
 static dt_status deal_columns(void *user, const char *path, const dt_tensor *master,
                               const dt_quant_spec *quant, const dt_code_rows *to)
 {
@@ -524,7 +524,8 @@ static dt_status deal_columns(void *user, const char *path, const dt_tensor *mas
     return DT_OK;
 }
 
-/* A converted layer, whose experts have orders of their own, by codes and by few floats. */
+/* A converted layer whose experts each have a column order, multiplied by codes and by few rows of
+ * floats. */
 static void check_order(int preset, int64_t rows)
 {
     enum { EXPERTS = 3, IN = 64, OUT = 37 };
@@ -548,7 +549,7 @@ static void check_order(int preset, int64_t rows)
     for (int64_t i = 0; i < rows; i++) expert[i] = i % EXPERTS;
     dt_tensor *index = integers(ctx, 1, &rows, expert), *in[] = { x, index }, *y;
     TEST_OK(ctx, dt_forward_n(t, m, in, 2, &y, 1));
-    for (int64_t i = 0; i < rows; i++) { /* a row alone has the bits that it has among others */
+    for (int64_t i = 0; i < rows; i++) { /* a single row has the bits that it has among others */
         const dt_quant_spec q = dt_activation_quant_defaults();
         dt_tensor *one =
             copy_of(ctx, 2, (const int64_t[]){ 1, IN }, (const float *)dt_data(x) + i * IN);
@@ -585,10 +586,10 @@ Suite *test_grouped_linear_suite(void)
     Suite *s = suite_create("grouped_linear");
     TCase *c = tcase_create("grouped_linear");
     tcase_set_timeout(c, 120);
-    tcase_add_test(c, bits_are_those_of_each_expert_alone);
+    tcase_add_test(c, bits_equal_those_of_separate_layers);
     tcase_add_test(c, large_products_have_the_same_bits);
-    tcase_add_test(c, padding_never_passes);
-    tcase_add_loop_test(c, whatever_the_extents, 0, 10);
+    tcase_add_test(c, padding_never_reaches_results);
+    tcase_add_loop_test(c, random_extents_agree, 0, 10);
     tcase_add_test(c, columns_in_an_order);
     suite_add_tcase(s, c);
     return s;

@@ -1,6 +1,5 @@
-/* Networks with grouped layers: prepared, converted and loaded they give the same bits, under every
- * preset and mixes of schemes; training writes masters and nothing else; files that lie are
- * refused. */
+/* Networks with grouped layers: prepared, converted and loaded models have the same bits with every
+ * preset and with mixed schemes; training writes only masters; inconsistent files are refused. */
 #include "models.h"
 #include "testing.h"
 
@@ -156,7 +155,7 @@ static dt_module *loaded(dt_ctx *c)
 
 /* ---- the same bits everywhere --------------------------------------------------------------- */
 
-/* What a file gives, stacked or expert by expert, on other numbers of threads too. */
+/* The model of a file, stacked or expert by expert, also on other numbers of threads. */
 static void check_loaded(dt_module *m, const float *y)
 {
     static const int forms[] = { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
@@ -281,16 +280,16 @@ START_TEST(mixed_schemes_agree)
 }
 END_TEST
 
-/* ---- training goes on ----------------------------------------------------------------------- */
+/* ---- resuming training ---------------------------------------------------------------------- */
 
 static dt_training_state state_of(dt_module *m, dt_optimizer *o)
 {
     return (dt_training_state){ .module = m, .info = info_of(), .optimizer = o };
 }
 
-/* Two updates, saved, loaded into a plain model, two more: four at a stretch; learned scales and
- * ranges that stand come along. */
-START_TEST(training_goes_on_with_the_same_bits)
+/* Two updates, saved, loaded into a float model, two more, equal four uninterrupted ones; the file
+ * also restores learned scales and static ranges. */
+START_TEST(training_resumes_with_the_same_bits)
 {
     dt_qat_options qat = dt_qat_defaults();
     dt_optimizer *o, *again;
@@ -320,7 +319,7 @@ END_TEST
 
 /* ---- presets and rules ---------------------------------------------------------------------- */
 
-START_TEST(layers_say_what_they_are)
+START_TEST(prepared_layers_print_their_settings)
 {
     char text[256];
     dt_qat_options o = dt_qat_defaults();
@@ -392,7 +391,7 @@ END_TEST
 
 /* ---- masters -------------------------------------------------------------------------------- */
 
-/* Neither a pass nor a file makes masters of what is dequantized. */
+/* Neither a forward pass nor a file writes dequantized values into masters. */
 START_TEST(masters_stay_masters)
 {
     dt_module *m = model();
@@ -415,7 +414,7 @@ START_TEST(masters_stay_masters)
 }
 END_TEST
 
-/* Experts of a packed parameter are what they would be alone. */
+/* Experts of a packed parameter equal separately packed weights. */
 START_TEST(one_packed_parameter_holds_all_experts)
 {
     dt_qat_options o = dt_qat_defaults();
@@ -444,8 +443,8 @@ END_TEST
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The saved file once more, in its detent.quant the first `from` behind the weight's name as
- * `to`. */
+/* A copy of the saved file; in its detent.quant the first `from` after the weight's name is
+ * replaced by `to`. */
 static void rewrite(const char *from, const char *to)
 {
     dt_file *f;
@@ -492,7 +491,7 @@ static const struct {
     { "\"experts\":5", "\"experts\":5,\"g_idx\":1", "g_idx 1; as many groups as its op has" },
 };
 
-START_TEST(a_file_that_lies_is_refused)
+START_TEST(an_inconsistent_file_is_refused)
 {
     dt_module *m = model(), *copy;
     TEST_OK(ctx, dt_prepare(m, NULL));
@@ -540,14 +539,14 @@ Suite *test_grouped_nets_suite(void)
     tcase_add_loop_test(bits, prepared_converted_and_loaded_agree, 0, 2 * (DT_INT4_INT4 + 1));
     tcase_add_loop_test(bits, every_scheme_agrees, 0, DT__COUNT_OF(schemes));
     tcase_add_test(bits, mixed_schemes_agree);
-    tcase_add_loop_test(bits, training_goes_on_with_the_same_bits, 0, 3);
-    tcase_add_test(rest, layers_say_what_they_are);
+    tcase_add_loop_test(bits, training_resumes_with_the_same_bits, 0, 3);
+    tcase_add_test(rest, prepared_layers_print_their_settings);
     tcase_add_test(rest, learned_scales_are_of_experts);
     tcase_add_test(rest, a_converted_model_does_not_train);
     tcase_add_test(rest, a_frozen_model_is_not_written);
     tcase_add_test(rest, masters_stay_masters);
     tcase_add_test(rest, one_packed_parameter_holds_all_experts);
-    tcase_add_loop_test(rest, a_file_that_lies_is_refused, 0, DT__COUNT_OF(lies));
+    tcase_add_loop_test(rest, an_inconsistent_file_is_refused, 0, DT__COUNT_OF(lies));
     tcase_add_test(rest, files_list_grouped_weights);
     suite_add_tcase(suite, bits);
     suite_add_tcase(suite, rest);

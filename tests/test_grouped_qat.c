@@ -1,7 +1,7 @@
-/* Experts of grouped weights under QAT: their codes and images are those of the whole weight's
- * rows, made alone, packed or not; gradients through the straight-through masks and into learned
- * scales; ranges that begin as one; codes that go stale; what is left of an expert after convert; a
- * layer that computes with experts, through the optimizer, recompute, files and a state. */
+/* Experts of grouped weights under QAT: their codes and dequantized values are those of the whole
+ * weight's rows, packed or not; gradients through the straight-through masks and into learned
+ * scales; ranges initialized together; stale codes; experts after convert; a layer that computes
+ * with experts, with the optimizer, recompute, files and module state. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -69,7 +69,7 @@ static void check_text(const dt_tensor *x, const char *wanted)
     ck_assert_str_eq(text, wanted);
 }
 
-/* The image of each expert is a slice of that of all. */
+/* The dequantized value of each expert is a slice of the whole weight's. */
 static void check_images(dt_tensor *w)
 {
     dt_tensor *all = image_of(w);
@@ -114,7 +114,7 @@ static dt__codes *codes_of(dt_tensor *w)
     return codes;
 }
 
-START_TEST(codes_made_alone_have_the_same_bits)
+START_TEST(codes_of_one_expert_have_the_same_bits)
 {
     const dt_quant_spec q = random_quant(_i);
     dt_tensor *w = wrapped(_i, &q);
@@ -139,7 +139,7 @@ START_TEST(codes_made_alone_have_the_same_bits)
 }
 END_TEST
 
-/* Codes of all, packed: an expert's lie in the same memory, and outlive the parameter. */
+/* An expert's packed codes are in the memory of the whole weight's, and outlive the parameter. */
 static void pack(dt_tensor *w, const dt_quant_spec *q)
 {
     dt__packed *packed = dt__alloc_zero(ctx, sizeof *packed);
@@ -173,7 +173,7 @@ START_TEST(packed_experts_hold_the_same_codes)
 }
 END_TEST
 
-/* Of an integer product of each expert; before and after it is packed. */
+/* An integer product with each expert, before and after packing. */
 START_TEST(products_with_experts_agree)
 {
     dt_quant_spec q = dt_weight_quant_defaults();
@@ -264,7 +264,7 @@ END_TEST
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* d of tanh of the image, by experts and by the whole. */
+/* The gradient of tanh of the dequantized value, through experts and through the whole weight. */
 START_TEST(gradients_pass_the_masks)
 {
     const dt_quant_spec q = random_quant(_i);
@@ -287,7 +287,7 @@ START_TEST(gradients_pass_the_masks)
 }
 END_TEST
 
-START_TEST(an_alias_of_a_expert_has_its_own_slot)
+START_TEST(an_alias_of_an_expert_has_its_own_slot)
 {
     const dt_quant_spec q = dt_weight_quant_defaults();
     dt_tensor *w = experts(2, 3, 32), *alias;
@@ -303,7 +303,7 @@ START_TEST(an_alias_of_a_expert_has_its_own_slot)
 }
 END_TEST
 
-/* Wrapped for a pass, as activations and derived weights are: the gradient goes on to the
+/* Wrapped during a pass, as activations and derived weights are: the gradient flows on to the
  * expert. */
 START_TEST(experts_are_wrapped_on_a_tape)
 {
@@ -393,7 +393,7 @@ static void backward(dt_module *m, dt_tensor *x)
     dt_tape_reset(t);
 }
 
-/* Each expert is something else than it was, by the optimizer's step on all of them at once. */
+/* The optimizer's step on the whole parameter changes each expert. */
 static void step(dt_module *m, dt_tensor *x)
 {
     dt_optimizer *o;
@@ -465,7 +465,7 @@ START_TEST(prepared_and_converted_agree)
 }
 END_TEST
 
-/* The scales that an expert learns are its own of all, and begin with those of all experts. */
+/* An expert's learned scales are a slice of the whole parameter's, and initialized with them. */
 START_TEST(learned_scales_are_cut_as_experts_are)
 {
     dt_module *m = prepared(DT_INT4_INT4);
@@ -494,7 +494,7 @@ END_TEST
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
-START_TEST(writes_make_codes_stale_both_ways)
+START_TEST(writes_to_expert_or_whole_make_codes_stale)
 {
     dt_module *m = prepared(_i);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
@@ -525,8 +525,7 @@ START_TEST(writes_make_codes_stale_both_ways)
 }
 END_TEST
 
-/* An optimizer's op goes block by block and renews codes on its way: those of the handle it
- * writes. */
+/* An optimizer's op works block by block and renews the codes of the handle that it writes. */
 START_TEST(codes_renewed_by_an_optimizer)
 {
     dt_module *m = prepared(_i);
@@ -552,9 +551,9 @@ START_TEST(codes_renewed_by_an_optimizer)
 }
 END_TEST
 
-/* The masters are what the optimizer left, to the bit, whatever was read of images since: those of
- * a float parameter with the same gradient. */
-START_TEST(masters_are_never_rebuilt_from_images)
+/* Reading dequantized values does not change masters: they have the bits of a float parameter that
+ * had the same gradient. */
+START_TEST(masters_are_never_rebuilt_from_dequantized_values)
 {
     dt_module *m = prepared(DT_INT8_DYNAMIC_INT4_WEIGHT);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
@@ -648,8 +647,8 @@ START_TEST(experts_keep_the_gradient_after_switching)
 }
 END_TEST
 
-/* A block that runs twice uses experts twice; its gradients have the same bits. */
-START_TEST(recompute_meets_experts_again)
+/* A checkpointed block uses experts twice; its gradients have the bits of a single run. */
+START_TEST(recompute_runs_experts_twice)
 {
     dt_module *m = prepared(_i);
     dt_tensor *w = dt_param(m, "weight"), *x = random_tensor(2, (const int64_t[]){ 5, IN });
@@ -674,8 +673,9 @@ START_TEST(recompute_meets_experts_again)
 }
 END_TEST
 
-/* An expert that goes into such a block: its gradient lands as without, and adds up. */
-START_TEST(a_expert_as_the_input_of_a_block)
+/* An expert as the input of a checkpointed block: its gradient is stored as without checkpointing,
+ * and adds up. */
+START_TEST(an_expert_as_the_input_of_a_block)
 {
     dt_module *m = layer();
     dt_tensor *w = experts(2, 3, IN), *x = expert(w, 1);
@@ -695,8 +695,8 @@ START_TEST(a_expert_as_the_input_of_a_block)
 }
 END_TEST
 
-/* A state is written back by name: tensors in any order; experts see it. */
-START_TEST(a_state_goes_back_by_name)
+/* A state is loaded by name, with tensors in any order; experts read the loaded values. */
+START_TEST(a_state_is_restored_by_name)
 {
     dt_module *net, *fresh;
     TEST_OK(ctx, dt_sequential_create(ctx, &net));
@@ -717,7 +717,8 @@ START_TEST(a_state_goes_back_by_name)
     ck_assert_mem_eq(dt_data(after), dt_data(wanted), bytes);
     dt_tensor *a = dt_inner(dt_param(net, "1.weight")), *b = dt_inner(dt_param(fresh, "1.weight"));
     const dt_named swapped[] = { { "1.weight", b }, { "0.weight", a } };
-    ck_assert_int_eq(dt_module_load(net, swapped, 2), DT_ERR_ARG); /* what is missing is named */
+    ck_assert_int_eq(dt_module_load(net, swapped, 2), DT_ERR_ARG); /* the message names missing
+                                                                    * tensors */
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "missing"));
     ck_assert_mem_eq(dt_data(a), dt_data(b), COUNT * bytes);
     check_images(dt_param(fresh, "0.weight"));
@@ -772,7 +773,7 @@ Suite *test_grouped_qat_suite(void)
     Suite *s = suite_create("grouped_qat");
     TCase *codes = tcase_create("codes");
     tcase_add_checked_fixture(codes, setup, teardown);
-    tcase_add_loop_test(codes, codes_made_alone_have_the_same_bits, 0, 36);
+    tcase_add_loop_test(codes, codes_of_one_expert_have_the_same_bits, 0, 36);
     tcase_add_loop_test(codes, packed_experts_hold_the_same_codes, 0, 36);
     tcase_add_loop_test(codes, products_with_experts_agree, 0, 6);
     tcase_add_test(codes, wrapped_experts_print_and_name_their_master);
@@ -782,7 +783,7 @@ Suite *test_grouped_qat_suite(void)
     TCase *gradients = tcase_create("gradients");
     tcase_add_checked_fixture(gradients, setup, teardown);
     tcase_add_loop_test(gradients, gradients_pass_the_masks, 0, 24);
-    tcase_add_test(gradients, an_alias_of_a_expert_has_its_own_slot);
+    tcase_add_test(gradients, an_alias_of_an_expert_has_its_own_slot);
     tcase_add_test(gradients, experts_are_wrapped_on_a_tape);
     suite_add_tcase(s, gradients);
     TCase *modules = tcase_create("modules");
@@ -791,15 +792,15 @@ Suite *test_grouped_qat_suite(void)
     tcase_add_loop_test(modules, no_allocation_from_the_second_step, 0, 5);
     tcase_add_loop_test(modules, prepared_and_converted_agree, 0, 5);
     tcase_add_test(modules, learned_scales_are_cut_as_experts_are);
-    tcase_add_loop_test(modules, writes_make_codes_stale_both_ways, 0, 5);
+    tcase_add_loop_test(modules, writes_to_expert_or_whole_make_codes_stale, 0, 5);
     tcase_add_loop_test(modules, codes_renewed_by_an_optimizer, 0, 5);
-    tcase_add_test(modules, masters_are_never_rebuilt_from_images);
+    tcase_add_test(modules, masters_are_never_rebuilt_from_dequantized_values);
     tcase_add_test(modules, experts_from_before_prepare_see_the_master);
     tcase_add_test(modules, experts_from_before_convert_take_no_gradient);
     tcase_add_test(modules, experts_keep_the_gradient_after_switching);
-    tcase_add_loop_test(modules, recompute_meets_experts_again, 0, 5);
-    tcase_add_test(modules, a_expert_as_the_input_of_a_block);
-    tcase_add_test(modules, a_state_goes_back_by_name);
+    tcase_add_loop_test(modules, recompute_runs_experts_twice, 0, 5);
+    tcase_add_test(modules, an_expert_as_the_input_of_a_block);
+    tcase_add_test(modules, a_state_is_restored_by_name);
     suite_add_tcase(s, modules);
     return s;
 }

@@ -1,5 +1,5 @@
-/* A grouped weight is one FakeQuantTensor: its codes are those of each expert by itself, whatever
- * the scheme, its extents, the instruction set and the number of threads. */
+/* A grouped weight is one FakeQuantTensor. Its codes are those of each expert quantized separately,
+ * for every scheme, extent, instruction set and number of threads. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* ---- one by one ----------------------------------------------------------------------------- */
+/* ---- expert by expert ----------------------------------------------------------------------- */
 
 /* A grouped weight and the codes of all of it; a plain weight of one expert's data, and its
  * codes. */
@@ -36,7 +36,7 @@ static dt_ctx *context(uint64_t mask, int threads)
     return ctx;
 }
 
-/* A range that stands, begun with the values of w. */
+/* A static range, initialized with the values of w. */
 static dt_module *range_of(dt_tensor *w, const dt__fq *fq)
 {
     dt_module *range;
@@ -151,7 +151,8 @@ static void check_image(const side *all, const side *one, int64_t e)
     dt_tensor_free(b);
 }
 
-/* Panels (codes, scales, sums of codes), zero points, ranges, masks and images of each expert. */
+/* Panels (codes, scales, sums of codes), zero points, ranges, masks and dequantized values of each
+ * expert. */
 static void check_experts(dt_ctx *ctx, const int64_t dims[3], const dt_quant_spec *quant,
                           dt__stream *stream)
 {
@@ -240,8 +241,8 @@ START_TEST(vectors_have_no_rows)
 }
 END_TEST
 
-/* More than threads share, and experts with panels of fewer lanes between them. */
-START_TEST(large_weights_too)
+/* Enough rows for several threads, and experts that end with partial panels. */
+START_TEST(codes_of_large_weights_are_those_of_each_expert)
 {
     dt__stream s = dt__stream_of(77, DT__FOR_USER);
     for (int threads = 1; threads <= 3; threads += 2) {
@@ -301,7 +302,7 @@ static void check_gradients(dt_ctx *ctx, const int64_t dims[3], const dt_quant_s
     free(factors);
 }
 
-/* Masks of what was clipped, and those of scales. */
+/* Masks of clipped elements, and gradients of scales. */
 START_TEST(gradients_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(UINT64_MAX, 1 + _i % 3);
@@ -371,7 +372,7 @@ static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float
     dt__codes_release(u);
 }
 
-/* The rows of one expert, from its first on, multiplied as if it were alone. */
+/* The rows of one expert, multiplied as a separate weight. */
 START_TEST(products_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(_i < 2 ? 0 : UINT64_MAX, 2);
@@ -421,7 +422,7 @@ Suite *test_grouped_quant_suite(void)
     TCase *experts = tcase_create("experts");
     tcase_set_timeout(experts, 120);
     tcase_add_loop_test(experts, codes_are_those_of_each_expert, 0, 3 * MASKS);
-    tcase_add_test(experts, large_weights_too);
+    tcase_add_test(experts, codes_of_large_weights_are_those_of_each_expert);
     tcase_add_test(experts, vectors_have_no_rows);
     tcase_add_loop_test(experts, gradients_are_those_of_each_expert, 0, 3);
     tcase_add_loop_test(experts, products_are_those_of_each_expert, 0, 4);

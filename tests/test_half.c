@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The value that a code stands for, by the definition. */
+/* The value of a code, by definition. */
 static double value_of(unsigned code, int exponent_bits, int mantissa_bits)
 {
     const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -54,8 +54,8 @@ START_TEST(every_code_is_its_float)
 }
 END_TEST
 
-/* Above the largest finite code stands the number that would follow it: rounding to it overflows.
- */
+/* After the largest finite number comes the number that would follow it; rounding to that
+ * overflows. */
 static double next_value(const kind *k, unsigned code)
 {
     const double v = value_of(code, k->exponent_bits, k->mantissa_bits);

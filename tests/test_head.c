@@ -1,6 +1,6 @@
-/* The head of a language model: linear_cross_entropy against dt_linear and dt_cross_entropy on
- * every road that the product can take, whole and in blocks; a table that is read as codes against
- * its image; and a weight that is both. */
+/* The head of a language model: linear_cross_entropy against dt_linear and dt_cross_entropy with
+ * every kind of product, whole and in blocks; an embedding table read as codes against its
+ * dequantized value; a tied weight, which is both. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -85,7 +85,7 @@ static void close(outcome *o)
     dt_ctx_free(o->ctx);
 }
 
-/* The same by the ops that it stands for. */
+/* The same by the two ops that it replaces. */
 static dt_tensor *by_parts(const setup *s, outcome *o, dt_tensor *x)
 {
     dt_tensor *z = dt_linear(o->t, x, o->in[WEIGHT], o->in[BIAS]);
@@ -155,7 +155,7 @@ static double apart(const dt_tensor *a, const dt_tensor *b)
 
 #define ENTROPY .options = { .ignore_index = -100, .temperature = 1 }
 
-/* ---- what fits into one block: the bits of the ops it stands for ---------------------------- */
+/* ---- one block has the bits of the two ops -------------------------------------------------- */
 
 START_TEST(one_block_has_the_bits_of_linear_and_cross_entropy)
 {
@@ -180,8 +180,8 @@ END_TEST
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-/* More classes than a block holds, and more rows: integer products are the same bits however they
- * are cut, and so is the loss of each row. */
+/* More classes than a block holds, and more rows: integer products, and so the loss of each row,
+ * have the same bits for any division into blocks. */
 START_TEST(blocks_change_no_bit_of_an_integer_head)
 {
     const setup s = { 400, 24, 9001, INTEGER, 2, ENTROPY };
@@ -245,7 +245,7 @@ END_TEST
 
 /* Rows one by one: the loss is their mean, and the best class is the first of the largest
  * logits. */
-START_TEST(rows_are_told)
+START_TEST(losses_and_classes_are_given_row_by_row)
 {
     const setup s = { 260, 16, 8705, INTEGER, 2, ENTROPY };
     outcome a, b;
@@ -330,7 +330,8 @@ static void close_table(table *k)
     dt_ctx_free(k->ctx);
 }
 
-/* Rows of codes are rows of the image, and no image is made: of 860 KB, 11 are read. */
+/* Rows read from codes equal rows of the dequantized table, which is never made: 11 of 860 KB are
+ * read. */
 static void check_rows(table *k)
 {
     dt_tensor *w = dt_param(k->m, "tokens.weight"), *image;
@@ -365,7 +366,8 @@ START_TEST(a_table_is_read_as_codes)
 }
 END_TEST
 
-/* The gradient of a table is that of its image, clipped where the scheme says so. */
+/* The gradient of a table is that of its dequantized value, masked if the straight-through
+ * estimator is `clipped`. */
 START_TEST(a_table_gets_its_gradient)
 {
     dt_quant_spec quant = dt_weight_quant_defaults();
@@ -425,7 +427,7 @@ Suite *test_head_suite(void)
     tcase_add_test(c, blocks_change_no_bit_of_an_integer_head);
     tcase_add_test(c, blocks_agree_on_every_road);
     tcase_add_test(c, threads_change_no_bit);
-    tcase_add_test(c, rows_are_told);
+    tcase_add_test(c, losses_and_classes_are_given_row_by_row);
     tcase_add_test(c, logits_never_exist_whole);
     suite_add_tcase(s, c);
     c = tcase_create("tables");

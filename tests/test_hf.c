@@ -1,5 +1,5 @@
-/* Hugging Face folders: golden/hf (logits, losses, gradients, greedy text of checkpoints; odd
- * folders that load, broken ones that do not), saving, links, damaged settings, exports. */
+/* Hugging Face folders: golden/hf (logits, losses, gradients and greedy text of checkpoints;
+ * unusual folders that load, broken ones that do not), saving, links, damaged settings, exports. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -27,7 +27,7 @@ static void free_context(dt_ctx *ctx)
 
 /* ---- the checkpoints ------------------------------------------------------------------------ */
 
-/* A model and what golden/hf says of it. */
+/* A model and its entry in golden/hf. */
 typedef struct trial {
     dt_ctx *ctx;
     dt_module *m;
@@ -43,7 +43,7 @@ static dt_tensor *load(const trial *t, const char *name, dt_dtype dtype)
     return x;
 }
 
-/* The largest difference, beside the largest value. */
+/* The largest difference, and the largest value. */
 static double gap(const dt_tensor *got, const dt_tensor *want)
 {
     const float *a = dt_data(got);
@@ -66,7 +66,7 @@ static void check_gap(const trial *t, const char *what, const dt_tensor *got, do
     dt_tensor_free(want);
 }
 
-/* A copy of what goes into a module, in float; other inputs have other types. */
+/* A copy of a module's input, in float; inputs of other dtypes are left out. */
 static dt_tensor *copy_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     dt_tensor **to = user;
@@ -175,7 +175,8 @@ static void check_logits(const trial *t)
     dt_tensor_free(ids);
 }
 
-/* Golden labels stand where they are read; a position predicts the next one. */
+/* Golden labels have the position of their own token; in detent a position's label is the next
+ * token. */
 static dt_tensor *shifted_labels(const trial *t)
 {
     dt_tensor *labels = load(t, "labels", DT_I32);
@@ -187,7 +188,7 @@ static dt_tensor *shifted_labels(const trial *t)
     return labels;
 }
 
-/* The parameter that a folder names so; *own is an expert, to be freed. */
+/* The parameter with a folder's name; *own is set to the handle of an expert, to be freed. */
 static dt_tensor *param_named(const trial *t, const char *name, dt_tensor **own)
 {
     static const char *const ours[] = { "gate", "down", "up" };
@@ -309,7 +310,7 @@ START_TEST(test_checkpoints)
 }
 END_TEST
 
-/* ---- odd and broken ones -------------------------------------------------------------------- */
+/* ---- unusual and broken folders ------------------------------------------------------------- */
 
 static const char *const odd[] = {
     "header-order",    "data-order",    "no-metadata",       "header-spaces", "torch-dtype",
@@ -328,7 +329,7 @@ START_TEST(test_odd)
 }
 END_TEST
 
-/* What the error must say: one or two words of golden/hf/index.json. */
+/* Whether the error contains the one or two words of golden/hf/index.json. */
 static const struct {
     const char *name;
     dt_status status;
@@ -407,7 +408,7 @@ END_TEST
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* Of `tiny`, with keys put in front of its own: of two, only the first stands. */
+/* The config of `tiny` with keys added before its own: of two equal keys the first one counts. */
 static void make_folder(char folder[TEST_PATH], const char *config)
 {
     char from[TEST_PATH], path[TEST_PATH];
@@ -505,7 +506,7 @@ START_TEST(test_settings)
 }
 END_TEST
 
-/* Numbers that describe more than the tensors hold are an error before memory is asked for. */
+/* Settings that describe more than the tensors hold are an error before memory is allocated. */
 START_TEST(test_huge)
 {
     static const char *const keys[] = { "vocab_size", "hidden_size", "num_hidden_layers",
@@ -528,9 +529,10 @@ START_TEST(test_huge)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
-/* Whatever a byte of config.json becomes, there is a model or an error, and no memory is left. */
+/* After a change of any byte of config.json the model loads, or there is an error, and no memory
+ * leaks. */
 START_TEST(test_every_byte)
 {
     char from[TEST_PATH], folder[TEST_PATH], path[TEST_PATH];
@@ -869,7 +871,8 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* What a recipe leaves out of its model, the folder says; what it says must be so. */
+/* Options that a recipe leaves out come from the folder; options that it gives must equal the
+ * folder's. */
 START_TEST(test_recipe)
 {
     char folder[TEST_PATH], own[TEST_PATH], path[TEST_PATH], text[3 * TEST_PATH], *said;

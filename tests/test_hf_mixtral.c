@@ -1,5 +1,6 @@
-/* Folders of Mixtral: broken ones made of golden/hf/tiny-mixtral, the form in which transformers 5
- * has experts in memory, new folders, quantized models. Logits and their like: test_hf.c. */
+/* Folders of Mixtral: broken ones made from golden/hf/tiny-mixtral, the stacked experts of
+ * transformers 5, new folders, quantized models. test_hf.c compares logits, losses and
+ * gradients. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -27,8 +28,8 @@ static void teardown(void)
 
 #define EDITS 3
 
-/* What becomes of a folder's tensors: those whose names contain `drop` go; `add` gets the bytes of
- * `copy`, [rows, columns] the other way round where it ends in '!'. */
+/* Changes of a folder's tensors: those whose names contain `drop` are removed; `add` gets the bytes
+ * of `copy`, transposed where it ends in '!'. */
 typedef struct edit {
     const char *drop, *add, *copy;
 } edit;
@@ -214,7 +215,7 @@ START_TEST(broken_folders)
 }
 END_TEST
 
-/* ---- as transformers 5 has them in memory --------------------------------------------------- */
+/* ---- stacked experts of transformers 5 ------------------------------------------------------ */
 
 /* [experts, ...] of one or two matrices of each expert, one after the other. */
 static void add_stack(dt_writer *w, const dt_file *f, int layer, const char *name, const char *of,
@@ -336,7 +337,7 @@ static dt_llama_options small_mixture(void)
     };
 }
 
-/* A model of one's own becomes a Mixtral, if there is one of its kind. */
+/* A model of detent is exported as Mixtral if Mixtral has all its options. */
 START_TEST(new_folders)
 {
     dt_llama_options o = small_mixture();
@@ -369,7 +370,7 @@ END_TEST
 
 static void note_line(void *user, const char *line) { snprintf(user, 256, "%s", line); }
 
-/* The factor of the z-loss is left out, and that is said; where there is none, nothing is. */
+/* The factor of the z-loss is left out with a message; without a factor there is no message. */
 START_TEST(factor_without_a_place)
 {
     char to[TEST_PATH], said[256] = "";
@@ -412,7 +413,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Whatever a byte of the header becomes, there is a model or an error. */
+/* After a change of any byte of the header the model loads, or there is an error. */
 START_TEST(every_byte_of_a_header)
 {
     char path[TEST_PATH];
@@ -443,7 +444,7 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* A recipe may say how experts are trained, not what they compute. */
+/* A recipe may change how experts are trained, but not what they compute. */
 START_TEST(recipes)
 {
     char path[TEST_PATH], text[3 * TEST_PATH], *said;

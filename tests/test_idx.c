@@ -1,4 +1,5 @@
-/* IDX files: good ones there and back, bad ones each with its code and the file's name. */
+/* IDX files: round trips of correct ones; damaged ones, each with its status and the file's name in
+ * the message. */
 #include "sample.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ START_TEST(round_trip)
 END_TEST
 
 /* gzip is known by content: both kinds under each other's names, and two members in a row. */
-START_TEST(names_mean_nothing)
+START_TEST(file_names_do_not_decide_about_gzip)
 {
     char folder[TEST_PATH], plain[TEST_PATH], packed[TEST_PATH], labels[TEST_PATH];
     test_folder(folder);
@@ -165,7 +166,7 @@ static void bench_open(bench *b)
     test_write_file(b->labels, good_labels, LABELS_SIZE);
 }
 
-/* Reads what lies there; it must fail and name `path` and say `text`. */
+/* Reads the files, which must fail with a message that contains `path` and `text`. */
 static void expect(bench *b, dt_status code, const char *path, const char *text)
 {
     dt_dataset *d = (dt_dataset *)b;
@@ -390,7 +391,7 @@ END_TEST
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* A write that fails leaves the files that stood there, and nothing else. */
+/* A write that fails leaves the old files, and no others. */
 START_TEST(failed_write)
 {
     char folder[TEST_PATH], images[TEST_PATH], labels[TEST_PATH], other[TEST_PATH];
@@ -452,7 +453,7 @@ Suite *test_idx_suite(void)
     Suite *s = suite_create("idx");
     TCase *c = tcase_create("files");
     tcase_add_loop_test(c, round_trip, 0, 2);
-    tcase_add_test(c, names_mean_nothing);
+    tcase_add_test(c, file_names_do_not_decide_about_gzip);
     tcase_add_loop_test(c, mnist, 0, 2);
     tcase_add_test(c, truncated);
     tcase_add_test(c, truncated_inside_gzip);

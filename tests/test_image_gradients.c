@@ -1,8 +1,7 @@
-/* Gradients of convolutions and of what works on planes, over random geometries in f64. In a random
- * direction v, with L = sum of up y,
+/* Gradients of convolutions, pooling, upsampling and padding, over random geometries in f64. In a
+ * random direction v, with L = sum of up y,
  *     (L(x + h v) - L(x - h v)) / 2h = sum of dL/dx v
- * for each operand x at once: what an op with a wrong gradient for one geometry of many will
- * miss. */
+ * for all operands x at once. This finds gradients that are wrong for a few geometries only. */
 #include "testing.h"
 
 #include "core/core.h"

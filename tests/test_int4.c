@@ -1,5 +1,5 @@
-/* Preset int4-int4 on linear layers: learned scales and shifts as a model's parameters, their
- * training, evaluation in between, convert, and what known faulty implementations get wrong. */
+/* Preset int4-int4 on linear layers: learned scales and shifts as parameters of a model, training,
+ * evaluation in the middle of it, convert, and mistakes of known faulty implementations. */
 #include "models.h"
 #include "testing.h"
 
@@ -89,7 +89,7 @@ static float *scale_of(const char *path, int64_t *n)
     return dt_data_mut(s);
 }
 
-/* ---- what prepare makes --------------------------------------------------------------------- */
+/* ---- results of prepare --------------------------------------------------------------------- */
 
 START_TEST(scales_and_shifts_are_parameters)
 {
@@ -146,7 +146,7 @@ START_TEST(a_range_begins_with_the_first_batch)
 }
 END_TEST
 
-/* Weights that were trained in float first are what their scales begin with. */
+/* Scales of weights that were first trained in float are initialized from the trained weights. */
 START_TEST(scales_begin_where_codes_do)
 {
     const dt_qat_options o = int4(4);
@@ -163,7 +163,7 @@ START_TEST(scales_begin_where_codes_do)
     TEST_NEAR(scale_of("head.weight.scale", &n)[0], 2 * sum / 24 / sqrt(7), 0, 1e-6);
     train(opt, 0.1);
     const float learned = scale_of("head.weight.scale", &n)[0];
-    TEST_OK(ctx, dt_enable(m, false)); /* and go on where they were */
+    TEST_OK(ctx, dt_enable(m, false)); /* and continue from their values */
     TEST_OK(ctx, dt_enable(m, true));
     train(opt, 0);
     ck_assert_float_eq(scale_of("head.weight.scale", &n)[0], learned);
@@ -209,8 +209,8 @@ START_TEST(scales_stay_positive)
 }
 END_TEST
 
-/* The shift's gradient is the sum of dx over rows, where dx is masked as the values after the shift
- * say, and the image is that of the shifted values. */
+/* The shift's gradient is the sum of dx over rows. The mask of dx and the dequantized value are
+ * those of the shifted values. */
 START_TEST(gradient_of_the_shift)
 {
     const dt_qat_options o = int4(2);
@@ -245,7 +245,7 @@ START_TEST(gradient_of_the_shift)
 }
 END_TEST
 
-/* Codes of an evaluation are not those of the training that goes on. */
+/* Codes made in evaluation are not used by the training that follows. */
 START_TEST(evaluation_in_between)
 {
     const dt_qat_options o = int4(4);
@@ -257,21 +257,21 @@ START_TEST(evaluation_in_between)
     train(opt, 0.05);
     evaluate(b);
     ck_assert_mem_ne(a, b, sizeof a);
-    /* the scale alone is written: codes follow it, too */
+    /* only the scale is written: codes follow it, too */
     int64_t n;
     scale_of("head.weight.scale", &n)[0] *= 1.5f;
     evaluate(c);
     ck_assert_mem_ne(b, c, sizeof b);
     for (int i = 0; i < ROWS * OUT; i++) TEST_EACH(i % OUT == 0 || b[i] == c[i], "another column");
-    TEST_OK(ctx, dt_convert(m, NULL, NULL)); /* makes them anew, or takes those that stand */
+    TEST_OK(ctx, dt_convert(m, NULL, NULL)); /* makes codes, or reads existing ones */
     evaluate(a);
     ck_assert_mem_eq(a, c, sizeof a);
     dt_optimizer_free(opt);
 }
 END_TEST
 
-/* The same steps by codes and by their fp32 images: one rounding, forward and backward. */
-START_TEST(codes_and_images_train_alike)
+/* The same steps by codes and by dequantized values: one rounding, forward and backward. */
+START_TEST(codes_and_dequantized_values_train_with_the_same_bits)
 {
     double loss[2][6];
     for (int simulated = 0; simulated < 2; simulated++) {
@@ -288,7 +288,7 @@ START_TEST(codes_and_images_train_alike)
 }
 END_TEST
 
-/* Bytes that a forward pass of a layer keeps for backward, an element of its input. */
+/* Bytes per input element that a forward pass of a layer keeps for backward. */
 static double kept_by_pass(int save)
 {
     enum { N = 512, K = 1021 };
@@ -314,7 +314,7 @@ static double kept_by_pass(int save)
     return (double)(after - before) / (N * K);
 }
 
-START_TEST(what_backward_keeps)
+START_TEST(backward_keeps_codes)
 {
     TEST_NEAR(kept_by_pass(DT_SAVED_COMPACT), 0.5 + 1, 0.06, 0);
     TEST_NEAR(kept_by_pass(DT_SAVED_EXACT), 0.5 + 4, 0.06, 0);
@@ -383,7 +383,7 @@ static dt_module *reloaded(const char *path)
     return again;
 }
 
-/* What was saved in the middle goes on as what was not, bit for bit. */
+/* Training that was saved and loaded in the middle has the bits of uninterrupted training. */
 static void check_resumed(bool early)
 {
     char path[TEST_PATH];
@@ -473,7 +473,7 @@ START_TEST(bad_settings_are_named)
     o.weight.has_granularity = true;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "granularity tensor or channel", dt_prepare(m, &o));
     o = int4(4);
-    o.activation.quant.range = DT_RANGE_DYNAMIC; /* a shift goes with it */
+    o.activation.quant.range = DT_RANGE_DYNAMIC; /* the shift is removed with it */
     o.activation.has_range = true;
     TEST_OK(ctx, dt_prepare(m, &o));
     ck_assert_ptr_null(dt_param(m, "head.input.shift"));
@@ -492,8 +492,8 @@ Suite *test_int4_suite(void)
     tcase_add_test(c, scales_stay_positive);
     tcase_add_test(c, gradient_of_the_shift);
     tcase_add_test(c, evaluation_in_between);
-    tcase_add_test(c, codes_and_images_train_alike);
-    tcase_add_test(c, what_backward_keeps);
+    tcase_add_test(c, codes_and_dequantized_values_train_with_the_same_bits);
+    tcase_add_test(c, backward_keeps_codes);
     tcase_add_test(c, converted_is_prepared);
     tcase_add_test(c, resumed_bit_for_bit);
     tcase_add_test(c, converted_files);

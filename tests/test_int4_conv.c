@@ -1,6 +1,6 @@
-/* Preset int4-int4 on convolutions: outputs and every gradient against a float convolution of the
- * images, on NCHW, for kernels, strides, paddings, dilations and groups as they come, images that
- * are not square, and transposed ones; then convert. */
+/* Preset int4-int4 on convolutions: outputs and all gradients against a float convolution of
+ * dequantized values, on NCHW, for random kernels, strides, paddings, dilations and groups, images
+ * that are not square, and transposed convolutions; then convert. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -104,9 +104,9 @@ static void close_world(world *w)
     dt_ctx_free(w->ctx);
 }
 
-/* ---- the same by images --------------------------------------------------------------------- */
+/* ---- the same by dequantized values --------------------------------------------------------- */
 
-/* x + shift, and its image, as leaves. */
+/* x + shift, and its dequantized value, as leaves. */
 static void image_of_input(const world *w, dt_tensor **shifted, dt_tensor **image)
 {
     const float *x = dt_data(w->x), *shift = dt_data(dt_param(w->m, "input.shift"));
@@ -141,7 +141,8 @@ static void check_near(const char *name, const char *what, const dt_tensor *got,
                   (double)want[far]);
 }
 
-/* Gradients of values and scale from d, the image's; rows of the scale as they lie or gathered. */
+/* Gradients of values and scale from d, that of the dequantized value; rows of the scale in memory
+ * order or gathered. */
 static void check_learned(const world *w, const char *what, const dt_tensor *values,
                           const dt_tensor *d, const dt_tensor *scale, const dt__fq *how)
 {
@@ -219,7 +220,7 @@ static void check_problem(const problem *p, int64_t bits, int granularity)
     close_world(&w);
 }
 
-START_TEST(equal_to_a_float_convolution_of_images)
+START_TEST(equals_a_float_convolution_of_dequantized_values)
 {
     check_problem(&problems[_i], 4, DT_PER_CHANNEL);
     check_problem(&problems[_i], 2, DT_PER_TENSOR);
@@ -250,7 +251,8 @@ Suite *test_int4_conv_suite(void)
 {
     Suite *s = suite_create("int4_conv");
     TCase *c = tcase_create("int4_conv");
-    tcase_add_loop_test(c, equal_to_a_float_convolution_of_images, 0, DT__COUNT_OF(problems));
+    tcase_add_loop_test(c, equals_a_float_convolution_of_dequantized_values, 0,
+                        DT__COUNT_OF(problems));
     tcase_add_loop_test(c, converted_is_prepared, 0, DT__COUNT_OF(problems));
     suite_add_tcase(s, c);
     return s;

@@ -1,8 +1,8 @@
 /* A linear layer in integers, from fp32 x and w to y: schemes, panels and the product together,
  * against the values in ../shared/golden/quant/linear.safetensors. Codes, scales and zero points
  * are equal; y lies within (groups + 4) * 2^-24 * magnitude of the formula in float64, where
- * magnitude is the sum of the absolute terms: of those that are added, with u and zu. (The file's
- * own magnitude has signed codes in their place; it is smaller where a row's codes lie far from
+ * magnitude is the sum of the absolute values of the added terms, which contain u and zu. (The
+ * file's own magnitude is computed from signed codes; it is smaller if a row's codes are far from
  * -128.) */
 #include "testing.h"
 

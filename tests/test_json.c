@@ -1,6 +1,5 @@
-/* The JSON scanner as strangers' files meet it: strings with every escape, numbers of every sign,
- * values that are passed over, and what is no JSON. Its other half is tested with the files that it
- * reads. */
+/* The JSON scanner on untrusted files: strings with every escape, numbers, skipped values, and text
+ * that is not JSON. The writer is tested by the suites of files. */
 #include "testing.h"
 
 #include "core/json.h"
@@ -45,7 +44,7 @@ START_TEST(strings_hold_every_character)
 }
 END_TEST
 
-START_TEST(what_is_written_reads_back)
+START_TEST(written_json_reads_back)
 {
     char all[0x80 + 4];
     for (int i = 0; i < 0x80; i++) all[i] = (char)i;
@@ -133,7 +132,7 @@ START_TEST(no_integer)
 }
 END_TEST
 
-/* ---- passing over --------------------------------------------------------------------------- */
+/* ---- skipping ------------------------------------------------------------------------------- */
 
 static const char *const values[] = {
     "0",
@@ -172,7 +171,7 @@ static const char *const no_values[] = {
     "NaN",    "-",       "01",       "1.",         "'a'",       "\"\\q\"", "[\"\xff\"]",
 };
 
-START_TEST(skip_wants_json)
+START_TEST(skip_refuses_text_that_is_not_json)
 {
     dt__json j = scan(no_values[_i]);
     dt_status status = dt__json_skip(&j);
@@ -201,12 +200,12 @@ Suite *test_json_suite(void)
     TCase *c = tcase_create("scan");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, strings_hold_every_character);
-    tcase_add_test(c, what_is_written_reads_back);
+    tcase_add_test(c, written_json_reads_back);
     tcase_add_loop_test(c, no_string, 0, DT__COUNT_OF(bad_strings));
     tcase_add_test(c, numbers);
     tcase_add_loop_test(c, no_integer, 0, DT__COUNT_OF(no_integers));
     tcase_add_loop_test(c, skip_passes_over_one_value, 0, DT__COUNT_OF(values));
-    tcase_add_loop_test(c, skip_wants_json, 0, DT__COUNT_OF(no_values));
+    tcase_add_loop_test(c, skip_refuses_text_that_is_not_json, 0, DT__COUNT_OF(no_values));
     tcase_add_test(c, skip_has_a_depth);
     suite_add_tcase(s, c);
     return s;

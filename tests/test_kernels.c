@@ -29,7 +29,7 @@ static const kernel_case *case_of(const char *name)
     return k != NULL ? k : find(kernel_cases_integer, name);
 }
 
-/* What runs now, for a crash: a kernel that touches what it may not. */
+/* The running kernel, for the message of a crash by an access outside its operands. */
 static char doing[160];
 
 static void say_and_die(int number)
@@ -119,7 +119,7 @@ START_TEST(every_case_has_a_kernel)
 }
 END_TEST
 
-/* ---- the comparison notices ------------------------------------------------------------------ */
+/* ---- the comparison finds differences -------------------------------------------------------- */
 
 static void neg_but_the_last(int64_t n, const void *x, void *y)
 {

@@ -1,5 +1,5 @@
-/* Language models: what goes in and what does not, which weights are quantized, ties, the loss
- * without logits, accumulation by the labels that count, and the same bits on any number of
+/* Language models: inputs that are accepted and refused, which weights are quantized, ties, the
+ * loss without logits, accumulation by the labels that count, and the same bits on any number of
  * threads. */
 #include "models.h"
 #include "random_nets.h"
@@ -82,9 +82,9 @@ static dt_tensor *labels_of(int64_t batch, int64_t tokens)
     return x;
 }
 
-/* ---- what goes in --------------------------------------------------------------------------- */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
-START_TEST(what_does_not_fit_is_refused)
+START_TEST(inputs_that_do_not_fit_are_refused)
 {
     dt_module *m = create(_i, true), *other;
     dt_tensor *ids = ids_of(2, 9), *flat, *labels = labels_of(2, 8);
@@ -162,7 +162,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* ---- weights at first ----------------------------------------------------------------------- */
+/* ---- initial weights ------------------------------------------------------------------------ */
 
 static double deviation_of(dt_module *m, const char *path)
 {
@@ -240,7 +240,7 @@ START_TEST(the_loss_is_that_of_the_logits)
 }
 END_TEST
 
-/* A teacher that is the model itself has nothing to teach: its part of the loss is 0. */
+/* If the teacher is the model itself, its part of the loss is 0. */
 START_TEST(a_teacher_takes_no_gradient)
 {
     dt_module *m = create(_i, true), *teacher = create(_i, true);
@@ -287,7 +287,7 @@ static dt_status count_quantized(void *user, const char *path, dt_tensor *x, dt_
     return DT_OK;
 }
 
-START_TEST(presets_take_what_multiplies)
+START_TEST(presets_quantize_layers_that_multiply)
 {
     static const char *const table[] = { "tokens", "model.embed_tokens" };
     const int layers = 2, a_layer[] = { 6, 7 };
@@ -299,7 +299,8 @@ START_TEST(presets_take_what_multiplies)
         TEST_OK(ctx, dt_prepare(m, &o));
         int n = 0;
         TEST_OK(ctx, dt_module_visit(m, count_quantized, &n));
-        ck_assert_int_eq(n, layers * a_layer[_i] + 1 + rules); /* the head; the table by its rule */
+        ck_assert_int_eq(n, layers * a_layer[_i] + 1 + rules); /* the head; the table by its rule of
+                                                                * the recipe */
         dt_module_free(m);
     }
 }
@@ -358,7 +359,7 @@ START_TEST(tied_weights_are_one)
 }
 END_TEST
 
-/* Only the head is selected; the learned scale of its weight stands where the weight does. */
+/* Only the head is selected; the learned scale of its weight has the weight's path. */
 START_TEST(tied_weights_with_learned_scales_come_back)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -412,8 +413,8 @@ static void collect(dt_module *m, trained *r)
     }
 }
 
-/* Some steps in float, then with quantization, of a model whose table and positions are quantized,
- * too. */
+/* Some steps in float, then with quantization, of a model whose tables of tokens and positions are
+ * quantized, too. */
 static trained train(int which, int threads)
 {
     static const char *const tables[] = { "tokens", "model.embed_tokens" };
@@ -464,8 +465,8 @@ START_TEST(any_number_of_threads_trains_the_same_bits)
 }
 END_TEST
 
-/* A converted model answers as the prepared one does: logits and losses. */
-START_TEST(prepared_and_converted_lose_the_same)
+/* A converted model has the logits and losses of the prepared one. */
+START_TEST(prepared_and_converted_have_the_same_loss)
 {
     dt_module *m = create(_i, true);
     dt_tensor *ids = ids_of(3, 8), *labels = labels_of(3, 8);
@@ -490,8 +491,8 @@ START_TEST(prepared_and_converted_lose_the_same)
 }
 END_TEST
 
-/* What reads one input runs as one product where nothing is recorded, and layer by layer
- * elsewhere. */
+/* Layers on one input run as one product where nothing is recorded, otherwise one after the
+ * other. */
 START_TEST(a_pass_that_records_has_the_same_bits)
 {
     static const char *const families[] = { "gpt", "llama" };
@@ -529,17 +530,17 @@ Suite *test_language_suite(void)
     Suite *s = suite_create("language");
     TCase *c = tcase_create("models");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, what_does_not_fit_is_refused, 0, MODELS);
+    tcase_add_loop_test(c, inputs_that_do_not_fit_are_refused, 0, MODELS);
     tcase_add_test(c, options_are_checked);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, weights_are_drawn_as_their_recipe_says);
     tcase_add_loop_test(c, the_loss_is_that_of_the_logits, 0, 2 * MODELS);
     tcase_add_loop_test(c, a_teacher_takes_no_gradient, 0, MODELS);
-    tcase_add_loop_test(c, presets_take_what_multiplies, 0, MODELS);
+    tcase_add_loop_test(c, presets_quantize_layers_that_multiply, 0, MODELS);
     tcase_add_test(c, tied_weights_are_one);
     tcase_add_test(c, tied_weights_with_learned_scales_come_back);
     tcase_add_loop_test(c, any_number_of_threads_trains_the_same_bits, 0, MODELS);
-    tcase_add_loop_test(c, prepared_and_converted_lose_the_same, 0, MODELS);
+    tcase_add_loop_test(c, prepared_and_converted_have_the_same_loss, 0, MODELS);
     tcase_add_loop_test(c, a_pass_that_records_has_the_same_bits, 0, MODELS);
     suite_add_tcase(s, c);
     return s;

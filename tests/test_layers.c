@@ -1,6 +1,6 @@
-/* Every layer of nn.inc, every case beside it, every check. The suite prints a table layer x
- * case x check and fails on any hole in it: a layer without known values, whose gradient is
- * never checked, or that nobody sees refuse anything. What cases are: src/nn/layer_cases.h. */
+/* Runs every check on every case of every layer of nn.inc. The suite prints a table of layers,
+ * cases and checks, and fails on gaps: a layer without known values, whose gradient is never
+ * checked, or that refuses nothing. src/nn/layer_cases.h describes cases. */
 #include "layers_run.h"
 
 #include "io/model.h"
@@ -233,7 +233,7 @@ static mark check_first(const dt__layer_cases *l, const dt__layer_case *k, dt_ct
     return result;
 }
 
-/* Another layer of the case with other values, which takes those of `from`. */
+/* Another layer of the case, with other initial values, gets those of `from`. */
 static mark check_copy(const dt__layer_cases *l, const dt__layer_case *k, layers_scene *from)
 {
     const layers_setup s = { .k = k };
@@ -284,8 +284,8 @@ static bool same_state(const layers_outcome *a, const layers_outcome *b)
     return equal;
 }
 
-/* Evaluation draws nothing and changes no state, so twice is the same. Training does the same,
- * but for layers that draw or have buffers. */
+/* Evaluation draws nothing and changes no state, so two runs are equal. So are two runs in
+ * training, except for layers that draw or have buffers. */
 static mark modes(const dt__layer_cases *l, const dt__layer_case *k)
 {
     layers_setup training = { .k = k, .training = true }, evaluation = { .k = k };
@@ -383,7 +383,8 @@ static bool same_answers(const ops_values *a, layers_scene *o)
     return same;
 }
 
-/* Saves what `o` is and loads it into a new layer of the case, whose answers must be these. */
+/* Saves the layer of `o` and loads it into a new layer of the case, whose outputs must be the
+ * same. */
 static bool comes_back(layers_scene *o, const layers_setup *s, const ops_values *y)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -456,8 +457,8 @@ static dt_status note(void *user, const char *path, const dt_round_report *repor
     return DT_OK;
 }
 
-/* A rounder that needs data sees the inputs of every weight that a preset quantizes; what it
- * makes comes back from a file. */
+/* A rounder that needs data sees the inputs of every weight that a preset quantizes; its result is
+ * saved and loaded with the same bits. */
 static mark calibrated(const dt__layer_cases *l, const dt__layer_case *k)
 {
     const layers_setup s = { .k = k };
@@ -515,7 +516,7 @@ static mark threads(const dt__layer_cases *l, const dt__layer_case *k)
     return m;
 }
 
-/* All that a layer goes through, as a scenario of test_every_allocation. */
+/* A layer's whole life, as a scenario of test_every_allocation. */
 static dt_status live(dt_ctx *ctx, void *user)
 {
     const layers_setup s = { .k = user, .training = true };

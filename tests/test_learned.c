@@ -1,5 +1,5 @@
-/* Learned scales: the reference values of ../shared/golden/quant, bounds and ties among them;
- * compact residuals against their stated bound; equal bits on any number of threads. */
+/* Learned scales: the reference values of ../shared/golden/quant, with bounds and ties; compact
+ * residuals against their stated bound; equal bits on any number of threads. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -217,7 +217,8 @@ START_TEST(unsigned_codes_begin_at_zero)
 }
 END_TEST
 
-/* A clipped element pulls the scale up by its bound, whatever its own size and its mask. */
+/* A clipped element contributes its bound to the scale's gradient, independent of its size and
+ * mask. */
 START_TEST(clipped_elements_count)
 {
     const float x[2] = { 100, -100 }, s = 0.5f;
@@ -370,7 +371,7 @@ START_TEST(values_written_before_backward)
 }
 END_TEST
 
-/* A pass that takes no gradients keeps nothing for them, and codes follow the scale. */
+/* A pass without gradients keeps nothing for backward, and codes follow the scale. */
 START_TEST(codes_follow_the_scale)
 {
     dt_ctx *ctx = context(1);
@@ -428,7 +429,7 @@ START_TEST(bad_settings)
 }
 END_TEST
 
-/* What a recipe says over again changes nothing; another range has no shift. */
+/* A recipe that repeats the preset's settings changes nothing; another range has no shift. */
 START_TEST(the_preset_said_again)
 {
     dt_quant_spec weight, activation;

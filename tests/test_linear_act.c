@@ -1,6 +1,5 @@
-/* linear with what follows it against the same ops one after the other: the same bits forward and
- * backward, on every road that the product can take and on any number of threads, and no more held
- * for backward. */
+/* dt_linear_act against dt_linear and the ops after it: the same bits forward and backward, with
+ * every kind of product and on any number of threads, and no more memory kept for backward. */
 #include "testing.h"
 
 #include "autograd/tape.h"
@@ -57,7 +56,7 @@ static dt_tensor *chain(const setup *s, outcome *o, dt_tensor *x)
     return next(o->t, y, apply(o->t, s->activation, y));
 }
 
-/* Results besides y are the tape's until it is reset, unless a module's scope ends. */
+/* Results besides y live until the tape is reset or a module's scope ends. */
 static void drop_others(dt_tape *t, const dt_tensor *y)
 {
     for (int64_t i = 0; i < t->n_lent; i++) {
@@ -170,7 +169,7 @@ START_TEST(bits_of_a_single_column) { check_shape(70, 1, 33); }
 END_TEST
 START_TEST(bits_of_a_single_row) { check_shape(1, 70, 33); }
 END_TEST
-START_TEST(nothing_at_all) { check_shape(0, 7, 40); }
+START_TEST(bits_without_rows) { check_shape(0, 7, 40); }
 END_TEST
 
 /* NaN passes, -0 becomes 0, in the same bits. */
@@ -228,8 +227,9 @@ static dt_tensor *count_calls(void *user, dt_tape *t, dt_module *m, dt_tensor *x
     return x;
 }
 
-/* A linear layer and its activation are one record, unless somebody listens in between. */
-START_TEST(layers_fuse_where_nobody_listens)
+/* A linear layer and its activation are one record on the tape, unless a hook reads the value
+ * between them. */
+START_TEST(layers_fuse_unless_hooked)
 {
     dt_ctx *ctx;
     dt_tape *t;
@@ -265,9 +265,9 @@ Suite *test_linear_act_suite(void)
     tcase_add_test(c, bits_of_the_chain_where_threads_share);
     tcase_add_test(c, bits_of_a_single_column);
     tcase_add_test(c, bits_of_a_single_row);
-    tcase_add_test(c, nothing_at_all);
+    tcase_add_test(c, bits_without_rows);
     tcase_add_test(c, special_values);
-    tcase_add_test(c, layers_fuse_where_nobody_listens);
+    tcase_add_test(c, layers_fuse_unless_hooked);
     suite_add_tcase(s, c);
     return s;
 }

@@ -30,7 +30,7 @@ static dt_tensor *weight_of(dt_ctx *ctx, form f, int64_t rows, int64_t columns)
     return w;
 }
 
-/* What was tried, for the message. */
+/* The tried case, for the message. */
 typedef struct trial {
     int64_t rows;
     int bits; /* of the activation; 0: floats */
@@ -79,7 +79,7 @@ static void try_it(const trial *r)
     dt_ctx_free(ctx);
 }
 
-START_TEST(bits_are_those_of_each_alone)
+START_TEST(bits_equal_those_of_separate_layers)
 {
     static const int64_t rows[] = { 1, 2, 16, 17, 130 };
     static const int bits[] = { 0, 8, 4 };
@@ -107,7 +107,7 @@ START_TEST(a_gradient_is_refused)
     dt_tensor *x = random_tensor(ctx, 2, (const int64_t[]){ 3, 8 });
     dt_linear_part part = { weight_of(ctx, PLAIN, 4, 8), NULL };
     dt_tensor *y[DT_MAX_OUT + 1];
-    ck_assert_int_eq(dt_linears(t, x, &part, 1, y), DT_OK); /* nobody wants one */
+    ck_assert_int_eq(dt_linears(t, x, &part, 1, y), DT_OK); /* not requested */
     ck_assert_int_eq(dt_set_requires_grad(part.weight, true), DT_OK);
     ck_assert_int_eq(dt_linears(t, x, &part, 1, y), DT_ERR_STATE);
     ck_assert_ptr_null(y[0]);
@@ -128,7 +128,7 @@ Suite *test_linears_suite(void)
 {
     Suite *s = suite_create("linears");
     TCase *c = tcase_create("linears");
-    tcase_add_test(c, bits_are_those_of_each_alone);
+    tcase_add_test(c, bits_equal_those_of_separate_layers);
     tcase_add_test(c, a_gradient_is_refused);
     suite_add_tcase(s, c);
     return s;

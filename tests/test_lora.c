@@ -152,7 +152,7 @@ START_TEST(reference_values)
 }
 END_TEST
 
-/* ---- what there is, and what is trained ----------------------------------------------------- */
+/* ---- which parameters exist, and which are trained ------------------------------------------ */
 
 START_TEST(begins_as_the_model_was)
 {
@@ -190,7 +190,7 @@ static dt_status note_slot(void *user, const char *slot, const char *of, dt_tens
     return DT_OK;
 }
 
-START_TEST(nothing_else_is_trained)
+START_TEST(only_adapters_are_trained)
 {
     dt_module *m = model();
     dt_optimizer *o;
@@ -348,7 +348,7 @@ START_TEST(prepared_converted_merged_and_loaded_agree)
     o.n_rules = 1;
     compare_everywhere(&o, true);
     compare_everywhere(&o, false);
-    o = dt_qat_defaults(); /* scales and zero points that stand */
+    o = dt_qat_defaults(); /* static scales and zero points */
     o.weight.quant = (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC, .range = DT_RANGE_STATIC };
     o.weight.has_scheme = o.weight.has_range = true;
     compare_everywhere(&o, true);
@@ -521,7 +521,7 @@ Suite *test_lora_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, reference_values);
     tcase_add_test(c, begins_as_the_model_was);
-    tcase_add_test(c, nothing_else_is_trained);
+    tcase_add_test(c, only_adapters_are_trained);
     tcase_add_test(c, the_rest_may_be_trained);
     tcase_add_test(c, merging_is_the_formula_within_rounding);
     tcase_add_test(c, prepared_converted_merged_and_loaded_agree);

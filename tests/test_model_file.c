@@ -1,6 +1,6 @@
-/* Model files: what is saved comes back with the same bits, float, prepared or converted, under
+/* Model files: saved models load with the same bits, whether float, prepared or converted, with
  * every scheme; the bytes of a small converted model are those of docs/format.md; a save that fails
- * leaves the old file. Files that are wrong: test_model_file_bad.c. */
+ * leaves the old file. test_model_file_bad.c has damaged files. */
 #include "schemes.h"
 #include "models.h"
 #include "testing.h"
@@ -88,8 +88,8 @@ static const dt_quant_spec cuts[] = {
     { .granularity = DT_PER_GROUP, .group_size = 128 },
 };
 
-/* One model for each rule, scale dtype, cut and preset; its seven layers have 2 to 8 bits where
- * the scheme takes them. */
+/* One model for each scheme, scale dtype, granularity and preset; its seven layers have 2 to 8 bits
+ * where the scheme accepts them. */
 START_TEST(every_scheme_comes_back)
 {
     static const int64_t sizes[] = { 37, 70, 33, 40, 21, 130, 29, 11, 0 };
@@ -97,7 +97,7 @@ START_TEST(every_scheme_comes_back)
                                          "layers.4", "layers.5", "head" };
     const dt_mlp_options o = small_options(sizes, 0, 0);
     const int cut = _i % 6, rule = _i / 6 % DT__SCHEMES, dtype = _i / 6 / DT__SCHEMES;
-    const bool blocks = dt__scheme_of(rule)->fp16_blocks; /* of one width alone */
+    const bool blocks = dt__scheme_of(rule)->fp16_blocks; /* of one width only */
     for (int preset = 0; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
         dt_quant_spec q = cuts[cut];
         q.scheme = rule;
@@ -134,7 +134,7 @@ START_TEST(rules_and_norms_come_back)
 }
 END_TEST
 
-/* ---- the form ------------------------------------------------------------------------------- */
+/* ---- the bytes of the format ---------------------------------------------------------------- */
 
 static void check_part(const dt_file *f, const char *name, const char *dtype, int64_t columns,
                        const void *bytes)
@@ -205,7 +205,7 @@ START_TEST(four_bits_by_hand)
 }
 END_TEST
 
-/* 2 bits, one scale a row: four codes a byte. 3 bits take the room of 4. */
+/* 2 bits, one scale a row: four codes a byte. Codes of 3 bits are stored in 4. */
 START_TEST(two_and_three_bits_by_hand)
 {
     dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC_NO_CLIP,
@@ -236,9 +236,9 @@ START_TEST(two_and_three_bits_by_hand)
 }
 END_TEST
 
-/* Files from before 0.1.0 whose metadata call a scheme rule and experts members: saved again they
- * hold the same tensors, and the new words. */
-START_TEST(files_with_old_words_are_read_on)
+/* Files from before 0.1.0, whose metadata have "rule" for "scheme" and "members" for "experts":
+ * saved again they hold the same tensors and the new keys. */
+START_TEST(files_with_old_words_can_be_read)
 {
     static const char *const names[] = { "scheme_was_rule", "experts_were_members" };
     static const char *const old[] = { "\"rule\":", "\"members\":" };
@@ -291,7 +291,7 @@ START_TEST(equal_models_give_equal_bytes)
 }
 END_TEST
 
-/* ---- weights of others ---------------------------------------------------------------------- */
+/* ---- weights of other programs -------------------------------------------------------------- */
 
 START_TEST(weights_of_any_file)
 {
@@ -375,7 +375,7 @@ static dt_module *tied_model(void)
     return m;
 }
 
-START_TEST(tied_weights_stand_once)
+START_TEST(tied_weights_are_saved_once)
 {
     dt_module *m = tied_model(), *n = tied_model();
     TEST_OK(ctx, dt_model_save(m, NULL, path));
@@ -451,7 +451,7 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* The disk is full: the old file stays, whole, and nothing lies beside it. */
+/* The disk is full: the old file stays complete, and no other file is left. */
 START_TEST(a_failing_write_keeps_the_old_file)
 {
     static const int64_t small[] = { 8, 4, 0 }, large[] = { 200, 100, 10, 0 };
@@ -519,11 +519,11 @@ Suite *test_model_file_suite(void)
     tcase_add_test(c, rules_and_norms_come_back);
     tcase_add_test(c, four_bits_by_hand);
     tcase_add_test(c, two_and_three_bits_by_hand);
-    tcase_add_loop_test(c, files_with_old_words_are_read_on, 0, 2);
+    tcase_add_loop_test(c, files_with_old_words_can_be_read, 0, 2);
     tcase_add_test(c, equal_models_give_equal_bytes);
     tcase_add_test(c, weights_of_any_file);
     tcase_add_test(c, a_file_of_another_model_names_all);
-    tcase_add_test(c, tied_weights_stand_once);
+    tcase_add_test(c, tied_weights_are_saved_once);
     tcase_add_loop_test(c, every_allocation_fails_once, 0, 2);
     tcase_add_test(c, a_failing_write_keeps_the_old_file);
     tcase_add_test(c, names_of_our_own_are_refused);

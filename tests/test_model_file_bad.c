@@ -1,5 +1,5 @@
-/* Model files that are wrong: every value is checked, each mistake is named, nothing leaks, and the
- * model that should have been filled stays as it was. */
+/* Damaged model files: every value is checked, each error names the mistake, nothing leaks, and the
+ * model that should have been filled is unchanged. */
 #include "models.h"
 #include "testing.h"
 
@@ -59,7 +59,7 @@ static void copy_meta(dt_writer *w, const dt_file *f, const edit *e)
     ck_assert(there || e->kind != REPLACE);
 }
 
-/* The writer borrows what is made here. */
+/* The writer borrows the memory that is allocated here. */
 static void *copy_tensors(dt_writer *w, const dt_file *f, const edit *e)
 {
     char *made = NULL;
@@ -261,7 +261,7 @@ static const edit packed_edits[] = {
     { REPLACE, MODEL, "\"norm\":\"layer\"", "\"norm\":\"none\"", .words = "8 not of this model" },
     { REPLACE, MODEL, "\"norm\":\"layer\"", "\"norm\":\"batch\"", .words = "running_mean" },
 
-    /* what is quantized */
+    /* the quantized tensors */
     { SET, QUANT, .to = NULL, .words = "not of this model" },
     { SET, QUANT, .to = "", .words = "the text ends where '{' must stand" },
     { SET, QUANT, .to = "{}", .words = "missing (layers.0.weight" },
@@ -434,7 +434,8 @@ START_TEST(wrong_groups_are_refused)
 }
 END_TEST
 
-/* What is as good as what detent writes: the edits work, and nothing is refused without reason. */
+/* Edits that keep the file valid: it is accepted, so the other edits are refused for their own
+ * reasons. */
 START_TEST(a_harmless_change_is_not)
 {
     static const edit edits[] = {
@@ -537,7 +538,7 @@ START_TEST(every_truncation_and_changed_byte_is_refused)
         test_write_file(bad_path, bytes, size);
         ck_assert_int_eq(dt_model_load(ctx, bad_path, &m, NULL), DT_ERR_FORMAT);
     }
-    /* A change that hides the key of the hash leaves the values to speak for themselves. */
+    /* After a change that hides the key of the hash, only the checks of values remain. */
     int64_t loaded = 0;
     for (size_t at = 0; at < n; at += 3) {
         bytes[at] = (char)(bytes[at] ^ 1 << at % 8);
@@ -554,7 +555,7 @@ START_TEST(every_truncation_and_changed_byte_is_refused)
 }
 END_TEST
 
-/* A bad file changes nothing of the model that its weights should have gone into. */
+/* A bad file changes nothing in the model that was to be loaded. */
 START_TEST(a_wrong_file_leaves_the_model)
 {
     static const int64_t sizes[] = { 19, 6, 5, 4, 3, 7, 0 };

@@ -1,5 +1,5 @@
-/* Mixtures of experts: the layer against reference values, and llamas made of it: what their
- * routers lose, recomputing, decoding, counting, failing. */
+/* Mixtures of experts: the layer against reference values, and llamas made of it: the routers'
+ * auxiliary loss, activation checkpointing, decoding, counting, errors. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -127,7 +127,7 @@ static void run_case(const golden *g)
 }
 
 /* Case 2 has a capacity. */
-START_TEST(the_layer_gives_reference_values)
+START_TEST(the_layer_equals_reference_values)
 {
     char path[TEST_PATH];
     golden g = { .dtype = _i == 0 ? DT_F64 : DT_F32 };
@@ -205,7 +205,7 @@ static double loss_of(dt_module *m, const dt_token_loss_options *o)
     return loss;
 }
 
-/* ---- the loss of routers -------------------------------------------------------------------- */
+/* ---- the routers' auxiliary loss ------------------------------------------------------------ */
 
 /* More layers than an op has operands, too. */
 START_TEST(routers_add_to_the_loss_in_training)
@@ -319,7 +319,7 @@ START_TEST(recomputing_and_threads_change_no_bit)
 }
 END_TEST
 
-/* From the second step on nothing is allocated, however rows are routed. */
+/* From the second step on nothing is allocated, for any routing. */
 START_TEST(steps_allocate_nothing)
 {
     dt_module *m = model(&usual, 2);
@@ -403,7 +403,7 @@ static void answers(dt_module *m, float *to)
     dt_tensor_free(labels);
 }
 
-/* A step, in which ranges that stand see a batch. */
+/* A step, which initializes static and learned ranges with a batch. */
 static void train_prepared(dt_module *m)
 {
     dt_tensor *ids = tokens(false), *labels = tokens(true);
@@ -425,7 +425,7 @@ static dt_tensor *part(dt_module *m, const char *layer)
     return dt_param(m, path);
 }
 
-/* Every preset; then the default one with a rule for routers, too. */
+/* Every preset; then the default one with a rule of the recipe that quantizes routers. */
 START_TEST(prepared_and_converted_answer_the_same)
 {
     const bool ruled = _i > DT_INT4_INT4;
@@ -452,7 +452,7 @@ START_TEST(prepared_and_converted_answer_the_same)
 }
 END_TEST
 
-/* ---- counting, failing ---------------------------------------------------------------------- */
+/* ---- counting, errors ----------------------------------------------------------------------- */
 
 static dt_tensor *count(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
 {
@@ -501,7 +501,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* Where a model is lost, the message says at which router. */
+/* The message of NaN or infinity names the router. */
 START_TEST(logits_that_are_no_numbers_are_an_error)
 {
     dt_module *m = model(&usual, 2);
@@ -552,7 +552,7 @@ Suite *test_moe_suite(void)
     Suite *s = suite_create("moe");
     TCase *c = tcase_create("mixtures");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_loop_test(c, the_layer_gives_reference_values, 0, 2);
+    tcase_add_loop_test(c, the_layer_equals_reference_values, 0, 2);
     tcase_add_loop_test(c, routers_add_to_the_loss_in_training, 1, 3);
     tcase_add_loop_test(c, routers_add_to_the_loss_in_training, 34, 35);
     tcase_add_test(c, factors_of_zero_add_nothing);

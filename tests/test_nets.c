@@ -110,7 +110,7 @@ static void compare_number(double got, const net *n, const char *run, const char
     dt_tensor_free(want);
 }
 
-/* The files name experts' weights by their layers alone. */
+/* The files' names of experts' weights are those of their layers. */
 static void name_entry(char name[256], const char *prefix, const char *path)
 {
     const int used = snprintf(name, 256, "%s.%s", prefix, path);
@@ -125,7 +125,7 @@ typedef struct comparison {
     double relative;
 } comparison;
 
-/* Key biases: under softmax their gradient is rounding noise, which Adam blows up. */
+/* Key biases: softmax makes their gradient rounding noise, which Adam amplifies. */
 static bool is_noise(const net *n, const char *path)
 {
     const char *noise = dt_file_meta(n->file, "noise");
@@ -334,7 +334,7 @@ static bool has_labels(const net *n) { return strcmp(n->kind->output, "logits") 
 
 static bool has_ids(const net *n) { return strcmp(n->kind->input, "ids") == 0; }
 
-/* The loss of the batch; `y`, which the model gave, serves all but language models. */
+/* The loss of the batch, from the model's output `y`; language models do not read `y`. */
 static dt_tensor *loss_of(const net *n, dt_tensor *y)
 {
     if (has_ids(n)) return dt_token_loss(n->t, n->m, n->x, n->target, NULL, NULL);
@@ -468,7 +468,8 @@ static void five_steps(dt_dtype dtype, int i)
     snprintf(weights, sizeof weights, "%s.w", run);
     snprintf(buffers, sizeof buffers, "%s.buf", run);
     snprintf(eval, sizeof eval, "%s.eval", run);
-    if (dt_file_meta(n.file, "partial") == NULL) { /* else losses and norms are all there is */
+    if (dt_file_meta(n.file, "partial") == NULL) { /* otherwise the file only has losses and
+                                                    * norms */
         compare_all(&n, weights, buffers, false, relative);
         dt_tape_reset(n.t);
         dt_train(n.m, false);
@@ -495,7 +496,7 @@ static dt_tensor *half_of(const net *n, dt_tensor *x, int half)
     return y;
 }
 
-/* One pass with half the rows, whose sum is divided by the labels that count in all of them. */
+/* One pass with half the rows. The sum is divided by the number of counted labels in all rows. */
 static void add_half(const net *n, int half, double labels)
 {
     dt_tensor *ids = half_of(n, n->x, half), *target = half_of(n, n->target, half), *share;
@@ -511,8 +512,8 @@ static void add_half(const net *n, int half, double labels)
     dt_tensor_free(target);
 }
 
-/* Parts with different numbers of labels that count give the gradient of the whole. */
-START_TEST(parts_add_up_by_what_counts)
+/* Micro-batches with different numbers of counted labels give the gradient of the whole batch. */
+START_TEST(micro_batches_add_up_by_counted_labels)
 {
     static const kind untied = { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt };
     net n;
@@ -581,7 +582,7 @@ static dt_status create_all(dt_ctx *ctx, void *user)
     return status;
 }
 
-START_TEST(sizes_are_known)
+START_TEST(families_have_known_numbers_of_parameters)
 {
     dt_ctx *ctx;
     int64_t parameters[3];
@@ -601,7 +602,7 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_refused)
+START_TEST(options_that_do_not_fit_are_refused)
 {
     dt_ctx *ctx;
     dt_module *m;
@@ -700,13 +701,13 @@ static dt_status check_slot(void *user, const char *slot, const char *path, dt_t
     return DT_OK;
 }
 
-START_TEST(wrappers_train_under_every_rule)
+START_TEST(wrappers_train_under_every_scheme)
 {
     words w;
     words_open(&w, _i);
     for (int i = 0; i < 11; i++) words_step(&w);
     dt_qat_options options = dt_qat_defaults();
-    options.rules[0].match = "table"; /* presets leave embeddings alone */
+    options.rules[0].match = "table"; /* presets do not quantize embeddings */
     options.rules[0].weight.has_bits = true;
     options.rules[0].weight.quant.bits = 8;
     options.n_rules = 1;
@@ -735,11 +736,11 @@ Suite *test_nets_suite(void)
     tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
     tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
     tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
-    tcase_add_loop_test(c, parts_add_up_by_what_counts, 0, 2);
-    tcase_add_test(c, sizes_are_known);
+    tcase_add_loop_test(c, micro_batches_add_up_by_counted_labels, 0, 2);
+    tcase_add_test(c, families_have_known_numbers_of_parameters);
     tcase_add_test(c, every_allocation_may_fail);
-    tcase_add_test(c, what_does_not_fit_is_refused);
-    tcase_add_loop_test(c, wrappers_train_under_every_rule, DT_SGD, DT_ADAMW + 1);
+    tcase_add_test(c, options_that_do_not_fit_are_refused);
+    tcase_add_loop_test(c, wrappers_train_under_every_scheme, DT_SGD, DT_ADAMW + 1);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,5 @@
-/* Modules: the tree and its paths, hooks, scopes, state; and what a training step of a small
- * network promises: no allocation, the same bits on any number of threads, gradients that add
- * up. */
+/* Modules: the tree and its paths, hooks, scopes, state; and the promises about a training step of
+ * a small network: no allocation, the same bits on any number of threads, gradients that add up. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -390,7 +389,7 @@ START_TEST(messages_of_backward_name_the_module)
     TEST_FAILS(ctx, DT_ERR_STATE, "2.weight was written", dt_backward(t, y, up));
     const char *end = dt_error(ctx) + strlen(dt_error(ctx)) - 4;
     ck_assert_msg(strcmp(end, "in 2") == 0, "%s", dt_error(ctx));
-    dt_module_free(m); /* before the tape, which still holds what it recorded */
+    dt_module_free(m); /* freed before the tape, whose records still refer to it */
     dt_tensor_free(x);
     dt_tensor_free(up);
 }

@@ -1,6 +1,6 @@
 /* Observers: the reference values of golden/quant (observers, mse), order statistics against
- * sorting, the sample that percentiles are of once more values were seen than are kept, and bad
- * values. */
+ * sorting, the random sample for percentiles once more values were seen than are kept, and NaN and
+ * infinity. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -281,8 +281,8 @@ START_TEST(symmetric_percentiles_are_of_magnitudes)
 }
 END_TEST
 
-/* Each of 40,000 values is kept with the same probability, whatever batches they come in, and all
- * of them while there is room; the same seed keeps the same ones. */
+/* Each of 40,000 values is kept with the same probability for every batch size, and all values are
+ * kept while there is room; the same seed keeps the same ones. */
 START_TEST(samples_are_uniform)
 {
     enum { KEPT = 4000, BATCH = 1000, BATCHES = 40 };

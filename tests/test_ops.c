@@ -1,7 +1,7 @@
-/* Every op of ops.inc, every case beside it, every check. The suite prints a table op x case x
- * check and fails on any hole in it: an op without cases, a differentiable operand whose gradient
- * is never checked, an op without error case or without a case of zero size. It also compares
- * docs/ops.md with the table of ops; DETENT_UPDATE=1 writes it. */
+/* Runs every check on every case of every op of ops.inc. The suite prints a table of ops, cases and
+ * checks, and fails on gaps: an op without cases, a differentiable operand whose gradient is never
+ * checked, an op without an error case or a case of zero size. It also compares docs/ops.md with
+ * the table of ops; DETENT_UPDATE=1 writes it. */
 #include "ops_run.h"
 
 #include <math.h>
@@ -226,7 +226,7 @@ static mark precision(const dt_op *op, const dt__case *k)
     return near ? GOOD : BAD;
 }
 
-/* A large convolution of floats is another library's where the kernels are not plain C's. */
+/* With fast kernels a large convolution of floats is computed by oneDNN, with other bits. */
 static bool alike_by_sets(const dt_op *op, const ops_outcome *a, const ops_outcome *b)
 {
     if (strncmp(op->name, "conv", 4) != 0) return ops_same(a, b);
@@ -237,8 +237,8 @@ static bool alike_by_sets(const dt_op *op, const ops_outcome *a, const ops_outco
     return near;
 }
 
-/* The kernels of every set that runs here give the bits of plain C, so an op does: as it is, and on
- * codes. */
+/* Kernels of every set of this machine have the bits of plain C, so ops on floats and codes have
+ * them, too. */
 static mark sets(const dt_op *op, const dt__case *k)
 {
     mark m = GOOD;
@@ -327,7 +327,7 @@ static mark memory(const dt_op *op, const dt__case *k)
     return GOOD;
 }
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- memory kept for backward --------------------------------------------------------------- */
 
 /* A place of what the tape keeps: operand or result i. */
 typedef struct place {
@@ -346,7 +346,7 @@ static void spoil(dt_tensor *x)
     }
 }
 
-/* Whether a gradient of the case changes when what was kept there is spoiled before backward. */
+/* Whether a gradient of the case changes when the saved value is overwritten before backward. */
 static bool is_read(const dt_op *op, const dt__case *k, place at)
 {
     const work w = { op, k };
@@ -405,8 +405,8 @@ static bool near_all(const ops_outcome *a, const ops_outcome *b)
     return near;
 }
 
-/* Operand i as `wrap` does what it does as `like`. An op with a product of codes may round in other
- * places. */
+/* Operand i wrapped as `wrap` gives the results of `like`. An op with a product of codes may round
+ * at other places. */
 static bool alike(const dt_op *op, const dt__case *k, int i, ops_wrap wrap, ops_wrap like)
 {
     ops_outcome a, b;
@@ -423,7 +423,7 @@ static bool alike(const dt_op *op, const dt__case *k, int i, ops_wrap wrap, ops_
     return equal;
 }
 
-/* After an in-place op the wrapper's image is that of the new master. */
+/* After an in-place op the wrapper's dequantized value is that of the new master. */
 static bool image_follows(const dt_op *op, const dt__case *k, int i)
 {
     ops_outcome o;
@@ -437,8 +437,8 @@ static bool image_follows(const dt_op *op, const dt__case *k, int i)
     return follows || most == 0;
 }
 
-/* Every f32 operand in turn is a FakeQuantTensor: what computes meets the image, and gradients land
- * on the wrapper; what is written or read raw is the master. */
+/* Every f32 operand in turn is a FakeQuantTensor: roles READ and CODES read the dequantized value,
+ * with gradients on the wrapper; roles WRITE and RAW access the master. */
 static mark wrapped(const dt_op *op, const dt__case *k)
 {
     mark m = NONE;
@@ -523,14 +523,14 @@ static void find_holes(const dt__op_cases *cases, int golden, tally *total)
     if (op->options_size > 0 && op->keys == NULL) hole(op, "no keys", "", total);
     for (int i = 0; i < DT__CASE_IN && op->in_name[i] != NULL && op->backward != NULL; i++) {
         const bool wants = op->role[i] <= DT_CODES && !op->undifferentiable[i];
-        const bool many = strcmp(op->name, "concat") == 0 && i > 2; /* all alike */
+        const bool many = strcmp(op->name, "concat") == 0 && i > 2; /* all equal */
         if (!wants || checked[i] || many) continue;
         hole(op, "gradient never checked: ", op->in_name[i], total);
     }
 }
 
-/* A value that no backward reads would only hold memory until then. */
-START_TEST(what_is_saved_is_read)
+/* A saved value that no backward reads would only occupy memory. */
+START_TEST(saved_values_are_read_by_backward)
 {
     for (int o = 0; o < DT__COUNT_OF(all); o++) {
         const dt_op *op = all[o]->op;
@@ -604,7 +604,7 @@ static void close_stage(stage *s)
     dt_ctx_free(s->ctx);
 }
 
-/* With `x` as operand i the op fails so, and says its own name and `text`. */
+/* With `x` as operand i the op fails with `code`, and the message has the op's name and `text`. */
 static void must_refuse(stage *s, int i, dt_tensor *x, dt_status status, const char *text)
 {
     dt_tensor *in[DT__CASE_IN];
@@ -671,7 +671,7 @@ START_TEST(opaque_and_dropped_operands_are_refused)
 }
 END_TEST
 
-/* An in-place op on what a tape still needs, or on a frozen tensor. */
+/* An in-place op on a tensor that a tape still needs, or on a frozen one. */
 START_TEST(writes_that_would_harm_are_refused)
 {
     for (int o = 0; o < DT__COUNT_OF(all); o++) {
@@ -761,9 +761,9 @@ static void draw(uint64_t seed, int threads, int calls, double *y, double *grad)
     dt_ctx_free(ctx);
 }
 
-/* Backward drops what forward dropped; the seed and the number of the call decide, threads do
- * not. */
-/* Element k is decided by word k of the stream, whatever the number of threads. */
+/* Backward drops the elements that forward dropped; they depend on the seed and the number of the
+ * call, not on threads. */
+/* Element k is decided by word k of the stream, on any number of threads. */
 START_TEST(dropout_follows_the_stream)
 {
     const int64_t n = 40003;
@@ -807,7 +807,7 @@ START_TEST(dropout_replays)
 }
 END_TEST
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- memory kept for backward ---------------------------------------------------------------- */
 
 START_TEST(relu_keeps_one_bit_an_element)
 {
@@ -829,7 +829,7 @@ START_TEST(relu_keeps_one_bit_an_element)
 }
 END_TEST
 
-/* ---- the page of the documentation ----------------------------------------------------------- */
+/* ---- docs/ops.md ----------------------------------------------------------------------------- */
 
 START_TEST(the_page_is_up_to_date)
 {
@@ -850,7 +850,7 @@ Suite *test_ops_suite(void)
     Suite *s = suite_create("ops");
     TCase *c = tcase_create("table");
     tcase_add_test(c, every_op_every_case_every_check);
-    tcase_add_test(c, what_is_saved_is_read);
+    tcase_add_test(c, saved_values_are_read_by_backward);
     tcase_add_test(c, null_operands_are_refused);
     tcase_add_test(c, mixed_floats_are_refused);
     tcase_add_test(c, opaque_and_dropped_operands_are_refused);

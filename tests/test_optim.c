@@ -1,5 +1,5 @@
-/* Optimizers, schedules and clipping: reference values step by step, state by parameter, groups,
- * and what must not be written. */
+/* Optimizers, schedules and clipping: reference values step by step, state of each parameter,
+ * groups, and writes that are refused. */
 #include "testing.h"
 
 #include "core/glob.h"
@@ -240,8 +240,8 @@ START_TEST(clipping_equals_the_reference)
 }
 END_TEST
 
-/* Which of the reference's schedules ours are. `step` and `linear_torch` without a warmup begin
- * with 1; all others of the file have other formulas. */
+/* The reference's schedules that detent has. `step` and `linear_torch` without warmup begin with 1;
+ * the other schedules of the file have other formulas. */
 static const struct {
     const char *golden;
     dt_schedule ours;
@@ -403,7 +403,8 @@ START_TEST(later_parameters_join)
     dt_grad_clear(dt_param(m, "a"));
     give_gradient(scale, 1.0);
     TEST_OK(ctx, dt_optimizer_step(o, t, 0.25));
-    /* The first step of a parameter moves by the rate, whenever it comes; then the projection. */
+    /* The first step of a parameter is the learning rate, at any update; then the projection is
+     * applied. */
     TEST_NEAR(first(m, "part.scale"), 0.5 * 0.75, 1e-6, 0.0);
     ck_assert_double_eq(first(m, "a"), a);
     int slots = 0;
@@ -443,7 +444,7 @@ START_TEST(a_tied_parameter_has_one_state)
 }
 END_TEST
 
-/* The 1e-6 beside the norm: a gradient as small as the limit is halved. */
+/* The 1e-6 that is added to the norm: with a limit of 1e-6 a gradient of that norm is halved. */
 START_TEST(clipping_of_small_gradients_is_guarded)
 {
     dt_module *m = three_params();
@@ -457,7 +458,7 @@ START_TEST(clipping_of_small_gradients_is_guarded)
 END_TEST
 
 /* Clipped gradients, or the factor on the way: the same bits. */
-START_TEST(a_factor_on_the_way_is_a_clipped_gradient)
+START_TEST(a_gradient_factor_equals_a_clipped_gradient)
 {
     dt_optimizer_options options = dt_optimizer_defaults();
     options.name = _i;
@@ -513,7 +514,7 @@ START_TEST(state_written_from_outside_counts)
 }
 END_TEST
 
-/* ---- what must fail -------------------------------------------------------------------------- */
+/* ---- refused steps --------------------------------------------------------------------------- */
 
 static dt_status kept_value(dt_tape *tape, dt_tensor *x, dt_tensor **dense, dt__codes **codes)
 {
@@ -530,7 +531,7 @@ static size_t print_name(const dt_tensor *x, char *text, size_t size)
     return (size_t)snprintf(text, size, "packed");
 }
 
-/* As a converted parameter: nobody may write it. */
+/* Like a converted parameter it cannot be written. */
 static const dt__kind read_only = { .name = "packed", .value = kept_value, .print = print_name };
 
 START_TEST(nothing_is_written_before_all_is_checked)
@@ -557,7 +558,7 @@ START_TEST(nothing_is_written_before_all_is_checked)
 }
 END_TEST
 
-/* An op, loading and the optimizer say the same of a tensor that nobody may write. */
+/* An op, loading and the optimizer give the same message for a tensor that cannot be written. */
 static void all_refuse(dt_module *m, const char *words)
 {
     dt_tensor *a = dt_param(m, "a"), *other = NULL;
@@ -578,7 +579,7 @@ static void all_refuse(dt_module *m, const char *words)
     dt_tape_reset(t);
 }
 
-START_TEST(all_say_alike_why_nothing_is_written)
+START_TEST(refused_writes_have_the_same_message_everywhere)
 {
     dt_module *m = three_params();
     dt_tensor *a = dt_param(m, "a");
@@ -653,7 +654,7 @@ START_TEST(bad_options)
 }
 END_TEST
 
-START_TEST(clipping_leaves_what_is_not_finite)
+START_TEST(clipping_leaves_gradients_with_infinite_norm)
 {
     dt_module *m = three_params();
     double norm = -1.0;
@@ -690,13 +691,13 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, later_parameters_join);
     tcase_add_test(c, a_tied_parameter_has_one_state);
     tcase_add_test(c, clipping_of_small_gradients_is_guarded);
-    tcase_add_loop_test(c, a_factor_on_the_way_is_a_clipped_gradient, DT_SGD, DT_ADAMW + 1);
+    tcase_add_loop_test(c, a_gradient_factor_equals_a_clipped_gradient, DT_SGD, DT_ADAMW + 1);
     tcase_add_test(c, state_written_from_outside_counts);
     tcase_add_test(c, nothing_is_written_before_all_is_checked);
-    tcase_add_test(c, all_say_alike_why_nothing_is_written);
+    tcase_add_test(c, refused_writes_have_the_same_message_everywhere);
     tcase_add_test(c, a_recorded_pass_refuses_the_step);
     tcase_add_test(c, bad_options);
-    tcase_add_test(c, clipping_leaves_what_is_not_finite);
+    tcase_add_test(c, clipping_leaves_gradients_with_infinite_norm);
     suite_add_tcase(s, c);
     return s;
 }

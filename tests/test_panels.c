@@ -1,7 +1,6 @@
-/* Packed panels and the integer product: pack and unpack are inverse, tiles expand to the image,
- * and the product equals numerics §2 evaluated element by element from row-major codes, bit for
- * bit, over odd shapes, groups, bits, scale dtypes, the worst saturation, and numbers of threads.
- */
+/* Packed panels and the integer product: unpacking inverts packing, tiles expand to dequantized
+ * values, and the product equals numerics §2 evaluated element by element from row-major codes, bit
+ * for bit, with odd shapes, groups, bits, scale dtypes, largest sums, and numbers of threads. */
 #include "testing.h"
 
 #include "core/half.h"
@@ -116,7 +115,7 @@ static float scale(const weight *w, int64_t n, int64_t g)
     return w->matrix.scales[n * w->matrix.scale_step + g];
 }
 
-/* acc = fmaf(sum of u * q, scale, acc) over the pieces of a row; u NULL stands for ones. */
+/* acc = fmaf(sum of u * q, scale, acc) over the pieces of a row; with u NULL all u are 1. */
 static float chain(const weight *w, int64_t n, const uint8_t *u, float acc)
 {
     const dt__panel_layout *l = &w->layout;
@@ -379,7 +378,7 @@ END_TEST
 
 /* ---- expand --------------------------------------------------------------------------------- */
 
-START_TEST(tiles_expand_to_the_image)
+START_TEST(tiles_expand_to_dequantized_values)
 {
     dt_ctx *ctx = context(1);
     dt__stream s = dt__stream_of(23, DT__FOR_USER);
@@ -487,7 +486,7 @@ Suite *test_panels_suite(void)
     tcase_add_test(c, unpacks_what_was_packed);
     tcase_add_test(c, bytes_lie_where_the_layout_says);
     tcase_add_test(c, refuses_bad_shapes);
-    tcase_add_test(c, tiles_expand_to_the_image);
+    tcase_add_test(c, tiles_expand_to_dequantized_values);
     tcase_add_test(c, long_groups_expand);
     tcase_add_test(c, sums_are_rounded_once);
     suite_add_tcase(suite, c);

@@ -1,4 +1,4 @@
-/* Folders of PNG files: every form of pixels, the order of images, and files that attack. */
+/* Folders of PNG files: every pixel format, the order of images, and hostile files. */
 #include "png_make.h"
 #include "sample.h"
 
@@ -111,7 +111,7 @@ END_TEST
 
 /* ---- folders and their order --------------------------------------------------------------- */
 
-/* Image n of a class is grey with a value that says both. */
+/* Image n of a class is grey; its value encodes class and n. */
 static void put_numbered(const char *folder, const char *name, int class, int n)
 {
     put_png(folder, name,
@@ -251,7 +251,7 @@ END_TEST
 
 /* ---- bad folders and files ------------------------------------------------------------------ */
 
-/* Reads the folder; it must fail, leave nothing behind, and say both texts. */
+/* Reads the folder, which must fail, leak nothing, and give a message with both texts. */
 static void expect(dt_ctx *ctx, const char *folder, dt_status code, const char *text,
                    const char *other)
 {
@@ -323,7 +323,7 @@ static void expect_bad(bench *b, const uint8_t *bytes, size_t size, const char *
     b->refused++;
 }
 
-/* Whatever the bytes are: an error that names the file, or an image of a size within limits. */
+/* Any bytes give an error that names the file, or an image of a size within limits. */
 static void try_any(bench *b, const uint8_t *bytes, size_t size)
 {
     dt_dataset *d = NULL;
@@ -346,8 +346,8 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* With the checksums as they were, nearly every change is found; with new ones, the changes reach
- * what is behind them. */
+/* With the old checksums nearly every change is found; with recomputed ones changes reach the code
+ * behind them. */
 START_TEST(flipped_bits)
 {
     static bench b;
@@ -410,7 +410,7 @@ START_TEST(hostile)
     static uint8_t bad[PNG_MAKE_MOST];
     test_write_file(b.path, bad, png_make(&short_palette, bad));
     dt_dataset *d = read_png(b.ctx, b.folder, 1);
-    for (int k = 0; k < 81; k++) { /* what is beyond the palette is black */
+    for (int k = 0; k < 81; k++) { /* indices beyond the palette are black */
         const bool beyond = png_make_sample(&short_palette, k % 9, k / 9, 0) > 2;
         ck_assert_int_eq(dt_dataset_image(d, 0)[k] == 0, beyond);
     }
@@ -424,7 +424,8 @@ START_TEST(hostile)
 }
 END_TEST
 
-/* Chunks that say nothing of pixels are not even inflated: a bomb among them costs nothing. */
+/* Chunks that do not affect pixels are not decompressed, so a decompression bomb in them is
+ * harmless. */
 START_TEST(bombs)
 {
     static bench b;

@@ -1,5 +1,5 @@
-/* Prepare and convert: presets and rules over paths, all or nothing, on the same handles; what a
- * disabled model, a tied weight, an optimizer and an accumulated gradient see of it. */
+/* Prepare and convert: presets and rules over paths, all or nothing, on the same handles; how a
+ * disabled model, a tied weight, an optimizer and an accumulated gradient are affected. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -94,7 +94,7 @@ START_TEST(the_last_rule_wins_key_by_key)
 }
 END_TEST
 
-/* A granularity that the recipe refuses, the library refuses in the same words. */
+/* Recipe and library refuse the same granularities with the same message. */
 START_TEST(recipe_and_library_refuse_the_same_granularities)
 {
     static const char *const names[] = { "tensor", "channel", "group", "token", "sample" };
@@ -195,8 +195,8 @@ static dt_tensor *ones_of(int64_t rows, int64_t columns)
     return x;
 }
 
-/* A tape that keeps a master refuses the conversion; one that keeps codes alone refuses
- * backward. */
+/* If a tape has saved the master, conversion is refused; if it has saved only codes, backward is
+ * refused. */
 START_TEST(converting_before_backward_is_refused)
 {
     dt_tensor *x = ones_of(2, 40);
@@ -233,7 +233,7 @@ START_TEST(loading_drops_codes_at_once)
 }
 END_TEST
 
-START_TEST(inputs_alone_are_refused)
+START_TEST(a_spec_that_quantizes_no_weight_is_refused)
 {
     dt_qat_options o = dt_qat_defaults();
     o.weight.has_quantize = true; /* and quantize is false: nothing would be converted */
@@ -406,7 +406,7 @@ START_TEST(accumulation_quantizes_once)
 }
 END_TEST
 
-/* q, k and v of an attention layer, gate and up of a feed-forward one, are such modules. */
+/* Modules on one input, as q, k and v of attention, or gate and up of an mlp. */
 static void three_on_one(dt_tape *tape, dt_module *net, dt_tensor *const *in, int n_in,
                          dt_tensor **out, int n_out)
 {
@@ -619,7 +619,7 @@ START_TEST(a_frozen_model_serves_many_contexts)
 }
 END_TEST
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 static dt_status prepare_and_convert(dt_ctx *c, void *user)
 {
@@ -654,7 +654,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
     tcase_add_test(c, recipe_and_library_refuse_the_same_granularities);
-    tcase_add_test(c, inputs_alone_are_refused);
+    tcase_add_test(c, a_spec_that_quantizes_no_weight_is_refused);
     tcase_add_test(c, a_later_rule_quantizes_again);
     tcase_add_test(c, converting_before_backward_is_refused);
     tcase_add_test(c, loading_drops_codes_at_once);

@@ -1,7 +1,7 @@
-/* Models rounded layer by layer. Random networks of all kinds and families: nearest is what
- * dt_convert makes; what is kept between layers, the number of threads, an interruption and a file
- * in between change no bit. 60 networks and 15 of each family, 240 and 60 where all tests run;
- * DETENT_NETWORKS says otherwise. */
+/* Models rounded layer by layer. Random networks of all kinds and families: rounder nearest gives
+ * the model of dt_convert; the calibration cache, the number of threads, an interruption and a file
+ * in between change no bit. 60 networks and 15 of each family, 240 and 60 with DETENT_TEST_ALL;
+ * DETENT_NETWORKS overrides the number. */
 #include "models.h"
 #include "random_nets.h"
 #include "testing.h"
@@ -40,12 +40,12 @@ static dt_status fetch(void *user, int64_t i, dt_tensor **x)
     return DT_OK;
 }
 
-/* A network in a context of its own, prepared, and the same in float. */
+/* A prepared network in its own context, and the same network in float. */
 typedef struct prepared {
     const random_net *d;
     dt_ctx *ctx;
     dt_module *m, *reference;
-    int64_t tables; /* embeddings among what is prepared */
+    int64_t tables; /* embeddings are prepared, too */
     batches b;
     dt_calibration data;
 } prepared;
@@ -68,7 +68,7 @@ static dt_status count_table(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* The same values for the same seed, whatever the number of threads. */
+/* The same seed gives the same values on any number of threads. */
 static void prepare_net(prepared *p, const random_net *d, int threads)
 {
     dt_ctx *ctx = context_of(d->seed, threads);
@@ -219,7 +219,7 @@ static random_net net_of(int kind, uint64_t seed)
 
 static uint64_t count_of(int kind) { return kind == 0 ? networks() : networks() / 4; }
 
-START_TEST(nearest_is_what_convert_makes)
+START_TEST(nearest_equals_convert)
 {
     for (uint64_t seed = 1; seed <= count_of(_i); seed++) {
         const random_net d = net_of(_i, seed);
@@ -228,7 +228,7 @@ START_TEST(nearest_is_what_convert_makes)
 }
 END_TEST
 
-/* ---- the same by all roads ------------------------------------------------------------------ */
+/* ---- the same model by every way ------------------------------------------------------------ */
 
 typedef struct stopping {
     dt_ctx *ctx;
@@ -243,7 +243,7 @@ static dt_status stop(void *user, const char *path, const dt_round_report *repor
     return dt_fail(s->ctx, DT_ERR_INTERRUPTED, "stopped behind %s", path);
 }
 
-/* Stops after `layers`, goes through a file, and goes on. */
+/* Stops after `layers`, saves and loads the model, and continues. */
 static void interrupt(prepared *p, dt_ptq_options o, int64_t layers, const char *path)
 {
     stopping s = { p->ctx, layers };
@@ -282,7 +282,7 @@ static void check_roads(const random_net *d, const char *path)
     free_net(&whole);
 }
 
-START_TEST(all_roads_give_the_same_bits)
+START_TEST(caching_threads_and_interruptions_change_no_bit)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
@@ -295,7 +295,7 @@ START_TEST(all_roads_give_the_same_bits)
 }
 END_TEST
 
-/* ---- what it is for ------------------------------------------------------------------------- */
+/* ---- smaller errors ------------------------------------------------------------------------- */
 
 typedef struct errors {
     double rounded, nearest; /* sums of logarithms */
@@ -336,9 +336,8 @@ START_TEST(errors_of_layers_are_smaller)
 }
 END_TEST
 
-/* Every pass but the first goes on where the one before ended, in the float model too: a batch is
- * fetched once a layer, and a module that is not made of others runs once a batch, a layer once
- * more. */
+/* Every pass but the first continues where the one before ended, in the float model too: a batch is
+ * fetched once a layer; a module without children runs once a batch, a layer twice. */
 START_TEST(no_layer_is_computed_twice)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -367,13 +366,13 @@ START_TEST(no_layer_is_computed_twice)
 }
 END_TEST
 
-/* ---- layers with habits --------------------------------------------------------------------- */
+/* ---- layers with unusual forwards ----------------------------------------------------------- */
 
 #define WIDTH 16
 #define ROWS 24
 
-/* x goes through `first`, `tied` (with first's weight) and `again` twice, beside a row of `table`;
- * `idle` is never used. */
+/* forward passes x through `first`, `tied` (with first's weight) and `again` twice, and adds a row
+ * of `table`; `idle` is never used. */
 typedef struct odd {
     dt_module *first, *tied, *again, *table, *idle;
     dt_tensor *index;
@@ -577,7 +576,7 @@ START_TEST(mistakes_are_named)
 }
 END_TEST
 
-/* Accumulators are bounded for the codes that a layer's inputs can be. */
+/* Accumulators are bounded for all possible codes of a layer's inputs. */
 START_TEST(accumulators_hold_the_codes_of_inputs)
 {
     dt_ctx *ctx = context_of(3, 2);
@@ -604,8 +603,9 @@ Suite *test_ptq_suite(void)
     Suite *s = suite_create("ptq");
     TCase *c = tcase_create("models");
     tcase_set_timeout(c, 600);
-    tcase_add_loop_test(c, nearest_is_what_convert_makes, 0, DT__COUNT_OF(families));
-    tcase_add_loop_test(c, all_roads_give_the_same_bits, 0, DT__COUNT_OF(families));
+    tcase_add_loop_test(c, nearest_equals_convert, 0, DT__COUNT_OF(families));
+    tcase_add_loop_test(c, caching_threads_and_interruptions_change_no_bit, 0,
+                        DT__COUNT_OF(families));
     tcase_add_loop_test(c, errors_of_layers_are_smaller, 0, 3);
     tcase_add_loop_test(c, no_layer_is_computed_twice, 1, DT__COUNT_OF(families));
     tcase_add_test(c, each_weight_has_its_turn);

@@ -1,5 +1,6 @@
-/* Convolutions of integer codes: numerics §2 said plainly against every road and set, groups, the
- * unfolded matrix of a transposed convolution, gradients, what is kept for backward. */
+/* Convolutions of integer codes: a plain implementation of numerics §2 against every kernel and
+ * instruction set, groups, the unfolded matrix of a transposed convolution, gradients, memory kept
+ * for backward. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "testing.h"
 
@@ -37,7 +38,7 @@ typedef struct problem {
     dt_conv_options o;
 } problem;
 
-/* The call on two operands, in a context of their own. */
+/* The call on two operands, in a new context. */
 typedef struct call {
     dt_ctx *ctx;
     dt_tape *t;
@@ -58,7 +59,7 @@ static dt_tensor *random_tensor(dt_ctx *ctx, int rank, const int64_t *dims)
 
 static int64_t pick(int64_t n) { return rand() % n; }
 
-/* The scale group of each column: as many of each as ever, dealt out at random. */
+/* The scale group of each column: groups of the usual sizes, assigned at random. */
 static int32_t *random_groups(int64_t op_groups, int64_t columns, int64_t group)
 {
     const int64_t n = op_groups * columns;
@@ -209,7 +210,7 @@ static void group_sums(const problem *p, const plain *c, const int64_t *o, int64
     }
 }
 
-/* The sum of scale times q of a row: what the zero of the inputs is multiplied by. */
+/* The sum of scale times q of a row, the factor of the inputs' zero point. */
 static float weighted_codes(const problem *p, const plain *c, int64_t row)
 {
     const float *scale = c->scale + row * c->w->groups;
@@ -316,7 +317,8 @@ static void assert_bits(const float *got, const float *wanted, int64_t n, const 
     }
 }
 
-/* Bytes that end at a page nobody may touch; the pages go with the test. */
+/* Bytes that end at a page that must not be accessed; the test's process frees the pages at its
+ * end. */
 static uint8_t *guarded(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = (bytes + page - 1) / page * page;
@@ -326,8 +328,8 @@ static uint8_t *guarded(size_t bytes)
     return at + all - bytes;
 }
 
-/* Every set that runs here, by both roads; no byte is read beyond the codes and their slack, none
- * beyond the scratch touched. */
+/* Every instruction set of this machine, with both algorithms. No byte is read beyond the codes and
+ * their slack; no byte beyond the scratch memory is accessed. */
 static void compare_sets(const problem *p, call *c, const float *wanted, const char *what)
 {
     plain codes;

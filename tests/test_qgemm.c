@@ -1,6 +1,6 @@
 /* The integer product of every instruction set against plain C, bit for bit, over random shapes,
- * groups, bits, scale dtypes and threads, and where sums are as large as they can be. Plain C
- * itself is compared with the formula in test_panels.c. */
+ * groups, bits, scale dtypes and threads, and with the largest possible sums. test_panels.c
+ * compares plain C with the formula. */
 #include "testing.h"
 
 #include "core/half.h"

@@ -1,5 +1,6 @@
-/* linear on codes: against float64 values of int8 activations times int4 weights with gradients, on
- * every road (integer, simulated, weights only), and each road against the product of images. */
+/* linear on codes: against float64 values of int8 activations times int4 weights with gradients,
+ * for each kind of product (integer, simulated, weights only), and each against the product of
+ * dequantized values. */
 #include "testing.h"
 
 #include "autograd/codes.h"
@@ -58,8 +59,8 @@ static void check_near(const char *name, const dt_tensor *got, const dt_tensor *
     }
 }
 
-/* What the terms of numerics §2 add up to, element by element: its form works on codes + 128, so
- * they are larger than those of signed codes. */
+/* The sum of the magnitudes of the terms of numerics §2, for each element. The formula works on
+ * codes + 128, so they are larger than those of signed codes. */
 static dt_tensor *magnitude(const dt_file *f, const char *name, int group, dt_tensor *y64)
 {
     dt_tensor *qx = stored(f, name, "qx", DT_I32), *qw = stored(f, name, "qw", DT_I32);
@@ -141,7 +142,7 @@ START_TEST(reference_values_hold)
 }
 END_TEST
 
-/* ---- roads ---------------------------------------------------------------------------------- */
+/* ---- kinds of products ---------------------------------------------------------------------- */
 
 static dt_tensor *random_tensor(int64_t rows, int64_t columns)
 {
@@ -164,8 +165,8 @@ static void check_close(const dt_tensor *a, const dt_tensor *b)
     ck_assert_double_le(sqrt(difference), 2e-6 * sqrt(norm));
 }
 
-/* The wrapped call against the float op on the images: values and gradients. Extents are beyond a
- * tile of 512 KiB, so that tiles are really cut. */
+/* The wrapped call against the float op on the dequantized values: values and gradients. Operands
+ * are larger than a tile of 512 KiB, so that there are several tiles. */
 static void check_road(int64_t m, int64_t n, int64_t k, bool quantize_x, bool simulated)
 {
     dt_tensor *x = random_tensor(m, k), *w = random_tensor(n, k), *dy = random_tensor(m, n);
@@ -210,7 +211,7 @@ START_TEST(tiles_are_cut)
     check_road(300, 500, 700, false, false);
 }
 END_TEST
-START_TEST(nothing_at_all)
+START_TEST(no_rows)
 {
     check_road(0, 7, 40, true, false);
     check_road(0, 7, 40, true, true);
@@ -278,7 +279,7 @@ Suite *test_qlinear_suite(void)
     tcase_add_test(c, simulated_road);
     tcase_add_test(c, weights_only_road);
     tcase_add_test(c, tiles_are_cut);
-    tcase_add_test(c, nothing_at_all);
+    tcase_add_test(c, no_rows);
     tcase_add_test(c, backward_keeps_codes);
     tcase_add_test(c, any_rank_and_granularity);
     suite_add_tcase(s, c);

@@ -1,5 +1,5 @@
 /* Quantization schemes: the reference values of ../shared/golden/quant (a part of them is in
- * tests/golden), each rule's own cases, properties on random and on edge data, bad settings and bad
+ * tests/golden), each scheme's own cases, properties on random and edge data, bad settings and
  * values, equal bits on any number of threads. */
 #include "schemes.h"
 #include "testing.h"
@@ -75,7 +75,7 @@ static bool passes(const result *r, int64_t i)
 
 #define WORD 64
 
-/* The word behind " key=" in a case's settings; "" where there is none. */
+/* The word after " key=" in a case's settings; "": there is none. */
 static const char *word(const char *settings, const char *key, char out[WORD])
 {
     const size_t n = strlen(key);
@@ -142,7 +142,7 @@ static void *part(const source *s, const char *name, const char *what, dt_dtype 
     return out;
 }
 
-/* The same for what is per block, never gathered. */
+/* The same for values per block, which are never gathered. */
 static void *block_part(const source *s, const char *name, const char *what, dt_dtype dtype)
 {
     const source plain = { s->ctx, s->file, NULL };
@@ -153,8 +153,8 @@ typedef struct tally {
     int64_t cases, elements, refused;
 } tally;
 
-/* Rows whose qmin * scale is infinite, which the reference takes and we refuse (numerics §1),
- * become zeros and are not compared. Returns how many there are. */
+/* Rows whose qmin * scale is infinite are set to zero and not compared: the reference accepts them,
+ * detent refuses them (numerics §1). Returns how many there are. */
 static int64_t clear_refused(const source *s, const char *name, const dt_quant_spec *q, result *r,
                              float *x)
 {
@@ -203,8 +203,8 @@ static void check_codes(const source *s, const char *name, const dt_quant_spec *
     free(scale);
 }
 
-/* Images are compared by ==, so that zeros of both signs agree. The image of an asymmetric case
- * with a half scale is given for other codes than the contract's. */
+/* Dequantized values are compared by ==, so that zeros of both signs agree. Those of an asymmetric
+ * case with a half scale are given for other codes than detent's. */
 static void check_image(const source *s, const char *name, const dt_quant_spec *q, const result *r)
 {
     const bool half = q->scale_dtype != DT_SCALE_F32;
@@ -239,7 +239,7 @@ static void check_mask(const source *s, const char *name, const char *input, con
     free(dx);
 }
 
-/* The image quantized with the scale it has gives the codes it came from. */
+/* A dequantized value quantized with its own scale gives the codes it was made from. */
 static void check_idempotence(dt_ctx *ctx, const dt_quant_spec *q, const result *r, int rank,
                               const int64_t *dims)
 {
@@ -266,7 +266,8 @@ static void check_case(source s, const char *name, const char *text, tally *t)
     result r = result_of(s.ctx, &q, e->rank, e->dims);
     dt_status status = dt__quantize(s.ctx, &q, &r.cut, x, &r.q, input);
     if (word(text, "informative", informative)[0] == '1') {
-        ck_assert_int_eq(status, DT_ERR_NUMERIC); /* rows whose scale or image is infinite */
+        ck_assert_int_eq(status, DT_ERR_NUMERIC); /* rows whose scale or dequantized value is
+                                                   * infinite */
     } else {
         const int64_t refused = clear_refused(&s, name, &q, &r, x);
         ck_assert_int_eq(status, refused == 0 ? DT_OK : DT_ERR_NUMERIC);
@@ -410,9 +411,9 @@ START_TEST(bad_values_are_named)
 }
 END_TEST
 
-/* ---- each rule's own cases ------------------------------------------------------------------ */
+/* ---- each scheme's own cases ---------------------------------------------------------------- */
 
-START_TEST(cases_of_the_rules)
+START_TEST(cases_of_the_schemes)
 {
     dt_ctx *ctx = context(1);
     const dt__scheme *scheme = dt__scheme_of(_i);
@@ -440,7 +441,7 @@ START_TEST(cases_of_the_rules)
 }
 END_TEST
 
-START_TEST(the_list_is_in_the_order_of_the_rules)
+START_TEST(the_list_is_in_the_order_of_scheme_numbers)
 {
 #define DT__SCHEME(name, number) ck_assert_ptr_eq(dt__scheme_of(number), &dt__scheme_##name);
 #include "qat/schemes.inc"
@@ -461,7 +462,7 @@ END_TEST
 
 enum { ROWS = 12, COLUMNS = 75, COUNT = ROWS * COLUMNS };
 
-/* The edge data: what row `row` is made of. Its scales are finite under every rule but q4_0. */
+/* The edge data of row `row`. Its scales are finite under every scheme but q4_0. */
 static float edge_value(int row, int k, dt__stream *s)
 {
     const float unit = (float)(2 * dt__random_unit(s) - 1);
@@ -489,8 +490,8 @@ static void fill_data(float *x, bool edge, dt__stream *s)
     }
 }
 
-/* |x - image| <= half a step where nothing was clipped, a whole step where something was; q4_0's
- * stored scale is off by 2^-11 beside. Zero has the image zero. */
+/* |x - dequantized| is at most half a step where nothing was clipped, and a step where something
+ * was; q4_0's stored scale adds a relative error of 2^-11. Zero stays zero. */
 static void check_error(const dt_quant_spec *q, const float *x, const result *r)
 {
     for (int i = 0; i < COUNT; i++) {
@@ -524,7 +525,7 @@ static void check_monotone(const float *x, const result *r)
     }
 }
 
-/* -x has the same scale and opposite codes, but for the end that only one side has. */
+/* -x has the same scale and opposite codes, except for qmin, which has no opposite. */
 static void check_negation(dt_ctx *ctx, const dt_quant_spec *q, const float *x, const result *r)
 {
     const int64_t dims[2] = { ROWS, COLUMNS };
@@ -625,8 +626,7 @@ static float stored(float scale, int dtype)
                                     : scale;
 }
 
-/* A scale is a number of its dtype, and asking for it again gives it again: its limits and its
- * rounding keep what the scheme says of it. */
+/* A scale is representable in its dtype, and limiting and rounding it again does not change it. */
 static void check_stored(const dt__scheme *scheme, const dt_quant_spec *q, float lo, float hi)
 {
     float scale, again, inverse;
@@ -665,7 +665,7 @@ START_TEST(scales_can_be_stored)
 }
 END_TEST
 
-/* The gradient passes where the mask says so and is 0 elsewhere, infinities included. */
+/* The gradient passes where the mask is set and is 0 elsewhere, also for infinite values. */
 START_TEST(gradient_follows_the_mask)
 {
     dt_ctx *ctx = context(1);
@@ -688,7 +688,7 @@ START_TEST(gradient_follows_the_mask)
 }
 END_TEST
 
-/* Codes plus 128, in rows of any stride, are what products of activations read. */
+/* Products read activations as codes plus 128, in rows of any stride. */
 START_TEST(biased_codes_are_codes_plus_128)
 {
     dt_ctx *ctx = context(1);
@@ -739,7 +739,7 @@ START_TEST(same_bits_on_any_number_of_threads)
         ck_assert_mem_eq(r[t].q.mask, r[0].q.mask, (size_t)(301 * dt__mask_bytes(&r[0].cut)));
         ck_assert_int_eq(r[t].q.clipped, r[0].q.clipped);
         const float last = x[n - 1], middle = x[n / 2];
-        x[n - 1] = NAN; /* the first bad element is named, whichever thread meets it */
+        x[n - 1] = NAN; /* the first bad element is named on any number of threads */
         x[n / 2] = INFINITY;
         char want[WORD];
         snprintf(want, sizeof want, "weight: element %lld is infinite", (long long)(n / 2));
@@ -861,7 +861,7 @@ START_TEST(shapes_are_cut)
 }
 END_TEST
 
-START_TEST(infinite_images_are_refused)
+START_TEST(infinite_dequantized_values_are_refused)
 {
     dt_ctx *ctx = context(1);
     float x[64] = { 0 };
@@ -893,8 +893,8 @@ Suite *test_quant_suite(void)
     tcase_add_test(c, bad_values_are_named);
     suite_add_tcase(suite, c);
     c = tcase_create("rules");
-    tcase_add_loop_test(c, cases_of_the_rules, 0, DT__SCHEMES);
-    tcase_add_test(c, the_list_is_in_the_order_of_the_rules);
+    tcase_add_loop_test(c, cases_of_the_schemes, 0, DT__SCHEMES);
+    tcase_add_test(c, the_list_is_in_the_order_of_scheme_numbers);
     tcase_add_loop_test(c, properties, 0, DT__SCHEMES);
     tcase_add_loop_test(c, scales_can_be_stored, 0, DT__SCHEMES + 1);
     tcase_add_test(c, gradient_follows_the_mask);
@@ -904,7 +904,7 @@ Suite *test_quant_suite(void)
     c = tcase_create("refused");
     tcase_add_test(c, bad_settings_are_refused);
     tcase_add_test(c, shapes_are_cut);
-    tcase_add_test(c, infinite_images_are_refused);
+    tcase_add_test(c, infinite_dequantized_values_are_refused);
     suite_add_tcase(suite, c);
     return suite;
 }

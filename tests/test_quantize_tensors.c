@@ -59,7 +59,7 @@ typedef struct sample {
     int64_t dims[4];
 } sample;
 
-/* Numbers that a few terms repeat in no row and column, so that codes depend on all of them. */
+/* Numbers without repetition in any row or column, so that codes depend on all of them. */
 static float value(int64_t i, int seed)
 {
     uint32_t words[4];
@@ -85,7 +85,7 @@ static size_t size_of(const char *dtype)
     return strcmp(dtype, "F32") == 0 ? 4 : strcmp(dtype, "BF16") == 0 ? 2 : 8;
 }
 
-/* Values are those that bf16 holds, so that a file's dtype changes none. */
+/* All values are representable in bf16, so that a file's dtype changes none. */
 static void write_samples(const char *path, const sample *s, int n, int seed)
 {
     dt_writer *w = NULL;
@@ -359,7 +359,7 @@ START_TEST(codes_of_reference_files)
 }
 END_TEST
 
-/* ---- what comes out ------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 START_TEST(tensors_of_all_kinds)
 {
@@ -422,7 +422,7 @@ START_TEST(forms_hold_the_same)
 END_TEST
 
 /* Dtypes that hold the values give the codes of F32. */
-START_TEST(dtypes_change_nothing)
+START_TEST(dtypes_of_the_input_change_no_code)
 {
     sample w[DT__COUNT_OF(small_weights)], x[DT__COUNT_OF(small_inputs)];
     memcpy(w, small_weights, sizeof w);
@@ -471,9 +471,9 @@ START_TEST(bytes_depend_on_the_recipe_alone)
 }
 END_TEST
 
-/* ---- going on ------------------------------------------------------------------------------- */
+/* ---- resuming ------------------------------------------------------------------------------- */
 
-START_TEST(an_interrupted_call_goes_on)
+START_TEST(an_interrupted_call_resumes)
 {
     char whole[TEST_PATH], partial[TEST_PATH];
     dt_quantize_summary s;
@@ -500,7 +500,7 @@ START_TEST(an_interrupted_call_goes_on)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_done_again)
+START_TEST(partial_results_of_other_settings_are_redone)
 {
     char whole[TEST_PATH], partial[TEST_PATH];
     dt_quantize_summary s;
@@ -516,7 +516,7 @@ START_TEST(what_does_not_fit_is_done_again)
     dt_quantize_summary_free(&s);
     ck_assert_ptr_nonnull(strstr(log_lines, "2 of its 2 weights are of other"));
     ck_assert(same_file(output, whole) && !test_file_exists(partial));
-    /* one rule changed: the other weight is kept */
+    /* one rule of the recipe changed: the other weight is kept */
     TEST_FAILS(ctx, DT_ERR_INTERRUPTED, "", run((call){ .stop_after = 2, .override = bits }));
     write_samples(inputs, small_inputs, DT__COUNT_OF(small_inputs), 12);
     TEST_OK(ctx, run((call){ .summary = &s, .override = bits }));
@@ -553,7 +553,7 @@ static void add_tensor(dt_writer *w, const char *name, dt_dtype dtype, int rank,
 }
 
 /* A weight of experts [3, 8, 16] and 90 sorted rows: 40 for the first, none for the second, 30 for
- * the third, and the rest for nobody; or the first expert alone. */
+ * the third, and the rest for no expert; or the first expert alone. */
 static void write_experts(const char *routes, bool alone)
 {
     const int64_t w_dims[] = { EXPERTS, 8, 16 }, x_dims[] = { alone ? 40 : EXPERT_ROWS, 16 };
@@ -619,7 +619,7 @@ START_TEST(experts_are_weights_of_their_own)
 }
 END_TEST
 
-/* Granularity tensor is of each expert: a file may say so, and is read again. */
+/* Granularity tensor applies to each expert; such a file can be written and read. */
 START_TEST(experts_by_tensor)
 {
     write_experts("", false);
@@ -633,9 +633,9 @@ START_TEST(experts_by_tensor)
 }
 END_TEST
 
-/* ---- what is refused ------------------------------------------------------------------------ */
+/* ---- refused calls -------------------------------------------------------------------------- */
 
-START_TEST(rules_that_do_not_suit)
+START_TEST(bad_rules_are_refused)
 {
     static const struct {
         const char *text, *words;
@@ -685,7 +685,8 @@ START_TEST(rules_that_do_not_suit)
 }
 END_TEST
 
-/* An op over one extent is that over two, of which one is 1; an op of another rank says nothing. */
+/* An op over one extent equals the one over two with an extent of 1; an op of another rank is
+ * refused. */
 START_TEST(ops_of_one_extent)
 {
     static const char one[] =
@@ -747,7 +748,7 @@ START_TEST(rules_change_the_rounder)
 END_TEST
 
 /* Each a change to one sample of the inputs. */
-START_TEST(inputs_that_do_not_suit)
+START_TEST(bad_inputs_are_refused)
 {
     static const struct {
         int at;
@@ -790,7 +791,7 @@ START_TEST(inputs_that_do_not_suit)
     }
     sample x[DT__COUNT_OF(small_inputs)];
     memcpy(x, small_inputs, sizeof x);
-    x[1].name = "lost.float"; /* the float model's alone */
+    x[1].name = "lost.float"; /* only the float model's */
     x[2] = (sample){ "b.weight.float", "F32", 4, { 3, 3, 6, 5 } };
     x[1] = (sample){ "up.weight.float", "F32", 4, { 3, 4, 4, 5 } };
     write_samples(inputs, x, DT__COUNT_OF(x), 11);
@@ -824,7 +825,7 @@ static void poison(const char *path, const char *name, int64_t i, float x)
     free(changed);
 }
 
-START_TEST(values_that_are_not_finite)
+START_TEST(nan_and_infinity_are_refused)
 {
     write_small();
     poison(weights, "b.weight", 7, (float)NAN);
@@ -839,7 +840,7 @@ START_TEST(values_that_are_not_finite)
 }
 END_TEST
 
-START_TEST(files_that_do_not_suit)
+START_TEST(bad_files_are_refused)
 {
     char other[TEST_PATH];
     write_small();
@@ -869,7 +870,7 @@ START_TEST(files_that_do_not_suit)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* A file as it is, with one pair of metadata or one tensor's bytes changed. */
 static void change_file(const char *key, const char *from, const char *to, const char *tensor)
@@ -912,7 +913,7 @@ static void change_file(const char *key, const char *from, const char *to, const
     free(bytes);
 }
 
-START_TEST(check_knows_the_form)
+START_TEST(check_finds_mistakes_in_tensor_files)
 {
     static const struct {
         const char *key, *from, *to, *tensor, *words;
@@ -956,7 +957,7 @@ START_TEST(check_knows_the_form)
 }
 END_TEST
 
-/* As many weights as a model of experts has: one that was rounded, again and again. */
+/* As many weights as a mixture of experts has: copies of one rounded weight. */
 START_TEST(many_weights)
 {
     enum { MANY = 17000, EACH = 512 };
@@ -996,7 +997,7 @@ START_TEST(many_weights)
 }
 END_TEST
 
-/* Any byte of any file may be another: an answer or an error, and no output by halves. */
+/* After a change of any byte of any file there is a result or an error, and no partial output. */
 START_TEST(damaged_files_survive)
 {
     char clean[2][TEST_PATH];
@@ -1138,8 +1139,8 @@ START_TEST(the_program)
 }
 END_TEST
 
-/* A signal behind the first row. Where the program was faster, it has ended as ever. */
-START_TEST(a_signal_keeps_what_is_done)
+/* A signal after the first row. If the program was faster, it has ended normally. */
+START_TEST(a_signal_keeps_finished_weights)
 {
     static const sample w[] = { { "a", "F32", 2, { 300, 400 } },
                                 { "b", "F32", 2, { 300, 400 } },
@@ -1181,21 +1182,21 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, forms_hold_the_same);
     tcase_add_test(all, experts_are_weights_of_their_own);
     tcase_add_test(all, experts_by_tensor);
-    tcase_add_test(all, dtypes_change_nothing);
+    tcase_add_test(all, dtypes_of_the_input_change_no_code);
     tcase_add_test(all, bytes_depend_on_the_recipe_alone);
-    tcase_add_test(all, an_interrupted_call_goes_on);
-    tcase_add_test(all, what_does_not_fit_is_done_again);
-    tcase_add_test(all, rules_that_do_not_suit);
+    tcase_add_test(all, an_interrupted_call_resumes);
+    tcase_add_test(all, partial_results_of_other_settings_are_redone);
+    tcase_add_test(all, bad_rules_are_refused);
     tcase_add_test(all, ops_of_one_extent);
     tcase_add_test(all, rules_change_the_rounder);
-    tcase_add_test(all, inputs_that_do_not_suit);
-    tcase_add_test(all, values_that_are_not_finite);
-    tcase_add_test(all, files_that_do_not_suit);
-    tcase_add_test(all, check_knows_the_form);
+    tcase_add_test(all, bad_inputs_are_refused);
+    tcase_add_test(all, nan_and_infinity_are_refused);
+    tcase_add_test(all, bad_files_are_refused);
+    tcase_add_test(all, check_finds_mistakes_in_tensor_files);
     tcase_add_test(all, damaged_files_survive);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_test(all, the_program);
-    tcase_add_test(all, a_signal_keeps_what_is_done);
+    tcase_add_test(all, a_signal_keeps_finished_weights);
     suite_add_tcase(suite, all);
     return suite;
 }

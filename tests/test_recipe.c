@@ -1,5 +1,5 @@
-/* Recipes: every kind of mistake with its line and column, overrides, what `show` prints read back,
- * damaged text, and memory that fails. */
+/* Recipes: every kind of mistake with its line and column, overrides, `config show` read back,
+ * damaged text, and failing allocations. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -25,7 +25,7 @@ static dt_ctx *create_ctx(void)
     return ctx;
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------ */
+/* ---- mistakes ----------------------------------------------------------------------------- */
 
 typedef struct bad_recipe {
     const char *name, *text;
@@ -43,7 +43,7 @@ static const bad_recipe bad_recipes[] = {
 
 #define N_BAD ((int)(sizeof bad_recipes / sizeof bad_recipes[0]))
 
-/* `want` is "4:17: words" or "command line: error: words", where | stands between words. */
+/* `want` is "4:17: words" or "command line: error: words", where | separates words. */
 static bool matches(const char *line, const char *want)
 {
     static const char file[] = "bad.yaml:", error[] = "error: ";
@@ -209,7 +209,7 @@ START_TEST(rules_must_match_the_model)
 }
 END_TEST
 
-/* ---- what is right ------------------------------------------------------------------------ */
+/* ---- valid recipes ------------------------------------------------------------------------ */
 
 static const char full[] =
     "# everything\n"
@@ -392,7 +392,7 @@ static dt_status take(void *user, const char *bytes, size_t n)
     return DT_OK;
 }
 
-START_TEST(what_is_shown_reads_back)
+START_TEST(shown_recipes_read_back)
 {
     static const char *const overrides[] = { "run.seed=5", "qat.rules.1.match=\"*.x, y: z # t\"" };
     static const char *const none[] = { "~qat" };
@@ -485,7 +485,8 @@ START_TEST(a_recipe_may_only_quantize)
 }
 END_TEST
 
-/* One recipe serves every rounder: what the chosen one does not read is a warning. */
+/* One recipe can have the settings of every rounder; those that the chosen one does not read give a
+ * warning. */
 static void take_line(void *user, const char *line)
 {
     text *all = user;
@@ -541,9 +542,8 @@ static dt_recipe *read_logged(const char *value, const char *override, text *log
     return r;
 }
 
-/* Where a key or a choice has an old name, the recipe means the same, and a warning says the new
- * one. */
-START_TEST(old_names_are_read_on)
+/* An old name of a key or choice has the same meaning, and a warning gives the new name. */
+START_TEST(old_names_can_be_read)
 {
     static text log;
     static const struct {
@@ -726,7 +726,7 @@ START_TEST(tables_are_complete)
 }
 END_TEST
 
-/* ---- damage ------------------------------------------------------------------------------- */
+/* ---- damaged files ------------------------------------------------------------------------ */
 
 static void read_any(dt_ctx *ctx, const char *bytes, size_t n)
 {
@@ -865,14 +865,14 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, the_shortest_recipe);
     tcase_add_test(values, strings_may_look_like_anything);
     tcase_add_test(values, the_command_line_wins);
-    tcase_add_test(values, what_is_shown_reads_back);
+    tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);
     tcase_add_test(values, sinks_may_fail);
     tcase_add_test(values, the_schema_is_json);
     tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, a_recipe_may_only_quantize);
     tcase_add_test(values, quantize_has_defaults);
-    tcase_add_test(values, old_names_are_read_on);
+    tcase_add_test(values, old_names_can_be_read);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 15);

@@ -1,7 +1,7 @@
-/* Recomputing: modules that backward runs again, on random networks of every family, float and
- * prepared, against the same ones that keep everything: outputs, gradients, buffers, parameters
- * after steps and random streams have the same bits. What it keeps, and what it refuses.
- * DETENT_NETWORKS says how many networks, DETENT_SEED where to start. */
+/* Activation checkpointing: modules that backward runs again against modules that keep everything,
+ * on random networks of every family, float and prepared: outputs, gradients, buffers, parameters
+ * after steps and random streams have the same bits. Memory that it keeps, and what it refuses.
+ * DETENT_NETWORKS sets the number of networks, DETENT_SEED the first seed. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -25,7 +25,7 @@ static int64_t number_of(const char *name, int64_t otherwise)
 
 static bool chance(dt__stream *s, double p) { return dt__random_unit(s) < p; }
 
-/* ---- two of a kind -------------------------------------------------------------------------- */
+/* ---- two equal networks --------------------------------------------------------------------- */
 
 /* A network with its batch and all that trains it. */
 typedef struct side {
@@ -55,7 +55,7 @@ static void close_side(side *s)
     dt_ctx_free(s->ctx);
 }
 
-/* Any number of batches, as accumulation has it, then a step. Returns the first loss. */
+/* Any number of micro-batches, then a step. Returns the first loss. */
 static double train(side *s, int batches)
 {
     double first = 0;
@@ -112,7 +112,7 @@ static void train_both(side *a, side *b, int batches)
 
 /* ---- random networks ------------------------------------------------------------------------ */
 
-/* Modules chosen at random, blocks within blocks and the whole among them. */
+/* Modules chosen at random, including nested blocks and the whole network. */
 static dt_status choose(void *user, const char *path, dt_module *m)
 {
     (void)path;
@@ -238,7 +238,7 @@ START_TEST(language_models_have_the_same_bits)
 }
 END_TEST
 
-/* A block keeps its input alone: of the rest, that of one block is there at a time. */
+/* A block keeps only its input; in backward the activations of one block exist at a time. */
 START_TEST(less_is_kept)
 {
     size_t peak[2], kept[2];
@@ -331,7 +331,8 @@ static own *create_own(side *s)
     return state;
 }
 
-/* x goes into the module, twice and around it; both results and what it keeps go into the loss. */
+/* x enters the module twice and also bypasses it; both results and the kept tensor enter the
+ * loss. */
 static void run_around(side *s)
 {
     own *state = dt_module_state(s->m);
@@ -347,7 +348,7 @@ static void run_around(side *s)
     ck_assert_ptr_nonnull(dt_data(state->kept)); /* the caller's until the tape is reset */
 }
 
-START_TEST(several_results_kept_ones_and_gradients_around)
+START_TEST(blocks_with_several_outputs_and_kept_tensors)
 {
     side a, b;
     create_own(&a)->keeps = true;
@@ -393,7 +394,7 @@ static dt_tensor *forward(side *s)
     return dt_sum(s->t, dt_forward(s->t, s->m, s->x), NULL);
 }
 
-START_TEST(what_changed_in_between_is_refused)
+START_TEST(changes_before_backward_are_refused)
 {
     side s;
     own *state = create_own(&s);
@@ -453,9 +454,9 @@ START_TEST(without_gradients_nothing_runs_again)
 }
 END_TEST
 
-/* The same words, in the forward pass and in backward's second run: the root of 0 is 0, its slope
- * none. */
-START_TEST(errors_name_what_they_would_without)
+/* The same messages in the forward pass and in backward's second run: the derivative of the root is
+ * infinite at 0. */
+START_TEST(errors_are_those_without_recomputing)
 {
     char text[2][2][512];
     for (int i = 0; i < 2; i++) {
@@ -519,11 +520,11 @@ Suite *test_recompute_suite(void)
     tcase_add_test(c, language_models_have_the_same_bits);
     tcase_add_test(c, less_is_kept);
     tcase_add_test(c, no_allocation_from_the_second_step);
-    tcase_add_test(c, several_results_kept_ones_and_gradients_around);
+    tcase_add_test(c, blocks_with_several_outputs_and_kept_tensors);
     tcase_add_test(c, shared_modules_observe_once);
-    tcase_add_test(c, what_changed_in_between_is_refused);
+    tcase_add_test(c, changes_before_backward_are_refused);
     tcase_add_test(c, without_gradients_nothing_runs_again);
-    tcase_add_test(c, errors_name_what_they_would_without);
+    tcase_add_test(c, errors_are_those_without_recomputing);
     tcase_add_test(c, memory_that_fails_leaves_nothing);
     suite_add_tcase(s, c);
     return s;

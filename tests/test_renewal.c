@@ -1,6 +1,6 @@
-/* Codes that follow their weight in the optimizer's pass: the bits of codes made anew from the
- * written weight, and so of a whole training; what cannot be renewed is dropped, what is not finite
- * reported. */
+/* Codes renewal: an optimizer that re-encodes codes in place gives the bits of codes made from the
+ * written weight, also over a whole training; codes that cannot be renewed are dropped; NaN and
+ * infinity are reported. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -107,8 +107,8 @@ static bool is_renewable(const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
-/* One subject's codes follow its weight; the other's are held while it is written, and so made
- * anew. */
+/* One subject's codes are renewed in place. The other's are held by a second owner during the
+ * write, so new ones are made. */
 static void compare(const setting *s)
 {
     subject a = begin(s), b = begin(s);
@@ -207,7 +207,7 @@ START_TEST(codes_of_a_disabled_wrapper_are_not_renewed)
 }
 END_TEST
 
-START_TEST(what_is_not_finite_is_reported_by_the_next_forward)
+START_TEST(infinite_weights_are_reported_by_the_next_forward)
 {
     const setting s = { .quant = dt_weight_quant_defaults(), .rows = 64, .columns = 64 };
     subject b = begin(&s);
@@ -227,8 +227,8 @@ END_TEST
 
 enum { LAYERS = 3, STEPS = 5 };
 
-/* Trains a small network with the default preset; `anew` holds every weight's codes while it is
- * written. The loss of the last step. */
+/* Trains a small network with the default preset; `anew` holds every weight's codes during the
+ * write, so that new ones are made. Returns the loss of the last step. */
 static float train(int threads, int ste, bool anew)
 {
     const dt_mlp_options mlp = { .sizes = { 4, { 100, 70, 40, 10 } }, .bias = true };
@@ -301,7 +301,7 @@ Suite *test_renewal_suite(void)
     tcase_add_test(c, renewed_codes_are_codes_made_anew);
     tcase_add_loop_test(c, nothing_depends_on_threads, 0, 2);
     tcase_add_test(c, codes_of_a_disabled_wrapper_are_not_renewed);
-    tcase_add_test(c, what_is_not_finite_is_reported_by_the_next_forward);
+    tcase_add_test(c, infinite_weights_are_reported_by_the_next_forward);
     tcase_add_test(c, training_has_the_bits_of_codes_made_anew);
     suite_add_tcase(s, c);
     return s;

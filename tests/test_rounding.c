@@ -69,7 +69,7 @@ static void near_number(const rounding_case *c, const char *key, double got, dou
               c->layer->name, c->name, key, got, want);
 }
 
-/* What the report says, where the codes are the file's. */
+/* Checks the report where the codes equal the file's. */
 static void check_report(const rounding_case *c, const dt_round_report *r)
 {
     const bool refreshed = c->options.rounding.group_scales == DT_SCALES_REFRESH;

@@ -1,4 +1,5 @@
-/* GPFQ, Qronos and bounded accumulators: golden/rounding's cases, and the worst of every tile. */
+/* GPFQ, Qronos and bounded accumulators: golden/rounding's cases, and the largest and smallest sum
+ * of every tile. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -29,7 +30,7 @@ static const char *const files[] = {
     "tconv_stride2",
 };
 
-/* Extremes over tiles that are cut every `tile` columns, by adding up. */
+/* Largest and smallest sums over tiles of `tile` columns, computed plainly. */
 typedef struct extremes {
     int64_t high, low;
 } extremes;
@@ -225,9 +226,10 @@ START_TEST(test_threshold_of_long_groups)
 }
 END_TEST
 
-/* ---- every input there is ------------------------------------------------------------------- */
+/* ---- all inputs ----------------------------------------------------------------------------- */
 
-/* The room that is left is exactly the codes with which no sum leaves -limit ... limit. */
+/* The interval of allowed codes is exactly that of codes with which no sum leaves -limit ...
+ * limit. */
 START_TEST(test_room)
 {
     for (int64_t below = 0; below <= 3; below++) {
@@ -382,7 +384,7 @@ START_TEST(test_fallback)
 }
 END_TEST
 
-/* ---- mistakes, and memory that fails -------------------------------------------------------- */
+/* ---- mistakes and failing allocations ------------------------------------------------------- */
 
 typedef struct mistake {
     int rounder;

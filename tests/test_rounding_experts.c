@@ -1,6 +1,7 @@
-/* Grouped weights: an expert is rounded as a linear layer of its own by the rows that are routed to
- * it, code for code, whatever routes them; what too few rows reach keeps nearest and is named.
- * Random weights, schemes, settings and routes for each rounder. */
+/* Grouped weights: an expert is rounded like a separate linear layer with the rows that are routed
+ * to it, with the same codes for offsets and index; an expert with too few rows is rounded to
+ * nearest and named in the report. Random weights, schemes, settings and routes for each
+ * rounder. */
 #include "testing.h"
 
 #include <detent/ptq.h>
@@ -63,7 +64,8 @@ static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_qua
     return o;
 }
 
-/* An expert each, or several that differ; few rows reach the first ones, and some no expert. */
+/* One expert a row, or several different ones; few rows are routed to the first experts, and some
+ * rows to none. */
 static void draw_index(dt__stream *s, const grouped *g, int32_t *index)
 {
     const int64_t slots = dt__max_i64(1, g->slots);
@@ -119,7 +121,7 @@ static void free_grouped(grouped *g)
     dt_tensor_free(g->index);
 }
 
-/* ---- both roads ----------------------------------------------------------------------------- */
+/* ---- offsets and index ---------------------------------------------------------------------- */
 
 static dt_tensor *narrow(dt_tensor *x, int64_t first, int64_t n)
 {
@@ -219,8 +221,8 @@ static dt_rounded *round_nearest(const grouped *g, int64_t e)
     return out;
 }
 
-/* Whether expert e of `all` is `one`; an expert alone has no order of groups where nothing said
- * one. */
+/* Whether expert e of `all` is `one`; a separate expert has no order of groups if none was
+ * given. */
 static bool is_expert(const dt_rounded *all, int64_t e, const dt_rounded *one)
 {
     const int64_t codes = one->rows * one->columns, scales = one->rows * one->groups;
@@ -305,9 +307,9 @@ static bool same(const dt_rounded *a, const dt_rounded *b)
     return memcmp(a->codes, b->codes, (size_t)(a->rows * a->columns)) == 0;
 }
 
-/* Rows sorted by expert and their offsets are the rows and their index; threads change nothing, and
- * what is in rows that go nowhere is not looked at. */
-START_TEST(test_ways_to_route)
+/* Sorted rows with offsets give the codes of the same rows with an index; threads change nothing;
+ * rows without an expert are not read. */
+START_TEST(test_offsets_and_index_agree)
 {
     dt_ctx *ctx = context(1);
     grouped g = draw_grouped(ctx, 5, DT_ROUND_GPTQ);
@@ -437,7 +439,7 @@ Suite *test_rounding_experts_suite(void)
     TCase *c = tcase_create("experts");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, test_experts_are_layers, 0, DT__METHODS);
-    tcase_add_test(c, test_ways_to_route);
+    tcase_add_test(c, test_offsets_and_index_agree);
     tcase_add_test(c, test_bad_routes);
     tcase_add_test(c, test_memory_fails);
     suite_add_tcase(s, c);

@@ -1,5 +1,5 @@
-/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest, settings
- * that contradict each other, memory that fails. */
+/* Rounding of random layers: schemes, orders, blocks, threads, rows that keep nearest,
+ * contradicting settings, failing allocations. */
 #include "schemes.h"
 #include "testing.h"
 
@@ -118,7 +118,7 @@ static dt_quant_spec scheme(int rule, int granularity, int64_t bits, int scale_d
                             .scale_dtype = scale_dtype };
 }
 
-/* Every scheme that weights can have: i counts through them; false behind the last one. */
+/* The i-th scheme that weights can have; false after the last one. */
 static bool scheme_at(int i, dt_quant_spec *q)
 {
     static const int64_t bits[] = { 2, 4, 8 };
@@ -172,7 +172,7 @@ static void quantized(const layer *l, dt_rounded *out)
     }
 }
 
-/* Nearest is what the model computes with, and so is GPTQ where inputs do not depend on each other:
+/* Nearest gives the codes that the prepared model uses, and so does GPTQ with uncorrelated inputs:
  * for every scheme, with short last groups, in every order. */
 START_TEST(test_schemes)
 {
@@ -207,8 +207,8 @@ START_TEST(test_schemes)
 }
 END_TEST
 
-/* Scales that stand are used and left as they are, as a learned range wants. */
-START_TEST(test_given_scales)
+/* Given scales are used and not changed, as for learned ranges. */
+START_TEST(test_given_scales_are_unchanged)
 {
     dt_ctx *ctx = context(2);
     layer l = layer_of(ctx, 3, 16, 40);
@@ -235,7 +235,7 @@ START_TEST(test_given_scales)
 }
 END_TEST
 
-/* ---- what changes no code ------------------------------------------------------------------- */
+/* ---- settings that change no code ----------------------------------------------------------- */
 
 static const struct variant {
     int rule, granularity, order, group_scales;
@@ -284,7 +284,7 @@ START_TEST(test_threads)
 }
 END_TEST
 
-/* Blocks only say which errors travel together. */
+/* The block size only changes how many errors are applied together. */
 START_TEST(test_blocks)
 {
     static const int64_t blocks[] = { 1, 7, 32, 128, 250, 1 << 30 };
@@ -304,7 +304,7 @@ START_TEST(test_blocks)
 }
 END_TEST
 
-/* ---- what codes are worth ------------------------------------------------------------------- */
+/* ---- errors of codes ------------------------------------------------------------------------ */
 
 /* Square of the norm of row r of (W - W^) X, sample by sample. */
 static double row_error(const layer *l, const dt_rounded *q, int64_t r)
@@ -325,7 +325,7 @@ static double row_error(const layer *l, const dt_rounded *q, int64_t r)
     return error;
 }
 
-/* With keep_better no row is worse than nearest, and what is kept is what was worse. */
+/* With keep_better no row is worse than nearest: rows that were worse keep nearest. */
 START_TEST(test_keep_better)
 {
     dt_ctx *ctx = context(2);
@@ -375,8 +375,8 @@ START_TEST(test_keep_better)
 }
 END_TEST
 
-/* With few samples an error all but vanishes beside what damping makes of it; it is told all the
- * same. */
+/* With few samples the damping term is much larger than an error; the report still has the
+ * error. */
 START_TEST(test_few_samples)
 {
     dt_ctx *ctx = context(2);
@@ -396,7 +396,8 @@ START_TEST(test_few_samples)
 }
 END_TEST
 
-/* Data measure what nearest does; they do not change it, columns without inputs included. */
+/* With nearest, data only give the error in the report; they change no code, also in columns
+ * without inputs. */
 START_TEST(test_nearest_looks_at_no_data)
 {
     dt_ctx *ctx = context(2);
@@ -578,7 +579,7 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
 static dt_status scenario(dt_ctx *ctx, void *user)
 {
@@ -620,7 +621,7 @@ Suite *test_rounding_layers_suite(void)
     TCase *t = tcase_create("rounding_layers");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_schemes);
-    tcase_add_test(t, test_given_scales);
+    tcase_add_test(t, test_given_scales_are_unchanged);
     tcase_add_loop_test(t, test_threads, 0, DT__COUNT_OF(variants));
     tcase_add_loop_test(t, test_blocks, 0, DT__COUNT_OF(variants));
     tcase_add_test(t, test_keep_better);

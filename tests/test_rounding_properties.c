@@ -1,5 +1,5 @@
-/* What must hold of every rounder, on random layers of all kinds: the codes of a slow independent
- * program (rounding_reference.h), and the properties of docs/rounding.md. */
+/* Properties of every rounder on random layers of all kinds: the codes of a slow independent
+ * program (rounding_reference.h), and the promises of docs/rounding.md. */
 #include "rounding_reference.h"
 
 #include "core/tensor.h"
@@ -167,7 +167,7 @@ static bool same_codes(const dt_rounded *a, const dt_rounded *b)
            memcmp(a->codes, b->codes, (size_t)(a->rows * a->columns)) == 0;
 }
 
-/* ---- codes beside the reference's ----------------------------------------------------------- */
+/* ---- codes against the reference's ---------------------------------------------------------- */
 
 typedef struct tally {
     int64_t rows, ties;
@@ -254,7 +254,7 @@ START_TEST(test_reference)
 }
 END_TEST
 
-/* ---- what follows from codes ---------------------------------------------------------------- */
+/* ---- errors and sums of codes --------------------------------------------------------------- */
 
 static int64_t scale_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
 {
@@ -309,7 +309,7 @@ static double layer_error(const trial *c, const dt_rounded *r, bool same)
     return sqrt(total);
 }
 
-/* ---- 1, 2: inputs that say nothing new ------------------------------------------------------ */
+/* ---- 1, 2: uncorrelated and scaled inputs --------------------------------------------------- */
 
 /* Unit vectors: H = I. */
 static void set_unit_inputs(layer *l)
@@ -375,7 +375,7 @@ START_TEST(test_scaled_inputs)
 }
 END_TEST
 
-/* ---- 3, 4, 5: the same layer in other words ------------------------------------------------- */
+/* ---- 3, 4, 5: equivalent layers ------------------------------------------------------------- */
 
 START_TEST(test_blocks)
 {
@@ -423,7 +423,7 @@ static void compare_parts(dt_ctx *ctx, int i, bool transposed, layer_maker *make
     end(&c);
 }
 
-START_TEST(test_groups_alone)
+START_TEST(test_groups_are_independent)
 {
     dt_ctx *ctx = context(2);
     tally t = { 0, 0 };
@@ -511,7 +511,7 @@ START_TEST(test_zeros)
 END_TEST
 
 /* Order `weight` gives other codes in the same form; order `group` says which scale a column has,
- * and with these the images err as the report says. */
+ * and the dequantized values with these scales have the error of the report. */
 START_TEST(test_orders)
 {
     dt_ctx *ctx = context(2);
@@ -734,7 +734,7 @@ END_TEST
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A layer of several strips, and of several tiles of the factor. */
+/* A layer with several blocks of rows, and several tiles of the factor. */
 static void make_large(dt_ctx *ctx, layer *l)
 {
     const int64_t weight[2] = { 150, 400 }, input[2] = { 500, 400 };
@@ -784,7 +784,7 @@ Suite *test_rounding_properties_suite(void)
     tcase_add_test(t, test_unit_inputs);
     tcase_add_test(t, test_scaled_inputs);
     tcase_add_test(t, test_blocks);
-    tcase_add_test(t, test_groups_alone);
+    tcase_add_test(t, test_groups_are_independent);
     tcase_add_test(t, test_transposed_is_linear);
     tcase_add_test(t, test_transposed_changes);
     tcase_add_test(t, test_zeros);

@@ -1,5 +1,5 @@
-/* Row maps: a transposed convolution's weight is cut by output channel. Codes, images, masks and
- * rounders meet rows of outputs, the weight's memory stays as it is. Reference values:
+/* Row maps: a transposed convolution's weight is cut by output channel. Codes, dequantized values,
+ * masks and rounders see rows of outputs; the weight's memory is not changed. Reference values:
  * golden/quant/conv_and_sample. */
 #include "testing.h"
 
@@ -85,7 +85,7 @@ static void assert_same(const dt_tensor *got, const dt_tensor *wanted, const cha
     }
 }
 
-/* The image of a weight, and the gradient that reaches it under `clipped`. */
+/* The dequantized value of a weight, and its gradient with `clipped`. */
 static void compare(dt_ctx *ctx, dt_file *f, const char *name, const char *settings)
 {
     char input[64];
@@ -148,7 +148,7 @@ START_TEST(test_golden_weights)
 }
 END_TEST
 
-/* ---- what hangs on a weight ------------------------------------------------------------------ */
+/* ---- codes, values and gradients of a weight ------------------------------------------------- */
 
 static dt_tensor *weight(dt_ctx *ctx, const dt_quant_spec *quant, int64_t groups)
 {

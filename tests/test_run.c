@@ -1,5 +1,5 @@
-/* Runs: what they write, that an interrupted one goes on bit for bit, what stops them, and that the
- * bits depend on nothing but the recipe. */
+/* Runs: the files that they write, resuming bit for bit, errors that stop them, and that the bits
+ * depend only on the recipe. */
 #include "sample.h"
 
 #include <detent/io.h>
@@ -37,7 +37,7 @@ typedef struct job {
     int64_t stop_at; /* updates of this call before it is asked to stop; 0: never */
     int threads;
     dt_status wanted;
-    const char *words; /* of the message, if an error is wanted */
+    const char *words; /* of the message, if an error is expected */
     /* what came out */
     int64_t updates;
     uint64_t allocations[64]; /* after each update */
@@ -86,7 +86,7 @@ static dt_status try_run(dt_ctx *ctx, job *j)
     return s;
 }
 
-/* Runs the job on a context of its own; it must end as it wants to. */
+/* Runs the job in a context of its own; it must end with the expected status. */
 static void run(job *j)
 {
     dt_ctx *ctx = sample_context(j->threads > 0 ? j->threads : 2);
@@ -170,7 +170,7 @@ static void same_runs(const char *a, const char *b)
     free(y);
 }
 
-/* ---- what a run writes ---------------------------------------------------------------------- */
+/* ---- files of a run ------------------------------------------------------------------------- */
 
 static double number_at(const json_t *root, const char *row, const char *key)
 {
@@ -228,7 +228,7 @@ static int64_t bytes_in(dt_ctx *ctx, const char *path)
     return (int64_t)bytes;
 }
 
-/* The bytes of the table are those that stand in the files. */
+/* The bytes in the table are those of the files. */
 START_TEST(bytes_are_those_of_the_files)
 {
     char folder[TEST_PATH];
@@ -253,7 +253,7 @@ START_TEST(bytes_are_those_of_the_files)
 }
 END_TEST
 
-/* What is kept and what is written follow from the adapters; the baseline has them too. */
+/* Memory and written files are those of training adapters; the baseline has them too. */
 START_TEST(adapters_alone_are_trained)
 {
     char folder[TEST_PATH];
@@ -287,7 +287,7 @@ START_TEST(adapters_alone_are_trained)
 }
 END_TEST
 
-START_TEST(adapters_that_do_not_suit_are_refused)
+START_TEST(invalid_adapters_are_refused)
 {
     static const char *const wrong[][2] = {
         { "adapters={rank: 17}", "rank 17 is above the shorter side of layers.1" },
@@ -331,7 +331,7 @@ START_TEST(recomputing_changes_no_bit)
 }
 END_TEST
 
-START_TEST(a_baseline_stands_in_the_table)
+START_TEST(a_baseline_is_a_row_of_the_table)
 {
     char folder[TEST_PATH];
     test_folder(folder);
@@ -386,7 +386,7 @@ START_TEST(disabled_qat_trains_as_float_does)
 }
 END_TEST
 
-START_TEST(validation_is_told_every_epoch)
+START_TEST(validation_is_reported_every_epoch)
 {
     char folder[TEST_PATH];
     test_folder(folder);
@@ -421,7 +421,8 @@ static int count_words(const char *dir, const char *words)
     return found;
 }
 
-/* What was better before the weights were quantized does not count: the best is that of step 10. */
+/* Better evaluations before the weights were quantized do not count: the best one is that of step
+ * 10. */
 START_TEST(a_run_ends_with_the_best_of_its_last_phase)
 {
     char folder[TEST_PATH];
@@ -514,7 +515,8 @@ START_TEST(the_best_survives_an_interruption)
 }
 END_TEST
 
-/* The best checkpoint is a stranger's where a run was cut short behind it. */
+/* best.safetensors may be of another step than the checkpoint's best evaluation, if the run was
+ * killed after writing it. */
 START_TEST(a_best_of_another_step_is_refused)
 {
     char folder[TEST_PATH];
@@ -660,7 +662,7 @@ static const interruption interruptions[] = {
           "activation: {bits: 2, unsigned: true}}" },
 };
 
-START_TEST(an_interrupted_run_goes_on)
+START_TEST(an_interrupted_run_resumes_bit_for_bit)
 {
     const interruption *c = &interruptions[_i];
     char folder[TEST_PATH];
@@ -686,7 +688,7 @@ START_TEST(an_interrupted_run_goes_on)
 }
 END_TEST
 
-/* A run that was killed has a checkpoint of some steps ago, and lines behind it. */
+/* A killed run has a checkpoint from some steps earlier, and later lines in metrics.jsonl. */
 START_TEST(a_damaged_checkpoint_falls_back)
 {
     char folder[TEST_PATH];
@@ -706,7 +708,7 @@ START_TEST(a_damaged_checkpoint_falls_back)
     run(&second);
     ck_assert_int_eq(second.updates, 8); /* from 12 */
     same_runs(straight.dir, first.dir);
-    job third = { .dir = first.dir, .resume = true }; /* of what is over: the same again */
+    job third = { .dir = first.dir, .resume = true }; /* resuming a finished run gives the same */
     run(&third);
     ck_assert_int_eq(third.updates, 0);
     same_runs(straight.dir, first.dir);
@@ -944,7 +946,7 @@ START_TEST(a_mistake_is_found_before_a_file_is_written)
 }
 END_TEST
 
-/* Nothing is wrong with an image left over where no norm wants two, or no update comes so far. */
+/* A last batch of one image is accepted where no norm needs two, or no update reaches it. */
 START_TEST(one_image_may_be_left_over)
 {
     char folder[TEST_PATH];
@@ -994,7 +996,7 @@ START_TEST(a_folder_is_not_taken_twice)
 }
 END_TEST
 
-/* ---- values that are not finite ------------------------------------------------------------- */
+/* ---- NaN and infinity ----------------------------------------------------------------------- */
 
 /* A float model of the small recipe with a NaN in it. */
 static const char *poisoned_weights(const char *folder, int norm)
@@ -1112,8 +1114,8 @@ START_TEST(a_skipped_update_leaves_no_trace)
 }
 END_TEST
 
-/* What observers saw of an update that is given up is forgotten, too: the calibration's batches are
- * all that is left, an epoch of 150 images. */
+/* A skipped update is also forgotten by observers: only the calibration's batches, an epoch of 150
+ * images, remain. */
 START_TEST(a_skipped_update_was_not_observed)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16], path[TEST_PATH];
@@ -1251,7 +1253,7 @@ START_TEST(every_shipped_recipe_runs)
 END_TEST
 
 /* Of 8 experts in each layer, whose shares add up to 1. */
-START_TEST(validation_tells_how_rows_were_routed)
+START_TEST(validation_reports_the_routing_of_rows)
 {
     char folder[TEST_PATH];
     test_folder(folder);
@@ -1305,12 +1307,12 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_run_writes_its_files);
     tcase_add_test(all, bytes_are_those_of_the_files);
     tcase_add_test(all, adapters_alone_are_trained);
-    tcase_add_test(all, adapters_that_do_not_suit_are_refused);
+    tcase_add_test(all, invalid_adapters_are_refused);
     tcase_add_test(all, recomputing_changes_no_bit);
-    tcase_add_test(all, a_baseline_stands_in_the_table);
+    tcase_add_test(all, a_baseline_is_a_row_of_the_table);
     tcase_add_test(all, without_float_steps_there_is_no_float_row);
     tcase_add_test(all, disabled_qat_trains_as_float_does);
-    tcase_add_test(all, validation_is_told_every_epoch);
+    tcase_add_test(all, validation_is_reported_every_epoch);
     tcase_add_test(all, a_run_ends_with_the_best_of_its_last_phase);
     tcase_add_test(all, without_qat_the_float_phase_is_the_last);
     tcase_add_test(all, training_ends_early);
@@ -1322,7 +1324,8 @@ Suite *test_run_suite(void)
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);
     tcase_add_loop_test(all, updates_allocate_nothing, 0, 3);
-    tcase_add_loop_test(all, an_interrupted_run_goes_on, 0, DT__COUNT_OF(interruptions));
+    tcase_add_loop_test(all, an_interrupted_run_resumes_bit_for_bit, 0,
+                        DT__COUNT_OF(interruptions));
     tcase_add_test(all, a_damaged_checkpoint_falls_back);
     tcase_add_test(all, without_a_checkpoint_it_begins_anew);
     tcase_add_test(all, more_epochs_may_follow);
@@ -1337,7 +1340,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, a_skipped_update_leaves_no_trace);
     tcase_add_test(all, a_skipped_update_was_not_observed);
     tcase_add_loop_test(all, every_shipped_recipe_runs, 0, SHIPPED);
-    tcase_add_test(all, validation_tells_how_rows_were_routed);
+    tcase_add_test(all, validation_reports_the_routing_of_rows);
     tcase_add_test(all, every_allocation_may_fail);
     suite_add_tcase(suite, all);
     return suite;

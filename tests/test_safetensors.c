@@ -60,7 +60,7 @@ static void check_tensor(const dt_file_entry *e, json_t *want)
     }
 }
 
-/* What the index says of an accepted file: every tensor and every metadata pair. */
+/* The contents of an accepted file according to the index: every tensor and metadata pair. */
 static void check_content(const dt_file *file, json_t *about)
 {
     json_t *tensors = json_object_get(about, "tensors"), *want;
@@ -132,7 +132,7 @@ END_TEST
 /* ---- one file for each rule ----------------------------------------------------------------- */
 
 /* A header, how many zeros follow it, and what the message says; "" where it is accepted. Single
- * quotes stand for double ones, ~ for a backslash. */
+ * quotes mean double ones, ~ a backslash. */
 typedef struct rule {
     const char *header;
     size_t zeros;
@@ -295,7 +295,7 @@ static size_t spell(char *header, const char *rule_text)
     return n;
 }
 
-START_TEST(every_rule)
+START_TEST(every_rule_of_the_format)
 {
     char folder[TEST_PATH], path[TEST_PATH], header[1024];
     test_folder(folder);
@@ -359,7 +359,7 @@ START_TEST(names_in_messages_are_fit_to_print)
 }
 END_TEST
 
-/* ---- damage --------------------------------------------------------------------------------- */
+/* ---- damaged files -------------------------------------------------------------------------- */
 
 /* Everything that an open file lends, read from its first to its last byte. */
 static unsigned walk(const dt_file *file, size_t size)
@@ -427,8 +427,8 @@ START_TEST(every_truncation)
 }
 END_TEST
 
-/* Each byte takes all other values. What still opens must be readable; and whatever was changed,
- * the hash notices, unless the change hides the hash's own key. */
+/* Each byte takes all other values. A file that still opens must be readable, and the hash finds
+ * the change, unless the change hides the hash's own key. */
 START_TEST(every_change_of_a_byte)
 {
     char path[TEST_PATH];
@@ -736,7 +736,7 @@ Suite *test_safetensors_suite(void)
     Suite *s = suite_create("safetensors");
     TCase *c = tcase_create("read");
     tcase_add_test(c, reference_files);
-    tcase_add_test(c, every_rule);
+    tcase_add_test(c, every_rule_of_the_format);
     tcase_add_test(c, deep_nesting);
     tcase_add_test(c, names_in_messages_are_fit_to_print);
     tcase_add_test(c, every_truncation);

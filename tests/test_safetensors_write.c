@@ -1,5 +1,5 @@
-/* Writing safetensors files: what comes back is what was given, the same content gives the same
- * bytes, and whatever goes wrong leaves the old file and nothing else. */
+/* Writing safetensors files: written files read back equal, the same content gives the same bytes,
+ * and a write that fails leaves the old file and no other. */
 #define _XOPEN_SOURCE 700 /* seteuid */
 #include "testing.h"
 
@@ -100,7 +100,7 @@ static void check_all(const dt_file *file)
     ck_assert(dt_file_at(file, -1) == NULL && dt_file_at(file, ENTRIES) == NULL);
 }
 
-START_TEST(what_was_written_is_read)
+START_TEST(written_files_read_back)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
@@ -148,7 +148,7 @@ START_TEST(the_same_content_gives_the_same_bytes)
 }
 END_TEST
 
-/* What another reader needs to know of our files: length a multiple of 8, JSON, spaces. */
+/* Properties that other readers rely on: header length a multiple of 8, JSON, spaces. */
 START_TEST(the_bytes_of_a_file)
 {
     static const char want[] =
@@ -266,7 +266,7 @@ END_TEST
 /* ---- what the caller gets wrong ----------------------------------------------------------------
  */
 
-START_TEST(what_the_writer_refuses)
+START_TEST(invalid_files_are_not_written)
 {
     const int64_t negative[] = { -1 }, large[] = { INT64_MAX, 2 }, one[] = { 1 }, odd[] = { 3 };
     const struct {
@@ -307,7 +307,7 @@ START_TEST(what_the_writer_refuses)
 }
 END_TEST
 
-START_TEST(tensors_that_the_writer_refuses)
+START_TEST(invalid_tensors_are_not_written)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
@@ -347,7 +347,7 @@ static dt_status try_write(dt_ctx *ctx, const char *path)
     return status;
 }
 
-START_TEST(places_that_cannot_be_written)
+START_TEST(unwritable_paths_are_refused)
 {
     char folder[TEST_PATH], path[TEST_PATH], text[5000];
     test_folder(folder);
@@ -400,8 +400,8 @@ START_TEST(no_room)
 }
 END_TEST
 
-/* Root may write everywhere, so this becomes somebody else within its own process. */
-START_TEST(a_folder_that_is_not_ours)
+/* Root may write everywhere, so the test changes its user within its own process. */
+START_TEST(a_folder_without_write_permission)
 {
     const char *fork_mode = getenv("CK_FORK");
     if (fork_mode != NULL && strcmp(fork_mode, "no") == 0) return;
@@ -439,7 +439,7 @@ START_TEST(links_and_permissions_stay)
     ck_assert(lstat(link, &about) == 0 && S_ISLNK(about.st_mode));
     ck_assert(lstat(path, &about) == 0 && S_ISREG(about.st_mode) &&
               (about.st_mode & 07777) == 0640);
-    /* A temporary name that somebody else holds is not touched. */
+    /* A temporary file of another program is not touched. */
     char other[64];
     snprintf(other, sizeof other, ".detent-%ld-0.tmp", (long)getpid());
     test_join(link, folder, other);
@@ -525,16 +525,16 @@ Suite *test_safetensors_write_suite(void)
 {
     Suite *s = suite_create("safetensors_write");
     TCase *c = tcase_create("write");
-    tcase_add_test(c, what_was_written_is_read);
+    tcase_add_test(c, written_files_read_back);
     tcase_add_test(c, the_same_content_gives_the_same_bytes);
     tcase_add_test(c, the_bytes_of_a_file);
     tcase_add_test(c, tensors_come_back);
     tcase_add_test(c, a_file_is_rewritten_from_itself);
-    tcase_add_test(c, what_the_writer_refuses);
-    tcase_add_test(c, tensors_that_the_writer_refuses);
-    tcase_add_test(c, places_that_cannot_be_written);
+    tcase_add_test(c, invalid_files_are_not_written);
+    tcase_add_test(c, invalid_tensors_are_not_written);
+    tcase_add_test(c, unwritable_paths_are_refused);
     tcase_add_test(c, no_room);
-    tcase_add_test(c, a_folder_that_is_not_ours);
+    tcase_add_test(c, a_folder_without_write_permission);
     tcase_add_test(c, links_and_permissions_stay);
     tcase_add_test(c, every_allocation_fails);
     tcase_add_test(c, every_malloc_fails);

@@ -1,5 +1,5 @@
-/* detent sample: greedy text of every form of a model, streams of exact bytes, stop texts, ends,
- * JSON, and everything that a prompt or an option can do wrong. */
+/* detent sample: greedy text of every form of a model, exact bytes of output, stop texts, ends,
+ * JSON, and mistakes in prompts and options. */
 #include "testing.h"
 
 #include <detent/io.h>
@@ -115,7 +115,7 @@ static void same(const char *a, const char *b)
 
 #define GREEDY " --temperature 0 --prompt-ids 1,2,3 --print-ids 2>/dev/null"
 
-START_TEST(converted_models_say_what_prepared_ones_say)
+START_TEST(converted_models_write_the_text_of_prepared_ones)
 {
     same("prepared" GREEDY, "converted" GREEDY);
     same("converted --threads 1" GREEDY, "converted --threads 3" GREEDY);
@@ -124,7 +124,7 @@ START_TEST(converted_models_say_what_prepared_ones_say)
 }
 END_TEST
 
-START_TEST(a_prompt_may_come_in_any_way)
+START_TEST(prompts_come_from_text_ids_and_files)
 {
     same("float --prompt abc --print-ids 2>/dev/null", "float --prompt-ids 97,98,99 --print-ids "
                                                        "2>/dev/null");
@@ -140,7 +140,7 @@ START_TEST(a_prompt_may_come_in_any_way)
 }
 END_TEST
 
-/* The bytes of the ids, whatever they are, and not one more. */
+/* Exactly the bytes of the ids. */
 START_TEST(bytes_are_exact)
 {
     char *ids = done("float --prompt abc --seed 3 --print-ids 2>/dev/null");
@@ -174,7 +174,7 @@ START_TEST(text_ends_before_what_stops_it)
 }
 END_TEST
 
-START_TEST(json_says_everything)
+START_TEST(json_has_every_field)
 {
     char *output = done("float --prompt abc --seed 3 --max-tokens 9 --json 2>/dev/null");
     json_error_t error;
@@ -244,7 +244,7 @@ START_TEST(ends_and_mistakes_are_named)
 }
 END_TEST
 
-/* Whenever the signal comes, the exit status is that of a text which was interrupted. */
+/* At any time the signal ends the program with the exit status of an interruption. */
 START_TEST(a_signal_ends_it)
 {
     char path[TEST_PATH];
@@ -278,11 +278,11 @@ Suite *test_sample_cli_suite(void)
     TCase *c = tcase_create("sample_cli");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, converted_models_say_what_prepared_ones_say);
-    tcase_add_test(c, a_prompt_may_come_in_any_way);
+    tcase_add_test(c, converted_models_write_the_text_of_prepared_ones);
+    tcase_add_test(c, prompts_come_from_text_ids_and_files);
     tcase_add_test(c, bytes_are_exact);
     tcase_add_test(c, text_ends_before_what_stops_it);
-    tcase_add_test(c, json_says_everything);
+    tcase_add_test(c, json_has_every_field);
     tcase_add_loop_test(c, ends_and_mistakes_are_named, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(c, a_signal_ends_it);
     suite_add_tcase(s, c);

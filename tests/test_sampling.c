@@ -1,5 +1,5 @@
-/* Drawing tokens: against an independent selection of candidates and their shares, and what is
- * promised of ties, of draws and of logits that are no numbers. */
+/* Drawing tokens: against an independent selection of candidates and their probabilities; ties,
+ * reproducible draws, and logits that are NaN or infinite. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -63,7 +63,8 @@ static void random_logits(uint64_t seed, float x[VOCAB])
     for (int i = 0; i < VOCAB; i++) x[i] = (float)(int)(dt__random_unit(&s) * 24 - 12) / 4;
 }
 
-/* Draws are as often as their shares say: within 5 deviations, and never what has none. */
+/* Frequencies of tokens match their probabilities within 5 deviations; tokens of probability 0 are
+ * never drawn. */
 START_TEST(shares_are_those_of_the_definition)
 {
     enum { DRAWS = 20000 };

@@ -1,4 +1,4 @@
-/* The choice of kernels: what the processor offers, DETENT_CPU, the mask of a context. */
+/* The choice of kernels: instruction sets of the processor, DETENT_CPU, the mask of a context. */
 #include "testing.h"
 
 #include "kernels/sets.h"
@@ -78,8 +78,8 @@ START_TEST(the_environment_is_a_ceiling)
 }
 END_TEST
 
-/* An error where something would first compute, and again at the next attempt; then, mended,
- * none. */
+/* An error at the first call that would compute, and at the next one; none after the name is
+ * corrected. */
 START_TEST(an_unknown_name_is_an_error)
 {
     static const char *const bad[] = { "avx",      "AVX2", "avx2 ",     "avx512",

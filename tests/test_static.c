@@ -1,5 +1,5 @@
-/* Static ranges in models: who observes and when, freezing, calibration, convert, files. What the
- * observers compute: test_observers.c; checkpoints of runs: test_checkpoint.c. */
+/* Static ranges in models: which modules observe and when, freezing, calibration, convert, files.
+ * test_observers.c tests the observers' values; test_checkpoint.c checkpoints of runs. */
 #include "schemes.h"
 #include "models.h"
 #include "testing.h"
@@ -96,7 +96,7 @@ START_TEST(a_range_is_a_module_below_its_layer)
 }
 END_TEST
 
-/* A parameter and a child of one name are told apart. */
+/* A parameter and a child may have the same name. */
 START_TEST(a_child_may_be_named_as_a_parameter)
 {
     dt_module *layer = dt_module_at(m, "head"), *range;
@@ -330,7 +330,7 @@ static void use_observer(int observer)
     }
 }
 
-/* Prepared, frozen, converted and loaded: the same bits at every turn. */
+/* Prepared, frozen, converted and loaded models have the same bits. */
 START_TEST(converted_models_give_the_same_bits)
 {
     char path[TEST_PATH];
@@ -362,7 +362,7 @@ START_TEST(converted_models_give_the_same_bits)
 }
 END_TEST
 
-START_TEST(a_file_of_ranges_gives_its_weights)
+START_TEST(weights_load_from_a_file_with_ranges)
 {
     char path[TEST_PATH];
     test_folder(path);
@@ -463,9 +463,9 @@ START_TEST(a_failed_load_leaves_nothing)
 }
 END_TEST
 
-/* ---- weights of least error ----------------------------------------------------------------- */
+/* ---- weights with ranges of least error ----------------------------------------------------- */
 
-/* Every rule and granularity that a range of least error may have. */
+/* Every scheme and granularity that a range of least error may have. */
 static dt_quant_patch least_error_weight(int i)
 {
     return (dt_quant_patch){ .quant = { .range = DT_RANGE_STATIC,
@@ -542,7 +542,7 @@ static void train_a_step(dt_optimizer *o)
     dt_tensor_free(x);
 }
 
-START_TEST(a_weights_range_stands_until_it_is_refreshed)
+START_TEST(a_weights_range_is_kept_until_it_is_refreshed)
 {
     dt_optimizer *o;
     qat.weight = least_error_weight(plain_schemes());
@@ -648,11 +648,11 @@ Suite *test_static_suite(void)
     tcase_add_test(c, bad_values_name_the_module);
     tcase_add_test(c, gradients_are_masked);
     tcase_add_loop_test(c, converted_models_give_the_same_bits, 0, 4);
-    tcase_add_test(c, a_file_of_ranges_gives_its_weights);
+    tcase_add_test(c, weights_load_from_a_file_with_ranges);
     tcase_add_test(c, damaged_ranges_are_refused);
     tcase_add_test(c, a_failed_load_leaves_nothing);
     tcase_add_loop_test(c, weights_have_ranges_of_least_error, 0, 3 * plain_schemes());
-    tcase_add_test(c, a_weights_range_stands_until_it_is_refreshed);
+    tcase_add_test(c, a_weights_range_is_kept_until_it_is_refreshed);
     tcase_add_test(c, bad_weights_are_named);
     tcase_add_test(c, convolutions_have_static_ranges);
     suite_add_tcase(s, c);

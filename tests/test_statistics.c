@@ -1,5 +1,5 @@
-/* Unfolded inputs and the sums of their products. Reference values: golden/rounding; and what an
- * unfolding is for: a weight's matrix times X is what its op gives. */
+/* Unfolded inputs and the sums of their products. Reference values: golden/rounding. The matrix of
+ * a weight times the unfolded inputs X is the result of its op. */
 #include "rounding_golden.h"
 
 #include <detent/ops.h>
@@ -78,7 +78,7 @@ static double far_from(int64_t n, const double *want, const double *got)
     return far / most;
 }
 
-START_TEST(reference_values_are_met)
+START_TEST(reference_values_are_equal)
 {
     dt_ctx *ctx = context(2);
     rounding_layer l;
@@ -104,7 +104,7 @@ START_TEST(reference_values_are_met)
 }
 END_TEST
 
-/* ---- what an unfolding is for --------------------------------------------------------------- */
+/* ---- unfolding ------------------------------------------------------------------------------ */
 
 typedef struct geometry {
     dt_weight_op op;
@@ -189,7 +189,7 @@ static double output_at(const dt__unfolding *u, const float *rows, const double 
     return sum;
 }
 
-START_TEST(a_weight_times_X_is_what_its_op_gives)
+START_TEST(a_weight_times_X_equals_its_op)
 {
     const geometry *g = &geometries[_i];
     dt_ctx *ctx = context(1);
@@ -312,8 +312,8 @@ static double dot(int64_t n, const double *a, const double *b)
     return sum;
 }
 
-/* Every sum is the one that its definition says. */
-START_TEST(sums_are_what_they_should_be)
+/* Every sum equals its definition, computed plainly. */
+START_TEST(sums_equal_plain_sums)
 {
     const geometry *g = &large[_i];
     const values got = collect(2, 2, g);
@@ -385,7 +385,7 @@ START_TEST(inputs_of_a_linear_layer_have_any_rank)
 }
 END_TEST
 
-/* Sums may be looked at, and go on. */
+/* Sums may be read in between, and continue. */
 START_TEST(sums_go_on)
 {
     dt_ctx *ctx = context(1);
@@ -546,7 +546,7 @@ START_TEST(memory_may_fail) { ck_assert_int_gt(test_every_allocation(scenario, N
 END_TEST
 
 /* Two and a half squares, and slices. */
-START_TEST(memory_is_that_of_the_sums)
+START_TEST(memory_is_only_that_of_the_sums)
 {
     dt_ctx *ctx = context(1);
     dt_statistics *s;
@@ -565,16 +565,16 @@ Suite *test_statistics_suite(void)
     Suite *suite = suite_create("statistics");
     TCase *c = tcase_create("statistics");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, reference_values_are_met, 0, FILES);
-    tcase_add_loop_test(c, a_weight_times_X_is_what_its_op_gives, 0, GEOMETRIES);
+    tcase_add_loop_test(c, reference_values_are_equal, 0, FILES);
+    tcase_add_loop_test(c, a_weight_times_X_equals_its_op, 0, GEOMETRIES);
     tcase_add_loop_test(c, threads_and_batches_do_not_change_a_bit, 0, LARGE);
-    tcase_add_loop_test(c, sums_are_what_they_should_be, 0, LARGE);
+    tcase_add_loop_test(c, sums_equal_plain_sums, 0, LARGE);
     tcase_add_test(c, inputs_of_a_linear_layer_have_any_rank);
     tcase_add_test(c, sums_go_on);
     tcase_add_loop_test(c, mistakes_are_named, 0, (int)(sizeof mistakes / sizeof mistakes[0]));
     tcase_add_test(c, inputs_are_checked);
     tcase_add_test(c, memory_may_fail);
-    tcase_add_test(c, memory_is_that_of_the_sums);
+    tcase_add_test(c, memory_is_only_that_of_the_sums);
     suite_add_tcase(suite, c);
     return suite;
 }

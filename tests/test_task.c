@@ -206,7 +206,7 @@ static dt_dataset *dataset(dt_target target)
     return d;
 }
 
-START_TEST(batches_do_not_matter)
+START_TEST(metrics_do_not_depend_on_batches)
 {
     const dt_target target = (dt_target)_i;
     const int metrics[] = { [DT_TARGET_CLASS] = 2, [DT_TARGET_IMAGE] = 3, [DT_TARGET_MASK] = 3 };
@@ -281,7 +281,7 @@ Suite *test_task_suite(void)
     tcase_add_test(c, not_a_number);
     suite_add_tcase(s, c);
     c = tcase_create("datasets");
-    tcase_add_loop_test(c, batches_do_not_matter, DT_TARGET_CLASS, DT_TARGET_MASK + 1);
+    tcase_add_loop_test(c, metrics_do_not_depend_on_batches, DT_TARGET_CLASS, DT_TARGET_MASK + 1);
     tcase_add_loop_test(c, outputs_must_fit, 0, 4);
     suite_add_tcase(s, c);
     return s;

@@ -1,5 +1,5 @@
-/* Runs of convolutional families, one for each kind of targets: what they measure, that they resume
- * bit for bit, that batches weigh by what they hold, and what does not fit. */
+/* Runs of convolutional families, one for each kind of targets: their metrics, resuming bit for
+ * bit, weights of uneven batches, and refused recipes. */
 #include "sample.h"
 
 #include <detent/io.h>
@@ -109,7 +109,7 @@ static const char *in(char path[TEST_PATH], const char *folder, const char *name
 
 static double loss_of(const job *j) { return j->summary.result[DT_RUN_FLOAT].metrics.loss; }
 
-/* ---- what is measured ----------------------------------------------------------------------- */
+/* ---- metrics -------------------------------------------------------------------------------- */
 
 START_TEST(a_task_has_its_metrics)
 {
@@ -136,7 +136,7 @@ START_TEST(a_task_has_its_metrics)
 }
 END_TEST
 
-START_TEST(an_interrupted_run_goes_on)
+START_TEST(an_interrupted_run_resumes_bit_for_bit)
 {
     char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
     size_t n, m;
@@ -156,8 +156,8 @@ START_TEST(an_interrupted_run_goes_on)
 }
 END_TEST
 
-/* Nothing is better by 100, so the first evaluation stays the best. */
-START_TEST(the_best_evaluation_is_taken)
+/* No evaluation improves by 1000, so the first one stays the best. */
+START_TEST(a_run_can_end_with_its_best_evaluation)
 {
     char folder[TEST_PATH], kept[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
     size_t n, m;
@@ -180,7 +180,7 @@ START_TEST(the_best_evaluation_is_taken)
 }
 END_TEST
 
-/* Before the statistics of folded norms stay, just when they do, and after. */
+/* Before, at and after the step at which statistics of folded norms are frozen. */
 START_TEST(folded_norms_resume)
 {
     char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
@@ -207,7 +207,7 @@ START_TEST(folded_norms_resume)
 END_TEST
 
 /* 40 images in batches of 16: the last one is shorter. */
-START_TEST(halves_weigh_as_the_whole)
+START_TEST(accumulated_halves_equal_the_whole_batch)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
@@ -220,8 +220,8 @@ START_TEST(halves_weigh_as_the_whole)
 }
 END_TEST
 
-/* A model file says its family and its options, blocks included. */
-START_TEST(a_model_comes_back)
+/* A model file has the family and all its options. */
+START_TEST(a_saved_model_gives_the_same_metrics)
 {
     char folder[TEST_PATH], dir[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
@@ -260,7 +260,7 @@ START_TEST(the_converted_model_has_the_same_bits)
 }
 END_TEST
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- inputs that are refused ---------------------------------------------------------------- */
 
 static const struct {
     int task;
@@ -283,7 +283,7 @@ static const struct {
     { DT_TARGET_MASK, { "model.widths=[4, 4, 4, 4]" }, "7 pixels are halved to 3 at level 3" },
 };
 
-START_TEST(what_does_not_fit_is_found)
+START_TEST(recipes_that_do_not_fit_are_refused)
 {
     char folder[TEST_PATH], dir[TEST_PATH];
     test_folder(folder);
@@ -301,13 +301,14 @@ Suite *test_task_runs_suite(void)
     TCase *c = tcase_create("tasks");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_task_has_its_metrics, 0, TASKS);
-    tcase_add_loop_test(c, an_interrupted_run_goes_on, 0, TASKS);
-    tcase_add_loop_test(c, the_best_evaluation_is_taken, 0, TASKS);
+    tcase_add_loop_test(c, an_interrupted_run_resumes_bit_for_bit, 0, TASKS);
+    tcase_add_loop_test(c, a_run_can_end_with_its_best_evaluation, 0, TASKS);
     tcase_add_loop_test(c, folded_norms_resume, 0, 3);
-    tcase_add_loop_test(c, halves_weigh_as_the_whole, 0, TASKS);
-    tcase_add_loop_test(c, a_model_comes_back, 0, TASKS);
+    tcase_add_loop_test(c, accumulated_halves_equal_the_whole_batch, 0, TASKS);
+    tcase_add_loop_test(c, a_saved_model_gives_the_same_metrics, 0, TASKS);
     tcase_add_loop_test(c, the_converted_model_has_the_same_bits, 0, 3 * TASKS);
-    tcase_add_loop_test(c, what_does_not_fit_is_found, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(c, recipes_that_do_not_fit_are_refused, 0,
+                        (int)(sizeof bad / sizeof bad[0]));
     suite_add_tcase(s, c);
     return s;
 }

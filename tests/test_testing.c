@@ -1,5 +1,5 @@
-/* The helpers themselves: an allocator that did not fail, or a comparison that let all pass, would
- * make other suites blind. */
+/* The helpers of testing.h: a failing allocator that does not fail, or a comparison that accepts
+ * everything, would make other suites pass wrongly. */
 #include "testing.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ START_TEST(a_scenario_survives_every_failure)
 }
 END_TEST
 
-START_TEST(malloc_fails_where_told)
+START_TEST(malloc_fails_at_the_given_call)
 {
     if (!test_malloc_can_fail()) return;
     test_malloc_fail_at(2);
@@ -94,7 +94,7 @@ Suite *test_testing_suite(void)
     TCase *c = tcase_create("helpers");
     tcase_add_test(c, every_allocation_fails_once);
     tcase_add_test(c, a_scenario_survives_every_failure);
-    tcase_add_test(c, malloc_fails_where_told);
+    tcase_add_test(c, malloc_fails_at_the_given_call);
     tcase_add_test(c, closeness);
     tcase_add_test(c, files_and_folders);
     suite_add_tcase(s, c);

@@ -1,5 +1,5 @@
-/* Datasets of tokens: windows of running text, prompts with completions, sums, and what `data:` of
- * a recipe says of text. */
+/* Datasets of tokens: windows of running text, prompts with completions, sums, and the `data:`
+ * block of recipes of text. */
 #include "sample.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static int64_t offset_of_epoch(dt_ctx *ctx, dt_loader *l, int64_t epoch, int64_t
     return least;
 }
 
-START_TEST(epochs_begin_elsewhere)
+START_TEST(epochs_begin_at_random_offsets)
 {
     const int64_t context = 8, n = 203;
     dt_ctx *ctx = sample_context(1);
@@ -201,7 +201,7 @@ static dt_status add_bytes(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* Text of example i of a batch: what is asked, and what counts. */
+/* Text of example i of a batch: the prompt, and the tokens that count. */
 static void text_of(const dt_dataset *d, dt_tensor *x, dt_tensor *target, char *asked, char *wanted)
 {
     const dt_tokenizer *k = dt_dataset_tokenizer(d);
@@ -427,8 +427,8 @@ START_TEST(open_lines)
 }
 END_TEST
 
-/* With a tokenizer that has an end: between documents, and behind each completion, where it
- * counts. */
+/* With a tokenizer that has an end-of-text token: it separates documents, and ends each completion,
+ * where it counts. */
 START_TEST(ends_of_text)
 {
     char folder[TEST_PATH], tokenizer[TEST_PATH], text[256], asked[64], wanted[64];
@@ -557,7 +557,7 @@ START_TEST(bad_settings)
 }
 END_TEST
 
-/* ---- memory that fails --------------------------------------------------------------------- */
+/* ---- failing allocations ------------------------------------------------------------------- */
 
 static dt_status open_and_read(dt_ctx *ctx, const dt_data_options *o)
 {
@@ -608,7 +608,7 @@ Suite *test_text_data_suite(void)
     Suite *s = suite_create("text_data");
     TCase *running = tcase_create("running text");
     tcase_add_loop_test(running, every_token_once, 0, 5);
-    tcase_add_test(running, epochs_begin_elsewhere);
+    tcase_add_test(running, epochs_begin_at_random_offsets);
     tcase_add_test(running, seek);
     tcase_add_test(running, short_text);
     tcase_add_test(running, split);

@@ -1,5 +1,5 @@
-/* Runs of language models on text, prompts and sums: what they measure, that they resume bit for
- * bit, that updates weigh by labels, that files carry the tokenizer, and what does not fit. */
+/* Runs of language models on text, prompts and sums: their metrics, resuming bit for bit, updates
+ * weighed by labels, files that carry the tokenizer, and refused recipes. */
 #include "sample.h"
 
 #include <detent/io.h>
@@ -88,7 +88,7 @@ static void run(job *j)
     ck_assert_int_eq(memory.live, 0);
 }
 
-/* A folder with texts, and the job's own folder beside them. */
+/* A folder with texts and the job's own folder. */
 static job job_of(const char *recipe, const char *folder, const char *name)
 {
     job j = { .recipe = recipe, .data = folder };
@@ -129,7 +129,7 @@ static void assert_same_file(const char *a, const char *b, const char *name)
     free(two);
 }
 
-/* ---- what a run gives ----------------------------------------------------------------------- */
+/* ---- results of a run ----------------------------------------------------------------------- */
 
 START_TEST(a_run_has_its_metrics)
 {
@@ -160,7 +160,7 @@ START_TEST(a_run_has_its_metrics)
 }
 END_TEST
 
-START_TEST(an_interrupted_run_goes_on)
+START_TEST(an_interrupted_run_resumes_bit_for_bit)
 {
     char folder[TEST_PATH];
     write_data(folder);
@@ -178,7 +178,7 @@ START_TEST(an_interrupted_run_goes_on)
 }
 END_TEST
 
-/* Labels weigh alike, however long the examples of a batch are. */
+/* All labels have the same weight, however long the examples of a batch are. */
 #define BEST_KEYS                                                                                  \
     "data.validation=0.2", "train.evaluate.every_steps=1", "train.finish_with=best",               \
         "train.early_stopping={patience: 2, least_improvement: 1000}"
@@ -230,9 +230,9 @@ START_TEST(updates_weigh_by_labels)
 }
 END_TEST
 
-/* Experts beside what else a recipe can ask for: it runs, resumes bit for bit, and the converted
- * model answers with the trained one's bits, or after a rounder with those of its file. */
-START_TEST(experts_beside_the_rest)
+/* Experts together with other settings of a recipe: the run resumes bit for bit; the converted
+ * model has the bits of the trained one, or after a rounder those of its file. */
+START_TEST(experts_work_with_all_other_settings)
 {
     static const struct {
         const char *keys[3];
@@ -350,7 +350,7 @@ END_TEST
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-/* Against logits, which are summed here as the formulas say. */
+/* Compares with metrics computed here from logits by the formulas. */
 START_TEST(metrics_follow_from_logits)
 {
     enum { N = 58, VOCAB = 9, T = 7 };
@@ -392,7 +392,8 @@ START_TEST(metrics_follow_from_logits)
 }
 END_TEST
 
-/* An example matches where all that counts is right: a model that always says the same token. */
+/* An example is an exact match if all counted tokens are right: checked with a model that always
+ * predicts the same token. */
 START_TEST(exact_match)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -443,7 +444,7 @@ START_TEST(other_models_are_refused)
 }
 END_TEST
 
-/* ---- what is quantized ---------------------------------------------------------------------- */
+/* ---- quantized weights ---------------------------------------------------------------------- */
 
 static const char *const quantized[] = {
     "qat.preset=int8-static-int8-weight",
@@ -500,8 +501,8 @@ static dt_status quantize(job *j, const char *name, int64_t stop_at, dt_quantize
     return status;
 }
 
-/* Experts are rounded by the rows that reach them; an interrupted call ends with the same bytes,
- * and knows which experts had too few from before. */
+/* Experts are rounded with the rows routed to them. A resumed call gives the same bytes, and still
+ * reports experts with too few rows from before. */
 START_TEST(experts_are_quantized_layer_by_layer)
 {
     char folder[TEST_PATH];
@@ -534,7 +535,7 @@ START_TEST(experts_are_quantized_layer_by_layer)
 }
 END_TEST
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- inputs that are refused ---------------------------------------------------------------- */
 
 static const struct mistake {
     const char *recipe, *override, *message;
@@ -573,7 +574,7 @@ START_TEST(a_mistake_has_a_place)
 }
 END_TEST
 
-/* Of an example without labels nothing is learned: an update of such alone would have no loss. */
+/* An example without labels has no loss, so an update of only such examples is an error. */
 START_TEST(an_example_needs_a_label)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -593,8 +594,8 @@ Suite *test_token_runs_suite(void)
     TCase *runs = tcase_create("runs");
     tcase_set_timeout(runs, 300);
     tcase_add_loop_test(runs, a_run_has_its_metrics, 0, RECIPES);
-    tcase_add_loop_test(runs, an_interrupted_run_goes_on, 0, RECIPES);
-    tcase_add_loop_test(runs, experts_beside_the_rest, 0, REST);
+    tcase_add_loop_test(runs, an_interrupted_run_resumes_bit_for_bit, 0, RECIPES);
+    tcase_add_loop_test(runs, experts_work_with_all_other_settings, 0, REST);
     tcase_add_loop_test(runs, a_run_ends_early_with_its_best, 0, RECIPES);
     tcase_add_test(runs, updates_weigh_by_labels);
     tcase_add_test(runs, files_carry_their_tokenizer);

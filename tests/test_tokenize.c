@@ -1,4 +1,4 @@
-/* detent tokenize: texts to files of ids and back, what is printed, what is refused. */
+/* detent tokenize: texts to files of ids and back, printed ids, refused input. */
 #include "testing.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* Tokenizers: round trips of any bytes, characters of a corpus, what they are as text, what is
- * refused. */
+/* Tokenizers: round trips of any bytes, characters of a corpus, tokenizers as text, refused
+ * input. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -13,7 +13,7 @@ static dt_ctx *ctx;
 static void setup(void) { ck_assert(dt_ctx_create(&ctx, NULL) == DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
 
-/* ---- a sink that keeps what it gets --------------------------------------------------------- */
+/* ---- a sink that collects the text ---------------------------------------------------------- */
 
 typedef struct kept {
     char bytes[1 << 16];
@@ -108,7 +108,7 @@ START_TEST(characters_are_sorted)
 }
 END_TEST
 
-START_TEST(decoding_knows_its_ids)
+START_TEST(decoding_skips_large_ids_and_refuses_negative_ones)
 {
     dt_tokenizer *k;
     static kept back;
@@ -218,7 +218,7 @@ Suite *test_tokenizer_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, bytes_are_their_ids);
     tcase_add_test(c, characters_are_sorted);
-    tcase_add_test(c, decoding_knows_its_ids);
+    tcase_add_test(c, decoding_skips_large_ids_and_refuses_negative_ones);
     tcase_add_loop_test(c, wrong_text_is_refused, 0, DT__COUNT_OF(refused));
     tcase_add_loop_test(c, token_files_hold_ids, 0, 2);
     tcase_add_test(c, token_files_refuse);

@@ -1,4 +1,4 @@
-/* The program's `train`: its exit statuses, its streams, signals, a disk that is full. */
+/* The program's `train`: its exit statuses, its output, signals, a full disk. */
 #include "testing.h"
 
 #include <jansson.h>
@@ -140,7 +140,7 @@ static const status_case status_cases[] = {
 };
 
 /* Every mistake in one folder; none of them makes or changes a run. */
-START_TEST(mistakes_have_their_status)
+START_TEST(mistakes_have_exit_statuses)
 {
     const status_case *c = &status_cases[_i];
     char folder[TEST_PATH], command[MOST_COMMAND], path[TEST_PATH];
@@ -189,8 +189,8 @@ START_TEST(a_signal_saves_and_stops)
 }
 END_TEST
 
-/* Nothing is told of this signal, wherever it comes; what is there must do. */
-START_TEST(a_killed_run_goes_on)
+/* This signal (KILL) cannot be handled at any point; the run resumes from the files that exist. */
+START_TEST(a_killed_run_resumes)
 {
     char folder[TEST_PATH];
     begin(folder);
@@ -211,8 +211,8 @@ START_TEST(a_killed_run_goes_on)
 }
 END_TEST
 
-/* The shell's limit stands for a full disk: a write fails, what stood there stays, and the run goes
- * on from its checkpoint once there is room. */
+/* The shell's limit simulates a full disk: a write fails, existing files stay, and the run resumes
+ * from its checkpoint once there is room. */
 #ifndef TEST_TSAN
 START_TEST(a_full_disk_ends_the_run)
 {
@@ -240,10 +240,10 @@ Suite *test_train_suite(void)
     tcase_add_test(all, tables_and_progress_fit);
     tcase_add_test(all, results_come_as_json);
     tcase_add_test(all, a_dry_run_shows_the_model);
-    tcase_add_loop_test(all, mistakes_have_their_status, 0,
+    tcase_add_loop_test(all, mistakes_have_exit_statuses, 0,
                         (int)(sizeof status_cases / sizeof status_cases[0]));
     tcase_add_test(all, a_signal_saves_and_stops);
-    tcase_add_test(all, a_killed_run_goes_on);
+    tcase_add_test(all, a_killed_run_resumes);
 #ifndef TEST_TSAN
     tcase_add_test(all, a_full_disk_ends_the_run);
 #endif

@@ -1,6 +1,6 @@
 /* The suites' helpers: paths, folders, whole files, shell commands, a counting allocator,
- * closeness. The runner makes one folder before it forks tests; all others lie in it, so that even
- * a test that crashes leaves nothing behind. */
+ * comparison of floats. The runner makes one folder before it forks tests. All other folders are
+ * inside it, so the runner can remove the folders of tests that crashed. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "testing.h"
 
@@ -180,9 +180,9 @@ int64_t test_networks(test_draws draws)
     return text != NULL ? strtoll(text, NULL, 10) : test_count(draws);
 }
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
-/* Before each block: what release must be told. */
+/* In front of each block: the size that release must be called with. */
 typedef struct front {
     void *start;
     size_t bytes;

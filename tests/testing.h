@@ -1,5 +1,5 @@
-/* What the suites share: where files are, folders that vanish, allocators that fail, closeness.
- * A suite is a file test_<topic>.c that defines `Suite *test_<topic>_suite(void)`. */
+/* What the suites share: paths, temporary folders, allocators that fail, comparison of floats. A
+ * suite is a file test_<topic>.c that defines `Suite *test_<topic>_suite(void)`. */
 #ifndef TESTING_H
 #define TESTING_H
 
@@ -12,7 +12,7 @@
 #include "suites.inc"
 #undef SUITE
 
-/* Clang's thread sanitizer, whose OpenMP keeps a file of its own and dies under a limit of
+/* Clang's thread sanitizer. Its OpenMP writes a file of its own and crashes under a limit on file
  * sizes. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -25,21 +25,21 @@
 #define TEST_PATH 1024
 
 /* Finds `name` ("ops/tanh.json", "quant") among the reference values: $DETENT_SHARED/golden,
- * ../shared/golden beside the sources, then the subset in tests/golden. False, with a line on
- * stderr that says what is skipped, where it is nowhere. */
+ * ../shared/golden next to the sources, then the subset in tests/golden. Returns false, with a line
+ * on stderr that names what is skipped, where none of them has it. */
 bool test_golden(char path[TEST_PATH], const char *name);
 
-/* Finds `name` ("data/mnist10k") in $DETENT_SHARED, or ../shared; else as above. */
+/* Finds `name` ("data/mnist10k") in $DETENT_SHARED or ../shared; otherwise as above. */
 bool test_shared(char path[TEST_PATH], const char *name);
 
 /* path = folder/name. `path` and `folder` may be the same array. */
 void test_join(char path[TEST_PATH], const char *folder, const char *name);
 
-/* A new empty folder. It vanishes with the runner, whatever happens to the test. */
+/* Makes a new empty folder. The runner removes it at its end, also after a test that crashed. */
 void test_folder(char path[TEST_PATH]);
 
-/* The whole file and a NUL behind it, to be freed with free(). `size` may be NULL. A file that
- * cannot be read fails the test. */
+/* Returns the whole file with a NUL after it, to be freed with free(). `size` may be NULL. A file
+ * that cannot be read fails the test. */
 char *test_read_file(const char *path, size_t *size);
 
 /* Writes or overwrites a file; `text` forms write strlen(text) bytes. */
@@ -48,9 +48,9 @@ void test_write_text(const char *path, const char *text);
 
 bool test_file_exists(const char *path);
 
-/* Files of this process may not grow beyond `bytes` from now on (a write then fails, without a
- * signal); -1 lifts the limit. No assertion may stand between the two calls: Check writes each one
- * that holds to a file of its own. */
+/* Limits files of this process to `bytes` (a write beyond it fails, without a signal); -1 removes
+ * the limit. Use no assertion between the two calls: Check writes each assertion that holds to a
+ * file of its own. */
 bool test_limit_files(int64_t bytes);
 
 /* Runs a shell command. Returns its exit status (128 + signal after a crash) and, where `output` is
@@ -59,24 +59,24 @@ int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
 /* ---- random cases ---------------------------------------------------------------------------- */
 
-/* How many random cases a check draws. */
+/* How many random cases a test draws. */
 typedef struct test_draws {
-    int64_t quick;     /* by itself: each kind of case at least once */
-    int64_t sanitized; /* under a sanitizer, always */
-    int64_t all;       /* where test_all() */
+    int64_t quick;     /* without the options below */
+    int64_t sanitized; /* under a sanitizer */
+    int64_t all;       /* where test_all() is true */
 } test_draws;
 
 int64_t test_count(test_draws draws);
 
-/* The same for random networks. DETENT_NETWORKS in the environment says another number. */
+/* The same for random networks. DETENT_NETWORKS in the environment overrides it. */
 int64_t test_networks(test_draws draws);
 
-/* DETENT_TEST_ALL in the environment is 1: `scripts/check --all` sets it. */
+/* Whether DETENT_TEST_ALL in the environment is 1, as `scripts/check --all` sets it. */
 bool test_all(void);
 
-/* ---- memory that fails ---------------------------------------------------------------------- */
+/* ---- failing allocations -------------------------------------------------------------------- */
 
-/* Counts what a context does to its allocator. Zero it, set `fail_at`, make the context. */
+/* Counts the calls of a context to its allocator. Zero it, set `fail_at`, create the context. */
 typedef struct test_memory {
     int64_t calls;   /* of allocate */
     int64_t fail_at; /* the call, counted from 1, that returns NULL; 0: none */
@@ -84,30 +84,31 @@ typedef struct test_memory {
     size_t bytes;    /* in them */
 } test_memory;
 
-/* The allocator over `m`. It fails the test where a block comes back with another size. */
+/* The allocator that counts in `m`. It fails the test where a block is released with another size
+ * than it was allocated with. */
 dt_allocator test_allocator(test_memory *m);
 
-/* Runs `scenario` on a fresh context (threads 2) over and over, with allocation 1, 2, 3, ...
- * failing, until it ends without reaching the one that fails. Each run must return DT_ERR_NOMEM
- * with a message and leave no block behind; the last must return DT_OK. Returns the number of runs.
- * The scenario frees what it made, not the context. */
+/* Runs `scenario` repeatedly, each time on a new context with 2 threads, with allocation 1, 2, 3,
+ * ... failing, until a run makes fewer allocations. Each run must return DT_ERR_NOMEM with a
+ * message and leave no block allocated; the last one must return DT_OK. Returns the number of runs.
+ * The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
 /* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):
  * the n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything
- * that may not fail, such as an assertion or a parallel region. A context's default allocator does
- * not pass here. */
+ * that may not fail, such as an assertion or a parallel region. A context's default allocator is
+ * not affected. */
 void test_malloc_fail_at(int64_t n);
 
 /* Calls of this thread since test_malloc_fail_at. */
 int64_t test_malloc_calls(void);
 
-/* False under a sanitizer, which has a malloc of its own: then nothing fails. */
+/* False under a sanitizer, which has a malloc of its own; then test_malloc_fail_at does nothing. */
 bool test_malloc_can_fail(void);
 
 /* ---- closeness ------------------------------------------------------------------------------ */
 
-/* |a - b| <= absolute + relative * |b|; NaN is near NaN, an infinity near itself. */
+/* |a - b| <= absolute + relative * |b|; NaN is near NaN, and an infinity is near itself. */
 bool test_near(double a, double b, double absolute, double relative);
 
 /* The first index where a[i] is not near b[i]; -1 where all are. */
@@ -120,14 +121,14 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
     ck_assert_msg(test_near(a, b, absolute, relative), "%s = %.17g, %s = %.17g", #a, (double)(a),  \
                   #b, (double)(b))
 
-/* ck_assert_msg for the inside of loops: Check writes a note to a file for every assertion that
- * holds, which costs more than most conditions. */
+/* ck_assert_msg for loops: Check writes to a file for every assertion that holds, which is slower
+ * than most conditions. */
 #define TEST_EACH(condition, ...)                                                                  \
     do {                                                                                           \
         if (!(condition)) ck_abort_msg(__VA_ARGS__);                                               \
     } while (0)
 
-/* A call that must give DT_OK; the message of `ctx` is shown where it does not. */
+/* A call that must return DT_OK; otherwise the test fails with the message of `ctx`. */
 #define TEST_OK(ctx, call)                                                                         \
     do {                                                                                           \
         const dt_status test_status_ = (call);                                                     \
@@ -145,7 +146,7 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
                       dt_error(ctx));                                                              \
     } while (0)
 
-/* Of the runner: before and after all suites. */
+/* Called by the runner before and after all suites. */
 void test_begin(void);
 void test_end(void);
 
