@@ -1,5 +1,5 @@
-/* Shared strings: paths of modules and names of tensors, which outlive whoever gave them. The count
- * stands before the characters, so that a plain `const char *` is all that anybody holds. */
+/* Shared strings: paths of modules and names of tensors, which several owners hold. The reference
+ * count lies in front of the characters, so that owners hold a plain `const char *`. */
 #include "core/core.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 typedef struct shared_text {
     atomic_int refs;
-    dt_ctx *ctx; /* kept: a tape of another context may be the last that shows the text */
+    dt_ctx *ctx; /* retained: the last owner may be a tape of another context */
     char text[];
 } shared_text;
 
