@@ -75,7 +75,7 @@ static dt_status read_member(dt__json *j, line *l)
     DT__TRY(dt__json_key(j, &name));
     while (i < FIELDS && strcmp(name, names[i]) != 0) i++;
     if (i == FIELDS) return dt__json_skip(j);
-    if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" stands twice", name);
+    if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" occurs twice", name);
     return dt__json_bytes(j, &l->bytes[i], &l->n[i]);
 }
 

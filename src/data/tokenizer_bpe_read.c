@@ -119,7 +119,7 @@ static dt_status read_all_added(reading *r)
     if (r->added.n > 0) qsort(r->added.at, (size_t)r->added.n, sizeof *r->added.at, order);
     for (int64_t i = 1; i < r->added.n; i++) {
         if (order(&r->added.at[i - 1], &r->added.at[i]) != 0) continue;
-        return dt__json_fail(j, "the added token '%s' stands twice",
+        return dt__json_fail(j, "the added token '%s' occurs twice",
                              dt__shown(r->added.at[i].text, shown));
     }
     return DT_OK;
@@ -247,7 +247,7 @@ static dt_status set_vocab(reading *r, size_t *used)
     if (twice >= 0) {
         const entry *e = r->vocab.at;
         while (e->id != twice) e++;
-        return dt__json_fail(r->j, "'%s' stands twice in the vocabulary",
+        return dt__json_fail(r->j, "'%s' occurs twice in the vocabulary",
                              dt__shown(e->text, shown));
     }
     for (int b = 0; b < 256; b++) {
@@ -396,7 +396,7 @@ static dt_status read_merges(reading *r, const unsigned char *at)
     }
     DT__TRY(dt__bpe_index(j->ctx, b, &twice));
     if (twice < 0) return DT_OK;
-    return dt__json_fail(j, "merge %lld stands twice", (long long)twice);
+    return dt__json_fail(j, "merge %lld occurs twice", (long long)twice);
 }
 
 static dt_status read_model(reading *r)

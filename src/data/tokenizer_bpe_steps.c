@@ -188,7 +188,7 @@ static dt_status read_text(template *t, const char *name)
     if (strcmp(name, "A") != 0) {
         return dt__json_fail(t->j, "post_processor: a second text where there is one");
     }
-    if (t->text) return dt__json_fail(t->j, "post_processor: the text stands twice");
+    if (t->text) return dt__json_fail(t->j, "post_processor: the text occurs twice");
     t->text = true;
     return DT_OK;
 }

@@ -27,7 +27,7 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
             return dt__json_fail(j, "unknown key '%s' in %s", dt__shown(name, shown), what);
         }
         if ((seen & (uint64_t)1 << i) != 0) {
-            return dt__json_fail(j, "'%s' stands twice in %s", name, what);
+            return dt__json_fail(j, "'%s' occurs twice in %s", name, what);
         }
         seen |= (uint64_t)1 << i;
         j->strings = strings;

@@ -83,7 +83,7 @@ static void note_unexpected(work *w, const char *name)
 static void note_both(work *w, const char *whole, const char *expert)
 {
     char text[DT__SHOWN + 48], shown[DT__SHOWN];
-    snprintf(text, sizeof text, " stands there besides %s", dt__shown(expert, shown));
+    snprintf(text, sizeof text, " is there besides %s", dt__shown(expert, shown));
     dt__names_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
 }
 
@@ -318,7 +318,7 @@ static dt_status sort(work *w)
         const char *name = view->by_name[i]->name;
         if (strcmp(view->by_name[i - 1]->name, name) != 0) continue;
         dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, name, shown),
-                      " stands there twice");
+                      " occurs twice");
     }
     return DT_OK;
 }

@@ -126,7 +126,7 @@ static dt_status read_known(dt__json *j, const reading *r, const char *name, uin
         const dt_key *key = &r->keys[i];
         char what[96];
         if (strcmp(key->name, name) != 0) continue;
-        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' stands twice", name);
+        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' occurs twice", name);
         *seen |= (uint64_t)1 << i;
         if (dt__json_null(j)) return DT_OK;
         if (key->given != 0) *((bool *)r->options + key->given) = true;
@@ -170,7 +170,7 @@ static dt_status note_rope_key(dt__json *j, const char *name, void *options)
 
 static dt_status read_rope(dt__json *j, rope *out)
 {
-    if (out->stands) return dt__json_fail(j, "rope_scaling or rope_parameters stands twice");
+    if (out->stands) return dt__json_fail(j, "rope_scaling or rope_parameters occurs twice");
     out->stands = true;
     return read_object(j, &(reading){ rope_keys, out, note_rope_key });
 }
@@ -179,7 +179,7 @@ static dt_status read_layer_types(dt__json *j, config *c)
 {
     const char *text;
     char shown[DT__SHOWN];
-    if (c->n_layer_types >= 0) return dt__json_fail(j, "'layer_types' stands twice");
+    if (c->n_layer_types >= 0) return dt__json_fail(j, "'layer_types' occurs twice");
     c->n_layer_types = 0;
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');

@@ -80,14 +80,14 @@ static dt_status read_place(index *x, dt__json *j)
                              dt__shown(name, in));
     }
     bool *mapped = &s->mapped[e - s->file->entry];
-    if (*mapped) return dt__json_fail(j, "tensor '%s' stands twice", dt__shown(tensor, shown));
+    if (*mapped) return dt__json_fail(j, "tensor '%s' occurs twice", dt__shown(tensor, shown));
     *mapped = true;
     return DT_OK;
 }
 
 static dt_status read_map(index *x, dt__json *j)
 {
-    if (x->has_map) return dt__json_fail(j, "'weight_map' stands twice");
+    if (x->has_map) return dt__json_fail(j, "'weight_map' occurs twice");
     x->has_map = true;
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');

@@ -257,7 +257,7 @@ static dt_status read_quant(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &q->path));
     for (int64_t i = 0; i < meta->n_quants; i++) {
         if (strcmp(meta->quant[i].path, q->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' stands twice", dt__shown(q->path, shown));
+        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(q->path, shown));
     }
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, module_keys, q));
@@ -275,7 +275,7 @@ static dt_status read_tie(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &t->first));
     for (int64_t i = 0; i < meta->n_ties; i++) {
         if (strcmp(meta->tie[i].path, t->path) != 0) continue;
-        return dt__json_fail(j, "'%s' stands twice", dt__shown(t->path, shown));
+        return dt__json_fail(j, "'%s' occurs twice", dt__shown(t->path, shown));
     }
     meta->n_ties++;
     return DT_OK;
@@ -289,7 +289,7 @@ static dt_status read_lora(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &l->path));
     for (int64_t i = 0; i < meta->n_loras; i++) {
         if (strcmp(meta->lora[i].path, l->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' stands twice", dt__shown(l->path, shown));
+        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(l->path, shown));
     }
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, dt__module_lora_keys, &l->lora));

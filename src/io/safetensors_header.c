@@ -106,7 +106,7 @@ static dt_status read_part(dt_file *file, dt__json *j, tensor *t, unsigned *seen
     DT__TRY(dt__json_string(j, &key));
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if (strcmp(parts[i].key, key) != 0) continue;
-        if ((*seen & 1u << i) != 0) return dt__json_fail(j, "'%s' stands twice", key);
+        if ((*seen & 1u << i) != 0) return dt__json_fail(j, "'%s' occurs twice", key);
         *seen |= 1u << i;
         DT__TRY(dt__json_expect(j, ':'));
         return parts[i].read(file, j, t);
@@ -206,7 +206,7 @@ static dt_status read_field(dt_file *file, dt__json *j, bool *has_meta)
         j->within = NULL;
         return DT_OK;
     }
-    if (*has_meta) return dt__json_fail(j, "__metadata__ stands twice");
+    if (*has_meta) return dt__json_fail(j, "__metadata__ occurs twice");
     *has_meta = true;
     return read_meta(file, j);
 }
@@ -272,7 +272,7 @@ static int compare_keys(const void *left, const void *right)
 static dt_status twice(const dt_file *file, const char *what, const char *name)
 {
     char text[DT__SHOWN];
-    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' stands twice in the header", file->path,
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' occurs twice in the header", file->path,
                    what, dt__shown(name, text));
 }
 

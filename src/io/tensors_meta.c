@@ -163,7 +163,7 @@ static dt_status check_twice(const dt__json *j, const dt__tensors *all)
     }
     dt__release(all->ctx, names);
     if (twice == NULL) return DT_OK;
-    return dt__json_fail(j, "weight '%s' stands twice", dt__shown(twice, shown));
+    return dt__json_fail(j, "weight '%s' occurs twice", dt__shown(twice, shown));
 }
 
 static dt_status read_all(const dt_file *file, dt__tensors *all)
