@@ -1,4 +1,4 @@
-/* Reads text files and JSON lines [jsonlines.org]: one value a line, UTF-8. */
+/* Reads text files and JSON lines [jsonlines.org]: one JSON value per line, UTF-8. */
 #include "data/documents.h"
 
 #include "core/utf8.h"
@@ -37,7 +37,7 @@ static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
     return DT_OK;
 }
 
-/* Appends all of a file to a text. */
+/* Appends a whole file to a text. */
 static dt_status read_all(dt_ctx *ctx, const char *path, dt__chars *to)
 {
     dt__input in;
@@ -64,7 +64,7 @@ enum { TEXT, PROMPT, COMPLETION, FIELDS };
 static const char *const names[] = { "text", "prompt", "completion" };
 
 typedef struct line {
-    const char *bytes[FIELDS]; /* NULL: it has no such member */
+    const char *bytes[FIELDS]; /* NULL: it has no such field */
     size_t n[FIELDS];
 } line;
 

@@ -1,4 +1,4 @@
-/* What a file of tensors without a model says of its integer weights, in its metadata:
+/* Metadata about integer weights in a file of tensors without a model:
  *
  *     detent.tensors = { name: { "scheme": {...}, "op": "conv2d", "conv": {...}, "shape": [8, 4, 3,
  *     3],
@@ -204,7 +204,7 @@ static dt_status check_rows(const dt_file *file, const dt__tensor_weight *w)
     dt__rows_form form;
     dt_code_rows rows;
     if (dt_file_find(file, w->name) != NULL) {
-        return dt__rows_refuse(file, w->name, "it stands there as it was, besides its codes");
+        return dt__rows_refuse(file, w->name, "the file holds it unquantized, too");
     }
     dt__tensor_form(w, &form);
     const dt_status s = dt__rows_read(file, w->name, &form, &rows);
