@@ -329,7 +329,7 @@ static const struct {
     { "\"id\":510", "\"id\":4194304", "4194304 are possible" },
     { "\"id\":510", "\"id\":1.5", "a whole number" },
     { "\"id\":511,\"content\":\"<|end_of_text|>\"", "\"id\":511,\"content\":\"<|begin_of_text|>\"",
-      "'<|begin_of_text|>' stands twice" },
+      "'<|begin_of_text|>' occurs twice" },
     { "\"behavior\":\"Isolated\"", "\"behavior\":\"Removed\"", "behavior of a Split: 'Removed'" },
     { "\"invert\":false", "\"invert\":true", "invert of a Split: true" },
     { "\"use_regex\":false", "\"use_regex\":true", "would split twice" },
@@ -348,10 +348,10 @@ static const struct {
     { "\"fuse_unk\":false", "\"fuse\":false", "unknown key 'fuse' in model" },
     { "\"!\":0", "\"\\u20ac\":0", "is no sequence of byte characters" },
     { "\"!\":0", "\"\":0", "empty" },
-    { "\"!\":0", "\"#\":0", "'#' stands twice" },
-    { "\"merges\":[", "\"merges\":[[\"h\",\"e\"],", "stands twice" },
+    { "\"!\":0", "\"#\":0", "'#' occurs twice" },
+    { "\"merges\":[", "\"merges\":[[\"h\",\"e\"],", "occurs twice" },
     { "\"merges\":[", "\"merges\":[[\"h\"],", "merge 0 has 1 parts" },
-    { "\"merges\":[", "\"merges\":[7,", "'[' must stand here" },
+    { "\"merges\":[", "\"merges\":[7,", "'[' is expected here" },
 };
 
 START_TEST(an_edit_is_seen)

@@ -480,7 +480,7 @@ static const struct {
     { "\"experts\":5", "\"experts\":4", "experts 4; the first extent" },
     { "\"experts\":5", "\"experts\":0", "'experts' must be from 1" },
     { "\"experts\":5", "\"experts\":-5", "'experts' must be from 1" },
-    { "\"experts\":5", "\"experts\":true", "a number must stand here" },
+    { "\"experts\":5", "\"experts\":true", "a number is expected here" },
     { "\"experts\":5", "\"experts\":9223372036854775807", "experts 9223372036854775807" },
     { ",\"experts\":5", "", "its experts are not those of the model's weight" },
     { OVER_SHAPE, "\"shape\":[200,24],\"experts\":200", "experts 200; the first extent" },

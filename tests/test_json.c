@@ -79,8 +79,8 @@ static const struct {
     { "\"\xe2\x82\"", "no UTF-8" },
     { "\"abc", "ends within a string" },
     { "\"abc\\", "ends within a string" },
-    { "abc", "a string must stand here" },
-    { "", "a string must stand here" },
+    { "abc", "a string is expected here" },
+    { "", "a string is expected here" },
 };
 
 START_TEST(no_string)

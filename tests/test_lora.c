@@ -461,7 +461,7 @@ START_TEST(bad_files_are_refused_and_change_nothing)
         const char *text, *says;
     } bad[] = {
         { NULL, "not of this model (layers.0.lora_a" },
-        { "{}", "a string must stand here" },
+        { "{}", "a string is expected here" },
         { "{\"layers\":{},\"train_rest\":false}", "'train_rest' is wanted" },
         { "{\"train_rest\":false,\"layers\":{\"layers.9\":{\"rank\":2,\"alpha\":6}}}",
           "no such module" },

@@ -503,7 +503,7 @@ START_TEST(options_that_no_reader_takes_are_not_written)
     TEST_FAILS(ctx, DT_ERR_ARG, "activation", dt_model_save(m, &info, path));
     o.activation = 0;
     o.dropout = NAN;
-    TEST_FAILS(ctx, DT_ERR_ARG, "a number must stand", dt_model_save(m, &info, path));
+    TEST_FAILS(ctx, DT_ERR_ARG, "a number is expected", dt_model_save(m, &info, path));
     dt_module_free(m);
     ck_assert(!test_file_exists(path));
 }

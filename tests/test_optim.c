@@ -590,9 +590,9 @@ START_TEST(refused_writes_have_the_same_message_everywhere)
     a->storage->frozen = true;
     all_refuse(m, " belongs to a frozen model");
     a->storage->frozen = false;
-    a->storage->image = true;
-    all_refuse(m, " is a view of a quantized image; write dt_inner(w)");
-    a->storage->image = false;
+    a->storage->dequantized = true;
+    all_refuse(m, " is a view of dequantized values; write dt_inner(w)");
+    a->storage->dequantized = false;
     ck_assert_ptr_nonnull(dt_mul(t, a, a));
     all_refuse(m, " is still needed by a recorded ");
     dt_module_free(m);

@@ -489,7 +489,7 @@ static const struct bad {
     { "prompt alone", "bytes", "{\"prompt\": \"abc\"}\n", NULL, DT_DATA_JSONL, 0, DT_ERR_FORMAT,
       "must be there" },
     { "twice", "bytes", "{\"text\": \"abc\", \"text\": \"d\"}\n", NULL, DT_DATA_JSONL, 0,
-      DT_ERR_FORMAT, "stands twice" },
+      DT_ERR_FORMAT, "occurs twice" },
     { "both kinds", "bytes", "{\"text\": \"abc\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}\n",
       NULL, DT_DATA_JSONL, 0, DT_ERR_FORMAT, "one kind is wanted" },
     { "no string", "bytes", "{\"text\": 5}\n", NULL, DT_DATA_JSONL, 0, DT_ERR_FORMAT, "line 1" },

@@ -46,7 +46,7 @@ static const usage_case cases[] = {
     { "--tokenizer bytes", 2, "usage: detent tokenize" },
     { "none.txt --tokenizer bytes", 4, "none.txt" },
     { "a.txt --tokenizer none.json", 4, "none.json" },
-    { "a.txt --tokenizer a.txt", 4, "'{' must stand here" },
+    { "a.txt --tokenizer a.txt", 4, "'{' is expected here" },
     { "bad.txt --tokenizer chars", 4, "byte 2 of the text, 0xff" },
     { "b.txt bad.txt --tokenizer k.json", 4, "bad.txt: characters: byte 2" },
     { "a.txt --tokenizer bytes -o a.txt", 4, "would be written over" },

@@ -127,21 +127,21 @@ END_TEST
 static const struct {
     const char *text, *message;
 } refused[] = {
-    { "", "ends where '{' must stand" },
+    { "", "ends where '{' is expected" },
     { "{}", "there is no model" },
     { "{\"model\":null}", "there is no model" },
     { "{\"model\":{}}", "model has no type" },
-    { "{\"model\":{\"type\":7}}", "a string must stand here" },
+    { "{\"model\":{\"type\":7}}", "a string is expected here" },
     { "{\"model\":{\"type\":\"Unigram\"}}", "model.type 'Unigram'" },
     { "{\"model\":{\"type\":\"bytes\"}} x", "nothing may follow" },
-    { "{\"model\":{\"type\":\"bytes\"},\"model\":1}", "stands twice" },
+    { "{\"model\":{\"type\":\"bytes\"},\"model\":1}", "occurs twice" },
     { "{\"model\":{\"type\":\"bytes\",\"vocab\":{}}}", "unknown key 'vocab' in model" },
     { "{\"model\":{\"type\":\"bytes\"},\"normalizer\":{}}", "has no 'normalizer'" },
     { "{\"models\":1}", "unknown key 'models'" },
     { "{\"version\":\"2.0\",\"model\":{\"type\":\"bytes\"}}", "version '2.0'" },
     { "{\"model\":{\"type\":\"chars\"}}", "characters is missing" },
     { "{\"model\":{\"type\":\"chars\",\"characters\":\"\"}}", "characters is empty" },
-    { "{\"model\":{\"type\":\"chars\",\"characters\":[]}}", "a string must stand here" },
+    { "{\"model\":{\"type\":\"chars\",\"characters\":[]}}", "a string is expected here" },
 };
 
 START_TEST(wrong_text_is_refused)

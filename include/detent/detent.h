@@ -1,18 +1,16 @@
-/* detent.h: the everyday API: status, context, tensors, tape.
+/* detent.h: the basic API: status codes, context, tensors, tape.
  *
- * Rules, learned once:
- *  1. dt_status is 0 or a negative code; dt_error(ctx) says what went wrong and where.
- *  2. What comes out through `T **out` is yours to free; what is returned is lent by the tape,
- *     module or tensor that it came from.
- *  3. Ops return tensors lent by the tape. The first failing op leaves its error on the tape and
- *     every later op returns NULL at once; dt_backward reports it. A model reads as arithmetic and
- *     is checked once.
+ * Conventions of all headers:
+ *  1. dt_status is 0 or a negative code; dt_error(ctx) is the message.
+ *  2. The caller frees what a function returns through `T **out`. A returned pointer is lent: it
+ *     belongs to the tape, module or tensor that it came from.
+ *  3. Ops return tensors lent by the tape. The first failing op leaves its error on the tape, and
+ *     every later op returns NULL; dt_backward returns the error. A pass needs one check.
  *  4. Options: NULL means the defaults; otherwise start from dt_..._defaults().
  *  5. No function aborts, prints or exits.
- *  6. A context and all that was made with it is used by one thread at a time.
+ *  6. A context and everything made with it is used by one thread at a time.
  *
- * Larger groups have headers of their own: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h.
- */
+ * Other headers: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h. */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
 
@@ -34,29 +32,30 @@ extern "C" {
 
 /* ---- status ------------------------------------------------------------------------------- */
 
-/* Stable for ever. */
+/* The numbers never change. */
 typedef enum dt_status {
     DT_OK = 0,
     DT_ERR_ARG = -1,          /* an argument is out of its range */
     DT_ERR_SHAPE = -2,        /* shapes do not fit together */
-    DT_ERR_DTYPE = -3,        /* a dtype that the function does not take */
-    DT_ERR_STATE = -4,        /* not now: the order of calls is wrong */
+    DT_ERR_DTYPE = -3,        /* the function does not take this dtype */
+    DT_ERR_STATE = -4,        /* the call is not allowed in this state */
     DT_ERR_NOMEM = -5,        /* the allocator returned NULL */
     DT_ERR_IO = -6,           /* the operating system refused a read or a write */
-    DT_ERR_FORMAT = -7,       /* a file is malformed */
+    DT_ERR_FORMAT = -7,       /* the operating system failed to read or write */
     DT_ERR_CONFIG = -8,       /* a recipe is wrong */
-    DT_ERR_NUMERIC = -9,      /* NaN or infinity where none may be */
-    DT_ERR_UNSUPPORTED = -10, /* well-formed, but not built here */
+    DT_ERR_NUMERIC = -9,      /* NaN or infinity where a finite number is needed */
+    DT_ERR_UNSUPPORTED = -10, /* well-formed, but this build or format cannot do it */
     DT_ERR_INTERRUPTED = -11  /* a signal stopped the run; a checkpoint was saved */
 } dt_status;
 
-/* The code's name, such as "DT_ERR_SHAPE"; never NULL, never to be freed. */
+/* The code's name, such as "DT_ERR_SHAPE". Never NULL; a constant string. */
 DT_API const char *dt_status_name(dt_status status);
 
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 
-/* Takes `bytes` bytes of text; a status other than DT_OK ends the output and is returned. */
+/* A callback that receives `bytes` bytes of text. A status other than DT_OK ends the output; the
+ * function that called it returns that status. */
 typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
 
 /* ---- context ------------------------------------------------------------------------------ */
@@ -65,27 +64,27 @@ typedef struct dt_ctx dt_ctx;
 typedef struct dt_tensor dt_tensor;
 typedef struct dt_tape dt_tape;
 
-/* The host's memory. `allocate` returns `bytes` bytes aligned to `alignment` (a power of two), or
- * NULL; `release` gets the same pointer and size back. */
+/* The memory allocator. `allocate` returns `bytes` bytes aligned to `alignment` (a power of two),
+ * or NULL. `release` receives the same pointer and size. */
 typedef struct dt_allocator {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *pointer, size_t bytes);
     void *user;
 } dt_allocator;
 
-/* Called with one line of text, without a newline: warnings and notes. NULL: nothing is said. */
+/* Receives one line of text, without a newline: a warning or a note. NULL: no logging. */
 typedef void (*dt_logger)(void *user, const char *line);
 
-/* Instruction sets, as bits of cpu_mask. Those that the processor lacks are never used. */
+/* Instruction sets, as bits of cpu_mask. Sets that the processor lacks are never used. */
 #define DT_CPU_AVX2 ((uint64_t)1)        /* with FMA and F16C */
 #define DT_CPU_AVX_VNNI ((uint64_t)2)    /* 256-bit VNNI */
 #define DT_CPU_AVX512_VNNI ((uint64_t)4) /* with AVX-512 F, BW, DQ and VL */
 
 typedef struct dt_ctx_options {
-    dt_allocator allocator;  /* all zero: the C library's */
+    dt_allocator allocator;  /* all zero: malloc and free */
     uint64_t seed;           /* of every random stream; default 0 */
     int threads;             /* 0: as many as OpenMP would use */
-    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C */
+    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C only */
     bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
     dt_logger log;
     void *log_user;
@@ -94,25 +93,26 @@ typedef struct dt_ctx_options {
 /* The defaults of dt_ctx_create. */
 DT_API dt_ctx_options dt_ctx_defaults(void);
 
-/* Makes a context. `options` NULL means the defaults. Errors: NOMEM, ARG (threads outside 0...1024,
- * half an allocator); with no context there is no message. */
+/* Creates a context. `options` NULL means the defaults. Errors: NOMEM, ARG (threads outside
+ * 0...1024, only one function of the allocator). There is no message, as there is no context. */
 DT_API dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options);
 
-/* Gives the context up. Its memory goes back when the last tensor, tape or module made with it is
- * freed, so the order of frees does not matter. NULL is allowed. */
+/* Releases the caller's reference. The memory is freed with the last tensor, tape or module of the
+ * context, so objects may be freed in any order. NULL is allowed. */
 DT_API void dt_ctx_free(dt_ctx *ctx);
 
-/* The message of the latest error on this context, "" if there was none. Lent; the next error
- * overwrites it. */
+/* The message of the latest error on this context, "" if there was none. Lent, until the next
+ * error. */
 DT_API const char *dt_error(const dt_ctx *ctx);
 
-/* The code that goes with dt_error(ctx): DT_OK if there was none. */
+/* The status code of that error; DT_OK if there was none. */
 DT_API dt_status dt_error_status(const dt_ctx *ctx);
 
-/* Records an error as the library does and returns `status`: for ops and layers of one's own. */
+/* Records an error message on the context and returns `status`. For ops and layers outside of the
+ * library. */
 DT_API dt_status dt_fail(dt_ctx *ctx, dt_status status, const char *format, ...) DT_PRINTF(3, 4);
 
-/* Memory of a context, in bytes, and how often its allocator was called. */
+/* Memory of a context, in bytes, and the number of its allocations. */
 typedef struct dt_memory {
     size_t used;          /* in tensors and other live blocks */
     size_t peak;          /* the largest `used` since dt_memory_reset_peak */
@@ -120,21 +120,21 @@ typedef struct dt_memory {
     uint64_t allocations; /* calls of `allocate` so far */
 } dt_memory;
 
-/* What the context holds now. */
+/* The current memory statistics of the context. */
 DT_API dt_memory dt_memory_of(const dt_ctx *ctx);
 
-/* Starts measuring the peak anew. */
+/* Sets the peak to the memory in use now. */
 DT_API void dt_memory_reset_peak(dt_ctx *ctx);
 
-/* Returns the free blocks that were kept for reuse to the allocator. */
+/* Frees the blocks that were kept for reuse. */
 DT_API void dt_memory_trim(dt_ctx *ctx);
 
-/* Threads that the context's loops use, at least 1. Results do not depend on it. */
+/* The number of threads of the context's loops, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
 
-/* The kernels that the context computes with: "plain", "avx2", "avx-vnni" or "avx512-vnni", the
- * best that the processor has, cpu_mask allows and $DETENT_CPU does not lie below. NULL with an
- * error on the context: ARG ($DETENT_CPU is none of these), NOMEM. */
+/* The kernels of the context: "plain", "avx2", "avx-vnni" or "avx512-vnni", the best that the
+ * processor has and that cpu_mask and $DETENT_CPU allow. NULL with an error on the context: ARG
+ * ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);
 
 /* Restarts every random stream of the context from `seed`. */
@@ -146,16 +146,16 @@ DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);
 
 typedef enum dt_dtype {
     DT_F32 = 0,
-    DT_F64 = 1, /* so that gradients can be checked; quantization refuses it */
+    DT_F64 = 1, /* for gradient checks; cannot be quantized */
     DT_I32 = 2,
     DT_I64 = 3,
     DT_U8 = 4,
     DT_I8 = 5,
     DT_BOOL = 6,
-    DT_I4 = 7 /* opaque: packed, no views, no ops */
+    DT_I4 = 7 /* opaque: two codes a byte, no views, no ops */
 } dt_dtype;
 
-/* "f32", "f64", "i32", ...; "?" for no dtype. */
+/* "f32", "f64", "i32", ...; "?" for any other number. */
 DT_API const char *dt_dtype_name(dt_dtype dtype);
 
 /* Bytes of one element; 0 for DT_I4, whose elements are not addressable. */
@@ -166,102 +166,108 @@ DT_API size_t dt_dtype_size(dt_dtype dtype);
 DT_API dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                   dt_tensor **out);
 
-/* The same, filled with a copy of `data`: row-major, as many elements as the product of dims. */
+/* The same, filled with a copy of `data`, which has product(dims) elements in row-major order. */
 DT_API dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 const void *data, dt_tensor **out);
 
-/* A new handle on the elements start, start+1, ... start+count-1 of dimension `dim`, sharing the
- * storage of `x`. Errors: ARG, NOMEM; STATE on a wrapper or an opaque tensor. */
+/* A view of elements start ... start+count-1 of dimension `dim`: a new handle on the storage of
+ * `x`, which the caller frees. Errors: ARG, NOMEM; STATE for a FakeQuantTensor, a packed or an i4
+ * tensor. */
 DT_API dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count,
                                   dt_tensor **out);
 
-/* Gives up one's handle; the storage lives as long as any view or tape needs it. NULL allowed. */
+/* Frees the caller's handle. The storage lives while a view or a tape needs it. NULL is allowed. */
 DT_API void dt_tensor_free(dt_tensor *x);
 
 DT_API dt_dtype dt_dtype_of(const dt_tensor *x);       /* element type */
 DT_API int dt_rank(const dt_tensor *x);                /* number of dimensions */
-DT_API int64_t dt_dim(const dt_tensor *x, int dim);    /* extent; negative counts from the end */
-DT_API int64_t dt_stride(const dt_tensor *x, int dim); /* step in elements, same counting */
+DT_API int64_t dt_dim(const dt_tensor *x, int dim);    /* extent; negative `dim` counts from the
+                                                        * end */
+DT_API int64_t dt_stride(const dt_tensor *x, int dim); /* stride in elements, likewise */
 DT_API int64_t dt_count(const dt_tensor *x);           /* number of elements */
 DT_API bool dt_is_contiguous(const dt_tensor *x);      /* row-major without gaps */
-DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* raised by every write */
+DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* grows with every write */
 DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);          /* the context it was made with */
 
-/* The first element, to read. NULL with STATE on a wrapper (name dt_inner instead), on an opaque or
- * a dropped tensor. A tensor without elements may give NULL without an error. */
+/* The first element, for reading. NULL with STATE for a FakeQuantTensor or a packed tensor (use
+ * dt_inner), for i4, and for a tensor that was dropped. For a tensor without elements the result
+ * may be NULL without an error. */
 DT_API const void *dt_data(const dt_tensor *x);
 
-/* The same, to write: raises the storage's version. */
+/* The same, for writing: increments the storage's version. */
 DT_API void *dt_data_mut(dt_tensor *x);
 
-/* The one element of `x` as a double. NaN, with an error on the context, where there is not exactly
- * one element, or none to read. */
+/* The only element of `x` as a double. NaN, with an error on the context, if `x` does not have
+ * exactly one element or has no data of its own. */
 DT_API double dt_item(const dt_tensor *x);
 
-/* Writes a line that describes `x` ("f32[256,784]", "fake_quant(int4 symmetric group 32, enabled)
- * f32[256,784]") into `text`, cut to `size` bytes. Returns the length that it wanted. */
+/* Writes one line that describes `x` ("f32[256,784]", "fake_quant(int4 symmetric group 32, enabled)
+ * f32[256,784]") into `text`, cut to `size` bytes. Returns the full length. */
 DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 
 /* ---- grouped parameters --------------------------------------------------------------------
  *
- * The experts of a layer are one tensor [count, dims...] that stands for `count` experts of shape
- * [dims...]: one storage, one gradient, one optimizer state, quantized in one call, whatever the
- * number of experts. Aliases, dt_detach, prepare and convert keep the mark. Ops that read element
- * by element or whole (dt_mul, dt_sum, dt_matmul) take a grouped tensor as any other; those that
- * would mix its experts or see one matrix in all of them (dt_reshape, dt_flatten, dt_transpose,
- * dt_permute, dt_slice, dt_concat, dt_pad, dt_upsample_nearest, dt_linear and its kin, dt_conv2d
- * and its kin, dt_embedding, and dt_tensor_narrow) refuse it with STATE. dt_grouped_linear (ops.h)
- * multiplies each row by the expert that it is routed to; dt_grouped_expert gives one of them to
- * look at, to fill, to compute with:
+ * The experts of a layer are one tensor [count, dims...] that holds `count` experts of shape
+ * [dims...]: one storage, one gradient, one optimizer state, quantized in one call. Aliases,
+ * dt_detach, prepare and convert keep the mark. Elementwise ops and ops on the whole tensor
+ * (dt_mul, dt_sum, dt_matmul) accept a grouped tensor. Ops that would mix experts, or would read
+ * the tensor as one matrix, refuse it with STATE: dt_reshape, dt_flatten, dt_transpose, dt_permute,
+ * dt_slice, dt_concat, dt_pad, dt_upsample_nearest, dt_linear..., dt_conv2d..., dt_embedding, and
+ * dt_tensor_narrow. dt_grouped_linear (ops.h) multiplies each row by the expert that it is routed
+ * to; dt_grouped_expert returns one expert as a tensor:
  *
  *     dt_tensor *w = ...;                         [8, out, in], dt_set_grouped, requires a gradient
  *     dt_tensor *third = dt_grouped_expert(w, 3); [out, in], shares the storage of w
  *     y = dt_linear(t, x, third, NULL);           the gradient goes to rows of dt_grad(w)
  *     dt_tensor_free(third); */
 
-/* Marks `x` as grouped: its first dimension counts experts. Once marked, always so. Errors: SHAPE
- * (rank below 2, no expert, strided), STATE (a tensor of a tape, a wrapper, a converted
- * parameter). */
+/* Marks `x` as grouped: its first dimension counts experts. The mark cannot be removed. Errors:
+ * SHAPE (rank below 2, no expert, not contiguous), STATE (a tensor of a tape, a FakeQuantTensor, a
+ * converted parameter). */
 DT_API dt_status dt_set_grouped(dt_tensor *x);
 
-/* Whether `x` is marked. */
+/* Whether `x` is grouped. */
 DT_API bool dt_is_grouped(const dt_tensor *x);
 
-/* How many experts; 0 where `x` is not grouped. */
+/* The number of experts; 0 if `x` is not grouped. */
 DT_API int64_t dt_grouped_count(const dt_tensor *x);
 
-/* Expert i of `w`, [dims...], as a handle that the caller frees. It shares the storage, and keeps
- * it and `w` alive. It is what `w` is now: dense; a FakeQuantTensor, whose image has the bits of
- * those rows in the image of `w`; or packed. (Take experts anew after prepare and convert: those
- * from before still see the master.) It requires a gradient where `w` does, which
- * dt_set_requires_grad(w) alone changes, and has no slot of its own: what flows into it, however
- * often and on however many tapes, is added to its slice of the gradient of `w`, whose other slices
- * are then zero at first. dt_grad(expert) is a view on that slice, lent until dt_grad_clear(w) and
- * NULL while `w` has no gradient; dt_grad_clear(expert) fills it with zeros. An alias of an expert
- * has a slot of its own, as any alias. In-place ops on an expert write `w`, and the other way
- * round; codes of either are then stale. An expert is not grouped again, nor a parameter of a
- * module. Its memory is that of the context of `w`, so it is not for passes of several contexts
- * through one frozen model. NULL with the error on the context: ARG (no such expert), STATE (not
+/* Expert i of `w`, [dims...]: a handle that the caller frees. It shares the storage of `w` and
+ * keeps `w` alive. It has the kind that `w` has now: dense, packed, or a FakeQuantTensor whose
+ * dequantized values have the bits of those rows of `w`. (Handles from before prepare or convert
+ * still see the master; take new ones.)
+ *
+ * Gradient: an expert requires a gradient if `w` does; only dt_set_requires_grad(w) changes that.
+ * Gradients of an expert, on any number of tapes, are added to its slice of the gradient of `w`;
+ * the other slices begin as zeros. dt_grad(expert) is a view of that slice, lent until
+ * dt_grad_clear(w), and NULL while `w` has no gradient. dt_grad_clear(expert) fills the slice with
+ * zeros. An alias of an expert has a gradient slot of its own.
+ *
+ * In-place ops on an expert write `w`, and in-place ops on `w` write the expert; the codes of both
+ * are renewed when they are next read. An expert cannot be grouped, and cannot be a parameter of a
+ * module. It allocates from the context of `w`, so passes of several contexts through one frozen
+ * model cannot use it. NULL with the error on the context: ARG (no such expert), STATE (not
  * grouped, dropped, of a tape and requiring a gradient), NOMEM. */
 DT_API dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i);
 
-/* The axis of `w` that axis `axis` of an expert is, negative counting from the end: of experts [N,
- * out, in] 0 or -2 (out) gives 1, 1 or -1 (in) gives 2. For who divides a weight among devices. -1
- * with the error on the context: ARG, STATE (not grouped). */
+/* The axis of `w` that corresponds to axis `axis` of an expert. Negative axes count from the end:
+ * for [N, out, in], 0 or -2 (out) gives 1, and 1 or -1 (in) gives 2. For programs that shard a
+ * weight over devices. -1 with the error on the context: ARG, STATE (not grouped). */
 DT_API int dt_grouped_shard_axis(const dt_tensor *w, int axis);
 
 /* ---- gradients ---------------------------------------------------------------------------- */
 
-/* Makes `x` a leaf that gradients reach, or stops it. Errors: DTYPE unless f32 or f64; STATE on a
- * tensor that a tape made, and on a converted parameter. */
+/* Sets whether `x` is a leaf that requires a gradient. Errors: DTYPE unless f32 or f64; STATE for a
+ * tensor that a tape made, and for a converted parameter. */
 DT_API dt_status dt_set_requires_grad(dt_tensor *x, bool on);
-DT_API bool dt_requires_grad(const dt_tensor *x); /* set by hand, or because an input requires it */
+DT_API bool dt_requires_grad(const dt_tensor *x); /* set on a leaf, or because an operand requires
+                                                   * it */
 
-/* The gradient of a leaf, lent until dt_grad_clear; NULL while there is none. */
+/* The gradient of a leaf, lent until dt_grad_clear; NULL if there is none. */
 DT_API dt_tensor *dt_grad(const dt_tensor *x);
 
-/* Empties the gradient slot of `x`: the next backward's first contribution becomes the gradient.
- * Its memory waits in the pool, where the forward pass can use it. */
+/* Removes the gradient of `x`; the first contribution of the next backward becomes the gradient.
+ * Its memory returns to the context's pool. */
 DT_API void dt_grad_clear(dt_tensor *x);
 
 /* ---- tape --------------------------------------------------------------------------------- */
@@ -272,14 +278,14 @@ DT_API dt_status dt_tape_create(dt_ctx *ctx, dt_tape **out);
 /* Frees the tape and every tensor that it lent. NULL is allowed. */
 DT_API void dt_tape_free(dt_tape *t);
 
-/* Drops everything recorded, every tensor lent, and the error: ready for the next forward pass.
- * Memory stays in the context's pool, so a step of a known shape allocates nothing. */
+/* Removes everything recorded, every tensor lent, and the error, for the next forward pass. Memory
+ * stays in the context's pool, so a step whose shapes repeat allocates nothing. */
 DT_API void dt_tape_reset(dt_tape *t);
 
 /* The error that stopped the tape, or DT_OK. The message is dt_error(ctx). */
 DT_API dt_status dt_tape_status(const dt_tape *t);
 
-/* Leaves `status` on the tape with a message, as a failing op does; the first error stands.
+/* Sets the tape's error and message, as a failing op does. A tape that has an error keeps it.
  * Returns the tape's status. */
 DT_API dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
     DT_PRINTF(3, 4);
@@ -287,42 +293,43 @@ DT_API dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, 
 /* The context of a tape. */
 DT_API dt_ctx *dt_tape_ctx(const dt_tape *t);
 
-/* Turns recording off (true) or on again (false) and returns what it was: evaluation keeps nothing
- * for a backward pass. */
+/* Disables (true) or enables (false) recording, and returns the previous setting. Without
+ * recording, a tape keeps nothing for backward. */
 DT_API bool dt_no_grad(dt_tape *t, bool on);
 
-/* Watches every result (true) or not: the first op that gives NaN or infinity stops the tape with
- * NUMERIC naming it. Costs a pass over every result. Returns what it was. */
+/* Enables (true) or disables a check of every result: the first op that computes NaN or infinity
+ * stops the tape with NUMERIC and names the op. Reads every result once more. Returns the previous
+ * setting. */
 DT_API bool dt_tape_watch(dt_tape *t, bool on);
 
-/* Runs the recorded pass backward from `loss`, adding d loss / d leaf to the gradient of every leaf
- * that requires one. `dloss` NULL means 1 and wants a `loss` of one element; otherwise it has the
- * shape of `loss`. What the tape kept is freed on the way. Errors: the tape's own error; ARG (loss
- * is not of this tape, shape), STATE (a second backward, a tensor written since it was
- * recorded). */
+/* Runs backward from `loss`: adds d loss / d leaf to the gradient of every leaf that requires one.
+ * `dloss` NULL means 1, for a `loss` of one element; otherwise it has the shape of `loss`. Saved
+ * values are freed as they are used. Errors: the tape's own error; ARG (loss is not of this tape,
+ * shape), STATE (a second backward, a tensor written since it was recorded). */
 DT_API dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss);
 
-/* Says that `x`, lent by `t`, is not needed any more: its memory is reused as soon as backward does
- * not need it. Reading it afterwards is STATE. */
+/* Declares that `x`, lent by `t`, is not read any more: its memory is reused as soon as backward
+ * does not need it. Reading it afterwards is STATE. */
 DT_API void dt_drop(dt_tape *t, dt_tensor *x);
 
-/* Moves `x` from the scope of the running module to its caller's. Returns x. */
+/* Moves `x` from the scope of the running module to its caller's, so that it outlives the module's
+ * forward. Returns x. */
 DT_API dt_tensor *dt_keep(dt_tape *t, dt_tensor *x);
 
-/* The same values, and no gradient through it; a wrapper stays a wrapper. Lent by the tape. */
+/* The same values without a gradient; a FakeQuantTensor remains one. Lent by the tape. */
 DT_API dt_tensor *dt_detach(dt_tape *t, dt_tensor *x);
 
-/* A new leaf on the same storage with a gradient slot of its own; a wrapper stays a wrapper. The
- * caller frees it. Errors: NOMEM, STATE. */
+/* A new leaf on the same storage with a gradient slot of its own; a FakeQuantTensor remains one.
+ * The caller frees it. Errors: NOMEM, STATE. */
 DT_API dt_status dt_alias(dt_tensor *x, dt_tensor **out);
 
 /* ---- random numbers ----------------------------------------------------------------------- */
 
-/* Fills `x` (f32 or f64) with uniform numbers of [low, high). The k-th element depends on the
- * context's seed and on the draws before, not on threads. Errors: DTYPE, ARG, STATE. */
+/* Fills `x` (f32 or f64) with uniform numbers in [low, high). Element k depends on the context's
+ * seed and on earlier draws, not on threads. Errors: DTYPE, ARG, STATE. */
 DT_API dt_status dt_fill_uniform(dt_tensor *x, double low, double high);
 
-/* Fills `x` (f32 or f64) with normal numbers. Errors as above. */
+/* Fills `x` (f32 or f64) with normally distributed numbers. Errors as above. */
 DT_API dt_status dt_fill_normal(dt_tensor *x, double mean, double deviation);
 
 /* Sets every element (any numeric dtype) to `value`, rounded to the dtype. */

@@ -1,6 +1,5 @@
-/* keys.h: tables that describe options: one line a key, with its type, range, default and meaning.
- * The recipe's schema, its errors, its documentation and the settings of test cases come from them.
- */
+/* keys.h: tables that describe option structs: per key its type, range, default and meaning. The
+ * recipe's schema, errors and documentation, and the settings of test cases, come from them. */
 #ifndef DETENT_KEYS_H
 #define DETENT_KEYS_H
 
@@ -13,9 +12,9 @@ extern "C" {
 #endif
 
 #define DT_MAX_LIST 32
-#define DT_NO_LIMIT 1e300 /* `most` where only `least` binds; with both signs: none */
+#define DT_NO_LIMIT 1e300 /* `most` of a number with a lower bound only; -DT_NO_LIMIT for `least` */
 
-/* Lists hold their elements, so options are plain values that can be copied. */
+/* Lists hold their elements, so option structs can be copied by assignment. */
 typedef struct dt_ints {
     int n;
     int64_t v[DT_MAX_LIST];
@@ -28,10 +27,10 @@ typedef struct dt_reals {
 
 typedef struct dt_strings {
     int n;
-    const char *v[DT_MAX_LIST]; /* lent by whoever filled the options */
+    const char *v[DT_MAX_LIST]; /* lent by the code that filled the options */
 } dt_strings;
 
-/* In the comment: the C type of the field at `offset`. */
+/* Each type's comment is the C type of the field at `offset`. */
 typedef enum dt_key_type {
     DT_KEY_BOOL,    /* bool */
     DT_KEY_INT,     /* int64_t */
@@ -44,28 +43,30 @@ typedef enum dt_key_type {
     DT_KEY_STRINGS, /* dt_strings */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */
-    DT_KEY_LIST     /* array of at most `most` such structs; their number: the int64_t at `count` */
+    DT_KEY_LIST     /* an array of at most `most` structs; the int64_t at `count` is their number */
 } dt_key_type;
 
 typedef struct dt_key {
-    const char *name; /* NULL ends a table */
+    const char *name; /* NULL: the end of the table */
     dt_key_type type;
-    size_t offset;        /* of the field in the options struct */
-    double least, most;   /* closed range of a number or of a list's numbers; both 0: no bounds */
-    const char *fallback; /* the default as recipe text; NULL: zero, or absent; "!" : required */
+    size_t offset;              /* of the field in the options struct */
+    double least, most;         /* closed range of a number or of each number of a list; both 0: no
+                           * bounds */
+    const char *fallback;       /* the default as recipe text; NULL: zero or absent; "!": the key is
+                           * required */
     const char *const *choices; /* of a CHOICE, ended by NULL */
     const struct dt_key *keys;  /* of a MAP or LIST */
-    const char *text;           /* one sentence for people, without a full stop */
+    const char *text;           /* one sentence of documentation, without a full stop */
     size_t size;                /* LIST: bytes of one element */
     size_t count;               /* LIST: offset of the number of elements */
-    ptrdiff_t given;            /* where a bool says whether the key was given; 0: nowhere */
-    int fewest;                 /* elements that a list must have */
-    int multiple;               /* an INT must be a multiple of it; 0: any */
-    /* What the key was called, and of a CHOICE old and new names of choices in turn, ended by NULL:
-     * recipes with either are read on with a warning, files in silence. NULL: it was always so. */
+    ptrdiff_t given;            /* offset of a bool that says whether the key was given; 0: none */
+    int fewest;                 /* the minimum length of a list */
+    int multiple;               /* an INT must be a multiple of this; 0: any */
+    /* The key's old name, and old and new names of choices in turn, ended by NULL. Recipes may use
+     * old names with a warning, files without. NULL: no old name. */
     const char *was;
     const char *const *choices_were;
-    bool resumable; /* of a recipe: `--resume` may change it, with all keys below it */
+    bool resumable; /* of a recipe: `--resume` may change this key and all keys below it */
 } dt_key;
 
 #ifdef __cplusplus

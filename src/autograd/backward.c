@@ -1,5 +1,6 @@
-/* Backward: the records in reverse order. Each op writes the gradients of its operands' values,
- * each kind takes them where they belong. What a record held is freed as soon as it has run. */
+/* Backward: the tape's records in reverse order. Each op computes the gradients of its operands'
+ * values, and the pullback of each operand's kind accumulates them. A record is freed as soon as it
+ * has run. */
 #include "autograd/op.h"
 #include "autograd/segment.h"
 
@@ -26,14 +27,15 @@ static void free_all(dt_tensor **dx, int n)
     for (int i = 0; i < n; i++) dt_tensor_free(dx[i]);
 }
 
-/* Whether nobody but the result that is being differentiated holds dy. */
+/* Whether no other handle or view refers to dy, so that it may be overwritten. */
 static bool is_own(const dt_tensor *dy)
 {
     return atomic_load(&dy->refs) == 1 && atomic_load(&dy->storage->refs) == 1 &&
            dt_is_contiguous(dy);
 }
 
-/* The first gradient that may lie on dy does, where nobody needs dy otherwise. */
+/* Where the op allows it and dy is not needed elsewhere, the first gradient of dy's shape is
+ * written over dy. */
 static dt_status make_gradients(const dt_call *c, dt_tensor *dy, dt_tensor **dx)
 {
     bool free_dy = c->owns_dy;

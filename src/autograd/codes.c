@@ -1,4 +1,4 @@
-/* Codes: life, images of tiles, the integer product. */
+/* Codes: reference counting, dequantization of tiles, integer products. */
 #include "autograd/codes.h"
 
 #include <string.h>
@@ -40,7 +40,8 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
-/* Rows r0 ... of an order: one for all of them, or of as many groups of rows as before. */
+/* The column order of the rows from r0 on: one for all rows, or one for each group of rows, as
+ * before. */
 static void take_order(dt__panel_layout *l, int64_t r0)
 {
     if (l->order == NULL) return;
@@ -73,11 +74,12 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-#define AT_ONCE 1024             /* columns that are unpacked for an image */
-#define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked for a product */
-#define SHARED (8 * DT__CHUNK)   /* of which threads share */
+#define AT_ONCE 1024             /* columns that are unpacked at once for dequantization */
+#define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked at once for a product */
+#define SHARED (8 * DT__CHUNK)   /* bytes from which unpacking uses several threads */
 
-/* Columns c ... c+n-1 of row r as bytes, in `room` where they are packed: n + 2 of it. */
+/* Columns c ... c+n-1 of row r as bytes: a pointer into u, or for packed codes into `room`, which
+ * needs n + 2 bytes. */
 static const uint8_t *row_bytes(const dt__codes *codes, int64_t r, int64_t c, int64_t n,
                                 uint8_t *room)
 {
@@ -87,7 +89,7 @@ static const uint8_t *row_bytes(const dt__codes *codes, int64_t r, int64_t c, in
     return room + c % 2;
 }
 
-/* Row r as bytes, its columns in an order. */
+/* Row r as bytes, its columns permuted by `order`. */
 static void gather_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t *to)
 {
     const uint8_t *row = x->u + r * x->stride;
@@ -98,7 +100,7 @@ static void gather_row(const dt__codes *x, const int32_t *order, int64_t r, uint
     }
     for (int64_t j = 0; j < n; j++) {
         const int32_t c = order[j];
-        to[j] = (uint8_t)(((row[c / 2] >> c % 2 * 4 & 15) ^ 8) + 120); /* as unpack_codes has it */
+        to[j] = (uint8_t)(((row[c / 2] >> c % 2 * 4 & 15) ^ 8) + 120); /* as unpack_codes does */
     }
 }
 
@@ -109,13 +111,13 @@ void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t 
     else memcpy(to, x->u + r * x->stride, (size_t)x->columns);
 }
 
-/* What a product reads: rows as they lie, or made of them, unpacked and in the order (NULL: their
- * own) of the weight. */
+/* How a product reads the rows of x: in place, or (`made`) unpacked and permuted by the weight's
+ * column order (NULL: none). */
 typedef struct reading {
     const dt__codes *x;
     const int32_t *order;
     bool made;
-    int64_t stride, slice; /* rows of a slice */
+    int64_t stride, slice; /* slice: rows that are made at once */
 } reading;
 
 static reading reading_of(const dt__codes *x, const int32_t *order)
@@ -239,7 +241,7 @@ dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *code
     }
     const dt_status s = dt__tensor_create_raw(ctx, DT_F32, x->rank, x->dims, out);
     if (s == DT_OK) {
-        (*out)->storage->image = true;
+        (*out)->storage->dequantized = true;
         (*out)->name = dt__text_retain(x->name);
         const int threads = dt__threads_enter(ctx);
         dt__codes_expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
@@ -276,13 +278,14 @@ static const void *panels_of(const dt__codes_weight *w, dt__panel_layout *l)
     return (const char *)w->w->panels + (size_t)panel * l->panel_bytes;
 }
 
-/* The order that x is gathered in; several weights have none. */
+/* The order in which columns of x are gathered, from the first weight; several weights have
+ * none. */
 static const int32_t *order_of(const dt__codes_weight *w)
 {
     return dt__panel_order(&w->w->layout, w->n0);
 }
 
-/* Rows r ... r + m - 1 of x, which lie at u, against all weights. */
+/* Multiplies rows r ... r + m - 1 of x, given as bytes u, by all weights. */
 static void multiply_rows(const dt__codes_products *p, int64_t r, int64_t m, const uint8_t *u,
                           int64_t ldu)
 {
@@ -329,7 +332,7 @@ size_t dt__codes_floats_room(int64_t m, const dt__codes *w)
     return w->order == NULL ? 0 : (size_t)(m * w->columns) * sizeof(float);
 }
 
-/* x, its columns in the weight's order. */
+/* x with its columns in the weight's order. */
 static const float *ordered(const dt__codes_floats *p)
 {
     const dt__codes *w = p->weight[0].w;

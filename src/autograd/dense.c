@@ -1,5 +1,5 @@
-/* The dense kind: the tensor is its own value, and gradients add up in its slot. And what handles
- * say of themselves. */
+/* The dense kind: a tensor that is its own value, and whose gradients add up in its slot. Also
+ * dt_describe. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"

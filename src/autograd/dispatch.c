@@ -1,5 +1,6 @@
-/* Dispatch: one road for every op. Operands are resolved by role and kind, the shape rule checks
- * them and makes the results, the kernel runs, and the tape keeps what the op says it needs. */
+/* Dispatch, the same for every op: operands are resolved by role and kind, the shape function
+ * checks them and makes the results, the kernel runs, and the tape saves what the op's backward
+ * reads. */
 #include "autograd/op.h"
 #include "autograd/segment.h"
 #include "autograd/write.h"
@@ -78,13 +79,14 @@ static bool would_write(const dt_call *c, int i)
            (c->op->writes == NULL || c->op->writes(c->options));
 }
 
-/* What outlives the tape was written by the first run already. */
-static bool is_spared(const dt_call *c, int i)
+/* In the second run of a checkpointed segment, tensors that do not belong to the tape are not
+ * written again: the first run wrote them. */
+static bool keeps_target(const dt_call *c, int i)
 {
     return dt__runs_again(c->tape) && would_write(c, i) && c->in[i]->tape == NULL;
 }
 
-static bool writes(const dt_call *c, int i) { return would_write(c, i) && !is_spared(c, i); }
+static bool writes(const dt_call *c, int i) { return would_write(c, i) && !keeps_target(c, i); }
 
 static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)
 {
@@ -93,7 +95,8 @@ static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor
     return DT_OK;
 }
 
-/* arg[i] by role: the master for WRITE and RAW, else the value; contiguous unless the op copes. */
+/* Sets arg[i] by role: the master for WRITE and RAW, else the value; made contiguous unless the op
+ * accepts strides. */
 static dt_status resolve(dt_call *c, int i, dt__codes **pull)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
@@ -109,7 +112,7 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     } else {
         DT__TRY(kind->value(c->tape, c->in[i], &c->arg[i], pull));
     }
-    if (!is_spared(c, i) && (c->op->strided || dt_is_contiguous(c->arg[i]))) return DT_OK;
+    if (!keeps_target(c, i) && (c->op->strided || dt_is_contiguous(c->arg[i]))) return DT_OK;
     dt_tensor *copy;
     DT__TRY(contiguous_copy(c, c->arg[i], &copy));
     dt_tensor_free(c->arg[i]);
@@ -117,7 +120,7 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     return DT_OK;
 }
 
-/* The codes of a CODES operand, where it offers any and the op can use them. */
+/* The codes of a CODES operand, if its kind has any and the op can use them. */
 static dt_status ask_for_codes(dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
@@ -131,7 +134,7 @@ static dt_status ask_for_codes(dt_call *c, int i)
     return DT_OK;
 }
 
-/* Asks CODES operands for codes, and all that gave none for their value. */
+/* Requests codes for CODES operands, and values of all operands without codes. */
 static dt_status resolve_all(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in && c->op->forward_codes != NULL; i++) {
@@ -141,7 +144,7 @@ static dt_status resolve_all(dt_call *c, dt__codes **pull)
         if (c->in[i] == NULL) continue;
         if (c->codes[i] == NULL) {
             DT__TRY(resolve(c, i, &pull[i]));
-        } else { /* a shape is all there is to see */
+        } else { /* with codes, the op sees the shape only */
             dt__codes_retain(c->codes[i]);
             pull[i] = c->codes[i];
             const dt_tensor *x = c->in[i];
@@ -190,7 +193,7 @@ static dt_status begin_writes(dt_call *c)
     return DT_OK;
 }
 
-/* Nothing can follow a stand-in for a strided target. */
+/* A contiguous copy in place of a strided target is not re-encoded block by block. */
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
@@ -209,7 +212,7 @@ static void end_writes(dt_call *c)
         if (!writes(c, i)) continue;
         const dt__kind *kind = dt__kind_of(c->in[i]);
         dt_tensor *target = kind->inner(c->in[i]);
-        if (target != c->arg[i]) { /* a strided target got a contiguous stand-in */
+        if (target != c->arg[i]) { /* copies back to a strided target */
             dt__copy_tensor(c->arg[i], target);
         }
         if (kind->write_end != NULL) kind->write_end(c->in[i]);
@@ -218,7 +221,7 @@ static void end_writes(dt_call *c)
 
 /* ---- recording ----------------------------------------------------------------------------- */
 
-/* Frees what a call holds that is not recorded. */
+/* Frees the handles of a call that is not recorded. */
 static void free_unreachable(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in; i++) {
@@ -228,7 +231,7 @@ static void free_unreachable(dt_call *c, dt__codes **pull)
     }
 }
 
-/* What backward may see of x: its value, unless that is NULL, or its shape. */
+/* Saves x for backward: with its value, or the shape only if `value` is NULL. */
 static void keep(dt__saved *k, dt_tensor *x, const dt_tensor *value)
 {
     dt__retain(x);
@@ -291,7 +294,7 @@ static dt__record *new_record(const dt_call *c)
     return r;
 }
 
-/* Puts the call on the tape. */
+/* Records the call on the tape. */
 static dt_status record(dt_call *c, dt__codes **pull)
 {
     if (c->tape->backward_done) {
@@ -369,8 +372,7 @@ static void free_results(dt_call *c)
     for (int i = 0; i < c->n_out; i++) dt_tensor_free(c->out[i]);
 }
 
-/* Whether a gradient will reach the result: then the call is recorded, now or when it runs
- * again. */
+/* Whether a gradient will reach the result: then the call is recorded, now or in the second run. */
 static bool decide_recording(dt_call *c)
 {
     bool wanted = false;
@@ -415,7 +417,7 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
     return DT_OK;
 }
 
-/* An in-place op has no results: its first operand stands for them. */
+/* An in-place op has no results and returns its first operand. */
 dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                      const void *options, dt_tensor **out, int n_out)
 {

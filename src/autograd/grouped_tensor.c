@@ -1,10 +1,10 @@
-/* Grouped parameters: one tensor [count, dims...] that stands for count experts [dims...]. A flag
- * on the handle says so; every handle on the same storage and shape has it (dt__view).
+/* Grouped parameters: one tensor [count, dims...] that holds count experts [dims...]. A flag on the
+ * handle says so; every handle with the same storage and shape has it (dt__view).
  *
- * An expert is a portion: a handle that holds a reference on the whole one and has no gradient slot
- * of its own. What flows into it is added to a slice of the whole gradient, which begins as zeros.
- * Its dt_grad is a view that hangs on that gradient and goes with it. A portion never is the whole
- * of another. */
+ * An expert is a handle that references the grouped tensor (`whole`) and has no gradient slot of
+ * its own. Its gradients are added to a slice of the gradient of `whole`, which begins as zeros.
+ * dt_grad of an expert is a view attached to that gradient and freed with it. An expert is never
+ * the `whole` of another tensor. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
@@ -80,7 +80,7 @@ dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
     return DT_OK;
 }
 
-/* Which element of the whole one is its first. */
+/* The index in `whole` of the first element. */
 static int64_t first_of(const dt_tensor *portion)
 {
     return portion->offset - portion->whole->offset;
@@ -116,7 +116,7 @@ dt_status dt__accumulate_portion(dt_tape *t, dt_tensor *portion, dt_tensor *d)
     return s;
 }
 
-/* The view of a portion's gradient, as it hangs on the whole one. */
+/* A view of an expert's gradient, attached to the gradient of `whole`. */
 typedef struct slice {
     dt__attachment head;
     dt_ctx *ctx;

@@ -1,6 +1,5 @@
-/* What a kind of tensor is. A kind answers four questions (value, codes, inner, pullback); an op
- * says what it wants of each operand; dispatch brings the two together, and nothing else
- * decides. */
+/* Kinds of tensors: dense, FakeQuantTensor, packed. A kind implements value, codes, inner and
+ * pullback; an op declares the role of each operand; dispatch alone combines the two. */
 #ifndef DT__AUTOGRAD_KIND_H
 #define DT__AUTOGRAD_KIND_H
 
@@ -14,40 +13,40 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out); /* empty, one referenc
 void dt__codes_retain(dt__codes *codes);
 void dt__codes_release(dt__codes *codes); /* NULL is allowed */
 
-/* The image of all of x as a new tensor, which refuses writes. */
+/* The dequantized values of all of x as a new tensor, which refuses writes. */
 dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out);
 
 typedef struct dt__kind {
     const char *name;
-    /* The dense value of x for one call: *dense is the caller's to free. *codes, if codes were made
-     * on the way, is what pullback will get; the caller's to release. */
+    /* The dense value of x for one call: *dense, which the caller frees. *codes: codes made
+     * meanwhile, or NULL; the caller passes them to pullback and releases them. */
     dt_status (*value)(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **codes);
-    /* The codes of x now, the caller's to release; NULL in *codes where it offers none. The
-     * function itself is NULL for kinds that never do. */
+    /* The current codes of x, which the caller releases; *codes NULL if it has none at the moment.
+     * The function is NULL for kinds without codes. */
     dt_status (*codes)(dt_tape *t, dt_tensor *x, dt__codes **codes);
     /* The tensor that in-place ops write and RAW operands read. NULL: the kind is read-only. */
     dt_tensor *(*inner)(dt_tensor *x);
-    /* Takes the gradient of the value to whom it belongs. Owns `dvalue` and may change it. `codes`
-     * are those that forward used, or NULL. */
+    /* Adds the gradient of the value to the gradients of the tensors that it depends on (master,
+     * scales). Owns `dvalue` and may change it. `codes`: those of forward, or NULL. */
     dt_status (*pullback)(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes);
-    /* Whether pullback needs the codes that forward used. NULL: never. */
+    /* Whether pullback needs the codes of forward. NULL: never. */
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
-    /* What is made from the inner tensor follows when that is written. An op that writes it block
-     * by block may begin, tell of each block and so have the rest done while the block is in cache;
-     * the version is that of the write already. Begin: the panels whose rows are blocks, NULL where
-     * there is nothing to tell. Written: rows of panels first ... end-1 now hold what they will;
-     * each panel once, from any thread. End closes every write, also those that were not begun. All
-     * three NULL: nothing follows. */
+    /* Codes renewal: what depends on the inner tensor is updated when that is written. An op that
+     * writes block by block may call write_begin after the version has risen, then `written` for
+     * each block, so that the block is re-encoded while it is in cache. write_begin returns the
+     * layout of panels whose rows are the blocks, or NULL if there is nothing to renew. written:
+     * the rows of panels first ... end-1 have their final values; once for each panel, from any
+     * thread. write_end is called after every write, also without write_begin. All three NULL:
+     * nothing depends on the inner tensor. */
     const dt__panel_layout *(*write_begin)(dt_tensor *x);
     void (*written)(dt_tensor *x, int64_t first, int64_t end);
     void (*write_end)(dt_tensor *x);
-    /* The tape dropped x: nobody will read it again, but a gradient may still pass through it.
-     * NULL: nothing to let go. */
+    /* The tape dropped x: it will not be read again, but a gradient may still pass through it.
+     * NULL: nothing to free. */
     void (*dropped)(dt_tensor *x);
-    /* Makes `copy`, a dense handle with the same shape and storage, the same kind as x. */
+    /* Gives `copy`, a dense handle with the same shape and storage, the kind of x. */
     dt_status (*clone)(dt_tensor *x, dt_tensor *copy);
-    /* Makes `expert`, a dense handle on the elements of expert i of a grouped x, the same kind as
-     * x. */
+    /* Gives `expert`, a dense handle on the elements of expert i of a grouped x, the kind of x. */
     dt_status (*expert)(dt_tensor *x, int64_t i, dt_tensor *expert);
     size_t (*print)(const dt_tensor *x, char *text, size_t size);
 } dt__kind;
@@ -61,17 +60,17 @@ static inline const dt__kind *dt__kind_of(const dt_tensor *x)
 /* Adds d to the gradient slot of x and takes ownership of d. */
 dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d);
 
-/* A dense handle on part i of the first dimension of a contiguous x, cut into n equal parts. Where
- * x is a leaf, what flows into it lands in the slot of x, and it requires a gradient where x
- * does. */
+/* A dense handle on part i of the first dimension of a contiguous x, cut into n equal parts. If x
+ * is a leaf, the part requires a gradient when x does, and its gradients are added to the slot of
+ * x. */
 dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out);
-/* What a gradient slot is to such a handle. */
+/* dt_grad, dt_grad_clear and dt__accumulate for such a handle. */
 dt_status dt__accumulate_portion(dt_tape *t, dt_tensor *portion, dt_tensor *d);
 dt_tensor *dt__grad_of_portion(const dt_tensor *portion);
 void dt__clear_portion(dt_tensor *portion);
 
-/* to = from, element by element: two dense tensors of one dtype and shape, any strides. Raw: no
- * version is raised. */
+/* to = from, element by element: two dense tensors of one dtype and shape, any strides. Does not
+ * raise the version. */
 void dt__copy_tensor(const dt_tensor *from, dt_tensor *to);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a file of src/ops includes: the call, the helpers of shape rules, and the form of cases. */
+/* Included by every file of src/ops: the call, helpers of shape functions, and the form of
+ * cases. */
 #ifndef DT__AUTOGRAD_OP_H
 #define DT__AUTOGRAD_OP_H
 
@@ -15,31 +16,30 @@
 
 /* The result is like operand i: same dtype and dims. Refuses what is not f32 or f64. */
 dt_status dt__shape_like(dt_call *c, int i);
-/* Result i is a view on operand 0's storage. */
+/* Result i is a view of operand 0's storage. */
 dt_status dt__result_view(dt_call *c, int i, int rank, const int64_t *dims, const int64_t *strides,
                           int64_t offset);
-/* dims of a and b broadcast from the right; SHAPE where they do not fit. */
+/* Broadcasts dims of a and b from the right; SHAPE if they do not fit. */
 dt_status dt__broadcast(dt_call *c, int a, int b, int *rank, int64_t *dims);
-/* The same of all but the last `skip` dimensions, which stay unset. */
+/* The same without the last `skip` dimensions, which are not set. */
 dt_status dt__broadcast_batch(const dt_call *c, int a, int b, int skip, int64_t *dims);
-/* Operand i broadcasts to the dims of operand `to`. */
+/* Checks that operand i broadcasts to the dims of operand `to`. */
 dt_status dt__want_broadcast(const dt_call *c, int i, int to);
-/* Refusals that many rules share. Each returns DT_OK where all is well. */
+/* Checks that many shape functions share. Each returns DT_OK or a refusal. */
 dt_status dt__want_operands(const dt_call *c, int least, int most);
 dt_status dt__want_dtype(const dt_call *c, int i, dt_dtype dtype);
 dt_status dt__want_float(const dt_call *c, int i);
 dt_status dt__want_rank(const dt_call *c, int i, int least, int most);
-/* Operand i has exactly these dims; the message says what they should be. */
+/* Checks that operand i has exactly these dims; the message says what they should be. */
 dt_status dt__want_dims(const dt_call *c, int i, int rank, const int64_t *dims);
-/* A dimension, negative counting from the end, of operand i. */
+/* The extent of a dimension of operand i; negative dimensions count from the end. */
 dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
-/* Every index of an i32 or i64 operand lies in [0, n), or is `ignore`; else ARG, naming the
- * first. */
+/* Checks that every index of an i32 or i64 operand is in [0, n) or equals `ignore`; else ARG,
+ * naming the first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
-/* In the forward of an in-place op that writes operand i block by block: the panels whose rows its
- * kind wants blocks to hold whole, and, unless that is NULL, that those of some are written: from
- * any thread. */
+/* For the forward of an in-place op that writes operand i block by block: write_begin and written
+ * of its kind (autograd/kind.h). dt__written may be called from any thread. */
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i);
 void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 
@@ -50,13 +50,13 @@ static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)
                               : ((const int64_t *)dt__data(x))[k];
 }
 
-/* The element of a contiguous f32 or f64 tensor that has one. */
+/* The only element of a contiguous f32 or f64 tensor. */
 static inline double dt__scalar(const dt_tensor *x)
 {
     return x->dtype == DT_F32 ? (double)*(const float *)dt__data(x) : *(const double *)dt__data(x);
 }
 
-/* Rows and columns of a tensor seen as a matrix of its last dimension. */
+/* Rows and columns of a tensor seen as a matrix whose columns are its last dimension. */
 static inline int64_t dt__columns(const dt_tensor *x)
 {
     return x->rank == 0 ? 1 : x->dims[x->rank - 1];
@@ -74,14 +74,14 @@ static inline int64_t dt__rows(const dt_tensor *x)
 #define DT__CASE_VALUES 16
 
 typedef struct dt__case_tensor {
-    int64_t dims[DT_MAX_RANK]; /* extents; `rank` is found from `r`, or as the extents up to the */
-    int r;                     /* last one that is not 0 where r is 0; DT__SCALAR for rank 0 */
-    bool given;                /* values[] are the data; else random by `low`, `high` */
+    int64_t dims[DT_MAX_RANK];
+    int r;      /* rank; 0: the dims up to the last that is not 0; DT__SCALAR: rank 0 */
+    bool given; /* values[] are the data; else random in [low, high) */
     double values[DT__CASE_VALUES];
     double low, high; /* both 0: [-1, 1) */
     dt_dtype dtype;   /* integers: indices in [low, high) */
-    bool absent;      /* NULL, where the op allows it */
-    bool other;       /* f64 where the call is in f32, and the other way round */
+    bool absent;      /* NULL, if the op allows it */
+    bool other;       /* f64 if the call is in f32, and vice versa */
 } dt__case_tensor;
 
 #define DT__SCALAR (-1)
@@ -90,12 +90,12 @@ typedef struct dt__case_tensor {
 typedef struct dt__case {
     const char *name;
     dt__case_tensor in[DT__CASE_IN];
-    int n_in; /* 0: as many as have dims or r */
+    int n_in; /* 0: the number of operands that have dims or r */
     const void *options;
-    double y[DT__CASE_VALUES]; /* expected, where `check_y` */
-    int n_y;                   /* how many */
+    double y[DT__CASE_VALUES]; /* expected, if `check_y` */
+    int n_y;                   /* number of values in y */
     dt_status fails;           /* the expected error; DT_OK: none */
-    const char *says;          /* must occur in the message */
+    const char *says;          /* substring of the expected message */
     bool rough;                /* not smooth at these values, or random: no gradient check */
 } dt__case;
 
@@ -105,7 +105,7 @@ typedef struct dt__op_cases {
     int n;
 } dt__op_cases;
 
-/* Ends a file of src/ops: makes the cases known to the tests as dt__cases_of_<name>. */
+/* Ends a file of src/ops: publishes the cases for the tests as dt__cases_of_<name>. */
 #define DT__CASES(op_name, table)                                                                  \
     extern const dt__op_cases dt__cases_of_##op_name;                                              \
     const dt__op_cases dt__cases_of_##op_name = { &dt__op_##op_name, table, DT__COUNT_OF(table) };

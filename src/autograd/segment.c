@@ -1,8 +1,8 @@
-/* Recomputing (segment.h). A stretch is one record, whose op has no backward of its own: operands
- * are its inputs and, behind them, copies of what was noted; results are the handles that outlived
- * it, in the order in which the tape lent them, which is the same in both runs. Gradients that the
- * inputs have already go into the second run and come out of it, so that contributions add up in
- * the order of a pass without recompute. */
+/* Activation checkpointing (segment.h). A segment is one record, whose op has no backward of its
+ * own. Its operands are its inputs, followed by the saved reads. Its results are the live outputs,
+ * in the order in which the tape lent them, which is the same in both runs. Gradients that the
+ * inputs already have are moved into the second run and back, so contributions are added in the
+ * order of a pass without checkpointing. */
 #include "autograd/segment.h"
 
 #include "autograd/op.h"
@@ -37,7 +37,7 @@ static void free_saved_reads(dt_tape *t)
     while (t->n_saved_reads > 0) dt_tensor_free(t->saved_reads[--t->n_saved_reads]);
 }
 
-static dt_status note(dt_tape *t, const dt_tensor *x)
+static dt_status save_read(dt_tape *t, const dt_tensor *x)
 {
     dt_tensor *copy;
     DT__TRY(DT__RESERVE(t->ctx, t->saved_reads, t->n_saved_reads, t->room_saved_reads));
@@ -57,11 +57,11 @@ dt_tensor *dt__tape_save_read(dt_tape *t, dt_tensor *x)
         }
         x = t->again.record->kept[t->again.at++].x;
     }
-    if (t->in_first_run && dt__tape_adopt(t, note(t, x)) != DT_OK) return NULL;
+    if (t->in_first_run && dt__tape_adopt(t, save_read(t, x)) != DT_OK) return NULL;
     return x;
 }
 
-/* What the tape has lent since `mark` and was not dropped. */
+/* The next handle that the tape has lent from index *at on and that was not dropped. */
 static dt_tensor *next_live_output(const dt_tape *t, int64_t *at)
 {
     while (*at < t->n_lent) {
@@ -78,13 +78,13 @@ static int count_live_outputs(const dt_tape *t, int64_t mark)
     return n;
 }
 
-/* Whether there is anything to go backward through. A wrapper would pass its gradient on to a
- * tensor of the first run. */
-static dt_status check_live_outputs(const dt_tape *t, int64_t mark, bool *wanted)
+/* Sets *any_gradient if a live output requires a gradient. A wrapper among them is refused: it
+ * would pass its gradient on to a tensor of the first run. */
+static dt_status check_live_outputs(const dt_tape *t, int64_t mark, bool *any_gradient)
 {
-    *wanted = false;
+    *any_gradient = false;
     for (const dt_tensor *y; (y = next_live_output(t, &mark)) != NULL;) {
-        *wanted = *wanted || y->requires_grad;
+        *any_gradient = *any_gradient || y->requires_grad;
         if (y->kind == NULL || !y->requires_grad) continue;
         return dt_fail(t->ctx, DT_ERR_STATE, "recompute: a module returns a %s tensor%s%s",
                        y->kind->name, t->where != NULL ? " in " : "",
@@ -138,15 +138,16 @@ static dt_status record(dt_tape *t, const options *o, dt_tensor *const *in, int6
 void dt__run_segment(dt_tape *t, const dt__segment *s, dt_tensor *const *in, dt_tensor **out)
 {
     const int64_t mark = t->n_lent;
-    bool wanted;
+    bool any_gradient;
     options o = { .segment = *s };
     memcpy(o.stream, t->ctx->stream, sizeof o.stream);
     t->in_first_run = true;
     s->run(s->user, t, in, s->n_in, out, s->n_out);
     t->in_first_run = false;
-    if (t->status == DT_OK && dt__tape_adopt(t, check_live_outputs(t, mark, &wanted)) == DT_OK) {
+    if (t->status == DT_OK &&
+        dt__tape_adopt(t, check_live_outputs(t, mark, &any_gradient)) == DT_OK) {
         o.fingerprint = s->fingerprint(s->user);
-        if (wanted) dt__tape_adopt(t, record(t, &o, in, mark));
+        if (any_gradient) dt__tape_adopt(t, record(t, &o, in, mark));
     }
     free_saved_reads(t);
 }
@@ -175,8 +176,8 @@ static dt_status check_unchanged(const dt_tape *t, const dt__record *r)
                    r->where != NULL ? " in " : "", r->where != NULL ? r->where : "");
 }
 
-/* The input as it was, though it may have been dropped since. */
-static dt_status revive(dt_tape *t, const dt__saved *k, dt_tensor **out)
+/* A new handle on a saved input, which may have been dropped since. */
+static dt_status restore_input(dt_tape *t, const dt__saved *k, dt_tensor **out)
 {
     const dt_tensor *x = k->x;
     DT__TRY(dt__handle_create(t->ctx, x->dtype, x->rank, x->dims, out));
@@ -190,15 +191,15 @@ static dt_status revive(dt_tape *t, const dt__saved *k, dt_tensor **out)
     return dt__tape_lend(t, y);
 }
 
-/* One that stands twice among the inputs is one tensor again. */
-static dt_status revive_all(dt_tape *t, const dt__record *r, dt_tensor **x)
+/* An input that is given twice is one handle again. */
+static dt_status restore_inputs(dt_tape *t, const dt__record *r, dt_tensor **x)
 {
     const int n = options_of(r)->segment.n_in;
     for (int i = 0; i < n; i++) {
         int first = 0;
         while (r->kept[first].x != r->kept[i].x) first++;
         if (first < i) x[i] = x[first];
-        else DT__TRY(revive(t, &r->kept[i], &x[i]));
+        else DT__TRY(restore_input(t, &r->kept[i], &x[i]));
     }
     return DT_OK;
 }
@@ -227,8 +228,8 @@ static dt_status run_again(dt_tape *t, const dt__record *r, dt_tensor *const *x,
     return t->status;
 }
 
-/* The gradients of what outlived the first run, to what outlived the second. */
-static dt_status hand_over(dt_tape *t, const dt__record *r, int64_t mark)
+/* Moves the gradients of the live outputs of the first run to those of the second. */
+static dt_status move_output_gradients(dt_tape *t, const dt__record *r, int64_t mark)
 {
     if (count_live_outputs(t, mark) != r->n_out) {
         return dt_fail(t->ctx, DT_ERR_STATE, "recompute: the second run differs from the first%s%s",
@@ -241,13 +242,13 @@ static dt_status hand_over(dt_tape *t, const dt__record *r, int64_t mark)
     return DT_OK;
 }
 
-static dt_status go_through(dt_tape *t, const dt__record *r, dt_tensor *const *x)
+static dt_status differentiate_again(dt_tape *t, const dt__record *r, dt_tensor *const *x)
 {
     const int n = options_of(r)->segment.n_in;
     const int64_t base = t->n_records, mark = t->n_lent;
     dt_tensor *out[DT_MAX_OUT];
     dt_status s = run_again(t, r, x, out);
-    if (s == DT_OK) s = hand_over(t, r, mark);
+    if (s == DT_OK) s = move_output_gradients(t, r, mark);
     for (int i = 0; i < n; i++) move_gradient(r->kept[i].x, x[i]);
     for (int i = 0; i < options_of(r)->segment.n_out && s == DT_OK; i++) {
         dt_drop(t, out[i]);
@@ -262,8 +263,8 @@ dt_status dt__differentiate_segment(dt_tape *t, const dt__record *r)
     dt_tensor *x[DT_MAX_IN];
     if (!has_gradient(r)) return DT_OK;
     DT__TRY(check_unchanged(t, r));
-    DT__TRY(revive_all(t, r, x));
-    const dt_status s = go_through(t, r, x);
+    DT__TRY(restore_inputs(t, r, x));
+    const dt_status s = differentiate_again(t, r, x);
     for (int i = 0; i < options_of(r)->segment.n_in; i++) dt_drop(t, x[i]);
     return s;
 }

@@ -1,44 +1,43 @@
-/* A stretch of a forward pass that keeps its inputs alone. Backward runs it again, this time
- * recorded, and then goes backward through it: the gradients have the bits of a pass that kept
- * everything.
+/* Activation checkpointing: a segment of a forward pass of which only the inputs are kept. Backward
+ * runs it again with recording, and then runs backward through that; the gradients have the bits of
+ * a pass that saved everything.
  *
- * The first run is muted: its ops are not recorded and keep nothing, all else is as in a recorded
- * pass. The second run draws what the first drew, and writes nothing that outlives the tape:
- * in-place ops on what the tape did not make (running statistics, observers) write into a copy that
- * is thrown away. What a run reads of that kind, and may have changed since, passes through
- * dt__tape_save_read. */
+ * The first run is not recorded and saves nothing; otherwise it is as a recorded pass. The second
+ * run draws the same random numbers. It does not write tensors that outlive the tape (running
+ * statistics, observers): in-place ops write a temporary copy of them. Values of such tensors that
+ * the second run needs as the first run read them are passed through dt__tape_save_read. */
 #ifndef DT__AUTOGRAD_SEGMENT_H
 #define DT__AUTOGRAD_SEGMENT_H
 
 #include "autograd/tape.h"
 
 typedef struct dt__segment {
-    /* Computes `out` of `in`, as a module's forward. Both runs must do the same. */
+    /* Computes `out` from `in`, as the forward of a module. Both runs must compute the same. */
     void (*run)(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out);
-    /* Differs whenever something has changed that would change the second run. */
+    /* A number that changes when anything changes on which the second run depends. */
     uint64_t (*fingerprint)(void *user);
-    void *user; /* lives until backward has run, or the tape is reset */
+    void *user; /* valid until backward has run, or the tape is reset */
     int n_in, n_out;
 } dt__segment;
 
-/* Whether a pass on this tape may run one: it records, and the inputs are plain: no wrappers, no
- * experts. */
+/* Whether this tape can run a segment: it records, and the inputs are dense and not experts. */
 bool dt__may_recompute(const dt_tape *t, dt_tensor *const *in, int n_in);
-/* Runs it, muted, and records it as a whole: gradients pass through what of it lives on after it,
- * `out` and whatever was kept by dt_keep. Errors, left on the tape: those of the run; STATE where
- * that is a wrapper; NOMEM. */
+/* Runs the segment without recording, and records it as a whole. Gradients flow through its live
+ * outputs: `out` and what dt_keep kept. Errors, left on the tape: those of the run; STATE if a live
+ * output is a wrapper; NOMEM. */
 void dt__run_segment(dt_tape *t, const dt__segment *s, dt_tensor *const *in, dt_tensor **out);
 
-/* Whether a stretch runs for the second time. */
+/* Whether the tape is in the second run of a segment. */
 static inline bool dt__runs_again(const dt_tape *t) { return t->again.record != NULL; }
-/* x, which later batches may change, as the first run met it; in a run that is not a second one, x
- * itself. NULL gives NULL. Errors, left on the tape: NOMEM; STATE where the runs differ. */
+/* For a tensor x that later batches may change. In a first run saves a copy of x and returns x; in
+ * a second run returns the saved copy; otherwise returns x. NULL gives NULL. Errors, left on the
+ * tape: NOMEM; STATE if the runs differ. */
 dt_tensor *dt__tape_save_read(dt_tape *t, dt_tensor *x);
 
 /* ---- for backward --------------------------------------------------------------------------- */
 
 bool dt__is_segment(const dt__record *r);
-/* Runs it again and goes backward through it, if a gradient has come. */
+/* Runs the segment again and then backward through it, if a live output has a gradient. */
 dt_status dt__differentiate_segment(dt_tape *t, const dt__record *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* Helpers of shape rules: every refusal that several ops share is worded once. */
+/* Helpers of shape functions: every check that several ops share has its message here. */
 #include "autograd/op.h"
 
 #include <string.h>

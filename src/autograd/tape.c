@@ -1,5 +1,5 @@
-/* The tape's bookkeeping: lending handles, scopes, records, the sticky error. Arrays grow and stay,
- * so that a step of a known shape allocates nothing. */
+/* The tape: lent handles, scopes, records, the first error. Its arrays grow and are kept, so a step
+ * whose shapes repeat allocates nothing. */
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 
@@ -100,7 +100,7 @@ dt_status dt__tape_record(dt_tape *t, dt__record *r)
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* A saved value counts on its storage, so that in-place ops know that a tape needs it. */
+/* Counts in the storage's `needed` are given back, which allows in-place writes again. */
 void dt__record_free(dt_ctx *ctx, dt__record *r)
 {
     for (int i = 0; i < r->n_in + r->n_out; i++) {

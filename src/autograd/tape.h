@@ -1,4 +1,4 @@
-/* The tape: what one forward pass recorded and the handles it lent. */
+/* The tape: the records of one forward pass and the handles it lent. */
 #ifndef DT__AUTOGRAD_TAPE_H
 #define DT__AUTOGRAD_TAPE_H
 
@@ -6,41 +6,41 @@
 
 #include <detent/ops.h>
 
-/* What a record keeps of an operand or of a result. */
+/* What a record saves of an operand or of a result. */
 typedef struct dt__saved {
-    dt_tensor *x;            /* the handle as given or lent: its shape outlives its storage */
-    dt__storage *storage;    /* of the value, where the op saves it; NULL: the shape is all */
+    dt_tensor *x;            /* the handle as given or lent; its shape outlives its storage */
+    dt__storage *storage;    /* of the value, if the op saves it; NULL: only the shape is saved */
     uint64_t version;        /* of the storage when it was saved */
     int64_t offset;          /* of the value in it */
-    dt__codes *codes, *pull; /* of an operand: for the op's backward, for its kind's pullback */
-    bool contiguous;         /* the value is, though x is not */
-    bool wants;              /* of an operand: a gradient */
+    dt__codes *codes, *pull; /* of an operand: for the op's backward; for its kind's pullback */
+    bool contiguous;         /* the value is contiguous (x may not be) */
+    bool wants;              /* of an operand: it requires a gradient */
 } dt__saved;
 
-/* A call that backward will replay: as little as will do, for there is one per op. */
+/* A call that backward will run. Kept small, since there is one per op. */
 typedef struct dt__record {
     const dt_op *op;
     const struct dt__kernels *kernels;
     const void *options; /* the op's defaults, or a copy */
-    const char *where;   /* the module that made the call, a dt__text or NULL */
+    const char *where;   /* path of the module that made the call, a dt__text or NULL */
     int64_t state[4];
     int n_in, n_out;
     bool coded;
     dt__saved kept[]; /* operands, then results */
 } dt__record;
 
-/* The call of a record as backward sees it. In call.arg and call.out stand what op->saves says; the
- * others are shapes without storage, so an op that reads what it did not save is noticed at once.
- * These tensors live no longer than this struct, and nobody may retain them. */
+/* The call of a record as backward sees it. call.arg and call.out have storage only where op->saves
+ * says so, so an op that reads what it did not save fails at once. These tensors live as long as
+ * this struct and must not be retained. */
 typedef struct dt__replay {
     dt_call call;
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
 } dt__replay;
 
-/* A stretch that runs for the second time, and the next of what was noted:
- * src/autograd/segment.h. */
+/* The second run of a checkpointed segment (src/autograd/segment.h): its record, and the index of
+ * the next saved read. */
 typedef struct dt__second_run {
-    const dt__record *record; /* NULL: none does */
+    const dt__record *record; /* NULL: no second run */
     int at;
 } dt__second_run;
 
@@ -48,44 +48,45 @@ struct dt_tape {
     dt_ctx *ctx;
     dt_status status;
     bool no_grad;
-    bool backward_done; /* backward has run */
-    bool in_first_run;  /* a stretch runs for the first time: nothing is recorded */
-    bool watching;      /* every result is checked for NaN and infinity */
+    bool backward_done; /* dt_backward has run */
+    bool in_first_run;  /* in the first run of a checkpointed segment: nothing is recorded */
+    bool watching;      /* check every result for NaN and infinity */
     dt_tensor **lent;
     int64_t n_lent, room_lent;
     dt__record **records;
     int64_t n_records, room_records;
-    int depth;            /* of module scopes */
+    int depth;            /* number of open module scopes */
     int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
     dt__second_run again;
-    dt_tensor **saved_reads; /* by the stretch that is muted */
+    dt_tensor **saved_reads; /* of the segment in its first run */
     int64_t n_saved_reads, room_saved_reads;
     const char *where; /* path of the running module, a dt__text; NULL outside */
-    /* Of a calibration pass (src/nn/calib_cache.h), else NULL: the cache of its batch, and what is
-     * called with each operand of each op. */
+    /* In a calibration pass (src/nn/calib_cache.h), else NULL: the calibration cache of the batch,
+     * and a function that is called with each operand of each op. */
     struct dt__calib_cache *calib;
     void (*on_read)(dt_tape *t, const dt_tensor *x);
-    struct dt__cache *cache; /* key-value cache of earlier tokens: src/nn/cache.h; NULL: none */
+    struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */
 dt_status dt__tape_lend(dt_tape *t, dt_tensor *x);
-/* Leaves the context's latest error on the tape. */
+/* Sets the tape's status to that of the context's latest error, unless it has one. */
 dt_status dt__tape_adopt(dt_tape *t, dt_status status);
-/* The tape keeps *r. */
+/* Appends *r to the records; the tape takes ownership. */
 dt_status dt__tape_record(dt_tape *t, dt__record *r);
-/* Goes backward through the records behind the first `base`, whose memory is freed in any case;
- * with a status that is not DT_OK, that is all. */
+/* Runs backward through the records after the first `base`, and frees them. If `status` is not
+ * DT_OK, only frees them. */
 dt_status dt__backward_to(dt_tape *t, int64_t base, dt_status status);
 void dt__record_free(dt_ctx *ctx, dt__record *r);
 void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out);
 
-/* Opens a scope; leaving it drops every handle made inside but the n kept, which move one out. */
+/* Opens a scope. Leaving it drops every handle made inside, except the n in `keep`, which move to
+ * the outer scope. */
 dt_status dt__scope_enter(dt_tape *t);
 void dt__scope_leave(dt_tape *t, dt_tensor *const *keep, int n);
 
-/* Reserves `blocks` blocks of a random stream; returns the first one's counter and the key. */
+/* Reserves `blocks` blocks of a random stream; returns the counter of the first, and the key. */
 uint64_t dt__tape_draw(dt_tape *t, dt__purpose purpose, uint64_t blocks, uint64_t *key);
 
 #endif

@@ -1,11 +1,12 @@
-/* Writing a tensor in place: what can forbid it, and a write from outside of any tape. */
+/* Writing a tensor in place: whether it is allowed, and writes outside of a tape. */
 #include "autograd/write.h"
 
 #include "autograd/tape.h"
 
 #include <stdio.h>
 
-/* The op on t that reads the storage in backward; NULL: none, so one on another tape. */
+/* The name of the op on t that reads the storage in backward; NULL: none (the reader is on another
+ * tape). */
 static const char *reader_of(const dt_tape *t, const dt__storage *s)
 {
     for (int64_t r = 0; t != NULL && r < t->n_records; r++) {
@@ -26,8 +27,8 @@ dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZ
                  kind->name);
         return DT__BAR_READ_ONLY;
     }
-    if (inner->storage->image) {
-        snprintf(why, DT__WHY_SIZE, "is a view of a quantized image; write dt_inner(w)");
+    if (inner->storage->dequantized) {
+        snprintf(why, DT__WHY_SIZE, "is a view of dequantized values; write dt_inner(w)");
         return DT__BAR_DEQUANTIZED;
     }
     if (inner->storage->frozen) {

@@ -1,6 +1,6 @@
-/* Files that appear whole or not at all: written under a temporary name in the same folder, synced,
- * renamed, and the folder synced. Until the rename a file that stood there before is untouched.
- */
+/* Atomic creation of files: a file is written under a temporary name in the same folder, synced,
+ * renamed, and the folder is synced. Until the rename an existing file of that name is
+ * unchanged. */
 #include "core/atomic_file.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int err
     return dt_fail(ctx, DT_ERR_IO, "cannot %s '%s': %s", verb, path, reason);
 }
 
-/* A name left by a program that was killed is in nobody's way: the next number is tried. */
+/* A killed program may have left its temporary file; then the next number is tried. */
 static dt_status open_temporary(dt__new_file *file)
 {
     int error = EEXIST;
@@ -61,13 +61,13 @@ dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes)
     return DT_OK;
 }
 
-/* The rename is lasting only when the folder is on the disk too. Some file systems know no sync of
- * folders (EINVAL); there the rename is all that can be had. */
+/* The rename survives a power failure only once the folder is synced. Some file systems cannot sync
+ * folders (EINVAL); that is accepted. */
 static dt_status sync_folder(dt__new_file *file)
 {
     const char *slash = strrchr(file->path, '/');
     const size_t length = slash == NULL ? 0 : (size_t)(slash - file->path) + 1;
-    char *folder = file->temporary; /* begins with the same folder; not needed any more */
+    char *folder = file->temporary; /* starts with the folder; not needed as a name any more */
     if (length > 0) folder[length] = '\0';
     const int descriptor = open(length > 0 ? folder : ".", O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return dt__file_fail(file->ctx, "open the folder of", file->path, errno);

@@ -1,14 +1,14 @@
-/* Files that appear whole or not at all. */
+/* Atomic creation of files: complete or not at all. */
 #ifndef DT__CORE_ATOMIC_FILE_H
 #define DT__CORE_ATOMIC_FILE_H
 
 #include "core/core.h"
 
-/* A file being written beside the name that it will have. */
+/* A file that is being written under a temporary name. */
 typedef struct dt__new_file {
     dt_ctx *ctx;
     const char *path; /* lent */
-    char *temporary;  /* NULL: not begun, or over */
+    char *temporary;  /* NULL: not begun, committed or abandoned */
     int descriptor;
 } dt__new_file;
 
@@ -16,9 +16,10 @@ typedef struct dt__new_file {
  * file), NOMEM. */
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file);
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
-/* Syncs the file, gives it its name, syncs the folder. Whatever the result, the file is over. */
+/* Syncs the file, renames it to `path`, syncs the folder. After an error the temporary file is
+ * removed, too. */
 dt_status dt__file_commit(dt__new_file *file);
-/* Removes the temporary file. Nothing happens where the file is over. */
+/* Removes the temporary file, if there is one. */
 void dt__file_abandon(dt__new_file *file);
 
 /* Records IO: "cannot <verb> '<path>': <the system's reason for `error`>". */

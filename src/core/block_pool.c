@@ -1,10 +1,9 @@
-/* Block pool. Freed blocks wait in lists, one a size class (four classes per doubling), so a step
- * that repeats the sizes of the step before finds every block in its list: it never reaches the
- * allocator. Invariant: a block's class never changes. Extents are often powers of two, so a class
- * is one of 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i with room beside it for the heads of the block and of a
- * storage, and a little slack; from 16 MiB on, where a quarter is much memory, sixteenths. Under
- * AddressSanitizer the bytes of a waiting block are poisoned, so that use after free is caught
- * although the pool holds the memory. */
+/* Block pool. Freed blocks are kept in free lists, one per size class (four classes per doubling).
+ * A step that repeats the sizes of the step before finds every block in a list and never calls the
+ * allocator. Invariant: a block's class never changes. Extents are often powers of two, so class
+ * sizes are 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i, plus room for the headers of the block and of a
+ * storage; from 16 MiB on, sixteenths in place of quarters. Under AddressSanitizer the bytes of a
+ * free block are poisoned, so use after free is detected. */
 #include "core/core.h"
 
 #include <stdio.h>
@@ -28,20 +27,20 @@
 
 #define HEADER ((size_t)DT__ALIGNMENT) /* keeps the payload aligned */
 #define LARGEST ((size_t)1 << 62)
-#define LARGE 24 /* bits of a block that is cut finer */
+#define LARGE 24 /* log2 of the size from which classes are finer */
 
 _Static_assert(sizeof(dt__block) <= DT__ALIGNMENT, "a block's header fits before its payload");
 
-#define BESIDE (3 * HEADER)
+#define CLASS_EXTRA (3 * HEADER)
 
-/* Rounds the `bytes` of a block up to its class's size and names the class. */
+/* Rounds the `bytes` of a block up to the size of its class and returns the class. */
 static int class_of(size_t bytes, size_t *rounded)
 {
     if (bytes <= 2 * HEADER) {
         *rounded = 2 * HEADER;
         return 0;
     }
-    const size_t core = bytes > BESIDE ? bytes - BESIDE : 0;
+    const size_t core = bytes > CLASS_EXTRA ? bytes - CLASS_EXTRA : 0;
     int high = 0, klass = 1;
     size_t step = HEADER;
     if (core > 4 * HEADER) {
@@ -53,7 +52,7 @@ static int class_of(size_t bytes, size_t *rounded)
     } else {
         klass += (int)((core + HEADER - 1) / HEADER);
     }
-    *rounded = BESIDE + (core + step - 1) / step * step;
+    *rounded = CLASS_EXTRA + (core + step - 1) / step * step;
     return klass;
 }
 

@@ -1,4 +1,4 @@
-/* Time that only goes forward, for speeds; it never reaches anything that must be repeatable. */
+/* Monotonic time, for measuring speed; results never depend on it. */
 #ifndef DT__CORE_CLOCK_H
 #define DT__CORE_CLOCK_H
 

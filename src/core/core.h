@@ -1,4 +1,4 @@
-/* What every layer may use: context, memory, checked sizes, errors, random streams, threads. */
+/* Declarations for every layer: context, memory, checked sizes, errors, random streams, threads. */
 #ifndef DT__CORE_CORE_H
 #define DT__CORE_CORE_H
 
@@ -21,44 +21,44 @@
 #define DT__CLASSES 768
 
 typedef struct dt__block {
-    size_t bytes; /* of the whole block, header included */
+    size_t bytes; /* of the whole block, with its header */
     int klass;
-    struct dt__block *next; /* while free */
+    struct dt__block *next; /* in a free list */
 } dt__block;
 
 typedef struct dt__pool {
     dt__block *free_list[DT__CLASSES];
     dt_memory count;
-    size_t limit; /* new blocks that would bring count.used above it are refused; 0: none */
-    bool limited; /* one was */
+    size_t limit; /* new blocks that would raise count.used above it fail; 0: no limit */
+    bool limited; /* a block failed for that reason */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give
  * a valid pointer. */
 void *dt__alloc(dt_ctx *ctx, size_t bytes);
 void *dt__alloc_zero(dt_ctx *ctx, size_t bytes);
-/* count * size bytes with the product checked. */
+/* count * size bytes; an overflow is NOMEM. */
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
-/* Back to the pool. NULL is allowed. */
+/* Returns a block to the pool. NULL is allowed. */
 void dt__release(dt_ctx *ctx, void *pointer);
-/* A grown copy; the old block is released unless NULL comes back. */
+/* Copies to a block of new_bytes and releases the old one; after NULL the old one is unchanged. */
 void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes);
-/* Room for one more of `array`, a pointer whose block has place for `room` elements and holds n. */
+/* Grows `array` (room for `room` elements, n used) if it is full, so that one more fits. */
 #define DT__RESERVE(ctx, array, n, room) dt__reserve(ctx, &(array), n, &(room), sizeof *(array))
 dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t size);
 char *dt__copy_string(dt_ctx *ctx, const char *text);
 char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 void dt__pool_trim(dt_ctx *ctx);
 
-/* A string that several owners share, immutable and counted: made with one reference, it keeps its
- * context. NULL sets NOMEM. Retain returns its argument; both allow NULL. */
+/* A string with a reference count, immutable, created with one reference; it retains the context.
+ * NULL sets NOMEM. dt__text_retain returns its argument; retain and release allow NULL. */
 const char *dt__text(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 const char *dt__text_retain(const char *text);
 void dt__text_release(const char *text);
 
 /* ---- checked arithmetic ------------------------------------------------------------------- */
 
-/* *out = a * b (a + b); false where the result is not representable. */
+/* *out = a * b (a + b); false on overflow. */
 bool dt__mul_size(size_t a, size_t b, size_t *out);
 bool dt__add_size(size_t a, size_t b, size_t *out);
 /* Product of extents; false on a negative extent or overflow of int64. */
@@ -72,7 +72,7 @@ static inline int64_t dt__round_up(int64_t a, int64_t b) { return dt__ceil_div(a
 /* ---- random streams: Philox4x32-10, keyed by seed and purpose, counted --------------------- */
 
 typedef enum dt__purpose {
-    DT__FOR_INIT = 0, /* weights */
+    DT__FOR_INIT = 0, /* initial weights */
     DT__FOR_USER,     /* dt_fill_uniform, dt_fill_normal */
     DT__FOR_DROPOUT,
     DT__FOR_SHUFFLE,
@@ -80,27 +80,28 @@ typedef enum dt__purpose {
     DT__FOR_DIGITS,
     DT__FOR_OBSERVERS,
     DT__PURPOSES,
-    DT__FOR_SAMPLING = DT__PURPOSES /* no stream of a context: who samples counts his draws */
+    DT__FOR_SAMPLING = DT__PURPOSES /* no stream of a context: samplers have their own counter */
 } dt__purpose;
 
-/* The state of a stream is two integers; they are saved in checkpoints. */
+/* A stream's state is two integers, which checkpoints save. */
 typedef struct dt__stream {
     uint64_t key;
     uint64_t next; /* the counter of the next block of four words */
 } dt__stream;
 
 dt__stream dt__stream_of(uint64_t seed, dt__purpose purpose);
-/* Block `counter` of the stream: a pure function. */
+/* Block `counter` of the stream: a pure function of key and counter. */
 void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4]);
 /* Blocks first, first + 1, ...: word w of block first + i goes to out[w][i]. */
 #define DT__PHILOX_RUN 16
 void dt__philox_run(uint64_t key, uint64_t first, uint32_t out[4][DT__PHILOX_RUN]);
-/* Reserves `blocks` blocks; returns the first one's counter. */
+/* Reserves `blocks` blocks; returns the counter of the first. */
 uint64_t dt__stream_take(dt__stream *s, uint64_t blocks);
-/* One number from the next block: uniform in [0, n) without bias; uniform in [0, 1). */
+/* One number from the next block: a uniform integer in [0, n), unbiased; a uniform double in [0,
+ * 1). */
 uint64_t dt__random_below(dt__stream *s, uint64_t n);
 double dt__random_unit(dt__stream *s);
-/* A word as a float or double of [0, 1). */
+/* A random word as a float or double in [0, 1). */
 static inline float dt__unit_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
 static inline double dt__unit_f64(uint32_t high, uint32_t low)
 {
@@ -112,7 +113,7 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 #define DT__MESSAGE_SIZE 1024
 
 struct dt_ctx {
-    atomic_int refs; /* the user's, and one for each storage, tape, module */
+    atomic_int refs; /* one of the user, one of each storage, tape and module */
     dt_allocator allocator;
     dt__pool pool;
     dt_status status;
@@ -121,12 +122,12 @@ struct dt_ctx {
     void *log_user;
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
-    bool blank; /* weights at first are left 0, not drawn: they are about to be read */
+    bool blank; /* initial weights stay 0 and are not drawn: a file overwrites them */
     int threads;
     uint64_t cpu_mask;
     bool leave_blas_threads;
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
-    void *convs;                          /* what src/kernels keeps for convolutions, or NULL */
+    void *convs;                          /* plans of convolutions (src/kernels), or NULL */
     void (*free_convs)(dt_ctx *ctx);
 };
 
@@ -134,11 +135,11 @@ void dt__ctx_retain(dt_ctx *ctx);
 void dt__ctx_release(dt_ctx *ctx);
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
-/* One line to the context's log. */
+/* Logs one line. */
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 
-/* Kernels open parallel regions with the calling thread's OpenMP setting. Enter sets it to the
- * context's and returns what it was; leave puts that back. */
+/* Sets the calling thread's number of OpenMP threads to the context's, and returns the previous
+ * number; leave restores it. Kernels open their parallel regions in between. */
 int dt__threads_enter(const dt_ctx *ctx);
 void dt__threads_leave(int before);
 

@@ -1,5 +1,5 @@
-/* The context: allocator, pool, message, log, random streams, threads. It counts its users
- * (tensors, tapes, modules), so that the order in which a program frees things does not matter. */
+/* The context: allocator, pool, error message, log, random streams, threads. It is
+ * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
 #include "core/core.h"
 
 #include <omp.h>

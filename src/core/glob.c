@@ -1,6 +1,6 @@
-/* Glob matching in one pass: after a mismatch only the latest `*` needs to take one character more,
- * since any earlier one could only give away what the latest can take. Time is the product of the
- * lengths at worst. */
+/* Glob matching without recursion: after a mismatch the latest `*` takes one more character.
+ * Earlier ones need not be retried, since they could only give away characters that the latest can
+ * take. Time is at worst the product of the lengths. */
 #include "core/core.h"
 #include "core/glob.h"
 

@@ -1,11 +1,13 @@
-/* Half precision, by integers, so that neither the rounding mode nor flushed subnormals matter.
+/* Half precision, computed with integers, so that neither the rounding mode nor flush-to-zero
+ * matters.
  *
  *     f32    1 sign   8 exponent (bias 127)   23 mantissa
  *     f16    1 sign   5 exponent (bias  15)   10 mantissa
  *     bf16   the upper half of an f32
  *
- * Rounding shifts the magnitude right as one integer: a carry out of the mantissa is the next
- * exponent, and out of the largest finite half it is infinity, which is what IEEE 754 wants. */
+ * Rounding shifts exponent and mantissa right as one integer: a carry out of the mantissa
+ * increments the exponent, and beyond the largest finite value gives infinity, as IEEE 754
+ * requires. */
 #include "core/half.h"
 
 #include <string.h>
@@ -29,7 +31,7 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* rne(value / 2^shift), shift >= 1. */
+/* value / 2^shift, rounded to nearest even; shift >= 1. */
 static uint32_t shift_rne(uint32_t value, int shift)
 {
     const uint32_t below_half = (1u << (shift - 1)) - 1;
@@ -37,7 +39,7 @@ static uint32_t shift_rne(uint32_t value, int shift)
     return (value + below_half + odd) >> shift;
 }
 
-/* The magnitude as an f16, for those below its least normal number, 2^-14: a count of 2^-24. */
+/* A magnitude below 2^-14, the least normal f16, as an f16 subnormal: a multiple of 2^-24. */
 static uint32_t f16_subnormal(uint32_t magnitude)
 {
     const int exponent = (int)(magnitude >> 23);

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Nearest, ties to even; what is too large becomes infinity, what is too small a subnormal or a
- * zero of the same sign. A NaN stays one, quiet, with the leading bits of its payload. */
+/* To nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the same
+ * sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
 uint16_t dt__f32_to_f16(float x);
 uint16_t dt__f32_to_bf16(float x);
 
@@ -13,7 +13,7 @@ uint16_t dt__f32_to_bf16(float x);
 float dt__f16_to_f32(uint16_t half);
 float dt__bf16_to_f32(uint16_t half);
 
-/* There and back: the nearest half, as a float. */
+/* The float rounded to the nearest half, as a float. */
 float dt__round_f16(float x);
 float dt__round_bf16(float x);
 

@@ -1,6 +1,5 @@
-/* Options as JSON, by their tables of keys: the same tables that describe recipes. What is written
- * holds every key; what is read must too, and nothing else, so that a file never means something
- * other than what its writer meant. */
+/* Options as JSON, by the tables of keys that also describe recipes. An object must have every key
+ * and no others, so that files of other versions cannot be misread. */
 #include "core/number.h"
 #include "core/json.h"
 
@@ -51,7 +50,7 @@ static void put_strings(dt__chars *t, const dt_strings *list)
 
 static int64_t pair_at(const void *field, int i) { return ((const int64_t *)field)[i]; }
 
-/* An index that names nothing becomes a text that no reader takes. */
+/* An invalid index is written as a text that no reader accepts. */
 static void put_choice(dt__chars *t, const char *const *choices, int index)
 {
     int n = 0;
@@ -77,7 +76,7 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_STRINGS: put_strings(t, field); break;
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
     case DT_KEY_LIST: put_list(t, key, field, count); break;
-    case DT_KEY_REALS: break; /* of recipes alone */
+    case DT_KEY_REALS: break; /* only in recipes */
     case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
     }
 }
@@ -225,7 +224,7 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
     case DT_KEY_STRINGS: return read_strings(j, key, field);
     case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
     case DT_KEY_LIST: return read_list(j, key, options);
-    case DT_KEY_REALS: break; /* of recipes alone */
+    case DT_KEY_REALS: break; /* only in recipes */
     case DT_KEY_PAIR: return read_pair(j, key, field);
     }
     return dt__json_fail(j, "'%s' is of no known type", key->name);
@@ -242,7 +241,7 @@ static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint
             continue;
         }
         if ((*seen & (uint64_t)1 << i) != 0)
-            return dt__json_fail(j, "'%s' stands twice", key->name);
+            return dt__json_fail(j, "'%s' occurs twice", key->name);
         *seen |= (uint64_t)1 << i;
         if (given_of(key, options) != NULL) *given_of(key, options) = true;
         DT__TRY(dt__json_expect(j, ':'));

@@ -1,7 +1,7 @@
-/* A JSON scanner: strings, numbers and punctuation, by RFC 8259, without recursion and without
- * memory of its own. A general JSON library is not used here, because a header comes from
- * strangers: duplicates, numbers and depth must be judged, and a failing malloc inside a library
- * must not turn into a wrong name. */
+/* A JSON scanner by RFC 8259: strings, numbers and punctuation, without recursion and without
+ * allocations. Files come from strangers, so duplicate keys, ranges of numbers and depth must be
+ * checked here, and a failed allocation must not change what is read; JSON libraries do not
+ * guarantee that. */
 #include "core/json.h"
 
 #include "core/number.h"
@@ -46,8 +46,8 @@ bool dt__json_next(dt__json *j, char c)
 dt_status dt__json_expect(dt__json *j, char c)
 {
     if (dt__json_next(j, c)) return DT_OK;
-    if (j->at == j->end) return dt__json_fail(j, "the text ends where '%c' must stand", c);
-    return dt__json_fail(j, "'%c' must stand here", c);
+    if (j->at == j->end) return dt__json_fail(j, "the text ends where '%c' is expected", c);
+    return dt__json_fail(j, "'%c' is expected here", c);
 }
 
 dt_status dt__json_more(dt__json *j, char close, bool *more)
@@ -80,7 +80,7 @@ static bool hex4(dt__json *j, uint32_t *out)
     return true;
 }
 
-/* After "\u". Two halves of a surrogate pair make one character; one half alone is none. */
+/* The digits after "\u". Two surrogates make one character; a single one is an error. */
 static dt_status unicode(dt__json *j, bool zero, char **to)
 {
     uint32_t c, low;
@@ -121,7 +121,7 @@ static dt_status escape(dt__json *j, bool zero, char **to)
 static dt_status scan_string(dt__json *j, bool zero, const char **out, size_t *bytes)
 {
     skip_space(j);
-    if (j->at == j->end || *j->at != '"') return dt__json_fail(j, "a string must stand here");
+    if (j->at == j->end || *j->at != '"') return dt__json_fail(j, "a string is expected here");
     j->at++;
     char *to = j->strings;
     for (;;) {
@@ -173,7 +173,7 @@ dt_status dt__json_integer(dt__json *j, int64_t *out)
     skip_space(j);
     if (j->at < j->end && *j->at == '-') return dt__json_fail(j, "a number may not be negative");
     if (j->at == j->end || !is_digit(*j->at)) {
-        return dt__json_fail(j, "a whole number must stand here");
+        return dt__json_fail(j, "a whole number is expected here");
     }
     if (*j->at == '0' && j->end - j->at > 1 && is_digit(j->at[1])) {
         return dt__json_fail(j, "a number may not begin with 0");
@@ -222,7 +222,7 @@ static dt_status scan_number(dt__json *j)
         good = at_digit(j);
         take_digits(j);
     }
-    return good ? DT_OK : dt__json_fail(j, "a number must stand here");
+    return good ? DT_OK : dt__json_fail(j, "a number is expected here");
 }
 
 dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT])
@@ -244,7 +244,7 @@ dt_status dt__json_signed(dt__json *j, int64_t *out)
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_int(text, out) == DT__NUMBER) return DT_OK;
-    return dt__json_fail(j, "a whole number below 2^63 must stand here, not %s", text);
+    return dt__json_fail(j, "a whole number below 2^63 is expected here, not %s", text);
 }
 
 dt_status dt__json_real(dt__json *j, double *out)
@@ -268,7 +268,7 @@ dt_status dt__json_bool(dt__json *j, bool *out)
 {
     *out = take_word(j, "true");
     if (*out || take_word(j, "false")) return DT_OK;
-    return dt__json_fail(j, "true or false must stand here");
+    return dt__json_fail(j, "true or false is expected here");
 }
 
 bool dt__json_null(dt__json *j) { return take_word(j, "null"); }
@@ -290,13 +290,12 @@ static dt_status skip_scalar(dt__json *j)
     case '"': return dt__json_bytes(j, &text, &bytes);
     case 't':
     case 'f': return dt__json_bool(j, &truth);
-    case 'n': return dt__json_null(j) ? DT_OK : dt__json_fail(j, "a value must stand here");
+    case 'n': return dt__json_null(j) ? DT_OK : dt__json_fail(j, "a value is expected here");
     default: return scan_number(j);
     }
 }
 
-/* Which of the lists and objects around a place are objects: a bit for each, the innermost
- * lowest. */
+/* Bit i says whether the i-th open list or object, counted from the innermost, is an object. */
 typedef struct around {
     int depth;
     uint64_t objects;
@@ -314,7 +313,7 @@ static dt_status open_one(dt__json *j, around *a, bool *empty)
     return DT_OK;
 }
 
-/* After a value: over what closes, up to the place where another value must stand. */
+/* After a value: skips closing brackets, up to the place of the next value. */
 static dt_status close_some(dt__json *j, around *a)
 {
     while (a->depth > 0) {
@@ -353,7 +352,7 @@ const char *dt__shown(const char *name, char text[DT__SHOWN])
     const size_t length = strlen(name);
     const size_t room = DT__SHOWN - sizeof "...";
     size_t n = length < DT__SHOWN ? length : room;
-    /* Never cut within a character. */
+    /* Never cuts within a character. */
     while (n < length && n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80) n--;
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)name[i];

@@ -1,5 +1,5 @@
-/* JSON text, built in memory. A failure to grow sticks, so that a text is written as a whole and
- * checked once. */
+/* JSON text, built in memory. A failed allocation sets a flag, so that callers check once at the
+ * end. */
 #include "core/number.h"
 #include "core/json.h"
 

@@ -1,5 +1,5 @@
-/* Numbers as text. The C library reads and prints them by the process's locale, which may have
- * another decimal point; what detent reads and writes has none but '.'. */
+/* Numbers as text. The C library uses the decimal point of the process's locale; detent reads and
+ * writes '.' only. */
 #include "core/number.h"
 
 #include <errno.h>

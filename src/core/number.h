@@ -1,4 +1,4 @@
-/* Numbers as text, the same under every locale. */
+/* Numbers as text, the same in every locale. */
 #ifndef DT__CORE_NUMBER_H
 #define DT__CORE_NUMBER_H
 
@@ -9,7 +9,7 @@ typedef enum dt__number { DT__NUMBER, DT__NO_NUMBER, DT__NUMBER_TOO_LARGE } dt__
 /* [-+]digits without leading zeros; [-+]digits[.digits][e[-+]digits]. */
 dt__number dt__parse_int(const char *text, int64_t *out);
 dt__number dt__parse_real(const char *text, double *out);
-/* The shortest text that reads as the same number; a finite one is a number of JSON too. */
+/* The shortest text that reads as the same number; for a finite number it is valid JSON. */
 void dt__print_real(double value, char text[32]);
 
 #endif

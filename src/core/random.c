@@ -1,13 +1,13 @@
 /* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"],
- * from Random123. A stream is a key (seed and purpose mixed) and a counter, so any block can be
- * drawn again and the order of threads does not matter. */
+ * from Random123. A stream is a key (mixed from seed and purpose) and a counter, so any block can
+ * be computed again and results do not depend on the order of threads. */
 #include "core/tensor.h"
 
 #include <Random123/philox.h>
 #include <math.h>
 #include <string.h>
 
-/* splitmix64's finalizer: every bit of the seed reaches every bit of the key. */
+/* splitmix64's finalizer: every bit of the seed affects every bit of the key. */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -29,7 +29,7 @@ void dt__philox(uint64_t key, uint64_t counter, uint32_t out[4])
     memcpy(out, r.v, sizeof r.v);
 }
 
-/* Philox itself, written so that compilers make vectors of it. */
+/* Philox itself, written so that compilers vectorize it. */
 void dt__philox_run(uint64_t key, uint64_t first, uint32_t out[4][DT__PHILOX_RUN])
 {
     uint32_t *a = out[0], *b = out[1], *c = out[2], *d = out[3];
@@ -67,7 +67,8 @@ static uint64_t word64(dt__stream *s)
 uint64_t dt__random_below(dt__stream *s, uint64_t n)
 {
     if (n <= 1) return 0;
-    const uint64_t limit = UINT64_MAX - UINT64_MAX % n; /* words from here on would be biased */
+    const uint64_t limit = UINT64_MAX - UINT64_MAX % n; /* larger words are rejected: they would
+                                                         * bias the result */
     uint64_t w = word64(s);
     while (w >= limit) w = word64(s);
     return w % n;
@@ -94,7 +95,7 @@ static double draw_uniform(uint64_t key, uint64_t counter, double low, double hi
     return low + (high - low) * dt__unit_f64(w[0], w[1]);
 }
 
-/* Box and Muller; 1 - u is never 0. */
+/* Box-Muller transform; 1 - u is never 0. */
 static double draw_normal(uint64_t key, uint64_t counter, double mean, double deviation)
 {
     uint32_t w[4];
@@ -103,7 +104,7 @@ static double draw_normal(uint64_t key, uint64_t counter, double mean, double de
     return mean + deviation * radius * cos(6.283185307179586 * dt__unit_f64(w[2], w[3]));
 }
 
-/* Element k of any dtype takes block k, so f32 and f64 tensors get the same numbers. */
+/* Element k takes block k in every dtype, so f32 and f64 tensors get the same numbers. */
 static dt_status fill(dt_tensor *x, dt__purpose purpose, dt__draw draw, double a, double b)
 {
     dt_ctx *ctx = x->ctx;

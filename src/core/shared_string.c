@@ -11,7 +11,7 @@ typedef struct shared_text {
     char text[];
 } shared_text;
 
-static shared_text *of(const char *text)
+static shared_text *header_of(const char *text)
 {
     return (shared_text *)(void *)((char *)(uintptr_t)text - offsetof(shared_text, text));
 }
@@ -37,14 +37,14 @@ const char *dt__text(dt_ctx *ctx, const char *format, ...)
 
 const char *dt__text_retain(const char *text)
 {
-    if (text != NULL) atomic_fetch_add(&of(text)->refs, 1);
+    if (text != NULL) atomic_fetch_add(&header_of(text)->refs, 1);
     return text;
 }
 
 void dt__text_release(const char *text)
 {
-    if (text == NULL || atomic_fetch_sub(&of(text)->refs, 1) != 1) return;
-    dt_ctx *ctx = of(text)->ctx;
-    dt__release(ctx, of(text));
+    if (text == NULL || atomic_fetch_sub(&header_of(text)->refs, 1) != 1) return;
+    dt_ctx *ctx = header_of(text)->ctx;
+    dt__release(ctx, header_of(text));
     dt__ctx_release(ctx);
 }

@@ -1,5 +1,6 @@
-/* Handles and storages. A handle is a view (dtype, dims, strides, offset) on a storage; every write
- * raises the storage's version, which is how stale codes and use after write are noticed. */
+/* Tensor handles and storages. A handle is a view (dtype, dims, strides, offset) of a storage.
+ * Every write increments the storage's version, by which stale codes and writes between forward and
+ * backward are detected. */
 #include "core/tensor.h"
 
 #include <math.h>
@@ -44,7 +45,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
     s->ctx = ctx;
     s->bytes = bytes;
     s->version = 0;
-    s->frozen = s->image = false;
+    s->frozen = s->dequantized = false;
     s->data = (char *)s + DT__ALIGNMENT;
     dt__ctx_retain(ctx);
     return s;
@@ -62,7 +63,7 @@ void dt__storage_release(dt__storage *s)
 
 /* ---- handles ------------------------------------------------------------------------------ */
 
-/* Wraps around for a shape that dt__handle_create refuses. */
+/* Overflows wrap around; dt__handle_create refuses such shapes. */
 void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
 {
     uint64_t step = 1;
@@ -72,7 +73,7 @@ void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* Whether count, strides and bytes can be told. A zero among the dims makes the count 0, but
+/* Whether count, strides and bytes are representable. A zero among the dims makes the count 0, but
  * strides are products of the others. */
 static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *count)
 {
@@ -323,9 +324,9 @@ void *dt_data_mut(dt_tensor *x)
         dt_fail(x->ctx, DT_ERR_STATE, "dt_data_mut: the tensor belongs to a frozen model");
         return NULL;
     }
-    if (x->storage->image) {
+    if (x->storage->dequantized) {
         dt_fail(x->ctx, DT_ERR_STATE,
-                "dt_data_mut: a view of a quantized image; write dt_inner(w) of the wrapper");
+                "dt_data_mut: a view of dequantized values; write dt_inner(w) of the wrapper");
         return NULL;
     }
     x->storage->version++;
@@ -368,7 +369,7 @@ static void put(const dt_tensor *x, void *p, double v)
     }
 }
 
-/* Whether a number of this value exists in an integer dtype; floats take everything. */
+/* Whether an integer dtype holds this value; floats hold any. */
 static bool fits(dt_dtype d, double v)
 {
     switch (d) {

@@ -1,23 +1,23 @@
-/* The tensor: a strided view on a reference-counted storage that counts its writes. */
+/* The tensor: a strided view of a reference-counted storage with a version counter. */
 #ifndef DT__CORE_TENSOR_H
 #define DT__CORE_TENSOR_H
 
 #include "core/core.h"
 
-struct dt__kind; /* src/autograd/kind.h; NULL in a handle means dense */
+struct dt__kind; /* src/autograd/kind.h; NULL in a handle: dense */
 
 typedef struct dt__storage {
     atomic_int refs;
-    atomic_int needed; /* tapes that keep its values for backward */
+    atomic_int needed; /* number of tape records that need its values for backward */
     dt_ctx *ctx;
     size_t bytes;
     uint64_t version;
-    bool frozen; /* writing is STATE */
-    bool image;  /* the quantized image of a wrapper: writing is STATE */
-    void *data;  /* aligned to 64 */
+    bool frozen;      /* writes are refused with STATE */
+    bool dequantized; /* values of a FakeQuantTensor or packed tensor: writes are STATE */
+    void *data;       /* aligned to 64 */
 } dt__storage;
 
-/* Something computed from a tensor that lives no longer than it does, such as its codes. */
+/* A value computed from a tensor and freed with it, such as its codes. */
 typedef struct dt__attachment {
     struct dt__attachment *next;
     void (*drop)(struct dt__attachment *self);
@@ -25,66 +25,67 @@ typedef struct dt__attachment {
 
 struct dt_tensor {
     dt_ctx *ctx;
-    atomic_int refs; /* of the handle: the user's or tape's, modules', records' */
+    atomic_int refs; /* of the handle: of user, tape, modules, records */
     dt_dtype dtype;
     int rank;
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK]; /* strides in elements */
     int64_t offset, count;
     dt__storage *storage; /* NULL: dropped, or only a shape */
     const struct dt__kind *kind;
-    void *ext;                     /* of the kind */
+    void *ext;                     /* data of the kind */
     void (*drop_ext)(dt_tensor *); /* frees ext with the handle */
     dt__attachment *attached;
-    dt_tape *tape; /* who lent it; NULL: a leaf that somebody owns */
+    dt_tape *tape; /* that lent it; NULL: a leaf */
     int scope;     /* depth of the module whose forward made it */
     bool dropped;
     bool requires_grad;
-    bool grouped;     /* the first dimension counts experts, of the dimensions behind it */
-    bool no_decay;    /* no optimizer shrinks it: learned scales and their like */
-    dt_tensor *whole; /* of an expert: what its elements are a stretch of, and in whose slot its
-                       * gradient is; a reference. NULL: nothing of the kind */
+    bool grouped;     /* the first dimension counts experts */
+    bool no_decay;    /* optimizers apply no weight decay: learned scales and the like */
+    dt_tensor *whole; /* of an expert: the grouped tensor whose elements it views and whose gradient
+                       * contains its own; a reference. NULL: not an expert */
     dt_tensor *grad;
-    const char *name; /* for messages, a dt__text: a parameter's path; NULL where unknown */
-    void (*project)(dt_tensor *); /* called after an optimizer wrote it; NULL: nothing to mend */
+    const char *name; /* for messages: a dt__text, the path of a parameter; NULL: unknown */
+    void (*project)(dt_tensor *); /* called after an optimizer's update, to restore a constraint;
+                                   * NULL: none */
 };
 
 dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes); /* uninitialized; NULL: NOMEM */
 void dt__storage_retain(dt__storage *s);
 void dt__storage_release(dt__storage *s);
 
-/* A handle without storage: dtype and shape only, contiguous strides. Checks rank and extents. */
+/* A handle without storage: dtype, shape, contiguous strides. Checks rank and extents. */
 dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                             dt_tensor **out);
 /* The same with an uninitialized storage. */
 dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 dt_tensor **out);
-/* A new dense handle on the same storage, same shape, as grouped; takes part in no tape. Works for
- * wrappers as long as they have a storage (the master's). */
+/* A new dense handle with the same storage, shape and grouping, not on a tape. For wrappers with a
+ * storage (the master's), too. */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
-/* Takes one reference of `text`, a dt__text or NULL, in place of the name that x had. */
+/* Replaces the name of x; takes over one reference of `text`, a dt__text or NULL. */
 void dt__set_name(dt_tensor *x, const char *text);
-/* Gives the storage and what hangs on it back; shape and gradient slot stay. */
+/* Releases the storage and the attachments; shape and gradient remain. */
 void dt__drop_storage(dt_tensor *x);
 void dt__attach(dt_tensor *x, dt__attachment *a);
 void dt__detach_all(dt_tensor *x);
 
 void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides);
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b);
-/* "[2,3]" into text; returns text. */
+/* Writes "[2,3]" into text; returns text. */
 char *dt__dims_text(int rank, const int64_t *dims, char *text, size_t size);
-/* Likewise "f32[2,3]" or "grouped(2 x [3]) f32", or without the dtype. */
+/* Likewise "f32[2,3]" or "grouped(2 x [3]) f32"; `dtype` false: without the dtype. */
 char *dt__shape_text(const dt_tensor *x, bool dtype, char *text, size_t size);
 
-/* dt_fill_uniform and dt_fill_normal from another stream than the user's. */
+/* dt_fill_uniform and dt_fill_normal, from the stream of `purpose`. */
 dt_status dt__draw_uniform(dt_tensor *x, dt__purpose purpose, double low, double high);
 dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double deviation);
 
-/* Bytes of `count` elements; DT_I4 counts two per byte. False on overflow. */
+/* Bytes of `count` elements; DT_I4 has two per byte. False on overflow. */
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
-/* The first element of a dense tensor, unchecked; NULL where it has no storage. */
+/* The first element of a dense tensor, unchecked; NULL if it has no storage. */
 static inline const void *dt__data(const dt_tensor *x)
 {
     return x->storage == NULL

@@ -1,4 +1,4 @@
-/* UTF-8: characters of one to four bytes, the first of which says how many (RFC 3629). */
+/* UTF-8: characters of one to four bytes; the first byte determines the length (RFC 3629). */
 #include "core/utf8.h"
 
 #include <string.h>

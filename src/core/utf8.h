@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of the character at `p`, before `end`, which is not `p`; 0 where there is none. */
+/* The length in bytes of the character at `p` < `end`; 0 if it is invalid. */
 int dt__utf8_length(const unsigned char *p, const unsigned char *end);
-/* The character of `n` bytes at `p`, as dt__utf8_length found it. */
+/* The code point of the `n` bytes at `p`, where n is from dt__utf8_length. */
 uint32_t dt__utf8_get(const unsigned char *p, int n);
-/* Writes the character `c`; returns its bytes. */
+/* Writes the code point `c`; returns the number of bytes. */
 #define DT__UTF8_BYTES 4
 int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
-/* Whether a text is UTF-8 throughout. */
+/* Whether all of `text` is UTF-8. */
 bool dt__is_utf8(const char *text);
 
 #endif

@@ -1,9 +1,9 @@
-/* Sums of three digits, as prompts with completions: "123+456=9750", the lowest digit of the sum
- * first, as it is found on paper. Place k of the order of all pairs holds pair P(k) = 1000 a + b. P
- * permutes 2^20 numbers by four rounds of Feistel's network whose functions are Philox blocks of
- * the seed, and is applied again while the number is none of a pair [Black and Rogaway 2002: cycle
- * walking]. So any stretch of the order is made by itself, and stretches that do not overlap have
- * no pair in common. */
+/* Sums of three-digit numbers, as prompts with completions: "123+456=9750", the lowest digit of the
+ * sum first, as in written addition. Position k of the order of all pairs holds pair P(k) = 1000 a
+ * + b. P permutes 2^20 numbers by four rounds of a Feistel network whose functions are Philox
+ * blocks of the seed; numbers that are not a pair are permuted again [Black and Rogaway 2002: cycle
+ * walking]. So any range of positions is generated independently, and disjoint ranges have no pair
+ * in common. */
 #include "data/dataset.h"
 
 #include "data/tokenizer.h"
@@ -56,7 +56,7 @@ static void put_sum(char text[LENGTH], uint32_t pair)
     }
 }
 
-/* Ids and pieces of the sums, into the dataset's fields. */
+/* Stores ids and pieces of the sums in the dataset's fields. */
 static dt_status make_sums(int64_t first, uint64_t seed, dt_dataset *d)
 {
     const uint64_t key = dt__stream_of(seed, DT__FOR_DIGITS).key;

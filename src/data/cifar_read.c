@@ -1,9 +1,9 @@
 /* Reads the binary files of CIFAR-10 and CIFAR-100, plain or gzip [Krizhevsky, "Learning multiple
- * layers of features from tiny images"]. A file is a row of records without a header:
+ * layers of features from tiny images"]. A file is a sequence of records without a header:
  *     CIFAR-10    label          1024 red, 1024 green, 1024 blue bytes
  *     CIFAR-100   coarse, fine   the same
- * each colour 32 x 32 in row-major order, which is the order of a dataset. A plain file tells its
- * number of images by its size; of gzip, memory is taken as the images come. */
+ * each colour 32 x 32 in row-major order, as in a dataset. The size of a plain file determines its
+ * number of images; for gzip, memory grows while reading. */
 #include "data/dataset.h"
 #include "data/input.h"
 
@@ -13,13 +13,13 @@
 #define SIDE 32
 #define PIXELS (3 * SIDE * SIDE)
 #define MOST_MARKS 2
-#define MOST_IMAGES ((int64_t)1 << 22) /* of a call: so that a gzip bomb has an end */
+#define MOST_IMAGES ((int64_t)1 << 22) /* in one call, as a limit for gzip bombs */
 
 static const struct kind {
     const char *name;
-    int64_t marks;               /* bytes before the pixels */
-    int64_t label;               /* which of them is wanted */
-    int64_t classes[MOST_MARKS]; /* of each */
+    int64_t marks;               /* label bytes before the pixels */
+    int64_t label;               /* index of the label to use */
+    int64_t classes[MOST_MARKS]; /* number of classes of each label */
 } kinds[] = {
     [DT_CIFAR10] = { "CIFAR-10", 1, 0, { 10, 0 } },
     [DT_CIFAR100_FINE] = { "CIFAR-100", 2, 1, { 20, 100 } },
@@ -35,7 +35,7 @@ typedef struct collection {
 
 static int64_t record_bytes(const struct kind *k) { return k->marks + PIXELS; }
 
-/* A storage of `bytes` bytes in place of *s, with its first `used` bytes. */
+/* Replaces *s by a storage of `bytes` bytes with its first `used` bytes. */
 static dt_status resize_storage(dt_ctx *ctx, dt__storage **s, int64_t used, int64_t bytes)
 {
     dt__storage *other = dt__storage_create(ctx, (size_t)bytes);
@@ -82,7 +82,8 @@ static dt_status check_marks(const collection *c, const dt__input *in, const uin
     return DT_OK;
 }
 
-/* The next record, the file's `image`. *more is false where the file had ended before. */
+/* Reads the next record, which is image number `image` of the file. *more is false at the end of
+ * the file. */
 static dt_status read_record(collection *c, dt__input *in, int64_t image, bool *more)
 {
     uint8_t record[MOST_MARKS + PIXELS];
@@ -97,8 +98,8 @@ static dt_status read_record(collection *c, dt__input *in, int64_t image, bool *
     }
     DT__TRY(check_marks(c, in, record, image));
     if (c->count == MOST_IMAGES) {
-        return dt_fail(c->ctx, DT_ERR_FORMAT, "'%s': more than %lld images, and it goes on",
-                       in->path, (long long)MOST_IMAGES);
+        return dt_fail(c->ctx, DT_ERR_FORMAT, "'%s': more than %lld images", in->path,
+                       (long long)MOST_IMAGES);
     }
     if (c->count == c->room) DT__TRY(resize(c, c->room + c->room / 2 + 1));
     memcpy((uint8_t *)c->pixels->data + c->count * PIXELS, record + marks, PIXELS);
@@ -130,7 +131,7 @@ static dt_status read_file(collection *c, const char *path)
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Images that the sizes of the files speak of: plain files' number, less than gzip files hold. */
+/* An estimate of the number of images from file sizes: exact for plain files, too low for gzip. */
 static int64_t expect(const struct kind *k, const dt_strings *paths)
 {
     int64_t count = 0;

@@ -1,4 +1,4 @@
-/* What the keys of `data:` and their check share. */
+/* Helpers for the keys of `data:` and for their checks. */
 #ifndef DT__DATA_DATA_OPTIONS_H
 #define DT__DATA_DATA_OPTIONS_H
 
@@ -6,14 +6,14 @@
 
 #define DT__MOST_VALIDATION 0.9
 #define DT__MOST_NOISE 10.0
-#define DT__MOST_IMAGES 4294967295.0 /* an IDX header's */
+#define DT__MOST_IMAGES 4294967295.0 /* the limit of an IDX header */
 #define DT__MOST_CONTEXT 1048576.0
 
-/* The path of a data file, to be released; NULL: NOMEM. */
+/* The path of a data file, which the caller frees; NULL: NOMEM. */
 char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
 
-/* Opens text, JSON lines or ids (open_text.c): train, validation and test. What was opened before
- * an error is the caller's. */
+/* Opens text, JSON lines or ids (open_text.c): train, validation and test. Also after an error the
+ * caller frees the datasets that were opened. */
 dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
 
 #endif

@@ -1,4 +1,4 @@
-/* What datasets of every kind have in common. */
+/* Functions that all kinds of datasets share. */
 #include "data/dataset.h"
 
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)

@@ -1,5 +1,6 @@
-/* A dataset inside: what every kind has, a table of what differs between kinds, and the fields of
- * each. images.c and images_batch.c are one, sequences.c is another. */
+/* Internals of datasets: the fields that every kind has, the table of a kind's functions, and the
+ * fields of each kind. The kinds are images (images.c, images_batch.c) and sequences
+ * (sequences.c). */
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
@@ -9,21 +10,21 @@
 
 #define DT__MOST_CLASSES 256 /* of images: their labels are bytes */
 
-/* One side of an example: what a batch has behind its first dimension. */
+/* Dtype and shape of x or of a target, without the batch dimension. */
 typedef struct dt__side {
     dt_dtype dtype;
     int rank;
     int64_t dims[DT_MAX_RANK - 1];
 } dt__side;
 
-/* A stretch of an epoch that becomes a batch. */
+/* The part of an epoch that becomes a batch. */
 typedef struct dt__batch {
     const dt_dataset *d;
     const dt_loader_options *options;
     void *state; /* of `begin` */
     int64_t epoch;
-    int64_t first, n;     /* places in it */
-    const int64_t *order; /* the example at each place; NULL: the place's own number */
+    int64_t first, n;     /* positions in the epoch */
+    const int64_t *order; /* the example at each position; NULL: the position itself */
     void *x, *target;     /* contiguous */
 } dt__batch;
 
@@ -32,23 +33,24 @@ static inline int64_t dt__batch_example(const dt__batch *b, int64_t i)
     return b->order == NULL ? b->first + i : b->order[b->first + i];
 }
 
-/* What a kind of data is. Order, places in an epoch and tensors are the loader's. */
+/* A kind of dataset. The loader handles the order of examples, positions and tensors. */
 typedef struct dt__data_kind {
-    const char *examples; /* what they are called: "images" */
-    /* Examples of a shuffled epoch; NULL: as many as in order. */
+    const char *examples; /* the plural for messages: "images" */
+    /* Examples of a shuffled epoch; NULL: as many as unshuffled. */
     int64_t (*shuffled)(const dt_dataset *d);
-    /* ARG where it cannot follow a loader's options. */
+    /* ARG if it does not support a loader's options. */
     dt_status (*check)(const dt_dataset *d, const dt_loader_options *o);
     void (*sides)(const dt_dataset *d, dt__side *x, dt__side *target);
-    /* What a loader keeps for its batches; NULL: nothing. `end` takes what `begin` left, also after
-     * an error. */
+    /* State of a loader; NULL: none. `end` frees what `begin` allocated, also after an error of
+     * `begin`. */
     dt_status (*begin)(const dt_dataset *d, void **state);
     void (*end)(dt_ctx *ctx, void *state);
     void (*fill)(const dt__batch *b);
-    int64_t (*labels)(const dt_dataset *d, int64_t example); /* values of a target that count */
-    /* Cuts d->count down by the last `count` examples, which `last`, a copy of d, becomes. */
+    int64_t (*labels)(const dt_dataset *d, int64_t example); /* values of a target that count in the
+                                                              * loss */
+    /* Removes the last `count` examples from d; `last`, a copy of d, becomes them. */
     void (*split)(dt_dataset *d, dt_dataset *last, int64_t count);
-    void (*drop)(dt_dataset *d); /* gives up its part of what is shared */
+    void (*drop)(dt_dataset *d); /* releases the fields of the kind */
 } dt__data_kind;
 
 struct dt_dataset {
@@ -57,27 +59,27 @@ struct dt_dataset {
     int64_t count; /* examples, in order */
     dt_target target;
     int64_t classes;
-    /* images: views on two storages, so that a split shares the bytes */
+    /* images: views of two storages, so that a split shares the bytes */
     int64_t channels, height, width;
-    int64_t first; /* of the storages' images */
+    int64_t first; /* index of the first image in the storages */
     dt__storage *pixels, *targets;
-    dt_reals mean, deviation; /* none: 0 and 1 */
+    dt_reals mean, deviation; /* empty: 0 and 1 */
     double noise;
     /* sequences of tokens */
     int64_t context;
     struct dt__token_store *store;
-    int64_t begin, length;   /* running text: a stretch of the store */
-    dt__storage *pieces;     /* NULL: running text; else examples are `first`... of these */
-    dt_tokenizer *tokenizer; /* NULL: nobody knows */
+    int64_t begin, length;   /* running text: a range of the store */
+    dt__storage *pieces;     /* NULL: running text; else the examples, from `first` on */
+    dt_tokenizer *tokenizer; /* NULL: unknown */
 };
 
-/* Takes over what the fields hold, whatever the result. */
+/* Creates a dataset from the fields, and takes ownership of them also after an error. */
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
-/* Examples of an epoch. */
+/* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 
-/* Two keys that block `epoch` of a seed's stream holds. */
+/* The two keys in block `epoch` of a seed's stream. */
 typedef struct dt__epoch_keys {
     uint64_t first, second;
 } dt__epoch_keys;
@@ -88,7 +90,8 @@ dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epo
 
 extern const dt__data_kind dt__data_images;
 
-/* A dataset of images: takes over the caller's reference of both storages, whatever the result. */
+/* Creates a dataset of images. Takes over the caller's references of both storages, also after an
+ * error. */
 dt_status dt__images_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
 /* Storages for the images and targets that the fields describe; both or none. */
@@ -106,7 +109,7 @@ static inline int64_t dt__dataset_target_bytes(const dt_dataset *d)
                                          : dt__dataset_image_bytes(d);
 }
 
-/* Those of image i, unchecked. */
+/* Image and target i, unchecked. */
 static inline const uint8_t *dt__dataset_image(const dt_dataset *d, int64_t i)
 {
     return (const uint8_t *)d->pixels->data + (d->first + i) * dt__dataset_image_bytes(d);
@@ -116,7 +119,7 @@ static inline const uint8_t *dt__dataset_target(const dt_dataset *d, int64_t i)
     return (const uint8_t *)d->targets->data + (d->first + i) * dt__dataset_target_bytes(d);
 }
 
-/* Their part in a loader (images_batch.c). */
+/* Their functions for a loader (images_batch.c). */
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o);
 dt_status dt__images_begin(const dt_dataset *d, void **state);
 void dt__images_end(dt_ctx *ctx, void *state);
@@ -128,7 +131,7 @@ void dt__images_fill(const dt__batch *b);
 
 extern const dt__data_kind dt__data_sequences;
 
-/* Ids in memory or in a file, shared by counting. */
+/* Ids in memory or in a file, reference-counted. */
 typedef struct dt__token_store {
     dt_ctx *ctx;
     int refs;
@@ -136,20 +139,20 @@ typedef struct dt__token_store {
     dt_tokens *file; /* NULL: in memory */
 } dt__token_store;
 
-/* One with a reference, empty. NULL: NOMEM. */
+/* An empty store with one reference. NULL: NOMEM. */
 dt__token_store *dt__token_store_create(dt_ctx *ctx);
 void dt__token_store_release(dt__token_store *s); /* NULL is allowed */
 int64_t dt__token_store_count(const dt__token_store *s);
 
-/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store, of which
- * those from `first` on, counted from 0, are predicted. */
+/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store. The tokens
+ * from index `first` on are predicted. */
 typedef struct dt__sequence {
     int64_t begin;
     int64_t n, first;
 } dt__sequence;
 
-/* Takes over the caller's references of store, pieces and tokenizer, whatever the result. The count
- * of running text follows from its length. */
+/* Creates a dataset of tokens. Takes over the caller's references of store, pieces and tokenizer,
+ * also after an error. The number of examples of running text follows from its length. */
 dt_status dt__sequences_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
 #endif

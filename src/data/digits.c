@@ -1,13 +1,13 @@
-/* Grey digits drawn from strokes. A digit has a few styles; a style is some strokes, polylines or
- * Catmull-Rom splines through their points. An image
- *   - takes a digit and a style,
- *   - warps it by a field interpolated between 3 x 3 random offsets, so that strokes stay joined,
- *   - scales, slants, turns and shifts it,
- *   - inks each pixel by its distance d to the nearest stroke: clamp(radius + 1/2 - d, 0, 1),
- *   - adds noise to every pixel, unless the image is to be clean.
+/* Grey digits drawn from strokes. A digit has a few styles; a style is a list of strokes:
+ * polylines, or Catmull-Rom splines through their points. For each image:
+ *   - a digit and a style are drawn,
+ *   - points are displaced by a field interpolated between 3 x 3 random offsets, so strokes stay
+ *     connected,
+ *   - the digit is scaled, slanted, rotated and shifted,
+ *   - a pixel at distance d from the nearest stroke gets ink clamp(radius + 1/2 - d, 0, 1),
+ *   - noise is added to every pixel, unless the image is to be clean.
  * Only + - * / and sqrt are used, which IEEE 754 rounds in one way: the bytes are the same on every
- * machine. Image i takes its numbers from the Philox key that block i of the seed's stream holds.
- */
+ * machine. Image i uses the Philox key in block i of the seed's stream. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -17,14 +17,14 @@
 #define PIXELS (SIDE * SIDE)
 #define DIGITS 10
 #define MOST_POINTS 12
-#define STEPS 5  /* pieces of a spline between two of its points */
-#define FAR 1e9f /* squared distance where no stroke is near */
+#define STEPS 5  /* segments of a spline between two points */
+#define FAR 1e9f /* squared distance of a pixel without a near stroke */
 
 /* ---- shapes ------------------------------------------------------------------------------- */
 
 typedef enum form { LINE, CURVE, LOOP } form; /* a loop is a closed curve */
 
-/* Points in hundredths of the digit's height from its middle, x to the right and y down. */
+/* Points relative to the digit's middle, in hundredths of its height, x to the right and y down. */
 typedef struct stroke {
     uint8_t digit, style;
     uint8_t form; /* enum form */
@@ -91,17 +91,17 @@ static const stroke strokes[] = {
 
 /* ---- how much images vary ------------------------------------------------------------------- */
 
-/* Each is drawn uniformly from its range. Shifts are what a linear model cannot follow. */
+/* Each parameter is uniform in its range. Shifts make the task hard for a linear model. */
 typedef struct range {
     float low, high;
 } range;
 
-static const range warp = { -4, 4 };         /* hundredths, each way */
+static const range warp = { -4, 4 };         /* hundredths, in each direction */
 static const range height = { 15.6f, 20 };   /* pixels */
-static const range aspect = { 0.8f, 1.15f }; /* of the width, against the table's */
-static const range slant = { -0.3f, 0.3f };  /* pixels to the left a pixel down */
+static const range aspect = { 0.8f, 1.15f }; /* factor of the width */
+static const range slant = { -0.3f, 0.3f };  /* pixels to the left per pixel down */
 static const range turn = { -0.06f, 0.06f }; /* tangent of half the angle */
-static const range shift = { -3.2f, 3.2f };  /* pixels, each way */
+static const range shift = { -3.2f, 3.2f };  /* pixels, in each direction */
 static const range radius = { 1.1f, 1.8f };  /* of the pen, pixels */
 static const range ink = { 160, 255 };       /* grey of a covered pixel */
 static const range noise = { -20, 20 };      /* added to every pixel */
@@ -137,7 +137,7 @@ typedef struct pen {
     point warp[3][3];
     float xx, xy, yx, yy, x, y; /* from hundredths to pixels */
     float radius, ink;
-    float *near; /* squared distance of each pixel to the strokes so far */
+    float *near; /* squared distance of each pixel to the strokes drawn so far */
 } pen;
 
 static void take_pen(dice *d, pen *p)
@@ -164,7 +164,7 @@ static point mix(point a, point b, float t)
     return (point){ a.x + (b.x - a.x) * t, a.y + (b.y - a.y) * t };
 }
 
-/* Warps a point and carries it to the image. */
+/* Displaces a point and maps it to the image. */
 static point place(const pen *p, point a)
 {
     const float u = (a.x + 50) / 50, v = (a.y + 50) / 50;
@@ -200,13 +200,13 @@ static void draw_segment(const pen *p, point a, point b)
     }
 }
 
-/* The spline's point between b and c at t in [0, 1]; a and d are their neighbours. */
+/* The point of the spline between b and c at t in [0, 1]; a and d are their neighbours. */
 static float spline(float a, float b, float c, float d, float t)
 {
     return b + 0.5f * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)));
 }
 
-/* Beyond the ends of an open stroke its last point is repeated. */
+/* Beyond the ends of an open stroke the last point is repeated. */
 static point at(const stroke *s, int i)
 {
     if (s->form == LOOP) i = (i + s->n) % s->n;
@@ -233,11 +233,11 @@ static void draw_stroke(const pen *p, const stroke *s)
     }
 }
 
-/* What an image is drawn for. */
+/* Parameters of an image. */
 typedef struct sheet {
     dt_target target;
     uint8_t *pixels;
-    uint8_t *to; /* a label, or the class of each pixel; not written where targets are images */
+    uint8_t *to; /* receives a label or the class of each pixel; unused if targets are images */
 } sheet;
 
 static void draw_digit(uint64_t key, uint64_t image, const sheet *s)

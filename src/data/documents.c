@@ -1,4 +1,4 @@
-/* Reads text files and JSON lines [jsonlines.org]: one value a line, UTF-8. */
+/* Reads text files and JSON lines [jsonlines.org]: one JSON value per line, UTF-8. */
 #include "data/documents.h"
 
 #include "core/utf8.h"
@@ -37,7 +37,7 @@ static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
     return DT_OK;
 }
 
-/* Appends all of a file to a text. */
+/* Appends a whole file to a text. */
 static dt_status read_all(dt_ctx *ctx, const char *path, dt__chars *to)
 {
     dt__input in;
@@ -64,7 +64,7 @@ enum { TEXT, PROMPT, COMPLETION, FIELDS };
 static const char *const names[] = { "text", "prompt", "completion" };
 
 typedef struct line {
-    const char *bytes[FIELDS]; /* NULL: it has no such member */
+    const char *bytes[FIELDS]; /* NULL: it has no such field */
     size_t n[FIELDS];
 } line;
 
@@ -75,7 +75,7 @@ static dt_status read_member(dt__json *j, line *l)
     DT__TRY(dt__json_key(j, &name));
     while (i < FIELDS && strcmp(name, names[i]) != 0) i++;
     if (i == FIELDS) return dt__json_skip(j);
-    if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" stands twice", name);
+    if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" occurs twice", name);
     return dt__json_bytes(j, &l->bytes[i], &l->n[i]);
 }
 

@@ -1,14 +1,14 @@
-/* Texts that are still text: files, or lines of JSON. */
+/* Documents before tokenization: text files, or lines of JSON. */
 #ifndef DT__DATA_DOCUMENTS_H
 #define DT__DATA_DOCUMENTS_H
 
 #include "core/json.h"
 
 typedef struct dt__document {
-    size_t begin, end; /* in `text` of all */
+    size_t begin, end; /* offsets in `text` */
 } dt__document;
 
-/* Documents one behind the other. Of pairs, prompt and completion are two of them. */
+/* Documents stored one after the other. A pair is two documents: prompt and completion. */
 typedef struct dt__documents {
     dt_ctx *ctx;
     dt__chars text;
@@ -23,16 +23,16 @@ void dt__documents_free(dt__documents *c);
  * NOMEM. */
 dt_status dt__documents_add_text(dt__documents *c, const char *path);
 
-/* Appends the lines of such a file: JSON objects with "text", or with "prompt" and "completion",
- * all alike; other members and empty lines are passed over. Errors: those above; FORMAT, with the
- * line: no such object. */
+/* Appends the lines of such a file: JSON objects, all with "text", or all with "prompt" and
+ * "completion"; other fields and empty lines are ignored. Errors: those above; FORMAT, with the
+ * line number, for any other line. */
 dt_status dt__documents_add_lines(dt__documents *c, const char *path);
 
-/* Where the text of a document is no UTF-8: its byte, counted from 0; -1: it is. *number is that of
- * its line, from 1. */
+/* The offset of the first byte that is not valid UTF-8 in a document, or -1; *number is its line,
+ * from 1. */
 int64_t dt__documents_find_bad(const dt__documents *c, int64_t document, int64_t *number);
 
-/* Cuts a document in two at byte `at` of all text, or between two characters after it. Errors:
+/* Splits a document at byte `at` of the text, or at the next boundary between characters. Errors:
  * NOMEM. */
 dt_status dt__documents_cut(dt__documents *c, int64_t document, size_t at);
 

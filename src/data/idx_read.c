@@ -2,8 +2,8 @@
  *     0 0 type rank   dims[0] ... dims[rank-1]   elements in row-major order
  * with dims as 32-bit big-endian numbers; type 8 is u8.
  *
- * A header may claim anything, so memory is never taken on its word alone: a plain file must have
- * the size that it declares, and what gzip promises is allocated step by step as it comes. */
+ * Memory is not allocated on the word of a header alone: a plain file must have the size that its
+ * header gives; for gzip, memory grows while reading. */
 #include "data/dataset.h"
 #include "data/input.h"
 
@@ -17,7 +17,7 @@
 typedef struct array {
     const char *path;
     const char *what; /* "images", "labels" */
-    int rank;         /* that is wanted */
+    int rank;         /* the required rank */
     int64_t dims[MOST_RANK];
     dt__storage *bytes;
 } array;
@@ -79,7 +79,7 @@ static dt_status wrong_size(const dt__input *in, const array *a, const char *the
                    dims, there, (long long)bytes);
 }
 
-/* The storage grows as the data come, so that a false header costs no more than its file. */
+/* The storage grows while reading, so a false header costs no more memory than its file. */
 static dt_status read_elements(dt__input *in, array *a, size_t wanted)
 {
     size_t size = dt__input_first_step(in, wanted), have = 0, got;
@@ -113,7 +113,7 @@ static dt_status read_array(dt__input *in, array *a)
     DT__TRY(read_elements(in, a, (size_t)count));
     uint8_t more;
     size_t got;
-    DT__TRY(dt__input_read(in, &more, 1, &got)); /* of gzip, this also checks its checksum */
+    DT__TRY(dt__input_read(in, &more, 1, &got)); /* for gzip this also verifies the checksum */
     return got == 0 ? DT_OK : wrong_size(in, a, "more than", count);
 }
 
@@ -146,7 +146,7 @@ static dt_status check_labels(dt_ctx *ctx, const array *labels, int64_t classes,
 
 static dt_status load_both(dt_ctx *ctx, array *images, array *labels, dt_dataset *d)
 {
-    DT__TRY(load(ctx, labels)); /* the small file first: its errors come soon */
+    DT__TRY(load(ctx, labels)); /* the small file first, so that its errors are found early */
     DT__TRY(load(ctx, images));
     if (images->dims[0] != labels->dims[0]) {
         return dt_fail(ctx, DT_ERR_FORMAT,

@@ -1,5 +1,5 @@
-/* Writes IDX files, gzip where the name ends in .gz. The gzip header carries no name and no time,
- * so equal datasets make equal bytes. Both files are written whole before either takes its name. */
+/* Writes IDX files, gzip if the name ends in .gz. The gzip header contains no name and no time, so
+ * equal datasets make equal bytes. Both files are written before either is renamed. */
 #include "core/atomic_file.h"
 #include "data/dataset.h"
 #include "data/zlib_stream.h"

@@ -1,5 +1,5 @@
-/* Images and their targets in memory, a kind of data. Splitting makes a second view on the same
- * bytes, which nobody writes after creation. */
+/* Images and their targets in memory, a kind of dataset. A split is a second view of the same
+ * bytes, which are not written after creation. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
 
 static int64_t labels(const dt_dataset *d, int64_t example)
 {
-    (void)example; /* they are alike */
+    (void)example; /* all have the same size */
     return dt__dataset_target_bytes(d);
 }
 
@@ -84,7 +84,7 @@ static bool has(const dt_dataset *d, int64_t i)
     return false;
 }
 
-/* Whether image i has a label, or else an image or mask. */
+/* Checks that image i exists and that its target is a label, or else an image or mask. */
 static bool has_target(const dt_dataset *d, int64_t i, bool label)
 {
     if (!has(d, i)) return false;

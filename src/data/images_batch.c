@@ -1,9 +1,9 @@
 /* Batches of images. Block e of the seed's stream for augmentation holds two keys of epoch e:
- *   - block k of the first moves the image at place k, and its target likewise,
- *   - the second gives the noise of that image, one block for two of its numbers.
+ *   - block k of the first shifts and flips the image at position k, and its target likewise,
+ *   - the second gives the noise of that image, one block for two numbers.
  *     x = ((float)p / 255 - mean) / deviation      in fp32, in this order
- * comes from a table of 256 for each channel. Noise adds (noise / deviation) z to it; z is the sum
- * of half a block's eight bytes, centred and scaled [Irwin, Hall: near to normal]. */
+ * comes from a table of 256 values per channel. Noise adds (noise / deviation) z; z is the sum of
+ * half a block's eight bytes, centred and scaled [Irwin-Hall distribution: nearly normal]. */
 #include "data/dataset.h"
 
 #include <string.h>
@@ -12,9 +12,9 @@
 
 typedef struct tables {
     float *value;     /* [channels][256]: x of a byte */
-    float *noise;     /* [channels]: what z is multiplied with */
-    float white[256]; /* p/255: target images */
-    uint8_t *plane;   /* a channel or mask that was moved */
+    float *noise;     /* [channels]: factor of z */
+    float white[256]; /* p/255, for target images */
+    uint8_t *plane;   /* a channel or mask after augmentation */
 } tables;
 
 /* ---- what a loader keeps ------------------------------------------------------------------ */
@@ -73,13 +73,13 @@ void dt__images_end(dt_ctx *ctx, void *state)
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-/* What an image and its target go through: a mirror, then a shift. */
+/* Augmentation of an image and its target: a flip, then a shift. */
 typedef struct move {
     int64_t down, right;
     bool flip;
 } move;
 
-/* Uniform in -most ... most, but for a bias below 2^-32 of the range. */
+/* Uniform in -most ... most, with a bias below 2^-32 of the range. */
 static int64_t offset_of(uint32_t word, int64_t most)
 {
     const uint64_t range = 2 * (uint64_t)most + 1;
@@ -88,14 +88,14 @@ static int64_t offset_of(uint32_t word, int64_t most)
 
 static move move_of(const dt_augment_options *o, uint64_t key, int64_t place)
 {
-    const int64_t most = o->shift + o->crop; /* one of them is 0 */
+    const int64_t most = o->shift + o->crop; /* only one of them is set */
     if (most == 0 && !o->flip) return (move){ 0, 0, false };
     uint32_t word[4];
     dt__philox(key, (uint64_t)place, word);
     return (move){ offset_of(word[0], most), offset_of(word[1], most), o->flip && word[2] >> 31 };
 }
 
-/* to[r][c] = from[r - down][c - right], of the mirrored plane where it flips; 0 from outside. */
+/* to[r][c] = from[r - down][c - right], of the flipped plane if `flip`; 0 outside. */
 static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by)
 {
     if (by.down == 0 && by.right == 0 && !by.flip) return from;
@@ -127,7 +127,7 @@ static void put_image(const dt__batch *b, const uint8_t *image, move by, float *
     }
 }
 
-/* The sum of the bytes of two words, which is nearly normal: centred, with deviation 1. */
+/* The sum of the bytes of two words, centred, with deviation 1: nearly normal. */
 static inline float draw_noise(uint32_t v, uint32_t w)
 {
     const uint32_t ones = 0x00ff00ff;
@@ -135,7 +135,7 @@ static inline float draw_noise(uint32_t v, uint32_t w)
     return (float)((int32_t)((pair & 65535) + (pair >> 16)) - 4 * 255) * (1 / DEVIATION_OF_8_BYTES);
 }
 
-/* To `n` numbers, from block `first` of the key on. */
+/* Adds noise to `n` numbers, from block `first` of the key on. */
 static void add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x)
 {
     uint32_t word[4][DT__PHILOX_RUN];
@@ -155,7 +155,7 @@ static void add_noises(const dt__batch *b, uint64_t key)
 {
     const tables *s = b->state;
     const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
-    const int64_t blocks = dt__round_up(dt__ceil_div(size, 2), DT__PHILOX_RUN); /* of a channel */
+    const int64_t blocks = dt__round_up(dt__ceil_div(size, 2), DT__PHILOX_RUN); /* per channel */
     const int before = dt__threads_enter(b->d->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < b->n * channels; i++) {
@@ -165,7 +165,7 @@ static void add_noises(const dt__batch *b, uint64_t key)
     dt__threads_leave(before);
 }
 
-/* The target of the batch's image i. */
+/* Copies the target of the batch's image i. */
 static void put_target(const dt__batch *b, const uint8_t *from, move by, int64_t i)
 {
     const dt_dataset *d = b->d;

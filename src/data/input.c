@@ -1,5 +1,5 @@
-/* Reads files, plain or gzip [RFC 1952]. gzip is known by its first two bytes, 1f 8b, which no
- * format that is read here begins with; several members in a row are one stream. */
+/* Reads files, plain or gzip [RFC 1952]. gzip is detected by its first two bytes, 1f 8b, with which
+ * no other supported format begins; several gzip members in a row are one stream. */
 #include "data/input.h"
 
 #include "core/atomic_file.h"
@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK ((size_t)1 << 16)      /* bytes of the file read at a time */
-#define FIRST_STEP ((size_t)1 << 20) /* allocated at first for what gzip holds, at least */
-#define USUAL_RATIO ((size_t)16)     /* or so many times the size of the gzip file */
+#define CHUNK ((size_t)1 << 16)      /* bytes read from the file at a time */
+#define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a gzip file */
+#define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to gzip size */
 
 /* Fills the buffer, short only at the end of the file. */
 static dt_status refill(dt__input *in)
@@ -57,7 +57,7 @@ void dt__input_close(dt__input *in)
     if (in->descriptor >= 0) close(in->descriptor);
 }
 
-/* After the end of a gzip member: another one, or the end of the file. */
+/* After the end of a gzip member: another member, or the end of the file. */
 static dt_status next_member(dt__input *in)
 {
     if (in->at == in->have) DT__TRY(refill(in));
@@ -140,7 +140,7 @@ size_t dt__input_first_step(const dt__input *in, size_t wanted)
     return wanted < first ? wanted : first;
 }
 
-/* One byte more than `most` is read, so that a file that has more shows itself. */
+/* Reads one byte more than `most`, to detect longer files. */
 static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *bytes)
 {
     size_t room = in->file_size < 0 ? FIRST_STEP : (size_t)in->file_size + 1, got;
@@ -181,7 +181,7 @@ dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes
     uint8_t *all;
     *text = NULL;
     DT__TRY(dt__input_all(ctx, path, MOST_TEXT, &all, bytes));
-    all[*bytes] = 0; /* there is room: the end of a file is found by wanting more */
+    all[*bytes] = 0; /* there is room: reading detects the end of a file only with room for more */
     *text = (char *)all;
     return DT_OK;
 }

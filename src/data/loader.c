@@ -1,8 +1,7 @@
-/* Batches of a dataset of any kind. Epoch e takes the examples in an order of its own: Fisher and
- * Yates's shuffle with the numbers of block e of the seed's stream for shuffling. What stands at a
- * place of an epoch is the kind's business, which draws from (seed, e, place) alone; so nothing
- * depends on what was drawn before, and any batch can be made first.
- * One pair of tensors, and a second pair of views for the short last batch, serve for ever: batches
+/* Batches of a dataset of any kind. Each epoch e has its own order of examples: a Fisher-Yates
+ * shuffle with block e of the seed's stream for shuffling. The kind of dataset fills a batch from
+ * (seed, e, positions) alone, so nothing depends on earlier batches, and any batch can be made
+ * first. One pair of tensors, and a pair of views for a shorter last batch, are reused: batches
  * allocate nothing. */
 #include "data/dataset.h"
 
@@ -13,12 +12,12 @@ struct dt_loader {
     const dt_dataset *data;
     const dt__data_kind *kind;
     dt_loader_options options;
-    int64_t count, batches, last; /* examples and batches in an epoch; examples in the last */
+    int64_t count, batches, last; /* examples and batches in an epoch; examples in the last batch */
     dt_position next;
-    int64_t ordered;             /* the epoch that `order` is of; -1: none */
-    int64_t *order;              /* NULL where the order is the dataset's */
-    void *state;                 /* the kind's */
-    dt_tensor *x[2], *target[2]; /* whole batches, the last batch where it is shorter */
+    int64_t ordered;             /* the epoch that `order` belongs to; -1: none */
+    int64_t *order;              /* NULL: the dataset's order */
+    void *state;                 /* of the kind */
+    dt_tensor *x[2], *target[2]; /* for whole batches; for a shorter last batch */
 };
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch)

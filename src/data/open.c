@@ -1,10 +1,10 @@
-/* The datasets that `data:` of a recipe names. */
+/* Opens the datasets that `data:` of a recipe names. */
 #include "data/data_options.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-#define DRAWN_TRAIN 10000 /* digits and sums, where nobody says */
+#define DRAWN_TRAIN 10000 /* default numbers of digits and sums */
 #define DRAWN_TEST 2000
 #define SUMS 1000000
 
@@ -17,15 +17,16 @@ char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name)
     return dt__format_string(ctx, "%s%s%s", dir, ends ? "" : "/", name);
 }
 
-/* One of the two parts of the data. */
+/* The training or the test part of the data. */
 typedef struct part {
     const char *key; /* "train" or "test" */
     const dt_strings *names;
-    int64_t count;           /* images wanted; 0: all */
-    const dt_dataset *train; /* of tests: what they must be like */
+    int64_t count;           /* number of images to use; 0: all */
+    const dt_dataset *train; /* for tests: the training data, whose size and classes they must
+                              * have */
 } part;
 
-/* Takes the first images, as many as are wanted. `from` names where they are. */
+/* Keeps the first `count` images. `from` names their origin for messages. */
 static dt_status cut(const part *s, const char *from, dt_dataset *d)
 {
     if (d->count == 0) return dt_fail(d->ctx, DT_ERR_FORMAT, "'%s' holds no images", from);
@@ -69,7 +70,7 @@ static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, const part *
     return dt_digits_create(ctx, count, test ? ~seed : seed, targets[o->task], out);
 }
 
-/* Tests are the last sums of the order, training data the first. */
+/* Tests are the last sums of the permutation, training data the first. */
 static dt_status open_adder(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
 {
     const bool test = s->train != NULL;
@@ -88,7 +89,7 @@ static bool exists(const char *path)
     return stat(path, &about) == 0;
 }
 
-/* The names that a part has by itself: [CIFAR-100 or not][test or not]. */
+/* Default file names: [CIFAR-100 or not][test or not]. */
 static const dt_strings usual_files[2][2] = {
     { { 5,
         { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
@@ -97,7 +98,7 @@ static const dt_strings usual_files[2][2] = {
     { { 1, { "train.bin" } }, { 1, { "test.bin" } } },
 };
 
-/* The path of a file that may have become gzip, or NULL: NOMEM. */
+/* The path of a file, or of the same name with .gz if only that exists; NULL: NOMEM. */
 static char *path_of_usual(dt_ctx *ctx, const char *dir, const char *name)
 {
     char *path = dt__data_path(ctx, dir, name);
@@ -199,7 +200,7 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
     return *test == NULL ? DT_OK : same_size(ctx, *train, *test);
 }
 
-/* What is to be made of the images. */
+/* Applies the task to the images. */
 static dt_status finish(dt_ctx *ctx, const dt_data_options *o, dt_dataset *d)
 {
     if (d == NULL || d->kind != &dt__data_images) return DT_OK;
@@ -227,7 +228,7 @@ static bool is_text(int format)
     return format == DT_DATA_TEXT || format == DT_DATA_TOKENS || format == DT_DATA_JSONL;
 }
 
-/* A recipe's values are in range by the keys; those of a program may not be. */
+/* The schema checks the ranges of a recipe's values, but not of options that a program made. */
 static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
 {
     const struct {

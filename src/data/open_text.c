@@ -1,6 +1,6 @@
-/* The datasets of text that `data:` of a recipe names: files of text, JSON lines, files of ids.
- * Text is cut for validation before anything is made tokens of, so that no token stands on both
- * sides. What does not suit the recipe is CONFIG, and its message begins with the key. */
+/* Opens the text datasets that `data:` of a recipe names: text files, JSON lines, files of ids.
+ * Validation text is split off before tokenization, so no token spans both parts. Data that do not
+ * fit the recipe are CONFIG errors, whose message begins with the key. */
 #include "data/documents.h"
 #include "data/data_options.h"
 #include "data/tokenizer.h"
@@ -19,7 +19,7 @@ typedef struct opening {
     dt_dataset **part[PARTS];
 } opening;
 
-/* A dataset takes over what the fields hold; its references are its own. */
+/* Creates the dataset, which takes ownership of the fields. */
 static dt_status make(opening *s, int part, dt_dataset *d)
 {
     d->tokenizer = dt__tokenizer_retain(s->tokenizer);
@@ -28,7 +28,7 @@ static dt_status make(opening *s, int part, dt_dataset *d)
 
 /* ---- running text --------------------------------------------------------------------------- */
 
-/* `length` tokens of a store from `begin` on, of which the reference is taken over. */
+/* A dataset of `length` tokens of a store from `begin` on; takes over the reference. */
 static dt_status make_running(opening *s, int part, dt__token_store *store, int64_t begin,
                               int64_t length)
 {
@@ -83,11 +83,11 @@ static dt_status join(opening *s, const range *r, dt_ids *ids)
 
 /* ---- prompts and completions ---------------------------------------------------------------- */
 
-/* What became of the pairs of a part. */
+/* Statistics of the pairs of a part. */
 typedef struct pairs {
     dt__token_store *store;
     dt__sequence *piece;
-    int64_t n, longest; /* pieces; tokens of the longest that fits */
+    int64_t n, longest; /* pieces; tokens of the longest piece that fits */
     int64_t left_out, too_long;
 } pairs;
 
@@ -178,7 +178,7 @@ static bool is_chars(const opening *s)
     return s->o->given == NULL && strcmp(s->o->tokenizer, "chars") == 0;
 }
 
-/* Text of strangers may be cut where no character is; characters must be some. */
+/* Input text may be invalid UTF-8 for tokenizers of bytes, but not of characters. */
 static dt_status check_text(const opening *s, const dt__documents *c, const char *path,
                             int64_t first)
 {
@@ -221,7 +221,7 @@ static dt_status read_files(const opening *s, const char *part, const dt_strings
     return DT_OK;
 }
 
-/* Documents that belong to training, of which the last may be cut for that. */
+/* The documents for training; the last one may be split for it. */
 static dt_status cut(const opening *s, dt__documents *c, int64_t *kept)
 {
     const double share = 1 - s->o->validation;
@@ -282,7 +282,7 @@ static dt_status open_documents(opening *s)
 
 /* ---- files of ids --------------------------------------------------------------------------- */
 
-/* A file; *most is its largest id. */
+/* Opens a file of ids; *most is the largest id. */
 static dt_status map_file(const opening *s, const char *part, const char *name,
                           dt__token_store **out, int64_t *most)
 {
@@ -313,7 +313,7 @@ static dt_status map_file(const opening *s, const char *part, const char *name,
     return status;
 }
 
-/* Training and, from its end, validation, or tests. */
+/* Opens training text, with validation text from its end, or test text. */
 static dt_status open_ids(opening *s, int part, const dt_strings *names)
 {
     dt__token_store *store = NULL;

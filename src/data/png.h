@@ -1,4 +1,4 @@
-/* One PNG file: its size first, then its pixels. */
+/* Reads one PNG file: first its size, then its pixels. */
 #ifndef DT__DATA_PNG_H
 #define DT__DATA_PNG_H
 
@@ -13,16 +13,17 @@ typedef struct dt__png {
     dt__input in;
     png_structp png;
     png_infop info;
-    dt_status status; /* of the step that jumped */
+    dt_status status; /* of the step that failed */
     jmp_buf jump;
     uint8_t *bytes; /* [height][width][depth] */
 } dt__png;
 
-/* Reads the header. Whatever the result, close it. Errors, naming the file: IO, FORMAT, NOMEM. */
+/* Reads the header. dt__png_close must be called also after an error. Errors, naming the file: IO,
+ * FORMAT, NOMEM. */
 dt_status dt__png_open(dt_ctx *ctx, const char *path, dt__png *p);
 void dt__png_close(dt__png *p);
 
-/* Once: the pixels as [channels][height][width]; 1 or 3 channels. */
+/* Reads the pixels, once, as [channels][height][width] with 1 or 3 channels. */
 dt_status dt__png_read(dt__png *p, int64_t channels, uint8_t *to);
 
 #endif

@@ -1,7 +1,6 @@
-/* A folder of PNG files by class: folder/<class>/<name>.png.
- * Classes and the files of each go by the order of their names' bytes. Image j of a class of n has
- * the place (j + 1/2) / n, and the dataset is sorted by place, then class: so whatever is cut off
- * at its ends holds every class in proportion. */
+/* A folder of PNG files by class: folder/<class>/<name>.png. Classes, and the files of each, are in
+ * byte order of their names. Image j of a class of n gets the key (j + 1/2) / n; the dataset is
+ * sorted by key, then class, so any part cut off at its ends holds every class in proportion. */
 #include "core/atomic_file.h"
 #include "data/dataset.h"
 #include "data/png.h"
@@ -48,7 +47,7 @@ static bool ends_in_png(const char *name)
 
 typedef enum sought { FOLDERS, IMAGES } sought;
 
-/* Whether `name` in `folder` is what is sought, links followed. */
+/* Whether `name` in `folder` has the wanted file type, links followed. */
 static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, sought what,
                            bool *answer)
 {
@@ -91,7 +90,7 @@ static dt_status list_folder(dt_ctx *ctx, const char *folder, sought what, names
 typedef struct class_folder {
     char *path;
     names files;
-    int64_t taken; /* files that are in the dataset already */
+    int64_t taken; /* number of files already in the dataset */
 } class_folder;
 
 typedef struct reading {
@@ -99,8 +98,8 @@ typedef struct reading {
     const char *folder;
     const dt_png_options *options;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count; /* files in all of them */
-    char *first;   /* path of the image whose size all others must have */
+    int64_t count; /* number of files of all classes */
+    char *first;   /* path of the first image, whose size all others must have */
     dt_dataset d;
 } reading;
 
@@ -140,7 +139,7 @@ static dt_status list_images(reading *r, names *here, names *all)
     return DT_OK;
 }
 
-/* The class whose next image has the least place, (2 taken + 1) / (2 n). */
+/* The class whose next image has the least key, (2 taken + 1) / (2 n). */
 static int64_t next_class(const reading *r)
 {
     int64_t best = -1;
@@ -155,7 +154,7 @@ static int64_t next_class(const reading *r)
 
 /* ---- images ------------------------------------------------------------------------------- */
 
-/* Room for as many images as are wanted, of the size of the first. */
+/* Allocates memory for the images, of the size of the first. */
 static dt_status begin_dataset(reading *r, const dt__png *p)
 {
     dt_dataset *d = &r->d;
@@ -251,7 +250,7 @@ dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *opt
     r->d = (dt_dataset){ .channels = o.channels, .target = DT_TARGET_CLASS };
     const dt_status status = read_images(r);
     if (status == DT_OK) {
-        dt__storage_retain(r->d.pixels); /* wrapping takes what is given */
+        dt__storage_retain(r->d.pixels); /* wrapping takes over a reference */
         dt__storage_retain(r->d.targets);
     }
     const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;

@@ -1,15 +1,15 @@
-/* Reads PNG files by libpng, on the context's memory. libpng leaves by a jump where something is
- * wrong; the jump ends in `guarded`, and what was allocated hangs on the struct until it is closed.
+/* Reads PNG files with libpng, on the context's memory. libpng reports errors by longjmp, which
+ * ends in `guarded`; allocations belong to the struct until it is closed.
  *
- * A header may claim anything: before memory is taken for its pixels, the file must be long enough
- * for them, for deflate makes at most 1032 bytes of one. libpng itself holds a few rows, and chunks
- * that say nothing of pixels are skipped unread. */
+ * Before memory for pixels is allocated, the file must be long enough for the size in its header:
+ * deflate expands at most 1032 times. libpng itself holds a few rows, and ancillary chunks are
+ * skipped unread. */
 #include "data/png.h"
 
 #include <string.h>
 
 #define MOST_SIDE 65535U
-#define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of one, pixels apart */
+#define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of a chunk, except pixels */
 #define MOST_RATIO 1032                        /* of deflate: 258 bytes from 2 bits */
 #define SIGNATURE 8
 
@@ -29,7 +29,7 @@ static void release(png_structp png, png_voidp block)
     dt__release(p->ctx, block);
 }
 
-/* The first reason stays. */
+/* Keeps the first error. */
 static void leave(png_structp png, png_const_charp reason)
 {
     dt__png *p = png_get_error_ptr(png);
@@ -54,7 +54,8 @@ static void read_bytes(png_structp png, png_bytep to, size_t wanted)
     if (p->status != DT_OK || got < wanted) png_error(png, "it breaks off");
 }
 
-/* Runs a step that libpng may leave by a jump. Nothing may be held by the step's own variables. */
+/* Runs a step that libpng may leave by longjmp. The step must not own anything in local
+ * variables. */
 static dt_status guarded(dt__png *p, void (*step)(dt__png *))
 {
     if (setjmp(p->jump) == 0) step(p);
@@ -76,7 +77,7 @@ static void read_header(dt__png *p)
     png_set_user_limits(p->png, MOST_SIDE, MOST_SIDE);
     png_set_chunk_malloc_max(p->png, MOST_CHUNK);
     png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL,
-                                -1); /* and all that describe */
+                                -1); /* and all descriptive ones */
     png_set_benign_errors(p->png, 0);
     png_set_read_fn(p->png, p, read_bytes);
     png_read_info(p->png, p->info);
@@ -86,7 +87,7 @@ static void read_header(dt__png *p)
 
 static dt_status check_length(dt__png *p)
 {
-    const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with its filter */
+    const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with its filter byte */
     if (p->height * row / MOST_RATIO <= p->in.file_size) return DT_OK;
     return dt_fail(p->ctx, DT_ERR_FORMAT,
                    "'%s' declares %lld x %lld pixels, more than its %lld bytes can hold",
@@ -115,7 +116,7 @@ void dt__png_close(dt__png *p)
 
 /* ---- the pixels --------------------------------------------------------------------------- */
 
-/* Asks for bytes of grey, or of red, green and blue. */
+/* Requests bytes of grey, or of red, green and blue. */
 static void set_form(dt__png *p)
 {
     const int form = png_get_color_type(p->png, p->info);
@@ -151,7 +152,7 @@ static void read_pixels(dt__png *p)
     else read_rows(p);
 }
 
-/* 16-bit weights of the sum 65536, rounded: 0.299, 0.587, 0.114 [ITU-R BT.601]. */
+/* 0.299, 0.587, 0.114 [ITU-R BT.601] as integers that add up to 65536, rounded. */
 static uint8_t grey_of(const uint8_t *rgb)
 {
     return (uint8_t)((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 32768U) >> 16);

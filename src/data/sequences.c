@@ -1,8 +1,8 @@
-/* Sequences of tokens, a kind of data: windows of running text, or pieces with an end of their own,
- * which are padded. The target of a token is the next one:
+/* Sequences of tokens, a kind of dataset: windows of running text, or padded pieces with an end of
+ * their own. The target of a token is the next one:
  *     target[t] = x[t + 1]      -100 before the first token that is to be predicted, and in padding
- * Windows of epoch e begin at begin + offset + w T; block e of the seed's stream for shuffling
- * holds the key that draws the offset, as it holds that of the order. In order the offset is 0. */
+ * Windows of epoch e begin at begin + offset + w T. Block e of the seed's stream for shuffling
+ * holds the key that draws the offset, besides that of the order. Unshuffled, the offset is 0. */
 #include "data/dataset.h"
 
 #include "data/tokenizer.h"
@@ -41,7 +41,7 @@ static int32_t id_at(const dt__token_store *s, int64_t i)
 
 /* ---- windows and pieces ------------------------------------------------------------------- */
 
-/* Offset and place w T + T must stay inside for every w, whatever the offset. */
+/* For every window and every offset, its T tokens and the next one must exist. */
 static int64_t shuffled(const dt_dataset *d)
 {
     if (d->pieces != NULL) return d->count;
@@ -103,8 +103,8 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     *x = *target = (dt__side){ DT_I32, 1, { d->context } };
 }
 
-/* Of running text the token at the cut is the last one's target and the first of what is split
- * off. */
+/* In running text the token at the split is the target of the last token before it, and the first
+ * token after it. */
 static void split(dt_dataset *d, dt_dataset *last, int64_t count)
 {
     d->count -= count;

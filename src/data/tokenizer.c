@@ -1,7 +1,7 @@
-/* What tokenizers share: ids of the bytes of tokens and back, added tokens, the template.
+/* Functions that all tokenizers share: tokens' bytes to ids and back, added tokens, the template.
  *
- * Text is cut at the added tokens it holds, leftmost first and of those that begin at one place the
- * longest; what is between goes to the tokenizer's kind. */
+ * Text is split at the added tokens in it: the leftmost first, and the longest of those that begin
+ * at one place. The text between them is encoded by the tokenizer's kind. */
 #include "core/atomic_file.h"
 #include "data/tokenizer.h"
 
@@ -86,7 +86,7 @@ int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask)
     return slot;
 }
 
-/* The slot of these bytes, or the empty one where they would go. */
+/* The slot of these bytes, or the empty one where they would be inserted. */
 static uint32_t slot_of(const dt_tokenizer *k, const char *bytes, size_t n)
 {
     uint32_t s = (uint32_t)XXH3_64bits(bytes, n) & k->mask;
@@ -123,8 +123,8 @@ typedef struct text {
     const unsigned char *at, *end;
 } text;
 
-/* Of those that agree with the text in the first d bytes, [low, high), the ones that agree in the
- * next one. They are sorted, and all are longer than d. */
+/* Narrows [low, high), the sorted tokens that match the first d bytes of the text, to those that
+ * match one byte more. All are longer than d. */
 static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *low, int64_t *high)
 {
     for (int side = 0; side < 2; side++) {
@@ -140,13 +140,13 @@ static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *lo
     }
 }
 
-/* The longest added token of a class that the text begins with; -1. */
+/* The longest added token of a class with which the text begins; -1: none. */
 static int32_t added_at(const dt_tokenizer *k, int klass, text t)
 {
     int64_t low = k->added.first[klass], high = k->added.first[klass + 1];
     int32_t found = -1;
     for (size_t d = 0; low < high; d++) {
-        /* No two are equal, and the shortest stands first. */
+        /* They are distinct, and the shortest comes first. */
         const int32_t id = k->added.id[low];
         if (k->token[id].n == d) {
             found = id;
@@ -164,14 +164,14 @@ static dt_status encode_plain(const dt_tokenizer *k, text t, dt_ids *ids)
     return k->kind->encode(k, t.at, (size_t)(t.end - t.at), ids);
 }
 
-/* Without the added tokens of lower classes. */
+/* Encodes text without the added tokens of earlier classes. */
 static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *ids)
 {
     if (klass == 2) return encode_plain(k, t, ids);
     if (k->added.first[klass] == k->added.first[klass + 1]) {
         return encode_class(k, klass + 1, t, ids);
     }
-    const unsigned char *begin = t.at; /* of what is not yet encoded */
+    const unsigned char *begin = t.at; /* of the text that is not encoded yet */
     while (t.at < t.end) {
         const int32_t id = added_at(k, klass, t);
         if (id < 0) {

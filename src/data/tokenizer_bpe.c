@@ -1,8 +1,8 @@
-/* Byte-level byte pair encoding (Sennrich et al. 2016; over bytes, Radford et al. 2019). A piece of
- * text begins as one token a byte; of all neighbours that a merge knows, the earliest merge is
- * done, leftmost first, until none is left. Tokens of a piece are a linked list, neighbours that
- * could merge a heap by (merge, place), so that n bytes take n log n steps. An entry of the heap is
- * stale where its tokens have changed meanwhile. */
+/* Byte-level byte pair encoding (Sennrich et al. 2016; on bytes, Radford et al. 2019). A piece of
+ * text begins as one token per byte; then, as long as neighbours have a merge, the merge of
+ * smallest index is applied, leftmost first. The tokens of a piece are a linked list; possible
+ * merges are in a heap by (merge, position), so n bytes take n log n steps. A heap entry is stale
+ * if its tokens have changed since. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -10,8 +10,8 @@
 
 /* ---- the alphabet --------------------------------------------------------------------------- */
 
-/* Printable characters of Latin-1 stand for their bytes; the other 68 bytes, in order, for U+0100
- * and on: 0-32, 127-160, 173. */
+/* Printable characters of Latin-1 represent their bytes; U+0100 and the following represent the
+ * other 68 bytes in order: 0-32, 127-160, 173. */
 uint32_t dt__byte_char(int byte)
 {
     if (byte <= 32) return 256u + (uint32_t)byte;
@@ -58,14 +58,14 @@ dt_status dt__bpe_index(dt_ctx *ctx, dt__bpe *b, int64_t *twice)
 #define NONE UINT32_MAX
 
 typedef struct node {
-    int32_t id; /* -1: merged into the one before */
+    int32_t id; /* -1: merged into the token before */
     uint32_t before, after;
 } node;
 
 typedef struct work {
     const dt_tokenizer *k;
     node *node;
-    uint64_t *heap; /* merge << 32 | place of its left token; the smallest first */
+    uint64_t *heap; /* merge << 32 | position of its left token; a min-heap */
     size_t room, used;
 } work;
 
@@ -121,7 +121,7 @@ static void merge_all(work *w)
     }
 }
 
-/* The heap holds a pair for each two neighbours, and two for each merge: below 3 n. */
+/* One pair per two neighbours, and two pairs per merge: the heap has less than 3 n entries. */
 static dt_status make_room(work *w, size_t n)
 {
     dt_ctx *ctx = w->k->ctx;

@@ -1,6 +1,6 @@
-/* Reads byte-level BPE from a tokenizer.json: vocabulary, merges, added tokens, template. What
- * would change ids and is not known is an error that names it; what has no effect on ids (offsets,
- * types of tokens, an unknown token where every byte is known) is passed over. */
+/* Reads byte-level BPE from a tokenizer.json: vocabulary, merges, added tokens, template. An
+ * unknown setting that would change ids is an error that names it; settings without effect on ids
+ * (offsets, types of tokens, an unknown token if every byte is known) are skipped. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -23,7 +23,7 @@ typedef struct reading {
     dt__json *j;
     const dt__tokenizer_parts *parts;
     entries added, vocab; /* `added` is sorted by text */
-    dt__chars bytes;      /* of the texts at hand, characters turned into bytes */
+    dt__chars bytes;      /* of the current texts, with characters decoded to bytes */
     dt_tokenizer *k;
 } reading;
 
@@ -50,7 +50,7 @@ static dt_status must_be_zero(dt__json *j, const unsigned char *at, const char *
     return dt__json_fail(j, "%s: %s is not known here, only none", what, text);
 }
 
-/* An object that should not be there: named by its type. */
+/* An object that is not supported here: the error names its type. */
 static dt_status must_be_null(dt__json *j, const unsigned char *at, const char *what)
 {
     const char *type;
@@ -119,7 +119,7 @@ static dt_status read_all_added(reading *r)
     if (r->added.n > 0) qsort(r->added.at, (size_t)r->added.n, sizeof *r->added.at, order);
     for (int64_t i = 1; i < r->added.n; i++) {
         if (order(&r->added.at[i - 1], &r->added.at[i]) != 0) continue;
-        return dt__json_fail(j, "the added token '%s' stands twice",
+        return dt__json_fail(j, "the added token '%s' occurs twice",
                              dt__shown(r->added.at[i].text, shown));
     }
     return DT_OK;
@@ -133,8 +133,8 @@ static const entry *find_added(const reading *r, const entry *e)
 
 /* ---- the vocabulary ------------------------------------------------------------------------- */
 
-/* Appends to r->bytes what the characters stand for; false, with nothing appended, where one stands
- * for no byte. */
+/* Appends the bytes that the characters represent to r->bytes; false, with nothing appended, if a
+ * character represents none. */
 static bool put_bytes(reading *r, const char *text, size_t n)
 {
     const size_t before = r->bytes.used;
@@ -207,8 +207,8 @@ static dt_status same_id(reading *r, const entry *e)
                          dt__shown(e->text, b), e->id);
 }
 
-/* An entry of the vocabulary. One that is an added token too is what the added token is; only such
- * may have characters that stand for no byte. */
+/* Adds an entry of the vocabulary. An entry that is also an added token has that token's
+ * properties; only such an entry may have characters that represent no byte. */
 static dt_status set_entry(reading *r, const entry *e, size_t *used)
 {
     char shown[DT__SHOWN];
@@ -236,7 +236,7 @@ static dt_status set_entry(reading *r, const entry *e, size_t *used)
     return DT_OK;
 }
 
-/* Tokens whose bytes come from the vocabulary are those that plain text is made of. */
+/* Plain text is encoded with the tokens whose bytes come from the vocabulary. */
 static dt_status set_vocab(reading *r, size_t *used)
 {
     int32_t twice;
@@ -247,7 +247,7 @@ static dt_status set_vocab(reading *r, size_t *used)
     if (twice >= 0) {
         const entry *e = r->vocab.at;
         while (e->id != twice) e++;
-        return dt__json_fail(r->j, "'%s' stands twice in the vocabulary",
+        return dt__json_fail(r->j, "'%s' occurs twice in the vocabulary",
                              dt__shown(e->text, shown));
     }
     for (int b = 0; b < 256; b++) {
@@ -260,7 +260,7 @@ static dt_status set_vocab(reading *r, size_t *used)
     return DT_OK;
 }
 
-/* They are sorted by text already. */
+/* They are already sorted by text. */
 static void sort_added(reading *r)
 {
     dt__added *added = &r->k->added;
@@ -301,7 +301,7 @@ static dt_status set_added(reading *r, size_t *used)
 
 /* ---- merges --------------------------------------------------------------------------------- */
 
-/* The token that the bytes from `from` on, and now those of `text`, are; -1. */
+/* The token of the bytes from `from` on followed by those of `text`; -1: none. */
 static int32_t find_text(reading *r, const char *text, size_t n)
 {
     const size_t from = r->bytes.used;
@@ -339,12 +339,12 @@ static dt_status set_merge(reading *r, int64_t i, const char *left, const char *
     return DT_OK;
 }
 
-/* "left right", as files before tokenizers 0.20 have it. */
+/* "left right", the form before tokenizers 0.20. */
 static dt_status read_merge_text(reading *r, int64_t i)
 {
     dt__json *j = r->j;
     const char *text;
-    char shown[DT__SHOWN], *const copy = j->strings; /* where the scanner puts the text */
+    char shown[DT__SHOWN], *const copy = j->strings; /* where the scanner stores the text */
     DT__TRY(dt__json_string(j, &text));
     char *space = strchr(copy, ' ');
     if (space == NULL) {
@@ -396,7 +396,7 @@ static dt_status read_merges(reading *r, const unsigned char *at)
     }
     DT__TRY(dt__bpe_index(j->ctx, b, &twice));
     if (twice < 0) return DT_OK;
-    return dt__json_fail(j, "merge %lld stands twice", (long long)twice);
+    return dt__json_fail(j, "merge %lld occurs twice", (long long)twice);
 }
 
 static dt_status read_model(reading *r)

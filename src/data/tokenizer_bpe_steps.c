@@ -1,4 +1,4 @@
-/* Reads how a tokenizer.json cuts text before byte-level BPE, and what it puts around it
+/* Reads how a tokenizer.json splits text before byte-level BPE, and which template it applies
  * afterwards. */
 #include "data/tokenizer.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
-/* Whether text is split by GPT-2's expression here. */
+/* Whether text is split by GPT-2's expression at this step. */
 static dt_status read_byte_level(dt__json *j, const unsigned char *at, bool *splits)
 {
     enum { TYPE, PREFIX, TRIM, REGEX, KEYS };
@@ -66,7 +66,7 @@ static dt_status read_split(dt__json *j, const unsigned char *at, dt_tokenizer *
 
 #define MOST_STEPS 8
 
-/* Where the elements of the list `name` of the object at `at` stand. */
+/* Positions of the elements of the list `name` in the object at `at`. */
 static dt_status read_steps(dt__json *j, const unsigned char *at, const char *what,
                             const char *name, const unsigned char *step[MOST_STEPS], int *n)
 {
@@ -81,7 +81,7 @@ static dt_status read_steps(dt__json *j, const unsigned char *at, const char *wh
     bool more = !dt__json_next(j, ']');
     for (; more; ++*n) {
         if (*n == MOST_STEPS) return dt__json_fail(j, "%s has too many steps", what);
-        dt__json_peek(j); /* steps over white space */
+        dt__json_peek(j); /* skips white space */
         step[*n] = j->at;
         DT__TRY(dt__json_skip(j));
         DT__TRY(dt__json_more(j, ']', &more));
@@ -89,7 +89,7 @@ static dt_status read_steps(dt__json *j, const unsigned char *at, const char *wh
     return DT_OK;
 }
 
-/* ByteLevel that splits; or a Sequence of a Split and a ByteLevel that does not. */
+/* A ByteLevel that splits; or a Sequence of a Split and a ByteLevel that does not. */
 dt_status dt__bpe_read_split(dt__json *j, const unsigned char *at, dt_tokenizer *k)
 {
     const unsigned char *step[MOST_STEPS] = { at };
@@ -125,13 +125,13 @@ typedef struct template
 {
     dt__json *j;
     dt_tokenizer *k;
-    const unsigned char *map; /* special_tokens: what each name stands for; NULL: missing */
+    const unsigned char *map; /* special_tokens: what each name means; NULL: missing */
     int pieces;
-    bool text; /* it has been passed */
+    bool text; /* the place of the text has been read */
 }
 template;
 
-/* Steps to the value that the map has for a name. */
+/* Moves to the value of a name in the map. */
 static dt_status find_special(template *t, const char *wanted)
 {
     dt__json *j = t->j;
@@ -188,7 +188,7 @@ static dt_status read_text(template *t, const char *name)
     if (strcmp(name, "A") != 0) {
         return dt__json_fail(t->j, "post_processor: a second text where there is one");
     }
-    if (t->text) return dt__json_fail(t->j, "post_processor: the text stands twice");
+    if (t->text) return dt__json_fail(t->j, "post_processor: the text occurs twice");
     t->text = true;
     return DT_OK;
 }
@@ -238,7 +238,7 @@ static dt_status read_template(dt__json *j, const unsigned char *at, dt_tokenize
     return t.text ? DT_OK : dt__json_fail(j, "post_processor.single has no text");
 }
 
-/* Only a template changes ids; ByteLevel moves offsets. */
+/* Only a template changes ids; ByteLevel changes offsets. */
 dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k)
 {
     const unsigned char *step[MOST_STEPS] = { at };

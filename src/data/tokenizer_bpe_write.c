@@ -1,12 +1,12 @@
-/* Writes byte-level BPE as a tokenizer.json that other programs read too: what was read, without
- * what has no effect. */
+/* Writes byte-level BPE as a tokenizer.json for other programs: what was read, without parts that
+ * have no effect. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
 #define BYTE_LEVEL "\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
 
-/* As the file's vocabulary names it: an added token by its text, another by characters for its
- * bytes. */
+/* A token's name in the vocabulary: an added token's text; for others, characters that represent
+ * its bytes. */
 static void put_token(const dt_tokenizer *k, int32_t id, dt__chars *out)
 {
     const dt__token *t = &k->token[id];

@@ -1,5 +1,5 @@
-/* Tokenizers without merges: every byte a token, or every character that a corpus has, in the order
- * of code points. */
+/* Tokenizers without merges: one token per byte, or one per character of a corpus, in the order of
+ * code points. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -81,7 +81,7 @@ static void put_chars(const dt_tokenizer *k, dt__chars *out)
 
 const dt__tokenizer_kind dt__tokenizer_is_chars = { "chars", encode_chars, put_chars };
 
-/* Which characters there are, a bit for each. */
+/* The set of characters, one bit each. */
 static dt_status collect(dt_ctx *ctx, const unsigned char *text, size_t bytes, uint64_t *seen)
 {
     for (const unsigned char *p = text, *end = text + bytes; p < end;) {

@@ -1,4 +1,4 @@
-/* Reads a tokenizer's JSON: finds out what kind it is, and reads the kinds that need little. */
+/* Reads a tokenizer's JSON: detects its kind, and reads the simple kinds. */
 #include "core/atomic_file.h"
 #include "data/input.h"
 #include "data/tokenizer.h"
@@ -27,11 +27,11 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
             return dt__json_fail(j, "unknown key '%s' in %s", dt__shown(name, shown), what);
         }
         if ((seen & (uint64_t)1 << i) != 0) {
-            return dt__json_fail(j, "'%s' stands twice in %s", name, what);
+            return dt__json_fail(j, "'%s' occurs twice in %s", name, what);
         }
         seen |= (uint64_t)1 << i;
         j->strings = strings;
-        dt__json_peek(j); /* steps over white space */
+        dt__json_peek(j); /* skips white space */
         const unsigned char *const value = j->at;
         if (!dt__json_null(j)) {
             DT__TRY(dt__json_skip(j));
@@ -44,7 +44,7 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
 
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
 {
-    dt__json at = *j; /* so that the string may be overwritten by the next */
+    dt__json at = *j; /* a copy, so that the next string may overwrite the text */
     bool found = false;
     DT__TRY(dt__json_expect(&at, '{'));
     bool more = !dt__json_next(&at, '}');

@@ -20,7 +20,7 @@ enum {
     LINE = 16
 }; /* LINE: \r and \n, which are \s */
 
-#define LONG_S 0x17f /* the one character that is an s where case does not count */
+#define LONG_S 0x17f /* the only non-ASCII character that matches s without regard to case */
 
 /* ---- classes -------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static int class_of(uint32_t c)
     }
 }
 
-/* Class and bytes of the character at `p`; class 0 at the end. */
+/* Class and length of the character at `p`; class 0 at the end. */
 static int class_at(const unsigned char *p, const unsigned char *end, int *bytes)
 {
     *bytes = 1;
@@ -66,7 +66,7 @@ static int class_at(const unsigned char *p, const unsigned char *end, int *bytes
     return class_of(dt__utf8_get(p, n));
 }
 
-/* Over at most `most` characters of the classes. */
+/* Skips at most `most` characters of the classes. */
 static const unsigned char *skip(const unsigned char *p, const unsigned char *end, int classes,
                                  int64_t most)
 {
@@ -77,7 +77,7 @@ static const unsigned char *skip(const unsigned char *p, const unsigned char *en
 
 /* ---- what both have ------------------------------------------------------------------------- */
 
-/* 's 't 're 've 'm 'll 'd; 0 where there is none. */
+/* The length of 's 't 're 've 'm 'll 'd; 0 if there is none. */
 static size_t contraction(const unsigned char *p, const unsigned char *end, bool any_case)
 {
     static const char *const tails[] = { "s", "t", "re", "ve", "m", "ll", "d" };

@@ -1,6 +1,5 @@
-/* Files of ids: little-endian u16 or u32, one after the other, without a header, as training
- * programs exchange them. Read where the system maps them, so that a file may be larger than the
- * memory. */
+/* Files of ids: little-endian u16 or u32, without a header, as other training programs write them.
+ * Memory-mapped if possible, so a file may be larger than memory. */
 #include "core/atomic_file.h"
 
 #include <detent/text.h>
@@ -12,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define AT_ONCE 4096 /* ids that are written together */
+#define AT_ONCE 4096 /* ids written at a time */
 
 struct dt_tokens {
     dt_ctx *ctx;

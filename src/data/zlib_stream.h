@@ -1,4 +1,5 @@
-/* zlib on the context's memory: its allocations are counted, pooled and may fail as ours do. */
+/* zlib with the context's memory: its allocations are counted, pooled, and can fail in tests as all
+ * others. */
 #ifndef DT__DATA_ZLIB_STREAM_H
 #define DT__DATA_ZLIB_STREAM_H
 

@@ -1,4 +1,4 @@
-/* Training checkpoints: a model file that holds besides it what a run needs to go on bit for bit.
+/* Training checkpoints: a model file that also holds what a run needs to resume bit for bit.
  *
  *     detent.optim.<slot>.<parameter>   state of the optimizer
  *     detent.rng     U64 [1 + streams, 2]   seed and 0; then key and counter of each random stream
@@ -65,7 +65,7 @@ static dt_status add_slot(void *user, const char *slot, const char *path, dt_ten
     return s;
 }
 
-/* An array of n rows of `columns` 8-byte numbers (columns 1: rank 1), for the caller to fill. */
+/* An uninitialized array of n rows of `columns` 8-byte numbers (columns 1: rank 1). */
 static void *add_words(saving *c, const char *name, const char *dtype, int64_t n, int64_t columns)
 {
     const int64_t dims[2] = { n, columns };
@@ -183,7 +183,7 @@ const char *dt_checkpoint_recipe(const dt_file *file) { return dt_file_meta(file
 
 /* ---- what a file holds ----------------------------------------------------------------------- */
 
-/* The run's part of a checkpoint, checked against itself. */
+/* The run's part of a checkpoint, checked for consistency. */
 typedef struct parts {
     const dt_file *file;
     run_names names;
@@ -256,7 +256,7 @@ bool dt__is_checkpoint(const dt_file *file)
     return dt_file_meta(file, KEY_RUN) != NULL || dt_file_find(file, RNG) != NULL;
 }
 
-/* The optimizer's state must be of parameters that the file holds. */
+/* Optimizer state must belong to parameters that the file holds. */
 static dt_status check_slots(const dt_file *file)
 {
     for (int64_t i = 0; i < file->count; i++) {
@@ -289,13 +289,14 @@ typedef struct slot {
 typedef struct loading {
     dt_ctx *ctx;
     dt_training_state *s;
-    const dt_file *file; /* as the model has it, while it is restored */
+    const dt_file *file; /* in the model's names and forms, during the restore */
     parts parts;
     slot *slot;
     int64_t n_slots, room_slots;
 } loading;
 
-/* Whole numbers of an optimizer count the updates of a parameter, which had none but all's. */
+/* An optimizer's integer state counts updates of one parameter: at most the number of all
+ * updates. */
 static dt_status check_updates(const loading *l, const char *path, const dt_file_entry *e)
 {
     for (int64_t i = 0; i < e->count && strcmp(e->dtype, "I64") == 0; i++) {
@@ -330,7 +331,7 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
     return DT_OK;
 }
 
-/* What was trained before may have a state without being trained now. */
+/* A parameter that was trained before has state even if it is not trained now. */
 static dt_status want_slots(const loading *l)
 {
     static const char step[] = OPTIM "step.";
@@ -412,7 +413,7 @@ static dt_status check_positions(const loading *l)
     return DT_OK;
 }
 
-/* Called when the model is about to change: the last that may fail. */
+/* Called before the model changes; the last step that may fail. */
 static dt_status check_rest(void *user, const dt_file *fitted)
 {
     loading *l = user;
@@ -427,7 +428,7 @@ static void restore_streams(const loading *l)
     const dt_file_entry *e = l->parts.rng;
     uint64_t words[2 * (1 + DT__PURPOSES)];
     memcpy(words, e->data, e->bytes);
-    dt_seed(l->ctx, words[0]); /* streams that are newer than the file start there */
+    dt_seed(l->ctx, words[0]); /* streams that the file does not know yet */
     for (int64_t i = 1; i < e->dims[0]; i++) {
         l->ctx->stream[i - 1] = (dt__stream){ words[2 * i], words[2 * i + 1] };
     }
@@ -485,7 +486,8 @@ static dt_status load(loading *l, const dt_file *file)
                                           .user = l }));
     if (l->s->optimizer != NULL) dt_optimizer_set_updates(l->s->optimizer, l->parts.names.updates);
     for (int i = 0; i < l->s->n_loaders; i++) {
-        DT__TRY(dt_loader_seek(l->s->loaders[i], position_at(l, i))); /* checked: cannot fail */
+        DT__TRY(dt_loader_seek(l->s->loaders[i], position_at(l, i))); /* checked before: cannot
+                                                                       * fail */
     }
     restore_streams(l);
     restore_counters(l);

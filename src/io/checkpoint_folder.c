@@ -1,4 +1,5 @@
-/* A folder of checkpoints, step-<10 digits>.safetensors: the newest good one, and pruning. */
+/* A folder of checkpoints, step-<10 digits>.safetensors: finds the newest good one, deletes old
+ * ones. */
 #include "io/safetensors.h"
 
 #include <detent/io.h>
@@ -21,7 +22,7 @@ typedef struct steps {
     int64_t n, room;
 } steps;
 
-/* The step in a file's name; -1 where it is none of ours. */
+/* The step in a file's name; -1 if it is not a checkpoint's name. */
 static int64_t step_of(const char *name)
 {
     const size_t begin = strlen(BEGIN);
@@ -65,7 +66,8 @@ static char *path_of(dt_ctx *ctx, const char *folder, int64_t step)
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-/* The file of `step` is safely on disk. A checkpoint that cannot be deleted is in nobody's way. */
+/* Called when the file of `step` is safely on disk. A checkpoint that cannot be deleted is a
+ * warning. */
 static dt_status prune(dt_ctx *ctx, const char *folder, int64_t step, int64_t keep)
 {
     steps s = { .ctx = ctx };
@@ -107,7 +109,7 @@ dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder
 
 /* ---- the newest ----------------------------------------------------------------------------- */
 
-/* Structure and hash; what a checkpoint means is judged where it is loaded. */
+/* Checks structure and hash only; loading checks the rest. */
 static dt_status try_file(dt_ctx *ctx, const char *path)
 {
     dt_file *file;

@@ -1,15 +1,14 @@
-/* The canonical form of an integer matrix W, [rows, columns] in groups of columns that share a
- * scale:
+/* The file format of an integer matrix W, [rows, columns] in groups of columns that share a scale:
  *
  *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for 2, 3...4, 5...8 bits: two's
  *                   complement, the first code in the lowest bits, a row padded with zeros;
- *                   or I8 [rows, columns], a code a byte
+ *                   or I8 [rows, columns], one code per byte
  *     W.scale       [rows, groups] in the scheme's scale dtype
- *     W.zero_point  I8 [rows, groups], where the rule has one
- *     W.g_idx       I32 [columns], or [op groups, columns] where there are several: the group of
- *                   each column, where groups are not of consecutive columns
+ *     W.zero_point  I8 [rows, groups], if the scheme has zero points
+ *     W.g_idx       I32 [columns], or [op groups, columns]: the group of each column, if groups are
+ *                   not consecutive columns
  *
- * An unsigned scheme is stored with 2^(bits-1) subtracted from codes and zero points. */
+ * For an unsigned scheme 2^(bits-1) is subtracted from codes and zero points. */
 #include "io/code_rows.h"
 #include "core/half.h"
 #include "core/tensor.h"
@@ -67,7 +66,7 @@ static void unpack_row(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Scales in their own dtype, in place: no form is wider than the floats that they come from. */
+/* Converts scales to their dtype in place: no scale dtype is wider than float. */
 static void narrow_scales(int dtype, int64_t n, float *scale)
 {
     unsigned char *to = (unsigned char *)scale;
@@ -144,7 +143,7 @@ dt_status dt__rows_refuse(const dt_file *file, const char *name, const char *for
                    dt__shown(name, shown), rule);
 }
 
-/* The part with its dtype and shape checked. */
+/* Finds a part and checks its dtype and shape. */
 static dt_status find_part(const reading *r, int part, const dt_file_entry **out)
 {
     int64_t dims[2];
@@ -169,7 +168,7 @@ static dt_status find_part(const reading *r, int part, const dt_file_entry **out
     return REFUSE(r, "its %s is %s; %s is wanted", what, found, wanted);
 }
 
-/* A part that this form has not. */
+/* Refuses a part that this scheme does not have. */
 static dt_status refuse_part(const reading *r, int part, const char *words)
 {
     const dt_file_entry *e;
@@ -220,8 +219,8 @@ static float scale_at(int dtype, const unsigned char *from, int64_t i)
     return dtype == DT_SCALE_F16 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
-/* Schemes make positive scales, none below the smallest normal number; but q4_0 has either sign,
- * and 0 for a block of zeros. The image of every code must be finite. */
+/* Scales are positive and normal. Exception: q4_0 has scales of either sign, and 0 for a block of
+ * zeros. The dequantized value of every code must be finite. */
 static dt_status check_scale(const reading *r, int64_t block)
 {
     const dt_quant_spec *q = r->form->quant;
@@ -240,8 +239,8 @@ static dt_status check_scale(const reading *r, int64_t block)
                   (double)least);
 }
 
-/* Granularity tensor has one scale and zero point, which every row repeats, of a grouped weight
- * every row of an expert. */
+/* With granularity tensor all rows must repeat one scale and zero point; of a grouped weight, all
+ * rows of an expert. */
 static dt_status check_repeats(const reading *r)
 {
     const float *scale = r->rows->scale;
@@ -257,7 +256,7 @@ static dt_status check_repeats(const reading *r)
     return DT_OK;
 }
 
-/* Which group a column of a row is in. */
+/* The group of a column. */
 static int64_t group_at(const reading *r, int64_t row, int64_t column)
 {
     const dt__rows_form *f = r->form;
@@ -265,7 +264,7 @@ static int64_t group_at(const reading *r, int64_t row, int64_t column)
     return r->rows->group_of[row / (f->rows / f->op_groups) * f->columns + column];
 }
 
-/* A block of scale 0 must hold zeros: what q4_0 writes, and what any other code would lose. */
+/* A block of scale 0 must hold zeros, as q4_0 writes: other codes would have no effect. */
 static dt_status check_zeros(const reading *r)
 {
     const dt__rows_form *f = r->form;
@@ -309,7 +308,7 @@ static dt_status read_scales(const reading *r)
     return check_repeats(r);
 }
 
-/* As many columns in each group as if they were consecutive. */
+/* Every group must have as many columns as if columns were consecutive. */
 static dt_status check_groups(const reading *r, const int32_t *group_of, int64_t *count)
 {
     const dt__rows_form *f = r->form;

@@ -1,4 +1,4 @@
-/* One message of all tensors that are missing, too many or of another form. */
+/* One message that lists all tensors that are missing, unexpected or of another form. */
 #include "io/differences.h"
 
 #include <stdio.h>

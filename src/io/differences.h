@@ -1,16 +1,16 @@
-/* What a file's tensors are and a model's are not. */
+/* Differences between the tensors of a file and those of a model. */
 #ifndef DT__IO_DIFFERENCES_H
 #define DT__IO_DIFFERENCES_H
 
 #include "io/safetensors.h"
 
-/* Names for a message: the first few, and how many there are. */
+/* Names for a message: the first few, and the total number. */
 typedef struct dt__names {
     char text[320];
     int n;
 } dt__names;
 
-/* Whether a further one would not be named. */
+/* Whether the list is full, so that a further name would only be counted. */
 bool dt__names_full(const dt__names *l);
 void dt__names_add(dt__names *l, const char *name, const char *detail);
 
@@ -20,7 +20,7 @@ typedef struct dt__differences {
     dt__names of[DT__DIFFERENCES];
 } dt__differences;
 
-/* FORMAT, with all of them, unless there are none. */
+/* FORMAT with all differences; DT_OK if there are none. */
 dt_status dt__differences_report(const dt_file *file, const dt__differences *d);
 
 #endif

@@ -1,4 +1,4 @@
-/* The exporters of src/io/export_<name>.c. */
+/* The exporters (src/io/export_<name>.c). */
 #ifndef DT__IO_EXPORT_H
 #define DT__IO_EXPORT_H
 
@@ -8,7 +8,7 @@
 #include "io/exporters.inc"
 #undef DT__EXPORTER
 
-/* A model in a file of detent, float, prepared or converted as it is. */
+/* Writes a model as a file of detent, float, prepared or converted as it is. */
 typedef struct dt__own_export {
     dt_module *m;
     const dt_model_info *info;
@@ -16,7 +16,7 @@ typedef struct dt__own_export {
     int grouped; /* DT_GROUPED_... */
 } dt__own_export;
 
-/* ARG where the options ask for other values. */
+/* ARG if the options ask for another dtype or for dequantization. */
 dt_status dt__export_own(const dt__own_export *e, const char *path);
 
 #endif

@@ -1,5 +1,4 @@
-/* Exporter experts: a model file of detent in which the experts of grouped parameters stand by
- * themselves. */
+/* Exporter experts: a model file of detent with one tensor per expert of a grouped parameter. */
 #include "io/export.h"
 
 static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_options *options,

@@ -1,4 +1,4 @@
-/* Exporter hf: a folder as Hugging Face's transformers reads it (hf_save.c). */
+/* Exporter hf: a folder in the format of Hugging Face's transformers (hf_save.c). */
 #include "io/export.h"
 
 const dt_exporter dt__exporter_hf = {

@@ -1,4 +1,4 @@
-/* Exporter stacked: a model file of detent in which a grouped parameter is one tensor. */
+/* Exporter stacked: a model file of detent with one tensor per grouped parameter. */
 #include "io/export.h"
 
 static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_options *options,

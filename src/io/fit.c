@@ -1,6 +1,6 @@
-/* A file as a model has it: what stands expert by expert is put together where the model has it
- * grouped, what is stacked is cut where the model has its experts, and what others name otherwise
- * has the model's name. All readers look into the result, so none knows of forms. */
+/* A view of a file in the model's names and forms: tensors of experts are stacked if the model has
+ * a grouped parameter, a stacked tensor is cut if the model has separate experts, and names of
+ * other programs are translated. All readers use this view, so none handles these differences. */
 #include "io/grouped_files.h"
 #include "core/tensor.h"
 #include "io/differences.h"
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor that is one of the experts of another. */
+/* A tensor that is one of the experts of a group. */
 typedef struct part {
     const dt_file_entry *from;
-    const char *name; /* of the other */
+    const char *name; /* of the group */
     int64_t expert;
     int form;
     const dt__group *group;
@@ -50,7 +50,7 @@ static dt_status add(work *w, const dt_file_entry *e)
 
 /* ---- what is wrong -------------------------------------------------------------------------- */
 
-/* The name in the file of an expert of what `like` is an expert of. */
+/* The name in the file of an expert of the same group as `like`. */
 static void name_expert(const work *w, const char *like, int64_t expert, char text[DT__SHOWN])
 {
     char path[2 * DT__SHOWN];
@@ -63,7 +63,7 @@ static void name_expert(const work *w, const char *like, int64_t expert, char te
     dt__shown(path, text);
 }
 
-/* A file may say that there are any number of experts. */
+/* Refuses numbers of experts that the file cannot hold. */
 static void note_missing(work *w, const char *like, int64_t first, int64_t end)
 {
     char name[DT__SHOWN];
@@ -83,7 +83,7 @@ static void note_unexpected(work *w, const char *name)
 static void note_both(work *w, const char *whole, const char *expert)
 {
     char text[DT__SHOWN + 48], shown[DT__SHOWN];
-    snprintf(text, sizeof text, " stands there besides %s", dt__shown(expert, shown));
+    snprintf(text, sizeof text, " is there besides %s", dt__shown(expert, shown));
     dt__names_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
 }
 
@@ -111,7 +111,7 @@ static bool same_form(const dt_file_entry *a, const dt_file_entry *b)
            (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0);
 }
 
-/* The values of an expert have the shape that the model's have. */
+/* An expert in the file must have the shape of the model's. */
 static bool check_shape(work *w, const part *p)
 {
     const dt_tensor *x = p->group->x;
@@ -147,7 +147,7 @@ static bool check_part(work *w, const part *p, const part *first)
     return false;
 }
 
-/* Whether the parts of one tensor are its experts, each once. */
+/* Checks that the parts of one tensor are its experts, each exactly once. */
 static bool check_parts(work *w, const part *p, int64_t n)
 {
     const dt_file_entry *whole = dt_file_find(w->file, p->name);
@@ -178,13 +178,13 @@ static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
     for (int64_t i = 0; i < n && e->bytes > 0; i++) {
         memcpy(to + (size_t)i * e->bytes, p[i].from->data, e->bytes);
     }
-    e->count *= n; /* as many bytes at least, or none */
+    e->count *= n; /* at least as many bytes follow, or none */
     e->bytes = bytes;
     e->data = to;
     return DT_OK;
 }
 
-/* Parts that were checked: as many as the group has experts, at least one. */
+/* The number of checked parts: as many as the group has experts, at least one. */
 static dt_status join(work *w, const part *p, int64_t n)
 {
     dt_file_entry e = *p->from;
@@ -236,7 +236,7 @@ static dt_status add_part(work *w, const dt_file_entry *e, const dt__place *plac
 
 /* ---- stacked to expert by expert ------------------------------------------------------------ */
 
-/* One of the experts in the file itself; NULL: none. */
+/* An expert of the group that the file itself holds; NULL: none. */
 static const dt_file_entry *find_expert(work *w, const dt__place *place, const dt__group *g,
                                         dt_status *status)
 {
@@ -303,7 +303,7 @@ static int entries_by_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* Names that others have for one tensor may stand there together. */
+/* Several names of other programs may mean one tensor; a file must have only one of them. */
 static dt_status sort(work *w)
 {
     char shown[DT__SHOWN];
@@ -318,7 +318,7 @@ static dt_status sort(work *w)
         const char *name = view->by_name[i]->name;
         if (strcmp(view->by_name[i - 1]->name, name) != 0) continue;
         dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, name, shown),
-                      " stands there twice");
+                      " occurs twice");
     }
     return DT_OK;
 }

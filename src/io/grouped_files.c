@@ -1,4 +1,4 @@
-/* Names of experts in files, the grouped parameters of a module, and writing them expert by
+/* Names of experts in files, the grouped parameters of a module, and writing one tensor per
  * expert. */
 #include "io/grouped_files.h"
 #include "core/tensor.h"
@@ -22,7 +22,7 @@ static const struct {
     { ".g_idx", DT__AS_LINES },  { ".count", DT__AS_REPEATED },
 };
 
-/* Cuts a suffix off the path. */
+/* Removes a suffix from the path. */
 static void read_suffix(dt__place *p)
 {
     p->suffix = p->path + p->path_n;
@@ -47,7 +47,7 @@ int64_t dt__expert_number(const char *digits, int n)
     return value;
 }
 
-/* Cuts an expert's number off the path. */
+/* Removes an expert's number from the path. */
 static void read_expert(dt__place *p)
 {
     int n = 0;
@@ -92,7 +92,7 @@ static int compare_paths(const dt__group *a, const dt__group *b)
     return order != 0 ? order : a->path_n - b->path_n;
 }
 
-/* Experts of one path in their order. */
+/* Sorts the experts of one path. */
 static int by_path(const void *left, const void *right)
 {
     const dt__group *a = left, *b = right;
@@ -141,8 +141,7 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place)
     return g;
 }
 
-/* What a module has: its grouped parameters, and tensors that may be experts (n is their
- * number). */
+/* Lists a module's grouped parameters, and tensors that may be experts (n is their number). */
 typedef struct finding {
     dt__groups *groups, loose;
 } finding;
@@ -165,7 +164,7 @@ static dt_status find_group(void *user, const char *path, dt_tensor *x, dt_entry
             .path = path, .path_n = place.path_n, .n = place.expert, .x = x, .apart = true });
 }
 
-/* P.0 ... P.n-1, all of them, of one shape, and no P. */
+/* Whether P.0 ... P.n-1 all exist, have one shape, and P does not exist. */
 static dt_status add_loose(dt_module *m, finding *f)
 {
     const dt__groups *l = &f->loose;
@@ -203,7 +202,7 @@ dt_status dt__groups_of(dt_module *m, dt__groups *out)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* The form of expert 0 of a stacked tensor; false: it is not cut. */
+/* The form of expert 0 of a stacked tensor; false: the tensor is not split. */
 static bool form_of_expert(const dt_file_entry *e, const dt__place *place, int64_t n,
                            dt_file_entry *out)
 {

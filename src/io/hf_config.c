@@ -1,7 +1,6 @@
-/* config.json of a Hugging Face folder as options of family llama. A key that changes what the
- * model computes is honoured or refused; one that changes nothing is stepped over; null is as good
- * as none. Defaults are those of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig
- * (transformers 4.57). */
+/* config.json of a Hugging Face folder as options of family llama. A key that affects what the
+ * model computes is used or refused; other keys are skipped; null means absent. Defaults are those
+ * of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig (transformers 4.57). */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -11,12 +10,12 @@
 
 /* rope_scaling of transformers 4, rope_parameters of transformers 5. */
 typedef struct rope {
-    bool stands;
-    const char *rope_type, *type; /* two names of the same key */
+    bool present;
+    const char *rope_type, *type; /* two names of one key */
     double theta, factor, low, high, partial;
     int64_t original;
     bool has_theta, has_factor, has_low, has_high, has_original;
-    char other[DT__SHOWN]; /* the first key that is none of these */
+    char other[DT__SHOWN]; /* the first unknown key */
 } rope;
 
 typedef struct config {
@@ -30,7 +29,7 @@ typedef struct config {
     bool tied, attention_bias, mlp_bias, use_window;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
     rope scaling, parameters;
-    int64_t n_layer_types, n_sliding; /* -1: not given */
+    int64_t n_layer_types, n_sliding; /* -1: absent */
     bool has_quantization, has_code;
 } config;
 
@@ -90,9 +89,9 @@ static const dt_key rope_keys[] = {
     { 0 },
 };
 
-/* The classes of models. Those of Qwen2 have biases whatever attention_bias says; no class but
- * LlamaConfig looks at mlp_bias. Where heads of keys are not given, LlamaConfig has as many as
- * there are heads; the others have 32 or 8, which the tensors' shapes then contradict or not. */
+/* Model classes. Qwen2 has biases whatever attention_bias says; only LlamaConfig reads mlp_bias.
+ * The default of num_key_value_heads is num_attention_heads in LlamaConfig, and 32 or 8 in the
+ * others; if that is wrong, the tensors' shapes do not fit. */
 typedef struct class
 {
     const char *name;
@@ -113,11 +112,11 @@ static const class classes[] = {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* An object of strangers: known keys by their table, all others by `other`. */
+/* Scans an object: known keys by their table, others by `other`. */
 typedef struct reading {
     const dt_key *keys;
     void *options;
-    dt_status (*other)(dt__json *j, const char *name, void *options); /* must step over the value */
+    dt_status (*other)(dt__json *j, const char *name, void *options); /* must skip the value */
 } reading;
 
 static dt_status read_known(dt__json *j, const reading *r, const char *name, uint64_t *seen)
@@ -126,7 +125,7 @@ static dt_status read_known(dt__json *j, const reading *r, const char *name, uin
         const dt_key *key = &r->keys[i];
         char what[96];
         if (strcmp(key->name, name) != 0) continue;
-        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' stands twice", name);
+        if ((*seen & (uint64_t)1 << i) != 0) return dt__json_fail(j, "'%s' occurs twice", name);
         *seen |= (uint64_t)1 << i;
         if (dt__json_null(j)) return DT_OK;
         if (key->given != 0) *((bool *)r->options + key->given) = true;
@@ -170,8 +169,8 @@ static dt_status note_rope_key(dt__json *j, const char *name, void *options)
 
 static dt_status read_rope(dt__json *j, rope *out)
 {
-    if (out->stands) return dt__json_fail(j, "rope_scaling or rope_parameters stands twice");
-    out->stands = true;
+    if (out->present) return dt__json_fail(j, "rope_scaling or rope_parameters occurs twice");
+    out->present = true;
     return read_object(j, &(reading){ rope_keys, out, note_rope_key });
 }
 
@@ -179,7 +178,7 @@ static dt_status read_layer_types(dt__json *j, config *c)
 {
     const char *text;
     char shown[DT__SHOWN];
-    if (c->n_layer_types >= 0) return dt__json_fail(j, "'layer_types' stands twice");
+    if (c->n_layer_types >= 0) return dt__json_fail(j, "'layer_types' occurs twice");
     c->n_layer_types = 0;
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
@@ -197,7 +196,7 @@ static dt_status read_layer_types(dt__json *j, config *c)
     return DT_OK;
 }
 
-/* Keys whose values are more than a number or a word. */
+/* Keys whose values are neither numbers nor words. */
 static dt_status read_other(dt__json *j, const char *name, void *options)
 {
     config *c = options;
@@ -270,7 +269,7 @@ static dt_status check_heads(const config *c)
                    (long long)c->width, (long long)c->heads);
 }
 
-/* pretraining_tp cuts products into slices that are added up again: the same numbers. */
+/* pretraining_tp splits products into slices that are added up: the same result. */
 static dt_status check_arithmetic(const config *c)
 {
     char shown[DT__SHOWN];
@@ -296,7 +295,7 @@ static dt_status check_arithmetic(const config *c)
     return DT_OK;
 }
 
-/* A window that is as long as the context hides nothing. */
+/* A window as long as the context has no effect. */
 static dt_status check_window(const config *c)
 {
     const class *k = &classes[c->kind];
@@ -319,7 +318,7 @@ static dt_status check_window(const config *c)
     return refuse(c, "layer_types: sliding_attention without a sliding_window");
 }
 
-/* Noise is of training, where no other implementation draws the same. */
+/* Noise during training: no other implementation draws the same. */
 static dt_status check_experts(const config *c)
 {
     if (!classes[c->kind].mixed) return DT_OK;
@@ -395,7 +394,7 @@ static bool same_rope(const dt_rope_options *a, const dt_rope_options *b)
            a->original_context == b->original_context;
 }
 
-/* The base may stand in three places; where it stands twice, it must be the same. */
+/* rope_theta may be in three places; repeated values must agree. */
 static dt_status find_theta(const config *c, double *theta)
 {
     const struct {
@@ -420,18 +419,18 @@ static dt_status find_theta(const config *c, double *theta)
 static dt_status read_rotation(const config *c, dt_llama_options *out)
 {
     dt_rope_options five = out->rope;
-    if (c->scaling.stands) DT__TRY(rope_of(c, "rope_scaling", &c->scaling, &out->rope));
-    if (c->parameters.stands) DT__TRY(rope_of(c, "rope_parameters", &c->parameters, &five));
-    if (c->scaling.stands && c->parameters.stands && !same_rope(&out->rope, &five)) {
+    if (c->scaling.present) DT__TRY(rope_of(c, "rope_scaling", &c->scaling, &out->rope));
+    if (c->parameters.present) DT__TRY(rope_of(c, "rope_parameters", &c->parameters, &five));
+    if (c->scaling.present && c->parameters.present && !same_rope(&out->rope, &five)) {
         return refuse(c, "rope_scaling and rope_parameters differ");
     }
-    if (c->parameters.stands) out->rope = five;
+    if (c->parameters.present) out->rope = five;
     return find_theta(c, &out->theta);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* What the keys of family llama have where nothing is scaled. */
+/* Values of family llama's rope options without scaling. */
 static const dt_rope_options unscaled = { .scaling = DT_ROPE_PLAIN,
                                           .factor = 1,
                                           .low_freq_factor = 1,

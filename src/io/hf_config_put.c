@@ -1,5 +1,5 @@
-/* config.json written: the text that was read, or a new one as save_pretrained of transformers 4
- * leaves it, with every key that this program honours. */
+/* Writes config.json: the original text, or a new one like save_pretrained of transformers 4, with
+ * every key that this program uses. */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     bool more = s == DT_OK && !dt__json_next(&j, '}');
     while (more && s == DT_OK) {
         s = dt__json_key(&j, &key);
-        dt__json_peek(&j); /* steps over white space */
+        dt__json_peek(&j); /* skips white space */
         const unsigned char *value = j.at;
         if (s == DT_OK) s = dt__json_skip(&j);
         if (s == DT_OK && (strcmp(key, "dtype") == 0 || strcmp(key, "torch_dtype") == 0)) {
@@ -51,7 +51,7 @@ typedef struct class
     const char *type, *class;
 } class;
 
-/* The class of models that has these biases, norms and experts; NULL: none. */
+/* The model class with these biases, norms and experts; NULL: none. */
 static const class *class_of(const dt_llama_options *o)
 {
     static const class llama = { "llama", "LlamaForCausalLM" };
@@ -142,7 +142,7 @@ static dt_status refuse_class(dt_ctx *ctx, const dt_llama_options *o)
                    o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
 }
 
-/* Biases, experts and windows are a matter of the class. */
+/* Biases, experts and windows depend on the class. */
 static void put_class(dt__chars *t, const class *k, const dt_llama_options *o)
 {
     dt__put_text(t, "{\n  \"architectures\": [");

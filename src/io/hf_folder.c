@@ -1,6 +1,6 @@
-/* A Hugging Face folder as one open file: the tensors of its parts, and as metadata what a model
- * file of detent would say (detent.model, detent.tokenizer) and what the folder said besides
- * (detent.hf). So whatever takes a model's file takes such a folder. */
+/* A Hugging Face folder as one open file: the tensors of its parts, and metadata as in a model file
+ * of detent (detent.model, detent.tokenizer), plus the folder's other contents (detent.hf). So
+ * every function that accepts a model file accepts such a folder. */
 #include "io/hf.h"
 #include "io/model.h"
 
@@ -49,7 +49,7 @@ static int by_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* A file's own rules keep names apart within it, the index those of several. */
+/* Names are unique within a file; the index makes them unique across shards. */
 static dt_status join(dt_file *file, int64_t experts)
 {
     int64_t n = 0;
@@ -69,7 +69,7 @@ static dt_status join(dt_file *file, int64_t experts)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-/* Texts one after the other, each with its NUL; `at` says where they begin. */
+/* Texts stored one after the other, each with its NUL; `at` has their offsets. */
 typedef struct metas {
     dt__chars text;
     size_t at[3];
@@ -113,7 +113,7 @@ static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text 
     return m->text.failed ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* In the order of their keys. */
+/* Sorted by key. */
 static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text *config)
 {
     static const char *const keys[] = { DT__KEY_HF, DT__KEY_MODEL, DT__KEY_TOKENIZER };

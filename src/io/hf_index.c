@@ -2,7 +2,7 @@
  *
  *     model.safetensors.index.json = { "metadata": {...}, "weight_map": { tensor: shard, ... } }
  *
- * The index and the shards must agree: every tensor stands where the index says, and nowhere
+ * Index and shards must agree: every tensor is in the shard that the index names, and nowhere
  * else. */
 #include "io/hf.h"
 
@@ -56,7 +56,7 @@ static dt_status open_shard(index *x, dt__json *j, const char *name)
 
 static dt_status find_shard(index *x, dt__json *j, const char *name, shard **out)
 {
-    int64_t i = x->n - 1; /* most tensors lie beside the one before them */
+    int64_t i = x->n - 1; /* most tensors are in the same shard as the one before */
     while (i >= 0 && strcmp(x->shard[i].name, name) != 0) i--;
     if (i < 0) {
         DT__TRY(open_shard(x, j, name));
@@ -80,14 +80,14 @@ static dt_status read_place(index *x, dt__json *j)
                              dt__shown(name, in));
     }
     bool *mapped = &s->mapped[e - s->file->entry];
-    if (*mapped) return dt__json_fail(j, "tensor '%s' stands twice", dt__shown(tensor, shown));
+    if (*mapped) return dt__json_fail(j, "tensor '%s' occurs twice", dt__shown(tensor, shown));
     *mapped = true;
     return DT_OK;
 }
 
 static dt_status read_map(index *x, dt__json *j)
 {
-    if (x->has_map) return dt__json_fail(j, "'weight_map' stands twice");
+    if (x->has_map) return dt__json_fail(j, "'weight_map' occurs twice");
     x->has_map = true;
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
@@ -129,7 +129,7 @@ static dt_status read_index(index *x, dt__json *j)
     return check_mapped(x);
 }
 
-/* The shards become parts of `file`. */
+/* Opens the shards as parts of `file`. */
 static dt_status take_shards(index *x, dt_file *file)
 {
     file->part = dt__alloc_array(x->ctx, x->n, sizeof(dt_file *));
@@ -183,7 +183,7 @@ static dt_status open_parts(dt_file *file, const char *folder, const char *singl
     return s;
 }
 
-/* The single file comes first where both are there, as in transformers. */
+/* If both exist, the single file is used, as in transformers. */
 dt_status dt__hf_open_parts(dt_file *file, const char *folder)
 {
     char *single, *indexed;

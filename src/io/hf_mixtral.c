@@ -1,18 +1,18 @@
-/* Names of a Mixtral's experts. Folders have, of layer L and expert E (w1 is the gate, w3 up, w2
- * down),
+/* Names of Mixtral's experts. Folders of transformers 4 and 5 have, for layer L and expert E (w1 is
+ * the gate, w3 up, w2 down),
  *
  *     model.layers.L.block_sparse_moe.gate.weight            [experts, width]
  *     model.layers.L.block_sparse_moe.experts.E.w1.weight    [hidden, width], ...
  *
- * in which transformers 4 and 5 save them; or, as transformers 5 has them in memory,
+ * or, as transformers 5 has them in memory,
  *
  *     model.layers.L.mlp.gate.weight                         [experts, width]
  *     model.layers.L.mlp.experts.gate_up_proj                [experts, 2 hidden, width]
  *     model.layers.L.mlp.experts.down_proj                   [experts, width, hidden]
  *
- * which are cut into the first ones when the folder is opened: gates are the first halves. Family
- * llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight, .w_up.weight,
- * .w_down.weight. */
+ * The second form is split into the first when the folder is opened; the gates are the first
+ * halves. Family llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight,
+ * .w_up.weight, .w_down.weight. */
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const struct {
     { "w2.weight", "w_down.weight" },
 };
 
-/* Steps over `text`, or over digits; false where they are not there. */
+/* Skips `text`, or digits; false if they do not come next. */
 static bool skip(const char **at, const char *text)
 {
     const size_t n = strlen(text);
@@ -44,7 +44,7 @@ static int skip_digits(const char **at)
     return n;
 }
 
-/* model.layers.L BLOCK: where the rest begins, and the digits of L; NULL: no such name. */
+/* For a name model.layers.L BLOCK...: the rest of it, and the digits of L; NULL for other names. */
 static const char *in_block(const char *name, const char *block, int *digits)
 {
     if (!skip(&name, LAYERS)) return NULL;
@@ -98,7 +98,7 @@ const dt__naming dt__hf_mixtral = { read_name, write_name };
 
 /* ---- tensors of all experts ----------------------------------------------------------------- */
 
-/* What stands in a tensor of all experts: each expert's, so many one after the other. */
+/* The parts that a tensor of all experts holds of each expert, in order. */
 typedef struct stack {
     const char *name;
     int n;
@@ -119,7 +119,7 @@ static const stack *stack_of(const char *name, int *layer)
     return NULL;
 }
 
-/* Without elements there could be any number of experts. */
+/* A tensor without elements would allow any number of experts. */
 static bool has_form(const dt_file_entry *e, const stack *s)
 {
     return e->rank == 3 && e->bytes > 0 && e->dims[1] % s->n == 0;

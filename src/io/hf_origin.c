@@ -1,5 +1,5 @@
-/* detent.hf: what a Hugging Face folder said beside options and tensors, as one text that goes with
- * the model wherever it is saved, so that the folder can be written again:
+/* detent.hf: what a Hugging Face folder holds besides options and tensors, as one metadata text
+ * that is saved with the model, so that the folder can be written again:
  *
  *     { "config.json": text, "tied_head": false, "dtype": "BF16", "dtypes": { tensor: dtype, ... },
  *       "files": { "generation_config.json": text, ... } } */
@@ -11,7 +11,7 @@
 
 #define EXTRA_MOST ((size_t)1 << 20)
 
-/* Files that say how a model is used, not what it computes: kept where they are plain text. */
+/* Files that describe how a model is used, not what it computes; kept if they are plain text. */
 static const char *const extras[] = { "generation_config.json", "special_tokens_map.json",
                                       "tokenizer_config.json", "chat_template.jinja", NULL };
 
@@ -51,7 +51,7 @@ static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
     return DT_OK;
 }
 
-/* One dtype for all, and the tensors that have another. */
+/* The dtype of most tensors, and the tensors that have another. */
 static void put_dtypes(const dt_file *file, dt__chars *t)
 {
     const dt_file_entry *tokens = dt_file_find(file, "model.embed_tokens.weight");
@@ -95,9 +95,9 @@ static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *al
         dt__hf_pair p;
         DT__TRY(dt__json_key(j, &p.key));
         DT__TRY(dt__json_string(j, &p.value));
-        const char *judged = of_keys ? p.key : p.value;
-        if (one_of(allowed, judged) == NULL) {
-            return dt__json_fail(j, "'%s' cannot stand here", dt__shown(judged, shown));
+        const char *checked = of_keys ? p.key : p.value;
+        if (one_of(allowed, checked) == NULL) {
+            return dt__json_fail(j, "'%s' is not allowed here", dt__shown(checked, shown));
         }
         DT__TRY(DT__RESERVE(j->ctx, to->at, to->n, to->room));
         to->at[to->n++] = p;

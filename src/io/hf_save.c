@@ -1,5 +1,5 @@
-/* Writes a model of family llama as a Hugging Face folder: config.json and model.safetensors, and
- * what the folder that it was read from said besides. */
+/* Writes a model of family llama as a Hugging Face folder: config.json, model.safetensors, and the
+ * other files of the folder that it was read from. */
 #include "core/half.h"
 #include "core/tensor.h"
 #include "io/hf.h"
@@ -18,8 +18,8 @@ typedef struct saving {
     dt_module *m;
     const dt_model_info *info;
     const dt_hf_options *how;
-    dt__hf_origin origin; /* config NULL: the model comes from no folder */
-    dt__saving keep;      /* its writer and the memory that it borrows */
+    dt__hf_origin origin; /* config NULL: the model was not read from a folder */
+    dt__saving keep;      /* the writer and the memory that it borrows */
     dt__new_folder folder;
     const dt__naming *naming;
 } saving;
@@ -63,14 +63,14 @@ static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
     return dt_writer_add_bytes(s->keep.writer, &e);
 }
 
-/* The name that others have for a parameter, or for an expert of it. */
+/* The file's name of a parameter, or of an expert of it. */
 static const char *name_of(const saving *s, const char *path, int64_t expert, char text[DT__SHOWN])
 {
     const bool named = s->naming != NULL && s->naming->write(path, expert, text);
     return named ? text : path;
 }
 
-/* x is dense; where it stands for a grouped parameter, each expert by itself. */
+/* Adds a dense x; a grouped parameter as one tensor per expert. */
 static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int64_t experts)
 {
     char name[DT__SHOWN];
@@ -89,16 +89,16 @@ static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int6
 
 static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
 {
-    dt_tensor *image;
+    dt_tensor *dense;
     if (!s->how->dequantize) {
         return dt_fail(s->ctx, DT_ERR_STATE,
                        "'%s' is integers, and such a folder holds floats: export the model from "
                        "before its conversion, or its integers' values with --dequantize",
                        name);
     }
-    DT__TRY(dt_dequantize(x, &image));
-    const dt_status status = add_named(s, name, image, dt_grouped_count(x));
-    dt_tensor_free(image); /* the writer keeps what it needs */
+    DT__TRY(dt_dequantize(x, &dense));
+    const dt_status status = add_named(s, name, dense, dt_grouped_count(x));
+    dt_tensor_free(dense); /* the writer keeps its storage */
     return status;
 }
 
@@ -121,7 +121,9 @@ static dt_status add_module(void *user, const char *path, dt_module *m)
 {
     saving *s = user;
     (void)path;
-    if (dt__quantizer_of(m) != NULL) return DT_OK; /* scales are no part of the float model */
+    if (dt__quantizer_of(m) != NULL)
+        return DT_OK; /* learned scales are not part of the float
+                                                    * model */
     for (int64_t i = 0; i < m->n_entries; i++) DT__TRY(add_entry(s, &m->entries[i]));
     return DT_OK;
 }
@@ -132,7 +134,7 @@ static dt_status write_tensors(saving *s)
     if (path == NULL) return DT_ERR_IO;
     DT__TRY(dt_writer_create(s->ctx, &s->keep.writer));
     DT__TRY(
-        dt_writer_meta(s->keep.writer, "format", "pt")); /* without which transformers refuse it */
+        dt_writer_meta(s->keep.writer, "format", "pt")); /* transformers refuses files without it */
     DT__TRY(dt_module_visit_modules(s->m, add_module, s));
     return dt_writer_write(s->keep.writer, path);
 }
@@ -159,7 +161,7 @@ static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_l
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* The text that was read, where it still says what the model is. */
+/* The original config.json if it still describes the model, else a new one. */
 static dt_status put_config(saving *s, dt__chars *t)
 {
     const char *dtype = dtype_of(s, "model.embed_tokens.weight"), *text = s->origin.config;
@@ -185,7 +187,7 @@ static dt_status write_config(saving *s)
     return status;
 }
 
-/* A tokenizer of bytes or characters is in no form that others know. */
+/* A tokenizer of bytes or characters has no form that other programs read. */
 static dt_status write_tokenizer(saving *s, const char *text)
 {
     dt_tokenizer *k;

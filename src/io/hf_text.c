@@ -1,6 +1,6 @@
-/* Small files of a Hugging Face folder. Nothing outside of it is read: a name has no separators,
- * and where it is a link, that leads to a file of the folder itself or to one of `blobs`, where the
- * hub's cache keeps what its `snapshots/REVISION` link to. */
+/* Small files of a Hugging Face folder. Files outside of it are not read: a name has no separators;
+ * a link must lead to a file of the folder itself or of `blobs`, where the hub's cache keeps the
+ * targets of links in `snapshots/REVISION`. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/hf.h"
 
@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether `path` lies in `folder`, both without links. */
+/* Whether `path` is inside `folder`; both without links. */
 static bool is_within(const char *path, const char *folder)
 {
     const size_t n = strlen(folder);
     return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
-/* FOLDER = CACHE/snapshots/REVISION: CACHE/blobs; else false. */
+/* For FOLDER = CACHE/snapshots/REVISION gives CACHE/blobs; else false. */
 static bool find_blobs(const char *folder, char blobs[PATH_MAX])
 {
     static const char snapshots[] = "/snapshots", name[] = "/blobs";
@@ -122,7 +122,7 @@ void dt__hf_text_free(dt_ctx *ctx, dt__hf_text *text)
 
 dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **strings)
 {
-    *strings = dt__alloc_array(ctx, 2, text->bytes + 1); /* a text may be gone over twice */
+    *strings = dt__alloc_array(ctx, 2, text->bytes + 1); /* a text may be scanned twice */
     if (*strings == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text->text;
     *j = (dt__json){ .ctx = ctx,

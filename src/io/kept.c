@@ -1,4 +1,4 @@
-/* Memory that is given back all at once: a list of blocks. */
+/* Memory that is freed all at once: a list of blocks. */
 #include "io/kept.h"
 
 struct dt__kept {

@@ -1,4 +1,4 @@
-/* Memory that is given back all at once. */
+/* Memory that is freed all at once. */
 #ifndef DT__IO_KEPT_H
 #define DT__IO_KEPT_H
 
@@ -6,7 +6,7 @@
 
 typedef struct dt__kept dt__kept;
 
-/* So many bytes, on the list until it is freed. NULL: NOMEM. */
+/* A block of so many bytes, freed with the list. NULL: NOMEM. */
 void *dt__keep(dt_ctx *ctx, dt__kept **list, size_t bytes);
 void dt__kept_free(dt_ctx *ctx, dt__kept **list);
 

@@ -1,5 +1,5 @@
-/* What a file of the wrong kind looks like, by its first bytes, for messages: people mix up models,
- * recipes and the files of other programs. */
+/* Recognizes files of a wrong kind by their first bytes, for messages: users mix up models, recipes
+ * and files of other programs. */
 #include "io/looks.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Inside model files: what the metadata says, rows of codes, and the two ways between a file and a
- * module. docs/format.md describes the result. */
+/* Internals of model files: metadata, rows of codes, and restoring and saving a module. The format
+ * is described in docs/format.md. */
 #ifndef DT__IO_MODEL_H
 #define DT__IO_MODEL_H
 
@@ -13,26 +13,25 @@
 #define DT__KEY_TIED "detent.tied"
 #define DT__KEY_LORA "detent.lora"
 #define DT__KEY_TOKENIZER "detent.tokenizer"
-#define DT__KEY_HF "detent.hf"   /* what a Hugging Face folder said besides: hf_origin.c */
-#define DT__OWN_PREFIX "detent." /* of tensors that are no model's */
+#define DT__KEY_HF "detent.hf"   /* other contents of a Hugging Face folder: hf_origin.c */
+#define DT__OWN_PREFIX "detent." /* tensors with this prefix are not a model's */
 
-/* A scanner over a metadata value, with room for its strings; *strings is to be released. *has says
+/* A scanner of a metadata value, with memory for its strings; the caller frees *strings. *has:
  * whether the file has such a value. */
 dt_status dt__meta_scan(const dt_file *file, const char *key, dt__json *j, char **strings,
                         bool *has);
-/* `prefix``suffix` of a file, NULL where it has no such tensor. Errors: NOMEM. */
+/* The tensor `prefix``suffix` of a file; NULL if there is none. Errors: NOMEM. */
 dt_status dt__file_part(const dt_file *file, const char *prefix, const char *suffix,
                         const dt_file_entry **out);
 
 /* ---- detent.quant, detent.tied, detent.lora (model_meta.c) ----------------------------------- */
 
 enum { DT__DISABLED, DT__ENABLED, DT__PACKED };
-/* Of a range that stands: batches change it while the model trains; no more; it is a converted
- * model's. */
+/* State of a static or learned range: it changes during training; frozen; of a converted model. */
 enum { DT__OBSERVING, DT__FROZEN, DT__FIXED };
 
-/* Of the norm behind a layer: its statistics are the batch's, or stay; it went into weight and
- * bias. */
+/* State of the batch norm behind a layer: folded with batch statistics; folded with frozen
+ * statistics; removed, as weight and bias contain it. */
 enum { DT__NORM_FOLDED, DT__NORM_FROZEN, DT__NORM_REMOVED };
 
 /* What is quantized in one module. */
@@ -46,14 +45,14 @@ typedef struct dt__module_quant {
         int range_state;
         int state;
         dt_ints shape;
-        int64_t transposed_groups; /* 0, and not given: rows are the first dimension */
+        int64_t transposed_groups; /* 0 and absent: rows are the first dimension */
         bool is_transposed;
-        int64_t experts; /* of a grouped weight, its first extent; 0, and not given: no such one */
+        int64_t experts; /* of a grouped weight: dims[0]; else 0 and absent */
         bool is_grouped;
-        int64_t
-            g_idx; /* op groups, each with an order of columns; 0, and not given: none has one */
+        /* number of op groups, each with a column order; 0 and absent: none */
+        int64_t g_idx;
         bool has_g_idx; /* scale groups are not consecutive columns */
-        bool has_norm;  /* one that is folded */
+        bool has_norm;  /* a norm is folded into the weight */
         int norm;       /* DT__NORM_... */
     } weight;
     struct {
@@ -74,26 +73,26 @@ typedef struct dt__module_lora {
     dt__lora lora;
 } dt__module_lora;
 
-/* All three lists, as a file has them. */
+/* The three lists of a file. */
 typedef struct dt__model_meta {
     dt_ctx *ctx;
     dt__module_quant *quant;
     dt__tie *tie;
     dt__module_lora *lora;
-    bool trains_rest; /* besides the adapters */
+    bool trains_rest; /* other parameters than the adapters are trained, too */
     int64_t n_quants, room_quants, n_ties, room_ties, n_loras, room_loras;
     char *quant_strings, *tie_strings, *lora_strings;
 } dt__model_meta;
 
 dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out);
 void dt__model_meta_free(dt__model_meta *meta);
-/* The grouped weights of a file, for dt__fit_open without a model; to be freed. */
+/* The grouped weights of a file, for dt__fit_open without a model; the caller frees them. */
 dt_status dt__groups_of_meta(const dt__model_meta *meta, dt__groups *out);
-/* The row map of a weight as it is described; SHAPE was checked with the metadata. */
+/* The row map of a weight from its metadata, whose shape was checked. */
 dt__row_map dt__described_map(const dt__module_quant *quant);
-/* The name of a module's weight, to be released; NULL: NOMEM. */
+/* The name of a module's weight, which the caller frees; NULL: NOMEM. */
 char *dt__weight_name(dt_ctx *ctx, const char *module);
-/* The name that a tied parameter is saved under; `name` itself where it is not tied. */
+/* The name under which a tied parameter is saved; `name` itself if it is not tied. */
 const char *dt__first_name(const dt__model_meta *meta, const char *name);
 
 /* "rank" and "alpha" of a dt__lora. */
@@ -110,62 +109,60 @@ typedef struct dt__packed_place {
     const dt__module_quant *quant;
 } dt__packed_place;
 
-/* Reads and checks it all; *out (from dt__alloc) holds a reference on its codes. FORMAT, saying
- * what is wrong. */
+/* Reads and checks it; *out (from dt__alloc) holds a reference to its codes. FORMAT, saying what is
+ * wrong. */
 dt_status dt__packed_read(const dt__packed_place *place, dt__packed **out);
 
 /* ---- saving (model_save.c) ------------------------------------------------------------------- */
 
-/* A model on its way into a writer. */
+/* A model that is being added to a writer. */
 typedef struct dt__saving {
     dt_ctx *ctx;
     dt_module *m;
     dt_writer *writer;
     dt__kept *kept;    /* memory that the writer borrows */
-    dt__groups groups; /* what is written expert by expert */
+    dt__groups groups; /* parameters that are written as one tensor per expert */
 } dt__saving;
 
-/* Everything of the model is in the writer; dt__saving_end in any case. */
+/* Adds everything of the model to the writer. dt__saving_end must be called in any case. */
 dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info);
 void dt__saving_end(dt__saving *s);
-/* dt_model_save, with more metadata: pairs up to one without key. */
+/* dt_model_save with more metadata: pairs, ended by one without key. */
 dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt__meta *meta,
                               const char *path);
-/* Memory that lives until the end. NULL: NOMEM. */
+/* Memory that lives until dt__saving_end. NULL: NOMEM. */
 void *dt__saving_keep(dt__saving *s, size_t bytes);
-/* Adds a tensor of the model, or of a parameter's state, in the form that is wanted; it is
- * borrowed. */
+/* Adds a tensor of the model, or of a parameter's state, stacked or per expert; it is borrowed. */
 dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x);
 dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e);
-/* Adds NAME.codes and the rest of a converted weight. */
+/* Adds NAME.codes and the other parts of a converted weight. */
 dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x);
 
 /* ---- loading (model_restore.h, model_load.c) ------------------------------------------------- */
 
-/* Makes m what the file says: values, and with `quantized` also wrappers, codes and hooks, for
- * which m must be plain; parameters that the file or m has in groups in either form. All or
- * nothing: `then` is called before m changes for good, and may still refuse, `after` when nothing
- * may. Both may look into `fitted`, the file as m has it, which lives until `after` returns. */
+/* Restores m from a file: values, and with `quantized` also wrappers, codes and hooks, for which m
+ * must be a float model; grouped parameters of either side in either form. All or nothing. `then`
+ * is called before m changes and may still refuse; `after` when nothing can fail any more. Both may
+ * read `fitted`, the file in the names and forms of m, until `after` returns. */
 typedef struct dt__restoring {
     const dt_file *file;
     dt_module *m;
     bool quantized;
-    dt_status (*then)(void *user, const dt_file *fitted); /* NULL: nothing */
-    void (*after)(void *user);                            /* NULL: nothing */
-    int *grouped; /* gets the form of the file, DT_GROUPED_...; NULL: nobody asks */
+    dt_status (*then)(void *user, const dt_file *fitted); /* NULL: none */
+    void (*after)(void *user);                            /* NULL: none */
+    int *grouped; /* receives the form of the file, DT_GROUPED_...; may be NULL */
     void *user;
 } dt__restoring;
 
 dt_status dt__restore(const dt__restoring *r);
 
-/* How the model of a file is built; `info` is to be freed. */
+/* How to build the model of a file; the caller frees `info`. */
 dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
-/* The model that a file describes. `info` as in dt_model_load. */
+/* Builds the model that a file describes. `info` as in dt_model_load. */
 dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
-/* Whether a file holds a training checkpoint, and whether its parts have their right forms. */
+/* Whether a file holds a training checkpoint, and whether its parts have the right forms. */
 bool dt__is_checkpoint(const dt_file *file);
-/* Whether an entry is what PyTorch's batch norms count, which none here does: weights go
- * without. */
+/* Whether an entry is num_batches_tracked of PyTorch's batch norms, which is ignored. */
 bool dt__is_batch_count(const dt_file_entry *e);
 dt_status dt__checkpoint_check(const dt_file *file);
 

@@ -1,4 +1,4 @@
-/* Loads models: a file says how its model is built (family and options) and what it holds. */
+/* Loads models: builds the model from its family and options, then restores its tensors. */
 #include "io/hf.h"
 #include "io/model.h"
 #include "io/tensors_meta.h"
@@ -18,7 +18,7 @@ static const dt_family *family_named(const char *name)
     return f;
 }
 
-/* A text of the metadata that goes with the model, at the end of info's memory. */
+/* A metadata text that belongs to the model, appended to info's memory. */
 static const char *keep_text(const char *text, char **at)
 {
     if (text == NULL) return NULL;
@@ -30,7 +30,7 @@ static const char *keep_text(const char *text, char **at)
 
 static size_t room_of(const char *text) { return text == NULL ? 0 : strlen(text) + 1; }
 
-/* The options and, behind them, the texts and room for strings. */
+/* Memory for the options, followed by their texts and strings. */
 static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *info)
 {
     const size_t size = (info->family->options_size + 15) / 16 * 16;
@@ -91,8 +91,8 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Codes of 2 bits become 16 times as large, and a layer keeps a little besides its weights: a model
- * that wants far more than that of its file does not belong to it, and could be of any size. */
+/* A limit on the size of a model, as options of a hostile file could ask for any. Codes of 2 bits
+ * become 16 times as large, and a layer has some memory besides its weights. */
 #define GROWTH 40
 #define SLACK ((size_t)64 << 20)
 
@@ -104,7 +104,7 @@ static size_t most_memory(const dt_file *file)
     return used + most + SLACK;
 }
 
-/* The weights are about to be overwritten: none are drawn, and streams stay as they were. */
+/* Initial weights are not drawn, since the file overwrites them; random streams do not change. */
 static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
@@ -192,7 +192,7 @@ dt_status dt_model_load_weights(dt_module *m, const char *path)
     return s;
 }
 
-/* A tokenizer that its model carries. */
+/* The tokenizer that the model file holds. */
 static dt_status check_tokenizer(const dt_file *file)
 {
     char name[DT__MESSAGE_SIZE / 2];
@@ -222,7 +222,7 @@ static dt_status check_fitted(const dt_file *file, const dt__model_meta *meta)
     return s;
 }
 
-/* Codes of a file whose model cannot be built here. */
+/* Checks codes of a file whose model cannot be built here. */
 static dt_status check_codes(const dt_file *file)
 {
     dt__model_meta meta;

@@ -1,4 +1,4 @@
-/* What a model file says of quantization, of tied parameters and of adapters, in its metadata:
+/* Metadata of a model file about quantization, tied parameters and adapters:
  *
  *     detent.quant = { module: { "simulated": false,
  *                                "weight": { "scheme": {...}, "state": "packed", "shape": [3, 5] },
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_ENTRIES 16384 /* each is compared with those before it */
+#define MOST_ENTRIES 16384 /* each entry is compared with all before it */
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static const char *const state_names[] = { "disabled", "enabled", "packed", NULL
 static const char *const norm_names[] = { "folded", "frozen", "removed", NULL };
 static const char *const range_state_names[] = { "observing", "frozen", "fixed", NULL };
 
-/* From `scheme` on, both sides have the same fields. */
+/* From `scheme` on, weight and input have the same fields. */
 #define OF_RANGE(side)                                                                             \
     (offsetof(dt__module_quant, side.range_state) - offsetof(dt__module_quant, side.scheme))
 _Static_assert(OF_RANGE(weight) == OF_RANGE(input), "a range is described alike on both sides");
@@ -144,7 +144,7 @@ const char *dt__first_name(const dt__model_meta *meta, const char *name)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A scheme's own complaint, as the file's. */
+/* Reports a scheme's error as an error of the file. */
 static dt_status blame(const dt__json *j, const char *path, dt_status s)
 {
     if (s != DT_ERR_CONFIG) return s;
@@ -190,7 +190,7 @@ static dt_status check_experts(const dt__json *j, const dt__module_quant *q)
         dt__shown(q->path, shown), (long long)experts);
 }
 
-/* Of a weight whose rows are checked. */
+/* For a weight whose rows are checked. */
 static dt_status check_order(const dt__json *j, const dt__module_quant *q, const dt__row_map *map)
 {
     char shown[DT__SHOWN];
@@ -257,7 +257,7 @@ static dt_status read_quant(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &q->path));
     for (int64_t i = 0; i < meta->n_quants; i++) {
         if (strcmp(meta->quant[i].path, q->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' stands twice", dt__shown(q->path, shown));
+        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(q->path, shown));
     }
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, module_keys, q));
@@ -275,7 +275,7 @@ static dt_status read_tie(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &t->first));
     for (int64_t i = 0; i < meta->n_ties; i++) {
         if (strcmp(meta->tie[i].path, t->path) != 0) continue;
-        return dt__json_fail(j, "'%s' stands twice", dt__shown(t->path, shown));
+        return dt__json_fail(j, "'%s' occurs twice", dt__shown(t->path, shown));
     }
     meta->n_ties++;
     return DT_OK;
@@ -289,7 +289,7 @@ static dt_status read_lora(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_string(j, &l->path));
     for (int64_t i = 0; i < meta->n_loras; i++) {
         if (strcmp(meta->lora[i].path, l->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' stands twice", dt__shown(l->path, shown));
+        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(l->path, shown));
     }
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, dt__module_lora_keys, &l->lora));
@@ -310,7 +310,7 @@ static dt_status read_object(dt__json *j, dt__model_meta *meta,
     return DT_OK;
 }
 
-/* The name of a value, and the colon behind it. */
+/* The name of a value, and the colon after it. */
 static dt_status expect_name(dt__json *j, const char *name)
 {
     const char *text;

@@ -1,4 +1,4 @@
-/* Makes a module what a file says: the four steps of model_restore.h. */
+/* Restores a module from a file, in the four steps of model_restore.h. */
 #include "io/model_restore.h"
 
 dt_status dt__load_refuse(const dt__load *l, const char *path, const char *what)
@@ -30,7 +30,7 @@ static dt_status restore_fitted(const dt__restoring *r, const dt_file *file)
     return s;
 }
 
-/* A folder of others is in the form of those; what is made of it is detent's. */
+/* The form of a Hugging Face folder is not kept for the model. */
 static int form_of(const dt__fit *fit)
 {
     return fit->joined > 0 && fit->view.part == NULL ? DT_GROUPED_EXPERTS : DT_GROUPED_STACKED;

@@ -1,5 +1,5 @@
-/* The last step of a load: wrappers, hooks and what requires a gradient, undone where one fails;
- * then values and codes, which cannot fail. */
+/* The last step of a restore: wrappers, hooks and requires_grad, undone if one fails; then values
+ * and codes, which cannot fail. */
 #include "autograd/write.h"
 #include "io/model_restore.h"
 #include "qat/adapters.h"
@@ -68,7 +68,7 @@ static void unwrap(dt__load_plan *p)
     }
 }
 
-/* All that may fail. */
+/* Everything that may fail. */
 static dt_status prepare(dt__load_plan *p)
 {
     const dt__load *l = p->load;
@@ -91,7 +91,7 @@ dt_status dt__load_commit(dt__load_plan *p)
             dt__write_value(i->x, i->value);
         } else {
             dt__packed_take(i->x, i->packed);
-            i->packed = NULL; /* the handle owns it */
+            i->packed = NULL; /* the handle owns it now */
         }
     }
     return DT_OK;

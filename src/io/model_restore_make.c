@@ -1,5 +1,5 @@
-/* What joins the tree of modules and what leaves it before a file's tensors are read, and how that
- * is undone: adapters, quantizers, and norms that the file folded for good. */
+/* Changes of the tree of modules before a file's tensors are read, and how they are undone:
+ * adapters and quantizers are added, norms that the file has removed are taken out. */
 #include "io/model_restore.h"
 #include "qat/adapters.h"
 
@@ -32,8 +32,8 @@ static dt_status add_adapter(const dt__load *l, dt__load_made *made, const dt__m
     return DT_OK;
 }
 
-/* Adapters become part of the tree before its tensors are listed. They are drawn only to be
- * overwritten: streams stay as they were. */
+/* Adapters are added to the tree before its tensors are listed. Their initial values are
+ * overwritten, so random streams must not change. */
 static dt_status add_adapters(const dt__load *l, dt__load_made *made)
 {
     const dt__model_meta *meta = &l->meta;
@@ -58,7 +58,7 @@ static dt_status add_adapters(const dt__load *l, dt__load_made *made)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* The module, if the file may quantize it so. */
+/* Checks that the module can be quantized as the file says. */
 static dt_status find_module(const dt__load *l, const dt__module_quant *q, dt_module **out)
 {
     dt_module *m = *out = dt_module_at(l->r->m, q->path);
@@ -72,7 +72,7 @@ static dt_status find_module(const dt__load *l, const dt__module_quant *q, dt_mo
                    q->path);
 }
 
-/* A file that says how many values it holds of an observer must hold them. */
+/* The number of values of an observer must agree with the file. */
 static dt_status check_values(const dt__load *l, const dt__module_quant *q)
 {
     const dt_quant_spec *s = &q->input.scheme;
@@ -122,8 +122,8 @@ static dt_status add_weight_range(const dt__load *l, dt__load_made *made, const 
     return attach(made, m, "weight", range);
 }
 
-/* Quantizers become part of the tree before its tensors are listed, in the order in which prepare
- * adds them: norms of gradients are summed in the order of parameters. */
+/* Adds quantizers to the tree before its tensors are listed, in the order of dt_prepare: gradient
+ * norms are summed in the order of parameters. */
 static dt_status add_range(const dt__load *l, dt__load_made *made, const dt__module_quant *q)
 {
     dt_module *m;
@@ -147,7 +147,7 @@ static dt_status add_ranges(const dt__load *l, dt__load_made *made)
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-/* A norm that is folded for good is no part of the tree; the bias that took it in is. */
+/* A removed norm is not part of the tree; the bias that contains it is. */
 static dt_status remove_norm(const dt__load *l, dt__load_made *made, const dt__module_quant *q)
 {
     dt_module *m;

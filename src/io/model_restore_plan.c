@@ -1,5 +1,5 @@
-/* What a load is going to do: the tensors of the tree, and for each of them and each module what
- * the file's metadata says of it. Nothing changes here but the plan. */
+/* The plan of a restore: the tensors of the tree, and what the file's metadata say of each tensor
+ * and module. Changes nothing but the plan. */
 #include "autograd/write.h"
 #include "io/model_restore.h"
 

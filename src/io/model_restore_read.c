@@ -1,5 +1,5 @@
-/* A value for each tensor of a plan, read from the file and checked; names that the file lacks, or
- * has beyond the model's. */
+/* Reads and checks a value for each tensor of a plan; reports tensors that the file lacks and
+ * tensors that the model does not have. */
 #include "io/code_rows.h"
 #include "io/differences.h"
 #include "io/model_restore.h"
@@ -10,7 +10,7 @@
 typedef struct reading {
     const dt__load *load;
     dt__load_plan *plan;
-    bool *used; /* entries of the file that belong to the model */
+    bool *used; /* entries of the file that the model has */
     dt__differences wrong;
 } reading;
 
@@ -52,7 +52,7 @@ static void complain_of_shape(reading *r, const dt__load_item *i, const dt_file_
 
 static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e)
 {
-    if (e == NULL) return DT_OK; /* perhaps under another name */
+    if (e == NULL) return DT_OK; /* it may have another name */
     use(r, e);
     if (!same_shape(e, i->x)) {
         complain_of_shape(r, i, e);
@@ -67,7 +67,7 @@ static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e
     return DT_OK;
 }
 
-/* Other programs may name a tied parameter by another of its paths, or by several. */
+/* Other programs may store a tied parameter under another of its paths, or under several. */
 static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     reading *r = user;
@@ -93,7 +93,7 @@ static bool is_models(const char *name)
     return strncmp(name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
 }
 
-/* Whether a name is of a range, which a load of weights alone has no use for. */
+/* Whether a name belongs to a range; loading weights only ignores those. */
 static bool is_of_range(const reading *r, const char *name)
 {
     for (int64_t i = 0; i < r->load->meta.n_quants && !r->load->r->quantized; i++) {
@@ -141,7 +141,7 @@ static dt_status read_values(reading *r)
     return check_names(r);
 }
 
-/* Checks the quantizer that holds the values just read. */
+/* Checks the quantizer whose values were just read. */
 static dt_status check_sound(const dt__load_plan *p, dt_module *range)
 {
     dt__quantizer q = *dt__quantizer_of(range);

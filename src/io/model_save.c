@@ -1,7 +1,7 @@
-/* Saves a model: walks its tensors and modules once each, collects what they hold, writes one file.
+/* Saves a model: collects its tensors and the metadata of its modules, and writes one file.
  *
- * What the metadata will say is read back before it is written, so that no file leaves here that
- * could not be loaded. */
+ * The metadata are parsed before the file is written, so that no file is written that could not be
+ * loaded. */
 #include "io/hf.h"
 #include "io/model.h"
 #include "nn/module.h"
@@ -54,7 +54,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
                        "', which is kept for what is no model's",
                        path);
     }
-    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: stands under its first path */
+    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: saved under its first path */
     if (x->kind == NULL) return dt__saving_add(s, path, x);
     if (strcmp(path, "weight") != 0 && !ends_with(path, ".weight")) {
         return dt_fail(s->ctx, DT_ERR_STATE, "save: '%s' is a %s tensor; only weights can be", path,
@@ -100,7 +100,7 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.has_g_idx = q->weight.g_idx > 0;
 }
 
-/* A weight that is plain, and becomes one that is quantized: with the norm folded in, or its
+/* A dense weight from which a quantized one is derived: with the norm folded in, or with its
  * adapter. */
 static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
 {

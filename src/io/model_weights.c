@@ -1,4 +1,4 @@
-/* The quantized weights of a file as a list, for people and programs that look at it. */
+/* Lists the quantized weights of a file. */
 #include "io/model.h"
 #include "io/tensors_meta.h"
 
@@ -24,7 +24,7 @@ static dt_status count_bytes(const dt_file *file, dt_file_weight *w)
     return DT_OK;
 }
 
-/* The product of extents was checked with the metadata. */
+/* Cannot overflow: the metadata check covers the product of extents. */
 static dt_status describe(const dt_file *file, const dt__module_quant *q, dt_file_weight *w)
 {
     const dt_ints *shape = &q->weight.shape;
@@ -45,7 +45,7 @@ static dt_status add(dt_file_weights *list, const dt_file *file, const dt__model
 {
     char *name = dt__weight_name(list->ctx, q->path);
     if (name == NULL) return DT_ERR_NOMEM;
-    if (dt__first_name(meta, name) != name) { /* tied: listed where its values stand */
+    if (dt__first_name(meta, name) != name) { /* tied: listed under the path of its values */
         dt__release(list->ctx, name);
         return DT_OK;
     }
@@ -54,7 +54,7 @@ static dt_status add(dt_file_weights *list, const dt_file *file, const dt__model
     return describe(file, q, w);
 }
 
-/* A weight without a model. */
+/* A weight of a file without a model. */
 static dt_status add_tensor(dt_file_weights *list, const dt_file *file, const dt__tensor_weight *t)
 {
     char *name = dt__copy_string(list->ctx, t->name);
@@ -84,7 +84,7 @@ static dt_status fill(dt_file_weights *list, const dt_file *file, const dt__mode
     return s;
 }
 
-/* Whatever form grouped weights stand in. */
+/* For grouped weights in either form. */
 static dt_status fill_fitted(dt_file_weights *list, const dt_file *file, const dt__model_meta *meta,
                              const dt__tensors *tensors)
 {

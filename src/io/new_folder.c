@@ -1,5 +1,5 @@
-/* Folders that appear whole or not at all: filled under a temporary name beside, synced, renamed.
- * An empty folder of that name gives way to the new one, anything else is refused. */
+/* Atomic creation of folders: filled under a temporary name, synced, renamed. An existing empty
+ * folder is replaced, anything else is refused. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/new_folder.h"
 
@@ -81,7 +81,8 @@ const char *dt__folder_file(dt__new_folder *f, const char *name)
     return f->file;
 }
 
-/* The name lasts once the folder around is synced. Some file systems cannot, and say EINVAL. */
+/* The name survives a power failure once the parent folder is synced. Some file systems cannot sync
+ * folders (EINVAL); that is accepted. */
 static dt_status sync_around(dt__new_folder *f)
 {
     char *slash = strrchr(f->target, '/');

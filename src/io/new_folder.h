@@ -1,4 +1,4 @@
-/* Folders that appear whole or not at all. */
+/* Atomic creation of folders. */
 #ifndef DT__IO_NEW_FOLDER_H
 #define DT__IO_NEW_FOLDER_H
 
@@ -8,25 +8,25 @@
 
 #define DT__FOLDER_FILES 16
 
-/* A folder being filled beside the name that it will have. */
+/* A folder that is being filled under a temporary name. */
 typedef struct dt__new_folder {
     dt_ctx *ctx;
-    const char *path;         /* as the caller wrote it, for messages */
-    char target[PATH_MAX];    /* links followed, no slash at its end */
-    char temporary[PATH_MAX]; /* "" while there is none */
-    char file[PATH_MAX];      /* what dt__folder_file gave last */
+    const char *path;         /* as the caller gave it, for messages */
+    char target[PATH_MAX];    /* links resolved, no slash at its end */
+    char temporary[PATH_MAX]; /* "" if there is none */
+    char file[PATH_MAX];      /* the latest result of dt__folder_file */
     const char *name[DT__FOLDER_FILES];
     int n;
 } dt__new_folder;
 
-/* Makes the temporary folder. IO, also where `path` is there and no empty folder. */
+/* Creates the temporary folder. IO, also if `path` exists and is not an empty folder. */
 dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f);
-/* The path of a file that is about to be written into it, lent until the next call; `name` is lent
- * to f. NULL with IO where it is too long. */
+/* The path for a new file in it, lent until the next call; `name` must outlive f. NULL with IO if
+ * it is too long. */
 const char *dt__folder_file(dt__new_folder *f, const char *name);
-/* Gives it its name. */
+/* Syncs the folder and renames it to `path`. */
 dt_status dt__folder_commit(dt__new_folder *f);
-/* Removes what was made, unless it was committed. */
+/* Removes what was created, unless it was committed. */
 void dt__folder_abandon(dt__new_folder *f);
 
 #endif

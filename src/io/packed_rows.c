@@ -1,5 +1,5 @@
-/* Converted weights of models: between rows of codes in a file (code_rows.c) and panels in
- * memory. */
+/* Converted weights of models: conversion between rows of codes in a file (code_rows.c) and panels
+ * in memory. */
 #include "io/code_rows.h"
 #include "io/model.h"
 #include "qat/scheme.h"
@@ -57,7 +57,8 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The shape comes from the metadata: before memory is asked for, the file must hold its codes. */
+/* The shape is from the metadata; the file's codes are checked against it before memory is
+ * allocated. */
 static dt_status measure(const dt__packed_place *place, dt__panel_layout *layout)
 {
     dt_ctx *ctx = place->file->ctx;

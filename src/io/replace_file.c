@@ -1,5 +1,5 @@
-/* Replacing a file: write a new one beside it, fsync, rename over the old name, fsync the folder.
- * Until the rename the old file is untouched; the rename is one step for everybody who looks. */
+/* Replaces a file atomically: writes a new one beside it, syncs it, renames it, and syncs the
+ * folder. Until the rename the old file is unchanged. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/replace_file.h"
 
@@ -31,11 +31,11 @@ dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what)
 
 typedef struct work {
     dt_ctx *ctx;
-    const char *path;      /* as the caller wrote it, for messages */
+    const char *path;      /* as the caller gave it, for messages */
     char target[PATH_MAX]; /* the folder, links resolved; then the name */
     const char *name;      /* within target, after the folder */
-    char temporary[64];    /* name in the same folder; "" while there is none */
-    mode_t mode;           /* permissions of the old file; 0: there is none */
+    char temporary[64];    /* name in the same folder; "" if there is none */
+    mode_t mode;           /* permissions of the old file; 0: none */
     int folder, descriptor;
 } work;
 
@@ -45,7 +45,7 @@ static dt_status no_file(const work *w)
                    dt__path_tail(w->path));
 }
 
-/* Where the new file will stand. A device must not be replaced, and neither should a link. */
+/* Resolves the path of the new file. A device must not be replaced, and neither should a link. */
 static dt_status resolve(work *w)
 {
     struct stat about;
@@ -114,7 +114,7 @@ static dt_status write_spans(work *w, const dt__span *span, int64_t count)
     return closed == 0 ? DT_OK : dt__fail_os(w->ctx, w->path, "write");
 }
 
-/* Some file systems cannot sync a folder and say EINVAL: nothing more can be done there. */
+/* Some file systems cannot sync a folder (EINVAL); that is accepted. */
 static dt_status take_place(work *w)
 {
     if (renameat(w->folder, w->temporary, w->folder, w->name) != 0) {
@@ -149,7 +149,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether a folder holds `file`, by whatever name, among those that models and tokenizers are read
+/* Whether a folder holds `file`, under any name, among those that models and tokenizers are read
  * from. */
 static bool holds(const char *folder, const struct stat *file)
 {

@@ -1,16 +1,16 @@
-/* Files that are replaced whole, and the operating system's errors. */
+/* Atomic replacement of files, and messages of the operating system's errors. */
 #ifndef DT__IO_REPLACE_FILE_H
 #define DT__IO_REPLACE_FILE_H
 
 #include "core/core.h"
 
-/* IO: "PATH: cannot WHAT: what errno says". */
+/* IO: "PATH: cannot WHAT: text of errno". */
 dt_status dt__fail_os(dt_ctx *ctx, const char *path, const char *what);
 
-/* The end of a path, short enough to leave room for the rest of a message. */
+/* The end of a path, cut so that a message has room for more. */
 const char *dt__path_tail(const char *path);
-/* IO where `to` is the file `from`, by whatever name, or a model's file in the folder `from`: what
- * is written would take the place of what is read. NULL: no file. */
+/* IO if `to` is the file `from` (under any name), or a model's file in the folder `from`: the
+ * output would overwrite the input. NULL: no file. */
 dt_status dt__file_apart(dt_ctx *ctx, const char *to, const char *from);
 
 typedef struct dt__span {
@@ -18,10 +18,10 @@ typedef struct dt__span {
     size_t bytes;
 } dt__span;
 
-/* Writes the spans, one after the other, as the file `path`: first into a temporary file beside
- * it, which then takes its place, so that there is the old file or the whole new one, also after a
- * power failure. A link is followed; permissions of an old file stay. No temporary file is left
- * behind. Errors: IO, also where `path` is a device, a folder or a pipe. */
+/* Writes the spans, one after the other, as the file `path`, atomically: into a temporary file
+ * beside it, which is then renamed; also after a power failure the file is either the old or the
+ * new one. Follows a link; keeps the permissions of an old file; leaves no temporary file behind.
+ * Errors: IO, also if `path` is a device, a folder or a pipe. */
 dt_status dt__replace_file(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count);
 
 #endif

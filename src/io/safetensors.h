@@ -1,5 +1,4 @@
-/* What the parts of the safetensors reader share: the open file, the table of dtypes.
- */
+/* Shared by the parts of the safetensors reader: the open file, the table of dtypes. */
 #ifndef DT__IO_SAFETENSORS_H
 #define DT__IO_SAFETENSORS_H
 
@@ -9,13 +8,13 @@
 
 #include <detent/io.h>
 
-/* Metadata that the writer adds by itself. */
+/* Metadata keys that the writer sets itself. */
 #define DT__KEY_VERSION "detent.version"
 #define DT__KEY_HASH "detent.xxh3"
 #define DT__HASH_DIGITS 16
-#define DT__NO_HASH "0000000000000000" /* in its place while the hash is computed */
+#define DT__NO_HASH "0000000000000000" /* its value while the hash is computed */
 
-#define DT__HEADER_MOST 100000000 /* bytes; the limit of the format's own library */
+#define DT__HEADER_MOST 100000000 /* bytes; the limit of the safetensors library */
 
 typedef struct dt__meta {
     const char *key, *value;
@@ -26,40 +25,41 @@ typedef struct dt__naming dt__naming; /* io/grouped_files.h */
 struct dt_file {
     dt_ctx *ctx;
     char *path;                 /* for messages */
-    const unsigned char *bytes; /* the whole file, mapped; NULL before */
+    const unsigned char *bytes; /* the whole file, mapped; NULL: not open */
     size_t size;
-    size_t data_at; /* where the tensors' bytes begin */
-    size_t hash_at; /* where the digits of detent.xxh3 stand; 0: nowhere, or not as 16 digits */
-    char *strings;  /* every name, key and value, decoded */
-    int64_t *dims;  /* of all tensors, one after the other */
-    dt_file_entry *entry; /* in the order of their bytes */
+    size_t data_at;       /* offset of the tensors' bytes */
+    size_t hash_at;       /* offset of the digits of detent.xxh3; 0: none, or not 16 digits */
+    char *strings;        /* every name, key and value, decoded */
+    int64_t *dims;        /* of all tensors, one after the other */
+    dt_file_entry *entry; /* sorted by offset */
     const dt_file_entry **by_name;
-    dt__meta *meta; /* in the order of their keys */
+    dt__meta *meta; /* sorted by key */
     int64_t count, meta_count, dims_count;
     int64_t capacity, meta_capacity, dims_capacity;
-    dt_file *
-        *part; /* of a folder: the files that lend it their tensors; it has no bytes of its own */
+    dt_file **part; /* of a folder: the files that hold its tensors; it has no bytes of its own */
     int64_t n_parts;
-    const dt__naming *naming; /* whose names the tensors have; NULL: those of the model */
-    dt__kept *kept;           /* names and shapes of tensors that stand in another one */
+    const dt__naming *naming; /* the program whose names the tensors have; NULL: names of the
+                               * model */
+    dt__kept *kept;           /* names and shapes of tensors that are parts of others */
 };
 
 bool dt__is_folder(const char *path);
-/* dt_file_open of a file alone. */
+/* dt_file_open for a file, not a folder. */
 dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out);
 
-/* dt_file_load of an entry, or of a part of one: with other dims, count, bytes and data. */
+/* dt_file_load of an entry, or of a part of one with other dims, count, bytes and data. */
 dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,
                          dt_tensor **out);
 
-/* Reads the header of a mapped file into it and checks every rule. */
+/* Parses the header of a mapped file and checks every rule. */
 dt_status dt__header_read(dt_file *file);
 
 /* XXH3-64 of the spans, one after the other, as 16 digits. NOMEM. */
 dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
                          char digits[DT__HASH_DIGITS + 1]);
 
-/* That of a whole file; of a folder, of its parts and what it says of the model. NOMEM. */
+/* The hash of a whole file; of a folder, of its parts and of its metadata about the model.
+ * NOMEM. */
 dt_status dt__file_hash(const dt_file *file, char digits[DT__HASH_DIGITS + 1]);
 
 /* ---- dtypes of the format ------------------------------------------------------------------- */
@@ -69,9 +69,9 @@ typedef struct dt__file_dtype {
     int bits; /* of one element */
 } dt__file_dtype;
 
-/* NULL where the format has no such dtype. */
+/* The entry of a dtype; NULL if the format has none of this name. */
 const dt__file_dtype *dt__file_dtype_of(const char *name);
-/* Bytes of a tensor; false on overflow or where the bits make no whole bytes. */
+/* Bytes of a tensor; false on overflow, or if its bits are not whole bytes. */
 bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes);
 /* The format's name of a dense dtype; NULL for DT_I4. */
 const char *dt__file_dtype_name(dt_dtype dtype);

@@ -1,5 +1,5 @@
-/* What detent promises of its own files beyond the format: the version that wrote them, and the
- * hash (see safetensors_write.c). Files of others have neither and pass. */
+/* Checks that only files of detent allow: the version that wrote the file, and its hash (see
+ * safetensors_write.c). Files of other programs have neither and pass. */
 #include "io/replace_file.h"
 #include "io/safetensors.h"
 
@@ -8,7 +8,7 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* "major.minor.patch": the number before the first point; -1 where the text is none. */
+/* The number before the first point of "major.minor.patch"; -1 if the text is not of that form. */
 static long major_of(const char *version)
 {
     size_t n = 0;

@@ -3,8 +3,8 @@
  *     header   = { "__metadata__": { key: text, ... }, name: tensor, ... }  spaces
  *     tensor   = { "dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end] }
  *
- * Beyond the grammar: names and keys are unique; end - begin is what dtype and shape need; the
- * tensors cover the data from its first byte to its last, without holes and without overlap. */
+ * Further rules: names and keys are unique; end - begin is the size that dtype and shape need; the
+ * tensors cover the data from first to last byte without gaps or overlap. */
 #include "io/safetensors.h"
 
 #include <limits.h>
@@ -49,9 +49,9 @@ const char *dt__file_dtype_name(dt_dtype dtype)
 
 typedef struct tensor {
     const char *name;
-    const dt__file_dtype *dtype; /* NULL before it came */
-    int64_t rank;                /* -1 before it came */
-    int64_t begin, end;          /* -1 before they came */
+    const dt__file_dtype *dtype; /* NULL: not read yet */
+    int64_t rank;                /* -1: not read yet */
+    int64_t begin, end;          /* -1: not read yet */
 } tensor;
 
 static dt_status read_dtype(dt_file *file, dt__json *j, tensor *t)
@@ -106,7 +106,7 @@ static dt_status read_part(dt_file *file, dt__json *j, tensor *t, unsigned *seen
     DT__TRY(dt__json_string(j, &key));
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if (strcmp(parts[i].key, key) != 0) continue;
-        if ((*seen & 1u << i) != 0) return dt__json_fail(j, "'%s' stands twice", key);
+        if ((*seen & 1u << i) != 0) return dt__json_fail(j, "'%s' occurs twice", key);
         *seen |= 1u << i;
         DT__TRY(dt__json_expect(j, ':'));
         return parts[i].read(file, j, t);
@@ -115,7 +115,7 @@ static dt_status read_part(dt_file *file, dt__json *j, tensor *t, unsigned *seen
                          dt__shown(key, text));
 }
 
-/* The rules that a tensor can break alone; what passes becomes the next entry. */
+/* Checks the rules for a single tensor, and appends it to the entries. */
 static dt_status add_entry(dt_file *file, const dt__json *j, const tensor *t)
 {
     const int64_t size = (int64_t)(file->size - file->data_at);
@@ -168,7 +168,8 @@ static dt_status read_tensor(dt_file *file, dt__json *j, const char *name)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-/* After the value of detent.xxh3: where its digits stand, if they stand there as they are. */
+/* After the value of detent.xxh3: remembers the offset of its digits, if they are written
+ * unescaped. */
 static void note_hash(dt_file *file, const dt__json *j, const char *value)
 {
     if (strlen(value) != DT__HASH_DIGITS) return;
@@ -206,7 +207,7 @@ static dt_status read_field(dt_file *file, dt__json *j, bool *has_meta)
         j->within = NULL;
         return DT_OK;
     }
-    if (*has_meta) return dt__json_fail(j, "__metadata__ stands twice");
+    if (*has_meta) return dt__json_fail(j, "__metadata__ occurs twice");
     *has_meta = true;
     return read_meta(file, j);
 }
@@ -272,11 +273,11 @@ static int compare_keys(const void *left, const void *right)
 static dt_status twice(const dt_file *file, const char *what, const char *name)
 {
     char text[DT__SHOWN];
-    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' stands twice in the header", file->path,
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' occurs twice in the header", file->path,
                    what, dt__shown(name, text));
 }
 
-/* Orders names and keys, so that equal ones are neighbours and a search halves. */
+/* Sorts names and keys: equal ones become neighbours, and lookups can bisect. */
 static dt_status index_names(dt_file *file)
 {
     file->by_name = dt__alloc_array(file->ctx, file->count, sizeof *file->by_name);
@@ -313,7 +314,7 @@ dt_status dt__header_read(dt_file *file)
                    .end = text + length,
                    .strings = file->strings };
     DT__TRY(read_json(file, &j));
-    /* Only now: the array of dims does not move any more. */
+    /* Set only now, as the array of dims no longer moves. */
     const int64_t *dims = file->dims;
     for (int64_t i = 0; i < file->count; i++) {
         file->entry[i].dims = dims;

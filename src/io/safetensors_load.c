@@ -1,6 +1,6 @@
-/* Tensors out of a safetensors file, converted: a table of pairs (dtype in the file, dtype wanted).
- * Only conversions that keep every value stand in it, and f64 to f32, which rounds to nearest and
- * refuses what would become infinite. The file's bytes are aligned to nothing, hence memcpy. */
+/* Loads tensors with conversion, by a table of pairs (dtype in the file, dtype wanted). Conversions
+ * keep every value, except f64 to f32, which rounds to nearest and refuses values that would become
+ * infinite. The file's bytes are not aligned, hence memcpy. */
 #include "core/half.h"
 #include "core/tensor.h"
 #include "io/safetensors.h"
@@ -12,7 +12,7 @@
 #error "safetensors files are little-endian; this machine is not"
 #endif
 
-/* Converts n elements; returns the index of the first that cannot be, or n. */
+/* Converts n elements; returns the index of the first that cannot be converted, or n. */
 typedef int64_t convert(int64_t n, const unsigned char *from, void *to);
 
 #define CONVERT(name, from_type, to_type, valid, value)                                            \
@@ -49,7 +49,7 @@ CONVERT(u32_i64, uint32_t, int64_t, true, x)
 typedef struct pair {
     const char *from;
     dt_dtype to;
-    convert *convert; /* NULL: the bytes as they are */
+    convert *convert; /* NULL: copies the bytes */
     dt_status refused;
     const char *why;
 } pair;

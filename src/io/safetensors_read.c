@@ -1,6 +1,5 @@
-/* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it, reads
- * the header, lends what it says. Bytes of a file: 8 (header length, little-endian), header, data.
- */
+/* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
+ * parses the header. A file is 8 bytes (header length, little-endian), header, data. */
 #include "io/hf.h"
 #include "io/looks.h"
 

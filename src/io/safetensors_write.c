@@ -1,7 +1,6 @@
-/* Writes a safetensors file. The same tensors and metadata give the same bytes, in whatever order
- * they were added: keys are sorted, tensors are sorted by size of element, large first, then by
- * name. The header is padded with spaces to a multiple of 8, so every tensor is aligned to its
- * element.
+/* Writes a safetensors file. Equal tensors and metadata give equal bytes, in whatever order they
+ * were added: keys are sorted, tensors are sorted by element size, large first, then by name. The
+ * header is padded with spaces to a multiple of 8, so every tensor is aligned to its element size.
  *
  * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
 #include "core/tensor.h"
@@ -16,15 +15,15 @@
 #include <xxhash.h>
 
 typedef struct item {
-    dt_file_entry entry; /* name and dims are ours */
+    dt_file_entry entry; /* the writer owns name and dims */
     int bits;            /* of one element */
-    dt_tensor *view;     /* keeps the storage; NULL: the bytes are borrowed */
+    dt_tensor *view;     /* holds the storage; NULL: the bytes are borrowed */
 } item;
 
 struct dt_writer {
     dt_ctx *ctx;
     item *item;
-    dt__meta *meta; /* keys and values are ours */
+    dt__meta *meta; /* the writer owns keys and values */
     int64_t count, capacity, meta_count, meta_capacity;
 };
 

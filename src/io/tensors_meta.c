@@ -1,4 +1,4 @@
-/* What a file of tensors without a model says of its integer weights, in its metadata:
+/* Metadata about integer weights in a file of tensors without a model:
  *
  *     detent.tensors = { name: { "scheme": {...}, "op": "conv2d", "conv": {...}, "shape": [8, 4, 3,
  *     3],
@@ -163,7 +163,7 @@ static dt_status check_twice(const dt__json *j, const dt__tensors *all)
     }
     dt__release(all->ctx, names);
     if (twice == NULL) return DT_OK;
-    return dt__json_fail(j, "weight '%s' stands twice", dt__shown(twice, shown));
+    return dt__json_fail(j, "weight '%s' occurs twice", dt__shown(twice, shown));
 }
 
 static dt_status read_all(const dt_file *file, dt__tensors *all)
@@ -204,7 +204,7 @@ static dt_status check_rows(const dt_file *file, const dt__tensor_weight *w)
     dt__rows_form form;
     dt_code_rows rows;
     if (dt_file_find(file, w->name) != NULL) {
-        return dt__rows_refuse(file, w->name, "it stands there as it was, besides its codes");
+        return dt__rows_refuse(file, w->name, "the file holds it unquantized, too");
     }
     dt__tensor_form(w, &form);
     const dt_status s = dt__rows_read(file, w->name, &form, &rows);

@@ -1,4 +1,4 @@
-/* Integer weights of a file without a model: what its metadata say of each. */
+/* Integer weights in a file without a model: their metadata. */
 #ifndef DT__IO_TENSORS_META_H
 #define DT__IO_TENSORS_META_H
 
@@ -8,13 +8,13 @@
 #include <detent/ops.h>
 
 #define DT__KEY_TENSORS "detent.tensors"
-#define DT__KEY_ROUNDING "detent.rounding" /* how the codes were chosen: for people and programs */
+#define DT__KEY_ROUNDING "detent.rounding" /* how the codes were chosen; for information only */
 
 enum { DT__CODES_PACKED, DT__CODES_I8 };
 
-/* "linear", "conv1d", ..., as ptq.h numbers them; ended by NULL. */
+/* "linear", "conv1d", ..., numbered as in ptq.h; ended by NULL. */
 extern const char *const dt__weight_op_names[];
-/* The rank of its weight. */
+/* The rank of an op's weight. */
 int dt__weight_op_rank(int op);
 
 typedef struct dt__tensor_weight {
@@ -24,14 +24,14 @@ typedef struct dt__tensor_weight {
     int op;
     bool has_conv; /* op is a convolution */
     dt_conv_options conv;
-    dt_ints shape; /* as the op has it */
+    dt_ints shape; /* in the op's order of dimensions */
     int codes;     /* DT__CODES_... */
-    bool ordered;  /* NAME.g_idx says which group a column is in */
+    bool ordered;  /* NAME.g_idx has the group of each column */
     const char *rounder;
-    int64_t samples; /* that it looked at */
+    int64_t samples; /* calibration samples */
 } dt__tensor_weight;
 
-/* All of a file, in its order; none where it has none. */
+/* All weights of a file, in its order; an empty list if it has none. */
 typedef struct dt__tensors {
     dt_ctx *ctx;
     dt__tensor_weight *at;
@@ -39,14 +39,14 @@ typedef struct dt__tensors {
     char *strings;
 } dt__tensors;
 
-/* FORMAT, saying what is wrong; then there is nothing to free. */
+/* FORMAT, saying what is wrong; after an error there is nothing to free. */
 dt_status dt__tensors_read(const dt_file *file, dt__tensors *out);
 void dt__tensors_free(dt__tensors *t);
-/* The object of one weight, without its name. */
+/* The JSON object of one weight, without its name. */
 void dt__put_tensor_weight(dt__chars *t, const dt__tensor_weight *w);
-/* The rows that a weight has; false where op and shape do not go together. Refers to w->scheme. */
+/* The rows of a weight; false if op and shape do not fit together. Refers to w->scheme. */
 bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out);
-/* Checks codes, scales and the rest of every weight: FORMAT. */
+/* Checks codes, scales and the other parts of every weight: FORMAT. */
 dt_status dt__tensors_check(const dt_file *file);
 
 #endif

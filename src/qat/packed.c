@@ -131,6 +131,6 @@ dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
     }
     const dt_status s = dt__dequantized(x->ctx, x, used, out);
     dt__codes_release(used);
-    if (s == DT_OK) (*out)->storage->image = false; /* the caller's own copy */
+    if (s == DT_OK) (*out)->storage->dequantized = false; /* the caller's own copy */
     return s;
 }
