@@ -1,11 +1,12 @@
-/* Cuts text into the pieces within which byte-level BPE merges. The first alternative that matches
- * wins; \s is Unicode's White_Space, \p{L} and \p{N} are its general categories L* and N*.
+/* Splits text into the pieces within which byte-level BPE merges. The first alternative that
+ * matches is taken; \s is Unicode's White_Space, \p{L} and \p{N} are its general categories L*
+ * and N*.
  *
  *   GPT-2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
  *            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *
- * A byte that is no part of valid UTF-8 counts as a character of its own that is none of these. */
+ * A byte that is not part of valid UTF-8 counts as one character of no class. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -95,9 +96,9 @@ static size_t contraction(const unsigned char *p, const unsigned char *end, bool
     return n == 2 && dt__utf8_get(p + 1, n) == LONG_S ? 3 : 0;
 }
 
-/* A run of white space: all of it at the end of the text, else without its last character, which
- * goes to what follows; a single one alone. With `lines`, up to its last \r or \n where there is
- * one. */
+/* A run of white space: all of it at the end of the text; a single character alone; otherwise
+ * without its last character, which belongs to the next piece. With `lines`, up to the last \r or
+ * \n of the run if it has one. */
 static size_t spaces(const unsigned char *p, const unsigned char *end, bool lines)
 {
     const unsigned char *q = p, *last = p, *after_line = p;
