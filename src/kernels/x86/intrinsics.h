@@ -9,9 +9,17 @@
 #include <immintrin.h>
 #endif
 
-/* A function that is inlined for constant arguments, and a loop that is unrolled. */
+/* A function whose arguments are constants where it is called, and a loop over them. An emulating
+ * build keeps loops and calls DT__INLINE_NATIVE functions: an intrinsic is many lines of C there,
+ * and unrolled tiles of it take minutes to compile. */
 #define DT__INLINE static inline __attribute__((always_inline))
+#if defined DETENT_EMULATE
+#define DT__INLINE_NATIVE static __attribute__((noinline))
+#define DT__UNROLL _Pragma("GCC unroll 1")
+#else
+#define DT__INLINE_NATIVE DT__INLINE
 #define DT__UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* Forces the vector into a register here: otherwise compilers reassociate integer sums and run out
  * of registers. */

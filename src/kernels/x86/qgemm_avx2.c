@@ -31,7 +31,7 @@ DT__INLINE ints multiply(int form, ints u, ints w)
     return _mm256_add_epi32(even, odd);
 }
 
-DT__INLINE ints multiply_add(int form, ints sum, ints u, ints w)
+DT__INLINE_NATIVE ints multiply_add(int form, ints sum, ints u, ints w)
 {
     const ints product = multiply(form, u, w);
     sum = form == DT__BYTES ? _mm256_add_epi32(sum, product) : _mm256_add_epi16(sum, product);

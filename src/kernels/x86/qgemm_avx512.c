@@ -65,7 +65,7 @@ DT__INLINE floats load_scales(int dtype, const uint8_t *from, int v)
 }
 
 /* Inline assembly, since gcc 12 copies and spills accumulators around the intrinsic. */
-DT__INLINE ints multiply_add(int form, ints sum, ints u, ints w)
+DT__INLINE_NATIVE ints multiply_add(int form, ints sum, ints u, ints w)
 {
     (void)form;
 #if defined DETENT_EMULATE || defined __clang__

@@ -25,7 +25,7 @@ DT__INLINE ints high_nibbles(ints packed)
 
 DT__INLINE ints low_nibbles(ints packed) { return high_nibbles(_mm256_slli_epi16(packed, 4)); }
 
-DT__INLINE ints multiply_add(int form, ints sum, ints u, ints w)
+DT__INLINE_NATIVE ints multiply_add(int form, ints sum, ints u, ints w)
 {
     (void)form;
 #if defined DETENT_EMULATE
