@@ -247,7 +247,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
         return dt_fail(t->ctx, DT_ERR_DTYPE, "fake_quant: schemes take f32, not %s",
                        dt_dtype_name(x->dtype));
     }
-    DT__TRY(dt__quant_check(t->ctx, &like->quant));
+    DT__TRY(dt__quant_check(t->ctx, &like->quant, DT__QUANT_TENSOR));
     if (like->quant.range != DT_RANGE_DYNAMIC && like->scale == NULL) {
         return dt_fail(t->ctx, DT_ERR_ARG, "fake_quant: a %s",
                        like->quant.range == DT_RANGE_LEARNED

@@ -255,7 +255,7 @@ void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q)
 
 static dt_status check_begin(const dt_tensor *x, const dt_quant_spec *quant)
 {
-    DT__TRY(dt__quant_check(x->ctx, quant));
+    DT__TRY(dt__quant_check(x->ctx, quant, DT__QUANT_TENSOR));
     if (quant->range != DT_RANGE_LEARNED) {
         return dt_fail(x->ctx, DT_ERR_CONFIG,
                        "learned_scale: settings with a learned range are wanted");

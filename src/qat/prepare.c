@@ -112,36 +112,15 @@ static int64_t unmatched_rule(const plan *p)
     return -1;
 }
 
-const char *dt__granularity_fault(const dt_quant_spec *quant)
-{
-    const int g = quant->granularity;
-    const bool of_values = g == DT_PER_TOKEN || g == DT_PER_SAMPLE;
-    if (quant->activation && (g == DT_PER_GROUP || g == DT_PER_CHANNEL)) {
-        return "activations are quantized by tensor, token or sample";
-    }
-    if (!quant->activation && of_values) return "weights are quantized by tensor, channel or group";
-    return NULL;
-}
-
-static dt_status check_granularity(plan *p, const plan_line *l, const dt_quant_spec *q)
-{
-    const char *fault = dt__granularity_fault(q);
-    if (fault != NULL) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, fault);
-    if (q->activation || q->granularity != DT_PER_GROUP) return DT_OK;
-    if (q->group_size >= 8 && q->group_size % 8 == 0) return DT_OK;
-    return dt_fail(p->ctx, DT_ERR_CONFIG,
-                   "prepare: %s: group size %lld; a positive multiple of 8 is wanted", l->path,
-                   (long long)q->group_size);
-}
-
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant)
 {
-    DT__TRY(dt__quant_check(m->ctx, quant));
-    const bool fits = quant->granularity == DT_PER_SAMPLE || quant->granularity == DT_PER_TENSOR;
-    if (!m->type->samples || fits) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_CONFIG,
-                   "the input of a %s is quantized per sample or per tensor, not per %s",
-                   m->type->name, quant->granularity == DT_PER_TOKEN ? "token" : "group");
+    const int g = quant->granularity;
+    if (m->type->samples && (g == DT_PER_TOKEN || g == DT_PER_GROUP)) {
+        return dt_fail(m->ctx, DT_ERR_CONFIG,
+                       "the input of a %s is quantized per sample or per tensor, not per %s",
+                       m->type->name, g == DT_PER_TOKEN ? "token" : "group");
+    }
+    return dt__quant_check(m->ctx, quant, DT__QUANT_MODEL);
 }
 
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
@@ -184,7 +163,7 @@ static dt_status blame(plan *p, const plan_line *l, dt_status s)
 static dt_status check_weight(plan *p, plan_line *l)
 {
     dt__panel_layout layout;
-    DT__TRY(dt__quant_check(p->ctx, &l->weight_quant));
+    DT__TRY(dt__quant_check(p->ctx, &l->weight_quant, DT__QUANT_MODEL));
     DT__TRY(dt__weight_map(l->module, l->weight, &l->map));
     const dt__weight_shape shape = dt__weight_shape_of(l->weight, &l->map);
     return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
@@ -203,13 +182,9 @@ static dt_status check_line(plan *p, plan_line *l)
                        l->path, dt_dtype_name(l->weight->dtype));
     }
     if (l->quantize_input) {
-        const dt_quant_spec *input = &l->input_quant;
-        if (!l->module->type->samples) DT__TRY(check_granularity(p, l, input));
-        DT__TRY(blame(p, l, dt__check_input_quant(l->module, input)));
+        DT__TRY(blame(p, l, dt__check_input_quant(l->module, &l->input_quant)));
     }
-    if (!l->quantize_weight) return DT_OK;
-    DT__TRY(check_granularity(p, l, &l->weight_quant));
-    return blame(p, l, check_weight(p, l));
+    return l->quantize_weight ? blame(p, l, check_weight(p, l)) : DT_OK;
 }
 
 /* Tied weights: one handle, one scheme; `skip` on one path only is no decision. */

@@ -26,9 +26,6 @@ void dt__unhook_input(dt_module *m);
 /* Channels of a module's input, by its weight w: shifts that it can learn. */
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
 
-/* What is wrong with the granularity in a model: weights and activations have different ones; NULL:
- * nothing. dt_prepare and the recipe say the same. */
-const char *dt__granularity_fault(const dt_quant_spec *quant);
 /* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant);
 /* Groups of the op that its weight belongs to. */

@@ -67,8 +67,25 @@ const dt__scheme *dt__scheme_of(int scheme);
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* CONFIG, with a message that says which setting and what would be right. */
-dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q);
+/* What a spec is for, as flags. In a model the panels of weights want groups of multiples of 8, and
+ * activations have no groups. In a file only granularity group has a group size. */
+enum { DT__QUANT_TENSOR = 0, DT__QUANT_MODEL = 1, DT__QUANT_FILE = 2 };
+
+#define DT__FAULT_KEYS 3
+#define DT__SHIFT_IS_LEARNED "a shift is for activations with a learned range"
+
+/* What is wrong with a spec. */
+typedef struct dt__quant_fault {
+    /* the settings that do not go together, as recipes and files name them, most likely mistake
+     * first; NULL behind the last */
+    const char *keys[DT__FAULT_KEYS];
+    char text[120];
+} dt__quant_fault;
+
+/* False with the first fault of the spec (spec_check.c). */
+bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault);
+/* The same as a status: CONFIG, with the fault's text. */
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q, unsigned use);
 
 /* The dtype that scales are rounded to: scale_dtype, but DT_SCALE_F16 for q4_0. */
 int dt__scale_dtype(const dt_quant_spec *q);
