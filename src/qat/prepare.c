@@ -1,6 +1,6 @@
-/* Prepare: which modules are quantized and how, by preset and rules; then the weight of each
- * becomes a FakeQuantTensor on the same handle and its input gets a hook. Everything is checked,
- * and everything that can fail is made, before the first module changes. */
+/* Prepare: preset and rules decide which modules are quantized, and by which specs. Then the weight
+ * of each becomes a FakeQuantTensor on the same handle, and its input gets a hook. All checks and
+ * allocations come before the first module changes. */
 #include "core/glob.h"
 #include "nn/conv_layers.h"
 #include "nn/module.h"
@@ -21,14 +21,14 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
-    /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
+    /* the layer derives the quantized weight: it folds a norm, or has an adapter */
     bool derived;
     dt_quant_spec weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
     struct {
-        dt_module *range; /* the quantizer of a range that is not dynamic */
-        bool attached;    /* and the module owns it */
+        dt_module *range; /* the quantizer of a static or learned range */
+        bool attached;    /* the module owns it */
     } input, scale;       /* scale: of the weight */
 } plan_line;
 
@@ -46,8 +46,8 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     if (patch->has_quantize) *on = patch->quantize;
 }
 
-/* Preset, then the recipe's head, then every rule that matches, in order: the last wins key by
- * key. */
+/* The preset, then the patches for all modules, then every rule that matches, in order: the last
+ * wins key by key. */
 static void decide(plan *p, plan_line *l)
 {
     const dt_qat_options *o = p->options;
@@ -151,7 +151,7 @@ dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *ou
                    (long long)groups);
 }
 
-/* The message of a scheme's own check, with the module's path in front. */
+/* Puts the module's path in front of the message of a check. */
 static dt_status blame(plan *p, const plan_line *l, dt_status s)
 {
     if (s == DT_OK) return s;
@@ -187,7 +187,7 @@ static dt_status check_line(plan *p, plan_line *l)
     return l->quantize_weight ? blame(p, l, check_weight(p, l)) : DT_OK;
 }
 
-/* Tied weights: one handle, one scheme; `skip` on one path only is no decision. */
+/* A tied weight needs one spec; `skip` for only one of its paths is an error. */
 static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
 {
     if (a->weight != b->weight) return DT_OK;
@@ -206,7 +206,7 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
     return DT_OK;
 }
 
-/* A norm goes into a weight that is its layer's alone, and where nobody else uses it. */
+/* A norm can be folded if no other layer shares the weight or the norm. */
 static bool folds(const plan *p, const plan_line *l)
 {
     bool alone = p->options->fold_norm && dt__can_fold(l->module);
@@ -225,11 +225,11 @@ static void decide_derived(const plan *p, plan_line *l)
 
 static dt_status check_plan(plan *p)
 {
-    const int64_t lost = unmatched_rule(p);
-    if (lost >= 0) {
+    const int64_t unmatched = unmatched_rule(p);
+    if (unmatched >= 0) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
-                       "prepare: rule %lld: '%s' matches no quantizable module", (long long)lost,
-                       p->options->rules[lost].match);
+                       "prepare: rule %lld: '%s' matches no quantizable module",
+                       (long long)unmatched, p->options->rules[unmatched].match);
     }
     bool some = false;
     for (int64_t i = 0; i < p->n; i++) {
@@ -252,7 +252,8 @@ static bool is_first(const plan *p, const plan_line *l)
     return first == l;
 }
 
-/* Whose the range of this line's weight is: the weight's first, also where that is not selected. */
+/* The module that owns the range of this line's weight: the first with this weight, selected or
+ * not. */
 static dt_module *holder_of(const plan *p, const plan_line *l)
 {
     const plan_line *first = p->line;
@@ -260,7 +261,7 @@ static dt_module *holder_of(const plan *p, const plan_line *l)
     return first->module;
 }
 
-/* A range of a weight that stands begins with the weight as it is. */
+/* Initializes the static or learned range of a weight from its present values. */
 static dt_status begin_scale(const plan_line *l, const dt__quantizer *range)
 {
     dt__derived derived;
@@ -280,7 +281,7 @@ static dt_status make_scale(plan *p, plan_line *l)
     DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
     const dt__quantizer *range = dt__quantizer_of(l->scale.range);
     DT__TRY(begin_scale(l, range));
-    return dt_fill(range->count, 0); /* and again where its training begins */
+    return dt_fill(range->count, 0); /* it is computed again when its training begins */
 }
 
 static dt_status make_hook(plan *p, plan_line *l)

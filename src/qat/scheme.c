@@ -104,7 +104,7 @@ static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
     for (int64_t i = 0; i < b->n; i++) b->inverse[i] = 1.0f / b->scale[i];
 }
 
-/* Whether every scale, times the integer furthest from 0 that it may meet, is finite. */
+/* Whether the largest dequantized value of every block is finite. */
 static bool bounds_are_finite(int qmin, int qmax, const dt__blocks *b)
 {
     int bad = 0;
