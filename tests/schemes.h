@@ -10,7 +10,7 @@
 /* Whether the scheme of q accepts these settings. A refusal must be CONFIG and name the scheme. */
 static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)
 {
-    const dt_status s = dt__quant_check(ctx, q);
+    const dt_status s = dt__quant_check(ctx, q, DT__QUANT_TENSOR);
     if (s == DT_OK) return true;
     ck_assert_int_eq(s, DT_ERR_CONFIG);
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), dt__scheme_of(q->scheme)->name));

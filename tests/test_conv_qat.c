@@ -264,7 +264,7 @@ START_TEST(groups_are_multiples_of_8)
     dt_module *m = of_images();
     o.weight.has_group_size = true;
     o.weight.quant.group_size = 27;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "whole: group size 27; a positive multiple of 8",
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "whole: group_size must be a positive multiple of 8",
                dt_prepare(m, &o));
     ck_assert(!dt_is_prepared(m));
     dt_module_free(m);

@@ -211,7 +211,7 @@ START_TEST(codes_are_those_of_each_expert)
     for (int round = 0; round < 150;) {
         dt_quant_spec q;
         draw_quant(&s, &q);
-        if (dt__quant_check(ctx, &q) != DT_OK) continue;
+        if (dt__quant_check(ctx, &q, DT__QUANT_TENSOR) != DT_OK) continue;
         const int64_t columns = round % 25 == 0 ? 0 : 1 + below(&s, round % 4 == 0 ? 600 : 90);
         const int64_t dims[] = { experts[below(&s, 4)],
                                  round % 31 == 0 ? 0 : rows[below(&s, DT__COUNT_OF(rows))],
@@ -312,7 +312,7 @@ START_TEST(gradients_are_those_of_each_expert)
         draw_quant(&s, &q);
         q.ste = round % 3 == 0 ? DT_STE_DEFAULT : DT_STE_CLIPPED;
         if (round % 2 == 0) q.range = DT_RANGE_LEARNED;
-        if (dt__quant_check(ctx, &q) != DT_OK) continue;
+        if (dt__quant_check(ctx, &q, DT__QUANT_TENSOR) != DT_OK) continue;
         const int64_t dims[] = { 1 + below(&s, 4), 1 + below(&s, 70), 1 + below(&s, 130) };
         check_gradients(ctx, dims, &q, &s);
         round++;

@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "core/tensor.h"
 #include "qat/prepare.h"
+#include "train/recipe.h"
 
 #include <detent/nn.h>
 #include <detent/ops.h>
@@ -94,40 +95,93 @@ START_TEST(the_last_rule_wins_key_by_key)
 }
 END_TEST
 
-/* Recipe and library refuse the same granularities with the same message. */
-START_TEST(recipe_and_library_refuse_the_same_granularities)
+/* The settings of one operand in a recipe, and the key at fault; NULL: they are right. */
+static const struct spec_case {
+    const char *map, *key;
+} spec_cases[] = {
+    { "weight: {granularity: tensor}", NULL },
+    { "weight: {granularity: channel}", NULL },
+    { "weight: {granularity: group}", NULL },
+    { "weight: {granularity: token}", "granularity" },
+    { "weight: {granularity: sample}", "granularity" },
+    { "activation: {granularity: tensor}", NULL },
+    { "activation: {granularity: channel}", "granularity" },
+    { "activation: {granularity: group}", "granularity" },
+    { "activation: {granularity: token}", NULL },
+    { "activation: {granularity: sample}", NULL },
+    { "weight: {group_size: 12}", "group_size" },
+    { "weight: {bits: 9}", "bits" },
+    { "weight: {unsigned: true}", "unsigned" },
+    { "weight: {unsigned: true, scheme: asymmetric}", NULL },
+    { "weight: {unsigned: true, range: learned}", "unsigned" },
+    { "activation: {unsigned: true, scheme: symmetric}", "unsigned" },
+    { "activation: {unsigned: true, range: learned}", NULL },
+    { "weight: {scheme: q4_0}", NULL },
+    { "weight: {scheme: q4_0, bits: 3}", "bits" },
+    { "weight: {scheme: q4_0, granularity: channel}", "granularity" },
+    { "weight: {scheme: q4_0, group_size: 64}", "group_size" },
+    { "weight: {scheme: q4_0, scale_dtype: bf16}", "scale_dtype" },
+    { "weight: {scheme: q4_0, range: static}", "range" },
+    { "activation: {scheme: q4_0}", "scheme" },
+    { "weight: {range: learned}", NULL },
+    { "weight: {range: learned, granularity: group}", "granularity" },
+    { "weight: {range: learned, scheme: asymmetric}", "scheme" },
+    { "weight: {range: learned, scale_dtype: f16}", "scale_dtype" },
+    { "activation: {range: learned, granularity: token}", "granularity" },
+    { "activation: {range: static, granularity: token}", "granularity" },
+    { "activation: {range: static, shift: true}", "shift" },
+    { "activation: {shift: true}", "shift" },
+    { "activation: {range: static, observer: percentile, percentile: 60}", NULL },
+    /* what is at fault in one rule, another one can put right */
+    { "rules: [{match: layers, activation: {shift: true}}, "
+      "{match: layers, activation: {range: learned}}]",
+      NULL },
+    { "rules: [{match: layers, weight: {unsigned: true}}, "
+      "{match: layers, weight: {scheme: asymmetric}}]",
+      NULL },
+};
+
+static dt_recipe *recipe_of(const char *qat)
 {
-    static const char *const names[] = { "tensor", "channel", "group", "token", "sample" };
-    for (int i = 0; i < 2 * DT__COUNT_OF(names); i++) {
-        const int granularity = i / 2;
-        const bool weight = i % 2 == 0;
-        dt_qat_options o = dt_qat_defaults();
-        dt_quant_patch *patch = weight ? &o.weight : &o.activation;
-        *patch = (dt_quant_patch){ .quant = { .granularity = granularity, .group_size = 8 },
-                                   .has_granularity = true,
-                                   .has_group_size = true };
-        char text[256];
-        snprintf(text, sizeof text,
-                 "run: {dir: r}\nmodel: {family: mlp, sizes: [4, 2]}\n"
-                 "data: {format: digits, train: 9}\nqat: {%s: {granularity: %s}}\n",
-                 weight ? "weight" : "activation", names[granularity]);
-        const dt_recipe_source source = { .path = "r", .text = text, .bytes = strlen(text) };
-        dt_recipe *recipe = NULL;
-        dt_recipe_read(ctx, &source, &recipe);
-        dt_quant_spec quant = patch->quant;
-        quant.activation = !weight;
-        const char *fault = dt__granularity_fault(&quant), *line = NULL;
-        for (int k = 0; k < dt_recipe_error_count(recipe) && line == NULL; k++) {
-            const char *at = dt_recipe_error_at(recipe, k);
-            if (strstr(at, "granularity") != NULL) line = at;
-        }
-        ck_assert_msg((fault != NULL) == (line != NULL), "%s: %s", text, line);
-        if (fault != NULL) {
-            ck_assert_ptr_nonnull(strstr(line, fault));
-            check_refused(&o, DT_ERR_CONFIG, fault);
-        }
-        dt_recipe_free(recipe);
+    char text[512];
+    snprintf(text, sizeof text,
+             "run: {dir: r}\nmodel: {family: mlp, sizes: [4, 2]}\n"
+             "data: {format: digits, train: 9}\nqat: {%s}\n",
+             qat);
+    const dt_recipe_source source = { .path = "r", .text = text, .bytes = strlen(text) };
+    dt_recipe *recipe = NULL;
+    dt_recipe_read(ctx, &source, &recipe);
+    ck_assert_ptr_nonnull(recipe);
+    return recipe;
+}
+
+/* The recipe's error about its qat block, "'qat.weight.bits' ..."; NULL: none. */
+static const char *qat_error(const dt_recipe *recipe)
+{
+    for (int i = 0; i < dt_recipe_error_count(recipe); i++) {
+        const char *at = strstr(dt_recipe_error_at(recipe, i), "'qat.");
+        if (at != NULL) return at;
     }
+    return NULL;
+}
+
+/* A spec that the recipe refuses, at the key at fault, the library refuses in the same words. */
+START_TEST(recipe_and_library_refuse_the_same_specs)
+{
+    const struct spec_case *c = &spec_cases[_i];
+    dt_recipe *recipe = recipe_of(c->map);
+    const char *error = qat_error(recipe);
+    ck_assert_msg((error != NULL) == (c->key != NULL), "%s: %s", c->map, error);
+    const dt_qat_options o = recipe->options.qat;
+    if (error == NULL) {
+        TEST_OK(ctx, dt_prepare(m, &o));
+    } else {
+        const char *words = strchr(error + 1, '\'') + 1; /* behind the key */
+        const size_t key = strlen(c->key);
+        ck_assert_msg(strncmp(words - 1 - key, c->key, key) == 0, "%s: %s", c->map, error);
+        check_refused(&o, DT_ERR_CONFIG, words + strspn(words, ": "));
+    }
+    dt_recipe_free(recipe);
 }
 END_TEST
 
@@ -148,7 +202,7 @@ START_TEST(mistakes_are_named_and_change_nothing)
             (dt_qat_rule){ .match = "head",
                            .weight = { .quant.group_size = sizes[i], .has_group_size = true } };
         o.n_rules = 1;
-        check_refused(&o, DT_ERR_CONFIG, "head: group size");
+        check_refused(&o, DT_ERR_CONFIG, "head: group_size must be a positive multiple of 8");
     }
     o = dt_qat_defaults();
     o.weight.quant.bits = 9;
@@ -653,7 +707,7 @@ Suite *test_prepare_suite(void)
     tcase_add_test(c, int4_weight_leaves_activations);
     tcase_add_test(c, the_last_rule_wins_key_by_key);
     tcase_add_test(c, mistakes_are_named_and_change_nothing);
-    tcase_add_test(c, recipe_and_library_refuse_the_same_granularities);
+    tcase_add_loop_test(c, recipe_and_library_refuse_the_same_specs, 0, DT__COUNT_OF(spec_cases));
     tcase_add_test(c, a_spec_that_quantizes_no_weight_is_refused);
     tcase_add_test(c, a_later_rule_quantizes_again);
     tcase_add_test(c, converting_before_backward_is_refused);

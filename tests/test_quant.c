@@ -422,7 +422,7 @@ START_TEST(cases_of_the_schemes)
         const dt_quant_spec q = {
             .scheme = _i, .bits = c->bits, .granularity = DT_PER_GROUP, .group_size = 32
         };
-        TEST_OK(ctx, dt__quant_check(ctx, &q));
+        TEST_OK(ctx, dt__quant_check(ctx, &q, DT__QUANT_TENSOR));
         const int64_t dims[2] = { 1, c->n };
         result r = result_of(ctx, &q, 2, dims);
         TEST_OK(ctx, dt__quantize(ctx, &q, &r.cut, c->x, &r.q, c->name));
@@ -763,23 +763,24 @@ static const struct bad_setting {
 } bad_settings[] = {
     { { .scheme = DT__SCHEMES, .bits = 4 }, "no quantization scheme" },
     { { .scheme = -1, .bits = 4 }, "no quantization scheme" },
-    { { .bits = 1 }, "bits is 1" },
-    { { .bits = 9 }, "bits is 9" },
-    { { .bits = INT64_C(1) << 40 }, "2 to 8 bits" },
+    { { .bits = 1 }, "bits must be from 2 to 8, not 1" },
+    { { .bits = 9 }, "bits must be from 2 to 8, not 9" },
+    { { .bits = INT64_C(1) << 40 }, "from 2 to 8" },
     { { .bits = 4, .granularity = 5 }, "no granularity" },
-    { { .bits = 4, .granularity = DT_PER_GROUP }, "group_size is 0" },
-    { { .bits = 4, .granularity = DT_PER_GROUP, .group_size = -8 }, "group_size is -8" },
-    { { .bits = 4, .granularity = DT_PER_TOKEN }, "token is for activations" },
-    { { .bits = 4, .granularity = DT_PER_SAMPLE }, "sample is for activations" },
-    { { .bits = 4, .granularity = DT_PER_CHANNEL, .activation = true }, "channel is for weights" },
+    { { .bits = 4, .granularity = DT_PER_GROUP }, "group_size must be positive, not 0" },
+    { { .bits = 4, .granularity = DT_PER_GROUP, .group_size = -8 }, "positive, not -8" },
+    { { .bits = 4, .granularity = DT_PER_TOKEN }, "weights are quantized by tensor" },
+    { { .bits = 4, .granularity = DT_PER_SAMPLE }, "weights are quantized by tensor" },
+    { { .bits = 4, .granularity = DT_PER_CHANNEL, .activation = true },
+      "tensor, token, sample or group" },
     { { .bits = 4, .scale_dtype = 3 }, "no scale dtype" },
     { { .bits = 4, .ste = 3 }, "no straight-through" },
     { { .bits = 4, .is_unsigned = true }, "symmetric has none" },
     { { .scheme = DT_SCHEME_Q4_0, .bits = 5, .granularity = DT_PER_GROUP, .group_size = 32 },
       "4 bits" },
     { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_GROUP, .group_size = 64 },
-      "group_size 32" },
-    { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_CHANNEL }, "granularity group" },
+      "groups of 32" },
+    { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_CHANNEL }, "groups of 32" },
     { { .scheme = DT_SCHEME_Q4_0, .bits = 4, .granularity = DT_PER_TENSOR, .activation = true },
       "for weights" },
     { { .scheme = DT_SCHEME_Q4_0,
@@ -801,12 +802,12 @@ START_TEST(bad_settings_are_refused)
     dt_ctx *ctx = context(1);
     for (int i = 0; i < DT__COUNT_OF(bad_settings); i++) {
         TEST_FAILS(ctx, DT_ERR_CONFIG, bad_settings[i].text,
-                   dt__quant_check(ctx, &bad_settings[i].q));
+                   dt__quant_check(ctx, &bad_settings[i].q, DT__QUANT_TENSOR));
     }
     const dt_quant_spec weight = dt_weight_quant_defaults(),
                         activation = dt_activation_quant_defaults();
-    TEST_OK(ctx, dt__quant_check(ctx, &weight));
-    TEST_OK(ctx, dt__quant_check(ctx, &activation));
+    TEST_OK(ctx, dt__quant_check(ctx, &weight, DT__QUANT_TENSOR));
+    TEST_OK(ctx, dt__quant_check(ctx, &activation, DT__QUANT_TENSOR));
     dt_ctx_free(ctx);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* optim.h: optimizers, schedules, clipping. An optimizer is a loop of in-place ops over a module's
- * parameters, so it meets plain parameters and FakeQuantTensors alike.
+ * parameters, so it treats plain parameters and FakeQuantTensors alike.
  */
 #ifndef DETENT_OPTIM_H
 #define DETENT_OPTIM_H
@@ -49,7 +49,7 @@ DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr
  * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
  * converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
-/* The same with every gradient multiplied by `factor` on the way. ARG unless it is above 0. */
+/* The same with every gradient multiplied by `factor` first. ARG unless it is above 0. */
 DT_API dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, double factor);
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */

@@ -1,9 +1,10 @@
 /* ptq.h: post-training quantization: codes chosen by calibration data instead of to nearest.
  *
- * A weight is a set of work matrices W [rows][columns], one a group of the layer (a linear layer
- * has one): rows are output channels, columns run over [in/groups, kernel]. X [columns][n] are the
- * inputs that meet them, a sample being a row of a linear layer's input or an output position of a
- * convolution; Xq the same in the model quantized so far. docs/rounding.md has the algorithms.
+ * A weight is a set of work matrices W [rows][columns], one for each group of the layer (a linear
+ * layer has one): rows are output channels, columns run over [in/groups, kernel]. X [columns][n]
+ * are the inputs that are multiplied by W. A sample is a row of a linear layer's input, or an
+ * output position of a convolution. Xq are the inputs in the model quantized so far.
+ * docs/rounding.md has the algorithms.
  */
 #ifndef DETENT_PTQ_H
 #define DETENT_PTQ_H
@@ -38,13 +39,13 @@ typedef struct dt_rounding {
     int damping_mean;        /* DT_MEAN_...: over live columns, or all (dead ones as 1) */
     double alpha;            /* of Qronos: damping as a share of the largest eigenvalue */
     int64_t block;           /* columns whose errors reach the rest together */
-    int64_t least_rows;      /* an expert that fewer reach goes to nearest; 0: one a column */
-    bool keep_zeros;         /* where at least 5 % of the weight is 0: elements that are, stay so */
-    bool keep_better;        /* a row that nearest suits better keeps nearest */
+    int64_t least_rows;      /* an expert with fewer is rounded to nearest; 0: as many as columns */
+    bool keep_zeros;         /* where at least 5 % of the weight is 0, zeros stay 0 */
+    bool keep_better;        /* a row keeps nearest where that has the smaller error */
     int group_scales;        /* DT_SCALES_...; of DT_PER_GROUP */
 } dt_rounding;
 
-/* What a device's accumulators hold; of the a2 forms. */
+/* Limits of a device's accumulators, for the a2 rounders. */
 typedef struct dt_accumulator {
     int64_t bits; /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
     int64_t tile; /* columns of one accumulator, at most a scale group; 0: all that share a scale */
@@ -109,7 +110,7 @@ DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
 
 /* What became of a weight. */
 typedef struct dt_round_report {
-    const char *method; /* lent for ever: what was done; "nearest" where nothing else could be */
+    const char *method; /* static: the rounder used; "nearest" after a fallback */
     bool fallback;      /* the matrix of some group could not be factored at any damping */
     bool unreached;     /* to nearest, because no calibration batch reached the layer */
     bool untreated;     /* to nearest, because rounders do not know the layer's type */
@@ -117,12 +118,12 @@ typedef struct dt_round_report {
     int64_t samples;
     int64_t dead;           /* columns whose inputs are all 0, of all groups */
     int64_t zeros_kept;     /* elements; 0 where too few were zero */
-    int64_t kept_nearest;   /* rows that nearest suits better */
-    int64_t unseen;         /* experts of a grouped weight that too few rows reached: to nearest */
+    int64_t kept_nearest;   /* rows where nearest had the smaller error */
+    int64_t unseen;         /* experts of a grouped weight with too few rows: to nearest */
     dt_ints unseen_experts; /* the first of them */
     double damping_share;   /* lambda that worked (the largest of the groups') */
     double damping;         /* what was added to the diagonal (likewise) */
-    double loss; /* GPTQ's and Qronos' sum of e^2/2, before rows were given back to nearest */
+    double loss;            /* GPTQ's and Qronos' sum of e^2/2, before rows went back to nearest */
     double error, nearest_error; /* ||W X - W^ Xq||, and that of nearest under the same bounds */
     int64_t changed;             /* codes that differ from nearest's */
     int64_t accumulator_bits;    /* that the worst inputs need within a tile */
@@ -148,8 +149,8 @@ typedef struct dt_round_work {
     const dt_quant_spec *quant;         /* of weights */
     const dt_rounding_options *options; /* NULL: the defaults */
     dt_statistics *statistics;          /* they are used up; NULL: of DT_ROUND_NEAREST alone */
-    /* [rows][groups]: what stands already, as learned ranges must; NULL: chosen by the scheme, and
-     * with a scale, 0. */
+    /* [rows][groups]: given scales and zero points, as of learned ranges. scale NULL: the scheme
+     * computes both; zero_point NULL with a scale: 0. */
     const float *scale;
     const int8_t *zero_point;
 } dt_round_work;
@@ -190,7 +191,7 @@ typedef struct dt_ptq_options {
     dt_rounding_options rounding; /* no accumulator.input: what the codes of each layer's can be */
     size_t cache; /* bytes of activations kept between layers; 0: each layer costs a whole pass */
     /* After each weight: it is packed in the model from here on, the others are still prepared.
-     * `path` is the weight's. NULL: nobody asks. An error ends dt_ptq with it. */
+     * `path` is the weight's. May be NULL. An error ends dt_ptq with it. */
     dt_status (*done)(void *user, const char *path, const dt_round_report *report);
     void *user;
 } dt_ptq_options;
@@ -201,13 +202,14 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
 /* Converts a prepared model layer by layer in the order in which they run: each layer's inputs are
  * those of the part quantized so far, and of `reference`, the same model in float, where the
  * rounder looks at both (NULL: it takes the quantized ones for both). Experts see the rows that are
- * routed to them; what too few reach keeps nearest (`unseen`). What a norm is folded into is
- * rounded folded. A layer that is used several times, or shares its weight, is rounded by the
- * inputs of its first use. Weights whose inputs are not known are rounded to nearest, counted and
- * marked in their report: those of layers that no batch reaches (`unreached`), and of types that no
- * rounder knows (`untreated`). Of both the context's logger hears the layer's path, but not of
- * embeddings. With DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes what dt_convert
- * makes of it. Ranges of inputs that have seen no batch first see all of these, in float.
+ * routed to them; one with too few rows is rounded to nearest (`unseen`). Weights with a folded
+ * norm are rounded folded. A layer that is used several times, or shares its weight, is rounded by
+ * the inputs of its first use. Weights whose inputs are not known are rounded to nearest, counted
+ * and marked in their report: those of layers that no batch reaches (`unreached`), and of types
+ * that no rounder knows (`untreated`). Of both the context's logger hears the layer's path, but not
+ * of embeddings. With DT_ROUND_NEAREST nothing runs, `data` may be NULL, and m becomes what
+ * dt_convert makes of it. Ranges of inputs that have seen no batch first see all of these, in
+ * float.
  *
  * Weights that are packed already stay: after an error, or from a file saved in `done`, a second
  * call goes on, and ends with the same bits as one call alone, whatever `cache` and the number of

@@ -1,7 +1,8 @@
-/* qat.h: quantization-aware training: schemes, the FakeQuantTensor, prepare and convert.
+/* qat.h: quantization-aware training: quantization specs, the FakeQuantTensor, prepare, convert.
  *
- * A FakeQuantTensor wraps an fp32 master: ops that compute meet its quantized image (or its integer
- * codes), in-place optimizer ops meet the master, gradients land on the wrapper.
+ * A FakeQuantTensor wraps an fp32 master. Ops that compute read its integer codes or its
+ * dequantized values, the optimizer's in-place ops write the master, and gradients are those of the
+ * wrapper.
  */
 #ifndef DETENT_QAT_H
 #define DETENT_QAT_H
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-/* ---- schemes ------------------------------------------------------------------------------ */
+/* ---- quantization specs ------------------------------------------------------------------- */
 
 enum { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_ASYMMETRIC, DT_SCHEME_Q4_0 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
@@ -22,7 +23,7 @@ enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
 enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
 enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
 
-/* How a tensor becomes integers. The formulas are in docs/numerics.md. */
+/* A quantization spec: how a tensor becomes integers. The formulas are in docs/numerics.md. */
 typedef struct dt_quant_spec {
     int scheme;         /* DT_SCHEME_... */
     int64_t bits;       /* 2...8 */
@@ -37,8 +38,8 @@ typedef struct dt_quant_spec {
     int save;     /* DT_SAVED_...: what backward keeps of an activation with a learned range */
     int observer; /* DT_OBSERVER_...: how a static range follows from batches */
     double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
-    int64_t samples;   /* likewise: values it keeps; with more seen, a sample of them */
-    double averaging;  /* share of a new batch in the observers that average; above 0, at most 1 */
+    int64_t samples;   /* likewise: values it keeps, at random where it saw more */
+    double averaging;  /* weight of a new batch in a moving average; above 0, at most 1 */
 } dt_quant_spec;
 
 DT_API dt_quant_spec dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -46,33 +47,35 @@ DT_API dt_quant_spec dt_activation_quant_defaults(void); /* the defaults of acti
 
 /* ---- the FakeQuantTensor ------------------------------------------------------------------- */
 
-/* Wraps x for this pass: consumers that take codes get codes, others the image; backward is
- * straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
+/* Wraps x for this pass: ops that multiply integers read its codes, others its dequantized values;
+ * backward is straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
 DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled);
 
-/* A scale for x to learn: F32 [1], or one a row of x for DT_PER_CHANNEL, that begins with
- * 2 mean|x| / sqrt(qmax). It requires a gradient, no optimizer shrinks it, and after each step it
- * is made positive again. `quant` has range DT_RANGE_LEARNED. The caller's to free, or a module's
- * to own. Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
+/* *out = a learnable scale for x: F32 [1], or one for each row of x with DT_PER_CHANNEL, with the
+ * initial value 2 mean|x| / sqrt(qmax). It requires a gradient, has no weight decay, and optimizers
+ * keep it positive. `quant` has range DT_RANGE_LEARNED. The caller frees it, or gives it to a
+ * module. Errors: CONFIG (settings), DTYPE, NUMERIC (a value that is not finite), NOMEM. */
 DT_API dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out);
 
-/* dt_fake_quant with a scale that learns [LSQ]: besides dx, which is masked where a code was
- * clipped, ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax) lands on `scale`, v = x /
- * scale and n the elements of x that share it. Of an activation, codes and a residual of one byte
- * are kept for backward, or x itself (DT_SAVED_EXACT); of a weight, nothing: if x or `scale` is
- * written before backward, that is STATE there. */
+/* dt_fake_quant with a learned scale [LSQ]. Backward masks dx where a code was clipped, and the
+ * gradient of `scale` is
+ *     ds = sum dy (in range ? rne(v) - v : the bound) / sqrt(n qmax),  v = x / scale,
+ * n being the number of elements of x that share a scale. For backward an activation keeps its
+ * codes and a residual of one byte an element, or x itself (DT_SAVED_EXACT). A weight keeps
+ * nothing: if x or `scale` is written before dt_backward, that one fails with STATE. */
 DT_API dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant,
                                         dt_tensor *scale);
 
-/* The tensor inside: the fp32 master of a FakeQuantTensor (to read, or to write: codes follow), x
- * itself for a plain tensor, NULL with STATE for a converted one. Lent. */
+/* The fp32 master of a FakeQuantTensor, to read or to write (new codes are then made when needed);
+ * x itself for a plain tensor; NULL with STATE for a converted one. Lent. */
 DT_API dt_tensor *dt_inner(dt_tensor *x);
 DT_API bool dt_is_fake_quant(const dt_tensor *x); /* prepared, enabled or not */
 DT_API bool dt_is_packed(const dt_tensor *x);     /* converted */
 /* Turns fake quantization of one parameter on or off. STATE unless it is a FakeQuantTensor. */
 DT_API dt_status dt_fake_quant_enable(dt_tensor *x, bool on);
 
-/* The image x^ of a wrapper or converted parameter as a new plain tensor, the caller's to free. */
+/* *out = the dequantized values of a FakeQuantTensor or converted parameter, as a new plain tensor
+ * that the caller frees. */
 DT_API dt_status dt_dequantize(dt_tensor *x, dt_tensor **out);
 
 /* ---- prepare and convert --------------------------------------------------------------------- */
@@ -83,14 +86,14 @@ enum {
     DT_INT4_WEIGHT,              /* activations stay float */
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
-    /* int4 both, learned: a scale and shifts of the input, a scale a weight's channel */
+    /* int4 both, learned: a scale and shifts for the input, a scale for each channel of a weight */
     DT_INT4_INT4
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 
 #define DT_MAX_RULES 64
 
-/* What a rule, or the recipe's head, says of one operand: only keys marked `has_` were given. */
+/* Changes that a rule, or the `qat` block itself, makes to a spec: of keys marked `has_` alone. */
 typedef struct dt_quant_patch {
     dt_quant_spec quant;
     bool has_scheme, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
@@ -102,11 +105,10 @@ typedef struct dt_quant_patch {
 /* Both describe a dt_quant_patch: a key that is not given stays as the preset says. */
 extern DT_API const dt_key dt_weight_quant_keys[];
 extern DT_API const dt_key dt_activation_quant_keys[];
-/* Likewise, of weights that are in no model of ours: groups of any size, and nothing of
- * training. */
+/* Likewise, for weights of files without a model: groups of any size, no settings of training. */
 extern DT_API const dt_key dt_tensor_quant_keys[];
 
-/* *base with every key that `patch` gives. */
+/* Sets every key of *base that `patch` gives. */
 DT_API void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch);
 
 /* `match` is a glob over the whole path (`*` crosses dots); it selects a module and all quantizable
@@ -132,58 +134,60 @@ extern DT_API const dt_key dt_qat_keys[];
 /* The defaults of dt_prepare. */
 DT_API dt_qat_options dt_qat_defaults(void);
 
-/* What a preset says of weights and of activations; false where activations stay float. */
+/* The specs of a preset; false where activations stay float. */
 DT_API bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation);
 
 /* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
  * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that
- * matches nothing, a group size, tied weights with two schemes), STATE (prepared already). */
+ * matches nothing, a group size, tied weights with two specs), STATE (prepared already). */
 DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 
-/* *rule = the first rule that selects no quantizable module of m, or -1: what dt_prepare would
- * refuse, for whoever knows where the rule was written. */
+/* *rule = the first rule that selects no quantizable module of m, or -1. dt_prepare refuses such a
+ * rule; a caller that knows its line in a file can name it. */
 DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
-/* Static ranges follow the batches that pass while the model trains with fake quantization enabled.
- * With `on` every forward pass is observed, in evaluation mode and disabled too: to calibrate, run
- * batches so, best disabled, and turn both back. STATE unless some range is observed. */
+/* Observers of static ranges see the batches on which the model trains with fake quantization
+ * enabled. With `on` they see every forward pass, also in evaluation mode or with fake quantization
+ * disabled. To calibrate: turn this on and fake quantization off (dt_enable), run batches, and turn
+ * both back. STATE unless the model has an observer. */
 DT_API dt_status dt_observe(dt_module *m, bool on);
-/* Frozen observers see nothing more: static ranges stay as they are. STATE as above. */
+/* Freezes observers: static ranges no longer change. STATE as above. */
 DT_API dt_status dt_observers_freeze(dt_module *m, bool on);
 /* Static ranges of weights are computed anew when the weights are next trained. STATE where there
  * is none. */
 DT_API dt_status dt_refresh(dt_module *m);
-DT_API bool dt_is_observed(dt_module *m); /* some range can be observed, frozen or not */
-/* With `on`, folded batch norms of a prepared model train with their running statistics, which
- * stay, as they do in evaluation; without, with those of the batch. */
+DT_API bool dt_is_observed(dt_module *m); /* it has an observer, frozen or not */
+/* With `on`, folded batch norms of a prepared model use their running statistics in training too,
+ * and do not update them; without, they use those of the batch. */
 DT_API void dt_norms_freeze(dt_module *m, bool on);
-/* Channels whose norm's weight is 0: folded in evaluation, where they are constant, but not in
- * training, where nothing could be divided by the factor. */
+/* The number of channels whose norm's weight is 0. They are folded in evaluation, where they are
+ * constant, but not in training, which would divide by 0. */
 DT_API int64_t dt_unfolded_channels(dt_module *m);
-DT_API bool dt_is_prepared(dt_module *m);  /* some weight is a FakeQuantTensor, or becomes one */
+/* Whether some weight is a FakeQuantTensor, or a layer quantizes a weight that it derives. */
+DT_API bool dt_is_prepared(dt_module *m);
 DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
 
-/* The codes of a weight, row by row. A row is an output, its columns are all other dimensions; rows
- * of an op's groups (of a convolution; the experts of a grouped weight; else it has one) follow
- * each other. */
+/* The codes of a weight as a matrix. A row is an output channel, its columns are all other
+ * dimensions. The rows of the op's groups follow each other: a convolution has `groups` of them, a
+ * grouped weight one for each expert, any other weight one. */
 typedef struct dt_code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */
     float *scale;       /* [rows][groups] */
-    int8_t *zero_point; /* [rows][groups]; NULL: the rule has none */
+    int8_t *zero_point; /* [rows][groups]; NULL: the scheme has none */
     int32_t *group_of; /* [op_groups][columns]: the scale group of each column; NULL: consecutive */
     int64_t op_groups; /* of `group_of` */
 } dt_code_rows;
 
-/* A rounder chooses the codes. `master` is the weight; that of a transposed convolution is gathered
- * as a matrix of rows, a grouped one is whole. Buffers of `to` are there already:
+/* A rounder chooses the codes of a weight. `master` is the weight: of a transposed convolution as a
+ * matrix of output rows, of a grouped layer with all experts. The buffers of `to` are allocated:
  *     scale, zero_point
- *                where the range is learned or static, hold what stands already and must be left so
- *     group_of   consecutive groups; it may put other columns together, of which each group has as
- *                many as before. NULL where it must not: the granularity is not group, or the range
- *                stands
- * A rounder of NULL: nearest. */
+ *                are filled in where the range is learned or static, and must not change
+ *     group_of   has consecutive groups; the rounder may assign columns to other groups of the same
+ *                sizes. NULL where it must not: the granularity is not group, or the range is
+ *                learned or static
+ * A NULL rounder rounds to nearest. */
 typedef struct dt_rounder {
     const char *name;
     dt_status (*round)(void *user, const char *path, const dt_tensor *master,
@@ -196,16 +200,15 @@ typedef struct dt_convert_report {
     int64_t enabled;   /* wrappers that were disabled and had to be enabled first */
     int64_t clipped;   /* elements outside the code range */
     int64_t elements;
-    int64_t folded;   /* batch norms that went into the weight and bias before them */
-    int64_t unfolded; /* channels of theirs that training did not fold: dt_unfolded_channels */
+    int64_t folded;   /* batch norms folded into weight and bias of the layer before them */
+    int64_t unfolded; /* their channels that training did not fold: dt_unfolded_channels */
 } dt_convert_report;
 
-/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master: what
- * others call "quantized weights only". Learned scales go into the codes as they are. With the
- * nearest rounder no bit of any output changes. All or nothing. `report` may be NULL. Errors: STATE
- * (nothing prepared, a master still needed by a tape, a static or learned range that has seen no
- * batch), NUMERIC (NaN in a weight). A tape that keeps codes alone needs no master; its dt_backward
- * is STATE then. */
+/* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. Learned
+ * scales are kept as they are. With the nearest rounder no bit of any output changes. All or
+ * nothing. `report` may be NULL. Errors: STATE (nothing prepared, a master still needed by a tape,
+ * a static or learned range that has seen no batch), NUMERIC (NaN in a weight). A tape whose ops
+ * saved codes does not need the master, but its dt_backward fails with STATE afterwards. */
 DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report);
 
 /* ---- adapters ------------------------------------------------------------------------------- */
@@ -218,7 +221,7 @@ typedef struct dt_lora_options {
     int64_t rank;     /* at most the shorter side of each weight */
     double alpha;     /* 0: the rank, so that B A counts as it is */
     dt_strings match; /* globs over paths of linear layers; none: all but `head` and `lm_head` */
-    bool train_rest;  /* what is neither adapter nor a weight with one is trained too */
+    bool train_rest;  /* parameters other than adapters and the weights that have one train too */
 } dt_lora_options;
 
 extern DT_API const dt_key dt_lora_keys[];
@@ -226,23 +229,23 @@ extern DT_API const dt_key dt_lora_keys[];
 /* rank 8, alpha 0, all but the head, nothing else trained */
 DT_API dt_lora_options dt_lora_defaults(void);
 
-/* Gives the selected linear layers of m, float or prepared, adapters: A uniform in +-1/sqrt(in), B
- * 0, so that m computes what it did. All other parameters require no gradient from then on, but
- * what quantization learns, and with `train_rest` all but the weights that got one. `options` NULL
- * means the defaults. All or nothing. Errors: CONFIG (a rank outside its range, a glob that selects
- * nothing, a layer whose weight another one shares), STATE (a layer that has one, a converted or
- * frozen model), NOMEM. */
+/* Adds adapters to the selected linear layers of m, float or prepared. A is uniform in
+ * +-1/sqrt(in) and B is 0, so that outputs do not change. From then on only adapters and learned
+ * scales and shifts require a gradient; with `train_rest` all parameters but the weights that have
+ * an adapter. `options` NULL means the defaults. All or nothing. Errors: CONFIG (a rank outside its
+ * range, a glob that selects nothing, a layer whose weight another one shares), STATE (a layer that
+ * has one, a converted or frozen model), NOMEM. */
 DT_API dt_status dt_lora_add(dt_module *m, const dt_lora_options *options);
 
-/* Puts every adapter into the weight of its layer, or into its master, and takes it away: m
- * computes what it did, to the bit, and every parameter requires a gradient. Errors: STATE (no
+/* Adds every adapter to the weight of its layer, or its master, and removes it. Outputs keep their
+ * bits, and every parameter requires a gradient. Errors: STATE (no
  * adapter, a frozen model); NOMEM, where some may be merged already. */
 DT_API dt_status dt_lora_merge(dt_module *m);
 
 DT_API bool dt_has_lora(dt_module *m); /* some layer has an adapter */
 
-/* Makes a model immutable: writing any parameter or buffer is STATE. Several contexts may then run
- * it at once. */
+/* Makes a model immutable: writing a parameter or buffer fails with STATE. Several contexts may
+ * then run it at once. */
 DT_API void dt_freeze(dt_module *m);
 
 #ifdef __cplusplus

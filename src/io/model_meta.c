@@ -155,15 +155,7 @@ static dt_status blame(const dt__json *j, const char *path, dt_status s)
 
 static dt_status check_side(const dt__json *j, const char *path, const dt_quant_spec *scheme)
 {
-    char shown[DT__SHOWN];
-    const bool grouped = scheme->granularity == DT_PER_GROUP;
-    const int64_t size = scheme->group_size;
-    DT__TRY(blame(j, path, dt__quant_check(j->ctx, scheme)));
-    if (grouped ? size % 8 == 0 : size == 0) return DT_OK;
-    return dt__json_fail(j, "module '%s': group_size is %lld; %s", dt__shown(path, shown),
-                         (long long)size,
-                         grouped ? "a positive multiple of 8 is wanted"
-                                 : "it must be 0 unless granularity is group");
+    return blame(j, path, dt__quant_check(j->ctx, scheme, DT__QUANT_MODEL | DT__QUANT_FILE));
 }
 
 static dt_status check_range(const dt__json *j, const dt__module_quant *q)

@@ -110,7 +110,7 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
     dt__rows_form form;
     int64_t count;
     dt__shown(w->name, shown);
-    const dt_status s = dt__quant_check(j->ctx, &w->scheme);
+    const dt_status s = dt__quant_check(j->ctx, &w->scheme, DT__QUANT_FILE);
     if (s != DT_OK) {
         snprintf(text, sizeof text, "%s", dt_error(j->ctx));
         return dt__json_fail(j, "weight '%s': %s", shown, text);
@@ -121,9 +121,6 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
     if (w->has_conv != ops[w->op].is_conv) {
         return dt__json_fail(j, "weight '%s': op %s %s", shown, dt__weight_op_names[w->op],
                              w->has_conv ? "is no convolution" : "wants its conv");
-    }
-    if ((w->scheme.granularity == DT_PER_GROUP) == (w->scheme.group_size == 0)) {
-        return dt__json_fail(j, "weight '%s': group_size is of granularity group alone", shown);
     }
     if (!dt__product(w->shape.n, w->shape.v, &count) || !dt__tensor_form(w, &form)) {
         return dt__json_fail(j, "weight '%s': its shape is none of op %s", shown,

@@ -2,8 +2,8 @@
  *
  * A slot belongs to a parameter's handle, so what is kept of it survives a change of its kind (a
  * wrapper, and back) and ties. The slots follow the module's list of parameters: what is new joins
- * with zero state at its own first step, what has gone is let go. A step looks at every parameter
- * before it writes the first. */
+ * with zero state at its own first step, the state of parameters that were removed is freed. A step
+ * looks at every parameter before it writes the first. */
 #include "optim/optimizer.h"
 
 #include "autograd/write.h"
@@ -34,7 +34,7 @@ struct dt_optimizer {
     dt_optimizer_options options;
     slot *slots;
     int64_t n;
-    uint64_t seen; /* the module's changes that the slots stand for */
+    uint64_t seen; /* the module's number of changes when the slots were made */
     group *groups;
     int64_t updates;
 };

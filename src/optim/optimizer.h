@@ -1,4 +1,4 @@
-/* What a checkpoint asks of an optimizer besides optim.h. */
+/* What checkpoints need of an optimizer besides optim.h. */
 #ifndef DT__OPTIM_OPTIMIZER_H
 #define DT__OPTIM_OPTIMIZER_H
 

@@ -1,4 +1,4 @@
-/* Schedules of the learning rate in closed form; the formulas stand in optim.h. */
+/* Schedules of the learning rate in closed form; the formulas are in optim.h. */
 #include "core/core.h"
 
 #include <detent/optim.h>

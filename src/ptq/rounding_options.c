@@ -246,7 +246,7 @@ dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt
 {
     const dt__method *method = dt__method_of(o->rounder);
     if (method == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no rounder", o->rounder);
-    DT__TRY(dt__quant_check(ctx, q));
+    DT__TRY(dt__quant_check(ctx, q, DT__QUANT_TENSOR));
     if (q->activation) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "rounding is for weights: this scheme is of activations");

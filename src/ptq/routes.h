@@ -1,10 +1,10 @@
-/* The rows of a batch that meet each expert of a grouped weight. */
+/* The rows of a batch that are routed to each expert of a grouped weight. */
 #ifndef DT__PTQ_ROUTES_H
 #define DT__PTQ_ROUTES_H
 
 #include <detent/ops.h>
 
-/* Expert e meets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which
+/* Expert e gets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which
  * they are routed to it. */
 typedef struct dt__expert_rows {
     int64_t *first; /* [experts + 1] */

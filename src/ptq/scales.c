@@ -43,7 +43,7 @@ static bool observe_row(const dt__layer *l, int64_t row, float *room)
 static dt_status report_row(const dt__layer *l, int64_t row)
 {
     return dt_fail(l->ctx, DT_ERR_NUMERIC,
-                   "round %s: row %lld: a scale, or a code's image, is not finite", l->name,
+                   "round %s: row %lld: a scale, or a dequantized value, is not finite", l->name,
                    (long long)row);
 }
 

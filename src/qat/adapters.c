@@ -1,5 +1,5 @@
-/* Adapters: which layers get one, and what is trained besides. The arithmetic is in src/nn/lora.c.
- * Everything is checked, and everything that can fail is made, before the first layer changes. */
+/* Adapters: which layers get one, and which other parameters are trained. src/nn/lora.c computes.
+ * All checks and allocations come before the first layer changes. */
 #include "qat/adapters.h"
 
 #include "core/glob.h"
@@ -31,7 +31,7 @@ dt_lora_options dt_lora_defaults(void) { return (dt_lora_options){ .rank = 8 }; 
 typedef struct plan_line {
     dt_module *layer;
     dt_tensor *weight;
-    bool attached, derived; /* this call has given it an adapter; a hook for its weight */
+    bool attached, derived; /* this call added the adapter; and the hook of its weight */
 } plan_line;
 
 typedef struct plan {
@@ -42,7 +42,7 @@ typedef struct plan {
     plan_line *line;
     int64_t n, room;
     bool matched[DT_MAX_LIST];
-    bool meets_experts; /* a glob selects them, too */
+    bool selects_experts; /* a glob matches grouped weights */
 } plan;
 
 static bool is_head(const char *path)
@@ -73,7 +73,7 @@ static dt_status add_line(void *user, const char *path, dt_module *m)
 {
     plan *p = user;
     if (!dt__can_lora(m)) {
-        p->meets_experts |= m->type == &dt__nn_grouped_linear && is_named(p, path);
+        p->selects_experts |= m->type == &dt__nn_grouped_linear && is_named(p, path);
         return DT_OK;
     }
     if (!selects(p, path)) return DT_OK;
@@ -104,7 +104,7 @@ static dt_status check_match(const plan *p)
     for (int i = 0; i < match->n; i++) {
         if (p->matched[i]) continue;
         return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: '%s' selects no linear layer%s",
-                       match->v[i], p->meets_experts ? "; experts can have no adapters" : "");
+                       match->v[i], p->selects_experts ? "; experts can have no adapters" : "");
     }
     if (p->n > 0) return DT_OK;
     return dt_fail(p->ctx, DT_ERR_CONFIG,
@@ -131,7 +131,7 @@ static dt_status check_line(const plan *p, const plan_line *l)
                    (long long)p->lora.rank, path, (long long)w->dims[0], (long long)w->dims[1]);
 }
 
-/* An adapter would change the weight of one of its layers and not that of the other. */
+/* Refuses a tied weight: an adapter would change it in one layer and not in the other. */
 static dt_status check_tie(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     const plan *p = user;
@@ -156,7 +156,7 @@ static dt_status check_plan(plan *p)
 
 /* ---- acting --------------------------------------------------------------------------------- */
 
-/* A weight that is quantized by itself is quantized with its adapter from now on. */
+/* From now on the weight is quantized together with its adapter. */
 static dt_status derive(plan_line *l)
 {
     if (!dt_is_fake_quant(l->weight)) return DT_OK;
@@ -210,7 +210,7 @@ typedef struct trainable {
     bool rest;
 } trainable;
 
-/* An adapter's parameter, or one that quantization has added. */
+/* A parameter of an adapter, or a learned scale or shift. */
 static bool is_own(const dt_module *holder, const char *name)
 {
     const bool adapter = strcmp(name, "lora_a") == 0 || strcmp(name, "lora_b") == 0;

@@ -1,5 +1,6 @@
-/* Rows of codes, as files and rounders have them, into panels and back. Where scale groups are not
- * consecutive columns, the order of the panels follows from the groups alone (panels.h). */
+/* Packs rows of codes, which files and rounders use, into panels, and unpacks them. Where scale
+ * groups are not consecutive columns, panels have a column order that follows from the groups alone
+ * (panels.h). */
 #include "qat/quantized.h"
 
 #include <string.h>
@@ -18,8 +19,8 @@ static dt_status refuse(dt_ctx *ctx, const dt__panel_layout *l, int64_t i, int32
                    op_group, (int)group);
 }
 
-/* One op group's columns by scale group. `next` has room for every group's next place. That no
- * group has too many columns makes all of them full. */
+/* Sorts one op group's columns by scale group. next[g] is the next free place of group g. Every
+ * group is full at the end if none has too many columns. */
 static dt_status sort_columns(dt_ctx *ctx, const dt__panel_layout *l, const dt_code_rows *rows,
                               int64_t op_group, int64_t *next, int32_t *order)
 {
@@ -43,7 +44,7 @@ static bool is_consecutive(const dt__panel_layout *l, const dt_code_rows *rows)
     return true;
 }
 
-/* The order of panels; NULL where columns lie as they are. */
+/* The column order of panels; NULL where groups are consecutive columns. */
 static dt_status make_order(dt_ctx *ctx, const dt__panel_layout *l, const dt_code_rows *rows,
                             int32_t **out)
 {
@@ -66,7 +67,7 @@ static dt_status make_order(dt_ctx *ctx, const dt__panel_layout *l, const dt_cod
     return s;
 }
 
-/* ---- both ways ------------------------------------------------------------------------------ */
+/* ---- packing and unpacking ------------------------------------------------------------------ */
 
 static dt_status fill(dt__codes *codes, const dt_code_rows *rows)
 {

@@ -1,5 +1,5 @@
-/* Codes that hang on the tensor that they were made from, to be found again (codes_make.c), and to
- * be renewed in place (codes_renew.c). */
+/* The cache of codes: attached to the tensor that they were made from, reused (codes_make.c) and
+ * renewed in place (codes_renew.c). */
 #ifndef DT__QAT_CODES_CACHE_H
 #define DT__QAT_CODES_CACHE_H
 

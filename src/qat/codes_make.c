@@ -1,7 +1,6 @@
-/* From values to codes: the scheme quantizes, weights go into panels, activations stay rows of u8.
- * Codes hang on the tensor that they were made from and are found again by scheme and version, so a
- * master that nobody wrote, a tied weight, and an activation that several modules hook are each
- * quantized once. */
+/* From values to codes: weights are packed into panels, activations are rows of u8. Codes are
+ * cached on the tensor that they were made from, by spec and version. So an unchanged master, a
+ * tied weight, and an activation that several modules quantize are each quantized once. */
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
@@ -17,7 +16,7 @@
 
 static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
 
-/* Scratch that quantizing needs beside what the codes keep. */
+/* Buffers of one quantization; some become part of the codes. */
 typedef struct dt__making {
     dt_ctx *ctx;
     const dt__fq *like;
@@ -27,7 +26,7 @@ typedef struct dt__making {
     const char *name;
 } making;
 
-/* Copies the range that stands to where the codes will hold it. */
+/* Copies a static or learned range to the buffers of the codes. */
 static dt_status take_range(making *m)
 {
     const int64_t blocks = dt__cut_blocks(&m->cut);
@@ -66,7 +65,7 @@ static dt_status make_scales(making *m)
 
 static dt_status make_mask(making *m)
 {
-    const bool learned = m->quant->range == DT_RANGE_LEARNED; /* whose gradient knows by itself */
+    const bool learned = m->quant->range == DT_RANGE_LEARNED; /* its backward computes the mask */
     if (learned || !dt__ste_clipped(m->quant) || !dt__can_clip(m->quant)) return DT_OK;
     m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
     return m->q.mask == NULL ? DT_ERR_NOMEM : DT_OK;
@@ -95,7 +94,7 @@ static dt_status spread(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-/* Those of the rows' own blocks. */
+/* The same where every row has blocks of its own. */
 static void take_scales(making *m, dt__codes *codes)
 {
     codes->scale = m->q.scale;
@@ -114,7 +113,7 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-/* The codes own the rows now; two in a byte where they fit. */
+/* Gives the rows to the codes, which own them then; of at most 4 bits two in a byte. */
 static dt_status take_rows(making *m, dt__codes *codes)
 {
     const uint8_t *from = (const uint8_t *)m->q.codes;
@@ -133,7 +132,7 @@ static dt_status take_rows(making *m, dt__codes *codes)
     }
     codes->packed = true;
     codes->stride = stride;
-    dt__release(m->ctx, m->q.codes); /* before anything else is made */
+    dt__release(m->ctx, m->q.codes); /* before the next allocation */
     m->q.codes = NULL;
     return DT_OK;
 }
@@ -166,7 +165,7 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     return set_zero_u(m, codes);
 }
 
-/* One scale an expert becomes one a row. */
+/* Repeats the scale of each expert for all of its rows. */
 static dt_status repeat_scales(making *m, const dt__codes *codes)
 {
     const dt__quantized of = m->q;
@@ -210,7 +209,7 @@ static dt_status make_panels_at_once(making *m, const dt_tensor *x, dt__codes *c
                                       m->q.mask };
     m->q.clipped = dt__quantize_panels(m->ctx, &source);
     if (m->q.clipped >= 0) return DT_OK;
-    DT__TRY(make_scales(m)); /* the slow way finds what is wrong, and where */
+    DT__TRY(make_scales(m)); /* which finds what is wrong, and where */
     return quantize(m, x);
 }
 
@@ -226,7 +225,7 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
-/* For the gradient of a learned scale. */
+/* Keeps values or residuals for the gradient of a learned scale. */
 static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 {
     if (!m->like->learns) return DT_OK;
@@ -246,7 +245,7 @@ static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 
 static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
 {
-    /* Rows lie as they are here, or were gathered. */
+    /* x has its rows first here. */
     const dt__row_map as_it_lies = dt__row_map_of_experts(m->like->map.experts);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(m->ctx, m->quant, &shape, &m->cut));
@@ -257,7 +256,7 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
     DT__TRY(keep(m, x, codes));
     codes->bits = (int)m->quant->bits;
     codes->clipped = m->q.clipped;
-    if (m->q.clipped > 0) { /* none clipped: all pass, and nothing is kept */
+    if (m->q.clipped > 0) { /* else every gradient passes, and no mask is kept */
         codes->mask = m->q.mask;
         m->q.mask = NULL;
     }
@@ -290,7 +289,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
     return s;
 }
 
-/* ---- finding again -------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------ */
 
 typedef dt__cached_codes cached;
 
@@ -361,7 +360,7 @@ static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name
     return s;
 }
 
-/* `home` is where codes hang: what the wrapper wraps, or the wrapper itself once that was
+/* `home` is the tensor that has the cache: the wrapped one, or the wrapper itself once that was
  * dropped. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
 {

@@ -1,11 +1,10 @@
-/* Renewal: codes of a weight are made anew in place, panel by panel, while an in-place op (an
- * optimizer's step) goes over its master and the rows are in cache. The contract is that of
- * write_begin, written and write_end in autograd/kind.h; a block is the rows of one panel.
+/* Renewal: re-encodes the codes of a weight in place, panel by panel, while an in-place op (an
+ * optimizer's step) writes its master and the rows are in the processor's cache. The contract is
+ * that of write_begin, written and write_end in autograd/kind.h; a block is the rows of one panel.
  *
- * What has no panels yet, or cannot be renewed, gets new codes when these are next asked for. That
- * includes every failure: a value, a scale or a dequantized value that is not finite, or a panel
- * that was left out, drops the codes, and whoever asks for them next gets the error with the
- * tensor's name. */
+ * A weight that has no panels yet, or cannot be renewed, gets new codes at their next use. Every
+ * failure drops the codes: a value, scale or dequantized value that is not finite, or a panel that
+ * was not written. Making new ones then reports the error with the tensor's name. */
 #include "kernels/kernels.h"
 #include "qat/codes_cache.h"
 #include "qat/scheme.h"
@@ -14,8 +13,8 @@
 
 #define RENEWING UINT64_MAX /* the version of codes between begin and end */
 
-/* What may be renewed in place: panels that one pass makes of rows as they lie and that nobody else
- * holds. */
+/* Codes can be renewed in place if one pass over rows in memory order makes their panels, and if
+ * nobody else holds a reference on them. */
 static bool is_renewable(const dt__cached_codes *c)
 {
     return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&
@@ -62,7 +61,7 @@ void dt__renew_end(dt__renewal *r)
     if (atomic_load(&r->renewed) == r->codes->layout.panels) {
         c->version = r->master->storage->version;
         r->codes->clipped = atomic_load(&r->clipped);
-        if (r->codes->clipped == 0) { /* all pass */
+        if (r->codes->clipped == 0) { /* the mask is full */
             dt__release(r->master->ctx, r->codes->mask);
             r->codes->mask = NULL;
         }
@@ -70,7 +69,7 @@ void dt__renew_end(dt__renewal *r)
     dt__codes_drop_stale(r->master);
 }
 
-/* ---- a write, as the kind answers ----------------------------------------------------------- */
+/* ---- the kind's functions ------------------------------------------------------------------- */
 
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)
 {
@@ -91,8 +90,8 @@ void dt__fq_written(dt_tensor *x, int64_t first, int64_t end)
     for (int64_t p = first; p < end; p++) dt__renew_panel(fq->renewal, p);
 }
 
-/* Codes of the version before are of no more use. Their blocks go back now rather than when new
- * codes are made, so that every step begins with the same memory. */
+/* Codes of the version before are of no use. They are freed now and not when new ones are made, so
+ * that every step begins with the same memory. */
 void dt__fq_write_end(dt_tensor *x)
 {
     dt__fq *fq = x->ext;

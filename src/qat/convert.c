@@ -1,7 +1,7 @@
-/* Convert: every FakeQuantTensor becomes packed integers, on the same handle. The codes are made
- * first, all of them, by the caller's rounder or by rounding to nearest, which are the very codes
- * that the prepared model computes with; then handles change, which cannot fail. One layer alone
- * goes the same way. */
+/* Convert: every FakeQuantTensor becomes packed integers, on the same handle. First all codes are
+ * made, by the caller's rounder or by rounding to nearest, which gives the codes that the prepared
+ * model computes with. Then the handles change, which cannot fail. Converting one layer works the
+ * same way. */
 #include "qat/convert.h"
 
 #include "autograd/codes.h"
@@ -16,12 +16,12 @@ typedef struct dt__conversion {
     dt_ctx *ctx;
     dt_module *m;
     const dt_rounder *rounder;
-    const dt_code_rows *rows; /* codes that were chosen before; NULL: none */
+    const dt_code_rows *rows; /* codes chosen by the caller; NULL: none */
     dt_convert_report report;
     struct {
         dt_tensor *weight;
         dt__packed *packed;
-        dt__derived derived; /* of a layer whose norm or adapter goes */
+        dt__derived derived; /* of a layer whose norm or adapter is merged */
     } * item;
     int64_t n, room;
 } conversion;
@@ -34,7 +34,7 @@ static bool seen(const conversion *c, const dt_tensor *w)
     return false;
 }
 
-/* A range that stands is what the rounder starts from; a learned one stays. */
+/* The rounder gets scales and zero points of a static or learned range. */
 void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point)
 {
     const float *s = fq->scale == NULL ? NULL : dt__data(fq->scale);
@@ -70,7 +70,7 @@ static void free_rows(conversion *c, const dt_code_rows *rows)
     dt__release(c->ctx, rows->group_of);
 }
 
-/* Buffers for the rounder, with what it starts from. */
+/* Buffers for the rounder, with scales and groups that are given. */
 static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
                            dt_code_rows *rows)
 {
@@ -93,7 +93,7 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
     return DT_OK;
 }
 
-/* Codes of rows whose groups may be wrong. */
+/* Packs rows, whose groups may be wrong. */
 static dt_status take_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
                            const dt_code_rows *rows, dt__codes **out)
 {
@@ -104,7 +104,7 @@ static dt_status take_rows(conversion *c, const rounding *r, const dt__panel_lay
     return dt_fail(c->ctx, s, "convert: %s: %s", r->path, text);
 }
 
-/* The rounder's answer for `master`, the weight as a matrix of rows. */
+/* Calls the rounder for `master`, the weight as a matrix of rows. */
 static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *master,
                             dt__codes **out)
 {
@@ -119,8 +119,7 @@ static dt_status round_rows(conversion *c, const rounding *r, const dt_tensor *m
     return s;
 }
 
-/* Codes chosen by the rounder, packed. It meets rows of outputs, gathered where they do not lie
- * so. */
+/* Packs the codes that the rounder chooses. It gets the weight with output rows first. */
 static dt_status round_with(conversion *c, const rounding *r, dt__codes **out)
 {
     dt_tensor *rows = NULL;
@@ -148,7 +147,7 @@ static dt_status choose(conversion *c, const rounding *r, dt__codes **out)
     return DT_OK;
 }
 
-/* A place for the codes of the parameter w. */
+/* Adds an item for the parameter w. */
 static dt_status add_item(conversion *c, const char *path, dt_tensor *w, const dt__fq *fq,
                           dt__packed **out)
 {
@@ -189,7 +188,7 @@ static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_entry
     return DT_OK;
 }
 
-/* The same of a weight that its layer derives. */
+/* The same for a weight that its layer derives. */
 static dt_status make_derived(void *user, const char *path, dt_module *m)
 {
     conversion *c = user;
@@ -308,7 +307,7 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
     users.visit = settle_input;
     dt_module_visit_modules(m, visit_if_shared, &users);
     if (dt_is_prepared(m)) return DT_OK;
-    dt_module_visit_modules(m, settle_input, NULL); /* that was the last */
+    dt_module_visit_modules(m, settle_input, NULL); /* this was the last layer */
     return dt__merge(m, false);
 }
 

@@ -108,7 +108,7 @@ void dt__derived_end(dt__derived *derived, bool done)
     dt_tensor_free(derived->bias);
 }
 
-/* A weight that is quantized with its adapter becomes one that is quantized by itself. */
+/* Quantizes the weight itself where it was quantized with its adapter. */
 static dt_status wrap_weight(dt_module *layer, dt_tensor *weight)
 {
     const dt__fq *fq = dt__derived_quant(layer);

@@ -1,10 +1,9 @@
-/* The fake_quant kind: an fp32 master inside a handle whose value is its quantized image.
+/* The fake_quant kind: a handle whose value is the dequantized value of an fp32 master.
  *
  *     value    x^ = (q - z) * s while enabled, the master while disabled
- *     pullback straight-through: dx = dy, under `clipped` dx = dy where no code was clipped; then
- *     to
- *              the handle's own slot if it is a leaf, else on to what it wraps
- *              With a learned scale, that one gets its gradient too: learned.c.
+ *     pullback straight-through: dx = dy, with ste `clipped` only where no code was clipped. dx is
+ *              the gradient of the handle itself if it is a leaf, else of the tensor that it wraps.
+ *              A learned scale gets a gradient too: learned.c.
  *
  * [the wrapper that keeps a master: torchao's AffineFakeQuantizedTensor] */
 #include "autograd/codes.h"
@@ -19,7 +18,7 @@ static dt__fq *fq_of(const dt_tensor *x) { return x->ext; }
 
 /* ---- the four questions --------------------------------------------------------------------- */
 
-/* An activation has no name of its own: the module that reads it is named. */
+/* An activation has no name of its own: messages name the module that reads it. */
 static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 {
     if (s != DT_ERR_NUMERIC || x->name != NULL || t == NULL || t->where == NULL) return s;
@@ -30,8 +29,8 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 
 static dt_tensor *whole_of(dt_tensor *x) { return x == NULL || x->whole == NULL ? x : x->whole; }
 
-/* A range of a weight that stands begins with what the weight is when its codes are first trained;
- * those of all experts do at once. */
+/* The static or learned range of a weight is computed when its codes are first needed in training;
+ * those of all experts at once. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
@@ -74,7 +73,7 @@ static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
     return is_clipped(x) && used->mask != NULL;
 }
 
-/* dx = dy where the code was inside its range, in place. The mask has rows as codes do. */
+/* dx = dy where the code was not clipped, else 0, in place. The mask has the rows of the codes. */
 static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used)
 {
     const dt__row_map *map = &used->map;
@@ -101,8 +100,8 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
                         : is_learned(x) ? dt__learned_pullback(t, x, dvalue, used)
                                         : clip(t, x, dvalue, used);
     dt_tensor *to = fq_of(x)->inner;
-    const bool stops =
-        x->tape != NULL && (to == NULL || !dt_requires_grad(to)); /* the scale's alone */
+    const bool stops = x->tape != NULL &&
+                       (to == NULL || !dt_requires_grad(to)); /* only the scale has a gradient */
     if (s != DT_OK || stops) {
         dt_tensor_free(dvalue);
         return s;
@@ -111,7 +110,7 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
-/* A batch that its owner gave away lives no longer than what is read of it. */
+/* Codes of a batch that its owner has dropped are freed after the last read. */
 static void dropped(dt_tensor *x)
 {
     dt__fq *fq = fq_of(x);
@@ -166,14 +165,15 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
     return wrap(copy, fq_of(x)->inner, fq_of(x));
 }
 
-/* Part i of n of a range that stands; NULL of none. */
+/* Part i of n of a static or learned range; NULL of none. */
 static dt_status part_of(dt_tensor *range, int64_t i, int64_t n, dt_tensor **out)
 {
     *out = NULL;
     return range == NULL ? DT_OK : dt__portion(range, i, n, out);
 }
 
-/* Codes hang on the expert of the master; scales are its own part of those of all experts. */
+/* The cache of codes belongs to the expert's part of the master; its scales are views of those of
+ * all experts. */
 static dt_status make_expert(dt_tensor *x, int64_t i, dt_tensor *expert)
 {
     const dt__fq *of = fq_of(x);
@@ -229,8 +229,8 @@ void dt__fq_unwrap(dt_tensor *w)
 
 /* ---- for a pass ------------------------------------------------------------------------------ */
 
-/* Whether codes must keep what the scale's gradient needs: of a weight that a module owns they need
- * not, for that one is there in backward. */
+/* Whether codes must keep values for the gradient of the scale. Those of a module's weight need
+ * not: backward reads the weight itself. */
 static bool learns(const dt_tensor *wrapper, const dt_tensor *x, const dt_quant_spec *quant)
 {
     return quant->range == DT_RANGE_LEARNED && wrapper->requires_grad &&
@@ -247,7 +247,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
         return dt_fail(t->ctx, DT_ERR_DTYPE, "fake_quant: schemes take f32, not %s",
                        dt_dtype_name(x->dtype));
     }
-    DT__TRY(dt__quant_check(t->ctx, &like->quant));
+    DT__TRY(dt__quant_check(t->ctx, &like->quant, DT__QUANT_TENSOR));
     if (like->quant.range != DT_RANGE_DYNAMIC && like->scale == NULL) {
         return dt_fail(t->ctx, DT_ERR_ARG, "fake_quant: a %s",
                        like->quant.range == DT_RANGE_LEARNED

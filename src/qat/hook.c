@@ -1,5 +1,5 @@
-/* The hook that prepare leaves on a module: its input is shifted where that is learned, and
- * quantized, by a range that stands or by its own. */
+/* The hook that prepare adds to a module: it adds learned shifts to the input, and quantizes it by
+ * a static or learned range, or by the range of its values. */
 #include "autograd/segment.h"
 #include "nn/module.h"
 #include "qat/learned.h"
@@ -17,8 +17,9 @@ static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
     return dt__tape_adopt(t, dt__learned_observe(x, NULL, hook->range));
 }
 
-/* A range that stands, brought up to date with x where that is to be observed. */
-static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *m, dt_tensor *x)
+/* Initializes or updates a learned or static range from x, where x is to be observed. */
+static dt_status update_range(const dt__input_hook *hook, dt_tape *t, const dt_module *m,
+                              dt_tensor *x)
 {
     const bool trains = dt_is_training(m) && hook->enabled;
     const bool observes = !hook->frozen && (trains || hook->observing);
@@ -31,7 +32,7 @@ static dt_status stand(const dt__input_hook *hook, dt_tape *t, const dt_module *
         m->path);
 }
 
-/* An observed range may be that of a later batch when a block runs again. */
+/* When a checkpointed segment runs again, the observed range may have seen a later batch. */
 static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
 {
     const bool observed = hook->quant.range == DT_RANGE_STATIC;
@@ -43,7 +44,7 @@ static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
     return dt_tape_status(t);
 }
 
-/* x + shift, one a channel: dimension 1 of samples, else the last. */
+/* x + shift, one a channel: dimension 1 of images, else the last. */
 static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *shift)
 {
     if (m->type->samples && x->rank > 2) {
@@ -53,7 +54,7 @@ static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tenso
     return dt_add(t, x, shift);
 }
 
-/* An input of integers is no activation but an index. */
+/* An input of integers is an index and is not quantized. */
 static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     const dt__input_hook *hook = user;
@@ -65,7 +66,7 @@ static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor
     if (hook->range != NULL) {
         dt_tensor *shift = hook->enabled ? hook->range->shift : NULL;
         if (shift != NULL) x = shifted(t, m, x, shift);
-        if (x == NULL || stand(hook, t, m, x) != DT_OK) return NULL;
+        if (x == NULL || update_range(hook, t, m, x) != DT_OK) return NULL;
         if (take_range(hook, t, &fq) != DT_OK) return NULL;
     }
     return dt__fake_quant_as(t, x, &fq);

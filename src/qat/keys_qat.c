@@ -1,4 +1,4 @@
-/* The keys of `qat` in a recipe, its presets, and how a patch changes a scheme. */
+/* The keys of `qat` in a recipe, its presets, and how a patch changes a spec. */
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
@@ -63,7 +63,7 @@ const dt_key dt_weight_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("a scale from the weights as they are, one of least error that stands, or a learned one; "
+    RANGE("a scale from the weights as they are, a static one of least error, or a learned one; "
           "learned begins with scheme symmetric and granularity channel"),
     { 0 },
 };
@@ -109,7 +109,7 @@ const dt_key dt_activation_quant_keys[] = {
 
 #define OF_QUANT(field) .offset = offsetof(dt_quant_spec, field)
 
-/* A whole scheme, as files hold it. Sentences are for recipes; these keys need none. */
+/* A whole spec, as in files. Texts are for recipes; these keys have none. */
 const dt_key dt__quant_keys[] = {
     { "scheme", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names, .was = "rule" },
     { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 2, .most = 8 },
@@ -121,7 +121,7 @@ const dt_key dt__quant_keys[] = {
     { 0 },
 };
 
-/* Of a scheme whose range is not dynamic, besides those. */
+/* Further keys of a spec with a static or learned range. */
 const dt_key dt__range_keys[] = {
     { "range", DT_KEY_CHOICE, OF_QUANT(range), .choices = range_names },
     { "shift", DT_KEY_BOOL, OF_QUANT(shift) },
@@ -139,9 +139,9 @@ const dt_key dt__qat_rule_keys[] = {
     { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
       .given = offsetof(dt_qat_rule, has_skip), .text = "true: these modules stay float" },
     { "weight", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, weight), .keys = dt_weight_quant_keys,
-      .text = "changes to the weights' scheme" },
+      .text = "changes to the weights' spec" },
     { "activation", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, activation),
-      .keys = dt_activation_quant_keys, .text = "changes to the activations' scheme" },
+      .keys = dt_activation_quant_keys, .text = "changes to the activations' spec" },
     { 0 },
 };
 
@@ -174,7 +174,7 @@ dt_qat_options dt_qat_defaults(void)
         dt_qat_options){ .given = true, .preset = DT_INT8_DYNAMIC_INT4_WEIGHT, .fold_norm = true };
 }
 
-/* What a learned range goes with. */
+/* Sets a learned range and the settings that it requires. */
 static void learn(dt_quant_spec *q)
 {
     q->range = DT_RANGE_LEARNED;
@@ -205,7 +205,7 @@ bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
     return preset != DT_INT4_WEIGHT;
 }
 
-/* A range that stands is one of the whole activation, unless the patch says otherwise. */
+/* Sets the range. Static and learned ranges begin with granularity tensor. */
 static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
 {
     const dt_quant_spec *q = &patch->quant;

@@ -1,12 +1,12 @@
 /* Learned scales.   [Esser et al. 2020, Learned Step Size Quantization]
  *
- *     first     s = 2 mean|x| / sqrt(qmax)
+ *     initial   s = 2 mean|x| / sqrt(qmax)
  *     gradient  ds = g * sum dy * (in ? rne(v) - v : v < qmin ? qmin : qmax)
  *         g = 1 / sqrt(n qmax)
  *     after an optimizer's step    s = max(|s|, eps)
  *
- * Sums are made in double, chunk by chunk of a block, and the chunks' sums in a tree: both depend
- * on shapes alone. */
+ * Sums are in double: within chunks of a block in order, then over chunks in a tree. Both depend on
+ * shapes alone. */
 #include "qat/learned.h"
 
 #include "autograd/tape.h"
@@ -29,7 +29,7 @@ int dt__learned_qmax(const dt_quant_spec *q)
 
 static int64_t chunks_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__CHUNK)); }
 
-/* Chunk i of all blocks': where it begins, and how long it is. */
+/* Chunk i of all blocks: returns its first element; *count is its length. */
 static int64_t chunk_of(int64_t n, int64_t i, int64_t *count)
 {
     const int64_t chunks = chunks_of(n), first = i % chunks * DT__CHUNK;
@@ -37,7 +37,7 @@ static int64_t chunk_of(int64_t n, int64_t i, int64_t *count)
     return i / chunks * n + first;
 }
 
-/* The sum of a block from those of its chunks, which it uses up. */
+/* The sum of a block from those of its chunks, which it overwrites. */
 static double sum_of(int64_t n, double *partial, int64_t block)
 {
     const int64_t chunks = chunks_of(n);
@@ -112,7 +112,7 @@ static dt_status is_written(dt_tensor *x, const char *what)
                    what, x->name != NULL ? " of " : "", x->name != NULL ? x->name : "");
 }
 
-/* The values that codes were made of, as rows; *made is the caller's to free. */
+/* The values that codes were made from, as rows; the caller frees *made. */
 static dt_status values_of(dt_tensor *x, const dt__codes *used, const float **values,
                            dt_tensor **made)
 {
@@ -164,7 +164,7 @@ dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt_
     return s;
 }
 
-/* ---- the first scale ------------------------------------------------------------------------ */
+/* ---- the initial scale ---------------------------------------------------------------------- */
 
 static float least_of(const dt_quant_spec *q)
 {
@@ -232,7 +232,7 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
 
 /* ---- after a step --------------------------------------------------------------------------- */
 
-/* NaN stays: the next codes are NUMERIC. */
+/* NaN stays, and making the next codes fails with NUMERIC. */
 static void keep_above(dt_tensor *scale, float least)
 {
     float *s = dt_data_mut(scale);
@@ -255,7 +255,7 @@ void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q)
 
 static dt_status check_begin(const dt_tensor *x, const dt_quant_spec *quant)
 {
-    DT__TRY(dt__quant_check(x->ctx, quant));
+    DT__TRY(dt__quant_check(x->ctx, quant, DT__QUANT_TENSOR));
     if (quant->range != DT_RANGE_LEARNED) {
         return dt_fail(x->ctx, DT_ERR_CONFIG,
                        "learned_scale: settings with a learned range are wanted");

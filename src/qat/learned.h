@@ -1,20 +1,19 @@
-/* Scales that are learned (numerics §4): where they begin, their gradient, what keeps them
- * positive. */
+/* Learned scales (numerics §4): their initial values, their gradient, keeping them positive. */
 #ifndef DT__QAT_LEARNED_H
 #define DT__QAT_LEARNED_H
 
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 
-/* Blocks of n elements that lie one after the other, each with a scale of its own. */
+/* Consecutive blocks of n elements, each with its scale. */
 typedef struct dt__learning {
     const dt_quant_spec *quant;
     int64_t blocks, n;
     const float *scale;
-    const float *x;         /* the values, or NULL: then */
-    const int8_t *residual; /* what the kernel `residual` made of them */
-    float *d;               /* in: the image's gradient; out: the values' */
-    float *ds;              /* the scales' */
+    const float *x;         /* the values; NULL: `residual` is used */
+    const int8_t *residual; /* of the values, by the kernel `residual` */
+    float *d;               /* in: gradient of the dequantized values; out: of the values */
+    float *ds;              /* out: gradient of the scales */
 } dt__learning;
 
 /* ds = g sum d (in ? rne(v) - v : v < qmin ? qmin : qmax), g = 1 / sqrt(n qmax), then d = d in. The
@@ -25,25 +24,25 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l);
 int dt__learned_qmin(const dt_quant_spec *q);
 int dt__learned_qmax(const dt_quant_spec *q);
 
-/* scale = 2 mean|x| / sqrt(qmax) of every block of a contiguous x, at least eps. Raises no version.
+/* scale = 2 mean|x| / sqrt(qmax) of every block of a contiguous x, at least eps. Keeps its version.
  * `name` is the tensor's, for messages. Errors: NUMERIC (a value that is not finite), NOMEM; then
  * scale is as before. */
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
                             const char *name);
-/* The scales of a range that has seen nothing begin with x, rows of which are gathered by `map`
- * (NULL: as they lie). Errors: NUMERIC, NOMEM, STATE (a frozen model). */
+/* Initializes the scales of a range from x, whose rows are where `map` says (NULL: first). Errors:
+ * NUMERIC, NOMEM, STATE (a frozen model). */
 dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
                               const dt__quantizer *range);
 
-/* Makes the optimizer keep scales of `q` positive, and not shrink them. */
+/* Marks the scale of `q`: the optimizer keeps it positive, without weight decay. */
 void dt__learned_keep_positive(dt_tensor *scale, const dt_quant_spec *q);
 
-/* What the fake_quant kind does with the gradient d of x's image: d becomes that of the values, in
- * place, and the scale's lands on it. `used` are the codes of the forward pass. Errors: NOMEM,
- * STATE (values or scale were written since). */
+/* The pullback of a FakeQuantTensor with a learned scale. d, the gradient of the dequantized
+ * values, becomes that of the values in place, and the scale gets its gradient. `used` are the
+ * codes of the forward pass. Errors: NOMEM, STATE (values or scale were written since). */
 dt_status dt__learned_pullback(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *used);
 
-/* Residuals of a contiguous x by one scale. */
+/* Computes the residuals of a contiguous x by one scale. */
 void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *x, float scale,
                           int8_t *residual);
 

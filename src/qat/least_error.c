@@ -1,6 +1,6 @@
-/* Rule `mse`: the range of a block of values, made smaller where that is the lesser harm.
+/* Observer `mse`: the range of a block of values, made smaller where that lessens the error.
  *
- *     p = 1 - i/100, i = 0 ... 19         scale s and zero point z of (p lo, p hi) by the base rule
+ *     p = 1 - i/100, i = 0 ... 19         scale s and zero point z of (p lo, p hi) by the scheme
  *     q = rne(clamp(x/s + z))             x^ = (q - z) s
  *     the first p of least sum |x^ - x|^2.4
  *
@@ -27,8 +27,8 @@ static double error_of(const trial *t, int64_t n, const float *x)
     for (int64_t i = 0; i < n; i++) {
         float v = x[i] / t->scale + t->zero;
         v = v < t->qmin ? t->qmin : v > t->qmax ? t->qmax : v;
-        const float image = (rintf(v) - t->zero) * t->scale;
-        sum += pow(fabs((double)image - (double)x[i]), 2.4);
+        const float dequantized = (rintf(v) - t->zero) * t->scale;
+        sum += pow(fabs((double)dequantized - (double)x[i]), 2.4);
     }
     return sum;
 }
@@ -109,7 +109,7 @@ static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int6
     dt__threads_leave(threads);
     if (wrong == 0) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
-                   "quantize %s: values too large: a scale, or a code's image, is not finite",
+                   "quantize %s: values too large: a scale, or a dequantized value, is not finite",
                    name);
 }
 

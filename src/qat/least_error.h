@@ -1,14 +1,14 @@
-/* The range whose images err least. */
+/* The range whose dequantized values have the least error. */
 #ifndef DT__QAT_LEAST_ERROR_H
 #define DT__QAT_LEAST_ERROR_H
 
 #include "qat/quantizer.h"
 
-/* Shrinks lo <= 0 <= hi, the range of n values, by the rule `mse` of numerics §1. The number of
- * hundredths by which, 0...19. */
+/* Shrinks lo <= 0 <= hi, the range of n values, by the observer `mse` of numerics §1. Returns the
+ * number of hundredths by which, 0...19. */
 int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi);
 
-/* The range of each block of a weight, rows of which are gathered by `map`. Errors: NUMERIC (a
+/* The range of each block of a weight, whose rows are where `map` says. Errors: NUMERIC (a
  * value or a scale that is not finite), NOMEM, STATE (a frozen model). */
 dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
                                   const dt__quantizer *range);

@@ -1,14 +1,14 @@
-/* Observers: the range [lo, hi] of an activation, from the batches that pass (numerics §1).
+/* Observers: the range [lo, hi] of an activation, from batches (numerics §1).
  *
  *     minmax           lo = min(lo, batch's)              hi = max(hi, batch's)
  *     moving_average   lo += a (batch's - lo)             likewise; the first batch sets both
  *     percentile       the (100 - p)/2 and (100 + p)/2 percentiles of all values; of magnitudes,
- *                      the p percentile and its negative, where the rule has no zero point
+ *                      the p percentile and its negative, where the scheme has no zero point
  *     mse              as moving_average, on each batch's range of least error (least_error.c)
  *
- * A batch's own range includes 0. Percentiles are those of the values kept: all of the first
- * `samples`; then value k (from 0) takes the place of one of them, each alike, with probability
- * samples / (k + 1), by one block of the context's stream each [Vitter 1985, algorithm R]. */
+ * The range of a batch includes 0. Percentiles are those of the values kept: all of the first
+ * `samples`; after that value k (from 0) replaces a random one of them with probability
+ * samples / (k + 1), by a block of the context's random stream each [Vitter 1985, algorithm R]. */
 #include "qat/observe.h"
 
 #include "autograd/op.h"
@@ -22,9 +22,9 @@ enum { X, LO, HI, COUNT, SCALE, ZERO, VALUES, OPERANDS };
 
 /* ---- order statistics ----------------------------------------------------------------------- */
 
-#define DIGIT 11 /* bits of a float that are looked at together */
+#define DIGIT 11 /* bits of a float that one pass sorts by */
 
-/* Floats in order as unsigned numbers in order. */
+/* An unsigned number for each float, in the same order. */
 static uint32_t key_of(float x, bool magnitude)
 {
     uint32_t u;
@@ -41,8 +41,8 @@ static float value_of(uint32_t key, bool magnitude)
     return x;
 }
 
-/* The value of a rank, digit by digit from the top: each pass counts the values that agree so
- * far. */
+/* The value of a rank, by a radix selection from the top digit: each pass counts the values whose
+ * digits so far agree. */
 static float of_rank(const float *x, int64_t n, int64_t rank, bool magnitude)
 {
     uint32_t found = 0, known = 0; /* digits, and which */
@@ -87,7 +87,7 @@ float dt__quantile(const float *x, int64_t n, double share, bool magnitudes)
 
 /* ---- observers ------------------------------------------------------------------------------ */
 
-/* A batch, and the range that it is to change. */
+/* A batch and the range that it updates. */
 typedef struct batch {
     const dt_call *call;
     const dt_quant_spec *quant;

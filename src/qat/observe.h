@@ -1,13 +1,13 @@
-/* Observing: what passes a module makes a static range. */
+/* Observing: computes a static range from the inputs of a module. */
 #ifndef DT__QAT_OBSERVE_H
 #define DT__QAT_OBSERVE_H
 
 #include "autograd/tape.h"
 #include "qat/quantizer.h"
 
-/* Brings what an observer has seen, and the scale and zero point that follow, up to date with x, by
- * an op of the tape that is not recorded. Errors are on the tape: NUMERIC (a value that is not
- * finite, or too large for a finite scale), DTYPE, STATE (a frozen model). */
+/* Updates an observer's state with x, and scale and zero point from it, by an op of the tape that
+ * is not recorded. Errors are on the tape: NUMERIC (a value that is not finite, or too large for a
+ * finite scale), DTYPE, STATE (a frozen model). */
 dt_status dt__observe(dt_tape *t, dt_tensor *x, const dt__quantizer *q);
 
 /* The share'th (0...1) of n values or of their magnitudes, by linear interpolation between the two

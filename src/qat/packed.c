@@ -1,5 +1,5 @@
-/* The packed kind: a converted parameter. Integer codes and scales, no master; ops that take codes
- * get the very codes that training used, others the image. Read-only. */
+/* The packed kind: a converted parameter. It has integer codes and scales and no master. Ops that
+ * take codes get those that training used, others the dequantized values. Read-only. */
 #include "autograd/tape.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
@@ -22,7 +22,7 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
     return dt__dequantized(t->ctx, x, *used, dense);
 }
 
-/* Reached where a model was converted between a forward pass that kept codes alone and its
+/* Called where a model was converted between a forward pass, which saved codes only, and its
  * backward. */
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {

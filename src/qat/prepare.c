@@ -1,6 +1,6 @@
-/* Prepare: which modules are quantized and how, by preset and rules; then the weight of each
- * becomes a FakeQuantTensor on the same handle and its input gets a hook. Everything is checked,
- * and everything that can fail is made, before the first module changes. */
+/* Prepare: preset and rules decide which modules are quantized, and by which specs. Then the weight
+ * of each becomes a FakeQuantTensor on the same handle, and its input gets a hook. All checks and
+ * allocations come before the first module changes. */
 #include "core/glob.h"
 #include "nn/conv_layers.h"
 #include "nn/module.h"
@@ -21,14 +21,14 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
-    /* the weight is not what the layer holds: a norm is folded in, or it has an adapter */
+    /* the layer derives the quantized weight: it folds a norm, or has an adapter */
     bool derived;
     dt_quant_spec weight_quant, input_quant;
     dt__row_map map;      /* of the weight */
     dt__input_hook *hook; /* made, not yet added */
     struct {
-        dt_module *range; /* the quantizer of a range that is not dynamic */
-        bool attached;    /* and the module owns it */
+        dt_module *range; /* the quantizer of a static or learned range */
+        bool attached;    /* the module owns it */
     } input, scale;       /* scale: of the weight */
 } plan_line;
 
@@ -46,8 +46,8 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     if (patch->has_quantize) *on = patch->quantize;
 }
 
-/* Preset, then the recipe's head, then every rule that matches, in order: the last wins key by
- * key. */
+/* The preset, then the patches for all modules, then every rule that matches, in order: the last
+ * wins key by key. */
 static void decide(plan *p, plan_line *l)
 {
     const dt_qat_options *o = p->options;
@@ -112,36 +112,15 @@ static int64_t unmatched_rule(const plan *p)
     return -1;
 }
 
-const char *dt__granularity_fault(const dt_quant_spec *quant)
-{
-    const int g = quant->granularity;
-    const bool of_values = g == DT_PER_TOKEN || g == DT_PER_SAMPLE;
-    if (quant->activation && (g == DT_PER_GROUP || g == DT_PER_CHANNEL)) {
-        return "activations are quantized by tensor, token or sample";
-    }
-    if (!quant->activation && of_values) return "weights are quantized by tensor, channel or group";
-    return NULL;
-}
-
-static dt_status check_granularity(plan *p, const plan_line *l, const dt_quant_spec *q)
-{
-    const char *fault = dt__granularity_fault(q);
-    if (fault != NULL) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, fault);
-    if (q->activation || q->granularity != DT_PER_GROUP) return DT_OK;
-    if (q->group_size >= 8 && q->group_size % 8 == 0) return DT_OK;
-    return dt_fail(p->ctx, DT_ERR_CONFIG,
-                   "prepare: %s: group size %lld; a positive multiple of 8 is wanted", l->path,
-                   (long long)q->group_size);
-}
-
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant)
 {
-    DT__TRY(dt__quant_check(m->ctx, quant));
-    const bool fits = quant->granularity == DT_PER_SAMPLE || quant->granularity == DT_PER_TENSOR;
-    if (!m->type->samples || fits) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_CONFIG,
-                   "the input of a %s is quantized per sample or per tensor, not per %s",
-                   m->type->name, quant->granularity == DT_PER_TOKEN ? "token" : "group");
+    const int g = quant->granularity;
+    if (m->type->samples && (g == DT_PER_TOKEN || g == DT_PER_GROUP)) {
+        return dt_fail(m->ctx, DT_ERR_CONFIG,
+                       "the input of a %s is quantized per sample or per tensor, not per %s",
+                       m->type->name, g == DT_PER_TOKEN ? "token" : "group");
+    }
+    return dt__quant_check(m->ctx, quant, DT__QUANT_MODEL);
 }
 
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w)
@@ -172,7 +151,7 @@ dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *ou
                    (long long)groups);
 }
 
-/* The message of a scheme's own check, with the module's path in front. */
+/* Puts the module's path in front of the message of a check. */
 static dt_status blame(plan *p, const plan_line *l, dt_status s)
 {
     if (s == DT_OK) return s;
@@ -184,7 +163,7 @@ static dt_status blame(plan *p, const plan_line *l, dt_status s)
 static dt_status check_weight(plan *p, plan_line *l)
 {
     dt__panel_layout layout;
-    DT__TRY(dt__quant_check(p->ctx, &l->weight_quant));
+    DT__TRY(dt__quant_check(p->ctx, &l->weight_quant, DT__QUANT_MODEL));
     DT__TRY(dt__weight_map(l->module, l->weight, &l->map));
     const dt__weight_shape shape = dt__weight_shape_of(l->weight, &l->map);
     return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
@@ -203,16 +182,12 @@ static dt_status check_line(plan *p, plan_line *l)
                        l->path, dt_dtype_name(l->weight->dtype));
     }
     if (l->quantize_input) {
-        const dt_quant_spec *input = &l->input_quant;
-        if (!l->module->type->samples) DT__TRY(check_granularity(p, l, input));
-        DT__TRY(blame(p, l, dt__check_input_quant(l->module, input)));
+        DT__TRY(blame(p, l, dt__check_input_quant(l->module, &l->input_quant)));
     }
-    if (!l->quantize_weight) return DT_OK;
-    DT__TRY(check_granularity(p, l, &l->weight_quant));
-    return blame(p, l, check_weight(p, l));
+    return l->quantize_weight ? blame(p, l, check_weight(p, l)) : DT_OK;
 }
 
-/* Tied weights: one handle, one scheme; `skip` on one path only is no decision. */
+/* A tied weight needs one spec; `skip` for only one of its paths is an error. */
 static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
 {
     if (a->weight != b->weight) return DT_OK;
@@ -231,7 +206,7 @@ static dt_status check_tie(plan *p, const plan_line *a, const plan_line *b)
     return DT_OK;
 }
 
-/* A norm goes into a weight that is its layer's alone, and where nobody else uses it. */
+/* A norm can be folded if no other layer shares the weight or the norm. */
 static bool folds(const plan *p, const plan_line *l)
 {
     bool alone = p->options->fold_norm && dt__can_fold(l->module);
@@ -250,11 +225,11 @@ static void decide_derived(const plan *p, plan_line *l)
 
 static dt_status check_plan(plan *p)
 {
-    const int64_t lost = unmatched_rule(p);
-    if (lost >= 0) {
+    const int64_t unmatched = unmatched_rule(p);
+    if (unmatched >= 0) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
-                       "prepare: rule %lld: '%s' matches no quantizable module", (long long)lost,
-                       p->options->rules[lost].match);
+                       "prepare: rule %lld: '%s' matches no quantizable module",
+                       (long long)unmatched, p->options->rules[unmatched].match);
     }
     bool some = false;
     for (int64_t i = 0; i < p->n; i++) {
@@ -277,7 +252,8 @@ static bool is_first(const plan *p, const plan_line *l)
     return first == l;
 }
 
-/* Whose the range of this line's weight is: the weight's first, also where that is not selected. */
+/* The module that owns the range of this line's weight: the first with this weight, selected or
+ * not. */
 static dt_module *holder_of(const plan *p, const plan_line *l)
 {
     const plan_line *first = p->line;
@@ -285,7 +261,7 @@ static dt_module *holder_of(const plan *p, const plan_line *l)
     return first->module;
 }
 
-/* A range of a weight that stands begins with the weight as it is. */
+/* Initializes the static or learned range of a weight from its present values. */
 static dt_status begin_scale(const plan_line *l, const dt__quantizer *range)
 {
     dt__derived derived;
@@ -305,7 +281,7 @@ static dt_status make_scale(plan *p, plan_line *l)
     DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
     const dt__quantizer *range = dt__quantizer_of(l->scale.range);
     DT__TRY(begin_scale(l, range));
-    return dt_fill(range->count, 0); /* and again where its training begins */
+    return dt_fill(range->count, 0); /* it is computed again when its training begins */
 }
 
 static dt_status make_hook(plan *p, plan_line *l)

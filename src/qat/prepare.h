@@ -1,4 +1,4 @@
-/* What prepare leaves on modules, for convert and for files. */
+/* What dt_prepare adds to modules, for convert and for files. */
 #ifndef DT__QAT_PREPARE_H
 #define DT__QAT_PREPARE_H
 
@@ -12,8 +12,8 @@ typedef struct dt__input_hook {
     bool enabled;
     bool simulated;
     dt__quantizer *range; /* of the module's child `input`, lent; NULL: dynamic */
-    bool observing;       /* every pass is observed, not only those that train */
-    bool frozen;          /* none is */
+    bool observing;       /* the observer sees every pass, not only those of training */
+    bool frozen;          /* it sees none */
 } dt__input_hook;
 
 /* Adds the hook, which then owns `hook` (from dt__alloc); on an error the caller still does. */
@@ -23,17 +23,14 @@ dt__input_hook *dt__input_hook_of(const dt_module *m);
 
 void dt__unhook_input(dt_module *m);
 
-/* Channels of a module's input, by its weight w: shifts that it can learn. */
+/* The number of channels of a module's input, by its weight w: as many shifts can be learned. */
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
 
-/* What is wrong with the granularity in a model: weights and activations have different ones; NULL:
- * nothing. dt_prepare and the recipe say the same. */
-const char *dt__granularity_fault(const dt_quant_spec *quant);
-/* Whether such a module's input can be quantized so. CONFIG, saying what would be right. */
+/* CONFIG, saying what would be right, where the input of m cannot be quantized by this spec. */
 dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant);
-/* Groups of the op that its weight belongs to. */
+/* Groups of the module's op: of a convolution, the experts of a grouped weight, else 1. */
 int64_t dt__op_groups(const dt_module *m);
-/* The row map of its weight w. SHAPE where there is none. */
+/* The row map of the module's weight w. Errors: SHAPE. */
 dt_status dt__weight_map(const dt_module *m, const dt_tensor *w, dt__row_map *out);
 
 #endif

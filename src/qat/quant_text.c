@@ -1,4 +1,4 @@
-/* Settings of a scheme: comparing them, and saying them. */
+/* Quantization specs: comparison, and a short text for messages. */
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 

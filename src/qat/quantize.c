@@ -1,6 +1,7 @@
-/* Quantize, image and gradient of a whole tensor, row by row, by any rule (formulas: scheme.h and
- * kernels/quantize_rows.c). A row is taken a few groups at a time, so that its values are in cache
- * when codes follow the range. Rows are shared among threads; no result depends on how. */
+/* Quantizes and dequantizes a whole tensor, row by row, by any scheme (formulas: scheme.h and
+ * kernels/quantize_rows.c), and masks its gradient. A row is processed a few groups at a time, so
+ * that values are still in cache when codes are computed after the range. Threads share the rows;
+ * no result depends on how. */
 #include "kernels/kernels.h"
 #include "qat/scheme.h"
 
@@ -8,22 +9,22 @@
 #include <string.h>
 
 #define GROUPS 64     /* of a row at a time: a multiple of 8, so that masks begin at a byte */
-#define TOGETHER 4096 /* elements of rows that are taken together */
+#define TOGETHER 4096 /* elements of rows that are processed together */
 
 typedef struct job {
     const dt__kernels *kernels;
     dt__coding coding;
     const dt__cut *cut;
     const float *x;
-    dt__quantized *out; /* without codes: only the scales are chosen, and faults found */
+    dt__quantized *out; /* without codes: only scales are computed, and values checked */
 } job;
 
-/* Elements that are worth a region of threads. */
+/* Fewer elements are not worth several threads. */
 #define SHARED (4 * DT__CHUNK)
 
 static bool is_shared(const dt__cut *c) { return c->rows > 1 && c->rows * c->columns > SHARED; }
 
-/* What went wrong first, as an index of an element or of a block; NONE. */
+/* The first bad element or block, as its index, or NONE. */
 #define NONE INT64_MAX
 typedef struct outcome {
     int64_t bad_element, bad_block, clipped;
@@ -70,12 +71,12 @@ static int64_t encode(const job *j, const part *p)
     return j->kernels->encode(&r, p->x, p->codes, p->mask);
 }
 
-/* What a chunk is: some rows, from `row` on. */
+/* A chunk: some rows, from `row` on. */
 typedef struct rows {
     int64_t row, count;
 } rows;
 
-/* Codes by scales that stand. */
+/* Codes by given scales. */
 static outcome given_rows(const job *j, const rows *r)
 {
     outcome o = { NONE, NONE, 0 };
@@ -88,7 +89,7 @@ static outcome given_rows(const job *j, const rows *r)
     return o;
 }
 
-/* The first of some blocks that the rule refuses, NONE if it takes them. */
+/* The first block whose scale would not be finite; NONE. */
 static int64_t refused(const job *j, const dt__blocks *b)
 {
     if (j->coding.choose(j->coding.settings, b)) return NONE;
@@ -131,7 +132,7 @@ static bool find_range(const job *j, const part *p, float *range, outcome *o)
     return true;
 }
 
-/* Codes by scales that stand, of values that nobody looked at. */
+/* Codes by given scales, of values that are not checked yet. */
 static outcome checked_rows(const job *j, const rows *r)
 {
     float range[2 * GROUPS];
@@ -152,7 +153,7 @@ static void encode_own(const job *j, part *p, const float *inverse, outcome *o)
     if (o->bad_block == NONE && p->codes != NULL) o->clipped += encode(j, p);
 }
 
-/* Scales by the rule, then codes: the groups of one row. */
+/* Scales by the scheme, then codes: the groups of one row. */
 static outcome own_groups(const job *j, const rows *r)
 {
     float range[2 * GROUPS], inverse[GROUPS];
@@ -167,7 +168,7 @@ static outcome own_groups(const job *j, const rows *r)
     return o;
 }
 
-/* The same for rows of one group, at most GROUPS of them, which lie in cache together. */
+/* The same for rows of one group, at most GROUPS of them, which fit into the cache together. */
 static outcome own_rows(const job *j, const rows *r)
 {
     float range[2 * GROUPS], inverse[GROUPS];
@@ -223,7 +224,7 @@ static dt_status report(dt_ctx *ctx, const job *j, const outcome *o, const char 
         return dt_fail(
             ctx, DT_ERR_NUMERIC,
             "quantize %s: the values of row %lld, group %lld are too large: their scale, "
-            "or a code's image, is not finite",
+            "or a dequantized value, is not finite",
             name == NULL ? "a tensor" : name, (long long)(o->bad_block / groups),
             (long long)(o->bad_block % groups));
     }
@@ -233,7 +234,7 @@ static dt_status report(dt_ctx *ctx, const job *j, const outcome *o, const char 
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* One range of everything; returns the first element that is not finite, or NONE. */
+/* The range of all values; returns the first element that is not finite, or NONE. */
 static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const float *x, float *lo,
                            float *hi)
 {
@@ -275,7 +276,7 @@ static job job_of(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const
     return (job){ dt__kernels_of(ctx, DT_F32), dt__coding_of(q), cut, x, out };
 }
 
-/* One scale for everything: the range of all rows first. */
+/* One scale for the tensor: first the range of all rows, then codes. */
 static outcome quantize_whole(const job *j)
 {
     float lo, hi, inverse;

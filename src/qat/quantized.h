@@ -1,4 +1,4 @@
-/* Codes of tensors: making them from values, and images from them. */
+/* FakeQuantTensors and packed parameters: their codes, made from values and back. */
 #ifndef DT__QAT_QUANTIZED_H
 #define DT__QAT_QUANTIZED_H
 
@@ -7,21 +7,22 @@
 
 #include <detent/qat.h>
 
-/* A FakeQuantTensor. The handle itself is a dense view of the master's storage; `inner` is the
- * handle that in-place ops write (a parameter's master) or that gradients go on to (a tape's
- * tensor), and codes hang on it, so that every wrapper of one tensor shares them. */
+/* A FakeQuantTensor. The handle itself is a dense view of the master's storage. `inner` is the
+ * wrapped tensor: a parameter's master, which in-place ops write, or a tensor of the tape, to which
+ * backward passes the gradient. The cache of codes belongs to `inner`, so that all wrappers of one
+ * tensor share them. */
 typedef struct dt__fq {
     dt_tensor *inner;
     dt_quant_spec quant;
     bool enabled;
-    bool simulated;  /* codes that no integer product uses: images are multiplied in fp32 */
+    bool simulated;  /* products multiply dequantized values in fp32 */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
     dt__row_map map; /* of a weight */
-    /* The range that stands, where it is not dynamic: f32 and i8, one or one a row; the wrapper
-     * holds a reference on both. zero_point NULL: all 0. */
+    /* The static or learned range, NULL where it is dynamic: f32 and i8, one or one a row; the
+     * wrapper holds a reference on both. zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
-    dt_tensor *count; /* i64: 0 until the range of a weight has begun; NULL: it has */
-    bool learns;      /* a learned scale's gradient will be asked for: codes keep what that needs */
+    dt_tensor *count; /* i64: 0 until the range of a weight is initialized; NULL: it is */
+    bool learns; /* backward needs the gradient of the scale: codes keep what it is computed from */
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 
@@ -34,7 +35,7 @@ typedef struct dt__packed {
 
 extern const dt__kind dt__fake_quant_kind, dt__packed_kind;
 
-/* What a parameter is quantized by; NULL for a plain one, as for its map. */
+/* The spec and the row map of a quantized parameter; NULL for a plain one. */
 const dt_quant_spec *dt__quant_of(const dt_tensor *x);
 const dt__row_map *dt__row_map_of_weight(const dt_tensor *x);
 bool dt__is_simulated(const dt_tensor *x);
@@ -43,13 +44,13 @@ bool dt__is_simulated(const dt_tensor *x);
 dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out);
 /* The codes of a wrapper, from the cache if its master was not written since; retained. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
-/* Drops codes that hang on x and are not of its present version. */
+/* Drops cached codes of x that are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 
-/* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin is
- * false where nothing can be renewed: there are no codes yet, somebody else holds them, x is
- * disabled, or one pass over rows as they lie does not make them (granularity tensor, zero points,
- * a row map, a range that is not dynamic). A dt__renewal does not move. */
+/* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin returns
+ * false where codes cannot be renewed: there are none yet, others hold a reference on them, x is
+ * disabled, or one pass over rows in memory order does not make them (granularity tensor, zero
+ * points, a row map, a static or learned range). A dt__renewal must not move in memory. */
 typedef struct dt__renewal {
     dt_tensor *master;
     dt__codes *codes;
@@ -62,12 +63,12 @@ typedef struct dt__renewal {
 bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
 void dt__renew_panel(dt__renewal *r, int64_t panel);
 void dt__renew_end(dt__renewal *r);
-/* The same as a wrapper's kind has it. */
+/* The same for the table of the FakeQuantTensor's kind. */
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x);
 void dt__fq_written(dt_tensor *x, int64_t first, int64_t end);
 void dt__fq_write_end(dt_tensor *x);
 
-/* A weight as it lies, and how its rows lie in it. */
+/* The shape of a weight, and where its rows are in it. */
 typedef struct dt__weight_shape {
     const dt__row_map *map;
     int rank;
@@ -79,23 +80,23 @@ static inline dt__weight_shape dt__weight_shape_of(const dt_tensor *x, const dt_
     return (dt__weight_shape){ map, x->rank, x->dims };
 }
 
-/* The rank and extents of its rows: [rows, columns] of a transposed weight, [N * out, ...] of a
- * grouped one, else those of the weight. */
+/* Rank and extents of the weight with rows first: [rows, columns] of a transposed weight,
+ * [N * out, ...] of a grouped one, else those of the weight. */
 int dt__matrix_dims(const dt__weight_shape *w, int64_t *out);
-/* How it is cut into blocks: dt__cut_of its rows, but where a scale is one of a whole tensor, each
- * expert of a grouped weight is a tensor: rows [experts][out * ...] of one group. Errors: SHAPE. */
+/* How the weight is cut into blocks: dt__cut_of its rows. With granularity tensor each expert of a
+ * grouped weight has a scale: rows [experts][out * ...] of one group. Errors: SHAPE. */
 dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                          dt__cut *out);
-/* How its rows lie in panels, and in its file. Errors: SHAPE; UNSUPPORTED (what no panels hold). */
+/* The layout of its rows in panels and in files. Errors: SHAPE; UNSUPPORTED (no panels hold it). */
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                             dt__panel_layout *out);
-/* x as that matrix, without gaps, as a new tensor; NULL where x is it. */
+/* *made = x with rows first, as a new contiguous tensor; NULL where x is that already. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
-/* Packed codes from rows; consecutive groups give them no order. Errors: ARG (groups that are not
- * of the layout's sizes), NOMEM. */
+/* Packs codes from rows. Where groups are not consecutive columns, the panels get a column order.
+ * Errors: ARG (groups that do not have the layout's sizes), NOMEM. */
 dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool simulated,
                               const dt_code_rows *rows, dt__codes **out);
-/* How many op groups' orders codes have; 0: none, groups are consecutive columns. */
+/* The number of op groups with a column order; 0: scale groups are consecutive columns. */
 int64_t dt__codes_op_groups(const dt__codes *codes);
 /* Rows from packed codes, into buffers of the layout's extents; `group_of` where there is an
  * order. */
@@ -105,17 +106,16 @@ void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
  * handle, and back. */
 dt_status dt__fq_wrap(dt_tensor *w, const dt__fq *like);
 void dt__fq_unwrap(dt_tensor *w);
-/* Turns a parameter into a packed one, on the same handle; its storage and gradient go. Takes over
- * `packed` (from dt__alloc) and the reference on its codes. */
+/* Turns a parameter into a packed one, on the same handle; frees its storage and gradient. Takes
+ * over `packed` (from dt__alloc) and its reference on codes. */
 void dt__packed_take(dt_tensor *w, dt__packed *packed);
-/* Wraps a tape's tensor for this pass with settings and flags of `like`. */
+/* Wraps a tensor of the tape for this pass, with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
 /* What the tables of qat/keys_qat.inc refer to. */
 extern const char *const dt__preset_names[], *const dt__forward_names[];
 extern const dt_key dt__qat_rule_keys[];
-/* Keys of the fields of a dt_quant_spec but `activation`, for files; those of its range are
- * apart. */
+/* Keys of the fields of a dt_quant_spec, for files: but `activation`; those of the range apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];
 
 bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b);

@@ -1,5 +1,5 @@
-/* The module "quantizer": scale and zero point of a range that stands, and what an observer has
- * seen.
+/* The module "quantizer": scale and zero point of a static or learned range, and the state of its
+ * observer.
  *
  *     <layer>.input.scale  .zero_point  .shift         in every model
  *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
@@ -19,8 +19,8 @@ static dt_status add(dt_module *m, const char *name, dt_dtype dtype, int64_t n, 
     const dt__quantizer *q = dt_module_state(m);
     const bool learned = q->quant.range == DT_RANGE_LEARNED && dtype == DT_F32;
     DT__TRY(dt_tensor_create(m->ctx, dtype, 1, &n, x));
-    const dt_status s =
-        dt__module_add_tensor(m, name, *x, learned ? DT_PARAM : DT_BUFFER); /* owns it anyhow */
+    const dt_status s = dt__module_add_tensor(
+        m, name, *x, learned ? DT_PARAM : DT_BUFFER); /* owns it, also after an error */
     if (s != DT_OK) *x = NULL;
     else (*x)->no_decay = true;
     return s;

@@ -1,5 +1,5 @@
-/* What all rules share: the list, settings and their errors, how a shape is cut into blocks, limits
- * and rounding of scales. */
+/* What all schemes share: their list, settings that follow from a spec, how a shape is cut into
+ * blocks, limits and rounding of scales. spec_check.c has the errors. */
 #include "qat/scheme.h"
 
 #include "kernels/panels.h"
@@ -24,134 +24,6 @@ const dt__scheme *dt__scheme_of(int scheme)
 }
 
 /* ---- settings ------------------------------------------------------------------------------- */
-
-static dt_status check_q4_0(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    if (q->activation) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "scheme q4_0 is for weights; for activations use "
-                       "asymmetric or symmetric");
-    }
-    if (q->bits != 4) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 has 4 bits, not %lld", (long long)q->bits);
-    }
-    if (q->granularity != DT_PER_GROUP || q->group_size != 32) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 wants granularity group and group_size 32");
-    }
-    if (q->scale_dtype == DT_SCALE_BF16) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "scheme q4_0 holds its scales as f16, not bf16");
-    }
-    return DT_OK;
-}
-
-static dt_status check_granularity(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no granularity", q->granularity);
-    }
-    if (q->granularity == DT_PER_GROUP && q->group_size < 1) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "group_size is %lld; it must be positive",
-                       (long long)q->group_size);
-    }
-    if (q->activation && q->granularity == DT_PER_CHANNEL) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "granularity channel is for weights; activations take "
-                       "tensor, token, sample or group");
-    }
-    if (!q->activation && (q->granularity == DT_PER_TOKEN || q->granularity == DT_PER_SAMPLE)) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "granularity %s is for activations; weights take "
-                       "tensor, channel or group",
-                       q->granularity == DT_PER_TOKEN ? "token" : "sample");
-    }
-    return DT_OK;
-}
-
-static dt_status check_observer(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    if (q->observer < DT_OBSERVER_MINMAX || q->observer > DT_OBSERVER_MSE) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no observer", q->observer);
-    }
-    if (q->observer == DT_OBSERVER_PERCENTILE &&
-        !(q->percentile >= 50 && q->percentile <= 100 && q->samples >= 1)) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "observer percentile: %g %% of %lld samples; 50 to 100 of at least 1 wanted",
-                       q->percentile, (long long)q->samples);
-    }
-    const bool averages =
-        q->observer == DT_OBSERVER_MOVING_AVERAGE || q->observer == DT_OBSERVER_MSE;
-    if (!q->activation || !averages || (q->averaging > 0 && q->averaging <= 1)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "averaging is %g; above 0 and at most 1 is wanted",
-                   q->averaging);
-}
-
-static dt_status check_learned(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "a learned range of weights wants granularity tensor or channel");
-    }
-    if (q->scheme != DT_SCHEME_SYMMETRIC) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "a learned range wants scheme symmetric, not %s",
-                       dt__scheme_of(q->scheme)->name);
-    }
-    if (q->scale_dtype != DT_SCALE_F32) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "a learned scale is f32; it is not rounded");
-    }
-    if (q->is_unsigned && !q->activation) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "codes of weights with a learned range are signed");
-    }
-    if (q->save == DT_SAVED_COMPACT || q->save == DT_SAVED_EXACT) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "%d is no way to save an activation", q->save);
-}
-
-static dt_status check_range(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    const bool per_tensor = q->granularity == DT_PER_TENSOR;
-    if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no range", q->range);
-    }
-    if (q->range == DT_RANGE_STATIC && !q->activation &&
-        (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->scheme)->fp16_blocks)) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "a static range of weights is that of observer mse, and not of scheme q4_0");
-    }
-    if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "a shift is for activations with a learned range");
-    }
-    if (q->range != DT_RANGE_DYNAMIC && q->activation && !per_tensor) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "a %s range of activations wants granularity tensor",
-                       q->range == DT_RANGE_STATIC ? "static" : "learned");
-    }
-    if (q->range == DT_RANGE_LEARNED) return check_learned(ctx, q);
-    return q->range == DT_RANGE_STATIC ? check_observer(ctx, q) : DT_OK;
-}
-
-dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q)
-{
-    const dt__scheme *scheme = dt__scheme_of(q->scheme);
-    if (scheme == NULL)
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no quantization scheme", q->scheme);
-    if (q->bits < 2 || q->bits > 8) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "bits is %lld; codes have 2 to 8 bits",
-                       (long long)q->bits);
-    }
-    if (q->scale_dtype < DT_SCALE_F32 || q->scale_dtype > DT_SCALE_BF16) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no scale dtype", q->scale_dtype);
-    }
-    if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "%d is no straight-through gradient", q->ste);
-    }
-    if (q->is_unsigned && !scheme->has_zero && q->range != DT_RANGE_LEARNED) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "unsigned codes need a zero point: scheme %s has none, "
-                       "asymmetric has",
-                       scheme->name);
-    }
-    DT__TRY(check_granularity(ctx, q));
-    DT__TRY(check_range(ctx, q));
-    return scheme->fp16_blocks ? check_q4_0(ctx, q) : DT_OK;
-}
 
 bool dt__has_zero(const dt_quant_spec *q)
 {
@@ -232,7 +104,7 @@ static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
     for (int64_t i = 0; i < b->n; i++) b->inverse[i] = 1.0f / b->scale[i];
 }
 
-/* Whether every scale, times the integer furthest from 0 that it may meet, is finite. */
+/* Whether the largest dequantized value of every block is finite. */
 static bool bounds_are_finite(int qmin, int qmax, const dt__blocks *b)
 {
     int bad = 0;

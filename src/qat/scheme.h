@@ -1,9 +1,9 @@
 /* Quantization schemes: how a tensor becomes integers (numerics §1).
  *
- * A rule is one file, scheme_<name>.c, one line in schemes.inc and a DT_SCHEME_<NAME> in qat.h: how
- * the scale and the zero point of a block follow from its values. Cutting into blocks, rounding of
- * scales, codes, images, masks and errors are written once, in scheme.c and quantize.c, for all
- * rules. f32 only. */
+ * A scheme computes scale and zero point of a block from its values. It is one file,
+ * scheme_<name>.c, a line in schemes.inc and a DT_SCHEME_<NAME> in qat.h. scheme.c and quantize.c
+ * do the rest for all schemes: blocks, rounding of scales, codes, dequantized values, masks and
+ * errors. f32 only. */
 #ifndef DT__QAT_SCHEME_H
 #define DT__QAT_SCHEME_H
 
@@ -12,9 +12,9 @@
 #include "core/core.h"
 #include "kernels/panels.h"
 
-/* ---- rules ---------------------------------------------------------------------------------- */
+/* ---- schemes -------------------------------------------------------------------------------- */
 
-/* A block by itself: x, and the scale, zero point and stored signed codes that it must get. */
+/* A test: a block x, and the scale, zero point and stored signed codes that it must get. */
 typedef struct dt__scheme_case {
     const char *name;
     int64_t bits;
@@ -25,7 +25,7 @@ typedef struct dt__scheme_case {
     int8_t codes[8];
 } dt__scheme_case;
 
-/* What a stored scale may be: a normal number of its dtype, in least ... most. Of activations
+/* The scales that can be stored: normal numbers of the dtype, in least ... most. For activations
  * `least` is 2^-23 where the dtype allows it. */
 typedef struct dt__scale_limits {
     int dtype; /* DT_SCALE_... */
@@ -37,16 +37,16 @@ typedef struct dt__scheme {
     const char *text; /* one line for people */
     bool has_zero;    /* a zero point: codes are not `integer` for a weight's panels */
     bool fp16_blocks; /* q4_0: 4 bits, groups of 32, scales always fp16, weights only */
-    bool never_clips; /* unless a scale met its upper limit */
+    bool never_clips; /* unless a scale is cut to its upper limit */
     bool half_up;     /* of dt__coding */
     bool extremum;    /* likewise */
     /* The scale of every block, before limits and rounding. */
     void (*scale)(int qmin, int qmax, const dt__blocks *b);
     /* The zero points that go with the scales. NULL: 0. */
     void (*zero)(int qmin, int qmax, const dt__blocks *b);
-    /* Makes of each scale one that can be stored, and its inverse. NULL: clamped to the limits
-     * (above only of f16) and rounded to nearest. A scheme that allows not every number of the
-     * dtype, such as one of powers of two, has its own: 65504, the most of f16, is none. */
+    /* Rounds each scale to one that can be stored, and computes its inverse. NULL: clamps to the
+     * limits (to the upper one only with f16) and rounds to nearest. A scheme that does not allow
+     * every number of the dtype has its own: powers of two cannot end at f16's 65504. */
     void (*round_scales)(const dt__scale_limits *limits, const dt__blocks *b);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
@@ -62,18 +62,35 @@ enum {
     DT__SCHEMES /* how many */
 };
 
-/* The rule of a DT_SCHEME_...; NULL for no rule. */
+/* The scheme of a DT_SCHEME_...; NULL for any other number. */
 const dt__scheme *dt__scheme_of(int scheme);
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* CONFIG, with a message that says which setting and what would be right. */
-dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q);
+/* What a spec is for, as flags. In a model the panels of weights want groups of multiples of 8, and
+ * activations have no groups. In a file only granularity group has a group size. */
+enum { DT__QUANT_TENSOR = 0, DT__QUANT_MODEL = 1, DT__QUANT_FILE = 2 };
+
+#define DT__FAULT_KEYS 3
+#define DT__SHIFT_IS_LEARNED "a shift is for activations with a learned range"
+
+/* What is wrong with a spec. */
+typedef struct dt__quant_fault {
+    /* the settings that do not go together, as recipes and files name them, most likely mistake
+     * first; NULL behind the last */
+    const char *keys[DT__FAULT_KEYS];
+    char text[120];
+} dt__quant_fault;
+
+/* False with the first fault of the spec (spec_check.c). */
+bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault);
+/* The same as a status: CONFIG, with the fault's text. */
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q, unsigned use);
 
 /* The dtype that scales are rounded to: scale_dtype, but DT_SCALE_F16 for q4_0. */
 int dt__scale_dtype(const dt_quant_spec *q);
 
-/* Stored signed code range: -2^(bits-1) and 2^(bits-1)-1, for unsigned schemes too. */
+/* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned. */
 static inline int dt__qmin(const dt_quant_spec *q) { return -(1 << (q->bits - 1)); }
 static inline int dt__qmax(const dt_quant_spec *q) { return (1 << (q->bits - 1)) - 1; }
 
@@ -81,7 +98,7 @@ static inline int dt__qmax(const dt_quant_spec *q) { return (1 << (q->bits - 1))
  * static or learned, not where it is recomputed each step. */
 bool dt__ste_clipped(const dt_quant_spec *q);
 
-/* Whether blocks have zero points: by the rule, or because learned codes are unsigned. */
+/* Whether blocks have zero points: by the scheme, or because learned codes are unsigned. */
 bool dt__has_zero(const dt_quant_spec *q);
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -108,7 +125,7 @@ static inline int64_t dt__cut_blocks(const dt__cut *c)
 /* Bytes of a row of a mask. */
 static inline int64_t dt__mask_bytes(const dt__cut *c) { return dt__ceil_div(c->columns, 8); }
 
-/* ---- scale, codes, image -------------------------------------------------------------------- */
+/* ---- scales, codes, dequantized values ------------------------------------------------------ */
 
 /* Where codes go; the caller's memory. */
 typedef struct dt__quantized {
@@ -116,7 +133,7 @@ typedef struct dt__quantized {
     int64_t ld;      /* at least columns */
     bool biased;     /* codes are in memory as u8, plus 128 */
     float *scale;    /* [rows][groups], or one */
-    int8_t *zero;    /* likewise; NULL only where the rule has no zero point */
+    int8_t *zero;    /* likewise; NULL only where the scheme has no zero point */
     uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
                       * row was clipped, bits past the row are 1; NULL: not wanted */
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
@@ -127,14 +144,14 @@ typedef struct dt__quantized {
 bool dt__choose_scales(const void *settings, const dt__blocks *b);
 /* The same by a scheme that need not be in the list; q->scheme is not read. */
 bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const dt__blocks *b);
-/* The rule as kernels meet it; refers to *q. */
+/* The spec in the form that kernels take; refers to *q. */
 dt__coding dt__coding_of(const dt_quant_spec *q);
 /* Whether a code can be clipped. */
 bool dt__can_clip(const dt_quant_spec *q);
 
 /* Chooses scales and zero points from x and quantizes it. `name` is the tensor's, for messages.
- * Errors: NUMERIC (an element that is not finite, with its index; a block whose scale or image is
- * not finite). Then `out` holds nothing useful. */
+ * Errors: NUMERIC (an element that is not finite, with its index; a block whose scale or
+ * dequantized values are not finite). Then the contents of `out` are undefined. */
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name);
 
@@ -149,15 +166,14 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s);
  * none. */
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi);
 
-/* The same as dt__quantize with the scales and zero points that stand in `out`: static or
- * learned. */
+/* dt__quantize with the scales and zero points that are in `out` already. */
 dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut,
                              const float *x, dt__quantized *out, const char *name);
 
 /* y = (q - zp) * scale, contiguous. */
 void dt__dequantize(dt_ctx *ctx, const dt__cut *cut, const dt__quantized *in, float *y);
 
-/* dx = dy where the mask lets it pass, else 0. */
+/* dx = mask ? dy : 0. */
 void dt__pass_gradient(dt_ctx *ctx, const dt__cut *cut, const uint8_t *mask, const float *dy,
                        float *dx);
 

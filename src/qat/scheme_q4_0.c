@@ -1,4 +1,5 @@
-/* q4_0: the blocks of GGUF's Q4_0, so that requantizing an image gives the same bytes.   [ggml]
+/* q4_0: the blocks of GGUF's Q4_0, so that quantizing dequantized values gives the same bytes.
+ * [ggml]
  *
  *     e = the element of largest magnitude, with its sign (the first of equals)
  *     d = e * -0.125       code = min(15, trunc(x * (1/d) + 8.5)) - 8       stored scale = fp16(d)

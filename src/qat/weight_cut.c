@@ -1,4 +1,4 @@
-/* How weights are cut into rows and groups: by their maps, and as the panels that hold them. */
+/* How weights are cut into rows and groups, by their row maps, and which panels hold them. */
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
@@ -14,7 +14,7 @@ int dt__matrix_dims(const dt__weight_shape *w, int64_t *out)
     }
     memcpy(out, w->dims, (size_t)w->rank * sizeof *out);
     if (map->experts == 0 || w->rank < 2) return w->rank;
-    if (!dt__product(2, w->dims, out)) out[0] = -1; /* which no cut takes */
+    if (!dt__product(2, w->dims, out)) out[0] = -1; /* dt__cut_of refuses it */
     memmove(out + 1, out + 2, (size_t)(w->rank - 2) * sizeof *out);
     return w->rank - 1;
 }

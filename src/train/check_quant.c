@@ -1,66 +1,87 @@
-/* Checks of `qat`, `convert` and `quantize`: keys of schemes and of rounders that exclude each
- * other. */
+/* Checks of `qat`, `convert` and `quantize`: keys of quantization specs, and of rounders, that
+ * exclude each other. */
 #include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
-#include "qat/prepare.h"
 #include "qat/scheme.h"
 #include "train/recipe.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- schemes ------------------------------------------------------------------------------ */
+/* ---- quantization specs ------------------------------------------------------------------- */
 
+/* The spec of weights or of activations that one map of the recipe leads to. */
 typedef struct operand {
-    const char *path; /* "qat.weight", "qat.rules.2.activation" */
-    const char *head; /* the map that it changes: "qat.weight" */
-    bool is_weight;
-    dt_quant_spec quant; /* the resulting spec: preset, head, and this map */
+    const char *path;    /* of its map: "qat.weight", "qat.rules.2.activation" */
+    const char *head;    /* what it starts from: "qat.weight" */
+    const char *rules;   /* whose rules may combine with it: "qat.rules", "quantize.tensors" */
+    int64_t n_rules;     /* how many */
+    unsigned use;        /* DT__QUANT_... */
+    dt_quant_spec quant; /* with the preset and the recipe's head in it */
 } operand;
 
-/* Complains at the first of `names` that this operand's map gives. */
-static void refuse_operand(dt_recipe *r, const operand *o, const char *const names[3],
-                           const char *words)
+/* Whether another rule gives one of the keys. Where both rules match, its value may be right. */
+static bool others_give(dt_recipe *r, const operand *o, const char *const keys[DT__FAULT_KEYS])
 {
-    for (int i = 0; i < 3 && names[i] != NULL; i++) {
-        dt__node *node = dt__given(r, dt__recipe_join(r, o->path, names[i]));
-        if (node == NULL) continue;
-        dt__complain(r, node, "'%s.%s': %s", o->path, names[i], words);
-        return;
+    const char *side = o->quant.activation ? "activation" : "weight";
+    for (int64_t i = 0; i < o->n_rules && !r->out_of_memory; i++) {
+        const char *path = dt__recipe_format(r, "%s.%lld.%s", o->rules, (long long)i, side);
+        if (strcmp(path, o->path) == 0) continue;
+        for (int k = 0; k < DT__FAULT_KEYS && keys[k] != NULL; k++) {
+            if (dt__given(r, dt__recipe_join(r, path, keys[k])) != NULL) return true;
+        }
     }
+    return false;
+}
+
+/* Complains at the first key at fault that the operand's map gives: unless some of the keys come
+ * from elsewhere, and other rules may change them. */
+static void check_spec(dt_recipe *r, const operand *o)
+{
+    dt__quant_fault fault;
+    dt__node *first = NULL;
+    const char *name = NULL;
+    bool all = true;
+    if (dt__quant_is_valid(&o->quant, o->use, &fault)) return;
+    for (int i = 0; i < DT__FAULT_KEYS && fault.keys[i] != NULL; i++) {
+        dt__node *node = dt__given(r, dt__recipe_join(r, o->path, fault.keys[i]));
+        all = all && node != NULL;
+        if (node == NULL || first != NULL) continue;
+        first = node;
+        name = fault.keys[i];
+    }
+    if (first == NULL || (!all && others_give(r, o, fault.keys))) return;
+    dt__complain(r, first, "'%s.%s': %s", o->path, name, fault.text);
+}
+
+static void refuse_key(dt_recipe *r, const operand *o, const char *name, const char *words)
+{
+    dt__node *node = dt__given(r, dt__recipe_join(r, o->path, name));
+    if (node != NULL) dt__complain(r, node, "'%s.%s': %s", o->path, name, words);
 }
 
 static void check_operand(dt_recipe *r, const operand *o)
 {
     if (dt__has_bad(r, o->path) || dt__has_bad(r, o->head)) return;
-    const dt_quant_spec *q = &o->quant;
-    const bool by_group = q->granularity == DT_PER_GROUP;
-    const char *fault = dt__granularity_fault(q);
-    const char *const by[3] = { "granularity" };
-    if (fault != NULL) refuse_operand(r, o, by, fault);
-    if (o->is_weight && !by_group) {
-        refuse_operand(r, o, (const char *const[3]){ "group_size" },
-                       "only granularity group has a group size");
-    }
-    if (q->scheme == DT_SCHEME_Q4_0 &&
-        (q->bits != 4 || !by_group || q->group_size != 32 || !o->is_weight)) {
-        refuse_operand(r, o, (const char *const[3]){ "bits", "group_size", "scheme" },
-                       "scheme q4_0 is for weights of 4 bits in groups of 32");
-    }
-    const bool from_zero = q->range == DT_RANGE_LEARNED && !o->is_weight;
-    if (q->is_unsigned && q->scheme != DT_SCHEME_ASYMMETRIC && !from_zero) {
-        refuse_operand(r, o, (const char *const[3]){ "unsigned", "scheme" },
-                       "unsigned codes need scheme asymmetric");
+    check_spec(r, o);
+    if (!o->quant.activation && o->quant.granularity != DT_PER_GROUP) {
+        refuse_key(r, o, "group_size", "only granularity group has a group size");
     }
 }
 
 static void check_operands(dt_recipe *r, const char *path, const dt_quant_spec *weight,
                            const dt_quant_spec *activation)
 {
-    const char *w = dt__recipe_join(r, path, "weight"), *a = dt__recipe_join(r, path, "activation");
-    check_operand(r, &(operand){ w, "qat.weight", true, *weight });
-    check_operand(r, &(operand){ a, "qat.activation", false, *activation });
+    operand o = { .rules = "qat.rules", .n_rules = r->options.qat.n_rules, .use = DT__QUANT_MODEL };
+    o.path = dt__recipe_join(r, path, "weight");
+    o.head = "qat.weight";
+    o.quant = *weight;
+    check_operand(r, &o);
+    o.path = dt__recipe_join(r, path, "activation");
+    o.head = "qat.activation";
+    o.quant = *activation;
+    check_operand(r, &o);
 }
 
 static void check_rule(dt_recipe *r, const char *path, const char *words)
@@ -256,21 +277,19 @@ static void check_model_parts(dt_recipe *r, const block *b)
 
 /* ---- files of tensors --------------------------------------------------------------------- */
 
-/* Checks a spec for tensors, which cannot have learned ranges. Errors without a key of their own
- * are reported at the map. */
-static void check_tensor_scheme(dt_recipe *r, const char *path, const dt_quant_spec *quant)
+/* Like any spec, but nothing is learned. */
+static void check_tensor_spec(dt_recipe *r, const char *path, const dt_quant_spec *quant)
 {
-    const int before = r->n_complaints;
-    const char *const range[3] = { "range" };
-    const operand o = { path, "quantize.weight", true, *quant };
+    const operand o = { .path = path,
+                        .head = "quantize.weight",
+                        .rules = "quantize.tensors",
+                        .n_rules = r->options.quantize.n_tensors,
+                        .use = DT__QUANT_TENSOR,
+                        .quant = *quant };
     check_operand(r, &o);
     if (quant->range == DT_RANGE_LEARNED) {
-        refuse_operand(r, &o, range, "nothing is trained here: dynamic, or static");
+        refuse_key(r, &o, "range", "nothing is trained here: dynamic, or static");
     }
-    if (r->n_complaints > before || dt__has_bad(r, path) || dt__has_bad(r, o.head)) return;
-    dt__node *node = dt__given(r, path);
-    if (node == NULL || dt__quant_check(r->ctx, quant) == DT_OK) return;
-    dt__complain(r, node, "'%s': %s", path, dt__recipe_format(r, "%s", dt_error(r->ctx)));
 }
 
 /* Checks a rule's keys of ops against the op that it names. */
@@ -308,7 +327,7 @@ static void check_tensors(dt_recipe *r, const block *b)
     const dt_quantize_options *q = &r->options.quantize;
     dt_quant_spec weight = dt_weight_quant_defaults();
     dt_quant_apply(&weight, &q->weight);
-    check_tensor_scheme(r, "quantize.weight", &weight);
+    check_tensor_spec(r, "quantize.weight", &weight);
     check_part(r, b, &(part){ "quantize.weight", weight, b->o->rounder });
     for (int64_t i = 0; i < q->n_tensors && !r->out_of_memory; i++) {
         const dt_tensor_rule *rule = &q->tensors[i];
@@ -319,7 +338,7 @@ static void check_tensors(dt_recipe *r, const block *b)
         check_rule(r, path,
                    "tensors but says nothing of them: give it skip, op, rounder or weight");
         check_op(r, path, rule);
-        check_tensor_scheme(r, p.path, &p.quant);
+        check_tensor_spec(r, p.path, &p.quant);
         check_part(r, b, &p);
     }
 }

@@ -1,4 +1,5 @@
 /* Keys of ranges that nothing in the recipe reads. */
+#include "qat/scheme.h"
 #include "train/recipe.h"
 
 #define BIT(choice) (1U << (choice))
@@ -45,7 +46,7 @@ static const struct {
       "only observer percentile of a static range keeps samples" },
     { "averaging", DT_RANGE_STATIC, BIT(DT_OBSERVER_MOVING_AVERAGE) | BIT(DT_OBSERVER_MSE),
       "only observers moving_average and mse of a static range average" },
-    { "shift", DT_RANGE_LEARNED, ~0U, "only a learned range has a shift" },
+    { "shift", DT_RANGE_LEARNED, ~0U, DT__SHIFT_IS_LEARNED },
     { "save", DT_RANGE_LEARNED, ~0U, "only a learned range chooses what backward keeps" },
 };
 

@@ -1,0 +1,170 @@
+/* Checks of a quantization spec: which settings exclude each other. Functions of the library, files
+ * and recipes ask here, so that all of them refuse the same specs in the same words. */
+#include "qat/scheme.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS(...) ((const char *const[DT__FAULT_KEYS]){ __VA_ARGS__ })
+
+static bool fail(dt__quant_fault *f, const char *const keys[DT__FAULT_KEYS], const char *format,
+                 ...) DT_PRINTF(3, 4);
+
+/* Fills in the fault; false, for the check that found it. */
+static bool fail(dt__quant_fault *f, const char *const keys[DT__FAULT_KEYS], const char *format,
+                 ...)
+{
+    va_list list;
+    va_start(list, format);
+    memcpy(f->keys, keys, sizeof f->keys);
+    vsnprintf(f->text, sizeof f->text, format, list);
+    va_end(list);
+    return false;
+}
+
+static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    if (dt__scheme_of(q->scheme) == NULL) {
+        return fail(f, KEYS("scheme"), "%d is no quantization scheme", q->scheme);
+    }
+    if (q->bits < 2 || q->bits > 8) {
+        return fail(f, KEYS("bits"), "bits must be from 2 to 8, not %lld", (long long)q->bits);
+    }
+    if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
+        return fail(f, KEYS("granularity"), "%d is no granularity", q->granularity);
+    }
+    if (q->scale_dtype < DT_SCALE_F32 || q->scale_dtype > DT_SCALE_BF16) {
+        return fail(f, KEYS("scale_dtype"), "%d is no scale dtype", q->scale_dtype);
+    }
+    if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
+        return fail(f, KEYS("ste"), "%d is no straight-through gradient", q->ste);
+    }
+    if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
+        return fail(f, KEYS("range"), "%d is no range", q->range);
+    }
+    return true;
+}
+
+static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fault *f)
+{
+    const int g = q->granularity;
+    const bool in_model = (use & DT__QUANT_MODEL) != 0;
+    if (q->activation && (g == DT_PER_CHANNEL || (g == DT_PER_GROUP && in_model))) {
+        return fail(f, KEYS("granularity"), "activations are quantized by tensor, token%s",
+                    in_model ? " or sample" : ", sample or group");
+    }
+    if (!q->activation && (g == DT_PER_TOKEN || g == DT_PER_SAMPLE)) {
+        return fail(f, KEYS("granularity"), "weights are quantized by tensor, channel or group");
+    }
+    if (g != DT_PER_GROUP) return true;
+    const long long size = q->group_size;
+    if (in_model && (size < 8 || size % 8 != 0)) {
+        return fail(f, KEYS("group_size", "granularity"),
+                    "group_size must be a positive multiple of 8, not %lld", size);
+    }
+    if (size >= 1) return true;
+    return fail(f, KEYS("group_size", "granularity"), "group_size must be positive, not %lld",
+                size);
+}
+
+static bool check_unsigned(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    if (!q->is_unsigned) return true;
+    if (q->range == DT_RANGE_LEARNED) {
+        if (q->activation) return true;
+        return fail(f, KEYS("unsigned", "range"),
+                    "codes of weights with a learned range are signed");
+    }
+    if (scheme->has_zero) return true;
+    return fail(f, KEYS("unsigned", "scheme", "range"),
+                "unsigned codes need a zero point: scheme %s has none, asymmetric has",
+                scheme->name);
+}
+
+static bool check_observer(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    if (q->observer < DT_OBSERVER_MINMAX || q->observer > DT_OBSERVER_MSE) {
+        return fail(f, KEYS("observer"), "%d is no observer", q->observer);
+    }
+    if (q->observer == DT_OBSERVER_PERCENTILE &&
+        !(q->percentile >= 50 && q->percentile <= 100 && q->samples >= 1)) {
+        return fail(f, KEYS("percentile", "samples", "observer"),
+                    "observer percentile: %g %% of %lld samples; 50 to 100 of at least 1 wanted",
+                    q->percentile, (long long)q->samples);
+    }
+    const bool averages =
+        q->observer == DT_OBSERVER_MOVING_AVERAGE || q->observer == DT_OBSERVER_MSE;
+    if (!q->activation || !averages || (q->averaging > 0 && q->averaging <= 1)) return true;
+    return fail(f, KEYS("averaging", "observer"),
+                "averaging is %g; above 0 and at most 1 is wanted", q->averaging);
+}
+
+static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
+        return fail(f, KEYS("granularity", "range"),
+                    "a learned range of weights wants granularity tensor or channel");
+    }
+    if (q->scheme != DT_SCHEME_SYMMETRIC) {
+        return fail(f, KEYS("scheme", "range"), "a learned range wants scheme symmetric, not %s",
+                    dt__scheme_of(q->scheme)->name);
+    }
+    if (q->scale_dtype != DT_SCALE_F32) {
+        return fail(f, KEYS("scale_dtype", "range"), "a learned scale is f32; it is not rounded");
+    }
+    if (q->save == DT_SAVED_COMPACT || q->save == DT_SAVED_EXACT) return true;
+    return fail(f, KEYS("save"), "%d is no way to save an activation", q->save);
+}
+
+static bool check_range(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    if (q->range == DT_RANGE_STATIC && !q->activation &&
+        (q->observer != DT_OBSERVER_MSE || dt__scheme_of(q->scheme)->fp16_blocks)) {
+        return fail(f, KEYS("range", "scheme"),
+                    "a static range of weights is that of observer mse, and not of scheme q4_0");
+    }
+    if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
+        return fail(f, KEYS("shift", "range"), DT__SHIFT_IS_LEARNED);
+    }
+    if (q->range != DT_RANGE_DYNAMIC && q->activation && q->granularity != DT_PER_TENSOR) {
+        return fail(f, KEYS("granularity", "range"),
+                    "a %s range of activations wants granularity tensor",
+                    q->range == DT_RANGE_STATIC ? "static" : "learned");
+    }
+    if (q->range == DT_RANGE_LEARNED) return check_learned(q, f);
+    return q->range == DT_RANGE_DYNAMIC || check_observer(q, f);
+}
+
+static bool check_q4_0(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    static const char words[] = "scheme q4_0 is for weights of 4 bits in groups of 32";
+    if (!dt__scheme_of(q->scheme)->fp16_blocks) return true;
+    if (q->activation) return fail(f, KEYS("scheme"), words);
+    if (q->bits != 4) return fail(f, KEYS("bits", "scheme"), words);
+    if (q->granularity != DT_PER_GROUP) return fail(f, KEYS("granularity", "scheme"), words);
+    if (q->group_size != 32) return fail(f, KEYS("group_size", "scheme"), words);
+    if (q->scale_dtype != DT_SCALE_BF16) return true;
+    return fail(f, KEYS("scale_dtype", "scheme"), "scheme q4_0 holds its scales as f16, not bf16");
+}
+
+bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault)
+{
+    if (!check_choices(q, fault) || !check_granularity(q, use, fault) ||
+        !check_unsigned(q, fault) || !check_range(q, fault) || !check_q4_0(q, fault)) {
+        return false;
+    }
+    if (!(use & DT__QUANT_FILE) || q->granularity == DT_PER_GROUP || q->group_size == 0)
+        return true;
+    return fail(fault, KEYS("group_size", "granularity"),
+                "group_size is %lld; it must be 0 unless granularity is group",
+                (long long)q->group_size);
+}
+
+dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q, unsigned use)
+{
+    dt__quant_fault fault;
+    if (dt__quant_is_valid(q, use, &fault)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "%s", fault.text);
+}
