@@ -386,6 +386,97 @@ START_TEST(bad_chains_are_refused)
 }
 END_TEST
 
+/* Fused forwards of a user's type: one that makes nothing, and an activation of no known number. */
+static void make_nothing(dt_tape *tape, dt_module *m, dt_tensor *x, const dt_epilogue *e,
+                         dt_tensor **y)
+{
+    (void)tape;
+    (void)m;
+    (void)x;
+    (void)e;
+    (void)y;
+}
+
+static void make_none(dt_tape *tape, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y)
+{
+    (void)tape;
+    (void)m;
+    (void)n;
+    (void)x;
+    (void)y;
+}
+
+static void pass_on(dt_tape *tape, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)tape;
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = in[0];
+}
+
+static int number_33(const dt_module *m)
+{
+    (void)m;
+    return 33;
+}
+
+static const dt_fusion empty_fusion = {
+    .forward = make_nothing, .activations = ~UINT32_C(0), .residual = true, .joint = make_none
+};
+static const dt_module_type empty_type = { .name = "empty",
+                                           .forward = pass_on,
+                                           .fusion = &empty_fusion };
+static const dt_module_type odd_activation = { .name = "odd",
+                                               .forward = pass_on,
+                                               .activation = number_33 };
+
+START_TEST(fusions_of_a_users_type_are_checked)
+{
+    open_context();
+    dt_module *m, *odd;
+    TEST_OK(ctx, dt_module_create(ctx, &empty_type, 0, &m));
+    TEST_OK(ctx, dt_module_create(ctx, &odd_activation, 0, &odd));
+    dt_tensor *x = normal(2, (const int64_t[]){ 2, WIDTH }), *y[2];
+    ck_assert_ptr_nonnull(
+        dt_forward_chain(t, (const dt_link[]){ { m, NULL }, { odd, NULL } }, 2, x));
+    ck_assert_ptr_null(dt_forward_chain(t, (const dt_link[]){ { m, x } }, 1, x));
+    ck_assert_int_eq(dt_tape_status(t), DT_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "has made no output 0"));
+    dt_tape_reset(t);
+    dt_no_grad(t, true);
+    ck_assert_int_eq(dt_forward_each(t, (dt_module *const[]){ m, m }, 2, x, y), DT_ERR_STATE);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_module_free(odd);
+    close_context();
+}
+END_TEST
+
+/* A residual that broadcasts is refused whether or not the module is fused. */
+START_TEST(a_residual_has_the_shape_of_the_output)
+{
+    open_context();
+    dt_module *linear, *norm;
+    TEST_OK(ctx, dt_linear_create(ctx, WIDTH, WIDTH, true, &linear));
+    TEST_OK(ctx, dt_layer_norm_create(ctx, WIDTH, 1e-5, &norm));
+    dt_tensor *x = normal(2, (const int64_t[]){ 2, WIDTH });
+    dt_tensor *r = normal(2, (const int64_t[]){ 1, WIDTH });
+    dt_module *const parts[] = { linear, norm };
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_null(dt_forward_chain(t, (const dt_link[]){ { parts[i], r } }, 1, x));
+        ck_assert_int_eq(dt_tape_status(t), DT_ERR_SHAPE);
+        dt_tape_reset(t);
+    }
+    dt_tensor_free(x);
+    dt_tensor_free(r);
+    dt_module_free(linear);
+    dt_module_free(norm);
+    close_context();
+}
+END_TEST
+
 Suite *test_chain_suite(void)
 {
     Suite *s = suite_create("chain");
@@ -396,6 +487,8 @@ Suite *test_chain_suite(void)
     tcase_add_test(c, a_weight_is_not_lent_outside_its_forward);
     tcase_add_test(c, layers_without_calibration_data_are_reported);
     tcase_add_test(c, bad_chains_are_refused);
+    tcase_add_test(c, fusions_of_a_users_type_are_checked);
+    tcase_add_test(c, a_residual_has_the_shape_of_the_output);
     suite_add_tcase(s, c);
     return s;
 }

@@ -159,18 +159,19 @@ DT_API dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, in
 /* A module of a chain. */
 typedef struct dt_link {
     dt_module *m;
-    dt_tensor *residual; /* added to the module's output; NULL: none */
+    dt_tensor *residual; /* added to the module's output, of its shape; NULL: none */
 } dt_link;
 
 /* Runs modules in sequence: y = link[n-1](... link[0](x)), where link(x) = m(x) + residual.
  * Composite modules run their children with it. The result has the bits of dt_forward and dt_add
  * called one after the other, hooks included; adjacent modules are fused where their types allow.
- * Intermediate results are dropped as soon as the next one exists; x is kept. The result is lent by
- * the tape; NULL with the error on the tape: ARG (n below 1), those of dt_forward. */
+ * Intermediate results are dropped as soon as the next one exists; x is kept. A module of a chain
+ * therefore returns its input or a tensor that it made. The result is lent by the tape; NULL with
+ * the error on the tape: ARG (n below 1), SHAPE (a residual), those of dt_forward. */
 DT_API dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x);
 /* Runs n modules, 1...DT_MAX_OUT, on the same input: y[i] = m[i](x). The results have the bits of
  * dt_forward of each module; where their type allows and no gradient is recorded, one op computes
- * them all. y[i] are lent by the tape. Returns the tape's status. Errors: ARG (n), those of
+ * them all. y[i] are lent by the tape. Returns the tape's status. Errors: ARG (n, NULL), those of
  * dt_forward. */
 DT_API dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x,
                                  dt_tensor **y);

@@ -45,7 +45,7 @@ DT_API dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes,
 /* Reads what dt_tokenizer_text wrote, or a byte-level BPE in the form of Hugging Face's
  * tokenizer.json: split as GPT-2 or Llama 3 do, with added tokens and a template. What would change
  * ids and is not known here (other expressions, normalizers, byte_fallback, prefix space, dropout)
- * is an error that names it. `name` stands in messages. Errors: FORMAT, UNSUPPORTED, NOMEM. */
+ * is an error that names it. Messages contain `name`. Errors: FORMAT, UNSUPPORTED, NOMEM. */
 DT_API dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
                                     dt_tokenizer **out);
 

@@ -61,7 +61,8 @@ struct dt_tape {
     dt__second_run again;
     dt_tensor **saved_reads; /* of the segment in its first run */
     int64_t n_saved_reads, room_saved_reads;
-    const char *where; /* path of the running module, a dt__text; NULL outside */
+    const char *where;                  /* path of the running module, a dt__text; NULL outside */
+    const struct dt__open_module *open; /* innermost module whose scope is open (nn); NULL: none */
     /* In a calibration pass (src/nn/calib_cache.h), else NULL: the calibration cache of the batch,
      * and a function that is called with each operand of each op. */
     struct dt__calib_cache *calib;

@@ -4,7 +4,7 @@
 
 static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out)
 {
-    dt__forward_once(t, &(dt__module_call){ user, in, n_in, out, n_out, { NULL, NULL } });
+    dt__forward_once(t, &(dt__module_call){ user, in, n_in, out, n_out, { NULL, NULL, false } });
 }
 
 static void mix(uint64_t *fingerprint, uint64_t value) { *fingerprint = *fingerprint * 31 + value; }

@@ -59,7 +59,7 @@ static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
 static dt_tensor *forward(const dt_decoder *d, const int32_t *ids, int64_t n, bool last)
 {
     dt_tensor *in = ids_of(d->t, ids, n), *x = NULL;
-    dt__forward_call(d->t, &(dt__module_call){ d->m, &in, 1, &x, 1, { run_model, &last } });
+    dt__forward_call(d->t, &(dt__module_call){ d->m, &in, 1, &x, 1, { run_model, &last, false } });
     return x;
 }
 

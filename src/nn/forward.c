@@ -44,8 +44,8 @@ static void compute(dt_tape *t, const dt__module_call *c)
 
 static void check_outputs(dt_tape *t, const dt__module_call *c)
 {
-    if (c->body.run != NULL) return;
-    for (int i = 0; i < c->n_out && t->status == DT_OK; i++) {
+    const int n = c->body.optional ? 1 : c->n_out;
+    for (int i = 0; i < n && t->status == DT_OK; i++) {
         if (c->out[i] != NULL) continue;
         dt_tape_fail(t, DT_ERR_STATE, "module %s (%s): its forward has made no output %d",
                      c->m->path, c->m->type->name, i);
@@ -56,13 +56,16 @@ void dt__forward_once(dt_tape *t, const dt__module_call *c)
 {
     dt_module *m = c->m;
     const char *before = t->where;
+    const dt__open_module here = { m, t->open };
     for (int i = 0; i < c->n_out; i++) c->out[i] = NULL;
     if (dt__scope_enter(t) != DT_OK) return;
     if (m->path[0] != '\0') t->where = m->path;
+    t->open = &here;
     atomic_fetch_add(&m->running, 1); /* a frozen module may run in several threads */
     compute(t, c);
     check_outputs(t, c);
     atomic_fetch_sub(&m->running, 1);
+    t->open = here.caller;
     t->where = before;
     for (int i = 0; i < c->n_out && t->status != DT_OK; i++) c->out[i] = NULL;
     dt__scope_leave(t, c->out, c->n_out);
@@ -87,7 +90,7 @@ dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                        int n_out)
 {
     if (t == NULL) return DT_ERR_ARG;
-    return run(t, &(dt__module_call){ m, in, n_in, out, n_out, { NULL, NULL } });
+    return run(t, &(dt__module_call){ m, in, n_in, out, n_out, { NULL, NULL, false } });
 }
 
 dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x)
@@ -116,7 +119,8 @@ static int epilogue_activation(const dt_fusion *fusion, const dt_module *m)
 {
     if (m == NULL || m->type->activation == NULL || m->hooks != NULL) return -1;
     const int activation = m->type->activation(m);
-    return activation >= 0 && (fusion->activations >> activation & 1) != 0 ? activation : -1;
+    if (activation < 0 || activation >= 32) return -1;
+    return (fusion->activations >> activation & 1) != 0 ? activation : -1;
 }
 
 /* The number of links that one op can compute, and its epilogue; 0: nothing is fused. */
@@ -140,6 +144,17 @@ static void run_fused(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
     m->type->fusion->forward(t, m, in[0], user, out);
 }
 
+/* Fused ops take a residual of the output's shape alone, so no other one is accepted here. */
+static dt_status check_residual(dt_tape *t, const dt_link *link, const dt_tensor *y)
+{
+    if (dt__same_dims(y, link->residual)) return DT_OK;
+    char is[160], wants[160];
+    dt_describe(link->residual, is, sizeof is);
+    dt_describe(y, wants, sizeof wants);
+    return dt_tape_fail(t, DT_ERR_SHAPE, "module %s (%s): the residual is %s, its output %s",
+                        link->m->path, link->m->type->name, is, wants);
+}
+
 dt_tensor *dt__forward_links(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x,
                              int64_t *taken)
 {
@@ -147,12 +162,14 @@ dt_tensor *dt__forward_links(dt_tape *t, const dt_link *link, int64_t n, dt_tens
     dt_tensor *y = NULL;
     *taken = plan_epilogue(t, link, n, &e);
     if (*taken > 0) {
-        run(t, &(dt__module_call){ link->m, &x, 1, &y, 1, { run_fused, &e } });
+        run(t, &(dt__module_call){ link->m, &x, 1, &y, 1, { run_fused, &e, false } });
         return y;
     }
     *taken = 1;
     y = dt_forward(t, link->m, x);
-    return link->residual == NULL ? y : dt__then(t, y, dt_add(t, y, link->residual));
+    if (y == NULL || link->residual == NULL) return y;
+    if (check_residual(t, link, y) != DT_OK) return NULL;
+    return dt__then(t, y, dt_add(t, y, link->residual));
 }
 
 dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x)
@@ -190,7 +207,7 @@ static void run_joint(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
     (void)n_in;
     s->in[s->open++] = in[0];
     if (s->open == s->n) m->type->fusion->joint(t, s->m, s->n, s->in, out);
-    else run(t, &(dt__module_call){ s->m[s->open], &s->x, 1, out, n_out, { run_joint, s } });
+    else run(t, &(dt__module_call){ s->m[s->open], &s->x, 1, out, n_out, { run_joint, s, false } });
 }
 
 static bool can_join(const dt_tape *t, dt_module *const *m, int n)
@@ -209,11 +226,14 @@ dt_status dt_forward_each(dt_tape *t, dt_module *const *m, int n, dt_tensor *x, 
         return dt_tape_fail(t, DT_ERR_ARG, "forward_each: %d modules; 1...%d can be", n,
                             DT_MAX_OUT);
     }
-    for (int i = 0; i < n; i++) y[i] = NULL;
+    if (t->status == DT_OK && (m == NULL || y == NULL)) {
+        return dt_tape_fail(t, DT_ERR_ARG, "forward_each: the modules or the outputs are NULL");
+    }
+    for (int i = 0; i < n && y != NULL; i++) y[i] = NULL;
     if (t->status != DT_OK) return t->status;
     if (can_join(t, m, n)) {
         joint s = { .m = m, .n = n, .x = x };
-        return run(t, &(dt__module_call){ m[0], &x, 1, y, n, { run_joint, &s } });
+        return run(t, &(dt__module_call){ m[0], &x, 1, y, n, { run_joint, &s, false } });
     }
     for (int i = 0; i < n; i++) y[i] = dt_forward(t, m[i], x);
     for (int i = 0; i < n && t->status != DT_OK; i++) y[i] = NULL;

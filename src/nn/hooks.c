@@ -67,7 +67,9 @@ dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x)
 dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 {
     if (t->status != DT_OK) return NULL;
-    if (atomic_load(&m->running) == 0) {
+    const dt__open_module *open = t->open;
+    while (open != NULL && open->m != m) open = open->caller;
+    if (open == NULL) {
         dt_tape_fail(t, DT_ERR_STATE,
                      "module %s (%s): its weight is asked for outside of its forward, which would "
                      "skip the hooks of its input; run it by dt_forward",

@@ -104,7 +104,8 @@ static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
     const dt_language *language = m->type->language;
     (void)n_in;
     dt_tensor *x = language->hidden(t, m, in[0], m->training ? &w->of_m.extra : NULL);
-    dt__forward_call(t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, { compute, w } });
+    dt__forward_call(
+        t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, { compute, w, true } });
 }
 
 /* In the scope of the teacher's head: runs the model there, since the head's operands are dropped
@@ -116,7 +117,7 @@ static void then_model(void *user, dt_tape *t, dt_module *head, dt_tensor *const
     (void)n_in;
     w->of_teacher = operands_of(t, head, in[0], NULL);
     dt_no_grad(t, w->no_grad);
-    dt__forward_call(t, &(dt__module_call){ w->m, &w->ids, 1, out, n_out, { run_model, w } });
+    dt__forward_call(t, &(dt__module_call){ w->m, &w->ids, 1, out, n_out, { run_model, w, true } });
 }
 
 static void run_teacher(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
@@ -125,7 +126,7 @@ static void run_teacher(void *user, dt_tape *t, dt_module *m, dt_tensor *const *
     const dt_language *language = m->type->language;
     (void)n_in;
     dt_tensor *x = language->hidden(t, m, in[0], NULL);
-    const dt__body body = { then_model, user };
+    const dt__body body = { then_model, user, true };
     dt__forward_call(t, &(dt__module_call){ language->head(m), &x, 1, out, n_out, body });
 }
 
@@ -134,8 +135,8 @@ static void run_both(dt_tape *t, work *w, dt_tensor **out, int n_out)
 {
     if (w->teacher->training) dt_train(w->teacher, false);
     w->no_grad = dt_no_grad(t, true);
-    dt__forward_call(t,
-                     &(dt__module_call){ w->teacher, &w->ids, 1, out, n_out, { run_teacher, w } });
+    dt__forward_call(
+        t, &(dt__module_call){ w->teacher, &w->ids, 1, out, n_out, { run_teacher, w, true } });
     dt_no_grad(t, w->no_grad);
 }
 
@@ -148,7 +149,7 @@ dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *la
     if (rows != NULL) *rows = (dt_token_rows){ NULL, NULL };
     if (t->status != DT_OK || check(t, m, o.teacher, ids, labels) != DT_OK) return NULL;
     if (w.teacher != NULL) run_both(t, &w, out, 3);
-    else dt__forward_call(t, &(dt__module_call){ m, &ids, 1, out, 3, { run_model, &w } });
+    else dt__forward_call(t, &(dt__module_call){ m, &ids, 1, out, 3, { run_model, &w, true } });
     if (rows != NULL) *rows = (dt_token_rows){ out[1], out[2] };
     return out[0];
 }

@@ -111,7 +111,14 @@ typedef struct dt__body {
     void (*run)(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                 dt_tensor **out, int n_out);
     void *user;
+    bool optional; /* outputs after the first may stay NULL */
 } dt__body;
+
+/* A module whose forward is running on a tape, and the one that called it. */
+typedef struct dt__open_module {
+    const dt_module *m;
+    const struct dt__open_module *caller;
+} dt__open_module;
 
 /* A call of a module. */
 typedef struct dt__module_call {

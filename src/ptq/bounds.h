@@ -45,8 +45,9 @@ typedef struct dt__worst {
     int64_t high, low; /* the largest and smallest dot product of any tile with any inputs */
 } dt__worst;
 
-/* The tiles of a matrix whose groups and order stand; with `binding` also what is allowed in them,
- * and then its scales must stand too. The caller's, for dt__bounds_free, also after an error. */
+/* The tiles of a matrix whose groups and order are known. With `binding` also the sums allowed in
+ * each tile, for which the scales must be known too. The caller frees it by dt__bounds_free, also
+ * after an error. */
 dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out);
 void dt__bounds_free(dt_ctx *ctx, dt__bounds *b);
 

@@ -2,8 +2,8 @@
  *
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
- * low and high being the ends of the codes less the zero point, or what is left by bounds; rules
- * that round half up do so (kernels/quantize_rows.h). An dequantized is exact: q and the scale are
+ * low and high are the ends of the codes less the zero point, narrowed by bounds. Schemes that
+ * round half up do so (kernels/quantize_rows.h). A dequantized value is exact: q and the scale are
  * floats. */
 #include "ptq/bounds.h"
 

@@ -72,7 +72,7 @@ static void add_form(const dt__strip *s, const block *b, const dt__error_metric 
     }
 }
 
-/* out = V H V^T of what stands in s->work. */
+/* out = V H V^T, where V is in s->work. */
 static void form(const dt__strip *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;

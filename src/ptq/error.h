@@ -1,4 +1,4 @@
-/* How far the dequantized values of codes are from what they stand for, row by row, on the
+/* How far the dequantized values of codes are from the weights, row by row, on the
  * calibration data. */
 #ifndef DT__PTQ_ERROR_H
 #define DT__PTQ_ERROR_H
@@ -17,14 +17,13 @@ typedef struct dt__distance {
     double error[DT__STRIP], own[DT__STRIP];
 } dt__distance;
 
-/* For strips of so many rows; `target`: it is wanted, as it is where G is known. Errors: NOMEM;
- * what was allocated is given back by `free`. */
+/* For strips of `rows` rows; `target`: also the error against the float model's inputs, where G is
+ * known. Errors: NOMEM; dt__error_metric_free frees it then, too. */
 dt_status dt__error_metric_create(const dt__matrix *m, int64_t rows, bool target,
                                   dt__error_metric *y);
 void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y);
-/* Begins with the strip's rows; measures codes [columns][rows] with the scales that stand. Both
- * write over s->work. `own`: of a rounder that knows of the float model's inputs, or of one that
- * does not. */
+/* Begins with the strip's rows; measures codes [columns][rows] with the present scales. Both
+ * overwrite s->work. `sees_float_inputs`: the error against the float model's inputs. */
 void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y);
 void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float_inputs,
                               dt__error_metric *y, dt__distance *out);

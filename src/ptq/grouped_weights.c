@@ -1,6 +1,6 @@
-/* Grouped weights, [experts][out][in]: an expert is a linear weight with inputs of its own, those
- * rows that are routed to it. So sums, scales, orders, zeros and factors are made for each, one
- * after the other, and what comes out stands side by side.
+/* Grouped weights, [experts][out][in]: an expert is a linear weight whose inputs are the rows that
+ * are routed to it. Sums, scales, orders, zeros and factors are computed for one expert after the
+ * other; the results lie side by side.
  *
  * An expert that fewer rows reach than it has columns (least_rows says otherwise) is rounded to
  * nearest, under the bounds that its method has: so few rows leave directions in which errors grow,

@@ -7,7 +7,7 @@
 extern const char *const dt__rounder_names[];
 extern const dt_key dt__rounding_keys[], dt__accumulator_keys[];
 
-/* `at`: where the dt_rounding_options stand in the struct of the table. */
+/* `at`: offset of the dt_rounding_options in the struct that the table describes. */
 #define DT__ROUNDING_OPTIONS_KEYS(at)                                                              \
     { "rounder",                                                                                   \
       DT_KEY_CHOICE,                                                                               \

@@ -33,13 +33,13 @@ typedef struct dt__layer {
 /* Order, scale groups, dead columns and mean of the diagonal of each group. Errors: NOMEM. */
 dt_status dt__layer_order(dt__layer *l);
 
-/* Scales, inverses and zero points of all rows: those that stand, or by the scheme, of the columns
- * in the order in which they share scales. Errors: NUMERIC (a weight or a scale that is not
+/* Scales, inverses and zero points of all rows: those of a static or learned range, else by the
+ * scheme from the columns that share a scale. Errors: NUMERIC (a weight or a scale that is not
  * finite), NOMEM. */
 dt_status dt__layer_scales(dt__layer *l);
 
 /* Scale, inverse and, unless NULL, zero point of one block of values; false where an element, the
- * scale or an image is not finite. */
+ * scale or a dequantized value is not finite. */
 typedef struct dt__block_scale {
     float *scale, *inverse;
     int8_t *zero;

@@ -211,7 +211,7 @@ typedef struct weight {
     dt__derived derived; /* where its layer derives it */
     dt_tensor *copy;     /* of a master that has gaps */
     const dt_tensor *master;
-    float *scale; /* that stand: [rows][groups]; NULL: none */
+    float *scale; /* of a static or learned range, [rows][groups]; NULL: none */
     int8_t *zero_point;
 } weight;
 
@@ -228,8 +228,8 @@ static dt_status take_master(weight *v, dt_module *layer)
     return DT_OK;
 }
 
-/* A range that stands, one scale for all of it or one a block; not where groups are put together
- * anew, which only ranges can be that follow from the weight itself. */
+/* Takes the scales of a static or learned range: one for the whole weight, or one a block. Where
+ * the rounder regroups columns (DT_ORDER_GROUP), scales are computed from the weight instead. */
 static dt_status take_range(const work *w, weight *v)
 {
     const bool has_zero = v->fq->zero_point != NULL;

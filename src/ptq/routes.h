@@ -24,9 +24,9 @@ typedef struct dt__routed_input {
 } dt__routed_input;
 
 /* The float model's inputs for the rows of the quantized one. The two may route a token to
- * different experts. Where a row has been one expert's already (x and index have the same leading
- * dimensions), a row of the float model stands beside it that is the same token's at the same
- * expert; the row itself where the float model sent the token elsewhere. *out is a new tensor.
+ * different experts. Behind the first layer of the experts (x and index have the same leading
+ * dimensions), each row is paired with the float model's row of the same token at the same expert,
+ * or with itself where the float model sent the token to another expert. *out is a new tensor.
  * Errors: SHAPE (the models' inputs differ in shape), NOMEM. */
 dt_status dt__pair_rows(dt_ctx *ctx, const dt__routed_input *quantized,
                         const dt__routed_input *plain, dt_tensor **out);

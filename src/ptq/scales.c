@@ -1,5 +1,5 @@
-/* Scales of a weight before it is rounded, by the rules of src/qat. Blocks are consecutive columns
- * of a row, with DT_ORDER_GROUP of the processing order. */
+/* Scales of a weight before it is rounded, by its scheme. A block is consecutive columns of a row;
+ * with DT_ORDER_GROUP, consecutive in the processing order. */
 #include "kernels/kernels.h"
 #include "ptq/layer.h"
 #include "qat/least_error.h"

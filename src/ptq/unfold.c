@@ -28,7 +28,7 @@ static const dt_op *const ops[] = {
 
 static bool is_linear(const dt__unfolding *u) { return !dt__is_convolution(&u->op); }
 
-/* The op's call, whose shape rule says what is wrong; `weight` is a handle for its message. */
+/* The op's call, whose shape function says what is wrong; `weight` is a handle for its message. */
 static dt_call call_of(dt_ctx *ctx, const dt__unfolding *u, dt_tensor *weight)
 {
     *weight = (dt_tensor){ .ctx = ctx, .dtype = DT_F32, .rank = u->rank };
