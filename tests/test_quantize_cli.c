@@ -1,4 +1,4 @@
-/* The program's `quantize` of models, and `convert` by a run's own rounder: statuses, streams,
+/* The program's `quantize` of models, and `convert` by a run's own rounder: exit statuses, output,
  * signals. */
 #include "testing.h"
 
@@ -104,7 +104,7 @@ static const struct {
     { "quantize " FLOAT "-o q --json >/dev/full", 1, "standard output" },
 };
 
-START_TEST(what_is_refused)
+START_TEST(bad_calls_are_refused)
 {
     char folder[TEST_PATH], command[1024];
     begin(folder);
@@ -120,9 +120,9 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-/* A signal ends the call behind a weight, with what is done kept; the same command goes on. It may
- * also come after the last one. */
-START_TEST(a_signal_keeps_what_is_done)
+/* A signal ends the call after the current weight and keeps finished weights; the same command
+ * continues. The signal may also arrive after the last weight. */
+START_TEST(a_signal_keeps_finished_weights)
 {
     char folder[TEST_PATH];
     begin(folder);
@@ -146,8 +146,8 @@ START_TEST(a_signal_keeps_what_is_done)
 }
 END_TEST
 
-/* A run's own rounder, at its end and by `convert`; a checkpoint by itself goes to nearest. */
-START_TEST(a_run_is_converted_as_its_recipe_says)
+/* A run's own rounder, at its end and by `convert`; a checkpoint alone is rounded to nearest. */
+START_TEST(a_run_is_converted_by_its_recipes_rounder)
 {
     char folder[TEST_PATH];
     begin(folder);
@@ -173,7 +173,7 @@ END_TEST
 
 #define ACCUMULATORS "'" DETENT_BINARY_DIR "/bench/accumulators' "
 
-/* What is promised of accumulators is seen by a program that only reads the codes. */
+/* A program that only reads the codes confirms the bounds of accumulators. */
 START_TEST(accumulators_hold)
 {
     char folder[TEST_PATH];
@@ -198,9 +198,9 @@ Suite *test_quantize_cli_suite(void)
     TCase *all = tcase_create("quantize_cli");
     tcase_set_timeout(all, 120);
     tcase_add_test(all, a_report_is_printed);
-    tcase_add_test(all, what_is_refused);
-    tcase_add_test(all, a_signal_keeps_what_is_done);
-    tcase_add_test(all, a_run_is_converted_as_its_recipe_says);
+    tcase_add_test(all, bad_calls_are_refused);
+    tcase_add_test(all, a_signal_keeps_finished_weights);
+    tcase_add_test(all, a_run_is_converted_by_its_recipes_rounder);
     tcase_add_test(all, accumulators_hold);
     suite_add_tcase(suite, all);
     return suite;

@@ -1,5 +1,5 @@
-/* Models quantized without training: what comes out, that an interrupted call goes on to the same
- * bytes, what each door refuses; and the same rounders at the end of a run. */
+/* Models quantized without training: the result; an interrupted call that is resumed gives the same
+ * bytes; refused calls; and the same rounders at the end of a run. */
 #include "sample.h"
 
 #include "io/replace_file.h"
@@ -75,7 +75,7 @@ static void train(int net, const char *dir, const char *override, dt_run_summary
     dt_ctx_free(ctx);
 }
 
-/* Weights that were trained a little, in float: the path of their file. */
+/* Trains weights a little, in float; returns the path of their file. */
 static const char *float_model(int net, char folder[TEST_PATH])
 {
     test_folder(folder);
@@ -93,7 +93,7 @@ typedef struct call {
     int threads;
     int64_t stop_at; /* weights of this call before it is asked to stop; 0: never */
     dt_status wanted;
-    const char *words; /* of the message, if an error is wanted */
+    const char *words; /* of the message, if an error is expected */
     /* what came out */
     int64_t weights, n, resumed;
     dt_ptq_report total;
@@ -150,7 +150,7 @@ static dt_status quantize_in(dt_ctx *ctx, call *c)
     return s;
 }
 
-/* Makes the call on a context of its own; it must end as it wants to. */
+/* Makes the call in a context of its own; it must end with the expected status. */
 static void quantize(call *c)
 {
     dt_ctx *ctx = NULL;
@@ -208,10 +208,10 @@ static int tensors_that_differ(const char *a, const char *b)
     return differing;
 }
 
-/* ---- what comes out ------------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
-/* A float model rounded to nearest is what prepare and convert make of it. */
-START_TEST(nearest_is_what_convert_does)
+/* A float model rounded to nearest equals the result of prepare and convert. */
+START_TEST(nearest_equals_convert)
 {
     char folder[TEST_PATH];
     call c = { .net = _i, .model = float_model(_i, folder), .output = in(folder, "q.safetensors") };
@@ -292,8 +292,7 @@ static const char *const rounders[] = { "quantize.rounder=gptq", "quantize.round
 
 #define ROUNDERS ((int)(sizeof rounders / sizeof rounders[0]))
 
-/* Every rounder on every network: the same bytes on one thread and on three, and a file that
- * holds. */
+/* Every rounder on every network: the same bytes on one and three threads, and a valid file. */
 START_TEST(threads_change_no_byte)
 {
     char folder[TEST_PATH];
@@ -322,8 +321,8 @@ START_TEST(threads_change_no_byte)
 }
 END_TEST
 
-/* The default preset is what `qat` of these networks says. */
-START_TEST(without_qat_its_defaults_stand)
+/* The `qat` block of these networks has the default preset. */
+START_TEST(without_qat_its_defaults_apply)
 {
     char folder[TEST_PATH];
     call given = { .net = _i,
@@ -359,9 +358,9 @@ END_TEST
 
 /* ---- interrupted ---------------------------------------------------------------------------- */
 
-/* Stopped behind each weight in turn, by an order or because the disk is full, and gone on with:
- * the bytes of the straight call, and the whole report. */
-START_TEST(an_interrupted_call_goes_on)
+/* Stopped after each weight, by a request or a full disk, and resumed: the result has the bytes and
+ * the whole report of an uninterrupted call. */
+START_TEST(an_interrupted_call_resumes)
 {
     char folder[TEST_PATH];
     call straight = { .net = _i,
@@ -450,7 +449,8 @@ START_TEST(a_partial_result_must_fit)
 }
 END_TEST
 
-/* A partial result with the model of another file, or with `report` for its own; "": as it is. */
+/* A partial result with the model of another file, or with `report` as its report; "":
+ * unchanged. */
 static void forge(const char *partial, const char *model, const char *report)
 {
     dt_ctx *ctx = sample_context(1);
@@ -508,7 +508,7 @@ static const struct {
     { NULL, "{}", true },
 };
 
-/* It may say anything; what cannot be is done anew. */
+/* A partial file may have any contents; an invalid one is not used. */
 START_TEST(a_partial_result_may_lie)
 {
     char folder[TEST_PATH];
@@ -538,7 +538,7 @@ START_TEST(a_partial_result_may_lie)
 }
 END_TEST
 
-/* ---- doors ---------------------------------------------------------------------------------- */
+/* ---- refused calls at each entry point ------------------------------------------------------ */
 
 static const struct {
     int net;
@@ -585,7 +585,7 @@ static const struct {
 #define DOORS ((int)(sizeof doors / sizeof doors[0]))
 
 /* Nothing is written. */
-START_TEST(what_is_refused)
+START_TEST(bad_calls_are_refused)
 {
     char folder[TEST_PATH];
     float_model(MLP, folder);
@@ -640,8 +640,8 @@ START_TEST(the_place_must_be_writable)
 }
 END_TEST
 
-/* What is read is never written over, by whatever name. */
-START_TEST(the_model_stays)
+/* The input file is never overwritten, under any name. */
+START_TEST(the_input_file_is_never_overwritten)
 {
     char folder[TEST_PATH];
     const char *model = float_model(MLP, folder), *link = in(folder, "link.safetensors");
@@ -661,8 +661,8 @@ START_TEST(the_model_stays)
 }
 END_TEST
 
-/* Nor one of the files of a folder; others may stand beside them. */
-START_TEST(a_folder_stays)
+/* Nor is a file of an input folder; other files may be written there. */
+START_TEST(files_of_the_input_folder_are_never_overwritten)
 {
     char from[TEST_PATH], folder[TEST_PATH];
     if (!test_golden(from, "hf/tiny")) return;
@@ -756,7 +756,7 @@ static dt_status run_with(const char *dir, const char *override, char message[10
     return s;
 }
 
-/* Settings that do not suit the weights are found before the run is trained. */
+/* Settings that do not fit the weights are found before training. */
 START_TEST(a_rounder_is_checked_before_training)
 {
     char folder[TEST_PATH], message[1024];
@@ -775,19 +775,19 @@ Suite *test_quantize_model_suite(void)
     Suite *suite = suite_create("quantize_model");
     TCase *all = tcase_create("quantize_model");
     tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, nearest_is_what_convert_does, 0, NETS);
+    tcase_add_loop_test(all, nearest_equals_convert, 0, NETS);
     tcase_add_loop_test(all, every_weight_is_reported, 0, NETS);
     tcase_add_loop_test(all, threads_change_no_byte, 0, NETS * ROUNDERS);
-    tcase_add_loop_test(all, without_qat_its_defaults_stand, 0, NETS);
+    tcase_add_loop_test(all, without_qat_its_defaults_apply, 0, NETS);
     tcase_add_loop_test(all, ranges_are_observed_first, 0, NETS * 3);
-    tcase_add_loop_test(all, an_interrupted_call_goes_on, 0, NETS);
+    tcase_add_loop_test(all, an_interrupted_call_resumes, 0, NETS);
     tcase_add_loop_test(all, a_partial_result_must_fit, 0, UNFIT);
     tcase_add_loop_test(all, a_partial_result_may_lie, 0, (int)(sizeof forged / sizeof forged[0]));
-    tcase_add_loop_test(all, what_is_refused, 0, DOORS);
+    tcase_add_loop_test(all, bad_calls_are_refused, 0, DOORS);
     tcase_add_test(all, images_must_fit);
     tcase_add_test(all, the_place_must_be_writable);
-    tcase_add_test(all, the_model_stays);
-    tcase_add_test(all, a_folder_stays);
+    tcase_add_test(all, the_input_file_is_never_overwritten);
+    tcase_add_test(all, files_of_the_input_folder_are_never_overwritten);
     tcase_add_test(all, every_allocation_may_fail);
     tcase_add_loop_test(all, a_run_may_end_with_a_rounder, 0, NETS);
     tcase_add_test(all, a_rounder_is_checked_before_training);
