@@ -97,7 +97,7 @@ START_TEST(numbers)
 {
     dt__json j = scan("-0 -9223372036854775807 42,-1.5e-3 1E+2 0.25 null nul true");
     int64_t i;
-    double r;
+    char r[DT__NUMBER_TEXT];
     bool truth;
     TEST_OK(ctx, dt__json_signed(&j, &i));
     ck_assert_int_eq(i, 0);
@@ -106,12 +106,12 @@ START_TEST(numbers)
     TEST_OK(ctx, dt__json_signed(&j, &i));
     ck_assert_int_eq(i, 42);
     TEST_OK(ctx, dt__json_expect(&j, ','));
-    TEST_OK(ctx, dt__json_real(&j, &r));
-    ck_assert(r == -1.5e-3);
-    TEST_OK(ctx, dt__json_real(&j, &r));
-    ck_assert(r == 100);
-    TEST_OK(ctx, dt__json_real(&j, &r));
-    ck_assert(r == 0.25);
+    TEST_OK(ctx, dt__json_number(&j, r));
+    ck_assert_str_eq(r, "-1.5e-3");
+    TEST_OK(ctx, dt__json_number(&j, r));
+    ck_assert_str_eq(r, "1E+2");
+    TEST_OK(ctx, dt__json_number(&j, r));
+    ck_assert_str_eq(r, "0.25");
     ck_assert(dt__json_null(&j));
     ck_assert(!dt__json_null(&j));
     j.at += 3;

@@ -38,9 +38,8 @@ dt_status dt__json_integer(dt__json *j, int64_t *out);
 /* The text of a number, by JSON's grammar. */
 #define DT__NUMBER_TEXT 48
 dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT]);
-/* An integer that may be negative; a number as a double. */
+/* An integer that may be negative. */
 dt_status dt__json_signed(dt__json *j, int64_t *out);
-dt_status dt__json_real(dt__json *j, double *out);
 dt_status dt__json_bool(dt__json *j, bool *out);
 /* Skips null if it comes next; returns whether it did. */
 bool dt__json_null(dt__json *j);

@@ -247,14 +247,6 @@ dt_status dt__json_signed(dt__json *j, int64_t *out)
     return dt__json_fail(j, "a whole number below 2^63 is expected here, not %s", text);
 }
 
-dt_status dt__json_real(dt__json *j, double *out)
-{
-    char text[DT__NUMBER_TEXT];
-    DT__TRY(dt__json_number(j, text));
-    if (dt__parse_real(text, out) == DT__NUMBER) return DT_OK;
-    return dt__json_fail(j, "%s is no number that fits", text);
-}
-
 static bool take_word(dt__json *j, const char *word)
 {
     const size_t n = strlen(word);
