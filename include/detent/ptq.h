@@ -208,8 +208,8 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
  * use. Weights without known inputs are rounded to nearest and counted: those of layers that no
  * batch reaches (`unreached`) and of types that rounders do not support (`untreated`). The
  * context's logger gets the path of each such layer, embeddings excepted. With DT_ROUND_NEAREST no
- * statistics are collected, `data` may be NULL, and the result is that of dt_convert. Input ranges that have
- * observed no batch are calibrated first, on all batches of `data`, in float.
+ * statistics are collected, `data` may be NULL, and the result is that of dt_convert. Input ranges
+ * that have observed no batch are calibrated first, on all batches of `data`, in float.
  *
  * Weights that are already packed are not changed. A second call, after an error or on a model
  * loaded from a file saved in `done`, continues and gives the same bits as a single call, for any
@@ -217,8 +217,8 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
  * their modes are restored. Modules must pass on their results by returning them. `report` may be
  * NULL; it has the totals of the weights that this call packed. Errors, naming the layer: STATE
  * (not prepared, a weight that a tape needs, a range that no batch has reached), CONFIG (settings
- * that do not suit a layer's scheme), ARG (no batches; a reference without that layer), NUMERIC (inputs that are not finite),
- * those of the model, of `batch` and of `done`, NOMEM. */
+ * that do not suit a layer's scheme), ARG (no batches; a reference without that layer), NUMERIC
+ * (inputs that are not finite), those of the model, of `batch` and of `done`, NOMEM. */
 DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
                         const dt_ptq_options *options, dt_ptq_report *report);
 
