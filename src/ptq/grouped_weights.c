@@ -2,7 +2,7 @@
  * that are routed to it. Sums, scales, orders, zeros and factors are computed for each expert in
  * turn; the results are concatenated.
  *
- * An expert with fewer rows than columns (or than least_rows) is rounded to nearest, within its
+ * An expert with fewer rows than least_rows (0: its columns) is rounded to nearest, within its
  * method's bounds: so few rows do not span all directions, and errors could grow in the others. */
 #include "autograd/op.h"
 #include "core/clock.h"
