@@ -1,6 +1,6 @@
 /* The update formulas; each is one fused in-place op, documented in ops.h.
  *     sgd       [Polyak 1964; Nesterov 1983, in the form of Sutskever et al. 2013]
- *     adam      [Kingma and Ba 2015, algorithm 1]      decay joins the gradient
+ *     adam      [Kingma and Ba 2015, algorithm 1]      decay is added to the gradient
  *     adamw     [Loshchilov and Hutter 2019, algorithm 2]      decay shrinks the parameter */
 #include "optim/formulas.h"
 

@@ -1,5 +1,5 @@
-/* What an update formula is: how many state tensors it keeps for a parameter and the in-place op
- * that uses them. */
+/* Update formulas of optimizers: how many state tensors it keeps for a parameter and the in-place
+ * op that uses them. */
 #ifndef DT__OPTIM_FORMULAS_H
 #define DT__OPTIM_FORMULAS_H
 

@@ -1,9 +1,9 @@
 /* Optimizers: a loop of in-place ops over a module's parameters.
  *
- * A slot belongs to a parameter's handle, so what is kept of it survives a change of its kind (a
- * wrapper, and back) and ties. The slots follow the module's list of parameters: what is new joins
- * with zero state at its own first step, the state of parameters that were removed is freed. A step
- * looks at every parameter before it writes the first. */
+ * A slot belongs to a parameter's handle, so its state survives wrapping, unwrapping and tying. The
+ * slots follow the module's list of parameters: a new parameter starts with zero state at its own
+ * first step, and the state of a removed parameter is freed. A step checks every parameter before
+ * it writes the first. */
 #include "optim/optimizer.h"
 
 #include "autograd/write.h"
@@ -94,8 +94,8 @@ static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
     return NULL;
 }
 
-/* What a first step needs. It is made with the slot where a gradient is to be expected, so that a
- * step does not take blocks of the pool that the next forward pass counts on. */
+/* Allocates the state of a slot. Trained parameters get it with the slot, so that a step does not
+ * take pool blocks that the next forward pass needs. */
 static dt_status make_state(const dt_optimizer *o, slot *s)
 {
     const int states = o->formula->states(&o->options);
@@ -107,7 +107,7 @@ static dt_status make_state(const dt_optimizer *o, slot *s)
     return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
 }
 
-/* What no gradient will reach has no state, unless it was trained before. */
+/* A parameter without requires_grad has no state, unless it was trained before. */
 static dt_status begin_state(const dt_optimizer *o, slot *s)
 {
     if (s->p->requires_grad) return make_state(o, s);

@@ -1,11 +1,11 @@
-/* What checkpoints need of an optimizer besides optim.h. */
+/* The optimizer's interface for checkpoints. */
 #ifndef DT__OPTIM_OPTIMIZER_H
 #define DT__OPTIM_OPTIMIZER_H
 
 #include <detent/optim.h>
 
-/* Makes the state of the parameter at `path`, though it may not be trained now: it was, where the
- * state comes from. Nothing where there is none of this path. Errors: NOMEM. */
+/* Allocates the state of the parameter at `path`, even if it is not trained now: it was when the
+ * checkpoint was saved. Does nothing for an unknown path. Errors: NOMEM. */
 dt_status dt__optimizer_want(dt_optimizer *o, const char *path);
 
 #endif

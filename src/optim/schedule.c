@@ -4,8 +4,8 @@
 #include <detent/optim.h>
 #include <math.h>
 
-/* p: the share of the way from the end of the warmup to the end of the run; after: updates
- * since. */
+/* p: progress from the end of the warmup (0) to the end of the run (1); after: updates since the
+ * end of the warmup. */
 typedef double (*factor)(const dt_schedule *s, double p, int64_t after);
 
 static double constant(const dt_schedule *s, double p, int64_t after)

@@ -1,20 +1,20 @@
-/* What accumulators of P bits allow: tiles, the soft threshold, the worst of codes (bounds.h).
+/* Bounds for accumulators of P bits: tiles, the soft threshold, extreme dot products (bounds.h).
  *
- * Soft threshold [Brevitas 0.13]: with v the codes w / s of a tile before rounding, those of dead
- * columns 0, padded with zeros to the full width, and u = |v - mean(v)|, theta is where
+ * Soft threshold [Brevitas 0.13]: v are the values w / s of a tile before rounding, 0 in dead
+ * columns and padded with zeros to the full width. With u = |v - mean(v)|, theta solves
  *
  *     sum max(u - theta, 0) = (2^P - 2) / (b - a)          (0 where sum u is less)
  *
- * and an argument x becomes sign(x) max(|x| - theta s, 0) before it is clamped. It is found without
- * sorting: with n values above a theta that is too small, (their sum - the right side) / n is a
- * larger one, and right as soon as no value falls below it [Michelot 1986]. */
+ * An argument x becomes sign(x) max(|x| - theta s, 0) before it is clamped. theta is found without
+ * sorting [Michelot 1986]: of the n values above the current theta, theta becomes
+ * (their sum - right side) / n, until no value drops below it. */
 #include "ptq/bounds.h"
 
 #include <math.h>
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* Columns by group, those of a group in their own order. `place` [groups + 1] is room. */
+/* Sorts columns by group, stably. `place` [groups + 1] is scratch memory. */
 static void sort_columns(const dt__matrix *m, int64_t *place, int32_t *column)
 {
     const int32_t *group_of = m->grid.group_of;
@@ -71,7 +71,7 @@ static double code_at(const piece *p, int64_t i)
     return p->m->dead[column] ? 0 : (double)p->weight[column] / p->scale;
 }
 
-/* Adds up the u above theta; returns how many there are. */
+/* Sums the u above theta and returns their number. */
 static int64_t above(const piece *p, double theta, double *sum)
 {
     int64_t n = 0;
@@ -177,9 +177,9 @@ void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
     }
 }
 
-/* ---- the worst ------------------------------------------------------------------------------ */
+/* ---- extreme dot products ------------------------------------------------------------------- */
 
-/* `codes` are the row's. */
+/* `codes` is one row. */
 static dt__worst worst_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,
                               const int8_t *codes)
 {

@@ -1,31 +1,32 @@
-/* What accumulators of P bits allow.
+/* Bounds on codes that keep dot products within accumulators of P bits.
  *
- * Inputs are integers of [a, b], a <= 0 <= b. A tile is the columns of one accumulator; pos and neg
- * are the sums of its positive and of its negative codes so far, zero points taken off. Its worst
- * dot products are b pos + a neg and a pos + b neg, and with A = 2^(P-1) - 1
+ * Inputs are integers in [a, b], a <= 0 <= b. A tile is the set of columns that one accumulator
+ * sums. pos and neg are the sums of the tile's positive and negative codes so far, each minus its
+ * zero point. The largest and smallest possible dot products are b pos + a neg and a pos + b neg.
+ * With A = 2^(P-1) - 1, the headroom above and below them is
  *
  *     r1 = A - (b pos + a neg),   r2 = A + (a pos + b neg)
  *
- * are what is left above and below them. The next code, its zero point taken off, must lie in
+ * The next code, minus its zero point, must lie in
  *
  *     [ -min(r2 / b, r1 / -a),  min(r1 / b, r2 / -a) ]       quotients rounded down
  *
- * where a term whose divisor is 0 drops. 0 always lies there, and no input and no order of
- * summation can make a sum leave -A ... A: every partial sum of a tile is itself between its worst
- * ones.
+ * A term whose divisor is 0 is left out. The interval always contains 0. No input and no order of
+ * summation makes a sum leave -A ... A: every partial sum of a tile lies between the smallest and
+ * the largest dot product.
  *
- * Nothing overflows: codes less zero points have 9 bits, inputs 17, rows fewer than 2^31
- * columns. */
+ * int64 does not overflow: codes minus zero points have 9 bits, inputs 17, and a row has fewer than
+ * 2^31 columns. */
 #ifndef DT__PTQ_BOUNDS_H
 #define DT__PTQ_BOUNDS_H
 
 #include "ptq/matrix.h"
 
-/* The columns of each accumulator: those of a scale group in their own order, cut every so many
- * from the first on. So a file says them, whatever order the columns were processed in. */
+/* The columns of each accumulator: the columns of a scale group in their original order, cut into
+ * tiles of `width`. The tiles do not depend on the processing order, so a file describes them. */
 typedef struct dt__tiles {
     int64_t count;
-    int64_t width; /* of a full one */
+    int64_t width; /* columns of a full tile */
     int64_t
         *start; /* [count + 1] and more: tile t is column[start[t]] ... column[start[t + 1] - 1] */
     int32_t *column;  /* [columns] */
@@ -36,22 +37,22 @@ typedef struct dt__bounds {
     dt__tiles tiles;
     int64_t limit;        /* A */
     int64_t below, above; /* -a, b */
-    double *theta;        /* [tiles][rows]: codes by which arguments shrink; NULL: they do not */
-    bool all;             /* an error counts from the argument as it came */
+    double *theta;        /* [tiles][rows]: soft thresholds in units of the scale; NULL: none */
+    bool all;             /* the error is measured from the argument before clamping */
 } dt__bounds;
 
-/* What codes of a matrix need, in its tiles and in all. */
+/* The extreme dot products of a matrix's codes. */
 typedef struct dt__worst {
     int64_t high, low; /* the largest and smallest dot product of any tile with any inputs */
 } dt__worst;
 
-/* The tiles of a matrix whose groups and order are known. With `binding` also the sums allowed in
- * each tile, for which the scales must be known too. The caller frees it by dt__bounds_free, also
- * after an error. */
+/* Makes the tiles of a matrix whose groups and order are known. With `binding` it also sets the
+ * limit of each tile's sums and the soft thresholds, which need the scales. The caller calls
+ * dt__bounds_free, also after an error. Errors: NOMEM. */
 dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out);
 void dt__bounds_free(dt_ctx *ctx, dt__bounds *b);
 
-/* The interval of the next code of a tile, its zero point taken off. */
+/* The interval of a tile's next code, minus its zero point. */
 typedef struct dt__room {
     int64_t least, most;
 } dt__room;
@@ -69,16 +70,16 @@ static inline dt__room dt__room_of(const dt__bounds *b, int64_t positive, int64_
     return room;
 }
 
-/* Of a column of the original order, before its codes are chosen: its arguments shrunk and clamped,
- * and low ... high, which hold the ends of the codes less their zero points, narrowed to what
- * fits. */
+/* Before the codes of a column (original order) are chosen: shrinks and clamps its arguments v and
+ * narrows low ... high, the range of codes minus zero points, to what the tile's sums allow. */
 void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high);
-/* After: the codes less their zero points join the sums of their tile. */
+/* Afterwards: adds q, the codes minus their zero points, to the sums of their tile. */
 void dt__bounds_add(const dt__strip *s, int64_t column, const float *q);
 
-/* The worst of codes [rows][columns] of a matrix. */
+/* The extreme dot products of codes [rows][columns] of a matrix. */
 dt__worst dt__worst_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes);
-/* Bits of an accumulator that holds both, and of one that holds the sum of so many such. */
+/* The bits of an accumulator that holds both; the bits that the sum of `tiles` such accumulators
+ * needs. */
 int64_t dt__worst_bits(dt__worst w);
 int64_t dt__sum_bits(int64_t bits, int64_t tiles);
 

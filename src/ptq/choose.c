@@ -1,10 +1,10 @@
-/* Codes of one column of a strip, whatever the rounder:
+/* Chooses the codes of one column of a strip; shared by all rounders:
  *
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
- * low and high are the ends of the codes less the zero point, narrowed by bounds. Schemes that
- * round half up do so (kernels/quantize_rows.h). A dequantized value is exact: q and the scale are
- * floats. */
+ * low and high are the least and largest code minus the zero point, narrowed by bounds. rne rounds
+ * half to even; some schemes round half up instead (kernels/quantize_rows.h). The product of q and
+ * the scale, both floats, is exact in double. */
 #include "ptq/bounds.h"
 
 #include <string.h>
@@ -34,8 +34,7 @@ static void keep_zeros(const dt__strip *s, int64_t column, double *v)
     for (int64_t r = 0; r < s->rows; r++) v[r] = w[r * s->m->columns] == 0 ? 0 : v[r];
 }
 
-/* q of each argument. What is not below an end is at it: so NaN, of an infinite argument times 0,
- * is a code too. */
+/* Rounds each argument. The comparisons clamp NaN (an infinite argument times 0) to `low`. */
 static void round_column(const dt__strip *s, const ends *e, const double *v, float *q)
 {
     const bool half_up = s->m->grid.half_up;

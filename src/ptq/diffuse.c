@@ -1,23 +1,23 @@
-/* The loop that GPTQ and Qronos share: a column is rounded, and what it errs by is spread over the
- * columns behind it.
+/* The loop that GPTQ and Qronos share: each column is rounded, and its error is diffused to the
+ * later columns.
  *
  *     q = Q(W[:,j])      e = (W[:,j] - q) / U[j][j]      W[:,j'] -= e U[j][j'],  j' > j
  *
- * An error takes the place of its column, so that what is pending for columns c0 ... c1 is one
- * product, W[:,c0...c1) -= E[:,from...to) U[from...to)[c0...c1). A block of columns fetches all
- * that is pending when it begins and is halved from there on: the first half, then what it leaves
- * to the second. Where scales of groups are refreshed, a group does so first. All columns of a
- * strip get the same sums in the same order on whatever thread. */
+ * The error overwrites its column, so the pending update of columns c0 ... c1 is one matrix
+ * product, W[:,c0...c1) -= E[:,from...to) U[from...to)[c0...c1). A block of columns applies all
+ * pending updates first. It is then halved recursively: round the first half, update the second
+ * half, round it. Refreshed group scales are computed when their group begins. The order of the
+ * sums does not depend on the thread. */
 #include "kernels/dense64.h"
 #include "ptq/layer.h"
 
-#define FEW 8 /* columns that are not halved any more */
+#define FEW 8 /* spans of at most so many columns are not halved */
 
 typedef struct span {
     int64_t from, to;
 } span;
 
-/* What errors of columns `done` take from columns `to`. */
+/* Subtracts the errors of columns `done` from columns `to`. */
 static void spread(const dt__strip *s, span done, span to)
 {
     const dt__matrix *m = s->m;
@@ -34,7 +34,7 @@ static void spread(const dt__strip *s, span done, span to)
                                     .ldc = s->rows });
 }
 
-/* One column, to which nothing is pending but the errors of `from` ... j-1. */
+/* Rounds column j, where only the errors of columns `from` ... j-1 are pending. */
 static void round_one(dt__strip *s, int64_t from, int64_t j)
 {
     const dt__matrix *m = s->m;
@@ -73,9 +73,9 @@ static void round_blocks(dt__strip *s, span all)
     }
 }
 
-/* ---- scales of groups as they begin --------------------------------------------------------- */
+/* ---- refreshed scales of groups ------------------------------------------------------------- */
 
-/* The scale of group g from its columns as they are. */
+/* Computes the scale of group g from its updated columns. */
 static void refresh(dt__strip *s, int64_t g, span columns)
 {
     const dt__matrix *m = s->m;

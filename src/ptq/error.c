@@ -1,14 +1,14 @@
-/* Errors of rounded rows from sums over samples alone. With H = sum Xq Xq^T, G = sum Xq X^T, C =
- * sum X X^T, D = W - W^:
+/* Errors of rounded rows, computed from sums over samples: H = sum Xq Xq^T, G = sum Xq X^T,
+ * C = sum X X^T. With D = W - W^:
  *
  *     ||D Xq||^2        = D H D^T
  *     ||W X - W^ Xq||^2 = W C W^T - 2 W^ (G W^T) + W^ H W^^T
  *
- * Where a column's error e was diffused over all columns behind it, column after column, and
- * nothing else happened, D (scale H + damping I) D^T is the sum of e^2 already.
+ * Where every column's error e was diffused over all later columns, without bounds or kept zeros,
+ * D (scale H + damping I) D^T is the sum of e^2.
  *
- * A form V S V^T of a symmetric S is added up by blocks of rows of S, of which only what lies left
- * of the block's end is looked at; for the rows of a strip together these are products. */
+ * A quadratic form V S V^T with symmetric S is summed over blocks of rows of S, each read up to its
+ * last diagonal element. All rows of a strip are computed together by matrix products. */
 #include "ptq/error.h"
 
 #include "kernels/dense64.h"
@@ -26,7 +26,7 @@ dt_status dt__error_metric_create(const dt__matrix *m, int64_t rows, bool target
         y->target = dt__alloc_array(m->ctx, m->columns, column);
         if (y->target == NULL) return DT_ERR_NOMEM;
     }
-    /* sums of a block, and of C, whose rows are packed, a block of rows */
+    /* the sums of a block, and a block of unpacked rows of C */
     y->room = dt__alloc_array(m->ctx, BLOCK * (rows + (differ ? m->columns : 0)), sizeof(double));
     return y->room == NULL ? DT_ERR_NOMEM : DT_OK;
 }
@@ -37,14 +37,14 @@ void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y)
     dt__release(ctx, y->room);
 }
 
-/* Rows of a symmetric matrix from `first` on: [n][ld], columns up to first + n. */
+/* n rows of a symmetric matrix from row `first` on: [n][ld], columns up to first + n. */
 typedef struct block {
     int64_t first, n;
     const double *s;
     int64_t ld;
 } block;
 
-/* out[r] += the part of V S V^T that a block of S and its mirror dequantized give. */
+/* out[r] += the part of V S V^T that comes from a block of S and its transpose. */
 static void add_form(const dt__strip *s, const block *b, const dt__error_metric *y, double *out)
 {
     const int64_t rows = s->rows;
@@ -83,7 +83,7 @@ static void form(const dt__strip *s, const dt__error_metric *y, double *out)
     }
 }
 
-/* The same of C: of a block on the diagonal both halves are wanted. */
+/* out = V C V^T. Blocks on the diagonal need both triangles, and C is packed. */
 static void form_of_float(const dt__strip *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;
@@ -121,7 +121,7 @@ void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y)
                                     .ldc = s->rows });
 }
 
-/* s->work = W^, or W - W^, in the original order. */
+/* s->work = W^, or with `difference` W - W^, in the original order. */
 static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
 {
     double dequantized[DT__STRIP];
@@ -158,7 +158,8 @@ void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float
     if (sees_float_inputs) memcpy(out->own, out->error, sizeof out->own);
 }
 
-/* What is left of a square has an error of some 1e-13 of it. */
+/* Least share of the sum that must remain once damping is subtracted: the difference has an error
+ * of about 1e-13 of the sum. */
 #define LEFT 1e-3
 
 bool dt__error_metric_sum(dt__strip *s, const int8_t *codes, dt__distance *out)

@@ -1,10 +1,9 @@
-/* Grouped weights, [experts][out][in]: an expert is a linear weight whose inputs are the rows that
- * are routed to it. Sums, scales, orders, zeros and factors are computed for one expert after the
- * other; the results lie side by side.
+/* Grouped weights, [experts][out][in]: an expert is a linear weight whose inputs are the rows
+ * that are routed to it. Sums, scales, orders, zeros and factors are computed for each expert in
+ * turn; the results are concatenated.
  *
- * An expert that fewer rows reach than it has columns (least_rows says otherwise) is rounded to
- * nearest, under the bounds that its method has: so few rows leave directions in which errors grow,
- * unseen. */
+ * An expert with fewer rows than least_rows (0: its columns) is rounded to nearest, within its
+ * method's bounds: so few rows do not span all directions, and errors could grow in the others. */
 #include "autograd/op.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -18,7 +17,7 @@
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
-/* The sums of expert e, which begin with its first row. */
+/* The statistics of expert e, created when its first row is added. */
 static dt_status expert_of(dt_statistics *s, int64_t e, dt_statistics **out)
 {
     const dt_weight_op linear = { .kind = DT_WEIGHT_LINEAR };
@@ -30,7 +29,7 @@ static dt_status expert_of(dt_statistics *s, int64_t e, dt_statistics **out)
     return DT_OK;
 }
 
-/* Rows of x by expert, which must be finite. */
+/* Gathers the rows of x by expert. Errors: NUMERIC (an element that is not finite), NOMEM. */
 static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__expert_rows *by,
                         dt_tensor **out)
 {
@@ -80,7 +79,7 @@ static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_ten
                    "statistics: the float model's inputs are of another shape");
 }
 
-/* Rows `first` ... of what was gathered. */
+/* *out = the gathered rows of expert e. */
 static dt_status rows_of(const dt__expert_rows *by, int64_t e, dt_tensor *all, dt_tensor **out)
 {
     *out = NULL;
@@ -131,7 +130,7 @@ typedef struct experts {
     dt__work_shape shape;
     const dt__method *method;
     dt_rounded *out;
-    dt_round_report report; /* its errors are squares as yet */
+    dt_round_report report; /* errors are squared until all experts are done */
     int64_t nearest;        /* experts whose matrix had no factor, or too few rows */
 } experts;
 
@@ -148,7 +147,7 @@ static dt_status check_work(experts *m)
     return dt_fail(m->ctx, DT_ERR_STATE, "round %s: statistics of a weight of another shape", name);
 }
 
-/* A handle on one expert of a plain contiguous weight; any other is dt__round_one's to refuse. */
+/* A view of one expert of a contiguous weight; dt__round_one refuses other weights. */
 static dt_status take_expert(const experts *m, int64_t e, dt_tensor **out)
 {
     DT__TRY(dt__view(m->ctx, m->work->weight, out));
@@ -162,7 +161,7 @@ static dt_status take_expert(const experts *m, int64_t e, dt_tensor **out)
     return DT_OK;
 }
 
-/* Room for all experts, when the first one is there. */
+/* Allocates the result for all experts in the format of the first. */
 static dt_status make_result(experts *m, const dt_rounded *first)
 {
     const int64_t n = m->shape.groups;
@@ -223,7 +222,7 @@ static void count(experts *m, int64_t e, bool unseen, const dt_round_report *r)
     m->nearest += r->fallback || unseen;
 }
 
-/* The sums of expert e where enough rows are in them, else NULL. */
+/* The statistics of expert e if they have enough rows, else NULL. */
 static dt_statistics *enough(const experts *m, int64_t e)
 {
     const dt_statistics *s = m->work->statistics;
@@ -275,7 +274,7 @@ static dt_status round_all(experts *m)
         dt__release(m->ctx, name);
         if (s != DT_OK) return s;
         if (w->statistics == NULL) continue;
-        dt_statistics_free(w->statistics->expert[e]); /* they are used up */
+        dt_statistics_free(w->statistics->expert[e]); /* consumed */
         w->statistics->expert[e] = NULL;
     }
     m->report.error = sqrt(m->report.error);

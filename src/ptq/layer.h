@@ -1,5 +1,4 @@
-/* A weight while it is rounded: its work matrices side by side, rows of group g behind those of g -
- * 1. */
+/* A weight while it is rounded: its work matrices, concatenated by rows in the order of groups. */
 #ifndef DT__PTQ_LAYER_H
 #define DT__PTQ_LAYER_H
 
@@ -14,8 +13,8 @@ typedef struct dt__layer {
     const dt__method *method;
     dt__work_shape shape;
     int64_t rows;        /* of all groups */
-    int64_t group;       /* columns that share a scale; the last of a row may be fewer */
-    float *gathered;     /* the weight, where its rows do not lie so */
+    int64_t group;       /* columns that share a scale; the last group may be smaller */
+    float *gathered;     /* the gathered weight of transposed convolutions, else NULL */
     const float *weight; /* [rows][columns] */
     int32_t *order;      /* [groups][columns], as in dt__matrix; so are the next two */
     int32_t *group_of;
@@ -47,15 +46,15 @@ typedef struct dt__block_scale {
 bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const float *x,
                        const dt__block_scale *to);
 
-/* dt_round of a weight that is not grouped. `unseen`: without the statistics that its method
- * wants. */
+/* dt_round of a weight that is not grouped. `unseen`: statistics that the method needs are
+ * missing; round to nearest. */
 dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_rounded **out,
                         dt_round_report *report);
 /* dt_round of a grouped weight: expert after expert. */
 dt_status dt__round_experts(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                             dt_round_report *report);
 
-/* Rounds a matrix whose rounder is prepared: its codes, and what is counted into the report. */
+/* Rounds a matrix whose rounder is prepared; sets its codes and adds to l->report. */
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes);
 
 #endif

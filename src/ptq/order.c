@@ -1,8 +1,8 @@
-/* In which order columns are processed, and which are dead.
+/* The processing order of columns, and dead columns.
  *
- * By falling H_jj, before dead entries are touched. Neighbours within 1e-6 of each other are tied
- * and a tied run goes by index: of convolutions, kernel positions that see the same inputs have
- * diagonals that differ in the last bit of a sum at most, and no choice may hang on that. */
+ * Columns are sorted by descending H_jj. Neighbours within 1e-6 of each other are tied, and a run
+ * of ties is sorted by index. Kernel positions of a convolution that see the same inputs have
+ * diagonals that differ by rounding only, which must not affect the order. */
 #include "ptq/layer.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void sort_columns(int64_t n, entry *e)
 
 static double diagonal(const dt__moments *m, int64_t j) { return m->h[j * m->size + j]; }
 
-/* Of 2/n H: of all columns, the dead ones as 1, or of those that are not; 1 where there is none. */
+/* The mean diagonal of 2/n H, over all columns (dead ones as 1) or over live ones; 1 if none. */
 static double mean_of(const dt__moments *m, int rule)
 {
     double sum = 0;

@@ -1,11 +1,10 @@
-/* dt_ptq: a prepared model becomes integers, layer by layer in the order in which they run.
+/* dt_ptq: converts a prepared model to integers, layer by layer in execution order.
  *
- * The next layer is the first on a batch's way whose weight is prepared and not yet packed: all
- * that its input was made of is final. Each batch goes on from where it was (src/nn/calib_cache.h),
- * in the float model too where the rounder wants its inputs; sums of their products are collected
- * batch by batch, the weight is rounded and packed, and so on. What no rounder can treat
- * (embeddings) comes first, so that it is final from the beginning; what no batch reaches comes
- * last. */
+ * Weights that no rounder supports (embeddings) are converted first. Then, repeatedly: the next
+ * layer is the first that a batch reaches whose weight is prepared and not yet packed, so
+ * everything before it is final. Each batch resumes where it stopped (src/nn/calib_cache.h), in the
+ * float model too if the rounder needs its inputs. The statistics of all batches are summed, and
+ * the weight is rounded and packed. Layers that no batch reaches are converted last. */
 #include "core/clock.h"
 #include "nn/calib_cache.h"
 #include "ptq/routes.h"
@@ -16,15 +15,15 @@
 #include <stdio.h>
 
 typedef struct way {
-    dt__calib_cache cache[2]; /* of the model, and of the float one */
-    bool ended;               /* it meets no layer any more */
+    dt__calib_cache cache[2]; /* of the model, and of the float model */
+    bool ended;               /* the batch reaches no further layer */
 } way;
 
 enum { QUANTIZED, FLOAT };
 
 typedef struct work {
     dt_ctx *ctx;
-    dt_module *m, *reference; /* reference NULL: not wanted, or not there */
+    dt_module *m, *reference; /* reference NULL: not needed, or not given */
     const dt_calibration *data;
     const dt_ptq_options *options;
     const dt__method *method;
@@ -33,11 +32,11 @@ typedef struct work {
     dt__calib_budget budget;
     way *way; /* of each batch */
     /* The layer that is next: */
-    dt_module *layer, *twin; /* in the model and in the float one */
+    dt_module *layer, *twin; /* in the model and in the float model */
     dt_statistics *statistics;
 } work;
 
-/* The context's latest error, with what it was about. */
+/* Prefixes the context's latest error with `about`. */
 static dt_status blame(const work *w, dt_status s, const char *about)
 {
     char text[DT__MESSAGE_SIZE];
@@ -51,9 +50,9 @@ static const char *path_of_weight(const work *w, const dt_module *layer)
     return dt_param_path(w->m, dt__entry_find(layer, "weight")->x);
 }
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
-/* Whether a rounder can treat the module's weight, which is prepared. */
+/* Whether the module's weight is prepared and rounders support it. */
 static bool is_layer(void *user, const dt_module *m)
 {
     dt_weight_op op;
@@ -89,8 +88,8 @@ static dt_status check(work *w)
 
 /* ---- modes ---------------------------------------------------------------------------------- */
 
-/* Which modules train, in the order of visiting; ranges are left out, since some of them will
- * go. */
+/* Which modules are in training mode, in visiting order; without quantizers, some of which dt_ptq
+ * removes. */
 typedef struct modes {
     dt_module *m; /* NULL: none */
     bool *training;
@@ -145,7 +144,7 @@ static void modes_end(modes *s)
 
 /* ---- ranges of inputs ----------------------------------------------------------------------- */
 
-/* Only those that have seen nothing are observed. */
+/* Lets input ranges observe that have observed nothing so far. */
 static dt_status observe_unseen(void *user, const char *path, dt_module *m)
 {
     dt__input_hook *hook = dt__input_hook_of(m);
@@ -190,7 +189,7 @@ static dt_status run_batches(const work *w)
     return s;
 }
 
-/* Ranges that have seen no batch follow from these ones, of the float weights, as in training. */
+/* Calibrates the input ranges that have observed no batch, with float weights, as in training. */
 static dt_status calibrate(const work *w)
 {
     bool some = false;
@@ -205,11 +204,11 @@ static dt_status calibrate(const work *w)
 
 /* ---- a layer -------------------------------------------------------------------------------- */
 
-/* A weight on its way from its master to codes. */
+/* A weight while it is rounded. */
 typedef struct weight {
     const dt__fq *fq;
-    dt__derived derived; /* where its layer derives it */
-    dt_tensor *copy;     /* of a master that has gaps */
+    dt__derived derived; /* of layers that derive their weight */
+    dt_tensor *copy;     /* a contiguous copy; NULL: the master is contiguous */
     const dt_tensor *master;
     float *scale; /* of a static or learned range, [rows][groups]; NULL: none */
     int8_t *zero_point;
@@ -228,7 +227,7 @@ static dt_status take_master(weight *v, dt_module *layer)
     return DT_OK;
 }
 
-/* Takes the scales of a static or learned range: one for the whole weight, or one a block. Where
+/* Takes the scales of a static or learned range: one for the weight, or one per block. Where
  * the rounder regroups columns (DT_ORDER_GROUP), scales are computed from the weight instead. */
 static dt_status take_range(const work *w, weight *v)
 {
@@ -288,7 +287,7 @@ static dt_status done(work *w, const char *path, const dt_round_report *r)
     return w->options->done(w->options->user, path, r);
 }
 
-/* By the rounder, which uses up the layer's statistics. */
+/* Rounds and packs a layer; the rounder consumes the layer's statistics. */
 static dt_status round_layer(work *w, dt_module *layer)
 {
     dt_rounded *codes = NULL;
@@ -310,7 +309,7 @@ static dt_status round_layer(work *w, dt_module *layer)
     return s == DT_OK ? done(w, path_of_weight(w, layer), &report) : s;
 }
 
-/* A layer that a rounder was wanted for. */
+/* Logs that a layer is rounded to nearest although a rounder was requested. */
 static void warn(const work *w, const dt_module *layer, const dt_round_report *r)
 {
     if (!dt__needs_data(w->method) || layer->type->quantizable != DT_QUANTIZED_BY_PRESET) return;
@@ -320,8 +319,8 @@ static void warn(const work *w, const dt_module *layer, const dt_round_report *r
                          : "no rounder knows its type of layer");
 }
 
-/* To nearest, because no inputs are known: of a layer that a rounder can treat no batch reached
- * it. */
+/* Converts a layer without known inputs to nearest. `rounder_can`: rounders support it, but no
+ * batch reached it. */
 static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 {
     const double start = dt__seconds();
@@ -346,7 +345,7 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 
 static bool is_module(void *user, const dt_module *m) { return m == user; }
 
-/* The float model's layer of the same path. */
+/* Sets w->twin to the float model's layer at the same path. */
 static dt_status find_twin(work *w)
 {
     dt_weight_op op, other;
@@ -375,7 +374,7 @@ static dt_status begin_layer(work *w, dt_module *layer)
         layer->path);
 }
 
-/* The float model's inputs of the layer, with batch x. */
+/* Runs batch x through the float model up to the layer. */
 static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *stop)
 {
     const dt__calib_target twin = { is_module, w->twin };
@@ -386,7 +385,7 @@ static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *st
                    (long long)i, w->layer->path);
 }
 
-/* Rows that are routed to experts. */
+/* Adds the inputs of a grouped weight. */
 static dt_status add_routed(const work *w, const dt__calib_stop *quantized,
                             const dt__calib_stop *plain)
 {
@@ -413,8 +412,8 @@ static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
                : dt_statistics_add(w->statistics, quantized->input[0], plain->input[0]);
 }
 
-/* Batch i goes on to its next layer. The first that meets one says which it is; a batch that
- * another one meets, as it can be where a model looks at values, waits. */
+/* Runs batch i to its next layer. The first batch that reaches a layer determines w->layer. A batch
+ * that reaches another layer (the model's control flow may depend on values) waits there. */
 static dt_status advance(work *w, int64_t i)
 {
     const dt__calib_target next = { is_layer, NULL };
@@ -434,7 +433,7 @@ static dt_status advance(work *w, int64_t i)
     return s;
 }
 
-/* The next layer; *more is false where no batch meets one. */
+/* Rounds the next layer; *more is false if no batch reaches one. */
 static dt_status next_layer(work *w, bool *more)
 {
     dt_status s = DT_OK;
@@ -449,10 +448,10 @@ static dt_status next_layer(work *w, bool *more)
     return s;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- dt_ptq --------------------------------------------------------------------------------- */
 
 typedef struct search {
-    bool rounder_can; /* layers that it can treat, or what it cannot */
+    bool rounder_can; /* search layers that rounders support, or the others */
     dt_module *found;
 } search;
 
@@ -465,7 +464,7 @@ static dt_status find_layer(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* The first of m that is prepared; NULL where there is none. */
+/* The first such layer that is prepared and not packed; NULL: none. */
 static dt_module *first_layer(const work *w, bool rounder_can)
 {
     search f = { rounder_can, NULL };

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what is given -------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static dt_status check_weight(const dt__layer *l)
 {
@@ -91,7 +91,7 @@ static dt_status check(dt__layer *l)
     return check_statistics(l);
 }
 
-/* ---- room ----------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static dt_status make_result(dt__layer *l)
 {
@@ -136,7 +136,7 @@ static dt_status make_room(dt__layer *l)
     return DT_OK;
 }
 
-/* All but the result. */
+/* Frees everything but the result. */
 static void free_room(dt__layer *l)
 {
     dt__release(l->ctx, l->order);
@@ -157,7 +157,7 @@ void dt_rounded_free(dt_ctx *ctx, dt_rounded *r)
     dt__release(ctx, r);
 }
 
-/* ---- the work ------------------------------------------------------------------------------- */
+/* ---- rounding ------------------------------------------------------------------------------- */
 
 /* Zeros are kept where they are at least one element in 20. */
 static void count_zeros(dt__layer *l)
@@ -199,7 +199,7 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
     };
 }
 
-/* The bits that the worst inputs need in a tile, and in the sum of the tiles. */
+/* Reports the bits that worst-case inputs need in a tile and in the sum of the tiles. */
 static void report_worst(dt__layer *l, const dt__matrix *m, const dt__bounds *b,
                          const int8_t *codes)
 {

@@ -1,4 +1,4 @@
-/* GPFQ: column by column, the code nearest to what makes up for everything so far.
+/* GPFQ: chooses the codes column by column; each compensates the error of all earlier columns.
  *
  *     v_t = (sum of s <= t  W0_s G[t][s]  -  sum of s < t  q_s H[t][s]) / H[t][t],    q_t = Q(v_t)
  *
@@ -6,9 +6,9 @@
  * H[t][t] = 0. W0 keeps columns that are dead in Xq: X may be alive there. No inverse, no damping
  * [Lybrand & Saab 2021, in the form of sums].
  *
- * A block of columns at a time takes what came before it by matrix products with the block's rows
- * of H and G, in processing order; a part of a block then what came before it in the block; within
- * a part columns follow each other. */
+ * The sums over columns before a block are matrix products with the block's rows of H and G, in
+ * processing order. Within a block the same is done for each part; within a part, for each column.
+ * */
 #include "kernels/dense64.h"
 #include "ptq/matrix.h"
 
@@ -17,7 +17,7 @@
 #define BLOCK 128
 #define PART 16
 
-/* Where a strip's parts lie. */
+/* The buffers of a strip, and its current block. */
 typedef struct part {
     dt__strip *s;
     double *less;    /* [columns][rows]: -q, in processing order */
@@ -45,7 +45,7 @@ static part part_of(dt__strip *s)
     return p;
 }
 
-/* W0 as it was: the strip's work has 0 in dead columns. */
+/* Restores W0 in dead columns, where the strip's work has 0. */
 static void take_weight(const dt__strip *s)
 {
     const dt__matrix *m = s->m;
@@ -101,7 +101,7 @@ static void add_columns(const part *p, span of, const double *coefficient, const
     }
 }
 
-/* Column t, to which nothing is pending but what columns `first` ... t-1 leave. */
+/* Rounds column t, where only the terms of columns `first` ... t are missing from the sums. */
 static void round_column(const part *p, int64_t first, int64_t t)
 {
     dt__strip *s = p->s;

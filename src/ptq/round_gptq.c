@@ -1,10 +1,9 @@
-/* gptq: the error of a column is made up for by those behind it, as the inputs' second moments say.
+/* GPTQ: later columns compensate the error of each column, by the inputs' second moments.
  *
  *     H = 2/n sum Xq Xq^T      U^T U = (H + lambda mean(diag H) I)^-1, U upper      then diffuse.c
  *
- * lambda, 10 lambda and 100 lambda are tried; where no sum is positive definite the matrix is
- * rounded to
- * nearest.   [Frantar et al., GPTQ, 2022] */
+ * lambda, 10 lambda and 100 lambda are tried. If none makes the matrix positive definite, it is
+ * rounded to nearest. [Frantar et al., GPTQ, 2022] */
 #include "ptq/matrix.h"
 
 static dt_status prepare(dt__matrix *m)

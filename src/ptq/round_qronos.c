@@ -1,5 +1,5 @@
-/* Qronos: the first column by the exact minimizer, all later ones once by least squares, then
- * GPTQ's loop over them.
+/* Qronos: rounds the exact minimizer of the first column, updates all later columns once by least
+ * squares, then runs GPTQ's loop over them.
  *
  * With H = sum xq xq^T / n, G = sum xq x^T / n and columns in processing order,
  *
@@ -28,7 +28,7 @@ static double dot(int64_t n, const double *x, const double *y)
     return sum;
 }
 
-/* y = H x: a row is one sum, whichever thread makes it. */
+/* y = H x. One thread sums each row, so the bits do not depend on the number of threads. */
 static void multiply(const dt__moments *m, const double *x, double *y)
 {
 #pragma omp parallel for schedule(static) if (m->size > 256)
@@ -74,7 +74,7 @@ static dt_status prepare(dt__matrix *m)
         m->damping = times * damping;
         DT__TRY(dt__make_factor(m, 1 / (double)m->moments->n, m->damping));
         if (m->factor != NULL) return DT_OK;
-        if (share == 0 || damping == 0) break; /* absolute: as it was asked for */
+        if (share == 0 || damping == 0) break; /* absolute damping is not increased */
     }
     m->damping_share = m->damping = 0;
     m->fallback = true;
@@ -83,7 +83,7 @@ static dt_status prepare(dt__matrix *m)
 
 /* ---- one strip ------------------------------------------------------------------------------ */
 
-/* q_0. */
+/* Bytes for q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)
 {
     (void)m;
@@ -106,7 +106,7 @@ static void round_first(dt__strip *s, double *dequantized)
     dt__choose(s, 0, v, dequantized);
 }
 
-/* V in place of W, but for the first column. */
+/* Replaces W by V in all columns but the first. */
 static void solve(dt__strip *s, const double *dequantized)
 {
     const dt__matrix *m = s->m;

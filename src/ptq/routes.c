@@ -52,7 +52,7 @@ void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r)
 
 /* ---- two models ----------------------------------------------------------------------------- */
 
-/* Whether each row of x has a place in the index. */
+/* Whether the index has an entry for each row of x. */
 static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)
 {
     const size_t bytes = (size_t)index->rank * sizeof *index->dims;

@@ -11,14 +11,14 @@ typedef struct dt__expert_rows {
     int64_t *row;   /* [first[experts]] */
 } dt__expert_rows;
 
-/* Of inputs of so many rows. The caller's, for dt__expert_rows_free, also after an error. Errors:
- * ARG (none or both ways of routing, an expert that is none), SHAPE, DTYPE, STATE (a wrapper,
+/* For inputs of `rows` rows. The caller calls dt__expert_rows_free, also after an error. Errors:
+ * ARG (none or both ways of routing, an unknown expert), SHAPE, DTYPE, STATE (a wrapper,
  * gaps), NOMEM. */
 dt_status dt__expert_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t experts, int64_t rows,
                              dt__expert_rows *out);
 void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r);
 
-/* What a grouped layer takes. */
+/* The inputs of a grouped layer. */
 typedef struct dt__routed_input {
     const dt_tensor *x, *index;
 } dt__routed_input;

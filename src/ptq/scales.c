@@ -24,7 +24,7 @@ static dt__block_scale scale_at(const dt__layer *l, int64_t i)
     return (dt__block_scale){ l->out->scale + i, l->inverse + i, zero == NULL ? NULL : zero + i };
 }
 
-/* The blocks of one row; `room` holds one. */
+/* Computes the scales of one row; `room` is scratch for a permuted block, or NULL. */
 static bool observe_row(const dt__layer *l, int64_t row, float *room)
 {
     const int64_t columns = l->shape.columns, groups = l->out->groups;
@@ -65,7 +65,7 @@ static dt_status observe_rows(dt__layer *l)
     return bad == INT64_MAX ? DT_OK : report_row(l, bad);
 }
 
-/* One scale of everything, repeated. */
+/* Computes one scale for the whole weight and copies it to every row. */
 static dt_status observe_all(dt__layer *l)
 {
     const dt__block_scale first = scale_at(l, 0);

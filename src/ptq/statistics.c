@@ -1,10 +1,9 @@
 /* Sums over a layer's inputs, H = sum Xq Xq^T, G = sum Xq X^T and C = sum X X^T, in double.
  *
- * Samples are gathered into slices, [columns of all groups][samples of a slice]; a slice that is
- * full is added to the sums tile by tile, each tile by single-threaded BLAS. Slices are full
- * whatever the batches were, and tiles are cut by the layer's shape alone, so the sums have the
- * same bits for any batches and on any number of threads. Of H and C only the lower triangle is
- * summed. */
+ * Samples are gathered into slices, [columns of all groups][samples of a slice]. A full slice is
+ * added to the sums tile by tile, each tile by single-threaded BLAS. Slices are filled across
+ * batches, and the layer's shape alone determines the tiles, so the sums have the same bits for any
+ * batches and any number of threads. Only the lower triangles of H and C are summed. */
 #include "ptq/statistics.h"
 
 #include "core/tensor.h"
@@ -14,18 +13,18 @@
 #include <omp.h>
 #include <string.h>
 
-#define SLICE_ELEMENTS ((int64_t)1 << 21) /* about so many: 16 MiB */
-#define PADDING 8                         /* lines a power of two apart would share too few sets */
-#define FILLED 16                         /* lines that a thread takes at once */
+#define SLICE_ELEMENTS ((int64_t)1 << 21) /* about 16 MiB */
+#define PADDING 8 /* avoids cache conflicts of strides that are powers of two */
+#define FILLED 16 /* lines that a thread fills at once */
 
-/* Samples of a slice: enough of them make a product fast, and its sums are read seldom. */
+/* Samples of a slice: enough to make products fast and to update the sums rarely. */
 static int64_t samples_of_slice(int64_t columns)
 {
     const int64_t samples = SLICE_ELEMENTS / dt__max_i64(columns, 1) / 16 * 16;
     return dt__min_i64(1024, dt__max_i64(samples, 64));
 }
 
-/* Side of a tile: about eight of them in a row, for threads to share. */
+/* Side of a tile: about eight tiles per side, to distribute over threads. */
 static int64_t side_of(int64_t columns)
 {
     return dt__min_i64(512, dt__max_i64(dt__round_up(dt__ceil_div(columns, 8), 16), 32));
@@ -33,7 +32,7 @@ static int64_t side_of(int64_t columns)
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
-/* a * b; -1, which no memory has, where that is too large. */
+/* a * b; -1, which every allocation refuses, where that overflows. */
 static int64_t product(int64_t a, int64_t b)
 {
     int64_t out;
@@ -91,7 +90,7 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
     return DT_OK;
 }
 
-/* Room to add in, which is given back when the sums are asked for. */
+/* Frees the buffers for adding samples; dt__statistics_moments calls it. */
 static void give_room_back(dt_statistics *s)
 {
     dt__release(s->ctx, s->slice[0]);
@@ -143,7 +142,8 @@ typedef struct tile {
     int64_t ld;
 } tile;
 
-/* to = beta to + a b^T over the samples that wait; of a tile on the diagonal the lower triangle. */
+/* to = beta to + a b^T over the samples in the slices; only the lower triangle of a diagonal tile.
+ * */
 static void add_products(const dt_statistics *s, const tile *t, double beta)
 {
     const int64_t line = t->group * s->layer.columns;
@@ -165,7 +165,7 @@ static void add_square(const dt_statistics *s, tile *t, double *sums)
     add_products(s, t, 1);
 }
 
-/* A tile of C by way of a square. */
+/* Adds a tile of C through a square buffer. */
 static void add_packed(const dt_statistics *s, tile *t, double *packed)
 {
     t->ld = s->side;
@@ -191,7 +191,7 @@ static void add_tile(const dt_statistics *s, int which, tile *t)
     else add_packed(s, t, m->c);
 }
 
-/* Adds what waits in the slices. */
+/* Adds the samples in the slices to the sums. */
 static void empty(dt_statistics *s)
 {
     const int64_t n = s->layer.columns, across = dt__ceil_div(n, s->side);
@@ -209,7 +209,7 @@ static void empty(dt_statistics *s)
     s->lower = true;
 }
 
-/* Upper triangles from the lower ones, in blocks of rows of which a thread takes one. */
+/* Copies the lower triangle to the upper one, in blocks of rows, one per thread. */
 static void mirror(int64_t n, double *h)
 {
 #pragma omp parallel for schedule(dynamic) if (n > FILLED)
@@ -236,7 +236,7 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Puts `count` samples from `first` on behind those that wait. */
+/* Appends `count` samples from `first` on to the slice. */
 static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, int64_t count,
                  double *slice)
 {

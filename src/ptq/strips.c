@@ -1,6 +1,6 @@
-/* Strips of a matrix on threads. A strip is rounded to nearest, for comparison, and by the rounder;
- * a row that nearest suits better keeps nearest, with the scales that went with it. What is counted
- * is added up strip by strip in their order. */
+/* Rounds a matrix in strips (blocks of rows) on threads. A strip is rounded to nearest, for
+ * comparison, and by the rounder. A row whose error is smaller with nearest gets nearest's codes
+ * and scales. The results of the strips are added up in their order. */
 #include "core/clock.h"
 #include "ptq/bounds.h"
 #include "ptq/error.h"
@@ -9,29 +9,29 @@
 #include <omp.h>
 #include <string.h>
 
-#define LINE 16        /* floats of a line of memory */
+#define LINE 16        /* floats in a cache line */
 #define LEAST 16       /* rows of a strip */
-#define ROUNDING 1e-10 /* errors of rows are sums, which may be that much off */
+#define ROUNDING 1e-10 /* relative rounding error of the error sums */
 
-/* Scales of the rows of a strip, put by. */
+/* Saved scales of a strip's rows. */
 typedef struct saved_scales {
     float *scale, *inverse;
     int8_t *zero;
 } saved_scales;
 
-/* What one thread works in. */
+/* The buffers of one thread. */
 typedef struct slot {
     double *work;
     void *scratch;
-    int64_t *tile_sums; /* of bounds: [tiles][rows] positive ones, then as many negative ones */
+    int64_t *tile_sums; /* for bounds: [tiles][rows] positive sums, then negative ones */
     int8_t *codes;      /* [columns][rows], as the next two */
-    int8_t *plain;      /* nearest of W */
-    int8_t *nearest;    /* of what the rounder sees, under its bounds; may be `plain` */
+    int8_t *plain;      /* W rounded to nearest */
+    int8_t *nearest; /* the rounder's input rounded to nearest within its bounds; may be `plain` */
     dt__error_metric metric;
     saved_scales saved;
 } slot;
 
-/* What a strip came to. */
+/* The result of a strip. */
 typedef struct outcome {
     double loss, error, nearest_error;
     int64_t changed, kept_nearest;
@@ -42,18 +42,18 @@ typedef struct outcome {
 typedef struct strips {
     const dt__matrix *m;
     const dt__rounder *rounder;
-    bool compares;    /* there are data: errors are measured */
-    bool has_changed; /* what the rounder sees is not W, or bounded */
-    bool all;         /* dead columns keep their codes: the rounder looks at no data */
+    bool compares;    /* there are statistics: errors are measured */
+    bool has_changed; /* the rounder's input differs from W, or codes are bounded */
+    bool all;         /* dead columns are rounded from W: the rounder reads no data */
     bool sees_float_inputs, keeps_better, refreshes;
-    bool has_diffused; /* what was diffused says how far off the codes are */
+    bool has_diffused; /* the sums of e^2 give the error of the codes */
     int64_t rows;      /* of a strip */
     int8_t *codes;     /* [rows][columns] of this matrix */
     slot *slots;       /* [threads] */
     outcome *outcomes;
 } strips;
 
-/* ---- room ----------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void free_slot(dt_ctx *ctx, slot *own)
 {
@@ -78,7 +78,7 @@ static bool make_saved(const dt__matrix *m, int64_t rows, saved_scales *k)
     return k->scale != NULL && k->inverse != NULL && (k->zero != NULL || m->grid.zero == NULL);
 }
 
-/* Sums of each sign that bounds keep of a strip. */
+/* The number of tile sums of each sign of a strip. */
 static int64_t tile_sums_of(const dt__matrix *m, int64_t rows)
 {
     return m->bounds == NULL ? 0 : m->bounds->tiles.count * rows;
@@ -127,7 +127,7 @@ static dt_status make_room(strips *p)
 
 /* ---- a strip -------------------------------------------------------------------------------- */
 
-/* A row of W lies far from the next: it is read a line of memory at a time. */
+/* Rows of W are far apart in memory, so each is read a cache line at a time. */
 void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
 {
     const dt__matrix *m = s->m;
@@ -144,7 +144,7 @@ void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
     }
 }
 
-/* codes [rows][columns] = those of the strip, which lie by columns. */
+/* Transposes the strip's codes [columns][rows] into codes [rows][columns]. */
 static void copy_codes(const dt__strip *s, int8_t *codes)
 {
     const int64_t columns = s->m->columns;
@@ -157,7 +157,7 @@ static void copy_codes(const dt__strip *s, int8_t *codes)
     }
 }
 
-/* The strip as a rounder begins with it. */
+/* Sets up a strip for a rounder. */
 static void begin(dt__strip *s, const slot *own, bool all)
 {
     const int64_t sums = tile_sums_of(s->m, s->rows);
@@ -177,7 +177,7 @@ static void save_scales(const dt__strip *s, const saved_scales *k)
     if (k->zero != NULL) memcpy(k->zero, g->zero + at, (size_t)n);
 }
 
-/* Row r gets nearest's codes, and the scales that they go with. */
+/* Resets row r to nearest's codes and the scales saved with them. */
 static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, int64_t r)
 {
     const dt__code_grid *g = &s->m->grid;
@@ -190,7 +190,7 @@ static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, i
     if (g->zero != NULL) memcpy(g->zero + at, own->saved.zero + r * n, (size_t)n);
 }
 
-/* Codes to nearest of W, and of what the rounder sees, and how far off the latter are. */
+/* Rounds W, and the rounder's input, to nearest; measures the error of the latter. */
 static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance *nearest)
 {
     dt__matrix plain = *p->m;
@@ -276,7 +276,7 @@ static dt_status add_up(dt__layer *l, const strips *p, double seconds)
         r->loss += o->loss;
         r->changed += o->changed;
         r->kept_nearest += o->kept_nearest;
-        r->error += o->error; /* squares, as yet */
+        r->error += o->error; /* squared until all groups are done */
         r->nearest_error += o->nearest_error;
         all += o->seconds;
         compare += o->compare_seconds;
@@ -285,8 +285,8 @@ static dt_status add_up(dt__layer *l, const strips *p, double seconds)
     return DT_OK;
 }
 
-/* Rows of a strip: an eighth of the matrix, that threads may share a small one, but not so few that
- * products with them are slow. */
+/* Rows of a strip: an eighth of the matrix, so that threads share a small matrix, but at least
+ * LEAST for fast products. */
 static int64_t rows_of_strip(int64_t rows)
 {
     const int64_t share = dt__round_up(dt__ceil_div(rows, 8), LEAST);

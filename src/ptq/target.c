@@ -1,4 +1,4 @@
-/* Layers of a model as what a rounder works on. */
+/* The weight op and the rounding options of a model's layer. */
 #include "ptq/target.h"
 
 #include "nn/conv_layers.h"

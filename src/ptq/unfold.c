@@ -3,8 +3,8 @@
  *
  *     place in x = place in y * stride + k * dilation - padding
  *
- * A convolution is asked for x at each place of y, a transposed one for its input y at each place
- * of its output x. */
+ * A convolution reads x for each place of y; a transposed convolution reads its input y for each
+ * place of its output x. */
 #include "ptq/unfold.h"
 
 #include "core/tensor.h"
@@ -121,7 +121,7 @@ static void zeros(int64_t n, double *y)
     if (n > 0) memset(y, 0, (size_t)n * sizeof *y);
 }
 
-/* Places o0 ... o1-1 of a row of y, from the row of x that the tap meets there. */
+/* Places o0 ... o1-1 of a row of y, from the row of x that the tap reads. */
 static void conv_row(const tap *t, const float *x, int64_t o0, int64_t o1, double *y)
 {
     const dt__conv_span span = dt__conv_span_of(t->conv, 1, t->k[1]);
@@ -133,7 +133,7 @@ static void conv_row(const tap *t, const float *x, int64_t o0, int64_t o1, doubl
     zeros(o1 - past, y + (past - o0));
 }
 
-/* Places o0 ... o1-1 of a row of x, from the row of y that the tap meets there. */
+/* Places o0 ... o1-1 of a row of x, from the row of y that the tap reads. */
 static void transposed_row(const tap *t, const float *from, int64_t o0, int64_t o1, double *y)
 {
     const dt__conv_span span = dt__conv_span_of(t->conv, 1, t->k[1]);
@@ -145,7 +145,7 @@ static void transposed_row(const tap *t, const float *from, int64_t o0, int64_t 
     }
 }
 
-/* The row of the other image that the tap meets from row o; -1: none. */
+/* The row of the other image that the tap reads for row o; -1: none. */
 static int64_t row_met(const tap *t, bool transposed, int64_t o)
 {
     const int64_t stride = t->conv->stride[0], start = dt__conv_start(t->conv, 0, t->k[0]);

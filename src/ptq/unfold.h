@@ -1,13 +1,13 @@
-/* The inputs of a layer, unfolded: element X[c][s] meets column c of a weight's work matrices in
- * sample s.
+/* The inputs of a layer, unfolded: element X[c][s] is multiplied by column c of a weight's work
+ * matrices in sample s.
  *
  *     linear         X[i][s] = x[s][i]                      a sample is a row of the input
  *     convolution    X[i, k][n, o] = x[n][i][o * stride - padding + k * dilation]
  *     transposed     X[i, k][n, o] = x[n][i][(o + padding - k * dilation) / stride]
  *
  * where there is such an element, else 0; a sample is a position o of the output, k a tap, both
- * over rows and columns. Group g of a layer has columns g * columns ... of X. Nobody ever holds all
- * of X: it is read a part at a time, as doubles. */
+ * over rows and columns. Group g of a layer has columns g * columns ... of X. X is
+ * never stored in full: it is read a part at a time, as doubles. */
 #ifndef DT__PTQ_UNFOLD_H
 #define DT__PTQ_UNFOLD_H
 
@@ -34,7 +34,7 @@ static inline bool dt__is_transposed(const dt_weight_op *op)
     return op->kind == DT_WEIGHT_CONV_TRANSPOSE1D || op->kind == DT_WEIGHT_CONV_TRANSPOSE2D;
 }
 
-/* What a weight's shape says. */
+/* A weight's op and shape. */
 typedef struct dt__unfolding {
     dt_weight_op op;
     int rank;

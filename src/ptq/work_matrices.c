@@ -29,7 +29,7 @@ static bool shape_of(const kind *k, int64_t groups, int rank, const int64_t *dim
         *out = (dt__work_shape){ dims[0], dims[1], dims[2] };
         return dims[0] > 0;
     }
-    if (groups > dt__max_i64(dims[0], 1)) return false; /* which 0 channels would not say */
+    if (groups > dt__max_i64(dims[0], 1)) return false; /* 0 channels would pass the test below */
     if (k->transposed) {
         if (!dt__row_map_of(groups, rank, dims, &map)) return false;
         *out = (dt__work_shape){ groups, map.out, dt__mapped_columns(&map) };
