@@ -39,7 +39,8 @@ complain() {
 pages='README.md CONTRIBUTING.md'
 for page in docs/*.md; do
     pages="$pages $page"
-    grep -q "($page[)#]" README.md || complain "README.md does not link $page"
+    [ "$page" = docs/plan.md ] || # the state of a long piece of work, for a while
+        grep -q "($page[)#]" README.md || complain "README.md does not link $page"
 done
 
 # ---- links and lines ---------------------------------------------------------------------------
