@@ -1,7 +1,7 @@
 /* The calibration cache: while a model is converted layer by layer, in the order in which its
  * layers run, each layer gets the same input whether the outputs of earlier layers are cached or
- * computed again, and cached outputs are not computed again. 60 random networks and 12 of each
- * family; 200 and 40 with DETENT_TEST_ALL; DETENT_NETWORKS overrides the number. */
+ * computed again, and cached outputs are not computed again. 200 random networks and 40 of each
+ * family; DETENT_NETWORKS overrides the number. */
 #include "random_nets.h"
 #include "testing.h"
 
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-static const test_draws draws = { .quick = 60, .sanitized = 20, .all = 200 };
+static const test_draws draws = { .usual = 200, .sanitized = 20 };
 #define BATCHES 2
 
 static bool is_prepared(void *user, const dt_module *m)

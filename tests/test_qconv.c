@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const test_draws draws = { .quick = 4, .sanitized = 3, .all = 8 };
+static const test_draws draws = { .usual = 8, .sanitized = 3 };
 
 static dt_ctx *context(int threads)
 {

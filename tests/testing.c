@@ -159,18 +159,12 @@ int test_shell(char **output, const char *format, ...)
 
 /* ---- random cases ---------------------------------------------------------------------------- */
 
-bool test_all(void)
-{
-    const char *all = getenv("DETENT_TEST_ALL");
-    return all != NULL && strcmp(all, "1") == 0;
-}
-
 int64_t test_count(test_draws draws)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
     return draws.sanitized;
 #else
-    return test_all() ? draws.all : draws.quick;
+    return draws.usual;
 #endif
 }
 

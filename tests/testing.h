@@ -61,18 +61,14 @@ int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
 /* How many random cases a test draws. */
 typedef struct test_draws {
-    int64_t quick;     /* without the options below */
+    int64_t usual;
     int64_t sanitized; /* under a sanitizer */
-    int64_t all;       /* where test_all() is true */
 } test_draws;
 
 int64_t test_count(test_draws draws);
 
 /* The same for random networks. DETENT_NETWORKS in the environment overrides it. */
 int64_t test_networks(test_draws draws);
-
-/* Whether DETENT_TEST_ALL in the environment is 1, as `scripts/check --all` sets it. */
-bool test_all(void);
 
 /* ---- failing allocations -------------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@ static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
 
 void dt__set_norm(dt_module *layer, dt_module *norm)
 {
+    if (norm->normed != NULL) norm->normed->norm = NULL;
     layer->norm = norm;
     norm->normed = layer;
 }

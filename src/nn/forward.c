@@ -4,8 +4,8 @@
  *
  * A scope drops the tensors that a module made and did not return; their memory is freed as soon as
  * backward does not need it. */
-#include "nn/checkpointing.h"
 #include "nn/calib_cache.h"
+#include "nn/checkpointing.h"
 
 #include <string.h>
 

@@ -69,7 +69,7 @@ void dt_module_free(dt_module *m)
     if (m == NULL) return;
     dt_ctx *ctx = m->ctx;
     leave_parent(m);
-    if (m->norm != NULL && m->norm->normed == m) m->norm->normed = NULL;
+    if (m->norm != NULL) m->norm->normed = NULL;
     if (m->normed != NULL) m->normed->norm = NULL;
     if (m->type->free_state != NULL) m->type->free_state(m);
     dt__hooks_free(m);

@@ -134,6 +134,8 @@ dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summ
     dt_file_close(file);
     if (status == DT_OK || status == DT_ERR_NOMEM) return status;
     dt__say(p->ctx, "%s; begun anew", dt_error(p->ctx));
+    const int64_t samples = s->samples; /* of the calibration data, known before */
     dt_quantize_summary_free(s);
+    s->samples = samples;
     return DT_OK;
 }

@@ -8,8 +8,9 @@ export LC_ALL
 long=$(mktemp)
 trap 'rm -f "$long"' EXIT
 {
-    find src include tests bench examples cmake CMakeLists.txt \( -name '*.[ch]' -o -name '*.inc' \
-        -o -name '*.sh' -o -name '*.py' -o -name '*.in' -o -name CMakeLists.txt \) \
+    find src include tests bench examples cmake configs CMakeLists.txt \( -name '*.[ch]' \
+        -o -name '*.inc' -o -name '*.yaml' -o -name '*.sh' -o -name '*.py' -o -name '*.in' \
+        -o -name CMakeLists.txt \) \
         -exec grep -EHn '^.{101}' {} + || true
     grep -EHn '^.{101}' scripts/* || true
     find docs bench ./*.md -name '*.md' ! -name ops.md ! -name recipe.md | while read -r page; do
