@@ -30,7 +30,7 @@ static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 
 static void read_leaves(unsigned words[LEAVES][4])
 {
     unsigned *w = words[LEAF_1];
-    const unsigned last = __get_cpuid_max(0, NULL);
+    const unsigned last = (unsigned)__get_cpuid_max(0, NULL); /* an int in clang */
     if (last < 7) return;
     __cpuid(1, w[EAX], w[EBX], w[ECX], w[EDX]);
     w = words[LEAF_7];
