@@ -589,6 +589,24 @@ START_TEST(old_names_can_be_read)
 }
 END_TEST
 
+/* A run's own copy of its recipe is read without a warning: its user does not edit it. */
+START_TEST(old_names_in_a_saved_recipe_give_no_warning)
+{
+    static text log;
+    const dt_ctx_options options = { .log = take_line, .log_user = &log };
+    dt_ctx *ctx = NULL;
+    dt_recipe *r = NULL;
+    dt_recipe_source source = source_of(HEAD "qat: {weight: {rule: asymmetric}}\n");
+    source.saved = true;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    ck_assert_int_eq(dt_recipe_get(r)->qat.weight.quant.scheme, DT_SCHEME_ASYMMETRIC);
+    ck_assert_str_eq(log.bytes, "");
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(quantize_has_defaults)
 {
     dt_ctx *ctx = create_ctx();
@@ -873,6 +891,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, a_recipe_may_only_quantize);
     tcase_add_test(values, quantize_has_defaults);
     tcase_add_test(values, old_names_can_be_read);
+    tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 15);

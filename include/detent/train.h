@@ -172,6 +172,7 @@ typedef struct dt_recipe_source {
     const char *const *overrides; /* "train.optimizer.lr=3e-4" sets, "~qat" removes */
     int n_overrides;
     bool leave_files; /* do not check that the files it names exist */
+    bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
     dt_recipe_use use;
 } dt_recipe_source;
 

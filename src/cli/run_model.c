@@ -31,7 +31,7 @@ static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
     dt_recipe *recipe = NULL;
-    const dt_recipe_source source = { .path = recipe_path, .leave_files = true };
+    const dt_recipe_source source = { .path = recipe_path, .leave_files = true, .saved = true };
     if (!join(recipe_path, run, "recipe.yaml")) return join(path, run, name);
     if (dt_recipe_read(ctx, &source, &recipe) == DT_OK) {
         const dt_recipe_options *o = dt_recipe_get(recipe);

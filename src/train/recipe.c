@@ -319,6 +319,7 @@ dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe 
     dt__ctx_retain(ctx);
     r->ctx = ctx;
     r->leave_files = source->leave_files;
+    r->saved = source->saved;
     r->file = dt__recipe_copy(r, source->path, strlen(source->path));
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source);
     if (status == DT_OK) status = dt__recipe_verdict(r);

@@ -96,7 +96,7 @@ static dt_status read_recipe(dt__run *r, dt_recipe **out)
         return dt_recipe_refuse(r->recipe, "run.dir", "'%s' holds no run to resume: there is no %s",
                                 r->o->run.dir, path);
     }
-    const dt_recipe_source source = { .path = path, .leave_files = true };
+    const dt_recipe_source source = { .path = path, .leave_files = true, .saved = true };
     return dt_recipe_read(r->ctx, &source, out);
 }
 

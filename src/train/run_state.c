@@ -97,7 +97,8 @@ static dt_status check_origin(dt__run *r, const char *path)
     const dt_recipe_source source = { .path = path,
                                       .text = text == NULL ? "" : text,
                                       .bytes = text == NULL ? 0 : strlen(text),
-                                      .leave_files = true };
+                                      .leave_files = true,
+                                      .saved = true };
     dt_status status = dt_recipe_read(r->ctx, &source, &its);
     if (status == DT_OK) key = dt__recipe_difference(r->recipe, its, false);
     if (status == DT_ERR_CONFIG) {
