@@ -16,11 +16,11 @@ extern const dt_key dt__rounding_keys[], dt__accumulator_keys[];
       .fallback = "nearest",                                                                       \
       .text = "how codes are chosen; all but nearest want calibration data" },                     \
         { "rounding", DT_KEY_MAP, .offset = (at) + offsetof(dt_rounding_options, rounding),        \
-          .keys = dt__rounding_keys, .text = "how the rounder goes about it" },                    \
+          .keys = dt__rounding_keys, .text = "settings of the rounder" },                          \
     {                                                                                              \
         "accumulator", DT_KEY_MAP, .offset = (at) + offsetof(dt_rounding_options, accumulator),    \
                                    .keys = dt__accumulator_keys,                                   \
-                                   .text = "what the device adds up in; of the a2 rounders"        \
+                                   .text = "accumulators of the device; read by the a2 rounders"   \
     }
 
 #endif

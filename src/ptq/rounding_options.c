@@ -58,20 +58,20 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
-      .text = "columns as they lie, by falling mean square of their inputs, or so with scales of "
-              "groups in that order, which are saved with the weight" },
+      .text = "order of columns: as in the weight; by decreasing mean square of their inputs "
+              "(weight); so with scale groups formed in that order, too (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
       .text = "of gptq: share of the mean of the inputs' squares that is added to each" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0",
-      .text = "of gptq and qronos: what is added in place of a share; 0: the share" },
+      .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "mean over columns that have inputs, or over all, the others as 1" },
+      .text = "mean over columns with inputs, or over all columns, those without inputs as 1" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
-      .text = "columns whose errors reach the rest together; no result depends on it" },
+      .text = "columns whose errors are passed on together; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
       .text =
           "an expert that fewer rows reach is rounded to nearest; 0: as many as it has columns" },

@@ -51,10 +51,10 @@ struct dt_recipe {
     struct dt__chunk *chunks; /* memory of all nodes and strings */
     bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
     const char *file;
-    const char *parsing; /* the override whose value is being parsed, for its errors */
+    const char *parsing;     /* the override whose value is being parsed, for its errors */
     bool leave_files, saved; /* as dt_recipe_source */
-    bool only_quantizes; /* blocks for training are not required */
-    bool needs_data;     /* but `data` is required */
+    bool only_quantizes;     /* blocks for training are not required */
+    bool needs_data;         /* but `data` is required */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
