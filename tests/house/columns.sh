@@ -15,7 +15,7 @@ trap 'rm -f "$long"' EXIT
     grep -EHn '^.{101}' scripts/* || true
     find docs bench ./*.md -name '*.md' ! -name ops.md ! -name recipe.md | while read -r page; do
         sed '/^ *```/,/^ *```/s/.*//' "$page" | grep -En '^.{101}' | sed "s|^|$page:|" |
-            grep -Ev '^[^:]*:[0-9]+:( *\||    | *`|\[[^]]*\]:)|\]\(|http' || true
+            grep -Ev '^[^:]*:[0-9]+:( *\||    |\[[^]]*\]:)|\]\(|http' || true
     done
 } > "$long"
 cut -c 1-140 "$long"
