@@ -255,7 +255,8 @@ typedef enum dt_data_format {
     DT_DATA_TEXT,   /* files of plain text, as running text */
     DT_DATA_TOKENS, /* a file of ids, as running text */
     DT_DATA_JSONL,  /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
-    DT_DATA_ADDER   /* dt_adder_create */
+    DT_DATA_ADDER,  /* dt_adder_create */
+    DT_DATA_GIVEN   /* datasets that a program gives to dt_run (train.h) */
 } dt_data_format;
 
 typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;

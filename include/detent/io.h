@@ -187,6 +187,12 @@ DT_API const dt_exporter *dt_exporter_at(int i);
  * converted or frozen), NOMEM. */
 DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
 
+/* Brings m, a float model as its constructor made it, into the state of a file: values, and where
+ * the file is of a prepared or converted model, wrappers, packed codes and hooks too. So a
+ * converted model whose family is not known comes back: build the float model, then restore it. All
+ * or nothing. Errors: as dt_model_load_weights; FORMAT where paths or shapes differ. */
+DT_API dt_status dt_model_restore(dt_module *m, const char *path);
+
 /* Checks an open file of detent: version, hash, settings, codes and scales; if it describes its
  * model, that the model can be built and, for a checkpoint, the run resumed. Files of other
  * programs pass. Errors: as dt_model_load. */

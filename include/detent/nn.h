@@ -95,6 +95,11 @@ DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
 /* Adds a buffer: a tensor that is saved with the module and not trained. Otherwise as above. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
+/* Declares that the batch norm `norm` is the only reader of the output of the convolution `layer`:
+ * dt_prepare then folds it into the layer's weight. For composite modules of one's own; sequential
+ * and family `layers` find such pairs. Errors: ARG (another kind of layer or norm, another
+ * number of channels). */
+DT_API dt_status dt_module_folds(dt_module *layer, dt_module *norm);
 /* Ties two parameters: afterwards `path` and `to` name the same tensor, with one gradient, one
  * optimizer state, and one entry in files, under its first path. Errors: ARG (no such parameter),
  * SHAPE. */
@@ -310,7 +315,8 @@ DT_API dt_status dt_pad_create(dt_ctx *ctx, const dt_pad_options *options, dt_mo
 DT_API dt_status dt_reshape_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out);
 /* dt_permute; dims begin with 0, the batch, else ARG. */
 DT_API dt_status dt_permute_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out);
-/* Runs its children in the order of dt_module_add, each on the output of the one before. */
+/* Runs its children in the order of dt_module_add, each on the output of the one before. A batch
+ * norm behind a convolution is folded into it under QAT (dt_module_folds). */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 
 /* ---- families: whole models from options ----------------------------------------------------- */
@@ -504,15 +510,23 @@ typedef struct dt_family {
     const dt_key *keys; /* of its options */
     size_t options_size;
     dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
-    /* The shapes of input and output, for options with which create succeeds. Errors: NOMEM. */
+    /* The shapes of input and output, for options with which create succeeds; NULL: not known.
+     * Errors: NOMEM. */
     dt_status (*shapes)(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out);
     /* Calls `fault` for everything that is wrong with the options and that the keys do not check;
      * NULL: create reports it. Errors: NOMEM. */
     dt_status (*check)(dt_ctx *ctx, const void *options, dt_option_fault fault, void *user);
 } dt_family;
 
-/* The i-th family; NULL past the last. */
+/* The i-th family of detent itself; NULL past the last. */
 DT_API const dt_family *dt_family_at(int i);
+/* The family with this name, one of detent's or a registered one; NULL if there is none. */
+DT_API const dt_family *dt_family_named(const dt_ctx *ctx, const char *name);
+/* Makes a family of the program's own known to recipes and files that this context reads. It must
+ * stay where it is until the context is freed. `shapes` may be NULL: then data are not compared
+ * with the model before it runs; `options_size` may be 0 for a family without keys. Errors: ARG (no
+ * name, keys or create; a name that is taken), NOMEM. */
+DT_API dt_status dt_family_register(dt_ctx *ctx, const dt_family *family);
 
 /* ---- text from language models -------------------------------------------------------------- */
 

@@ -183,6 +183,15 @@ typedef struct dt_recipe_source {
 DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
 DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
 
+/* Sets all options to the recipe's defaults; blocks such as `qat` are not given. Errors: NOMEM. */
+DT_API dt_status dt_recipe_defaults(dt_ctx *ctx, dt_recipe_options *options);
+/* The recipe of options made in C: from dt_recipe_defaults, with run.dir, model.family_name,
+ * model.options (the family's struct), data, and whatever differs from the defaults. The recipe
+ * copies all; dt_recipe_show prints it as YAML. Errors, and *out with them, as dt_recipe_read:
+ * messages speak of `name` as the file. */
+DT_API dt_status dt_recipe_create(dt_ctx *ctx, const char *name, const dt_recipe_options *options,
+                                  dt_recipe **out);
+
 /* Whether it was read to quantize without training. The options of blocks that it does not give are
  * then meaningless. */
 DT_API bool dt_recipe_only_quantizes(const dt_recipe *r);
@@ -309,8 +318,14 @@ typedef struct dt_run_control {
     bool resume;              /* continue from the newest valid checkpoint in run.dir */
     bool dry_run;             /* build everything, run one step of each phase, write nothing */
     bool (*stop)(void *user); /* called before each update: true saves and ends; NULL: never */
-    void (*progress)(void *user, const dt_progress *p); /* NULL: none */
+    void (*progress)(void *user, const dt_progress *p); /* after each update; NULL: none */
+    /* After each evaluation on the validation data, at update p->step; NULL: none. */
+    void (*evaluated)(void *user, const dt_progress *p, const dt_metrics *m);
     void *user;
+    /* With `data: {format: given}`: datasets of the program's own, lent for the call. Training data
+     * must be there; the others may be NULL, and without validation data `data.validation` splits
+     * some off. */
+    dt_dataset *train, *validation, *test;
 } dt_run_control;
 
 /* The four models that a run compares. */

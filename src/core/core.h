@@ -124,6 +124,8 @@ struct dt_ctx {
     dt__stream stream[DT__PURPOSES];
     bool blank; /* initial weights stay 0 and are not drawn: a file overwrites them */
     int threads;
+    const void **families; /* registered by the program (nn/family.c) */
+    int64_t n_families, room_families;
     uint64_t cpu_mask;
     bool leave_blas_threads;
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */

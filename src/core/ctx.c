@@ -56,6 +56,7 @@ void dt__ctx_release(dt_ctx *ctx)
 {
     if (atomic_fetch_sub(&ctx->refs, 1) != 1) return;
     if (ctx->convs != NULL) ctx->free_convs(ctx);
+    dt__release(ctx, ctx->families);
     dt__pool_trim(ctx);
     const dt_allocator allocator = ctx->allocator;
     allocator.release(allocator.user, ctx, sizeof *ctx);

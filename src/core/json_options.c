@@ -39,6 +39,18 @@ static void put_ints(dt__chars *t, const dt_ints *list)
     dt__put_text(t, "]");
 }
 
+/* A list of one is a number, as in recipes. */
+static void put_reals(dt__chars *t, const dt_reals *list)
+{
+    bool first = true;
+    if (list->n != 1) dt__put_text(t, "[");
+    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
+        dt__put_comma(t, &first);
+        dt__put_real(t, list->v[i]);
+    }
+    if (list->n != 1) dt__put_text(t, "]");
+}
+
 static void put_strings(dt__chars *t, const dt_strings *list)
 {
     bool first = true;
@@ -108,7 +120,7 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_LIST: put_list(t, key, field, count); break;
     case DT_KEY_SHAPES: put_shapes(t, field); break;
     case DT_KEY_ITEMS: put_items(t, field); break;
-    case DT_KEY_REALS: break; /* only in recipes */
+    case DT_KEY_REALS: put_reals(t, field); break;
     case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
     }
 }
@@ -202,6 +214,20 @@ static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
     for (out->n = 0; more; out->n++) {
         if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
         DT__TRY(read_int(j, key, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_LIST);
+}
+
+static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
+{
+    out->n = 1;
+    if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        DT__TRY(read_real(j, key, &out->v[out->n]));
         DT__TRY(dt__json_more(j, ']', &more));
     }
     return check_length(j, key, out->n, DT_MAX_LIST);
@@ -347,7 +373,7 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
     case DT_KEY_STRINGS: return read_strings(j, key, field);
     case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
     case DT_KEY_LIST: return read_list(j, key, options);
-    case DT_KEY_REALS: break; /* only in recipes */
+    case DT_KEY_REALS: return read_reals(j, key, field);
     case DT_KEY_PAIR: return read_pair(j, key, field);
     case DT_KEY_SHAPES: return read_shapes(j, key, field);
     case DT_KEY_ITEMS: return read_items(j, key, field);
@@ -440,12 +466,21 @@ static dt_status set_default(dt_ctx *ctx, const dt_key *key, void *options)
     return s;
 }
 
+/* Maps that may be absent get the defaults of their keys too, for whoever gives them. */
+static dt_status set_defaults(dt_ctx *ctx, const dt_key *keys, void *options)
+{
+    for (const dt_key *key = keys; key->name != NULL; key++) {
+        if (key->type == DT_KEY_MAP) {
+            DT__TRY(set_defaults(ctx, key->keys, (char *)options + key->offset));
+        } else if (key->fallback != NULL && strcmp(key->fallback, "!") != 0) {
+            DT__TRY(set_default(ctx, key, options));
+        }
+    }
+    return DT_OK;
+}
+
 dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size)
 {
     memset(options, 0, size);
-    for (const dt_key *key = keys; key->name != NULL; key++) {
-        if (key->fallback == NULL || strcmp(key->fallback, "!") == 0) continue;
-        DT__TRY(set_default(ctx, key, options));
-    }
-    return DT_OK;
+    return set_defaults(ctx, keys, options);
 }

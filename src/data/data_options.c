@@ -3,13 +3,17 @@
 
 #define MOST_SHIFT 1024
 
-static const char *const formats[] = {
-    [DT_DATA_IDX] = "idx",         [DT_DATA_DIGITS] = "digits",
-    [DT_DATA_CIFAR10] = "cifar10", [DT_DATA_CIFAR100] = "cifar100",
-    [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
-    [DT_DATA_TOKENS] = "tokens",   [DT_DATA_JSONL] = "jsonl",
-    [DT_DATA_ADDER] = "adder",     NULL
-};
+static const char *const formats[] = { [DT_DATA_IDX] = "idx",
+                                       [DT_DATA_DIGITS] = "digits",
+                                       [DT_DATA_CIFAR10] = "cifar10",
+                                       [DT_DATA_CIFAR100] = "cifar100",
+                                       [DT_DATA_PNG] = "png",
+                                       [DT_DATA_TEXT] = "text",
+                                       [DT_DATA_TOKENS] = "tokens",
+                                       [DT_DATA_JSONL] = "jsonl",
+                                       [DT_DATA_ADDER] = "adder",
+                                       [DT_DATA_GIVEN] = "given",
+                                       NULL };
 static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] = "coarse", NULL };
 static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
                                      [DT_DATA_DENOISING] = "denoising",
@@ -37,7 +41,7 @@ const dt_key dt_data_keys[] = {
       .text =
           "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
           "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
-          "ids, lines of JSON, or sums of three digits" },
+          "ids, lines of JSON, or sums of three digits; given: datasets of a C program" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "

@@ -235,7 +235,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_ADDER },
+        { "format", o->format >= 0 && o->format <= DT_DATA_GIVEN },
         { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
@@ -250,6 +250,10 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
         return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
+    }
+    if (o->format == DT_DATA_GIVEN) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "data.format given: only dt_run takes datasets of a program");
     }
     if (o->task != DT_DATA_SEGMENTATION || o->format == DT_DATA_DIGITS) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");

@@ -10,15 +10,6 @@
 
 /* ---- detent.model = { family: options } ------------------------------------------------------ */
 
-static const dt_family *family_named(const char *name)
-{
-    const dt_family *f = NULL;
-    for (int i = 0; (f = dt_family_at(i)) != NULL; i++) {
-        if (strcmp(f->name, name) == 0) break;
-    }
-    return f;
-}
-
 /* A metadata text that belongs to the model, appended to info's memory. */
 static const char *keep_text(const char *text, char **at)
 {
@@ -57,7 +48,7 @@ static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *inf
     char shown[DT__SHOWN];
     DT__TRY(dt__json_expect(j, '{'));
     DT__TRY(dt__json_string(j, &name));
-    info->family = family_named(name);
+    info->family = dt_family_named(j->ctx, name);
     if (info->family == NULL) {
         return dt__json_fail(j, "no family of models '%s'", dt__shown(name, shown));
     }
@@ -183,16 +174,19 @@ dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_
     return dt_fail(ctx, DT_ERR_IO, "%s: no folder", dt__path_tail(folder));
 }
 
-dt_status dt_model_load_weights(dt_module *m, const char *path)
+static dt_status restore(dt_module *m, const char *path, bool quantized)
 {
     dt_file *file;
     DT__TRY(dt_file_open(m->ctx, path, &file));
     dt_status s = dt_file_check(file);
-    const dt__restoring r = { .file = file, .m = m };
+    const dt__restoring r = { .file = file, .m = m, .quantized = quantized };
     if (s == DT_OK) s = dt__restore(&r);
     dt_file_close(file);
     return s;
 }
+
+dt_status dt_model_load_weights(dt_module *m, const char *path) { return restore(m, path, false); }
+dt_status dt_model_restore(dt_module *m, const char *path) { return restore(m, path, true); }
 
 /* The tokenizer that the model file holds. */
 static dt_status check_tokenizer(const dt_file *file)

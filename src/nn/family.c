@@ -1,5 +1,8 @@
-/* The model families that a recipe can name. */
+/* The model families that recipes and files can name: those of families.inc, and those that a
+ * program has registered. */
 #include "nn/family.h"
+
+#include <string.h>
 
 #define DT__FAMILY(name) &dt__family_##name,
 static const dt_family *const families[] = {
@@ -10,4 +13,30 @@ static const dt_family *const families[] = {
 const dt_family *dt_family_at(int i)
 {
     return i >= 0 && i < DT__COUNT_OF(families) ? families[i] : NULL;
+}
+
+const dt_family *dt_family_named(const dt_ctx *ctx, const char *name)
+{
+    for (int i = 0; i < DT__COUNT_OF(families); i++) {
+        if (strcmp(families[i]->name, name) == 0) return families[i];
+    }
+    for (int64_t i = 0; i < ctx->n_families; i++) {
+        const dt_family *f = ctx->families[i];
+        if (strcmp(f->name, name) == 0) return f;
+    }
+    return NULL;
+}
+
+dt_status dt_family_register(dt_ctx *ctx, const dt_family *family)
+{
+    if (family == NULL || family->name == NULL || family->name[0] == 0 || family->keys == NULL ||
+        family->create == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "family: a name, keys and a create function must be given");
+    }
+    if (dt_family_named(ctx, family->name) != NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "family: there is a family '%s' already", family->name);
+    }
+    DT__TRY(DT__RESERVE(ctx, ctx->families, ctx->n_families, ctx->room_families));
+    ctx->families[ctx->n_families++] = family;
+    return DT_OK;
 }

@@ -28,6 +28,27 @@ void dt__set_norm(dt_module *layer, dt_module *norm)
     norm->normed = layer;
 }
 
+dt_status dt_module_folds(dt_module *layer, dt_module *norm)
+{
+    const dt__conv_state *s = layer == NULL ? NULL : dt__conv_state_of(layer);
+    if (s == NULL || norm == NULL || !dt__is_batch_norm(norm)) {
+        dt_ctx *ctx = layer != NULL ? layer->ctx : norm != NULL ? norm->ctx : NULL;
+        return ctx == NULL
+                   ? DT_ERR_ARG
+                   : dt_fail(ctx, DT_ERR_ARG,
+                             "folds: a batch norm is folded into a convolution, not %s into "
+                             "%s",
+                             norm == NULL ? "NULL" : norm->type->name,
+                             layer == NULL ? "NULL" : layer->type->name);
+    }
+    if (own(norm, "weight")->count != s->layer.out) {
+        return dt_fail(layer->ctx, DT_ERR_ARG, "folds: the norm has %lld channels, the layer %lld",
+                       (long long)own(norm, "weight")->count, (long long)s->layer.out);
+    }
+    dt__set_norm(layer, norm);
+    return DT_OK;
+}
+
 bool dt__can_fold(const dt_module *layer)
 {
     return layer->norm != NULL && dt__is_batch_norm(layer->norm) &&

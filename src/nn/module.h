@@ -96,6 +96,9 @@ dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x);
 void dt__hooks_free(dt_module *m);
 /* The bias that a layer computes with, NULL if it has none; as dt_module_weight for the weight. */
 dt_tensor *dt__module_bias(dt_tape *t, dt_module *m);
+/* For dt_module_add: the last child of a sequential module, a batch norm behind a convolution, is
+ * folded into it under QAT (nn_sequential.c). */
+void dt__sequential_added(dt_module *m);
 /* Frees entries that were removed from a module. */
 void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n);
 

@@ -1,4 +1,7 @@
 /* Sequential: runs its children one after the other, each on the output of the one before. */
+#include "nn/batch_norm_layers.h"
+#include "nn/conv_layers.h"
+#include "nn/fold.h"
 #include "nn/layer_cases.h"
 #include "nn/module.h"
 
@@ -20,6 +23,15 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 }
 
 const dt_module_type dt__nn_sequential = { .name = "sequential", .forward = forward };
+
+void dt__sequential_added(dt_module *m)
+{
+    if (m->n_children < 2) return;
+    dt_module *const *last = &m->children[m->n_children - 1];
+    if (dt__is_batch_norm(last[0]) && dt__conv_state_of(last[-1]) != NULL) {
+        dt__set_norm(last[-1], last[0]);
+    }
+}
 
 dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out)
 {

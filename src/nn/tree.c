@@ -124,6 +124,7 @@ static dt_status add_child(dt_module *m, const char *name, dt_module *child)
     DT__TRY(place_child(m, name, child));
     m->children[m->n_children++] = child;
     child->parent = m;
+    if (m->type == &dt__nn_sequential) dt__sequential_added(m);
     dt__module_changed(m);
     return DT_OK;
 }

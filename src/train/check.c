@@ -39,6 +39,7 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
     (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
 #define TEXTS (BIT(DT_DATA_TEXT) | BIT(DT_DATA_TOKENS) | BIT(DT_DATA_JSONL))
 #define FILES (IMAGE_FILES | TEXTS)
+#define GIVEN BIT(DT_DATA_GIVEN)
 #define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER))
 #define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
@@ -75,6 +76,7 @@ static const struct {
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
     { "data.seed", BY_FORMAT, DRAWN, "digits and adder" },
+    { "data.validation", BY_FORMAT, FILES | DRAWN, "formats other than given" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
 };
 
@@ -211,7 +213,8 @@ static void check_data(dt_recipe *r)
     const dt_data_options *d = &r->options.data;
     const char *const paths[] = { "data.train", "data.test" };
     const dt_strings *const lists[] = { &d->train, &d->test };
-    if (dt__is_bad(r, "data") || dt__is_bad(r, "data.format") || (DRAWN & BIT(d->format))) return;
+    if (dt__is_bad(r, "data") || dt__is_bad(r, "data.format")) return;
+    if ((DRAWN | GIVEN) & BIT(d->format)) return;
     if (r->only_quantizes && !r->needs_data && dt__node_at(r, "data", NULL) == NULL) return;
     check_source(r);
     const int wanted = names_wanted(d->format);
@@ -328,7 +331,7 @@ static void check_files(dt_recipe *r)
         const char *teacher = r->options.train.distill.teacher;
         check_exists(r, "train.distill.teacher", teacher, is_folder(teacher));
     }
-    if (dt__is_bad(r, "data.format") || (DRAWN & BIT(d->format))) return;
+    if (dt__is_bad(r, "data.format") || ((DRAWN | GIVEN) & BIT(d->format))) return;
     if (d->tokenizer != NULL && strcmp(d->tokenizer, "bytes") != 0 &&
         strcmp(d->tokenizer, "chars") != 0) {
         check_exists(r, "data.tokenizer", d->tokenizer, false);

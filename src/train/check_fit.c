@@ -10,6 +10,14 @@ typedef struct fit {
     dt_example have, wanted;
 } fit;
 
+static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
+
+/* The word for an example of a dataset. */
+static const char *kind_of(const dt_dataset *d)
+{
+    return is_tokens(d) ? "tokens" : dt_dataset_channels(d) > 0 ? "images" : "arrays";
+}
+
 static int64_t values_of(const dt_example *e)
 {
     int64_t n = 1;
@@ -46,17 +54,19 @@ static dt_status check_input(fit *f)
     if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
     const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
-    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the images are %s; %s would fit", path,
-                            shape_of(f->r, &f->have), images,
+    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit", path,
+                            shape_of(f->r, &f->have), kind_of(f->d), images,
                             f->have.rank == 1 ? shape_of(f->r, &flat) : images);
 }
 
 /* For labels the first extent is the number of classes, which may exceed the labels'. */
 static dt_status check_output(fit *f, bool has_labels)
 {
-    static const char *const targets[] = {
-        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images", [DT_TARGET_MASK] = "masks"
-    };
+    static const char *const targets[] = { [DT_TARGET_CLASS] = "labels",
+                                           [DT_TARGET_IMAGE] = "images",
+                                           [DT_TARGET_MASK] = "masks",
+                                           [DT_TARGET_VALUES] = "numbers",
+                                           [DT_TARGET_BITS] = "bits" };
     const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
     const dt_example *have = &f->have, *wanted = &f->wanted;
     bool fits = have->rank == wanted->rank;
@@ -79,29 +89,24 @@ static dt_status check_output(fit *f, bool has_labels)
 }
 
 /* The shape of outputs that fit the targets. */
-static dt_example target_of(const dt_dataset *d, const dt_example *image)
+static dt_example target_of(const dt_dataset *d, const dt_example *example)
 {
-    dt_example e = *image;
+    dt_example e = *example;
     const dt_target target = dt_dataset_target(d);
-    if (target != DT_TARGET_IMAGE) e.dims[0] = dt_dataset_classes(d);
-    if (target == DT_TARGET_CLASS) e.rank = 1;
+    if (target != DT_TARGET_IMAGE) e.dims[0] = dt_dataset_outputs(d);
+    if (target != DT_TARGET_IMAGE && target != DT_TARGET_MASK) e.rank = 1;
     return e;
 }
 
-static dt_example image_of(const dt_dataset *d)
+/* The shape of an example: of an image, or of an array. */
+static dt_example example_of(const dt_dataset *d)
 {
-    return (dt_example){
-        .rank = 3,
-        .dims = { dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) },
-    };
+    dt_example e = { .item = -1 };
+    e.rank = dt_dataset_input_shape(d, e.dims);
+    return e;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
-
-static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
-
-/* The word for an example of a dataset. */
-static const char *kind_of(const dt_dataset *d) { return is_tokens(d) ? "tokens" : "images"; }
 
 static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)
 {
@@ -145,13 +150,14 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 {
     char have[160], wanted[160];
     dt_example in, out;
+    if (info->family->shapes == NULL) return DT_OK;
     DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
     if ((in.rank == 0) != is_tokens(d)) {
         return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the data are %s", path,
-                       in.rank == 0 ? "tokens" : "images", kind_of(d));
+                       in.rank == 0 ? "tokens" : "images or arrays", kind_of(d));
     }
     if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
-    const dt_example image = image_of(d);
+    const dt_example image = example_of(d);
     if (takes(&in, &image)) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the images of the data are %s",
                    path, dt__dims_text(in.rank, in.dims, have, sizeof have),
@@ -161,13 +167,14 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
 {
     const dt_model_options *m = &r->options.model;
-    const dt_example image = image_of(d);
+    const dt_example image = example_of(d);
     fit in = { .r = r, .d = d, .wanted = image }, out = in;
+    if (m->family->shapes == NULL) return DT_OK;
     DT__TRY(m->family->shapes(r->ctx, m->options, &in.have, &out.have));
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
                                 kind_of(d), m->family_name,
-                                in.have.rank == 0 ? "tokens" : "images");
+                                in.have.rank == 0 ? "tokens" : "images or arrays");
     }
     if (in.have.rank == 0) return check_tokens(r, d, &in.have);
     out.wanted = target_of(d, &image);

@@ -365,7 +365,7 @@ static int add_family(dt_recipe *r, place at, part parts[MOST_PARTS])
 {
     const dt__node *name = dt__node_child(at.node, "family", strlen("family"));
     const dt_family *family = name != NULL && name->kind == DT__SCALAR && name->text != NULL
-                                  ? dt__family_named(name->text)
+                                  ? dt_family_named(r->ctx, name->text)
                                   : NULL;
     char *options = family == NULL ? NULL : dt__recipe_alloc(r, family->options_size);
     if (options == NULL) return 1;
@@ -508,9 +508,13 @@ static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts)
 static void check_family(dt_recipe *r)
 {
     dt__node *node = dt__node_at(r, "model.family", NULL);
-    const char *names[16] = { NULL };
+    const char *names[MOST_KINDS + 1] = { NULL };
     if (node == NULL || node->bad || r->options.model.family != NULL) return;
-    for (int i = 0; i < 15 && dt_family_at(i) != NULL; i++) names[i] = dt_family_at(i)->name;
+    int n = 0;
+    for (; dt_family_at(n) != NULL; n++) names[n] = dt_family_at(n)->name;
+    for (int64_t i = 0; i < r->ctx->n_families && n < MOST_KINDS; i++) {
+        names[n++] = ((const dt_family *)r->ctx->families[i])->name;
+    }
     refuse_choice(r, (place){ "model.family", node, node }, names);
 }
 

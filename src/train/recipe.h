@@ -149,8 +149,4 @@ extern const dt_key dt__calibration_keys[];
 const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
                             const char *name);
 
-/* ---- families, which hang below `model` ---- */
-
-const dt_family *dt__family_named(const char *name);
-
 #endif

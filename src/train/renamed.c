@@ -23,7 +23,7 @@ static const dt_key *find(const dt_recipe *r, const dt_key *keys, const char *na
     const dt__node *node = dt__node_at(r, "model.family", NULL);
     const dt_family *family = node == NULL || node->kind != DT__SCALAR || node->text == NULL
                                   ? NULL
-                                  : dt__family_named(node->text);
+                                  : dt_family_named(r->ctx, node->text);
     return family == NULL ? NULL : find_in(family->keys, name, bytes);
 }
 

@@ -56,6 +56,14 @@ typedef struct dt__experts {
     double busiest, idlest;
 } dt__experts;
 
+/* What an update computed. */
+typedef struct dt__update_result {
+    double loss, norm, lr;
+    double factor; /* factor of gradient clipping */
+    int64_t samples;
+    bool skipped; /* loss or gradient was not finite: no parameter was written */
+} dt__update_result;
+
 typedef struct dt__run {
     dt_ctx *ctx;
     dt_recipe *recipe;
@@ -102,6 +110,7 @@ typedef struct dt__run {
     int64_t line_samples; /* examples since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
     dt__experts experts;  /* of that evaluation */
+    dt__update_result latest;
 } dt__run;
 
 #define DT__RUN_PATH 4096
@@ -201,13 +210,6 @@ dt_status dt__run_update_ranges(dt__run *r);
 
 /* ---- run_step.c ---- */
 
-typedef struct dt__update_result {
-    double loss, norm, lr;
-    double factor; /* factor of gradient clipping */
-    int64_t samples;
-    bool skipped; /* loss or gradient was not finite: no parameter was written */
-} dt__update_result;
-
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
 
 /* ---- run_buffers.c ---- */
@@ -221,6 +223,9 @@ void dt__run_close_buffers(dt__run *r);
 dt_status dt__run_buffers(dt__run *r, dt__buffers_task task);
 
 /* ---- run_loop.c ---- */
+
+/* The state after the latest update. */
+dt_progress dt__run_progress(const dt__run *r);
 
 /* Trains until `end` updates are done, or until early stopping. */
 dt_status dt__run_until(dt__run *r, int64_t end);

@@ -128,6 +128,10 @@ static dt_status evaluate(dt__run *r)
     }
     DT__TRY(dt__run_end_line(r, &t));
     r->validated = m.loss;
+    if (r->control.evaluated != NULL) {
+        const dt_progress p = dt__run_progress(r);
+        r->control.evaluated(r->control.user, &p, &m);
+    }
     const dt_status status = compare_to_best(r, m.loss);
     r->line_clock += dt__seconds() - before;
     return status;

@@ -61,28 +61,34 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static void report(dt__run *r, const dt__update_result *u)
+dt_progress dt__run_progress(const dt__run *r)
 {
-    if (r->control.progress == NULL) return;
-    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-    const bool before_main = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
+    const int64_t step = r->count[DT__COUNT_STEP].value;
+    const bool before_main = r->count[DT__COUNT_STAGE].value == DT__BASELINE;
     const int64_t left = r->steps - step + (before_main ? r->steps : 0);
     const double seconds = dt__seconds() - r->began;
     const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
-    const dt_progress p = {
+    return (dt_progress){
         .phase = dt__run_phase(r),
         .step = step,
         .steps = r->steps,
-        .loss = u->loss,
-        .lr = u->lr,
+        .loss = r->latest.loss,
+        .lr = r->latest.lr,
         .validation_loss = r->validated,
         .busiest_expert = r->experts.any ? r->experts.busiest : 0,
         .idlest_expert = r->experts.any ? r->experts.idlest : 0,
         .samples_per_s = speed,
         .tokens_per_s = speed * (double)dt_dataset_context(r->train),
-        .seconds_left = (double)left * seconds / (double)r->trained,
+        .seconds_left = r->trained == 0 ? 0 : (double)left * seconds / (double)r->trained,
         .memory = dt_memory_of(r->ctx).held,
     };
+}
+
+static void report(dt__run *r, const dt__update_result *u)
+{
+    r->latest = *u;
+    if (r->control.progress == NULL) return;
+    const dt_progress p = dt__run_progress(r);
     r->control.progress(r->control.user, &p);
 }
 

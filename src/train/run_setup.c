@@ -88,11 +88,34 @@ static dt_status keep_tokenizer(dt__run *r)
     return status;
 }
 
+/* The datasets of the recipe, or those that the program gives. */
+static dt_status open_data(dt__run *r)
+{
+    const dt_run_control *c = &r->control;
+    const bool given = c->train != NULL || c->validation != NULL || c->test != NULL;
+    if (r->o->data.format != DT_DATA_GIVEN) {
+        if (given) {
+            return dt_recipe_refuse(r->recipe, "data.format",
+                                    "dt_run was given datasets, which 'data.format' does not "
+                                    "choose: it must be 'given'");
+        }
+        return dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, &r->validation, &r->test);
+    }
+    if (c->train == NULL) {
+        return dt_recipe_refuse(r->recipe, "data.format",
+                                "'data.format' given: a program gives the datasets to dt_run; "
+                                "here there are none");
+    }
+    r->train = c->train;
+    r->validation = c->validation;
+    r->test = c->test;
+    return DT_OK;
+}
+
 dt_status dt__run_open(dt__run *r)
 {
     DT__TRY(keep_origin(r));
-    dt_dataset **test = &r->test, **validation = &r->validation;
-    DT__TRY(dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, validation, test));
+    DT__TRY(open_data(r));
     DT__TRY(keep_tokenizer(r));
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->evaluated == r->test         ? "test"
@@ -163,9 +186,8 @@ void dt__run_end_stage(dt__run *r)
 void dt__run_close(dt__run *r)
 {
     dt__run_end_stage(r);
-    dt_dataset_free(r->train);
-    dt_dataset_free(r->validation);
-    dt_dataset_free(r->test);
+    dt_dataset *const data[] = { r->train, r->validation, r->test };
+    for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
     dt__release(r->ctx, r->resolved);
     dt__release(r->ctx, r->hf);

@@ -145,12 +145,3 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
                           elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;
     return elsewhere != NULL && !same_map ? elsewhere : best;
 }
-
-const dt_family *dt__family_named(const char *name)
-{
-    const dt_family *family = NULL;
-    for (int i = 0; (family = dt_family_at(i)) != NULL; i++) {
-        if (strcmp(family->name, name) == 0) break;
-    }
-    return family;
-}
