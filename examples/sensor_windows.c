@@ -36,32 +36,26 @@ static void measure(void)
 
 static dt_status make_dataset(dt_ctx *ctx, int first, int count, dt_dataset **out)
 {
-    const dt_arrays arrays = { .count = count,
-                               .rank = 2,
-                               .dims = { AXES, LENGTH },
-                               .x_dtype = DT_ARRAY_F32,
-                               .x = windows[first],
-                               .y_dtype = DT_ARRAY_I32,
-                               .y = motion + first,
-                               .target = DT_TARGET_CLASS,
-                               .outputs = CLASSES,
-                               .names = names,
-                               .borrow = true };
-    return dt_dataset_from_arrays(ctx, &arrays, out);
+    dt_arrays a = { .count = count, .rank = 2, .dims = { AXES, LENGTH }, .borrow = true };
+    a.x = windows[first]; /* f32 */
+    a.y = motion + first;
+    a.y_dtype = DT_ARRAY_I32;
+    a.outputs = CLASSES;
+    a.names = names;
+    return dt_dataset_from_arrays(ctx, &a, out);
 }
 
 /* What a recipe file would say. */
 static const char text[] =
+    "run: {dir: run}\n"
     "model:\n"
     "  family: layers\n"
     "  input: [3, 64]\n"
     "  layers:\n"
-    "    - {conv1d: c1, out: 16, kernel: 5, stride: 2, padding: 2, "
-    "norm: batch, activation: relu}\n"
-    "    - {conv1d: c2, out: 32, kernel: 5, stride: 2, padding: 2, "
-    "norm: batch, activation: relu}\n"
-    "    - flatten\n"
-    "    - {linear: head, out: 3}\n"
+    "  - {conv1d: c1, out: 16, kernel: 5, stride: 2, norm: batch, activation: relu}\n"
+    "  - {conv1d: c2, out: 32, kernel: 5, stride: 2, norm: batch, activation: relu}\n"
+    "  - flatten\n"
+    "  - {linear: head, out: 3}\n"
     "data: {format: given}\n"
     "train: {epochs: 4, batch_size: 50, optimizer: {name: adamw, lr: 0.005}}\n"
     "qat: {preset: int8-dynamic-int4-weight, start_step: 40}\n";
