@@ -145,7 +145,7 @@ static dt_status write_text(saving *s, const char *name, const char *text, size_
 {
     const char *path = dt__folder_file(&s->folder, name);
     if (path == NULL) return DT_ERR_IO;
-    return dt__replace_file(s->ctx, path, &(const dt__span){ text, bytes }, 1);
+    return dt__file_replace(s->ctx, path, &(const dt__span){ text, bytes }, 1);
 }
 
 static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_llama_options *b,

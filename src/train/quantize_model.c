@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
-#include "io/replace_file.h"
+#include "io/file_apart.h"
 #include "core/json.h"
 #include "nn/module.h"
 #include "ptq/matrix.h"
