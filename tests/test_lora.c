@@ -462,7 +462,7 @@ START_TEST(bad_files_are_refused_and_change_nothing)
     } bad[] = {
         { NULL, "not of this model (layers.0.lora_a" },
         { "{}", "a string is expected here" },
-        { "{\"layers\":{},\"train_rest\":false}", "'train_rest' is wanted" },
+        { "{\"layers\":{},\"train_rest\":false}", "it must be 'train_rest'" },
         { "{\"train_rest\":false,\"layers\":{\"layers.9\":{\"rank\":2,\"alpha\":6}}}",
           "no such module" },
         { "{\"train_rest\":false,\"layers\":{\"\":{\"rank\":2,\"alpha\":6}}}", "no linear layer" },

@@ -405,7 +405,7 @@ static const edit apart_edits[] = {
       "\"state\":\"enabled\",\"shape\":[6,19]", .words = "g_idx is of packed weights" },
     { DROP, W0 ".g_idx", .words = "weight '" W0 "': its g_idx is missing" },
     { FORM, W0 ".g_idx", .to = "U32", .rank = 1, .dims = { 19 }, .words = "its g_idx is U32" },
-    { FORM, W0 ".g_idx", .to = "I32", .rank = 1, .dims = { 18 }, .words = "[18]; [19] is wanted" },
+    { FORM, W0 ".g_idx", .to = "I32", .rank = 1, .dims = { 18 }, .words = "[18]; it must be [19]" },
     { FORM, W0 ".g_idx", .to = "I32", .rank = 2, .dims = { 1, 19 }, .words = "[1,19]; [19]" },
     { FORM, W0 ".g_idx", .to = "I32", .rank = 1, .dims = { 19 }, .words = NULL },
     { FORM, HEAD ".g_idx", .to = "I32", .rank = 1, .dims = { 3 }, .words = "a g_idx, of which" },
@@ -416,7 +416,7 @@ static const edit apart_edits[] = {
     { BYTES, W0 ".g_idx", .at = 4, .n = 4, .value = 0x7fffffff, .words = "column 1 is 2147483647" },
     { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 1,
       .words = "g_idx puts 7 columns into group 0" },
-    { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 2, .words = "into group 0; 8 are wanted" },
+    { BYTES, W0 ".g_idx", .at = 0, .n = 4, .value = 2, .words = "into group 0; there must be 8" },
 };
 
 START_TEST(wrong_groups_are_refused)

@@ -654,7 +654,7 @@ START_TEST(the_input_file_is_never_overwritten)
     for (int i = 0; i < 3; i++) {
         calls[i].net = MLP;
         calls[i].wanted = DT_ERR_IO;
-        calls[i].words = "would be written over: it is read";
+        calls[i].words = "would be overwritten: it is read";
         quantize(&calls[i]);
     }
     same_bytes(model, partial);
@@ -673,7 +673,7 @@ START_TEST(files_of_the_input_folder_are_never_overwritten)
     const char *const files[] = { in(tiny, "model.safetensors"), in(tiny, "config.json"), link };
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < 3; i++) {
-        TEST_FAILS(ctx, DT_ERR_IO, "would be written over: it is in the folder that is read",
+        TEST_FAILS(ctx, DT_ERR_IO, "would be overwritten: it is in the folder that is read",
                    dt__file_apart(ctx, files[i], tiny));
     }
     TEST_OK(ctx, dt__file_apart(ctx, in(tiny, "q.safetensors"), tiny));

@@ -1,6 +1,6 @@
 /* The table of rounded weights: method, error, error relative to nearest, damping used, accumulator
- * bits for worst-case inputs, seconds; then, where there are any, dead columns, zeros kept, and rows
- * that kept nearest. A row has 100 columns unless its names are long. */
+ * bits for worst-case inputs, seconds; then, where there are any, dead columns, zeros kept, and
+ * rows that kept nearest. A row has 100 columns unless its names are long. */
 #include "rounded.h"
 
 #include <stdio.h>

@@ -35,7 +35,6 @@ dt_status dt__file_apart(dt_ctx *ctx, const char *to, const char *from)
     if (from == NULL || stat(to, &a) != 0 || stat(from, &b) != 0) return DT_OK;
     const bool is_folder = S_ISDIR(b.st_mode);
     if (is_folder ? !holds(from, &a) : !is_same(&a, &b)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_IO,
-                   "%s: would be written over: it is %sread; the output must be another file",
+    return dt_fail(ctx, DT_ERR_IO, "%s: would be overwritten: it is %sread; give another output",
                    dt__path_tail(to), is_folder ? "in the folder that is " : "");
 }

@@ -31,7 +31,7 @@ static dt_status check_empty(const dt__new_folder *f)
     }
     closedir(folder);
     if (empty) return DT_OK;
-    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and not empty; a new folder is wanted",
+    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and not empty; give a new folder",
                    dt__path_tail(f->path));
 }
 

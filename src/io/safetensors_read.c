@@ -45,10 +45,10 @@ static dt_status find_data(dt_file *file)
     for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
     const char *looks = length > DT__HEADER_MOST ? dt__looks_like(file->bytes, file->size) : NULL;
     if (looks != NULL) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: no safetensors file: it looks like %s; a model's .safetensors file is "
-                       "wanted",
-                       file->path, looks);
+        return dt_fail(
+            file->ctx, DT_ERR_FORMAT,
+            "%s: no safetensors file: it looks like %s; give a model's .safetensors file",
+            file->path, looks);
     }
     if (length > DT__HEADER_MOST) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,

@@ -80,7 +80,7 @@ static dt_status check(work *w)
                        w->options->rounding.rounder);
     }
     if (dt__needs_data(w->method) && (w->data == NULL || w->data->batches < 1)) {
-        return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s wants batches to calibrate with",
+        return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s needs batches to calibrate with",
                        w->method->name);
     }
     return dt_module_visit_modules(w->m, check_layer, w);

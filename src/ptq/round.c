@@ -24,7 +24,7 @@ static dt_status check_weight(const dt__layer *l)
                        l->name);
     }
     if (w->dtype == DT_F32) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_DTYPE, "round %s: the weight is %s; f32 is wanted", l->name,
+    return dt_fail(l->ctx, DT_ERR_DTYPE, "round %s: the weight is %s; it must be f32", l->name,
                    dt_dtype_name(w->dtype));
 }
 
