@@ -43,9 +43,9 @@ typedef struct pair {
     kernel_run plain, other;
 } pair;
 
-/* Under a sanitizer every second round, of which there is one of every size, and one number of
- * threads, which differs from set to set and round to round. */
-static const test_draws steps = { .usual = 1, .sanitized = 2 };
+/* Under a sanitizer every third round, of which there is one of every size, a third of them with each
+ * kind of values, and one number of threads, which differs from set to set and round to round. */
+static const test_draws steps = { .usual = 1, .sanitized = 3 };
 static const test_draws thread_steps = { .usual = 1, .sanitized = 3 };
 
 static void compare(pair *p, const kernel_case *k, int index, int round)
@@ -53,7 +53,7 @@ static void compare(pair *p, const kernel_case *k, int index, int round)
     static const int threads[] = { 1, 2, 3 };
     const dt__kernel_set *set = dt__kernel_set_at(index);
     const int step = (int)test_count(thread_steps);
-    for (int t = (index + round / 2) % step; t < DT__COUNT_OF(threads); t += step) {
+    for (int t = (index + round / 3) % step; t < DT__COUNT_OF(threads); t += step) {
         snprintf(doing, sizeof doing,
                  "kernel %s, set %s, round %d, %d threads touched what is "
                  "none of its operands\n",
