@@ -489,7 +489,7 @@ START_TEST(bad_files_are_refused_and_change_nothing)
         dt_file_close(f);
     }
     dt_module_free(loaded(m));
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "merged", dt_model_load_weights(other, path));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "merge it first", dt_model_load_weights(other, path));
     dt_module_free(m);
     dt_module_free(other);
 }

@@ -547,7 +547,11 @@ static const struct {
     dt_status wanted;
     const char *words;
 } doors[] = {
-    { MLP, "qat/model.safetensors", { NULL }, DT_ERR_FORMAT, "integers already; a float model" },
+    { MLP,
+      "qat/model.safetensors",
+      { NULL },
+      DT_ERR_FORMAT,
+      "integers already; give a float model" },
     { MLP, "float/recipe.yaml", { NULL }, DT_ERR_FORMAT, "recipe.yaml" },
     { MLP, "nothing.safetensors", { NULL }, DT_ERR_IO, "nothing.safetensors" },
     { MLP,

@@ -889,7 +889,7 @@ static const mistake mistakes[] = {
       "is 400, but the images are [1,28,28]; 784 would fit" },
     { { "model.sizes=[784, 5]" },
       DT_ERR_CONFIG,
-      "is 5, but the labels have 10 classes, 0 to 9; at least 10" },
+      "is 5, but the labels have 10 classes, 0 to 9; it must be at least 10" },
     { { "qat.rules=[{match: layers.9, skip: true}]" }, DT_ERR_CONFIG, "layers.9" },
     { { "qat.rules=[{match: '*', skip: true}]" }, DT_ERR_CONFIG, "no weight is left to quantize" },
     { { "qat.freeze_observer_step=9" }, DT_ERR_CONFIG, "there is no observer to freeze" },
