@@ -847,8 +847,8 @@ START_TEST(bad_files_are_refused)
     char other[TEST_PATH];
     write_small();
     test_join(other, folder, "w.safetensors.partial");
-    TEST_FAILS(ctx, DT_ERR_IO, "it is read; another output", run((call){ .to = weights }));
-    TEST_FAILS(ctx, DT_ERR_IO, "it is read; another output", run((call){ .to = inputs }));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = weights }));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = inputs }));
     TEST_FAILS(ctx, DT_ERR_IO, "no-such", run((call){ .to = "/no-such/folder/x" }));
     TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = folder }));
     TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = "/dev/null" }));
