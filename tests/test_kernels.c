@@ -43,8 +43,8 @@ typedef struct pair {
     kernel_run plain, other;
 } pair;
 
-/* Under a sanitizer every third round, of which there is one of every size, a third of them with each
- * kind of values, and one number of threads, which differs from set to set and round to round. */
+/* Under a sanitizer every third round, of which there is one of every size and a third of each kind
+ * of values, and one number of threads, which differs from set to set and round to round. */
 static const test_draws steps = { .usual = 1, .sanitized = 3 };
 static const test_draws thread_steps = { .usual = 1, .sanitized = 3 };
 
