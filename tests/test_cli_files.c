@@ -137,7 +137,7 @@ START_TEST(a_run_is_a_model)
     expect(0, "run/checkpoints/step-0000000020.safetensors", "quantize run -o q.st --quiet");
     expect(4, "step-0000000020.safetensors: none of its layers", "merge run -o m.st");
     expect(2, "step-0000000020.safetensors is no language model", "sample run --prompt a");
-    expect(2, "run/checkpoints/step-0000000020.safetensors would be written over",
+    expect(2, "run/checkpoints/step-0000000020.safetensors would be overwritten",
            "eval run --outputs run/checkpoints/step-0000000020.safetensors");
     ck_assert_int_eq(test_shell(NULL, "cp %s %s/run/float.safetensors", float_path, folder), 0);
     expect(0, "run/float.safetensors", "quantize run -o n.st --quiet");
@@ -189,7 +189,8 @@ START_TEST(wrong_files_are_named)
     size_t n;
     test_join(path, folder, "net.pt");
     test_write_file(path, "PK\x03\x04\0\0\x08\x08\0\0", 10);
-    expect(4, "looks like text, a recipe perhaps; a model's .safetensors", "inspect other.yaml");
+    expect(4, "looks like text, a recipe perhaps; give a model's .safetensors",
+           "inspect other.yaml");
     expect(4, "net.pt: no safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
     expect(2, "looks like a .pt file of PyTorch", "train net.pt");
     expect(2, "float.safetensors:1:1: error: it looks like a safetensors file: a model",
@@ -281,8 +282,7 @@ START_TEST(other_text_is_evaluated)
     expect(0, "examples ",
            "eval lm data.format=tokens data.test=[ids.bin] data.context=8 "
            "--outputs logits.st");
-    expect(0, "the context of 8 tokens is full, 7 of the 256 wanted are made",
-           "sample lm --prompt ab");
+    expect(0, "the context of 8 tokens is full, 7 of 256 are made", "sample lm --prompt ab");
 }
 END_TEST
 
@@ -298,7 +298,7 @@ START_TEST(adapters_are_merged)
     TEST_OK(ctx, dt_fill(dt_param(m, "layers.0.lora_b"), 0.125));
     TEST_OK(ctx, dt_model_save(m, &info, path));
     expect(2, "-o FILE is missing", "merge adapted.safetensors");
-    expect(2, "written over", "merge adapted.safetensors -o adapted.safetensors");
+    expect(2, "overwritten", "merge adapted.safetensors -o adapted.safetensors");
     expect(4, "none of its layers has an adapter", "merge float.safetensors -o x");
     expect(0, "9550 parameters", "merge adapted.safetensors -o merged.safetensors");
     dt_module *plain;
@@ -322,7 +322,7 @@ START_TEST(a_run_is_converted)
     json_decref(report);
     expect(4, "converted already", "convert model.safetensors -o again.safetensors");
     expect(0, "2 weights converted", "convert run/checkpoints/step-0000000010.safetensors -o a.st");
-    expect(2, "it is read; another output is wanted",
+    expect(2, "it is read; give another output",
            "convert run/checkpoints/step-0000000010.safetensors -o "
            "run/../run/checkpoints/step-0000000010.safetensors");
     expect(0, "good: 6 tensors, hash and values verified", "check model.safetensors");

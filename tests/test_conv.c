@@ -171,13 +171,13 @@ static void must_be_near(const problem *a, const problem *b, const char *which)
                   (long long)c->dilation[1]);
 }
 
-#define PROBLEMS 150
+static const test_draws draws = { .usual = 150, .sanitized = 40 };
 
 START_TEST(every_road_is_near_doubles)
 {
     dt_ctx *fast = context(2, UINT64_MAX), *plain = context(2, 0);
     uint64_t state = (uint64_t)_i;
-    for (int i = 0; i < PROBLEMS; i++) {
+    for (int i = 0; i < test_count(draws); i++) {
         const dt__conv c = draw(&state);
         problem f, p, d;
         open_problem(&f, &c, false, (uint64_t)i);
@@ -214,7 +214,7 @@ START_TEST(threads_change_no_bit)
     dt_ctx *one = context(1, UINT64_MAX), *more[3];
     for (int k = 0; k < 3; k++) more[k] = context(counts[k], UINT64_MAX);
     uint64_t state = 77;
-    for (int i = 0; i < PROBLEMS / 3; i++) {
+    for (int i = 0; i < test_count(draws) / 3; i++) {
         const dt__conv c = draw(&state);
         problem a;
         open_problem(&a, &c, false, (uint64_t)i);

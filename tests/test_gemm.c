@@ -122,20 +122,36 @@ static void discard(product *p)
     free(p->c0);
 }
 
+/* The elements x[i step + k], or x[k step + i] of a transposed x, as rows of k. */
+static double *rows_of(dt_dtype dtype, const void *x, const int64_t extent[2], int64_t step,
+                       bool transposed)
+{
+    double *y = malloc((size_t)(extent[0] * extent[1]) * sizeof *y + 1);
+    ck_assert_ptr_nonnull(y);
+    for (int64_t i = 0; i < extent[0]; i++) {
+        for (int64_t k = 0; k < extent[1]; k++) {
+            y[i * extent[1] + k] = get(dtype, x, transposed ? k * step + i : i * step + k);
+        }
+    }
+    return y;
+}
+
 /* Every element of c, also those between rows, which must stay. */
 static void check(const product *p)
 {
     const dt__gemm *g = &p->g;
     const double unit = p->dtype == DT_F64 ? 0x1p-53 : 0x1p-24;
+    double *a = rows_of(p->dtype, p->a, (const int64_t[]){ g->m, g->k }, g->lda, g->trans_a);
+    double *b = rows_of(p->dtype, p->b, (const int64_t[]){ g->n, g->k }, g->ldb, !g->trans_b);
     for (int64_t i = 0; i < g->m; i++) {
         for (int64_t j = 0; j < g->ldc; j++) {
             double want = get(p->dtype, p->c0, i * g->ldc + j), size = fabs(want);
             if (j < g->n && !g->accumulate) want = size = 0;
+            const double *x = a + i * g->k, *y = b + (j < g->n ? j : 0) * g->k;
             for (int64_t k = 0; j < g->n && k < g->k; k++) {
-                const double a = get(p->dtype, p->a, g->trans_a ? k * g->lda + i : i * g->lda + k);
-                const double b = get(p->dtype, p->b, g->trans_b ? j * g->ldb + k : k * g->ldb + j);
-                want += a * b;
-                size += fabs(a * b);
+                const double term = x[k] * y[k];
+                want += term;
+                size += fabs(term);
             }
             const double bound = j < g->n ? 2 * (double)(g->k + 1) * unit * size : 0;
             const double got = get(p->dtype, p->c, i * g->ldc + j);
@@ -143,6 +159,8 @@ static void check(const product *p)
                       (long long)j, got, want);
         }
     }
+    free(a);
+    free(b);
 }
 
 static dt_ctx *context(int threads)

@@ -477,18 +477,20 @@ static void rewrite(const char *from, const char *to)
 static const struct {
     const char *from, *to, *words;
 } lies[] = {
-    { "\"experts\":5", "\"experts\":4", "experts 4; the first extent" },
+    { "\"experts\":5", "\"experts\":4", "experts 4; it must be the first extent" },
     { "\"experts\":5", "\"experts\":0", "'experts' must be from 1" },
     { "\"experts\":5", "\"experts\":-5", "'experts' must be from 1" },
     { "\"experts\":5", "\"experts\":true", "a number is expected here" },
     { "\"experts\":5", "\"experts\":9223372036854775807", "experts 9223372036854775807" },
     { ",\"experts\":5", "", "its experts are not those of the model's weight" },
-    { OVER_SHAPE, "\"shape\":[200,24],\"experts\":200", "experts 200; the first extent" },
+    { OVER_SHAPE, "\"shape\":[200,24],\"experts\":200",
+      "experts 200; it must be the first extent" },
     { OVER_SHAPE, "\"shape\":[4,50,24],\"experts\":4", "its shape is not that of the model's" },
     { OVER_SHAPE, "\"shape\":[4294967296,4294967296,0],\"experts\":4294967296",
       "its shape is not that of the model's" },
-    { "\"experts\":5", "\"transposed_groups\":5,\"experts\":5", "experts 5; the first extent" },
-    { "\"experts\":5", "\"experts\":5,\"g_idx\":1", "g_idx 1; as many groups as its op has" },
+    { "\"experts\":5", "\"transposed_groups\":5,\"experts\":5",
+      "experts 5; it must be the first extent" },
+    { "\"experts\":5", "\"experts\":5,\"g_idx\":1", "g_idx 1; it must be the number of groups" },
 };
 
 START_TEST(an_inconsistent_file_is_refused)

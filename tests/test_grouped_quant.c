@@ -201,6 +201,9 @@ static void draw_quant(dt__stream *s, dt_quant_spec *q)
 
 #define MASKS 4
 
+static const test_draws draws = { .usual = 150, .sanitized = 32 };
+static const test_draws gradient_draws = { .usual = 60, .sanitized = 30 };
+
 START_TEST(codes_are_those_of_each_expert)
 {
     static const uint64_t masks[MASKS] = { 0, DT_CPU_AVX2, DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
@@ -208,7 +211,7 @@ START_TEST(codes_are_those_of_each_expert)
     static const int64_t rows[] = { 1, 2, 31, 32, 33, 64, 70 }, experts[] = { 1, 2, 3, 7 };
     dt_ctx *ctx = context(masks[_i % MASKS], 1 + _i % 3);
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
-    for (int round = 0; round < 150;) {
+    for (int round = 0; round < test_count(draws);) {
         dt_quant_spec q;
         draw_quant(&s, &q);
         if (dt__quant_check(ctx, &q, DT__QUANT_TENSOR) != DT_OK) continue;
@@ -307,7 +310,7 @@ START_TEST(gradients_are_those_of_each_expert)
 {
     dt_ctx *ctx = context(UINT64_MAX, 1 + _i % 3);
     dt__stream s = dt__stream_of((uint64_t)_i + 100, DT__FOR_USER);
-    for (int round = 0; round < 60;) {
+    for (int round = 0; round < test_count(gradient_draws);) {
         dt_quant_spec q;
         draw_quant(&s, &q);
         q.ste = round % 3 == 0 ? DT_STE_DEFAULT : DT_STE_CLIPPED;

@@ -462,7 +462,7 @@ START_TEST(bad_files_are_refused_and_change_nothing)
     } bad[] = {
         { NULL, "not of this model (layers.0.lora_a" },
         { "{}", "a string is expected here" },
-        { "{\"layers\":{},\"train_rest\":false}", "'train_rest' is wanted" },
+        { "{\"layers\":{},\"train_rest\":false}", "it must be 'train_rest'" },
         { "{\"train_rest\":false,\"layers\":{\"layers.9\":{\"rank\":2,\"alpha\":6}}}",
           "no such module" },
         { "{\"train_rest\":false,\"layers\":{\"\":{\"rank\":2,\"alpha\":6}}}", "no linear layer" },
@@ -489,7 +489,7 @@ START_TEST(bad_files_are_refused_and_change_nothing)
         dt_file_close(f);
     }
     dt_module_free(loaded(m));
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "merged", dt_model_load_weights(other, path));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "merge it first", dt_model_load_weights(other, path));
     dt_module_free(m);
     dt_module_free(other);
 }

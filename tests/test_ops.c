@@ -20,10 +20,17 @@ static const dt__op_cases *const all[] = {
 
 typedef enum mark { NONE, GOOD, BAD } mark;
 
+/* A case that succeeds, and what it gives on two threads. */
+typedef struct subject {
+    const dt_op *op;
+    const dt__case *k;
+    ops_outcome f32, f64;
+} subject;
+
 /* A check of one case. NONE where it does not apply. */
 typedef struct check {
     const char *name;
-    mark (*run)(const dt_op *op, const dt__case *k);
+    mark (*run)(const subject *s);
 } check;
 
 static void complain(const dt_op *op, const dt__case *k, const char *format, ...) DT_PRINTF(3, 4);
@@ -39,21 +46,19 @@ static void complain(const dt_op *op, const dt__case *k, const char *format, ...
 
 /* ---- values and errors ----------------------------------------------------------------------- */
 
-static mark values(const dt_op *op, const dt__case *k)
+static mark values(const subject *s)
 {
+    const dt__case *k = s->k;
     mark m = k->n_y > 0 ? GOOD : NONE;
     for (int real = DT_F32; real <= DT_F64; real++) {
-        ops_outcome o;
-        ops_run(&(ops_setup){ .op = op, .k = k, .real = (dt_dtype)real }, &o);
+        const ops_outcome *o = real == DT_F32 ? &s->f32 : &s->f64;
         const double near = real == DT_F32 ? 1e-6 : 1e-14;
-        bool fits = o.status == DT_OK && (k->n_y == 0 || k->n_y == o.y.n);
-        for (int i = 0; i < k->n_y && fits; i++) fits = test_near(o.y.v[i], k->y[i], near, near);
-        if (!fits) {
-            complain(op, k, "%s: not the values wanted %s", dt_dtype_name((dt_dtype)real),
-                     o.message);
-            m = BAD;
-        }
-        ops_free(&o);
+        bool fits = o->status == DT_OK && (k->n_y == 0 || k->n_y == o->y.n);
+        for (int i = 0; i < k->n_y && fits; i++) fits = test_near(o->y.v[i], k->y[i], near, near);
+        if (fits) continue;
+        complain(s->op, k, "%s: not the values wanted %s", dt_dtype_name((dt_dtype)real),
+                 o->message);
+        m = BAD;
     }
     return m;
 }
@@ -130,11 +135,11 @@ static double difference(probe *p, int i, int64_t e)
     return (above - below) / (2 * h);
 }
 
-static mark gradient(const dt_op *op, const dt__case *k)
+static mark gradient(const subject *s)
 {
+    const dt_op *op = s->op;
+    const dt__case *k = s->k;
     if (op->backward == NULL || k->rough) return NONE;
-    ops_outcome o;
-    ops_run(&(ops_setup){ .op = op, .k = k, .real = DT_F64 }, &o);
     probe p = { .op = op, .k = k, .n = ops_count(k) };
     TEST_OK(NULL, dt_ctx_create(&p.ctx, NULL));
     TEST_OK(p.ctx, dt_tape_create(p.ctx, &p.t));
@@ -143,13 +148,14 @@ static mark gradient(const dt_op *op, const dt__case *k)
     for (int i = 0; i < p.n; i++) {
         if (!ops_differentiable(op, k, i)) continue;
         if (m == NONE) m = GOOD;
-        bool near = o.grad[i].v != NULL;
+        bool near = s->f64.grad[i].v != NULL;
         for (int64_t e = 0; e < p.in[i]->count && near; e++) {
             const double want = difference(&p, i, e);
-            near = test_near(o.grad[i].v[e], want, 1e-7, 1e-6);
+            const double got = s->f64.grad[i].v[e];
+            near = test_near(got, want, 1e-7, 1e-6);
             if (!near) {
                 complain(op, k, "gradient of %s at %lld: %.12g, differences say %.12g",
-                         op->in_name[i], (long long)e, o.grad[i].v[e], want);
+                         op->in_name[i], (long long)e, got, want);
             }
         }
         if (!near) m = BAD;
@@ -161,44 +167,42 @@ static mark gradient(const dt_op *op, const dt__case *k)
     for (int i = 0; i < p.n; i++) dt_tensor_free(p.in[i]);
     dt_tape_free(p.t);
     dt_ctx_free(p.ctx);
-    ops_free(&o);
     return m;
 }
 
 /* Two passes double every gradient, exactly. */
-static mark adds_up(const dt_op *op, const dt__case *k)
+static mark adds_up(const subject *s)
 {
-    if (op->backward == NULL) return NONE;
+    if (s->op->backward == NULL) return NONE;
     mark m = NONE;
-    ops_outcome once, twice;
-    ops_run(&(ops_setup){ .op = op, .k = k }, &once);
-    ops_run(&(ops_setup){ .op = op, .k = k, .passes = 2 }, &twice);
-    for (int i = 0; i < ops_count(k); i++) {
-        if (once.grad[i].v == NULL) continue;
+    ops_outcome twice;
+    ops_run(&(ops_setup){ .op = s->op, .k = s->k, .passes = 2 }, &twice);
+    for (int i = 0; i < ops_count(s->k); i++) {
+        const ops_values once = s->f32.grad[i];
+        if (once.v == NULL) continue;
         if (m == NONE) m = GOOD;
-        for (int64_t e = 0; e < once.grad[i].n; e++) {
-            if (!test_near(twice.grad[i].v[e], 2 * once.grad[i].v[e], 0, 0)) m = BAD;
+        for (int64_t e = 0; e < once.n; e++) {
+            if (!test_near(twice.grad[i].v[e], 2 * once.v[e], 0, 0)) m = BAD;
         }
     }
-    if (m == BAD) complain(op, k, "two passes do not double a gradient");
-    ops_free(&once);
+    if (m == BAD) complain(s->op, s->k, "two passes do not double a gradient");
     ops_free(&twice);
     return m;
 }
 
 /* ---- layouts, precision, threads, memory ----------------------------------------------------- */
 
-static mark layouts(const dt_op *op, const dt__case *k)
+static mark layouts(const subject *s)
 {
+    const dt_op *op = s->op;
+    const dt__case *k = s->k;
     mark m = GOOD;
-    ops_outcome plain;
-    ops_run(&(ops_setup){ .op = op, .k = k }, &plain);
     for (int i = 0; i < ops_count(k); i++) {
         if (k->in[i].absent) continue;
         for (int layout = OPS_TRANSPOSED; layout < OPS_LAYOUTS; layout++) {
             ops_outcome o;
             ops_run(&(ops_setup){ .op = op, .k = k, .laid = i, .layout = (ops_layout)layout }, &o);
-            if (!ops_same(&o, &plain) || o.stray) {
+            if (!ops_same(&o, &s->f32) || o.stray) {
                 complain(op, k, "operand %s in layout %d: %s %s", op->in_name[i], layout,
                          o.stray ? "a write outside it" : "other values", o.message);
                 m = BAD;
@@ -206,23 +210,18 @@ static mark layouts(const dt_op *op, const dt__case *k)
             ops_free(&o);
         }
     }
-    ops_free(&plain);
     return m;
 }
 
-static mark precision(const dt_op *op, const dt__case *k)
+static mark precision(const subject *s)
 {
-    ops_outcome narrow, wide;
-    ops_run(&(ops_setup){ .op = op, .k = k, .real = DT_F32 }, &narrow);
-    ops_run(&(ops_setup){ .op = op, .k = k, .real = DT_F64 }, &wide);
-    bool near = ops_near(narrow.y, wide.y, 1e-5, 1e-6);
+    const ops_outcome *a = &s->f32, *b = &s->f64;
+    bool near = ops_near(a->y, b->y, 1e-5, 1e-6);
     for (int i = 0; i < DT__CASE_IN && near; i++) {
-        near = ops_near(narrow.written[i], wide.written[i], 1e-5, 1e-6) &&
-               ops_near(narrow.grad[i], wide.grad[i], 1e-4, 1e-6);
+        near = ops_near(a->written[i], b->written[i], 1e-5, 1e-6) &&
+               ops_near(a->grad[i], b->grad[i], 1e-4, 1e-6);
     }
-    if (!near) complain(op, k, "f32 is far from f64");
-    ops_free(&narrow);
-    ops_free(&wide);
+    if (!near) complain(s->op, s->k, "f32 is far from f64");
     return near ? GOOD : BAD;
 }
 
@@ -239,45 +238,49 @@ static bool alike_by_sets(const dt_op *op, const ops_outcome *a, const ops_outco
 
 /* Kernels of every set of this machine have the bits of plain C, so ops on floats and codes have
  * them, too. */
-static mark sets(const dt_op *op, const dt__case *k)
+static mark sets(const subject *s)
 {
+    const dt_op *op = s->op;
+    const dt__case *k = s->k;
     mark m = GOOD;
     for (int i = -1; i < ops_count(k); i++) {
         if (i >= 0 && (op->role[i] != DT_CODES || k->in[i].dtype != DT_F32)) continue;
-        ops_setup s = { .op = op, .k = k, .wrapped = i < 0 ? 0 : i };
-        s.wrap = i < 0 ? OPS_BARE : OPS_PARAMETER;
-        ops_outcome fast, plain;
-        ops_run(&s, &fast);
-        s.plain = true;
-        ops_run(&s, &plain);
-        if (!alike_by_sets(op, &fast, &plain)) {
-            complain(op, k, "the best kernels give other bits than plain C %s", fast.message);
+        ops_setup setup = { .op = op, .k = k, .wrapped = i < 0 ? 0 : i };
+        setup.wrap = i < 0 ? OPS_BARE : OPS_PARAMETER;
+        ops_outcome wrapper = { 0 }, plain;
+        if (i >= 0) ops_run(&setup, &wrapper);
+        const ops_outcome *fast = i < 0 ? &s->f32 : &wrapper;
+        setup.plain = true;
+        ops_run(&setup, &plain);
+        if (!alike_by_sets(op, fast, &plain)) {
+            complain(op, k, "the best kernels give other bits than plain C %s", fast->message);
             m = BAD;
         }
-        ops_free(&fast);
+        ops_free(&wrapper);
         ops_free(&plain);
     }
     return m;
 }
 
-static mark threads(const dt_op *op, const dt__case *k)
+/* One of as many numbers of threads. */
+static const test_draws thread_steps = { .usual = 1, .sanitized = 4 };
+
+static mark threads(const subject *s)
 {
-    static const int counts[] = { 2, 3, 4, 8 };
+    static const int counts[] = { 3, 1, 4, 8 };
     mark m = GOOD;
     for (int real = DT_F32; real <= DT_F64; real++) {
-        ops_outcome one;
-        ops_run(&(ops_setup){ .op = op, .k = k, .real = (dt_dtype)real, .threads = 1 }, &one);
-        for (int c = 0; c < DT__COUNT_OF(counts); c++) {
+        const ops_outcome *two = real == DT_F32 ? &s->f32 : &s->f64;
+        for (int64_t c = 0; c < DT__COUNT_OF(counts); c += test_count(thread_steps)) {
+            ops_setup setup = { s->op, s->k, .real = (dt_dtype)real, .threads = counts[c] };
             ops_outcome o;
-            ops_run(&(ops_setup){ .op = op, .k = k, .real = (dt_dtype)real, .threads = counts[c] },
-                    &o);
-            if (!ops_same(&o, &one)) {
-                complain(op, k, "%d threads give other bits than 1", counts[c]);
+            ops_run(&setup, &o);
+            if (!ops_same(&o, two)) {
+                complain(s->op, s->k, "%d threads give other bits than 2", counts[c]);
                 m = BAD;
             }
             ops_free(&o);
         }
-        ops_free(&one);
     }
     return m;
 }
@@ -320,10 +323,17 @@ static dt_status forward_and_backward(dt_ctx *ctx, void *user)
     return s;
 }
 
-static mark memory(const dt_op *op, const dt__case *k)
+/* A case of many elements has the allocations of a small one, some of them repeatedly. */
+#define LARGE 10000
+static const test_draws large_steps = { .usual = 1, .sanitized = 7 };
+
+static mark memory(const subject *s)
 {
-    work w = { op, k };
-    test_every_allocation(forward_and_backward, &w);
+    work w = { s->op, s->k };
+    int64_t elements = 0;
+    for (int i = 0; i < DT__CASE_IN; i++) elements += s->f32.written[i].n + s->f32.grad[i].n;
+    const int64_t step = elements > LARGE ? test_count(large_steps) : 1;
+    test_some_allocations(step, forward_and_backward, &w);
     return GOOD;
 }
 
@@ -405,21 +415,19 @@ static bool near_all(const ops_outcome *a, const ops_outcome *b)
     return near;
 }
 
-/* Operand i wrapped as `wrap` gives the results of `like`. An op with a product of codes may round
- * at other places. */
-static bool alike(const dt_op *op, const dt__case *k, int i, ops_wrap wrap, ops_wrap like)
+/* Operand i wrapped as `wrap` gives the results `want`. An op with a product of codes may round at
+ * other places. */
+static bool alike(const subject *s, int i, ops_wrap wrap, const ops_outcome *want)
 {
-    ops_outcome a, b;
-    ops_run(&(ops_setup){ .op = op, .k = k, .wrapped = i, .wrap = wrap }, &a);
-    ops_run(&(ops_setup){ .op = op, .k = k, .wrapped = i, .wrap = like }, &b);
-    const bool coded = op->forward_codes != NULL && wrap != OPS_DISABLED;
-    const bool equal = coded ? near_all(&a, &b) : ops_same(&a, &b);
+    ops_outcome o;
+    ops_run(&(ops_setup){ .op = s->op, .k = s->k, .wrapped = i, .wrap = wrap }, &o);
+    const bool coded = s->op->forward_codes != NULL && wrap != OPS_DISABLED;
+    const bool equal = coded ? near_all(&o, want) : ops_same(&o, want);
     if (!equal) {
-        complain(op, k, "%s as wrapper %d is not what it is as %d: %s%s", op->in_name[i], (int)wrap,
-                 (int)like, a.message, b.message);
+        complain(s->op, s->k, "%s as wrapper %d gives other results: %s%s", s->op->in_name[i],
+                 (int)wrap, o.message, want->message);
     }
-    ops_free(&a);
-    ops_free(&b);
+    ops_free(&o);
     return equal;
 }
 
@@ -439,17 +447,22 @@ static bool image_follows(const dt_op *op, const dt__case *k, int i)
 
 /* Every f32 operand in turn is a FakeQuantTensor: roles READ and CODES read the dequantized value,
  * with gradients on the wrapper; roles WRITE and RAW access the master. */
-static mark wrapped(const dt_op *op, const dt__case *k)
+static mark wrapped(const subject *s)
 {
+    const dt_op *op = s->op;
+    const dt__case *k = s->k;
     mark m = NONE;
     for (int i = 0; i < ops_count(k); i++) {
         if (k->in[i].absent || k->in[i].dtype != DT_F32) continue;
         const bool raw = op->role[i] == DT_WRITE || op->role[i] == DT_RAW;
-        bool good = alike(op, k, i, OPS_PARAMETER, raw ? OPS_BARE : OPS_IMAGE) &&
-                    alike(op, k, i, OPS_DISABLED, OPS_BARE);
+        ops_outcome image = { 0 };
+        if (!raw) ops_run(&(ops_setup){ op, k, .wrapped = i, .wrap = OPS_IMAGE }, &image);
+        bool good = alike(s, i, OPS_PARAMETER, raw ? &s->f32 : &image) &&
+                    alike(s, i, OPS_DISABLED, &s->f32);
         if (good && raw) good = op->role[i] != DT_WRITE || image_follows(op, k, i);
-        else if (good) good = alike(op, k, i, OPS_ON_TAPE, OPS_IMAGE);
+        else if (good) good = alike(s, i, OPS_ON_TAPE, &image);
         m = good && m != BAD ? GOOD : BAD;
+        ops_free(&image);
     }
     return m;
 }
@@ -484,10 +497,15 @@ static void run_case(const dt_op *op, const dt__case *k, tally *total)
         count(total, r);
         return;
     }
+    subject s = { .op = op, .k = k };
+    ops_run(&(ops_setup){ .op = op, .k = k, .real = DT_F32 }, &s.f32);
+    ops_run(&(ops_setup){ .op = op, .k = k, .real = DT_F64 }, &s.f64);
     for (int i = 0; i < CHECKS; i++) {
-        m[i] = checks[i].run(op, k);
+        m[i] = checks[i].run(&s);
         count(total, m[i]);
     }
+    ops_free(&s.f32);
+    ops_free(&s.f64);
     printf("%-14s %-20s", op->name, k->name);
     for (int i = 0; i < CHECKS; i++) printf(" %-8s", mark_text[m[i]]);
     printf("\n");

@@ -553,8 +553,8 @@ START_TEST(mistakes_are_named)
     o.rounding.rounder = DT_ROUND_QRONOS;
     TEST_FAILS(ctx, DT_ERR_STATE, "not prepared", dt_ptq(m, NULL, &good, &o, NULL));
     TEST_OK(ctx, prepare_odd(m, DT_INT4_WEIGHT));
-    TEST_FAILS(ctx, DT_ERR_ARG, "qronos wants batches", dt_ptq(m, NULL, NULL, &o, NULL));
-    TEST_FAILS(ctx, DT_ERR_ARG, "qronos wants batches", dt_ptq(m, NULL, &none, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "qronos needs batches", dt_ptq(m, NULL, NULL, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "qronos needs batches", dt_ptq(m, NULL, &none, &o, NULL));
     TEST_FAILS(ctx, DT_ERR_ARG, "no batch 0",
                dt_ptq(m, NULL, &(dt_calibration){ 2, nothing, NULL }, &o, NULL));
     TEST_FAILS(ctx, DT_ERR_IO, "batch 0 cannot be read",

@@ -657,9 +657,9 @@ START_TEST(bad_rules_are_refused)
           "1:41: error: 'quantize.tensors.0.groups': 'b.weight' [4,3,3,3]: " },
         { "quantize: {tensors: [{match: up, op: conv_transpose2d, output_padding: 1}]}",
           "'quantize.tensors.0.output_padding': 'up.weight' [4,3,2,2]: " },
-        { "quantize: {rounder: gptq}",
-          "1:21: error: the inputs of 3 weights are wanted, and there is no calibration file: "
-          "'a.weight', " },
+        { "quantize: {rounder: gptq}", "1:21: error: the rounder needs the inputs of 3 weights, "
+                                       "and there is no calibration file: "
+                                       "'a.weight', " },
         { "quantize: {tensors: [{match: '*', skip: true}]}", "nothing to round" },
     };
     write_small();
@@ -762,18 +762,20 @@ START_TEST(bad_inputs_are_refused)
         { 0,
           { "a.weight", "F32", 2, { 5, 19 } },
           "inputs 'a.weight': linear: x is [5,19], weight" },
-        { 0, { "a.weight", "F32", 1, { 20 } }, "[samples, in] or [n, channels, ...] is wanted" },
+        { 0, { "a.weight", "F32", 1, { 20 } }, "it must be [samples, in] or [n, channels, ...]" },
         { 0, { "a.weight", "F32", 2, { 0, 20 } }, "inputs 'a.weight': there are none" },
-        { 0, { "a.weight", "I64", 2, { 5, 20 } }, "F32, F16, BF16 or F64 is wanted" },
+        { 0, { "a.weight", "I64", 2, { 5, 20 } }, "it must be F32, F16, BF16 or F64" },
         { 1, { "b.weight", "F32", 4, { 3, 4, 6, 5 } }, "x has 4 channels, weight takes 3" },
         { 1, { "b.weight", "F32", 3, { 3, 3, 6 } }, "inputs 'b.weight': conv2d: x has rank 3" },
         { 1, { "x.float", "F32", 2, { 1, 1 } }, "'x.float': inputs of no weight" },
         { 2, { "b.weight.float", "F32", 4, { 2, 3, 6, 5 } }, "of another shape than those" },
-        { 3, { "up.weight", "I64", 4, { 3, 4, 4, 5 } }, "'up.weight': F32, F16, BF16 or F64" },
+        { 3,
+          { "up.weight", "I64", 4, { 3, 4, 4, 5 } },
+          "'up.weight': it must be F32, F16, BF16 or F64" },
         { 3, { "up.weight", "F32", 4, { 3, 2, 4, 5 } }, "x has 2 channels, weight takes 4" },
         { 3,
           { "a.weight.float", "F32", 3, { 5, 7, 20 } },
-          "the inputs of 1 weight are wanted, and not in" },
+          "the rounder needs the inputs of 1 weight, and not in" },
     };
     write_small();
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
@@ -845,8 +847,8 @@ START_TEST(bad_files_are_refused)
     char other[TEST_PATH];
     write_small();
     test_join(other, folder, "w.safetensors.partial");
-    TEST_FAILS(ctx, DT_ERR_IO, "it is read; another output", run((call){ .to = weights }));
-    TEST_FAILS(ctx, DT_ERR_IO, "it is read; another output", run((call){ .to = inputs }));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = weights }));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = inputs }));
     TEST_FAILS(ctx, DT_ERR_IO, "no-such", run((call){ .to = "/no-such/folder/x" }));
     TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = folder }));
     TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = "/dev/null" }));
@@ -920,7 +922,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
     } cases[] = {
         { "detent.tensors", "\"linear\"", "\"lineal\"", NULL, "'op' cannot be 'lineal'" },
         { "detent.tensors", "\"linear\"", "\"conv1d\"", NULL, "op conv1d wants its conv" },
-        { "detent.tensors", "[6,20]", "[6,21]", NULL, "its codes is [6,10]; [6,11] is wanted" },
+        { "detent.tensors", "[6,20]", "[6,21]", NULL, "its codes is [6,10]; it must be [6,11]" },
         { "detent.tensors", "[6,20]", "[20]", NULL, "'shape' must have 2" },
         { "detent.tensors", "[6,20]", "[2,3,20]", NULL, "its shape is none of op linear" },
         { "detent.tensors", "\"bits\":3", "\"bits\":2", NULL, "its codes is" },
@@ -1090,7 +1092,7 @@ START_TEST(the_program)
     expect(2, "command line: error: unknown key 'round'",
            "quantize w.safetensors -o x "
            "quantize.round=gptq");
-    expect(2, "r.yaml:2:12: error: the inputs of 3 weights are wanted, and there is no",
+    expect(2, "r.yaml:2:12: error: the rounder needs the inputs of 3 weights, and there is no",
            "quantize w.safetensors r.yaml -o x");
     expect(4, "it is read", "quantize w.safetensors -o w.safetensors");
     expect(4, "cannot write", "quantize w.safetensors -o no-such-folder/x");

@@ -240,7 +240,7 @@ START_TEST(test_room)
             const int64_t low = above * negative - below * positive;
             if (below + above == 0 || high > limit || low < -limit) continue;
             const dt__bounds b = { .limit = limit, .below = below, .above = above };
-            const dt__room room = dt__room_of(&b, positive, negative);
+            const dt__interval room = dt__interval_of(&b, positive, negative);
             TEST_EACH(room.least <= 0 && room.most >= 0, "0 must always do");
             for (int64_t q = -40; q <= 40; q++) {
                 const int64_t up = q > 0 ? q * above : -q * below;

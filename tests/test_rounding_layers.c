@@ -554,7 +554,7 @@ START_TEST(test_operands)
     dt_tensor *wide;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F64, 2, (int64_t[]){ 2, 2 }, &wide));
     work.weight = wide;
-    TEST_FAILS(ctx, DT_ERR_DTYPE, "f32 is wanted", dt_round(ctx, &work, &r, NULL));
+    TEST_FAILS(ctx, DT_ERR_DTYPE, "it must be f32", dt_round(ctx, &work, &r, NULL));
     dt_tensor_free(wide);
     dt_ctx_free(ctx);
 }

@@ -212,7 +212,7 @@ static const usage_case cases[] = {
     { "chars --prompt abxc", 2, "U+0078 at byte 2 of the text" },
     { "none --prompt abc", 2, "none carries no tokenizer" },
     { "none --prompt-ids 3 --stop x", 2, "without a tokenizer an id" },
-    { "float", 2, "one is wanted of --prompt" },
+    { "float", 2, "give one of --prompt" },
     { "float --prompt a --prompt-ids 1", 2, "only one can be given" },
     { "float --prompt-ids '1, 2 3'", 0, "prompt: 3 tokens" },
     { "float --prompt-ids 1,,2", 2, "should be like 1,2,3" },

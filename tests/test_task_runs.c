@@ -272,13 +272,14 @@ static const struct {
     { DT_TARGET_CLASS, { "model.outputs=9" }, "'model.outputs' is 9, but the labels have 10" },
     { DT_TARGET_CLASS,
       { "data.task=denoising" },
-      "the model gives 10 for an image, but the targets are images: [1,28,28] is wanted" },
+      "the model gives 10 for an image, but the targets are images: it must give [1,28,28]" },
     { DT_TARGET_CLASS, { "model.blocks.0.kernel=40" }, "a window of 40 pixels does not fit" },
     { DT_TARGET_IMAGE,
       { "model.outputs=2" },
-      "the model gives [2,28,28] for an image, but the targets are images: [1,28,28]" },
+      "the model gives [2,28,28] for an image, but the targets are images: it must give "
+      "[1,28,28]" },
     { DT_TARGET_IMAGE, { "train.label_smoothing=0.1" }, "is for labels" },
-    { DT_TARGET_IMAGE, { "data.task=classification" }, "the targets are labels: 10 is wanted" },
+    { DT_TARGET_IMAGE, { "data.task=classification" }, "the targets are labels: it must give 10" },
     { DT_TARGET_MASK, { "model.outputs=10" }, "is 10, but the masks have 11 classes, 0 to 10" },
     { DT_TARGET_MASK, { "model.widths=[4, 4, 4, 4]" }, "7 pixels are halved to 3 at level 3" },
 };

@@ -541,8 +541,8 @@ static const struct mistake {
     const char *recipe, *override, *message;
 } mistakes[] = {
     { GPT TEXT END, "model.vocab=20",
-      "command line: error: 'model.vocab' is 20, but the data have 23 tokens; at least 23 is "
-      "wanted" },
+      "command line: error: 'model.vocab' is 20, but the data have 23 tokens; it must be at "
+      "least 23" },
     { GPT TEXT END, "model.context=8",
       "text.yaml:3:81: error: examples have 11 tokens ('data.context'), but the model takes 8" },
     { GPT TEXT END, "data.context=500",

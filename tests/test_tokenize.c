@@ -49,7 +49,7 @@ static const usage_case cases[] = {
     { "a.txt --tokenizer a.txt", 4, "'{' is expected here" },
     { "bad.txt --tokenizer chars", 4, "byte 2 of the text, 0xff" },
     { "b.txt bad.txt --tokenizer k.json", 4, "bad.txt: characters: byte 2" },
-    { "a.txt --tokenizer bytes -o a.txt", 4, "would be written over" },
+    { "a.txt --tokenizer bytes -o a.txt", 4, "would be overwritten" },
     { "a.txt --tokenizer bytes -o none/x.bin", 4, "none/x.bin" },
     { "a.txt --tokenizer bytes --end", 2, "no token for it" },
     { "a.txt --tokenizer chars --decode", 2, "--decode wants the tokenizer" },

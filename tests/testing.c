@@ -157,11 +157,11 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- random cases ---------------------------------------------------------------------------- */
+/* ---- numbers of cases ------------------------------------------------------------------------ */
 
 int64_t test_count(test_draws draws)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#if defined(TEST_SANITIZED)
     return draws.sanitized;
 #else
     return draws.usual;
@@ -215,7 +215,13 @@ dt_allocator test_allocator(test_memory *m)
 
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
-    for (int64_t run = 1;; run++) {
+    return test_some_allocations(1, scenario, user);
+}
+
+int64_t test_some_allocations(int64_t step, dt_status (*scenario)(dt_ctx *ctx, void *user),
+                              void *user)
+{
+    for (int64_t run = 1;; run += step) {
         test_memory m = { .fail_at = run };
         dt_ctx_options options = dt_ctx_defaults();
         options.allocator = test_allocator(&m);

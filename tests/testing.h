@@ -20,6 +20,10 @@
 #endif
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#define TEST_SANITIZED 1
+#endif
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 #define TEST_PATH 1024
@@ -57,12 +61,13 @@ bool test_limit_files(int64_t bytes);
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
-/* ---- random cases ---------------------------------------------------------------------------- */
+/* ---- numbers of cases ------------------------------------------------------------------------ */
 
-/* How many random cases a test draws. */
+/* How many random cases a test draws, or of how many it takes one. A sanitizer finds errors that
+ * depend on the kind of a case, so it runs all kinds, and few of each. */
 typedef struct test_draws {
     int64_t usual;
-    int64_t sanitized; /* under a sanitizer */
+    int64_t sanitized; /* under a sanitizer, which is 5 to 20 times as slow */
 } test_draws;
 
 int64_t test_count(test_draws draws);
@@ -89,6 +94,10 @@ dt_allocator test_allocator(test_memory *m);
  * message and leave no block allocated; the last one must return DT_OK. Returns the number of runs.
  * The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
+
+/* The same for every `step`-th allocation, the first one among them. */
+int64_t test_some_allocations(int64_t step, dt_status (*scenario)(dt_ctx *ctx, void *user),
+                              void *user);
 
 /* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):
  * the n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything

@@ -75,7 +75,7 @@ void dt_grad_clear(dt_tensor *x)
 dt_status dt_set_requires_grad(dt_tensor *x, bool on)
 {
     if (on && !dt__is_float(x->dtype)) {
-        return dt_fail(x->ctx, DT_ERR_DTYPE, "requires_grad: f32 or f64 wanted, not %s",
+        return dt_fail(x->ctx, DT_ERR_DTYPE, "requires_grad: must be f32 or f64, not %s",
                        dt_dtype_name(x->dtype));
     }
     if (x->tape != NULL) {

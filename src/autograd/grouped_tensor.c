@@ -26,8 +26,8 @@ static dt_status check_can_be_grouped(const dt_tensor *x)
     if (x->rank < 2 || x->dims[0] < 1 || !dt_is_contiguous(x)) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_SHAPE,
-                       "grouped: [experts, dims...] without gaps is wanted, at least one expert "
-                       "and one dimension; x is %s%s",
+                       "grouped: must be [experts, dims...] without gaps, at least one expert and "
+                       "one dimension; x is %s%s",
                        dt__dims_text(x->rank, x->dims, text, sizeof text),
                        dt_is_contiguous(x) ? "" : ", strided");
     }

@@ -11,7 +11,7 @@ static const char *name_of(const dt_call *c, int i)
 dt_status dt__want_operands(const dt_call *c, int least, int most)
 {
     if (c->n_in >= least && c->n_in <= most) return DT_OK;
-    return dt_refuse(c, DT_ERR_ARG, "%d operands given, %d...%d wanted", c->n_in, least, most);
+    return dt_refuse(c, DT_ERR_ARG, "%d operands given, must be %d...%d", c->n_in, least, most);
 }
 
 dt_status dt__want_dtype(const dt_call *c, int i, dt_dtype dtype)
@@ -32,7 +32,7 @@ dt_status dt__want_rank(const dt_call *c, int i, int least, int most)
 {
     const int rank = c->in[i]->rank;
     if (rank >= least && rank <= most) return DT_OK;
-    return dt_refuse(c, DT_ERR_SHAPE, "%s has rank %d, %d...%d wanted", name_of(c, i), rank, least,
+    return dt_refuse(c, DT_ERR_SHAPE, "%s has rank %d, must be %d...%d", name_of(c, i), rank, least,
                      most);
 }
 

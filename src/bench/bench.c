@@ -102,7 +102,7 @@ dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink r
     const dt_bench_options *o = &b.options;
     if (row == NULL || o->parts == 0 || (o->parts & ~(unsigned)DT_BENCH_ALL) != 0) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "bench: parts are bits of DT_BENCH_ALL, and a sink is wanted");
+                       "bench: parts must be bits of DT_BENCH_ALL, and there must be a sink");
     }
     if (o->repeat < 0 || o->repeat > DT__MOST_TURNS) {
         return dt_fail(ctx, DT_ERR_ARG, "bench: repeat is %d, outside 0...%d", o->repeat,

@@ -232,7 +232,7 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_r
         return cli_read_source(args, ctx, 1, &source, out);
     }
     if (args->n_words == 1) {
-        return cli_fail(args, CLI_USAGE, "%s lies in no run: a RECIPE is wanted, for its %s",
+        return cli_fail(args, CLI_USAGE, "%s lies in no run: give a RECIPE, for its %s",
                         args->words[0], what);
     }
     source.path = "command line";

@@ -65,8 +65,7 @@ static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 static int check_prepared(const cli_args *args, dt_module *m, const char *from)
 {
     if (dt_is_converted(m)) {
-        return cli_fail(args, CLI_BAD_FILE, "%s: converted already; a QAT checkpoint is wanted",
-                        from);
+        return cli_fail(args, CLI_BAD_FILE, "%s: converted already; give a QAT checkpoint", from);
     }
     if (!dt_is_prepared(m)) {
         return cli_fail(args, CLI_BAD_FILE,
@@ -83,9 +82,7 @@ static int convert_and_save(const cli_args *args, dt_module *m, const dt_model_i
     struct stat a, b;
     if (stat(args->option[OUTPUT], &a) == 0 && stat(from, &b) == 0 && a.st_dev == b.st_dev &&
         a.st_ino == b.st_ino) {
-        return cli_fail(args, CLI_USAGE,
-                        "%s would be written over: it is read; another output is "
-                        "wanted",
+        return cli_fail(args, CLI_USAGE, "%s would be overwritten: it is read; give another output",
                         from);
     }
     dt_ctx *ctx = dt_module_ctx(m);

@@ -100,7 +100,7 @@ static int read_options(job *j)
                         (args->option[PROMPT_IDS] != NULL);
     if (status != CLI_DONE || prompts == 1) return status;
     return cli_fail(args, CLI_USAGE, "%s of --prompt, --prompt-file and --prompt-ids",
-                    prompts == 0 ? "one is wanted" : "only one can be given");
+                    prompts == 0 ? "give one" : "only one can be given");
 }
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
@@ -355,11 +355,10 @@ static void print_summary(const job *j)
     case STOPPED: fprintf(stderr, "; --stop has come\n"); break;
     case ENOUGH: fprintf(stderr, "; as many as --max-tokens says\n"); break;
     case CONTEXT:
-        fprintf(
-            stderr,
-            "; the context of %lld tokens is full, %lld of the %lld wanted are made: the window "
-            "does not slide\n",
-            (long long)j->context, (long long)j->made.n, (long long)j->most);
+        fprintf(stderr,
+                "; the context of %lld tokens is full, %lld of %lld are made: the window "
+                "does not slide\n",
+                (long long)j->context, (long long)j->made.n, (long long)j->most);
         break;
     default: fprintf(stderr, "; interrupted\n"); break;
     }

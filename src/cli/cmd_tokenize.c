@@ -80,7 +80,7 @@ static int check_outputs(const cli_args *args)
         const char *to = args->option[outputs[o]];
         for (int i = 0; to != NULL && i < args->n_words; i++) {
             if (!same_file(to, args->words[i])) continue;
-            return cli_fail(args, CLI_BAD_FILE, "%s would be written over: it is read", to);
+            return cli_fail(args, CLI_BAD_FILE, "%s would be overwritten: it is read", to);
         }
     }
     return CLI_DONE;

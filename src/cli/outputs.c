@@ -21,8 +21,8 @@ int cli_check_apart(const cli_args *args, const char *path)
 {
     struct stat about;
     if (path == NULL || stat(path, &about) != 0 || !is_read(args, &about)) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE,
-                    "%s would be written over: it is read; another output is wanted", path);
+    return cli_fail(args, CLI_USAGE, "%s would be overwritten: it is read; give another output",
+                    path);
 }
 
 /* Regular files only. The command itself checks folders, and files that it also reads. */

@@ -1,5 +1,6 @@
-/* The table of rounded weights: method, error relative to nearest, damping used, dead columns,
- * zeros kept, rows that kept nearest, accumulator bits for worst-case inputs, seconds. */
+/* The table of rounded weights: method, error, error relative to nearest, damping used, accumulator
+ * bits for worst-case inputs, seconds; then, where there are any, dead columns, zeros kept, and
+ * rows that kept nearest. A row has 100 columns unless its names are long. */
 #include "rounded.h"
 
 #include <stdio.h>
@@ -20,23 +21,30 @@ static const char *shape_of(const dt_ints *shape, char text[SHAPE])
 
 static void print_head(void)
 {
-    printf("%-24s %-14s %-24s %-9s %10s %8s %8s %6s %6s %7s %5s %8s\n", "weight", "shape", "scheme",
-           "method", "error", "/nearest", "damping", "dead", "zeros", "nearest", "bits", "seconds");
+    printf("%-18s %-8s %-24s %-7s %9s %8s %7s %4s %7s\n", "weight", "shape", "scheme", "method",
+           "error", "/nearest", "damping", "bits", "seconds");
+}
+
+static void print_note(int64_t n, const char *of)
+{
+    if (n > 0) printf("  %s %lld", of, (long long)n);
 }
 
 static void print_weight(const dt_quantized_weight *w)
 {
     const dt_round_report *r = &w->report;
     char shape[SHAPE];
-    cli_print_name(w->name, 24);
-    printf(" %-14s %-24s %-9s ", shape_of(&w->shape, shape), w->scheme, r->method);
-    if (r->samples > 0) printf("%10.4g ", r->error);
-    else printf("%10s ", "-");
+    cli_print_name(w->name, 18);
+    printf(" %-8s %-24s %-7s ", shape_of(&w->shape, shape), w->scheme, r->method);
+    if (r->samples > 0) printf("%9.3g ", r->error);
+    else printf("%9s ", "-");
     if (r->nearest_error > 0) printf("%8.3f ", r->error / r->nearest_error);
     else printf("%8s ", "-");
-    printf("%8.3g %6lld %6lld %7lld %5lld %8.2f%s\n", r->damping_share, (long long)r->dead,
-           (long long)r->zeros_kept, (long long)r->kept_nearest, (long long)r->accumulator_bits,
-           r->seconds, r->fallback ? "  fell back" : "");
+    printf("%7.3g %4lld %7.2f", r->damping_share, (long long)r->accumulator_bits, r->seconds);
+    print_note(r->dead, "dead");
+    print_note(r->zeros_kept, "zeros");
+    print_note(r->kept_nearest, "nearest");
+    puts(r->fallback ? "  fell back" : "");
 }
 
 void rounded_row(void *user, const dt_quantize_summary *s)

@@ -1,16 +1,25 @@
-/* Atomic creation of files: a file is written under a temporary name in the same folder, synced,
- * renamed, and the folder is synced. Until the rename an existing file of that name is
- * unchanged. */
+/* Atomic writing of files: a file is written under a temporary name in the same folder, synced,
+ * renamed, and the folder is synced. Until the rename an existing file of that name is unchanged.
+ * A link is followed, so that it stays a link. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "core/atomic_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ATTEMPTS 100
+#define MOST_TRIES 1000
+
+const char *dt__path_tail(const char *path)
+{
+    const size_t length = strlen(path), most = DT__MESSAGE_SIZE / 2;
+    return length <= most ? path : path + (length - most);
+}
 
 dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int error)
 {
@@ -18,35 +27,93 @@ dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int err
     if (strerror_r(error, reason, sizeof reason) != 0) {
         snprintf(reason, sizeof reason, "error %d", error);
     }
-    return dt_fail(ctx, DT_ERR_IO, "cannot %s '%s': %s", verb, path, reason);
+    return dt_fail(ctx, DT_ERR_IO, "%s: cannot %s: %s", dt__path_tail(path), verb, reason);
+}
+
+static dt_status fail(const dt__new_file *file, const char *verb)
+{
+    return dt__file_fail(file->ctx, verb, file->path, errno);
+}
+
+static dt_status fail_irregular(const dt__new_file *file)
+{
+    return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot write: it is no regular file",
+                   dt__path_tail(file->path));
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
+/* The path with links resolved, where there is a file. A device must not be replaced. */
+static dt_status resolve(dt__new_file *file, char target[PATH_MAX])
+{
+    struct stat about;
+    if (lstat(file->path, &about) == 0) {
+        if (realpath(file->path, target) == NULL || stat(target, &about) != 0) {
+            return fail(file, "follow the link");
+        }
+        if (!S_ISREG(about.st_mode)) return fail_irregular(file);
+        file->mode = about.st_mode & 07777;
+        return DT_OK;
+    }
+    if (errno != ENOENT) return fail(file, "write");
+    errno = ENAMETOOLONG;
+    if (strlen(file->path) >= PATH_MAX) return fail(file, "write");
+    strcpy(target, file->path);
+    return DT_OK;
+}
+
+static dt_status open_folder(dt__new_file *file, char target[PATH_MAX])
+{
+    char *slash = strrchr(target, '/');
+    const char *name = slash == NULL ? target : slash + 1;
+    if (*name == 0) return fail_irregular(file);
+    errno = ENAMETOOLONG;
+    if (strlen(name) >= sizeof file->name) return fail(file, "write");
+    strcpy(file->name, name);
+    if (slash != NULL) *slash = 0;
+    const char *folder = slash == NULL ? "." : slash == target ? "/" : target;
+    file->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return file->folder < 0 ? fail(file, "open the folder to write it") : DT_OK;
 }
 
 /* A killed program may have left its temporary file; then the next number is tried. */
 static dt_status open_temporary(dt__new_file *file)
 {
-    int error = EEXIST;
-    for (int attempt = 0; attempt < ATTEMPTS && error == EEXIST; attempt++) {
-        file->temporary =
-            dt__format_string(file->ctx, "%s.tmp-%ld-%d", file->path, (long)getpid(), attempt);
-        if (file->temporary == NULL) return DT_ERR_NOMEM;
-        file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    for (int i = 0; i < MOST_TRIES; i++) {
+        snprintf(file->temporary, sizeof file->temporary, ".detent-%ld-%d.tmp", (long)getpid(), i);
+        file->descriptor =
+            openat(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file->descriptor >= 0) return DT_OK;
-        error = errno;
-        dt__release(file->ctx, file->temporary);
-        file->temporary = NULL;
+        if (errno != EEXIST) break;
     }
-    return dt__file_fail(file->ctx, "create a temporary file beside", file->path, error);
+    file->temporary[0] = 0;
+    return fail(file, "create a file beside it");
+}
+
+static dt_status begin(dt__new_file *file)
+{
+    char target[PATH_MAX];
+    DT__TRY(resolve(file, target));
+    DT__TRY(open_folder(file, target));
+    return open_temporary(file);
 }
 
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file)
 {
-    *file = (dt__new_file){ .ctx = ctx, .path = path, .descriptor = -1 };
-    struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
-        return dt_fail(ctx, DT_ERR_IO, "cannot write '%s': it is no regular file", path);
-    }
-    return open_temporary(file);
+    *file = (dt__new_file){ .ctx = ctx, .path = path, .folder = -1, .descriptor = -1 };
+    const dt_status status = begin(file);
+    if (status != DT_OK) dt__file_abandon(file);
+    return status;
 }
+
+bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b)
+{
+    struct stat of_a, of_b;
+    return strcmp(a->name, b->name) == 0 && fstat(a->folder, &of_a) == 0 &&
+           fstat(b->folder, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+/* ---- write, commit, abandon ------------------------------------------------------------------ */
 
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes)
 {
@@ -54,57 +121,62 @@ dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes)
     while (bytes > 0) {
         const ssize_t n = write(file->descriptor, from, bytes);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dt__file_fail(file->ctx, "write", file->path, errno);
+        if (n < 0) return fail(file, "write");
         from += n;
         bytes -= (size_t)n;
     }
     return DT_OK;
 }
 
+static dt_status finish(dt__new_file *file)
+{
+    if (file->mode != 0 && fchmod(file->descriptor, file->mode) != 0) {
+        return fail(file, "keep the permissions");
+    }
+    if (fsync(file->descriptor) != 0) return fail(file, "write");
+    const int closed = close(file->descriptor);
+    file->descriptor = -1;
+    return closed == 0 ? DT_OK : fail(file, "write");
+}
+
 /* The rename survives a power failure only once the folder is synced. Some file systems cannot sync
  * folders (EINVAL); that is accepted. */
-static dt_status sync_folder(dt__new_file *file)
+static dt_status take_place(dt__new_file *file)
 {
-    const char *slash = strrchr(file->path, '/');
-    const size_t length = slash == NULL ? 0 : (size_t)(slash - file->path) + 1;
-    char *folder = file->temporary; /* starts with the folder; not needed as a name any more */
-    if (length > 0) folder[length] = '\0';
-    const int descriptor = open(length > 0 ? folder : ".", O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return dt__file_fail(file->ctx, "open the folder of", file->path, errno);
-    const int error = fsync(descriptor) == 0 ? 0 : errno;
-    close(descriptor);
-    if (error != 0 && error != EINVAL) {
-        return dt__file_fail(file->ctx, "sync the folder of", file->path, error);
+    if (renameat(file->folder, file->temporary, file->folder, file->name) != 0) {
+        return fail(file, "rename the new file to it");
     }
-    return DT_OK;
-}
-
-static void forget(dt__new_file *file)
-{
-    if (file->descriptor >= 0) close(file->descriptor);
-    file->descriptor = -1;
-    dt__release(file->ctx, file->temporary);
-    file->temporary = NULL;
-}
-
-void dt__file_abandon(dt__new_file *file)
-{
-    if (file->temporary == NULL) return;
-    unlink(file->temporary);
-    forget(file);
+    file->temporary[0] = 0;
+    if (fsync(file->folder) == 0 || errno == EINVAL) return DT_OK;
+    return fail(file, "make sure that the new name lasts");
 }
 
 dt_status dt__file_commit(dt__new_file *file)
 {
-    int error = fsync(file->descriptor) == 0 ? 0 : errno;
-    if (close(file->descriptor) != 0 && error == 0) error = errno;
-    file->descriptor = -1;
-    if (error == 0 && rename(file->temporary, file->path) != 0) error = errno;
-    if (error != 0) {
-        dt__file_abandon(file);
-        return dt__file_fail(file->ctx, "write", file->path, error);
-    }
-    const dt_status status = sync_folder(file);
-    forget(file);
+    dt_status status = finish(file);
+    if (status == DT_OK) status = take_place(file);
+    dt__file_abandon(file);
     return status;
+}
+
+void dt__file_abandon(dt__new_file *file)
+{
+    if (file->descriptor >= 0) close(file->descriptor);
+    if (file->temporary[0] != 0) unlinkat(file->folder, file->temporary, 0);
+    if (file->folder >= 0) close(file->folder);
+    file->descriptor = file->folder = -1;
+    file->temporary[0] = 0;
+}
+
+dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count)
+{
+    dt__new_file file;
+    DT__TRY(dt__file_begin(ctx, path, &file));
+    for (int64_t i = 0; i < count; i++) {
+        const dt_status status = dt__file_write(&file, span[i].data, span[i].bytes);
+        if (status == DT_OK) continue;
+        dt__file_abandon(&file);
+        return status;
+    }
+    return dt__file_commit(&file);
 }

@@ -1,28 +1,46 @@
-/* Atomic creation of files: complete or not at all. */
+/* Atomic writing of files, and messages of the operating system's errors. Also after a power
+ * failure a file is either the old one or the new one. */
 #ifndef DT__CORE_ATOMIC_FILE_H
 #define DT__CORE_ATOMIC_FILE_H
 
 #include "core/core.h"
 
+#include <sys/types.h>
+
 /* A file that is being written under a temporary name. */
 typedef struct dt__new_file {
     dt_ctx *ctx;
-    const char *path; /* lent */
-    char *temporary;  /* NULL: not begun, committed or abandoned */
-    int descriptor;
+    const char *path;       /* as the caller gave it, lent, for messages */
+    char name[256];         /* in the folder; where the path is a link, the name that it leads to */
+    char temporary[64];     /* name in the same folder; "": none */
+    mode_t mode;            /* permissions of the old file; 0: there is none */
+    int folder, descriptor; /* -1: closed */
 } dt__new_file;
 
-/* Creates the temporary file. Errors, naming `path`: IO (also where `path` exists and is no regular
- * file), NOMEM. */
+/* Creates the temporary file beside the one of that path, or beside the one that it links to.
+ * Errors: IO, also if `path` is a device, a folder or a pipe; then nothing is left to abandon. */
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file);
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
-/* Syncs the file, renames it to `path`, syncs the folder. After an error the temporary file is
- * removed, too. */
+/* Gives the file the permissions of the old one, syncs it, renames it, syncs the folder. After an
+ * error the temporary file is removed, too. */
 dt_status dt__file_commit(dt__new_file *file);
-/* Removes the temporary file, if there is one. */
+/* Removes the temporary file, if there is one. May be called again, and after a commit. */
 void dt__file_abandon(dt__new_file *file);
+/* Whether the second commit would overwrite what the first wrote. */
+bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b);
 
-/* Records IO: "cannot <verb> '<path>': <the system's reason for `error`>". */
+typedef struct dt__span {
+    const void *data;
+    size_t bytes;
+} dt__span;
+
+/* Writes the spans, one after the other, as the file `path`: all of the above. */
+dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count);
+
+/* Records IO: "<path>: cannot <verb>: <the system's reason for `error`>". */
 dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int error);
+
+/* The end of a path, cut so that a message has room for more. */
+const char *dt__path_tail(const char *path);
 
 #endif

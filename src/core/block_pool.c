@@ -66,7 +66,7 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
 {
     dt__pool *pool = &ctx->pool;
     if (bytes > LARGEST) {
-        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes wanted", bytes);
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested", bytes);
         return NULL;
     }
     size_t rounded;
@@ -81,7 +81,7 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
         pool->limited = pool->limited || refused;
         if (!refused) b = ctx->allocator.allocate(ctx->allocator.user, rounded, DT__ALIGNMENT);
         if (b == NULL) {
-            dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes wanted, %zu in use", bytes,
+            dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested, %zu in use", bytes,
                     pool->count.used);
             return NULL;
         }
@@ -107,7 +107,7 @@ void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size)
 {
     size_t bytes;
     if (count < 0 || !dt__mul_size((size_t)count, size, &bytes)) {
-        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %lld elements of %zu bytes wanted",
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %lld elements of %zu bytes requested",
                 (long long)count, size);
         return NULL;
     }

@@ -109,7 +109,7 @@ static dt_status fill(dt_tensor *x, dt__purpose purpose, dt__draw draw, double a
 {
     dt_ctx *ctx = x->ctx;
     if (!dt__is_float(x->dtype)) {
-        return dt_fail(ctx, DT_ERR_DTYPE, "random fill: f32 or f64 wanted, not %s",
+        return dt_fail(ctx, DT_ERR_DTYPE, "random fill: must be f32 or f64, not %s",
                        dt_dtype_name(x->dtype));
     }
     if (!isfinite(a) || !isfinite(b)) {

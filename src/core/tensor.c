@@ -348,7 +348,7 @@ static double element(const dt_tensor *x, const void *p)
 double dt_item(const dt_tensor *x)
 {
     if (x->count != 1) {
-        dt_fail(x->ctx, DT_ERR_SHAPE, "dt_item: one element wanted, %lld given",
+        dt_fail(x->ctx, DT_ERR_SHAPE, "dt_item: must have one element, not %lld",
                 (long long)x->count);
         return NAN;
     }

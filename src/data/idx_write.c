@@ -101,13 +101,13 @@ dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labe
     }
     DT__TRY(fill_header(d->ctx, &pixels, 3, dims));
     DT__TRY(fill_header(d->ctx, &marks, 1, dims));
-    if (strcmp(images, labels) == 0) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "images and labels must be two files, not both '%s'",
-                       images);
-    }
     dt__new_file first, second;
     DT__TRY(dt__file_begin(d->ctx, images, &first));
     dt_status status = dt__file_begin(d->ctx, labels, &second);
+    if (status == DT_OK && dt__file_is_same(&first, &second)) {
+        status = dt_fail(d->ctx, DT_ERR_ARG, "images and labels must be two files, not both '%s'",
+                         images);
+    }
     if (status == DT_OK) status = write_content(&first, &pixels);
     if (status == DT_OK) status = write_content(&second, &marks);
     if (status == DT_OK) status = dt__file_commit(&first);

@@ -381,7 +381,7 @@ static dt_status check_counters(const loading *l)
     if (lost == NULL && has->counts.n == s->n_counts && has->values.n == s->n_values) return DT_OK;
     return dt_fail(l->ctx, DT_ERR_FORMAT,
                    "%s: a checkpoint of another kind of run: it has %d and "
-                   "%d counters, %d and %d are wanted%s%s",
+                   "%d counters, and must have %d and %d%s%s",
                    l->parts.file->path, has->counts.n, has->values.n, s->n_counts, s->n_values,
                    lost == NULL ? "" : "; no ", lost == NULL ? "" : lost);
 }

@@ -53,7 +53,7 @@ static dt_status read_names(steps *s, DIR *dir)
 static dt_status read_folder(steps *s, const char *folder)
 {
     DIR *dir = opendir(folder);
-    if (dir == NULL) return dt__fail_os(s->ctx, folder, "open the folder");
+    if (dir == NULL) return dt__file_fail(s->ctx, "open the folder", folder, errno);
     const dt_status status = read_names(s, dir);
     closedir(dir);
     return status;
@@ -79,7 +79,7 @@ static dt_status prune(dt_ctx *ctx, const char *folder, int64_t step, int64_t ke
         if (path == NULL) {
             status = DT_ERR_NOMEM;
         } else if (unlink(path) != 0) {
-            dt__fail_os(ctx, path, "delete");
+            dt__file_fail(ctx, "delete", path, errno);
             dt__say(ctx, "warning: %s", dt_error(ctx));
         }
         dt__release(ctx, path);
@@ -97,7 +97,7 @@ dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder
                        (long long)step, (long long)keep);
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return dt__fail_os(ctx, folder, "make the folder");
+        return dt__file_fail(ctx, "make the folder", folder, errno);
     }
     char *path = path_of(ctx, folder, step);
     if (path == NULL) return DT_ERR_NOMEM;

@@ -165,7 +165,7 @@ static dt_status find_part(const reading *r, int part, const dt_file_entry **out
         dt__dims_text(e->rank, e->dims, found, sizeof found);
     }
     dt__dims_text(form.rank, dims, wanted, sizeof wanted);
-    return REFUSE(r, "its %s is %s; %s is wanted", what, found, wanted);
+    return REFUSE(r, "its %s is %s; it must be %s", what, found, wanted);
 }
 
 /* Refuses a part that this scheme does not have. */
@@ -235,8 +235,8 @@ static dt_status check_scale(const reading *r, int64_t block)
         return REFUSE(r, "row %lld, group %lld: its scale gives no finite values", row, group);
     }
     if (either_sign || s >= least) return DT_OK;
-    return REFUSE(r, "row %lld, group %lld: scale %g; at least %g is wanted", row, group, (double)s,
-                  (double)least);
+    return REFUSE(r, "row %lld, group %lld: scale %g; it must be at least %g", row, group,
+                  (double)s, (double)least);
 }
 
 /* With granularity tensor all rows must repeat one scale and zero point; of a grouped weight, all
@@ -324,7 +324,7 @@ static dt_status check_groups(const reading *r, const int32_t *group_of, int64_t
     for (int64_t g = 0; g < f->groups; g++) {
         const int64_t wanted = dt__min_i64(f->group, f->columns - g * f->group);
         if (count[g] == wanted) continue;
-        return REFUSE(r, "g_idx puts %lld columns into group %lld; %lld are wanted",
+        return REFUSE(r, "g_idx puts %lld columns into group %lld; there must be %lld",
                       (long long)count[g], (long long)g, (long long)wanted);
     }
     return DT_OK;

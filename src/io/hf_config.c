@@ -275,9 +275,9 @@ static dt_status check_arithmetic(const config *c)
     char shown[DT__SHOWN];
     const char *act = c->hidden_act;
     if (c->has_quantization) {
-        return refuse(c,
-                      "quantization_config: the weights are quantized by another tool; the float "
-                      "model is wanted");
+        return refuse(
+            c,
+            "quantization_config: the weights are quantized by another tool; give the float model");
     }
     if (c->has_code) return refuse(c, "auto_map: the model brings code of its own");
     if (act != NULL && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0) {
@@ -413,7 +413,7 @@ static dt_status find_theta(const config *c, double *theta)
         found = true;
         *theta = place[i].value;
     }
-    return *theta > 0 ? DT_OK : refuse(c, "rope_theta %g: a number above 0 is wanted", *theta);
+    return *theta > 0 ? DT_OK : refuse(c, "rope_theta %g: it must be above 0", *theta);
 }
 
 static dt_status read_rotation(const config *c, dt_llama_options *out)

@@ -34,7 +34,7 @@ static dt_status take_entries(dt_file *file, const dt_file *part, int64_t expert
         if (dt__hf_is_skipped(e->name)) continue;
         if (dt__hf_dtype(e->dtype) == NULL) {
             return dt_fail(file->ctx, DT_ERR_FORMAT,
-                           "%s: tensor '%s' is %s; F32, F16 or BF16 is wanted", part->path,
+                           "%s: tensor '%s' is %s; it must be F32, F16 or BF16", part->path,
                            dt__shown(e->name, shown), e->dtype);
         }
         DT__TRY(dt__hf_take(file, part, e, experts));

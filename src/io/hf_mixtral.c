@@ -155,7 +155,7 @@ static dt_status check_stack(const dt_file *part, const dt_file_entry *e, const 
     dt__shown(e->name, shown);
     if (!has_form(e, s)) {
         return dt_fail(part->ctx, DT_ERR_FORMAT,
-                       "%s: tensor '%s' is of another form: [experts, %s, ...] is wanted",
+                       "%s: tensor '%s' is of another form: it must be [experts, %s, ...]",
                        part->path, shown, s->n == 2 ? "2 intermediate_size" : "hidden_size");
     }
     if (e->dims[0] == experts) return DT_OK;

@@ -48,8 +48,8 @@ static dt_status narrow(saving *s, const char *name, const dt_tensor *x, const c
         const float back = f16 ? dt__f16_to_f32(to[i]) : dt__bf16_to_f32(to[i]);
         if (!isinf(back) || isinf(from[i])) continue;
         return dt_fail(s->ctx, DT_ERR_NUMERIC,
-                       "'%s': element %lld is %g, which %s cannot hold; f32 or bf16 is wanted",
-                       name, (long long)i, (double)from[i], dtype);
+                       "'%s': element %lld is %g, which %s cannot hold; use f32 or bf16", name,
+                       (long long)i, (double)from[i], dtype);
     }
     return DT_OK;
 }
@@ -145,7 +145,7 @@ static dt_status write_text(saving *s, const char *name, const char *text, size_
 {
     const char *path = dt__folder_file(&s->folder, name);
     if (path == NULL) return DT_ERR_IO;
-    return dt__replace_file(s->ctx, path, &(const dt__span){ text, bytes }, 1);
+    return dt__file_replace(s->ctx, path, &(const dt__span){ text, bytes }, 1);
 }
 
 static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_llama_options *b,

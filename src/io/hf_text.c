@@ -35,8 +35,8 @@ static bool find_blobs(const char *folder, char blobs[PATH_MAX])
 static dt_status check_place(dt_ctx *ctx, const char *folder, const char *path)
 {
     char base[PATH_MAX], target[PATH_MAX], blobs[PATH_MAX];
-    if (realpath(folder, base) == NULL) return dt__fail_os(ctx, folder, "open");
-    if (realpath(path, target) == NULL) return dt__fail_os(ctx, path, "open");
+    if (realpath(folder, base) == NULL) return dt__file_fail(ctx, "open", folder, errno);
+    if (realpath(path, target) == NULL) return dt__file_fail(ctx, "open", path, errno);
     if (is_within(target, base)) return DT_OK;
     if (find_blobs(base, blobs) && is_within(target, blobs)) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: leads out of the folder, which is not followed",
@@ -51,7 +51,7 @@ dt_status dt__hf_path(dt_ctx *ctx, const char *folder, const char *name, char **
     if (path == NULL) return DT_ERR_NOMEM;
     dt_status s = DT_OK;
     if (lstat(path, &about) != 0) {
-        if (errno != ENOENT) s = dt__fail_os(ctx, path, "open");
+        if (errno != ENOENT) s = dt__file_fail(ctx, "open", path, errno);
     } else {
         s = check_place(ctx, folder, path);
         if (s == DT_OK) *out = path;
@@ -68,7 +68,7 @@ static dt_status read_all(dt_ctx *ctx, const char *path, int descriptor, char *t
     while (at < bytes) {
         const ssize_t n = read(descriptor, to + at, bytes - at);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return dt__fail_os(ctx, path, "read");
+        if (n < 0) return dt__file_fail(ctx, "read", path, errno);
         if (n == 0)
             return dt_fail(ctx, DT_ERR_IO, "%s: became shorter while it was read",
                            dt__path_tail(path));
@@ -81,7 +81,7 @@ static dt_status read_all(dt_ctx *ctx, const char *path, int descriptor, char *t
 static dt_status read_descriptor(dt_ctx *ctx, int descriptor, size_t most, dt__hf_text *out)
 {
     struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__fail_os(ctx, out->path, "read");
+    if (fstat(descriptor, &about) != 0) return dt__file_fail(ctx, "read", out->path, errno);
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(ctx, DT_ERR_IO, "%s: cannot read: no regular file",
                        dt__path_tail(out->path));
@@ -106,7 +106,7 @@ dt_status dt__hf_text_read(dt_ctx *ctx, const char *folder, const char *name, si
     if (path == NULL) return DT_OK;
     out->path = path;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    dt_status s = descriptor < 0 ? dt__fail_os(ctx, path, "open")
+    dt_status s = descriptor < 0 ? dt__file_fail(ctx, "open", path, errno)
                                  : read_descriptor(ctx, descriptor, most, out);
     if (descriptor >= 0) close(descriptor);
     if (s != DT_OK) dt__hf_text_free(ctx, out);

@@ -176,9 +176,7 @@ static dt_status check_experts(const dt__json *j, const dt__module_quant *q)
     const bool fits = shape->n >= 3 && shape->v[0] == experts && !q->weight.is_transposed;
     if (!q->weight.is_grouped || fits) return DT_OK;
     return dt__json_fail(
-        j,
-        "module '%s': experts %lld; the first extent of a weight of rank 3 or more "
-        "is wanted",
+        j, "module '%s': experts %lld; it must be the first extent of a weight of rank 3 or more",
         dt__shown(q->path, shown), (long long)experts);
 }
 
@@ -196,7 +194,7 @@ static dt_status check_order(const dt__json *j, const dt__module_quant *q, const
     const bool fits = q->weight.is_transposed ? q->weight.transposed_groups == groups
                                               : !q->weight.is_grouped || shape[0] == groups;
     if (rows % groups == 0 && fits) return DT_OK;
-    return dt__json_fail(j, "module '%s': g_idx %lld; as many groups as its op has are wanted",
+    return dt__json_fail(j, "module '%s': g_idx %lld; it must be the number of groups of its op",
                          dt__shown(q->path, shown), (long long)groups);
 }
 
@@ -307,7 +305,7 @@ static dt_status expect_name(dt__json *j, const char *name)
 {
     const char *text;
     DT__TRY(dt__json_string(j, &text));
-    if (strcmp(text, name) != 0) return dt__json_fail(j, "'%s' is wanted", name);
+    if (strcmp(text, name) != 0) return dt__json_fail(j, "it must be '%s'", name);
     return dt__json_expect(j, ':');
 }
 

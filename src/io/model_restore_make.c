@@ -43,8 +43,7 @@ static dt_status add_adapters(const dt__load *l, dt__load_made *made)
     if (!l->r->quantized) {
         if (dt_has_lora(l->r->m)) return DT_OK;
         return dt_fail(l->ctx, DT_ERR_FORMAT,
-                       "%s: a model with adapters (" DT__KEY_LORA
-                       "); one that was merged is wanted",
+                       "%s: a model with adapters (" DT__KEY_LORA "); merge it first",
                        l->file->path);
     }
     made->adapted = dt__alloc_array(l->ctx, meta->n_loras, sizeof(dt_module *));
@@ -68,7 +67,7 @@ static dt_status find_module(const dt__load *l, const dt__module_quant *q, dt_mo
         return dt__load_refuse(l, q->path, "nothing of it that can be quantized");
     }
     if (dt__input_hook_of(m) == NULL) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_STATE, "load: module '%s' is prepared; the plain model is wanted",
+    return dt_fail(l->ctx, DT_ERR_STATE, "load: module '%s' is prepared; give the plain model",
                    q->path);
 }
 

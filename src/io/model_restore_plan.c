@@ -14,8 +14,7 @@ static dt_status check_writable(const dt__load *l, const char *path, dt_tensor *
     const dt__write_bar bar = dt__may_write(x, NULL, why);
     if (l->r->quantized && dt_is_fake_quant(x)) {
         return dt_fail(l->ctx, DT_ERR_STATE,
-                       "load: '%s' is prepared; the file says how, so the plain model is wanted",
-                       path);
+                       "load: '%s' is prepared; the file says how, so give the plain model", path);
     }
     return bar == DT__WRITABLE ? DT_OK : dt_fail(l->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
 }
@@ -148,8 +147,8 @@ static dt_status match_modules(dt__load_plan *p)
     for (int64_t i = 0; i < meta->n_quants && !l->r->quantized; i++) {
         if (!meta->quant[i].has_weight || meta->quant[i].weight.state != DT__PACKED) continue;
         return dt_fail(l->ctx, DT_ERR_FORMAT,
-                       "%s: a converted model: its weights are integers. A "
-                       "checkpoint from before the conversion is wanted",
+                       "%s: a converted model: its weights are integers. Give a checkpoint from "
+                       "before the conversion",
                        l->file->path);
     }
     if (!l->r->quantized) return DT_OK;

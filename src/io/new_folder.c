@@ -3,7 +3,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/new_folder.h"
 
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,14 +24,14 @@ static dt_status too_long(const dt__new_folder *f)
 static dt_status check_empty(const dt__new_folder *f)
 {
     DIR *folder = opendir(f->target);
-    if (folder == NULL) return dt__fail_os(f->ctx, f->path, "write");
+    if (folder == NULL) return dt__file_fail(f->ctx, "write", f->path, errno);
     bool empty = true;
     for (const struct dirent *e = readdir(folder); e != NULL && empty; e = readdir(folder)) {
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     }
     closedir(folder);
     if (empty) return DT_OK;
-    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and not empty; a new folder is wanted",
+    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and not empty; give a new folder",
                    dt__path_tail(f->path));
 }
 
@@ -44,11 +44,11 @@ static dt_status resolve(dt__new_folder *f)
     memcpy(f->target, f->path, n);
     f->target[n] = 0;
     if (lstat(f->target, &about) != 0) {
-        return errno == ENOENT ? DT_OK : dt__fail_os(f->ctx, f->path, "write");
+        return errno == ENOENT ? DT_OK : dt__file_fail(f->ctx, "write", f->path, errno);
     }
     if (realpath(f->path, f->target) == NULL)
-        return dt__fail_os(f->ctx, f->path, "follow the link");
-    if (stat(f->target, &about) != 0) return dt__fail_os(f->ctx, f->path, "write");
+        return dt__file_fail(f->ctx, "follow the link", f->path, errno);
+    if (stat(f->target, &about) != 0) return dt__file_fail(f->ctx, "write", f->path, errno);
     if (S_ISDIR(about.st_mode)) return check_empty(f);
     return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and no folder", dt__path_tail(f->path));
 }
@@ -64,7 +64,7 @@ dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f)
         if (mkdir(f->temporary, 0777) == 0) return DT_OK;
         if (errno == EEXIST) continue;
         f->temporary[0] = 0;
-        return dt__fail_os(ctx, path, "create a folder beside it");
+        return dt__file_fail(ctx, "create a folder beside it", path, errno);
     }
     f->temporary[0] = 0;
     return too_long(f);
@@ -88,9 +88,10 @@ static dt_status sync_around(dt__new_folder *f)
     char *slash = strrchr(f->target, '/');
     if (slash != NULL) slash[slash == f->target ? 1 : 0] = 0;
     const int folder = open(slash == NULL ? "." : f->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return dt__fail_os(f->ctx, f->path, "open the folder around");
+    if (folder < 0) return dt__file_fail(f->ctx, "open the folder around", f->path, errno);
     const bool good = fsync(folder) == 0 || errno == EINVAL;
-    const dt_status s = good ? DT_OK : dt__fail_os(f->ctx, f->path, "make sure that it lasts");
+    const dt_status s =
+        good ? DT_OK : dt__file_fail(f->ctx, "make sure that it lasts", f->path, errno);
     close(folder);
     return s;
 }
@@ -98,7 +99,7 @@ static dt_status sync_around(dt__new_folder *f)
 dt_status dt__folder_commit(dt__new_folder *f)
 {
     if (rename(f->temporary, f->target) != 0) {
-        return dt__fail_os(f->ctx, f->path, "rename the new folder to it");
+        return dt__file_fail(f->ctx, "rename the new folder to it", f->path, errno);
     }
     f->temporary[0] = 0;
     return sync_around(f);

@@ -2,7 +2,7 @@
 #ifndef DT__IO_SAFETENSORS_H
 #define DT__IO_SAFETENSORS_H
 
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 #include "core/json.h"
 #include "io/kept.h"
 

@@ -1,6 +1,6 @@
 /* Checks that only files of detent allow: the version that wrote the file, and its hash (see
  * safetensors_write.c). Files of other programs have neither and pass. */
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 #include "io/safetensors.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "io/hf.h"
 #include "io/looks.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 static dt_status map_descriptor(dt_file *file, int descriptor)
 {
     struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__fail_os(file->ctx, file->path, "read");
+    if (fstat(descriptor, &about) != 0) return dt__file_fail(file->ctx, "read", file->path, errno);
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
     }
@@ -23,7 +24,7 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
                        file->path, (long long)about.st_size);
     }
     void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (bytes == MAP_FAILED) return dt__fail_os(file->ctx, file->path, "map");
+    if (bytes == MAP_FAILED) return dt__file_fail(file->ctx, "map", file->path, errno);
     file->bytes = bytes;
     file->size = (size_t)about.st_size;
     return DT_OK;
@@ -32,7 +33,7 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
 static dt_status map_file(dt_file *file, const char *path)
 {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return dt__fail_os(file->ctx, file->path, "open");
+    if (descriptor < 0) return dt__file_fail(file->ctx, "open", file->path, errno);
     const dt_status status = map_descriptor(file, descriptor);
     close(descriptor);
     return status;
@@ -44,10 +45,10 @@ static dt_status find_data(dt_file *file)
     for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
     const char *looks = length > DT__HEADER_MOST ? dt__looks_like(file->bytes, file->size) : NULL;
     if (looks != NULL) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: no safetensors file: it looks like %s; a model's .safetensors file is "
-                       "wanted",
-                       file->path, looks);
+        return dt_fail(
+            file->ctx, DT_ERR_FORMAT,
+            "%s: no safetensors file: it looks like %s; give a model's .safetensors file",
+            file->path, looks);
     }
     if (length > DT__HEADER_MOST) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,

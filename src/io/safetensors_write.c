@@ -5,7 +5,7 @@
  * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
 #include "core/tensor.h"
 #include "core/utf8.h"
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -306,7 +306,7 @@ static dt_status write_whole(dt_writer *w, dt__chars *t, dt__span *span, const c
     }
     DT__TRY(dt__hash_spans(w->ctx, span, w->count + 1, digits));
     memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);
-    return dt__replace_file(w->ctx, path, span, w->count + 1);
+    return dt__file_replace(w->ctx, path, span, w->count + 1);
 }
 
 dt_status dt_writer_write(dt_writer *w, const char *path)

@@ -57,22 +57,22 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
 /* ---- the soft threshold --------------------------------------------------------------------- */
 
 /* One tile of one row: `weight` and `scale` are the row's. */
-typedef struct piece {
+typedef struct tile_row {
     const dt__matrix *m;
     const float *weight;
     double scale, mean;
     const int32_t *column;
     int64_t n, padding;
-} piece;
+} tile_row;
 
-static double code_at(const piece *p, int64_t i)
+static double code_at(const tile_row *p, int64_t i)
 {
     const int32_t column = p->column[i];
     return p->m->dead[column] ? 0 : (double)p->weight[column] / p->scale;
 }
 
 /* Sums the u above theta and returns their number. */
-static int64_t above(const piece *p, double theta, double *sum)
+static int64_t above(const tile_row *p, double theta, double *sum)
 {
     int64_t n = 0;
     *sum = 0;
@@ -88,15 +88,15 @@ static int64_t above(const piece *p, double theta, double *sum)
     return n + p->padding;
 }
 
-static double threshold(piece *p, double room)
+static double threshold(tile_row *p, double limit)
 {
     double sum = 0, theta = 0;
     for (int64_t i = 0; i < p->n; i++) sum += code_at(p, i);
     p->mean = sum / (double)(p->n + p->padding);
     int64_t n = above(p, -1, &sum), before = 0;
-    if (sum <= room) return 0;
+    if (sum <= limit) return 0;
     while (n > 0 && n != before) {
-        theta = (sum - room) / (double)n;
+        theta = (sum - limit) / (double)n;
         before = n;
         n = above(p, theta, &sum);
     }
@@ -106,13 +106,13 @@ static double threshold(piece *p, double room)
 static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
 {
     const dt__tiles *t = &b->tiles;
-    const double room = 2.0 * (double)b->limit / (double)(b->below + b->above);
+    const double limit = 2.0 * (double)b->limit / (double)(b->below + b->above);
     for (int64_t tile = 0; tile < t->count; tile++) {
         const int32_t *column = t->column + t->start[tile];
         const int64_t n = t->start[tile + 1] - t->start[tile];
         const float scale = m->grid.scale[row * m->grid.groups + m->grid.group_of[column[0]]];
-        piece p = { m, m->weight + row * m->columns, (double)scale, 0, column, n, t->width - n };
-        b->theta[tile * m->rows + row] = scale == 0 ? 0 : threshold(&p, room);
+        tile_row p = { m, m->weight + row * m->columns, (double)scale, 0, column, n, t->width - n };
+        b->theta[tile * m->rows + row] = scale == 0 ? 0 : threshold(&p, limit);
     }
 }
 
@@ -149,7 +149,7 @@ void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
 
 /* ---- one column ----------------------------------------------------------------------------- */
 
-void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high)
+void dt__bounds_narrow(const dt__row_block *s, int64_t column, double *v, float *low, float *high)
 {
     const dt__bounds *b = s->m->bounds;
     const int64_t tile = b->tiles.tile_of[column];
@@ -157,17 +157,17 @@ void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low
                   *negative = s->negative + tile * s->rows;
     const double *theta = b->theta == NULL ? NULL : b->theta + tile * s->m->rows + s->row;
     for (int64_t r = 0; r < s->rows; r++) {
-        const dt__room room = dt__room_of(b, positive[r], negative[r]);
+        const dt__interval next = dt__interval_of(b, positive[r], negative[r]);
         const double scale = (double)s->scale[r], size = fabs(scale), sign = scale < 0 ? -1 : 1;
         double x = sign * v[r];
         if (theta != NULL) x = copysign(fmax(fabs(x) - theta[r] * size, 0), x);
-        v[r] = sign * fmin(fmax(x, size * (double)room.least), size * (double)room.most);
-        low[r] = fmaxf(low[r], (float)room.least);
-        high[r] = fminf(high[r], (float)room.most);
+        v[r] = sign * fmin(fmax(x, size * (double)next.least), size * (double)next.most);
+        low[r] = fmaxf(low[r], (float)next.least);
+        high[r] = fminf(high[r], (float)next.most);
     }
 }
 
-void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
+void dt__bounds_add(const dt__row_block *s, int64_t column, const float *q)
 {
     const int64_t tile = s->m->bounds->tiles.tile_of[column];
     int64_t *positive = s->positive + tile * s->rows, *negative = s->negative + tile * s->rows;
@@ -180,11 +180,11 @@ void dt__bounds_add(const dt__strip *s, int64_t column, const float *q)
 /* ---- extreme dot products ------------------------------------------------------------------- */
 
 /* `codes` is one row. */
-static dt__worst worst_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,
-                              const int8_t *codes)
+static dt__extremes extremes_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,
+                                    const int8_t *codes)
 {
     const dt__tiles *t = &b->tiles;
-    dt__worst w = { 0, 0 };
+    dt__extremes w = { 0, 0 };
     for (int64_t tile = 0; tile < t->count; tile++) {
         int64_t positive = 0, negative = 0;
         for (int64_t i = t->start[tile]; i < t->start[tile + 1]; i++) {
@@ -200,21 +200,21 @@ static dt__worst worst_of_row(const dt__matrix *m, const dt__bounds *b, int64_t 
     return w;
 }
 
-dt__worst dt__worst_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
+dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
 {
     int64_t high = 0, low = 0;
     const int threads = dt__threads_enter(m->ctx);
 #pragma omp parallel for schedule(static) reduction(max : high) reduction(min : low)
     for (int64_t row = 0; row < m->rows; row++) {
-        const dt__worst w = worst_of_row(m, b, row, codes + row * m->columns);
+        const dt__extremes w = extremes_of_row(m, b, row, codes + row * m->columns);
         high = dt__max_i64(high, w.high);
         low = dt__min_i64(low, w.low);
     }
     dt__threads_leave(threads);
-    return (dt__worst){ high, low };
+    return (dt__extremes){ high, low };
 }
 
-int64_t dt__worst_bits(dt__worst w)
+int64_t dt__extremes_bits(dt__extremes w)
 {
     const int64_t most = dt__max_i64(w.high, -w.low);
     int64_t bits = 1;

@@ -42,9 +42,9 @@ typedef struct dt__bounds {
 } dt__bounds;
 
 /* The extreme dot products of a matrix's codes. */
-typedef struct dt__worst {
+typedef struct dt__extremes {
     int64_t high, low; /* the largest and smallest dot product of any tile with any inputs */
-} dt__worst;
+} dt__extremes;
 
 /* Makes the tiles of a matrix whose groups and order are known. With `binding` it also sets the
  * limit of each tile's sums and the soft thresholds, which need the scales. The caller calls
@@ -53,34 +53,34 @@ dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out);
 void dt__bounds_free(dt_ctx *ctx, dt__bounds *b);
 
 /* The interval of a tile's next code, minus its zero point. */
-typedef struct dt__room {
+typedef struct dt__interval {
     int64_t least, most;
-} dt__room;
+} dt__interval;
 
-static inline dt__room dt__room_of(const dt__bounds *b, int64_t positive, int64_t negative)
+static inline dt__interval dt__interval_of(const dt__bounds *b, int64_t positive, int64_t negative)
 {
     const int64_t over = b->limit - (b->above * positive - b->below * negative);
     const int64_t under = b->limit + (b->above * negative - b->below * positive);
-    dt__room room = { INT64_MIN, INT64_MAX };
-    if (b->above > 0) room = (dt__room){ -(under / b->above), over / b->above };
+    dt__interval next = { INT64_MIN, INT64_MAX };
+    if (b->above > 0) next = (dt__interval){ -(under / b->above), over / b->above };
     if (b->below > 0) {
-        room.least = dt__max_i64(room.least, -(over / b->below));
-        room.most = dt__min_i64(room.most, under / b->below);
+        next.least = dt__max_i64(next.least, -(over / b->below));
+        next.most = dt__min_i64(next.most, under / b->below);
     }
-    return room;
+    return next;
 }
 
 /* Before the codes of a column (original order) are chosen: shrinks and clamps its arguments v and
  * narrows low ... high, the range of codes minus zero points, to what the tile's sums allow. */
-void dt__bounds_narrow(const dt__strip *s, int64_t column, double *v, float *low, float *high);
+void dt__bounds_narrow(const dt__row_block *s, int64_t column, double *v, float *low, float *high);
 /* Afterwards: adds q, the codes minus their zero points, to the sums of their tile. */
-void dt__bounds_add(const dt__strip *s, int64_t column, const float *q);
+void dt__bounds_add(const dt__row_block *s, int64_t column, const float *q);
 
 /* The extreme dot products of codes [rows][columns] of a matrix. */
-dt__worst dt__worst_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes);
+dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes);
 /* The bits of an accumulator that holds both; the bits that the sum of `tiles` such accumulators
  * needs. */
-int64_t dt__worst_bits(dt__worst w);
+int64_t dt__extremes_bits(dt__extremes w);
 int64_t dt__sum_bits(int64_t bits, int64_t tiles);
 
 #endif

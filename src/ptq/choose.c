@@ -1,4 +1,4 @@
-/* Chooses the codes of one column of a strip; shared by all rounders:
+/* Chooses the codes of one column of a block of rows; shared by all rounders:
  *
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
@@ -13,10 +13,10 @@
 #define ROUNDER 0x1.8p23f
 
 typedef struct ends {
-    float low[DT__STRIP], high[DT__STRIP];
+    float low[DT__BLOCK_ROWS], high[DT__BLOCK_ROWS];
 } ends;
 
-static void load_scales(dt__strip *s, int64_t group)
+static void load_scales(dt__row_block *s, int64_t group)
 {
     const dt__code_grid *g = &s->m->grid;
     for (int64_t r = 0; r < s->rows; r++) {
@@ -28,14 +28,14 @@ static void load_scales(dt__strip *s, int64_t group)
     s->group = group;
 }
 
-static void keep_zeros(const dt__strip *s, int64_t column, double *v)
+static void keep_zeros(const dt__row_block *s, int64_t column, double *v)
 {
     const float *w = s->m->weight + s->row * s->m->columns + column;
     for (int64_t r = 0; r < s->rows; r++) v[r] = w[r * s->m->columns] == 0 ? 0 : v[r];
 }
 
 /* Rounds each argument. The comparisons clamp NaN (an infinite argument times 0) to `low`. */
-static void round_column(const dt__strip *s, const ends *e, const double *v, float *q)
+static void round_column(const dt__row_block *s, const ends *e, const double *v, float *q)
 {
     const bool half_up = s->m->grid.half_up;
     const float least = (float)s->m->grid.qmin, offset = 0.5f - least;
@@ -48,12 +48,12 @@ static void round_column(const dt__strip *s, const ends *e, const double *v, flo
     }
 }
 
-void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized)
+void dt__choose(dt__row_block *s, int64_t j, double *v, double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t column = m->order[j], group = m->grid.group_of[column];
-    double came[DT__STRIP];
-    float q[DT__STRIP];
+    double came[DT__BLOCK_ROWS];
+    float q[DT__BLOCK_ROWS];
     ends e;
     if (group != s->group) load_scales(s, group);
     if (m->keep_zeros) keep_zeros(s, column, v);
@@ -76,7 +76,8 @@ void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized)
     if (m->bounds->all) memcpy(v, came, (size_t)s->rows * sizeof *v);
 }
 
-void dt__dequantize_column(dt__strip *s, int64_t column, const int8_t *codes, double *dequantized)
+void dt__dequantize_column(dt__row_block *s, int64_t column, const int8_t *codes,
+                           double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t group = m->grid.group_of[column];

@@ -18,7 +18,7 @@ typedef struct span {
 } span;
 
 /* Subtracts the errors of columns `done` from columns `to`. */
-static void spread(const dt__strip *s, span done, span to)
+static void spread(const dt__row_block *s, span done, span to)
 {
     const dt__matrix *m = s->m;
     dt__dense_product(&(dt__dense){ .m = to.to - to.from,
@@ -35,10 +35,10 @@ static void spread(const dt__strip *s, span done, span to)
 }
 
 /* Rounds column j, where only the errors of columns `from` ... j-1 are pending. */
-static void round_one(dt__strip *s, int64_t from, int64_t j)
+static void round_one(dt__row_block *s, int64_t from, int64_t j)
 {
     const dt__matrix *m = s->m;
-    double dequantized[DT__STRIP], *v = s->work + j * s->rows;
+    double dequantized[DT__BLOCK_ROWS], *v = s->work + j * s->rows;
     for (int64_t i = from; i < j; i++) {
         const double u = m->factor[i * m->columns + j], *e = s->work + i * s->rows;
         for (int64_t r = 0; r < s->rows; r++) v[r] -= e[r] * u;
@@ -51,7 +51,7 @@ static void round_one(dt__strip *s, int64_t from, int64_t j)
     }
 }
 
-static void round_span(dt__strip *s, span all)
+static void round_span(dt__row_block *s, span all)
 {
     if (all.to - all.from <= FEW) {
         for (int64_t j = all.from; j < all.to; j++) round_one(s, all.from, j);
@@ -63,7 +63,7 @@ static void round_span(dt__strip *s, span all)
     round_span(s, (span){ middle, all.to });
 }
 
-static void round_blocks(dt__strip *s, span all)
+static void round_blocks(dt__row_block *s, span all)
 {
     const int64_t block = s->m->options->rounding.block;
     for (int64_t j = all.from; j < all.to; j += block) {
@@ -76,7 +76,7 @@ static void round_blocks(dt__strip *s, span all)
 /* ---- refreshed scales of groups ------------------------------------------------------------- */
 
 /* Computes the scale of group g from its updated columns. */
-static void refresh(dt__strip *s, int64_t g, span columns)
+static void refresh(dt__row_block *s, int64_t g, span columns)
 {
     const dt__matrix *m = s->m;
     float *x = s->scratch;
@@ -105,7 +105,7 @@ size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows)
     return refreshes(m) ? (size_t)m->grid.group * sizeof(float) : 0;
 }
 
-void dt__diffuse(dt__strip *s, int64_t first)
+void dt__diffuse(dt__row_block *s, int64_t first)
 {
     const dt__matrix *m = s->m;
     if (!refreshes(m)) {

@@ -8,7 +8,7 @@
  * D (scale H + damping I) D^T is the sum of e^2.
  *
  * A quadratic form V S V^T with symmetric S is summed over blocks of rows of S, each read up to its
- * last diagonal element. All rows of a strip are computed together by matrix products. */
+ * last diagonal element. All rows of a block are computed together by matrix products. */
 #include "ptq/error.h"
 
 #include "kernels/dense64.h"
@@ -45,7 +45,7 @@ typedef struct block {
 } block;
 
 /* out[r] += the part of V S V^T that comes from a block of S and its transpose. */
-static void add_form(const dt__strip *s, const block *b, const dt__error_metric *y, double *out)
+static void add_form(const dt__row_block *s, const block *b, const dt__error_metric *y, double *out)
 {
     const int64_t rows = s->rows;
     double *sum = y->room;
@@ -73,10 +73,10 @@ static void add_form(const dt__strip *s, const block *b, const dt__error_metric 
 }
 
 /* out = V H V^T, where V is in s->work. */
-static void form(const dt__strip *s, const dt__error_metric *y, double *out)
+static void form(const dt__row_block *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;
-    memset(out, 0, DT__STRIP * sizeof *out);
+    memset(out, 0, DT__BLOCK_ROWS * sizeof *out);
     for (int64_t i = 0; i < m->size; i += BLOCK) {
         const block b = { i, dt__min_i64(BLOCK, m->size - i), m->h + i * m->size, m->size };
         add_form(s, &b, y, out);
@@ -84,11 +84,11 @@ static void form(const dt__strip *s, const dt__error_metric *y, double *out)
 }
 
 /* out = V C V^T. Blocks on the diagonal need both triangles, and C is packed. */
-static void form_of_float(const dt__strip *s, const dt__error_metric *y, double *out)
+static void form_of_float(const dt__row_block *s, const dt__error_metric *y, double *out)
 {
     const dt__moments *m = s->m->moments;
     double *rows = y->room + BLOCK * s->rows;
-    memset(out, 0, DT__STRIP * sizeof *out);
+    memset(out, 0, DT__BLOCK_ROWS * sizeof *out);
     for (int64_t first = 0; first < m->size; first += BLOCK) {
         const block b = { first, dt__min_i64(BLOCK, m->size - first), rows, m->size };
         for (int64_t i = 0; i < b.n; i++) {
@@ -102,7 +102,7 @@ static void form_of_float(const dt__strip *s, const dt__error_metric *y, double 
     }
 }
 
-void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y)
+void dt__error_metric_begin(const dt__row_block *s, dt__error_metric *y)
 {
     const dt__moments *m = s->m->moments;
     if (y->target == NULL) return;
@@ -122,9 +122,9 @@ void dt__error_metric_begin(const dt__strip *s, dt__error_metric *y)
 }
 
 /* s->work = W^, or with `difference` W - W^, in the original order. */
-static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
+static void take_codes(dt__row_block *s, const int8_t *codes, bool difference)
 {
-    double dequantized[DT__STRIP];
+    double dequantized[DT__BLOCK_ROWS];
     if (difference) dt__take_weight(s, NULL, true);
     for (int64_t c = 0; c < s->m->columns; c++) {
         double *to = s->work + c * s->rows;
@@ -134,7 +134,7 @@ static void take_codes(dt__strip *s, const int8_t *codes, bool difference)
     }
 }
 
-void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float_inputs,
+void dt__error_metric_measure(dt__row_block *s, const int8_t *codes, bool sees_float_inputs,
                               dt__error_metric *y, dt__distance *out)
 {
     const bool differ = s->m->moments->g != NULL;
@@ -162,10 +162,10 @@ void dt__error_metric_measure(dt__strip *s, const int8_t *codes, bool sees_float
  * of about 1e-13 of the sum. */
 #define LEFT 1e-3
 
-bool dt__error_metric_sum(dt__strip *s, const int8_t *codes, dt__distance *out)
+bool dt__error_metric_sum(dt__row_block *s, const int8_t *codes, dt__distance *out)
 {
     const dt__matrix *m = s->m;
-    double dequantized[DT__STRIP], damped[DT__STRIP] = { 0 };
+    double dequantized[DT__BLOCK_ROWS], damped[DT__BLOCK_ROWS] = { 0 };
     dt__take_weight(s, NULL, false);
     for (int64_t c = 0; c < m->columns; c++) {
         const double *w = s->work + c * s->rows;

@@ -1,8 +1,8 @@
 /* A work matrix of a weight, and the interface of rounders.
  *
- * Rows are independent, so a matrix is rounded in blocks of rows (dt__strip), each by one thread.
- * The shape alone determines the blocks. A block stores its values as [columns][rows], so that a
- * column is contiguous. Sums, factors and arguments are double. */
+ * Rows are independent, so a matrix is rounded in blocks of rows (dt__row_block), each by one
+ * thread. The shape alone determines the blocks. A block stores its values as [columns][rows], so
+ * that a column is contiguous. Sums, factors and arguments are double. */
 #ifndef DT__PTQ_MATRIX_H
 #define DT__PTQ_MATRIX_H
 
@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "ptq/statistics.h"
 
-#define DT__STRIP 192 /* rows at most */
+#define DT__BLOCK_ROWS 192 /* rows at most */
 #define DT__METHODS_TEXT 256
 
 /* The range and the scales of a matrix's codes; rows are those of the layer's group. */
@@ -47,21 +47,21 @@ typedef struct dt__matrix {
     bool fallback; /* no factor at any damping: rounded to nearest */
 } dt__matrix;
 
-/* Rows row ... row+rows-1 of a matrix on one thread; rows <= DT__STRIP. */
-typedef struct dt__strip {
+/* Rows row ... row+rows-1 of a matrix on one thread; rows <= DT__BLOCK_ROWS. */
+typedef struct dt__row_block {
     const dt__matrix *m;
     int64_t row, rows;
     int8_t *codes; /* [columns][rows], columns in the original order */
     double *work; /* [columns][rows]: arguments in processing order; initially W0, dead columns 0 */
-    void *scratch;                /* rounder->scratch bytes */
-    int64_t *positive, *negative; /* with bounds, [tiles][rows]: sums of codes minus zero points */
-    const double *target;         /* with `needs_float`, [columns][rows], original order: G W0^T */
-    double square[DT__STRIP];     /* set by dt__diffuse: the sum of e^2 of each row */
-    bool bad;                     /* a refreshed scale is not finite */
+    void *scratch;                 /* rounder->scratch bytes */
+    int64_t *positive, *negative;  /* with bounds, [tiles][rows]: sums of codes minus zero points */
+    const double *target;          /* with `needs_float`, [columns][rows], original order: G W0^T */
+    double square[DT__BLOCK_ROWS]; /* set by dt__diffuse: the sum of e^2 of each row */
+    bool bad;                      /* a refreshed scale is not finite */
     /* Cache of dt__choose: the rows' scales in group `group`; -1: empty. */
     int64_t group;
-    float scale[DT__STRIP], inverse[DT__STRIP], zero[DT__STRIP];
-} dt__strip;
+    float scale[DT__BLOCK_ROWS], inverse[DT__BLOCK_ROWS], zero[DT__BLOCK_ROWS];
+} dt__row_block;
 
 /* Settings that only some methods read. */
 enum {
@@ -78,23 +78,24 @@ typedef struct dt__rounder {
     unsigned reads;   /* DT__READS_... */
     bool needs_float; /* also reads G; statistics without G: X is Xq */
     bool diffuses;    /* diffuses every error, from the first column on */
-    size_t (*scratch)(const dt__matrix *m, int64_t rows); /* bytes for a strip; NULL: none */
+    size_t (*scratch)(const dt__matrix *m, int64_t rows); /* bytes for a block; NULL: none */
     dt_status (*prepare)(dt__matrix *m); /* factor and damping, on all threads; NULL: nothing */
-    void (*round)(dt__strip *s);         /* sets the codes of the strip's rows */
+    void (*round)(dt__row_block *s);     /* sets the codes of the rows of the block */
 } dt__rounder;
 
 /* s->work = W with column order[j] at position j; order NULL: the original order. Dead columns are
  * set to 0 unless `all`. */
-void dt__take_weight(const dt__strip *s, const int32_t *order, bool all);
+void dt__take_weight(const dt__row_block *s, const int32_t *order, bool all);
 
-/* Chooses the codes of column j of the processing order from its arguments v [rows of the strip].
+/* Chooses the codes of column j of the processing order from its arguments v [rows of the block].
  * Sets v to the values that errors are measured from: the clamped argument, or with DT_DIFFUSE_ALL
  * the argument before clamping; 0 where a zero is kept. Sets `dequantized` to
  * (code - zero) * scale, exactly. */
-void dt__choose(dt__strip *s, int64_t j, double *v, double *dequantized);
+void dt__choose(dt__row_block *s, int64_t j, double *v, double *dequantized);
 
-/* Dequantizes one column (original order) of codes [columns][rows of the strip]. */
-void dt__dequantize_column(dt__strip *s, int64_t column, const int8_t *codes, double *dequantized);
+/* Dequantizes one column (original order) of codes [columns][rows of the block]. */
+void dt__dequantize_column(dt__row_block *s, int64_t column, const int8_t *codes,
+                           double *dequantized);
 
 /* Sets m->factor to U with U^T U = (scale H + damping I)^-1 in processing order, where dead columns
  * have 1 on the diagonal; to NULL where the matrix is not positive definite. Errors: NOMEM. */
@@ -103,7 +104,7 @@ dt_status dt__make_factor(dt__matrix *m, double scale, double damping);
 /* GPTQ's loop over the columns from `first` on, in processing order: chooses the codes of column j,
  * adds -e U[j][...] to the later columns, where e = (argument - dequantized) / U[j][j], and adds
  * e^2 to s->square. s->work holds the arguments before and the errors e afterwards. */
-void dt__diffuse(dt__strip *s, int64_t first);
+void dt__diffuse(dt__row_block *s, int64_t first);
 size_t dt__diffuse_scratch(const dt__matrix *m, int64_t rows);
 
 #define DT__ROUNDER(name, number) extern const dt__rounder dt__round_##name;

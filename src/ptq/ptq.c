@@ -14,10 +14,10 @@
 
 #include <stdio.h>
 
-typedef struct way {
+typedef struct batch_state {
     dt__calib_cache cache[2]; /* of the model, and of the float model */
-    bool ended;               /* the batch reaches no further layer */
-} way;
+    bool ended;               /* it reaches no further layer */
+} batch_state;
 
 enum { QUANTIZED, FLOAT };
 
@@ -30,14 +30,14 @@ typedef struct work {
     dt_ptq_report report;
     dt_tape *tape;
     dt__calib_budget budget;
-    way *way; /* of each batch */
+    batch_state *batch; /* one each */
     /* The layer that is next: */
-    dt_module *layer, *twin; /* in the model and in the float model */
+    dt_module *layer, *float_layer; /* in the model and in the float model */
     dt_statistics *statistics;
 } work;
 
 /* Prefixes the context's latest error with `about`. */
-static dt_status blame(const work *w, dt_status s, const char *about)
+static dt_status add_context(const work *w, dt_status s, const char *about)
 {
     char text[DT__MESSAGE_SIZE];
     if (s == DT_OK || s == DT_ERR_NOMEM) return s;
@@ -80,7 +80,7 @@ static dt_status check(work *w)
                        w->options->rounding.rounder);
     }
     if (dt__needs_data(w->method) && (w->data == NULL || w->data->batches < 1)) {
-        return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s wants batches to calibrate with",
+        return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s needs batches to calibrate with",
                        w->method->name);
     }
     return dt_module_visit_modules(w->m, check_layer, w);
@@ -103,7 +103,7 @@ static dt_status count_mode(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status note_mode(void *user, const char *path, dt_module *m)
+static dt_status save_mode(void *user, const char *path, dt_module *m)
 {
     modes *s = user;
     (void)path;
@@ -128,7 +128,7 @@ static dt_status modes_begin(modes *s, dt_module *m)
     s->training = dt__alloc_array(m->ctx, s->n, sizeof *s->training);
     if (s->training == NULL) return DT_ERR_NOMEM;
     s->n = 0;
-    dt_module_visit_modules(m, note_mode, s);
+    dt_module_visit_modules(m, save_mode, s);
     s->m = m;
     dt_train(m, false);
     return DT_OK;
@@ -345,17 +345,17 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 
 static bool is_module(void *user, const dt_module *m) { return m == user; }
 
-/* Sets w->twin to the float model's layer at the same path. */
-static dt_status find_twin(work *w)
+/* Sets w->float_layer to the float model's layer at the same path. */
+static dt_status find_float_layer(work *w)
 {
     dt_weight_op op, other;
     const char *path = dt__path_within(w->m, w->layer->path);
     if (w->reference == NULL) return DT_OK;
-    w->twin = dt_module_at(w->reference, path);
-    if (w->twin != NULL && dt__weight_op_of(w->layer, &op) && dt__weight_op_of(w->twin, &other) &&
-        op.kind == other.kind &&
+    w->float_layer = dt_module_at(w->reference, path);
+    if (w->float_layer != NULL && dt__weight_op_of(w->layer, &op) &&
+        dt__weight_op_of(w->float_layer, &other) && op.kind == other.kind &&
         dt__same_dims(dt__entry_find(w->layer, "weight")->x,
-                      dt__entry_find(w->twin, "weight")->x)) {
+                      dt__entry_find(w->float_layer, "weight")->x)) {
         return DT_OK;
     }
     return dt_fail(w->ctx, DT_ERR_ARG, "ptq: the float model has no layer like %s", path);
@@ -366,20 +366,20 @@ static dt_status begin_layer(work *w, dt_module *layer)
     dt_weight_op op;
     const dt_tensor *x = dt__entry_find(layer, "weight")->x;
     w->layer = layer;
-    DT__TRY(find_twin(w));
+    DT__TRY(find_float_layer(w));
     dt__weight_op_of(layer, &op);
-    return blame(
+    return add_context(
         w,
         dt_statistics_create(w->ctx, &op, x->rank, x->dims, w->reference != NULL, &w->statistics),
         layer->path);
 }
 
 /* Runs batch x through the float model up to the layer. */
-static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *stop)
+static dt_status run_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *stop)
 {
-    const dt__calib_target twin = { is_module, w->twin };
-    DT__TRY(blame(w, dt__calib_run(&w->way[i].cache[FLOAT], w->tape, x, &twin, stop),
-                  "the float model"));
+    const dt__calib_target target = { is_module, w->float_layer };
+    DT__TRY(add_context(w, dt__calib_run(&w->batch[i].cache[FLOAT], w->tape, x, &target, stop),
+                        "the float model"));
     if (stop->at != NULL) return DT_OK;
     return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
                    (long long)i, w->layer->path);
@@ -396,7 +396,7 @@ static dt_status add_routed(const work *w, const dt__calib_stop *quantized,
     if (in[0].index == NULL) {
         return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of experts");
     }
-    if (w->twin != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
+    if (w->float_layer != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
     const dt_status s = dt_statistics_add_routed(w->statistics, in[0].x, x, &routes);
     dt_tensor_free(x);
     return s;
@@ -420,13 +420,13 @@ static dt_status advance(work *w, int64_t i)
     dt__calib_stop quantized, plain = { .at = NULL };
     dt_tensor *x;
     DT__TRY(fetch(w, i, &x));
-    DT__TRY(dt__calib_run(&w->way[i].cache[QUANTIZED], w->tape, x, &next, &quantized));
+    DT__TRY(dt__calib_run(&w->batch[i].cache[QUANTIZED], w->tape, x, &next, &quantized));
     dt_module *at = quantized.at;
-    w->way[i].ended = at == NULL;
+    w->batch[i].ended = at == NULL;
     dt_status s = w->layer == NULL && at != NULL ? begin_layer(w, at) : DT_OK;
     if (s == DT_OK && at != NULL && at == w->layer) {
-        if (w->twin != NULL) s = walk_float(w, i, x, &plain);
-        if (s == DT_OK) s = blame(w, add_inputs(w, &quantized, &plain), w->layer->path);
+        if (w->float_layer != NULL) s = run_float(w, i, x, &plain);
+        if (s == DT_OK) s = add_context(w, add_inputs(w, &quantized, &plain), w->layer->path);
     }
     dt__calib_stop_free(&quantized);
     dt__calib_stop_free(&plain);
@@ -437,9 +437,9 @@ static dt_status advance(work *w, int64_t i)
 static dt_status next_layer(work *w, bool *more)
 {
     dt_status s = DT_OK;
-    w->layer = w->twin = NULL;
+    w->layer = w->float_layer = NULL;
     for (int64_t i = 0; i < w->data->batches && s == DT_OK; i++) {
-        if (!w->way[i].ended) s = advance(w, i);
+        if (!w->batch[i].ended) s = advance(w, i);
     }
     *more = w->layer != NULL;
     if (s == DT_OK && *more) s = round_layer(w, w->layer);
@@ -475,22 +475,22 @@ static dt_module *first_layer(const work *w, bool rounder_can)
 static dt_status round_by_data(work *w)
 {
     const int64_t n = w->data->batches;
-    w->way = dt__alloc_array(w->ctx, n, sizeof *w->way);
-    if (w->way == NULL) return DT_ERR_NOMEM;
+    w->batch = dt__alloc_array(w->ctx, n, sizeof *w->batch);
+    if (w->batch == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
-        w->way[i] = (way){ .ended = false };
-        w->way[i].cache[QUANTIZED] = (dt__calib_cache){ .m = w->m, .budget = &w->budget };
-        w->way[i].cache[FLOAT] = (dt__calib_cache){ .m = w->reference, .budget = &w->budget };
+        w->batch[i] = (batch_state){ .ended = false };
+        w->batch[i].cache[QUANTIZED] = (dt__calib_cache){ .m = w->m, .budget = &w->budget };
+        w->batch[i].cache[FLOAT] = (dt__calib_cache){ .m = w->reference, .budget = &w->budget };
     }
     dt_status s = DT_OK;
     for (bool more = true; more && s == DT_OK && first_layer(w, true) != NULL;) {
         s = next_layer(w, &more);
     }
     for (int64_t i = 0; i < n; i++) {
-        dt__calib_clear(&w->way[i].cache[QUANTIZED]);
-        if (w->reference != NULL) dt__calib_clear(&w->way[i].cache[FLOAT]);
+        dt__calib_clear(&w->batch[i].cache[QUANTIZED]);
+        if (w->reference != NULL) dt__calib_clear(&w->batch[i].cache[FLOAT]);
     }
-    dt__release(w->ctx, w->way);
+    dt__release(w->ctx, w->batch);
     return s;
 }
 

@@ -1,6 +1,6 @@
 /* dt_round: one weight from its work matrices to codes. Settings and shapes are checked, rows
  * gathered, orders and scales found for all groups; then each group is prepared (its factor) and
- * its rows are rounded in strips. docs/rounding.md has the formulas. */
+ * its rows are rounded in blocks. docs/rounding.md has the formulas. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"
@@ -24,7 +24,7 @@ static dt_status check_weight(const dt__layer *l)
                        l->name);
     }
     if (w->dtype == DT_F32) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_DTYPE, "round %s: the weight is %s; f32 is wanted", l->name,
+    return dt_fail(l->ctx, DT_ERR_DTYPE, "round %s: the weight is %s; it must be f32", l->name,
                    dt_dtype_name(w->dtype));
 }
 
@@ -203,7 +203,7 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
 static void report_worst(dt__layer *l, const dt__matrix *m, const dt__bounds *b,
                          const int8_t *codes)
 {
-    const int64_t bits = dt__worst_bits(dt__worst_of(m, b, codes));
+    const int64_t bits = dt__extremes_bits(dt__extremes_of(m, b, codes));
     const int64_t held = l->method->bounded ? l->options->accumulator.bits : bits;
     dt_round_report *r = l->report;
     r->accumulator_bits = dt__max_i64(r->accumulator_bits, bits);

@@ -17,9 +17,9 @@
 #define BLOCK 128
 #define PART 16
 
-/* The buffers of a strip, and its current block. */
+/* The buffers of a block of rows, and its current block of columns. */
 typedef struct part {
-    dt__strip *s;
+    dt__row_block *s;
     double *less;    /* [columns][rows]: -q, in processing order */
     double *room[2]; /* [BLOCK][columns]: for h and g, where columns are not in their own order */
     int64_t from;    /* the first column of the block */
@@ -35,7 +35,7 @@ static size_t scratch(const dt__matrix *m, int64_t rows)
     return (size_t)(m->columns * rows + gathered + BLOCK * rows) * sizeof(double);
 }
 
-static part part_of(dt__strip *s)
+static part part_of(dt__row_block *s)
 {
     const int64_t columns = s->m->columns;
     part p = { .s = s, .less = s->scratch };
@@ -45,8 +45,8 @@ static part part_of(dt__strip *s)
     return p;
 }
 
-/* Restores W0 in dead columns, where the strip's work has 0. */
-static void take_weight(const dt__strip *s)
+/* Restores W0 in dead columns, where the block's work has 0. */
+static void take_weight(const dt__row_block *s)
 {
     const dt__matrix *m = s->m;
     for (int64_t j = 0; j < m->columns; j++) {
@@ -104,7 +104,7 @@ static void add_columns(const part *p, span of, const double *coefficient, const
 /* Rounds column t, where only the terms of columns `first` ... t are missing from the sums. */
 static void round_column(const part *p, int64_t first, int64_t t)
 {
-    dt__strip *s = p->s;
+    dt__row_block *s = p->s;
     const int64_t rows = s->rows, row = (t - p->from) * s->m->columns;
     const double norm = p->h[row + t];
     double *v = p->sum + (t - p->from) * rows, *less = p->less + t * rows;
@@ -133,7 +133,7 @@ static void round_block(part *p, span block)
     }
 }
 
-static void round_strip(dt__strip *s)
+static void round_rows(dt__row_block *s)
 {
     part p = part_of(s);
     const int64_t columns = s->m->columns;
@@ -147,5 +147,5 @@ const dt__rounder dt__round_gpfq = {
     .reads = DT__READS_DATA,
     .needs_float = true,
     .scratch = scratch,
-    .round = round_strip,
+    .round = round_rows,
 };

@@ -23,7 +23,7 @@ static dt_status prepare(dt__matrix *m)
     return DT_OK;
 }
 
-static void round_strip(dt__strip *s) { dt__diffuse(s, 0); }
+static void round_rows(dt__row_block *s) { dt__diffuse(s, 0); }
 
 const dt__rounder dt__round_gptq = {
     .reads = DT__READS_DATA | DT__READS_DAMPING | DT__READS_DAMPING_ABSOLUTE | DT__READS_BLOCK |
@@ -31,5 +31,5 @@ const dt__rounder dt__round_gptq = {
     .diffuses = true,
     .scratch = dt__diffuse_scratch,
     .prepare = prepare,
-    .round = round_strip,
+    .round = round_rows,
 };

@@ -81,7 +81,7 @@ static dt_status prepare(dt__matrix *m)
     return DT_OK;
 }
 
-/* ---- one strip ------------------------------------------------------------------------------ */
+/* ---- one block of rows ----------------------------------------------------------------------- */
 
 /* Bytes for q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)
@@ -91,7 +91,7 @@ static size_t scratch(const dt__matrix *m, int64_t rows)
 }
 
 /* v_0 with all other columns at W, and q_0. */
-static void round_first(dt__strip *s, double *dequantized)
+static void round_first(dt__row_block *s, double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, first = m->order[0];
@@ -107,7 +107,7 @@ static void round_first(dt__strip *s, double *dequantized)
 }
 
 /* Replaces W by V in all columns but the first. */
-static void solve(dt__strip *s, const double *dequantized)
+static void solve(dt__row_block *s, const double *dequantized)
 {
     const dt__matrix *m = s->m;
     const int64_t rows = s->rows, rest = m->columns - 1;
@@ -132,7 +132,7 @@ static void solve(dt__strip *s, const double *dequantized)
     dt__dense_triangle(&t);
 }
 
-static void round_strip(dt__strip *s)
+static void round_rows(dt__row_block *s)
 {
     double *dequantized = s->scratch;
     if (s->m->columns == 0) return;
@@ -146,5 +146,5 @@ const dt__rounder dt__round_qronos = {
     .needs_float = true,
     .scratch = scratch,
     .prepare = prepare,
-    .round = round_strip,
+    .round = round_rows,
 };

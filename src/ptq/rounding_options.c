@@ -90,7 +90,7 @@ const dt_key dt__rounding_keys[] = {
 
 const dt_key dt__accumulator_keys[] = {
     { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
-      .text = "bits of an accumulator, 2 to 32; wanted by the a2 rounders" },
+      .text = "bits of an accumulator, 2 to 32; the a2 rounders need it" },
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns that one accumulator adds up, at most a scale group; 0: all that share a "
               "scale" },
@@ -158,7 +158,7 @@ static dt_status check_numbers(dt_ctx *ctx, const dt_rounding *r)
                        (long long)r->least_rows);
     }
     if (r->block >= 1) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "rounding: a block of %lld columns; at least 1 is wanted",
+    return dt_fail(ctx, DT_ERR_CONFIG, "rounding: a block of %lld columns; it must have at least 1",
                    (long long)r->block);
 }
 

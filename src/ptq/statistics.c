@@ -91,7 +91,7 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
 }
 
 /* Frees the buffers for adding samples; dt__statistics_moments calls it. */
-static void give_room_back(dt_statistics *s)
+static void free_buffers(dt_statistics *s)
 {
     dt__release(s->ctx, s->slice[0]);
     dt__release(s->ctx, s->slice[1]);
@@ -99,26 +99,26 @@ static void give_room_back(dt_statistics *s)
     s->slice[0] = s->slice[1] = s->tiles = NULL;
 }
 
-static dt_status take_room(dt_statistics *s)
+static dt_status make_buffers(dt_statistics *s)
 {
     const int64_t columns = product(s->layer.groups, s->layer.columns), tile = s->side * s->side;
     if (s->slice[0] != NULL) return DT_OK;
-    bool taken = true;
+    bool made = true;
     for (int i = 0; i < (s->differ ? 2 : 1); i++) {
         s->slice[i] = dt__alloc_array(s->ctx, product(columns, s->stride), sizeof *s->slice[i]);
-        taken = taken && s->slice[i] != NULL;
+        made = made && s->slice[i] != NULL;
     }
     if (s->differ) s->tiles = dt__alloc_array(s->ctx, s->ctx->threads * tile, sizeof *s->tiles);
-    taken = taken && (s->tiles != NULL || !s->differ);
-    if (!taken) give_room_back(s);
-    return taken ? DT_OK : DT_ERR_NOMEM;
+    made = made && (s->tiles != NULL || !s->differ);
+    if (!made) free_buffers(s);
+    return made ? DT_OK : DT_ERR_NOMEM;
 }
 
 void dt_statistics_free(dt_statistics *s)
 {
     if (s == NULL) return;
     dt_ctx *ctx = s->ctx;
-    give_room_back(s);
+    free_buffers(s);
     for (int64_t e = 0; s->expert != NULL && e < s->layer.groups; e++) {
         dt_statistics_free(s->expert[e]);
     }
@@ -230,7 +230,7 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
     }
     s->lower = false;
     dt__threads_leave(threads);
-    give_room_back(s);
+    free_buffers(s);
     return s->moments;
 }
 
@@ -285,7 +285,7 @@ dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tens
                            dt__dims_text(x->rank, x->dims, b, sizeof b));
         }
     }
-    DT__TRY(take_room(s));
+    DT__TRY(make_buffers(s));
     const int threads = dt__threads_enter(s->ctx);
     for (int64_t at = 0, n; at < in[0].samples; at += n) {
         n = dt__min_i64(s->capacity - s->waiting, in[0].samples - at);

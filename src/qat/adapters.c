@@ -88,11 +88,12 @@ static dt_status check_options(plan *p)
 {
     const dt_lora_options *o = p->options;
     if (o->rank < 1) {
-        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: rank %lld; at least 1 is wanted",
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: rank %lld; it must be at least 1",
                        (long long)o->rank);
     }
     if (!isfinite(o->alpha) || o->alpha < 0) {
-        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: alpha %g; at least 0 is wanted", o->alpha);
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: alpha %g; it must be at least 0",
+                       o->alpha);
     }
     p->lora = (dt__lora){ o->rank, o->alpha > 0 ? o->alpha : (double)o->rank };
     return DT_OK;

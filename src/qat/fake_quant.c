@@ -289,7 +289,7 @@ dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, b
 static dt_status check_scale(dt_ctx *ctx, const dt_quant_spec *quant, const dt_tensor *scale)
 {
     if (quant == NULL || quant->range != DT_RANGE_LEARNED) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "fake_quant: settings with a learned range are wanted");
+        return dt_fail(ctx, DT_ERR_CONFIG, "fake_quant: the settings must have a learned range");
     }
     if (scale == NULL || scale->kind != NULL || scale->dtype != DT_F32 || scale->storage == NULL ||
         !dt_is_contiguous(scale)) {

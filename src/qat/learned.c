@@ -258,10 +258,10 @@ static dt_status check_begin(const dt_tensor *x, const dt_quant_spec *quant)
     DT__TRY(dt__quant_check(x->ctx, quant, DT__QUANT_TENSOR));
     if (quant->range != DT_RANGE_LEARNED) {
         return dt_fail(x->ctx, DT_ERR_CONFIG,
-                       "learned_scale: settings with a learned range are wanted");
+                       "learned_scale: the settings must have a learned range");
     }
     if (x->dtype == DT_F32 && x->kind == NULL && x->storage != NULL) return DT_OK;
-    return dt_fail(x->ctx, DT_ERR_DTYPE, "learned_scale: a plain f32 tensor is wanted");
+    return dt_fail(x->ctx, DT_ERR_DTYPE, "learned_scale: must be a plain f32 tensor");
 }
 
 static dt_status begin(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *scale)

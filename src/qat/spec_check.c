@@ -91,14 +91,14 @@ static bool check_observer(const dt_quant_spec *q, dt__quant_fault *f)
     if (q->observer == DT_OBSERVER_PERCENTILE &&
         !(q->percentile >= 50 && q->percentile <= 100 && q->samples >= 1)) {
         return fail(f, KEYS("percentile", "samples", "observer"),
-                    "observer percentile: %g %% of %lld samples; 50 to 100 of at least 1 wanted",
+                    "observer percentile: %g %% of %lld samples; must be 50 to 100 of at least 1",
                     q->percentile, (long long)q->samples);
     }
     const bool averages =
         q->observer == DT_OBSERVER_MOVING_AVERAGE || q->observer == DT_OBSERVER_MSE;
     if (!q->activation || !averages || (q->averaging > 0 && q->averaging <= 1)) return true;
     return fail(f, KEYS("averaging", "observer"),
-                "averaging is %g; above 0 and at most 1 is wanted", q->averaging);
+                "averaging is %g; it must be above 0 and at most 1", q->averaging);
 }
 
 static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)

@@ -74,16 +74,15 @@ static dt_status check_output(fit *f, bool has_labels)
         fits = have->dims[i] == wanted->dims[i];
     }
     if (!fits) {
-        return dt_recipe_refuse(f->r, path,
-                                "the model gives %s for an image, but the targets are %s: %s is "
-                                "wanted",
-                                shape_of(f->r, have), what, shape_of(f->r, wanted));
+        return dt_recipe_refuse(
+            f->r, path, "the model gives %s for an image, but the targets are %s: it must give %s",
+            shape_of(f->r, have), what, shape_of(f->r, wanted));
     }
     if (!has_labels || have->dims[0] >= wanted->dims[0]) return DT_OK;
     const long long classes = wanted->dims[0];
     return dt_recipe_refuse(f->r, path,
-                            "'%s' is %lld, but the %s have %lld classes, 0 to %lld; at least %lld "
-                            "are wanted, or other %s",
+                            "'%s' is %lld, but the %s have %lld classes, 0 to %lld; it must be at "
+                            "least %lld, or use other %s",
                             path, (long long)have->dims[0], what, classes, classes - 1, classes,
                             what);
 }
@@ -113,8 +112,8 @@ static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_exampl
     const int64_t vocab = dt_dataset_classes(d), context = dt_dataset_context(d);
     if (vocab > model->dims[0]) {
         return dt_recipe_refuse(r, "model.vocab",
-                                "'model.vocab' is %lld, but the data have %lld tokens; at least "
-                                "%lld is wanted, or another 'data.tokenizer'",
+                                "'model.vocab' is %lld, but the data have %lld tokens; it must be "
+                                "at least %lld, or use another 'data.tokenizer'",
                                 (long long)model->dims[0], (long long)vocab, (long long)vocab);
     }
     if (context <= model->dims[1]) return DT_OK;

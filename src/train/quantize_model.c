@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
-#include "io/replace_file.h"
+#include "io/file_apart.h"
 #include "core/json.h"
 #include "nn/module.h"
 #include "ptq/matrix.h"
@@ -43,8 +43,7 @@ static dt_status go_without_data(work *w)
     w->calibration = (dt__calibration){ .ctx = w->ctx };
     if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return DT_OK;
     return dt_recipe_refuse(w->recipe, "quantize.rounder",
-                            "this rounder needs data to calibrate with: a recipe with 'data' is "
-                            "wanted");
+                            "this rounder needs data to calibrate with: give a recipe with 'data'");
 }
 
 /* Opens the data. Files missing on the disk are errors of the recipe. */
@@ -74,9 +73,7 @@ static dt_status check_model(work *w, dt_module *m)
     if (dt_is_converted(m)) {
         return dt_fail(
             w->ctx, DT_ERR_FORMAT,
-            "%s: weights of it are integers already; a float model or a QAT checkpoint is "
-            "wanted",
-            path);
+            "%s: weights of it are integers already; give a float model or a QAT checkpoint", path);
     }
     if (dt_is_prepared(m)) {
         if (w->job->converts) return DT_OK;
@@ -96,8 +93,7 @@ static dt_status prepare(work *w, dt_module *m)
     if (!dt_is_observed(m)) return DT_OK;
     if (w->train != NULL) return dt__observe_ranges(m, w->train, w->o);
     return dt_recipe_refuse(w->recipe, "qat",
-                            "static ranges need data to be observed on: a recipe with 'data' is "
-                            "wanted");
+                            "static ranges need data to be observed on: give a recipe with 'data'");
 }
 
 /* Loads the source. A float model becomes the reference; the model to quantize is then a partial

@@ -2,7 +2,7 @@
  * shapes first, then rounds one weight after the other, and writes the whole file at the end. */
 #include "core/clock.h"
 #include "core/tensor.h"
-#include "io/replace_file.h"
+#include "io/file_apart.h"
 #include "io/model.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"
@@ -40,7 +40,7 @@ static dt_status check_output(const dt__tensors_run *r)
                                      slash == NULL ? "." : path);
     if (folder == NULL) return DT_ERR_NOMEM;
     dt_status s = DT_OK;
-    if (access(folder, W_OK | X_OK) != 0) s = dt__fail_os(r->ctx, path, "write");
+    if (access(folder, W_OK | X_OK) != 0) s = dt__file_fail(r->ctx, "write", path, errno);
     dt__release(r->ctx, folder);
     return s;
 }

@@ -55,12 +55,11 @@ static dt_status check_inputs(const dt_accumulator *a, const dt_module *m)
     const int64_t half = (int64_t)1 << (hook->quant.bits - 1);
     const int64_t least = a->input.v[0], most = a->input.v[1];
     if ((least <= -half && most >= half - 1) || most >= 2 * half - 1) return DT_OK;
-    return dt_fail(
-        m->ctx, DT_ERR_CONFIG,
-        "accumulator: input is [%lld, %lld], but the inputs of %s are codes of %lld bits: "
-        "[%lld, %lld] or [0, %lld] is wanted",
-        (long long)least, (long long)most, m->path, (long long)hook->quant.bits, (long long)-half,
-        (long long)half - 1, (long long)(2 * half - 1));
+    return dt_fail(m->ctx, DT_ERR_CONFIG,
+                   "accumulator: input is [%lld, %lld], but the inputs of %s are codes of %lld "
+                   "bits: it must be [%lld, %lld] or [0, %lld]",
+                   (long long)least, (long long)most, m->path, (long long)hook->quant.bits,
+                   (long long)-half, (long long)half - 1, (long long)(2 * half - 1));
 }
 
 static dt_status check_layer(void *user, const char *path, dt_module *m)

@@ -21,13 +21,8 @@ dt_status dt__run_collect(void *chars, const char *text, size_t bytes)
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes)
 {
     char path[DT__RUN_PATH];
-    dt__new_file file;
     DT__TRY(dt__run_path(r, name, path));
-    DT__TRY(dt__file_begin(r->ctx, path, &file));
-    dt_status status = dt__file_write(&file, text, bytes);
-    if (status == DT_OK) status = dt__file_commit(&file);
-    dt__file_abandon(&file);
-    return status;
+    return dt__file_replace(r->ctx, path, &(const dt__span){ text, bytes }, 1);
 }
 
 /* The recipe with every value and its origin, as text. */

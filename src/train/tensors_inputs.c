@@ -84,10 +84,10 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
     dt__storage none = { .ctx = r->ctx };
     dt_tensor x = { .ctx = r->ctx, .dtype = DT_F32, .storage = &none };
     if (e->rank < 2 || e->rank > DT_MAX_RANK) {
-        return refuse(r, e, "[samples, in] or [n, channels, ...] is wanted");
+        return refuse(r, e, "it must be [samples, in] or [n, channels, ...]");
     }
     if (e->count == 0) return refuse(r, e, "there are none");
-    if (!dt__is_float_entry(e)) return refuse(r, e, "F32, F16, BF16 or F64 is wanted");
+    if (!dt__is_float_entry(e)) return refuse(r, e, "it must be F32, F16, BF16 or F64");
     x.rank = e->rank;
     x.count = e->count;
     memcpy(x.dims, e->dims, (size_t)e->rank * sizeof x.dims[0]);
@@ -108,15 +108,15 @@ static dt_status check_routes(const dt__tensors_run *r, const dt__tensor_plan *p
                                 : "NAME" INDEX_SUFFIX " or NAME" OFFSETS_SUFFIX ", not both");
     }
     if (strcmp(e->dtype, "I32") != 0 && strcmp(e->dtype, "I64") != 0) {
-        return refuse(r, e, "I32 or I64 is wanted");
+        return refuse(r, e, "it must be I32 or I64");
     }
     const int64_t rows = p->input->count / p->entry->dims[2];
     if (p->index == NULL) {
         return e->count == p->entry->dims[0] + 1 ? DT_OK
-                                                 : refuse(r, e, "experts + 1 numbers are wanted");
+                                                 : refuse(r, e, "it must have experts + 1 numbers");
     }
     if (e->count == rows || (e->rank == 2 && e->dims[0] == rows)) return DT_OK;
-    return refuse(r, e, "a number for each row, or [rows, k] are wanted");
+    return refuse(r, e, "it must have a number for each row, or be [rows, k]");
 }
 
 static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p)
@@ -155,12 +155,13 @@ static dt_status check_missing(const dt__tensors_run *r)
     }
     if (n == 0) return DT_OK;
     const bool none = r->inputs == NULL;
-    return dt_recipe_refuse(
-        r->recipe, "quantize.rounder",
-        "the inputs of %lld weight%s are wanted, and %s%s: %s; add them, or assign these tensors "
-        "'rounder: nearest' or 'skip: true' by a rule",
-        (long long)n, n == 1 ? "" : "s", none ? "there is no calibration file" : "not in ",
-        none ? "" : r->inputs->path, names);
+    return dt_recipe_refuse(r->recipe, "quantize.rounder",
+                            "the rounder needs the inputs of %lld weight%s, and %s%s: %s; add "
+                            "them, or assign these tensors "
+                            "'rounder: nearest' or 'skip: true' by a rule",
+                            (long long)n, n == 1 ? "" : "s",
+                            none ? "there is no calibration file" : "not in ",
+                            none ? "" : r->inputs->path, names);
 }
 
 dt_status dt__tensors_match_inputs(dt__tensors_run *r)

@@ -236,7 +236,7 @@ static dt_status open_weights(dt__tensors_run *r)
     }
     if (dt_file_meta(r->weights, DT__KEY_TENSORS) == NULL) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
-                   "%s: its weights are integers already; the file of floats is wanted",
+                   "%s: its weights are integers already; give the file of floats",
                    r->weights->path);
 }
 

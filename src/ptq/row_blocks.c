@@ -1,6 +1,6 @@
-/* Rounds a matrix in strips (blocks of rows) on threads. A strip is rounded to nearest, for
+/* Rounds a matrix in blocks of rows on threads. A block of rows is rounded to nearest, for
  * comparison, and by the rounder. A row whose error is smaller with nearest gets nearest's codes
- * and scales. The results of the strips are added up in their order. */
+ * and scales. The results of the blocks are added up in their order. */
 #include "core/clock.h"
 #include "ptq/bounds.h"
 #include "ptq/error.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 
 #define LINE 16        /* floats in a cache line */
-#define LEAST 16       /* rows of a strip */
+#define LEAST 16       /* rows of a block */
 #define ROUNDING 1e-10 /* relative rounding error of the error sums */
 
-/* Saved scales of a strip's rows. */
+/* Saved scales of a block's rows. */
 typedef struct saved_scales {
     float *scale, *inverse;
     int8_t *zero;
@@ -31,7 +31,7 @@ typedef struct slot {
     saved_scales saved;
 } slot;
 
-/* The result of a strip. */
+/* The result of a block of rows. */
 typedef struct outcome {
     double loss, error, nearest_error;
     int64_t changed, kept_nearest;
@@ -39,7 +39,7 @@ typedef struct outcome {
     double seconds, compare_seconds;
 } outcome;
 
-typedef struct strips {
+typedef struct row_blocks {
     const dt__matrix *m;
     const dt__rounder *rounder;
     bool compares;    /* there are statistics: errors are measured */
@@ -47,11 +47,11 @@ typedef struct strips {
     bool all;         /* dead columns are rounded from W: the rounder reads no data */
     bool sees_float_inputs, keeps_better, refreshes;
     bool has_diffused; /* the sums of e^2 give the error of the codes */
-    int64_t rows;      /* of a strip */
+    int64_t rows;      /* of a block of rows */
     int8_t *codes;     /* [rows][columns] of this matrix */
     slot *slots;       /* [threads] */
     outcome *outcomes;
-} strips;
+} row_blocks;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -78,13 +78,13 @@ static bool make_saved(const dt__matrix *m, int64_t rows, saved_scales *k)
     return k->scale != NULL && k->inverse != NULL && (k->zero != NULL || m->grid.zero == NULL);
 }
 
-/* The number of tile sums of each sign of a strip. */
+/* The number of tile sums of each sign of a block of rows. */
 static int64_t tile_sums_of(const dt__matrix *m, int64_t rows)
 {
     return m->bounds == NULL ? 0 : m->bounds->tiles.count * rows;
 }
 
-static dt_status make_slot(const strips *p, slot *own)
+static dt_status make_slot(const row_blocks *p, slot *own)
 {
     const dt__matrix *m = p->m;
     const size_t rows = (size_t)p->rows;
@@ -105,7 +105,7 @@ static dt_status make_slot(const strips *p, slot *own)
     return dt__error_metric_create(m, p->rows, p->sees_float_inputs, &own->metric);
 }
 
-static void free_room(strips *p)
+static void free_room(row_blocks *p)
 {
     for (int i = 0; p->slots != NULL && i < p->m->ctx->threads; i++) {
         free_slot(p->m->ctx, &p->slots[i]);
@@ -114,7 +114,7 @@ static void free_room(strips *p)
     dt__release(p->m->ctx, p->outcomes);
 }
 
-static dt_status make_room(strips *p)
+static dt_status make_room(row_blocks *p)
 {
     dt_ctx *ctx = p->m->ctx;
     const int64_t n = dt__ceil_div(p->m->rows, p->rows);
@@ -125,10 +125,10 @@ static dt_status make_room(strips *p)
     return DT_OK;
 }
 
-/* ---- a strip -------------------------------------------------------------------------------- */
+/* ---- a block of rows ------------------------------------------------------------------------- */
 
 /* Rows of W are far apart in memory, so each is read a cache line at a time. */
-void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
+void dt__take_weight(const dt__row_block *s, const int32_t *order, bool all)
 {
     const dt__matrix *m = s->m;
     for (int64_t from = 0; from < m->columns; from += LINE) {
@@ -144,8 +144,8 @@ void dt__take_weight(const dt__strip *s, const int32_t *order, bool all)
     }
 }
 
-/* Transposes the strip's codes [columns][rows] into codes [rows][columns]. */
-static void copy_codes(const dt__strip *s, int8_t *codes)
+/* Transposes the block's codes [columns][rows] into codes [rows][columns]. */
+static void copy_codes(const dt__row_block *s, int8_t *codes)
 {
     const int64_t columns = s->m->columns;
     for (int64_t from = 0; from < columns; from += DT__ALIGNMENT) {
@@ -157,8 +157,8 @@ static void copy_codes(const dt__strip *s, int8_t *codes)
     }
 }
 
-/* Sets up a strip for a rounder. */
-static void begin(dt__strip *s, const slot *own, bool all)
+/* Sets up a block of rows for a rounder. */
+static void begin(dt__row_block *s, const slot *own, bool all)
 {
     const int64_t sums = tile_sums_of(s->m, s->rows);
     s->positive = own->tile_sums;
@@ -168,7 +168,7 @@ static void begin(dt__strip *s, const slot *own, bool all)
     dt__take_weight(s, s->m->order, all);
 }
 
-static void save_scales(const dt__strip *s, const saved_scales *k)
+static void save_scales(const dt__row_block *s, const saved_scales *k)
 {
     const dt__code_grid *g = &s->m->grid;
     const int64_t at = s->row * g->groups, n = s->rows * g->groups;
@@ -178,7 +178,7 @@ static void save_scales(const dt__strip *s, const saved_scales *k)
 }
 
 /* Resets row r to nearest's codes and the scales saved with them. */
-static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, int64_t r)
+static void keep_nearest(const row_blocks *p, const dt__row_block *s, const slot *own, int64_t r)
 {
     const dt__code_grid *g = &s->m->grid;
     const int64_t at = (s->row + r) * g->groups, n = g->groups, columns = s->m->columns;
@@ -191,10 +191,10 @@ static void keep_nearest(const strips *p, const dt__strip *s, const slot *own, i
 }
 
 /* Rounds W, and the rounder's input, to nearest; measures the error of the latter. */
-static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance *nearest)
+static void compare_with(const row_blocks *p, dt__row_block *s, slot *own, dt__distance *nearest)
 {
     dt__matrix plain = *p->m;
-    dt__strip t = *s;
+    dt__row_block t = *s;
     plain.bounds = NULL;
     t.m = &plain;
     t.codes = own->plain;
@@ -212,7 +212,7 @@ static void compare_with(const strips *p, dt__strip *s, slot *own, dt__distance 
     if (p->refreshes) save_scales(s, &own->saved);
 }
 
-static void select_better_rows(const strips *p, dt__strip *s, slot *own,
+static void select_better_rows(const row_blocks *p, dt__row_block *s, slot *own,
                                const dt__distance *nearest, outcome *out)
 {
     const int64_t columns = p->m->columns;
@@ -233,13 +233,13 @@ static void select_better_rows(const strips *p, dt__strip *s, slot *own,
     for (int64_t i = 0; i < s->rows * columns; i++) out->changed += s->codes[i] != own->plain[i];
 }
 
-static outcome run_strip(const strips *p, int64_t row, slot *own)
+static outcome run_block(const row_blocks *p, int64_t row, slot *own)
 {
     const dt__matrix *m = p->m;
     const double start = dt__seconds();
     dt__distance nearest;
     outcome out = { .loss = 0 };
-    dt__strip s = { .m = m, .row = row, .rows = dt__min_i64(p->rows, m->rows - row) };
+    dt__row_block s = { .m = m, .row = row, .rows = dt__min_i64(p->rows, m->rows - row) };
     s.codes = own->codes;
     s.work = own->work;
     s.scratch = own->scratch;
@@ -260,8 +260,8 @@ static outcome run_strip(const strips *p, int64_t row, slot *own)
 
 /* ---- a matrix ------------------------------------------------------------------------------- */
 
-/* `seconds`: of all strips, on all threads. */
-static dt_status add_up(dt__layer *l, const strips *p, double seconds)
+/* `seconds`: of all blocks, on all threads. */
+static dt_status add_up(dt__layer *l, const row_blocks *p, double seconds)
 {
     dt_round_report *r = l->report;
     double all = 0, compare = 0;
@@ -285,12 +285,12 @@ static dt_status add_up(dt__layer *l, const strips *p, double seconds)
     return DT_OK;
 }
 
-/* Rows of a strip: an eighth of the matrix, so that threads share a small matrix, but at least
+/* Rows of a block: an eighth of the matrix, so that threads share a small matrix, but at least
  * LEAST for fast products. */
-static int64_t rows_of_strip(int64_t rows)
+static int64_t rows_of_block(int64_t rows)
 {
     const int64_t share = dt__round_up(dt__ceil_div(rows, 8), LEAST);
-    return dt__max_i64(LEAST, dt__min_i64(share, DT__STRIP));
+    return dt__max_i64(LEAST, dt__min_i64(share, DT__BLOCK_ROWS));
 }
 
 static bool has_dead(const dt__matrix *m)
@@ -304,7 +304,7 @@ static bool has_dead(const dt__matrix *m)
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
 {
     const dt_rounding *options = &l->options->rounding;
-    strips p = { .m = m, .codes = codes, .rows = rows_of_strip(m->rows) };
+    row_blocks p = { .m = m, .codes = codes, .rows = rows_of_block(m->rows) };
     p.rounder = m->fallback ? &dt__round_nearest : l->method->rounder;
     p.compares = m->moments != NULL;
     p.all = !dt__needs_data(l->method);
@@ -319,7 +319,7 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     const int threads = dt__threads_enter(l->ctx);
 #pragma omp parallel for schedule(dynamic) if (m->rows > p.rows)
     for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += p.rows) {
-        p.outcomes[row / p.rows] = run_strip(&p, row, &p.slots[omp_get_thread_num()]);
+        p.outcomes[row / p.rows] = run_block(&p, row, &p.slots[omp_get_thread_num()]);
     }
     dt__threads_leave(threads);
     if (s == DT_OK) s = add_up(l, &p, dt__seconds() - start);

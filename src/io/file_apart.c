@@ -1,0 +1,40 @@
+/* Whether an output would overwrite an input: by file, not by name. */
+#include "io/file_apart.h"
+
+#include "core/atomic_file.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether a folder holds `file`, under any name, among those that models and tokenizers are read
+ * from. */
+static bool holds(const char *folder, const struct stat *file)
+{
+    DIR *open = opendir(folder);
+    bool found = false;
+    for (struct dirent *e = NULL; open != NULL && !found && (e = readdir(open)) != NULL;) {
+        struct stat s;
+        const char *end = strrchr(e->d_name, '.');
+        if (end == NULL || (strcmp(end, ".safetensors") != 0 && strcmp(end, ".json") != 0))
+            continue;
+        found = fstatat(dirfd(open), e->d_name, &s, 0) == 0 && is_same(&s, file);
+    }
+    if (open != NULL) closedir(open);
+    return found;
+}
+
+dt_status dt__file_apart(dt_ctx *ctx, const char *to, const char *from)
+{
+    struct stat a, b;
+    if (from == NULL || stat(to, &a) != 0 || stat(from, &b) != 0) return DT_OK;
+    const bool is_folder = S_ISDIR(b.st_mode);
+    if (is_folder ? !holds(from, &a) : !is_same(&a, &b)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_IO, "%s: would be overwritten: it is %sread; give another output",
+                   dt__path_tail(to), is_folder ? "in the folder that is " : "");
+}
