@@ -7,6 +7,7 @@
 #define DETENT_TRAIN_H
 
 #include <detent/data.h>
+#include <detent/layers.h>
 #include <detent/nn.h>
 #include <detent/optim.h>
 #include <detent/ptq.h>
@@ -243,6 +244,26 @@ DT_API dt_status dt_recipe_json(const dt_recipe *r, dt_sink sink, void *user);
 DT_API dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user);
 /* The page of all keys in Markdown: docs/recipe.md. */
 DT_API dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user);
+
+/* ---- layers of a model ---------------------------------------------------------------------- */
+
+/* A module that has no parts, in the order in which modules run. */
+typedef struct dt_layer_row {
+    const char *path, *type; /* lent for the call */
+    dt_shape output;         /* of one example */
+    int64_t parameters;      /* elements of its parameters */
+    int64_t multiply_adds;   /* for one example */
+    int64_t bytes;           /* of its tensors */
+} dt_layer_row;
+
+typedef void (*dt_layer_visit)(void *user, const dt_layer_row *row);
+
+/* Visits the layers of m, a model of this family and these options in any state. Shapes come from
+ * the shape functions of the ops: nothing is computed. `as_packed`: weights of a prepared model
+ * count as many bytes as when converted. Errors: ARG (a family whose shapes are not known), those
+ * of family->create, NOMEM. */
+DT_API dt_status dt_model_layers(dt_module *m, const dt_family *family, const void *options,
+                                 bool as_packed, dt_layer_visit visit, void *user);
 
 /* ---- evaluating --------------------------------------------------------------------------- */
 

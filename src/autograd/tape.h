@@ -44,6 +44,8 @@ typedef struct dt__second_run {
     int at;
 } dt__second_run;
 
+struct dt__module_call;
+
 struct dt_tape {
     dt_ctx *ctx;
     dt_status status;
@@ -68,6 +70,9 @@ struct dt_tape {
      * and a function that is called with each operand of each op. */
     struct dt__calib_cache *calib;
     void (*on_read)(dt_tape *t, const dt_tensor *x);
+    /* Called after each module's forward (src/nn/module.h), which is then not fused; NULL: none. */
+    void (*on_forward)(void *user, const struct dt__module_call *call);
+    void *on_forward_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
 

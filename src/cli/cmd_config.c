@@ -1,11 +1,12 @@
 /* detent config show|validate|schema|keys: prints or checks a recipe; prints the schema or all
  * keys. */
 #include "cli.h"
+#include "layers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON, LEAVE_FILES }; /* options, as in main.c */
+enum { JSON, LEAVE_FILES, SUMMARY }; /* options, as in main.c */
 
 /* Reads a recipe of any use. */
 static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -16,12 +17,24 @@ static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     return cli_read_source(args, ctx, 2, &source, out);
 }
 
+/* The layers of the recipe's model. */
+static int summarize(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, bool json)
+{
+    if (dt_recipe_only_quantizes(recipe)) {
+        return cli_fail(args, CLI_USAGE, "--summary: the recipe has no model");
+    }
+    const dt_status s = cli_print_recipe_layers(ctx, recipe, json);
+    return s == DT_OK ? cli_written(DT_OK) : cli_fail_by(args, ctx);
+}
+
 static int show(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
     int status = read_any(args, ctx, &recipe);
-    if (status == CLI_DONE) {
-        const bool json = args->option[JSON] != NULL;
+    const bool json = args->option[JSON] != NULL;
+    if (status == CLI_DONE && args->option[SUMMARY] != NULL) {
+        status = summarize(args, ctx, recipe, json);
+    } else if (status == CLI_DONE) {
         status = cli_written((json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL));
     }
     dt_recipe_free(recipe);

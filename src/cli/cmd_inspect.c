@@ -1,12 +1,13 @@
 /* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
  * one row; the state of a training run is one line. */
 #include "cli.h"
+#include "layers.h"
 #include "text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON }; /* option, as in main.c */
+enum { JSON, LAYERS }; /* options, as in main.c */
 
 #define OWN "detent." /* prefix of tensors that are not the model's */
 
@@ -250,10 +251,27 @@ static void print_json(look *l)
            t->run_bytes);
 }
 
+/* The layers of the model in the file. */
+static int print_layers(const cli_args *args, dt_ctx *ctx)
+{
+    dt_module *m = NULL;
+    dt_model_info info;
+    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    const dt_status s = cli_print_layers(m, info.family, info.options, args->option[JSON] != NULL);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
+}
+
 int cli_inspect(const cli_args *args)
 {
     dt_ctx *ctx = cli_ctx(args, 1);
     if (ctx == NULL) return CLI_FAILED;
+    if (args->option[LAYERS] != NULL) {
+        const int printed = print_layers(args, ctx);
+        dt_ctx_free(ctx);
+        return printed;
+    }
     dt_file *file = NULL;
     dt_file_weights *weights = NULL;
     int status = CLI_DONE;

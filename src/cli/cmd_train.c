@@ -1,5 +1,6 @@
 /* detent train RECIPE: trains by a recipe, shows progress, prints a table of results. */
 #include "cli.h"
+#include "layers.h"
 #include "watch.h"
 
 #include <stdio.h>
@@ -125,6 +126,9 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     watch_end(&w);
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
     if (control.dry_run) {
+        if (args->option[JSON] == NULL && cli_print_recipe_layers(ctx, recipe, false) != DT_OK) {
+            return cli_fail_by(args, ctx);
+        }
         print_model(&summary, args->option[JSON] != NULL);
     } else if (args->option[JSON] != NULL) {
         return cli_written(dt_run_summary_json(ctx, &summary, cli_stdout, NULL));

@@ -20,7 +20,8 @@ static const cli_command commands[] = {
       "the resolved recipe with each value's origin; its errors; the schema and the page of keys",
       cli_config, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "--leave-files", NULL, "do not look whether files of the recipe exist" } } },
+                   { "--leave-files", NULL, "do not look whether files of the recipe exist" },
+                   { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
     { "eval", "MODEL|RUN [RECIPE] [key=value ...]",
       "metrics of a checkpoint or a converted model on the test data (else those to validate with) "
       "of a "
@@ -97,7 +98,8 @@ static const cli_command commands[] = {
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
-      .options = { { "--json", NULL, "results as JSON" } } },
+      .options = { { "--json", NULL, "results as JSON" },
+                   { "--layers", NULL, "of a model: layers, output shapes, multiply-adds" } } },
     { "check", "FILE|RUN", "verifies a file's structure, hash and values", cli_check,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1 },
     { "bench", "",

@@ -3,6 +3,7 @@
 #include "io/hf.h"
 #include "io/model.h"
 #include "io/tensors_meta.h"
+#include "nn/family.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -101,15 +102,10 @@ static size_t most_memory(const dt_file *file)
 static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
-    dt__stream before[DT__PURPOSES];
-    memcpy(before, ctx->stream, sizeof before);
     ctx->pool.limit = most_memory(file);
     ctx->pool.limited = false;
-    ctx->blank = true;
-    const dt_status s = info->family->create(ctx, info->options, out);
-    ctx->blank = false;
+    const dt_status s = dt__family_twin(ctx, info->family, info->options, out);
     ctx->pool.limit = 0;
-    memcpy(ctx->stream, before, sizeof before);
     if (s == DT_OK || (s == DT_ERR_NOMEM && !ctx->pool.limited)) return s;
     char text[DT__MESSAGE_SIZE / 2] = "it describes a model many times as large as the file";
     if (!ctx->pool.limited) snprintf(text, sizeof text, "%s", dt_error(ctx));

@@ -40,3 +40,16 @@ dt_status dt_family_register(dt_ctx *ctx, const dt_family *family)
     ctx->families[ctx->n_families++] = family;
     return DT_OK;
 }
+
+dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *options,
+                          dt_module **out)
+{
+    const bool before = ctx->blank;
+    dt__stream streams[DT__PURPOSES];
+    memcpy(streams, ctx->stream, sizeof streams);
+    ctx->blank = true;
+    const dt_status s = family->create(ctx, options, out);
+    ctx->blank = before;
+    memcpy(ctx->stream, streams, sizeof streams);
+    return s;
+}

@@ -6,6 +6,11 @@
 
 #include <detent/nn.h>
 
+/* family->create without drawing initial weights, which stay 0; the random streams do not
+ * change. */
+dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *options,
+                          dt_module **out);
+
 #define DT__FAMILY(name) extern const dt_family dt__family_##name;
 #include "nn/families.inc"
 #undef DT__FAMILY

@@ -98,7 +98,11 @@ static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, dt_shap
     if (s->b->faults > 0) return DT_OK;
     for (int i = 0; i < n; i++) number[i] = out[i]->number;
     if (result != NULL) *result = out[0]->shape;
-    return dt__graph_finish(s->m, s->n_in, number, n);
+    DT__TRY(dt__graph_finish(s->m, s->n_in, number, n));
+    dt_shape shapes[DT_MAX_SHAPES];
+    for (int i = 0; i < s->n_in; i++) shapes[i] = s->values[i]->shape;
+    dt__graph_set_inputs(s->m, shapes);
+    return DT_OK;
 }
 
 /* *out is the module, with faults as well, unless the status is an error; *result, if wanted, is

@@ -80,6 +80,7 @@ static dt_status run(dt_tape *t, const dt__module_call *c)
     const bool again = c->m->recomputed && c->body.run == NULL;
     if (again && dt__may_recompute(t, c->in, c->n_in)) dt__forward_recomputed(t, c);
     else dt__forward_once(t, c);
+    if (t->on_forward != NULL && t->status == DT_OK) t->on_forward(t->on_forward_user, c);
     dt__calib_keep(t, c->m, position, c->out, c->n_out);
     return t->status;
 }
@@ -106,12 +107,12 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
 
 /* ---- fusion --------------------------------------------------------------------------------- */
 
-/* Modules are not fused in a calibration pass, which keeps the result of each module, nor under
- * activation checkpointing, which runs a whole module again. */
+/* Modules are not fused in a calibration pass, which keeps the result of each module, nor where
+ * each call is watched, nor under activation checkpointing, which runs a whole module again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
-    return t->status == DT_OK && t->calib == NULL && m != NULL && !m->recomputed &&
-           m->type->fusion != NULL;
+    return t->status == DT_OK && t->calib == NULL && t->on_forward == NULL && m != NULL &&
+           !m->recomputed && m->type->fusion != NULL;
 }
 
 /* The number of activation m if the epilogue of `fusion` can compute it; else negative. */

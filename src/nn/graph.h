@@ -4,6 +4,8 @@
 
 #include "nn/module.h"
 
+#include <detent/layers.h>
+
 /* Values have numbers: input i is i, the result of node i is DT__GRAPH_FIRST + i. */
 #define DT__GRAPH_FIRST DT_MAX_IN
 
@@ -24,5 +26,12 @@ dt_status dt__graph_append(dt_module *graph, const dt__graph_node *node);
 /* Ends building: sets the number of inputs and the outputs, 1...DT_MAX_OUT values, and finds what
  * can be fused and which batch norms can be folded. Errors: NOMEM. */
 dt_status dt__graph_finish(dt_module *graph, int n_in, const int64_t *out, int n_out);
+
+/* Keeps the shapes of the inputs of a whole network. */
+void dt__graph_set_inputs(dt_module *graph, const dt_shape *shapes);
+/* Those shapes, lent, and their number; 0 if m is no graph or none are kept. */
+int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
+/* How many results m gives: of a graph its outputs, else 1. */
+int dt__module_outputs(const dt_module *m);
 
 #endif

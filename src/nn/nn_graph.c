@@ -24,6 +24,8 @@ typedef struct graph {
     node *nodes;
     int64_t *last; /* of each value: the last node that reads it, or AFTER_ALL */
     int64_t out[DT_MAX_OUT];
+    int n_shapes;
+    dt_shape shapes[DT_MAX_SHAPES];
 } graph;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -59,7 +61,7 @@ static links collect(const pass *p, int64_t i)
     const graph *g = p->g;
     links l = { .n = 1, .link = { { .m = g->nodes[i].is.m } }, .node = { i } };
     const node *next = follower(g, i);
-    if (is_residual(next)) {
+    if (p->t->on_forward == NULL && is_residual(next)) {
         const int64_t own = FIRST + l.node[0];
         const int64_t *in = next->is.in;
         l.link[0].residual = p->value[in[0] == own ? in[1] : in[0]];
@@ -221,6 +223,26 @@ dt_status dt__graph_finish(dt_module *m, int n_in, const int64_t *out, int n_out
     }
     dt__release(m->ctx, readers);
     return DT_OK;
+}
+
+void dt__graph_set_inputs(dt_module *m, const dt_shape *shapes)
+{
+    graph *g = dt_module_state(m);
+    g->n_shapes = g->n_in < DT_MAX_SHAPES ? g->n_in : DT_MAX_SHAPES;
+    memcpy(g->shapes, shapes, (size_t)g->n_shapes * sizeof *shapes);
+}
+
+int dt__graph_inputs(const dt_module *m, const dt_shape **shapes)
+{
+    if (m->type != &dt__nn_graph) return 0;
+    const graph *g = m->state;
+    *shapes = g->shapes;
+    return g->n_shapes;
+}
+
+int dt__module_outputs(const dt_module *m)
+{
+    return m->type == &dt__nn_graph ? ((const graph *)m->state)->n_out : 1;
 }
 
 /* ---- cases ---------------------------------------------------------------------------------- */

@@ -258,6 +258,8 @@ dt_status dt__run_compare_float(dt__run *r);
 dt_status dt__run_finish(dt__run *r);
 /* Bytes of the model's tensors; `as_packed`: as if wrapped weights were packed. */
 int64_t dt__module_bytes(dt_module *m, bool as_packed);
+/* The same of the module at `path` and those below it; NULL: all. */
+int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
 
 /* ---- run_dry.c ---- */
 

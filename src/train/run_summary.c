@@ -18,6 +18,7 @@
 typedef struct sizes {
     dt_module *m;
     bool as_packed;
+    const char *below; /* count what lies in this module only; NULL: all */
     int64_t bytes;
 } sizes;
 
@@ -46,22 +47,28 @@ static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__qu
     return bytes_of(x);
 }
 
-/* Bytes that converting a derived weight adds besides the weight: a folded norm adds a bias, if the
- * layer has none, and is removed itself. Adapters are not counted at all. */
+/* Bytes that converting a derived weight adds to the layer: a folded norm adds a bias, if the layer
+ * has none. Adapters are not counted at all. */
 static int64_t derived_bytes(const dt_module *layer)
 {
-    const dt_module *norm = layer->norm;
-    int64_t bytes = 0;
-    if (dt__has_lora(layer)) return 0;
-    if (dt__entry_find(layer, "bias") == NULL) bytes += bytes_of(dt__entry_find(norm, "bias")->x);
-    for (int64_t i = 0; i < norm->n_entries; i++) bytes -= bytes_of(norm->entries[i].x);
-    return bytes;
+    if (dt__has_lora(layer) || dt__entry_find(layer, "bias") != NULL) return 0;
+    return bytes_of(dt__entry_find(layer->norm, "bias")->x);
+}
+
+/* Whether converting removes the module: a norm that is folded into a derived weight. */
+static bool is_removed(const dt_module *m)
+{
+    const dt_module *layer = m->normed;
+    return layer != NULL && dt__derived_quant(layer) != NULL && !dt__has_lora(layer) &&
+           layer->folding != DT__APART;
 }
 
 static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     sizes *s = user;
     (void)kind;
+    const size_t n = s->below == NULL ? 0 : strlen(s->below);
+    if (n > 0 && (strncmp(path, s->below, n) != 0 || path[n] != '.')) return DT_OK;
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
     const char *name;
     dt_module *holder = dt__holder(s->m, path, &name);
@@ -71,6 +78,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
         return DT_OK;
     }
     const dt__fq *derived = dt__derived_quant(holder);
+    if (s->as_packed && is_removed(holder)) return DT_OK;
     if (s->as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return DT_OK;
     const dt_quant_spec *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
     if (s->as_packed && derived != NULL && strcmp(name, "weight") == 0) {
@@ -85,7 +93,12 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
 
 int64_t dt__module_bytes(dt_module *m, bool as_packed)
 {
-    sizes s = { .m = m, .as_packed = as_packed };
+    return dt__bytes_below(m, NULL, as_packed);
+}
+
+int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed)
+{
+    sizes s = { .m = m, .as_packed = as_packed, .below = path };
     dt_module_visit(m, add_tensor, &s);
     return s.bytes;
 }
