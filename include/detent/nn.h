@@ -280,9 +280,14 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* In training each element becomes 0 with probability p, else x / (1 - p); in evaluation y = x. */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
-/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01);
- * CONFIG for another name. */
+/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01),
+ * "relu6", "hardswish", "hardsigmoid", "elu" (alpha 1); CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
+/* dt_prelu; weight [channels], or [1] for all channels: its slopes, initialized to `init` (PyTorch:
+ * 0.25). Presets and rules never quantize it. ARG if channels is below 1 or init is not finite. */
+DT_API dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module **out);
+/* dt_softmax over dimension `dim`; negative ones count from the end. */
+DT_API dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out);
 /* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
  * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
