@@ -1280,6 +1280,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(max_pool_backward, max_pool_backward, 0)                                                  \
     CASE(avg_pool, avg_pool, 0)                                                                    \
     CASE(avg_pool_backward, avg_pool_backward, 0)                                                  \
+    CASE(adaptive_avg_pool, upsample, 0)                                                           \
+    CASE(adaptive_avg_pool_backward, upsample_backward, 0)                                         \
     CASE(upsample, upsample, 0)                                                                    \
     CASE(upsample_backward, upsample_backward, 0)                                                  \
     CASE(pad, pad, 0)                                                                              \

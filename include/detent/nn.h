@@ -293,10 +293,36 @@ DT_API dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out);
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 /* dt_avg_pool2d; otherwise as above. */
 DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_max_pool1d; the first of each option's numbers is read. */
+DT_API dt_status dt_max_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_avg_pool1d; otherwise as above. */
+DT_API dt_status dt_avg_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_adaptive_avg_pool2d; ARG for an extent below 1. */
+DT_API dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t width,
+                                               dt_module **out);
+/* dt_adaptive_avg_pool1d; ARG for a length below 1. */
+DT_API dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module **out);
+/* [N, C, L] to [N, C, 1]. */
+DT_API dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out);
 /* [N, C, H, W] to [N, C, 1, 1]. */
 DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
-/* [N, C, H, W] to [N, C, factor H, factor W], each pixel repeated. */
+/* [N, C, H, W] to [N, C, factor H, factor W], or [N, C, L] to [N, C, factor L], each pixel
+ * repeated. */
 DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out);
+
+typedef struct dt_squeeze_excitation_layer {
+    int64_t channels, squeeze; /* of x; between fc1 and fc2 */
+    const char *activation;    /* behind fc1, by its name in recipes; NULL: "relu" */
+    const char *gate;          /* behind fc2, likewise; NULL: "sigmoid" */
+} dt_squeeze_excitation_layer;
+
+/* y = x gate(fc2(activation(fc1(dt_global_avg_pool2d(x))))) for x [N, channels, H, W]. Children:
+ * 1 x 1 convolutions `fc1` [squeeze, channels, 1, 1] and `fc2` [channels, squeeze, 1, 1] with
+ * biases, and `activation` and `gate`. Errors: ARG (an extent below 1), CONFIG (an activation's name),
+ * NOMEM. */
+DT_API dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_layer *layer,
+                                              dt_module **out);
+
 /* [N, ...] to [N, features]. */
 DT_API dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out);
 /* Runs its children in the order of dt_module_add, each on the output of the one before. */

@@ -598,9 +598,9 @@ DT_API dt_attention_options dt_attention_defaults(void);
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 
-/* ---- planes of images: x is [N, C, H, W] ---------------------------------------------------- */
+/* ---- planes of images [N, C, H, W], lines of signals [N, C, L] ------------------------------- */
 
-/* Pairs: height, width. */
+/* Pairs: height, width; ops on lines read the first of each. */
 typedef struct dt_pool_options {
     int64_t kernel[2];   /* extent of a window; default 2, 2 */
     int64_t stride[2];   /* 0 (default): the kernel */
@@ -624,11 +624,25 @@ DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options 
                                 dt_tensor **index);
 /* The mean of each window's pixels; no dilation. */
 DT_API dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
+/* dt_max_pool2d for windows of lines, x [N, C, L]; y [N, C, windows]. */
+DT_API dt_tensor *dt_max_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *options,
+                                dt_tensor **index);
+/* dt_avg_pool2d for windows of lines. */
+DT_API dt_tensor *dt_avg_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* The mean of each plane, [N, C, 1, 1]. */
 DT_API dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x);
+/* The mean of each line, [N, C, 1]. */
+DT_API dt_tensor *dt_global_avg_pool1d(dt_tape *t, dt_tensor *x);
+/* y [N, C, height, width]: each element is the mean of a bin of pixels; that of (i, j) has rows
+ * floor(i H / height) ... ceil((i + 1) H / height) - 1 and columns likewise. Bins may overlap. */
+DT_API dt_tensor *dt_adaptive_avg_pool2d(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
+/* dt_adaptive_avg_pool2d of lines. */
+DT_API dt_tensor *dt_adaptive_avg_pool1d(dt_tape *t, dt_tensor *x, int64_t length);
 
 /* y [N, C, height, width]: pixel (i, j) is x's pixel (floor(i H / height), floor(j W / width)). */
 DT_API dt_tensor *dt_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
+/* y [N, C, length]: element i is x's element floor(i L / length). */
+DT_API dt_tensor *dt_upsample_nearest1d(dt_tape *t, dt_tensor *x, int64_t length);
 
 /* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 

@@ -99,7 +99,7 @@ static const dt__case cases[] = {
     { "long", .in = { { { 5, 9, 33, 31 } }, { { 9 } } }, .rough = true },
     { "many rows", .in = { { { 5001, 9 } }, { { 9 } } }, .rough = true },
     { "no images", .in = { { { 0, 3, 4 } }, { { 3 } } } },
-    { "no pixels", .in = { { { 2, 3, 0 } }, { { 3 } } } },
+    { "no pixels", .in = { { { 2, 3, 0 }, 3 }, { { 3 } } } },
     { "no channels", .in = { { { 2, 0, 4 }, .r = 3 }, { { 0 }, .r = 1 } } },
     { "slopes", .in = { { { 2, 3, 4 } }, { { 4 } } }, .fails = DT_ERR_SHAPE,
       .says = "4 slopes; x has 3 channels, and 1 is for all" },
