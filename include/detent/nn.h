@@ -318,8 +318,8 @@ typedef struct dt_squeeze_excitation_layer {
 
 /* y = x gate(fc2(activation(fc1(dt_global_avg_pool2d(x))))) for x [N, channels, H, W]. Children:
  * 1 x 1 convolutions `fc1` [squeeze, channels, 1, 1] and `fc2` [channels, squeeze, 1, 1] with
- * biases, and `activation` and `gate`. Errors: ARG (an extent below 1), CONFIG (an activation's name),
- * NOMEM. */
+ * biases, and `activation` and `gate`. Errors: ARG (an extent below 1), CONFIG (the name of an
+ * activation), NOMEM. */
 DT_API dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_layer *layer,
                                               dt_module **out);
 

@@ -11,8 +11,8 @@ typedef struct dt__size_options {
 extern const dt__size_options dt__size_defaults;
 extern const dt_key dt__size_keys2d[], dt__size_keys1d[];
 
-/* Shape functions: x [N, C, H, W] or [N, C, L] with at least one pixel a plane; the options have the
- * size of the result. */
+/* Shape functions: x [N, C, H, W] or [N, C, L] with at least one pixel a plane; the options have
+ * the size of the result. */
 dt_status dt__size_shape2d(dt_call *c);
 dt_status dt__size_shape1d(dt_call *c);
 /* The extents of such a call; a line is a plane of one row. */
