@@ -150,8 +150,8 @@ typedef struct dt__gathering {
 } dt__gathering;
 
 /* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
- * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple of
- * DT__DEPTHWISE_ROUND are written, and their codes read. */
+ * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple
+ * of DT__DEPTHWISE_ROUND are written, and their codes read. */
 #define DT__DEPTHWISE_ROUND 32
 
 typedef struct dt__qdepthwise {

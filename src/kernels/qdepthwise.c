@@ -9,10 +9,10 @@
  *     convolution     stride    k dilation                 padding                         1
  *     transposed      1         (taps - 1 - k) dilation    (taps - 1) dilation - padding   stride
  *
- * Element a of an axis is kept as element a / step of phase a % step. So neighbouring positions read
- * neighbouring bytes at every stride, and rows of results are one line, with a few positions between
- * them that are computed and skipped. What surrounds the inputs is the same for all channels of a
- * sample, so it is written once for a block of channels. */
+ * Element a of an axis is kept as element a / step of phase a % step. So neighbouring positions
+ * read neighbouring bytes at every stride, and rows of results are one line, with a few positions
+ * between them that are computed and skipped. What surrounds the inputs is the same for all
+ * channels of a sample, so it is written once for a block of channels. */
 #include "kernels/qdepthwise.h"
 
 #include <omp.h>

@@ -1,5 +1,6 @@
 /* Adaptive average pooling of signals: [N, C, L] to [N, C, length]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct adaptive_pool {
@@ -28,6 +29,27 @@ dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module *
     *(adaptive_pool *)dt_module_state(*out) = (adaptive_pool){ length };
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("adaptive_avg_pool1d", dt_size_layer),
+    { "size", DT_KEY_INT, offsetof(dt_size_layer, size), .least = 1, .most = 1 << 24,
+      .fallback = "!", .text = "length of the result" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_size_layer *o = options;
+    (void)in;
+    (void)n_in;
+    return dt_adaptive_avg_pool1d_create(ctx, o->size[0], out);
+}
+
+DT__LAYER_TYPE(adaptive_avg_pool1d, "means of bins that divide each signal", dt_size_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

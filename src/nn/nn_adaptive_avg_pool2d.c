@@ -1,5 +1,6 @@
 /* Adaptive average pooling of images: [N, C, H, W] to [N, C, height, width]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct adaptive_pool {
@@ -29,6 +30,27 @@ dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t wid
     *(adaptive_pool *)dt_module_state(*out) = (adaptive_pool){ height, width };
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("adaptive_avg_pool2d", dt_size_layer),
+    { "size", DT_KEY_PAIR, offsetof(dt_size_layer, size), .least = 1, .most = 1 << 16,
+      .fallback = "!", .text = "height and width of the result" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_size_layer *o = options;
+    (void)in;
+    (void)n_in;
+    return dt_adaptive_avg_pool2d_create(ctx, o->size[0], o->size[1], out);
+}
+
+DT__LAYER_TYPE(adaptive_avg_pool2d, "means of bins that divide each image", dt_size_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Relu with a learned slope below 0 [He et al. 2015].      y = x > 0 ? x : weight[c] x
  * weight [channels], or [1] for all channels. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 #include <math.h>
@@ -33,6 +34,28 @@ dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module 
     DT__TRY(dt_module_create(ctx, &dt__nn_prelu, 0, &m));
     return dt__layer_done(build(m, channels, init), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("prelu", dt_prelu_layer),
+    { "shared", DT_KEY_BOOL, offsetof(dt_prelu_layer, shared), .fallback = "false",
+      .text = "whether all channels have one slope" },
+    { "init", DT_KEY_REAL, offsetof(dt_prelu_layer, init), .least = -1e6, .most = 1e6,
+      .fallback = "0.25", .text = "the slopes before training" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_prelu_layer *o = options;
+    (void)n_in;
+    return dt_prelu_create(ctx, o->shared || in->rank < 1 ? 1 : in->dims[0], o->init, out);
+}
+
+DT__LAYER_TYPE(prelu, "relu with a learned slope below 0 for each channel", dt_prelu_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

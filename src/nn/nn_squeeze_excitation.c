@@ -2,6 +2,7 @@
  *     y = x gate(fc2(activation(fc1(global_avg_pool(x)))))
  * fc1 and fc2 are 1 x 1 convolutions with biases, under torchvision's names. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 enum { FC1, ACTIVATION, FC2, GATE, PARTS };
@@ -71,6 +72,35 @@ dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_
     DT__TRY(dt_module_create(ctx, &dt__nn_squeeze_excitation, sizeof(squeeze_excitation), &m));
     return dt__layer_done(build(m, layer), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("squeeze_excitation", dt_squeeze_excitation_item),
+    { "squeeze", DT_KEY_INT, offsetof(dt_squeeze_excitation_item, squeeze), .least = 1,
+      .most = 1 << 16, .fallback = "!", .text = "channels between fc1 and fc2" },
+    { "activation", DT_KEY_CHOICE, offsetof(dt_squeeze_excitation_item, activation),
+      .choices = dt_activation_names, .fallback = "relu", .text = "activation behind fc1" },
+    { "gate", DT_KEY_CHOICE, offsetof(dt_squeeze_excitation_item, gate),
+      .choices = dt_activation_names, .fallback = "sigmoid", .text = "activation behind fc2" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_squeeze_excitation_item *o = options;
+    (void)n_in;
+    DT__TRY(dt__want_example_rank(ctx, "squeeze_excitation", in, 3));
+    const dt_squeeze_excitation_layer layer = { in->dims[0], o->squeeze,
+                                                dt_activation_names[o->activation],
+                                                dt_activation_names[o->gate] };
+    return dt_squeeze_excitation_create(ctx, &layer, out);
+}
+
+DT__LAYER_TYPE(squeeze_excitation,
+               "x times a gate for each channel, computed from the means of all",
+               dt_squeeze_excitation_item, layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

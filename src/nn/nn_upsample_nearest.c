@@ -1,6 +1,7 @@
 /* Nearest-neighbour upsampling of images [N, C, H, W], or of signals [N, C, L], by an integer
  * factor. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct upsample {
@@ -40,6 +41,26 @@ dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **ou
     ((upsample *)dt_module_state(*out))->factor = factor;
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("upsample_nearest", dt_upsample_layer),
+    { "factor", DT_KEY_INT, offsetof(dt_upsample_layer, factor), .least = 1, .most = 1 << 10,
+      .fallback = "2", .text = "how often each pixel is repeated along each dimension" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    return dt_upsample_nearest_create(ctx, ((const dt_upsample_layer *)options)->factor, out);
+}
+
+DT__LAYER_TYPE(upsample_nearest, "images or signals enlarged by repeating pixels",
+               dt_upsample_layer, layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
