@@ -215,31 +215,29 @@ static void float_product(kernel_run *r, void (*f)(const dt__fgemm *), int most_
 static void nibble_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 4); }
 static void byte_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_product(r, f, 8); }
 
-/* The codes that a row reads end where the operand does, or with negative steps begin there. */
+/* The codes that a line reads end where the operand does. */
 static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
 {
-    static const int64_t steps[] = { 1, 2, 3, -1 }, groups[] = { 32, 8, 16, INT64_MAX };
-    dt__qdepthwise d = { .n = kernel_below(r, 200), .step = steps[kernel_pick(r, 4)] };
-    if (r->round == KERNELS_TIMED) d.n = 56;
-    d.pieces = 3 + kernel_pick(r, 4);
-    d.length = 3 + kernel_pick(r, 7);
-    const int64_t apart = 64, taps = d.pieces * d.length;
-    d.group = dt__min_i64(taps, groups[kernel_pick(r, 4)]);
-    const int64_t reach = dt__max_i64(0, d.n - 1) * (d.step < 0 ? -d.step : d.step);
-    const int64_t bytes = reach + (d.pieces - 1) * apart + d.length;
-    d.u = kernel_bytes(r, bytes) + (d.step < 0 ? reach : 0);
-    int64_t *offset = kernel_indices(r, d.pieces, 1, true);
-    for (int64_t i = 0; i < d.pieces; i++) offset[i] = i * apart;
+    static const int64_t groups[] = { 32, 1, 8, 5, INT64_MAX };
+    dt__qdepthwise d = { .n = kernel_below(r, 200), .taps = 1 + kernel_below(r, 70) };
+    if (r->round == KERNELS_TIMED) d = (dt__qdepthwise){ .n = 256, .taps = 9 };
+    const int64_t most = 300, round = dt__round_up(d.n, DT__DEPTHWISE_ROUND);
+    d.group = groups[kernel_pick(r, 5)];
+    d.u = kernel_bytes(r, round + most);
+    int64_t *offset = kernel_indices(r, d.taps, most, true);
+    offset[d.taps - 1] = most;
     d.offset = offset;
-    d.codes = (int8_t *)kernel_bytes(r, taps);
-    d.scale = scales_of(r, dt__ceil_div(taps, d.group));
+    d.codes = (int8_t *)kernel_bytes(r, d.taps);
+    d.scale = scales_of(r, d.group > d.taps ? 1 : dt__ceil_div(d.taps, d.group));
     d.ksum = kernel_ordinary(r);
     d.zu = (float)kernel_below(r, 256);
     d.sx = 0.001f + fabsf(kernel_ordinary(r));
     const float *bias = kernel_ordinaries(r, 1);
     if (!kernel_chance(r)) d.bias = bias;
-    d.y = kernel_result(r, d.n);
+    float *y = kernel_result(r, round);
+    d.y = y;
     KERNEL_CALL(r, f(&d));
+    for (int64_t i = d.n; i < round; i++) y[i] = 0; /* no results */
 }
 
 /* Bytes that a kernel writes after a row are no result, so they are cleared. */

@@ -263,6 +263,81 @@ START_TEST(files_need_nothing_else)
 }
 END_TEST
 
+/* ---- layers that no family has --------------------------------------------------------------- */
+
+typedef struct net {
+    const char *list;
+    int rank;
+    int64_t input[3], outputs;
+    const char *path; /* of a parameter, with `count` elements */
+    int64_t count;
+} net;
+
+static const net nets[] = {
+    { "  family: layers\n  input: [4, 13, 11]\n  layers:\n"
+      "  - {conv2d: stem, out: 8, stride: 2, padding: 1, norm: batch, activation: hardswish}\n"
+      "  - {squeeze_excitation: se, squeeze: 3, gate: hardsigmoid}\n"
+      "  - {conv2d: dw, out: 8, groups: 8, padding: 1, activation: relu6}\n"
+      "  - {prelu: slope}\n  - {max_pool2d: max, ceil_mode: true}\n"
+      "  - {adaptive_avg_pool2d: pool, size: [3, 2]}\n  - flatten\n"
+      "  - {linear: head, out: 6, activation: elu}\n  - softmax\n",
+      3,
+      { 4, 13, 11 },
+      6,
+      "se.fc1.weight",
+      24 },
+    { "  family: layers\n  input: [3, 40]\n  layers:\n  - {conv1d: conv, out: 4, kernel: 3}\n"
+      "  - {max_pool1d: max, kernel: 3, stride: 2, padding: 1, ceil_mode: true}\n"
+      "  - {avg_pool1d: mean}\n  - {upsample_nearest: up}\n"
+      "  - {adaptive_avg_pool1d: pool, size: 6}\n  - {prelu: slope, shared: true}\n"
+      "  - global_avg_pool1d\n  - flatten\n",
+      2,
+      { 3, 40 },
+      4,
+      "slope.weight",
+      1 },
+};
+
+START_TEST(layers_of_networks_for_devices)
+{
+    const net *n = &nets[_i];
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_recipe *r;
+    dt_tensor *x;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_module *m = make_model(ctx, n->list, &r), *loaded;
+    ck_assert_int_eq(dt_count(dt_param(m, n->path)), n->count);
+    dt_train(m, false);
+    dt_no_grad(t, true);
+    int64_t dims[4] = { 2 };
+    memcpy(dims + 1, n->input, sizeof n->input);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1 + n->rank, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    const dt_tensor *y = dt_forward(t, m, x);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    ck_assert_int_eq(dt_count(y), 2 * n->outputs);
+    const dt_model_options *o = &dt_recipe_get(r)->model;
+    const dt_model_info info = { .family = o->family, .options = o->options };
+    test_folder(folder);
+    test_join(path, folder, "model.safetensors");
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_model_load(ctx, path, &loaded, NULL));
+    dt_train(loaded, false);
+    const dt_tensor *again = dt_forward(t, loaded, x);
+    ck_assert_msg(again != NULL, "%s", dt_error(ctx));
+    ck_assert_mem_eq(dt_data(y), dt_data(again), (size_t)(2 * n->outputs) * sizeof(float));
+    dt_tensor_free(x);
+    dt_tape_free(t);
+    dt_module_free(loaded);
+    dt_module_free(m);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- faults --------------------------------------------------------------------------------- */
 
 typedef struct fault {
@@ -286,6 +361,13 @@ static const fault faults[] = {
       { "the name 'a.b' lies inside of another layer" } },
     { "  - {linear: a..b, out: 3}\n", { "the name 'a..b' must have letters between its dots" } },
     { "  - {conv2d: a, out: 3}\n", { "conv2d reads examples of 3 dimensions, not [4,6]" } },
+    { "  - {squeeze_excitation: a, squeeze: 2}\n",
+      { "squeeze_excitation reads examples of 3 dimensions, not [4,6]" } },
+    { "  - {adaptive_avg_pool1d: a}\n", { "missing key 'model.layers.0.size'" } },
+    { "  - {max_pool1d: a, kernel: 7}\n",
+      { "layer 'a' does not fit [4,6] of input: max_pool1d: a window of 7 does not fit length "
+        "6" } },
+    { "  - {softmax: a, dim: 3}\n", { "dimension 3" } },
     { "  - {linear: a, out: 3}\n  - {add: s}\n",
       { "layer 's' (add) reads at least 2 layers, not "
         "1" } },
@@ -424,6 +506,7 @@ Suite *test_layer_lists_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, lists_have_the_bits_of_families, 0, 2 * n);
     tcase_add_loop_test(c, files_need_nothing_else, 0, 2);
+    tcase_add_loop_test(c, layers_of_networks_for_devices, 0, (int)(sizeof nets / sizeof nets[0]));
     tcase_add_loop_test(c, every_fault_has_its_place, 0, (int)(sizeof faults / sizeof faults[0]));
     tcase_add_test(c, lists_can_be_written_in_c);
     tcase_add_test(c, repetitions_can_be_recomputed);

@@ -89,6 +89,28 @@ typedef struct dt_pool_layer {
     dt_pool_options pool;
 } dt_pool_layer;
 
+typedef struct dt_size_layer { /* adaptive pools; in one dimension [0] counts */
+    dt_layer_head head;
+    int64_t size[2];
+} dt_size_layer;
+
+typedef struct dt_softmax_layer {
+    dt_layer_head head;
+    int64_t dim; /* 0 is the batch, as in PyTorch */
+} dt_softmax_layer;
+
+typedef struct dt_prelu_layer {
+    dt_layer_head head;
+    bool shared; /* one slope for all channels */
+    double init;
+} dt_prelu_layer;
+
+typedef struct dt_squeeze_excitation_item {
+    dt_layer_head head;
+    int64_t squeeze;
+    int activation, gate; /* indices into dt_activation_names */
+} dt_squeeze_excitation_item;
+
 typedef struct dt_upsample_layer {
     dt_layer_head head;
     int64_t factor;

@@ -149,14 +149,16 @@ typedef struct dt__gathering {
     int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
 } dt__gathering;
 
-/* One row of outputs of a depthwise convolution, by numerics §2: position i, piece j and tap k of
- * it read u[i * step + offset[j] + k]. Groups of scales are runs of consecutive taps. */
+/* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
+ * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple
+ * of DT__DEPTHWISE_ROUND are written, and their codes read. */
+#define DT__DEPTHWISE_ROUND 32
+
 typedef struct dt__qdepthwise {
-    int64_t n, step;
+    int64_t n, taps;
     const uint8_t *u;
-    int64_t pieces, length;
     const int64_t *offset;
-    const int8_t *codes; /* [pieces * length], at most DT__PIECE */
+    const int8_t *codes; /* [taps], at most DT__PIECE */
     const float *scale;  /* of each group */
     int64_t group;
     float ksum, zu, sx;
@@ -170,6 +172,12 @@ typedef struct dt__swiglu_backward {
     const void *gate, *up, *dy;
     void *dgate, *dup;
 } dt__swiglu_backward;
+
+/* x as [outer][channels][inner], and a slope for each channel. */
+typedef struct dt__prelu {
+    dt__lines lines;
+    const void *x, *slope;
+} dt__prelu;
 
 /* Dropout: word i of a random stream decides about element i. */
 typedef struct dt__drop {

@@ -7,6 +7,7 @@
 #include "kernels/qconv.h"
 
 #include "kernels/qconv_gather.h"
+#include "kernels/qdepthwise.h"
 
 #include <omp.h>
 #include <string.h>
@@ -18,7 +19,6 @@
 #define CANVAS (128 << 10)      /* bytes of a canvas, unless one row of y needs more */
 #define MOST_CANVAS (16 << 20)  /* limit of a canvas; beyond it rows are gathered code by code */
 #define WORTH_SHARING (1 << 18) /* multiply-adds */
-#define FEW_OUTPUTS 8           /* outputs per channel; for more, a product is faster */
 
 /* The division of a problem into units and tiles, and the offsets in scratch. */
 typedef struct plan {
@@ -28,15 +28,12 @@ typedef struct plan {
     int64_t in, out;                     /* channels of a group */
     bool general;                        /* rows are gathered code by code */
     bool direct;                         /* images are used as canvases in place */
-    bool alone;                          /* groups of one channel (depthwise) */
     int64_t width, plane;                /* bytes of a canvas's row, and of a channel */
     int64_t pieces, length;              /* of a row of a tile */
     int64_t samples, band, bands, units; /* of a unit: samples, rows of y; how many there are */
     int64_t tile, ld;                    /* rows of a tile, bytes from one to the next */
     int64_t *offset;                     /* of the pieces; for group g + g * apart */
     int64_t apart;                       /* 0: the same for all groups */
-    int8_t *codes;                       /* of the weight as rows, for `alone` */
-    float *scale;
     uint8_t *own; /* the threads' parts, of own_bytes: a canvas, rows at u_at, products at y_at */
     size_t own_bytes, u_at, y_at;
 } plan;
@@ -129,14 +126,11 @@ static size_t add_room(size_t *total, int64_t bytes)
 
 static size_t lay_out(plan *p)
 {
-    const dt__panel_layout *l = p->q->layout;
     uint8_t *scratch = p->q->scratch;
     const bool draws = !p->direct && !p->general, one = p->apart == 0;
-    const int64_t rows = p->alone ? l->rows : 0, word = sizeof(int64_t), real = sizeof(float);
+    const int64_t word = sizeof(int64_t), real = sizeof(float);
     size_t shared = 0;
     const size_t offset = add_room(&shared, p->pieces * word * (one ? 1 : p->q->conv->groups));
-    const size_t codes = add_room(&shared, rows * l->columns);
-    const size_t scale = add_room(&shared, rows * l->groups * real);
     add_room(&p->own_bytes, draws        ? p->samples * p->in * p->plane + DT__GATHER_READ
                             : p->general ? p->ld
                                          : 0);
@@ -144,8 +138,6 @@ static size_t lay_out(plan *p)
     p->y_at = add_room(&p->own_bytes, p->tile * PANELS * DT__LANES * real);
     if (scratch != NULL) {
         p->offset = (int64_t *)(void *)(scratch + offset);
-        p->codes = (int8_t *)(scratch + codes);
-        p->scale = (float *)(void *)(scratch + scale);
         p->own = scratch + shared;
     }
     return shared + p->own_bytes * (size_t)p->q->threads;
@@ -160,7 +152,6 @@ static plan plan_of(const dt__kernels *kernels, const dt__qconv *q, bool general
     p.in = (q->transposed ? c->out : c->in) / c->groups;
     p.out = (q->transposed ? c->in : c->out) / c->groups;
     choose_canvas(&p);
-    p.alone = !p.general && p.in == 1 && p.out <= FEW_OUTPUTS && l->columns <= DT__PIECE;
     p.ld = l->depth + DT__GATHER_WRITTEN;
     p.tile = dt__max_i64(FEWEST, dt__min_i64(TILE, TILE_BYTES / p.ld / 8 * 8));
     return p;
@@ -171,7 +162,8 @@ size_t dt__qconv_scratch(const dt__qconv *q)
     dt__qconv without = *q;
     without.scratch = NULL;
     plan fast = plan_of(NULL, &without, false), general = plan_of(NULL, &without, true);
-    const size_t a = lay_out(&fast), b = lay_out(&general);
+    const size_t a = dt__qdepthwise_takes(q) ? dt__qdepthwise_scratch(q) : lay_out(&fast);
+    const size_t b = lay_out(&general);
     return a > b ? a : b;
 }
 
@@ -354,74 +346,6 @@ static void run_tiles(worker *w)
     }
 }
 
-/* ---- groups of one channel ------------------------------------------------------------------ */
-
-static float ksum_of(const dt__qconv *q, int64_t row)
-{
-    const uint8_t *panel =
-        (const uint8_t *)q->panels + (size_t)(row / DT__LANES) * q->layout->panel_bytes;
-    return ((const float *)(const void *)panel)[row % DT__LANES];
-}
-
-/* Rows of y one by one. */
-static void run_rows(const worker *w, int64_t sample, dt__qdepthwise *d)
-{
-    float *y = d->y;
-    for (int64_t row = w->unit.row; row < w->unit.row + w->unit.rows; row++) {
-        d->u = begin_of(w, sample, row, 0);
-        d->y = y + row * d->n;
-        w->p->kernels->qd8_depthwise(d);
-    }
-}
-
-/* Several rows as one, if consecutive positions are consecutive bytes of the canvas; skips the
- * positions between rows. */
-static void run_lines(const worker *w, int64_t sample, dt__qdepthwise *d)
-{
-    const plan *p = w->p;
-    const int64_t n = d->n, most = p->tile * PANELS * DT__LANES / p->width;
-    float *y = d->y;
-    d->y = w->y;
-    for (int64_t first = 0; first < w->unit.rows; first += most) {
-        const int64_t row = w->unit.row + first, rows = dt__min_i64(most, w->unit.rows - first);
-        d->u = begin_of(w, sample, row, 0);
-        d->n = (rows - 1) * p->width + n;
-        p->kernels->qd8_depthwise(d);
-        for (int64_t i = 0; i < rows; i++) {
-            memcpy(y + (row + i) * n, w->y + i * p->width, (size_t)n * sizeof *y);
-        }
-    }
-}
-
-static void run_alone(const worker *w)
-{
-    const plan *p = w->p;
-    const dt__qconv *q = p->q;
-    const dt__panel_layout *l = q->layout;
-    const int64_t step = p->axis[1].step;
-    const bool lines =
-        p->axis[0].step == step && step * step == 1 && p->width <= p->tile * PANELS * DT__LANES;
-    for (int64_t o = w->group * p->out; o < (w->group + 1) * p->out; o++) {
-        for (int64_t n = w->unit.sample; n < w->unit.sample + w->unit.samples; n++) {
-            dt__qdepthwise d = { .n = p->axis[1].out,
-                                 .step = step,
-                                 .pieces = p->pieces,
-                                 .length = p->length,
-                                 .offset = p->offset + w->group * p->apart,
-                                 .codes = p->codes + o * l->columns,
-                                 .scale = p->scale + o * l->groups,
-                                 .group = l->group,
-                                 .ksum = ksum_of(q, o),
-                                 .zu = (float)q->zu[n],
-                                 .sx = q->sx[n],
-                                 .bias = q->bias == NULL ? NULL : q->bias + o,
-                                 .y = image_of(p, n, o) };
-            if (lines) run_lines(w, n, &d);
-            else run_rows(w, n, &d);
-        }
-    }
-}
-
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static void draw(const worker *w)
@@ -448,8 +372,7 @@ static void run_unit(const plan *p, int64_t i)
     w.y = (float *)(void *)(own + p->y_at);
     for (w.group = 0; w.group < p->q->conv->groups; w.group++) {
         if (!p->direct && !p->general) draw(&w);
-        if (p->alone) run_alone(&w);
-        else run_tiles(&w);
+        run_tiles(&w);
     }
 }
 
@@ -459,12 +382,6 @@ static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
     lay_out(&p);
     find_offsets(&p);
     const dt__panel_layout *l = q->layout;
-    if (p.alone) {
-        dt__panel_layout places = *l; /* with the order that the offsets follow */
-        places.order = NULL;
-        const dt__code_matrix to = { p.codes, l->columns, p.scale, l->groups };
-        dt__panel_unpack(&places, q->panels, &to);
-    }
     const int64_t positions = q->conv->batch * p.axis[0].out * p.axis[1].out;
     const int64_t work = positions * dt__ceil_div(p.out, DT__LANES) * l->depth * DT__LANES;
     const bool shared = q->threads > 1 && p.units > 1 && work > WORTH_SHARING;
@@ -472,7 +389,11 @@ static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
     for (int64_t i = 0; i < p.units; i++) run_unit(&p, i);
 }
 
-void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q) { run(kernels, q, false); }
+void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q)
+{
+    if (dt__qdepthwise_takes(q)) dt__qdepthwise_run(kernels, q);
+    else run(kernels, q, false);
+}
 
 void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q)
 {
