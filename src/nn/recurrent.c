@@ -180,6 +180,7 @@ static const dt_module_type layer_type = {
     .name = "recurrent_layer",
     .forward = forward,
     .block = true,
+    .repeats = true,
 };
 
 /* ---- the network ----------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 """Makes tests/golden/ops/{gru,lstm}_cell and tests/golden/nets/{gru,lstm}.safetensors by PyTorch.
 
     python3 -m venv V && V/bin/pip install torch numpy safetensors
-    OMP_NUM_THREADS=1 V/bin/python scripts/golden/recurrent.py
+    OMP_NUM_THREADS=1 V/bin/python tests/golden/recurrent.py
 
 All in float64; every input is a float32 number, so that tests in f32 begin with the same values.
 Names of tensors, of case N:
@@ -20,7 +20,7 @@ import os
 import torch
 from safetensors.torch import save_file
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
+ROOT = os.path.dirname(os.path.abspath(__file__))
 
 #        in hidden layers both  bias  batch time states
 CASES = [(3, 4, 1, False, True, 2, 5, False),

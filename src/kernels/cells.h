@@ -6,8 +6,8 @@
  *              c' = f c + i g               h' = o tanh(c')
  *
  * The order of gates is r, z, n and i, f, g, o. */
-#ifndef DT__KERNELS_RECURRENT_H
-#define DT__KERNELS_RECURRENT_H
+#ifndef DT__KERNELS_CELLS_H
+#define DT__KERNELS_CELLS_H
 
 #include "core/core.h"
 
