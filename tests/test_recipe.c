@@ -118,9 +118,9 @@ START_TEST(limits_hold)
                dt_recipe_read(ctx, &source, &r));
     dt_recipe_free(r);
     size_t n = 0;
-    for (int i = 0; i < 300; i++) n += (size_t)snprintf(text + n, 32, "key%d: 1\n", i);
+    for (int i = 0; i < 5000; i++) n += (size_t)snprintf(text + n, 32, "key%d: 1\n", i);
     source.bytes = n;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "more than 256 entries", dt_recipe_read(ctx, &source, &r));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "more than 4096 entries", dt_recipe_read(ctx, &source, &r));
     dt_recipe_free(r);
     n = 0;
     for (int i = 0; i < 200; i++) n += (size_t)snprintf(text + n, 32, "key%d: 1\n", i);
@@ -378,7 +378,7 @@ END_TEST
 /* ---- showing ------------------------------------------------------------------------------ */
 
 typedef struct text {
-    char bytes[1 << 17];
+    char bytes[1 << 19];
     size_t n;
 } text;
 

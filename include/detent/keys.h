@@ -30,6 +30,32 @@ typedef struct dt_strings {
     const char *v[DT_MAX_LIST]; /* lent by the code that filled the options */
 } dt_strings;
 
+/* Named shapes, without the batch dimension. A single one may have no name. */
+#define DT_MAX_SHAPES 8
+typedef struct dt_shapes {
+    int n;
+    const char *name[DT_MAX_SHAPES]; /* lent by the code that filled the options; NULL: no name */
+    dt_ints shape[DT_MAX_SHAPES];
+} dt_shapes;
+
+/* A list of maps of several kinds. The first key of a map is the name of its kind. */
+typedef struct dt_item_kind {
+    const char *name;          /* also that of the first key of `keys` */
+    const char *text;          /* one sentence of documentation, without a full stop */
+    const struct dt_key *keys; /* of its options */
+    size_t size;               /* bytes of its options */
+} dt_item_kind;
+
+typedef struct dt_list_item {
+    const dt_item_kind *kind;
+    void *options; /* the struct that kind->keys describe; lent by the code that filled the list */
+} dt_list_item;
+
+typedef struct dt_item_list {
+    int64_t n;
+    dt_list_item *v; /* lent, as `options` */
+} dt_item_list;
+
 /* Each type's comment is the C type of the field at `offset`. */
 typedef enum dt_key_type {
     DT_KEY_BOOL,    /* bool */
@@ -40,9 +66,11 @@ typedef enum dt_key_type {
     DT_KEY_CHOICE,  /* int: index into `choices` */
     DT_KEY_INTS,    /* dt_ints */
     DT_KEY_REALS,   /* dt_reals: a list, or one number for a list of one */
-    DT_KEY_STRINGS, /* dt_strings */
+    DT_KEY_STRINGS, /* dt_strings: a list, or one string for a list of one */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */
+    DT_KEY_SHAPES,  /* dt_shapes: a list of integers, or a map of such lists */
+    DT_KEY_ITEMS,   /* dt_item_list: maps, each of one of `kinds`; a name alone is an empty map */
     DT_KEY_LIST     /* an array of at most `most` structs; the int64_t at `count` is their number */
 } dt_key_type;
 
@@ -56,12 +84,13 @@ typedef struct dt_key {
                            * required */
     const char *const *choices; /* of a CHOICE, ended by NULL */
     const struct dt_key *keys;  /* of a MAP or LIST */
-    const char *text;           /* one sentence of documentation, without a full stop */
-    size_t size;                /* LIST: bytes of one element */
-    size_t count;               /* LIST: offset of the number of elements */
-    ptrdiff_t given;            /* offset of a bool that says whether the key was given; 0: none */
-    int fewest;                 /* the minimum length of a list */
-    int multiple;               /* an INT must be a multiple of this; 0: any */
+    const dt_item_kind *(*kinds)(int i); /* of ITEMS: the i-th kind; NULL past the last */
+    const char *text;                    /* one sentence of documentation, without a full stop */
+    size_t size;                         /* LIST: bytes of one element */
+    size_t count;                        /* LIST: offset of the number of elements */
+    ptrdiff_t given; /* offset of a bool that says whether the key was given; 0: none */
+    int fewest;      /* the minimum length of a list */
+    int multiple;    /* an INT must be a multiple of this; 0: any */
     /* The key's old name, and old and new names of choices in turn, ended by NULL. Recipes may use
      * old names with a warning, files without. NULL: no old name. */
     const char *was;

@@ -326,6 +326,22 @@ DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
 DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out);
 /* [N, ...] to [N, features]. */
 DT_API dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out);
+/* The sum of 2...16 inputs, broadcast; run by dt_forward_n. */
+DT_API dt_status dt_add_create(dt_ctx *ctx, dt_module **out);
+/* The product of 2...16 inputs, broadcast: a gate [N, C, 1, 1] scales channels. */
+DT_API dt_status dt_mul_create(dt_ctx *ctx, dt_module **out);
+/* The first of two inputs minus the second, broadcast. */
+DT_API dt_status dt_sub_create(dt_ctx *ctx, dt_module **out);
+/* dt_concat of 2...16 inputs along `dim`. */
+DT_API dt_status dt_concat_create(dt_ctx *ctx, int64_t dim, dt_module **out);
+/* dt_slice. */
+DT_API dt_status dt_slice_create(dt_ctx *ctx, const dt_slice_options *options, dt_module **out);
+/* dt_pad. */
+DT_API dt_status dt_pad_create(dt_ctx *ctx, const dt_pad_options *options, dt_module **out);
+/* [N, ...] to [N, dims]; one of dims may be -1 and is inferred. ARG for too many extents. */
+DT_API dt_status dt_reshape_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out);
+/* dt_permute; dims begin with 0, the batch, else ARG. */
+DT_API dt_status dt_permute_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out);
 /* Runs its children in the order of dt_module_add, each on the output of the one before. */
 DT_API dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out);
 
@@ -504,10 +520,14 @@ DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_ten
 typedef struct dt_example {
     const char *key; /* of the option: "sizes" */
     int item;        /* index into the option, where it is a list; negative: the whole option */
-    int rank;        /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape;
-                      * 3: channels, height, width */
-    int64_t dims[3];
+    int rank;        /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape,
+                      * unless `exact`; 3: channels, height, width */
+    int64_t dims[DT_MAX_RANK];
+    bool exact; /* no other shape with as many values will do */
 } dt_example;
+
+/* A fault in the options of a model: the path of the option, and what is wrong. */
+typedef void (*dt_option_fault)(void *user, const char *path, const char *text);
 
 /* A family in the recipe: `model: {family: NAME, ...}`. */
 typedef struct dt_family {
@@ -516,8 +536,11 @@ typedef struct dt_family {
     const dt_key *keys; /* of its options */
     size_t options_size;
     dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
-    /* The shapes of input and output, for options with which create succeeds. */
-    void (*shapes)(const void *options, dt_example *in, dt_example *out);
+    /* The shapes of input and output, for options with which create succeeds. Errors: NOMEM. */
+    dt_status (*shapes)(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out);
+    /* Calls `fault` for everything that is wrong with the options and that the keys do not check;
+     * NULL: create reports it. Errors: NOMEM. */
+    dt_status (*check)(dt_ctx *ctx, const void *options, dt_option_fault fault, void *user);
 } dt_family;
 
 /* The i-th family; NULL past the last. */

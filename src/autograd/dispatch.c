@@ -336,6 +336,7 @@ static dt_status watch(const dt_call *c)
 static dt_status compute(dt_call *c)
 {
     DT__TRY(c->op->shape(c));
+    if (c->tape->shapes_only) return DT_OK;
     if (c->scratch_bytes > 0) {
         c->scratch = dt__alloc(c->ctx, c->scratch_bytes);
         if (c->scratch == NULL) return DT_ERR_NOMEM;

@@ -51,6 +51,7 @@ struct dt_tape {
     bool backward_done; /* dt_backward has run */
     bool in_first_run;  /* in the first run of a checkpointed segment: nothing is recorded */
     bool watching;      /* check every result for NaN and infinity */
+    bool shapes_only;   /* ops check operands and make results, and compute nothing */
     dt_tensor **lent;
     int64_t n_lent, room_lent;
     dt__record **records;

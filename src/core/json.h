@@ -15,6 +15,8 @@ typedef struct dt__json {
     const char *within; /* the tensor that is being read, for messages; NULL: none */
     const unsigned char *begin, *at, *end;
     char *strings;
+    void **blocks; /* memory for items of options (core/block_list.h); NULL: options without any */
+    int depth;     /* of items within items */
 } dt__json;
 
 /* FORMAT, with the file and the position in the text. */
@@ -76,8 +78,11 @@ const char *dt__chars_text(dt__chars *t);
  * false. */
 void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
 /* Reads it. FORMAT if a key is unknown, missing or repeated, or a value has the wrong type or
- * range. Strings live as long as j->strings. */
+ * range. Strings live as long as j->strings, items as long as *j->blocks. In items, keys with a
+ * default may be missing. */
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options);
+/* Sets every field with a default to it, and clears all other fields. */
+dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size);
 /* The current name of a choice; `text` may be an old one. */
 const char *dt__choice_now(const dt_key *key, const char *text);
 /* Reads the value of one key into its field. FORMAT if it has the wrong type or range. */

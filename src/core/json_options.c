@@ -1,7 +1,9 @@
 /* Options as JSON, by the tables of keys that also describe recipes. An object must have every key
- * and no others, so that files of other versions cannot be misread. */
-#include "core/number.h"
+ * and no others, so that files of other versions cannot be misread. In an item (a layer) a key that
+ * has a default may be missing: it was added after the file was written. */
+#include "core/block_list.h"
 #include "core/json.h"
+#include "core/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +50,34 @@ static void put_strings(dt__chars *t, const dt_strings *list)
     dt__put_text(t, "]");
 }
 
+static void put_shapes(dt__chars *t, const dt_shapes *shapes)
+{
+    bool first = true;
+    if (shapes->n == 1 && shapes->name[0] == NULL) {
+        put_ints(t, &shapes->shape[0]);
+        return;
+    }
+    dt__put_text(t, "{");
+    for (int i = 0; i < shapes->n && i < DT_MAX_SHAPES; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, shapes->name[i] == NULL ? "" : shapes->name[i]);
+        dt__put_text(t, ":");
+        put_ints(t, &shapes->shape[i]);
+    }
+    dt__put_text(t, "}");
+}
+
+static void put_items(dt__chars *t, const dt_item_list *items)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int64_t i = 0; i < items->n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_options(t, items->v[i].kind->keys, items->v[i].options);
+    }
+    dt__put_text(t, "]");
+}
+
 static int64_t pair_at(const void *field, int i) { return ((const int64_t *)field)[i]; }
 
 /* An invalid index is written as a text that no reader accepts. */
@@ -76,6 +106,8 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_STRINGS: put_strings(t, field); break;
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
     case DT_KEY_LIST: put_list(t, key, field, count); break;
+    case DT_KEY_SHAPES: put_shapes(t, field); break;
+    case DT_KEY_ITEMS: put_items(t, field); break;
     case DT_KEY_REALS: break; /* only in recipes */
     case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
     }
@@ -196,6 +228,97 @@ static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
     return check_length(j, key, out->n, DT_MAX_LIST);
 }
 
+static dt_status read_shapes(dt__json *j, const dt_key *key, dt_shapes *out)
+{
+    *out = (dt_shapes){ .n = 0 };
+    if (dt__json_peek(j) == '[') {
+        out->n = 1;
+        return read_ints(j, key, &out->shape[0]);
+    }
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_SHAPES) {
+            return dt__json_fail(j, "'%s' has more than %d shapes", key->name, DT_MAX_SHAPES);
+        }
+        DT__TRY(dt__json_key(j, &out->name[out->n]));
+        DT__TRY(read_ints(j, key, &out->shape[out->n]));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return DT_OK;
+}
+
+/* ---- items ---------------------------------------------------------------------------------- */
+
+#define MOST_ITEMS 65536
+#define MOST_DEPTH 16
+
+typedef struct read_so_far {
+    struct read_so_far *before;
+    dt_list_item item;
+} read_so_far;
+
+static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen);
+
+/* The kind whose name is the first key of the object that comes next. */
+static dt_status find_kind(dt__json *j, const dt_key *key, const dt_item_kind **out)
+{
+    dt__json ahead = *j; /* reads the name only; *j stays where it is */
+    const char *name;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_expect(&ahead, '{'));
+    DT__TRY(dt__json_key(&ahead, &name));
+    for (int i = 0; (*out = key->kinds(i)) != NULL; i++) {
+        if (strcmp((*out)->name, name) == 0) return DT_OK;
+    }
+    return dt__json_fail(j, "'%s': there is no kind '%s'", key->name, dt__shown(name, shown));
+}
+
+static dt_status read_item(dt__json *j, const dt_key *key, dt_list_item *out)
+{
+    uint64_t seen = 0;
+    DT__TRY(find_kind(j, key, &out->kind));
+    const dt_key *keys = out->kind->keys;
+    out->options = dt__block_list_add(j->ctx, j->blocks, out->kind->size);
+    if (out->options == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__default_options(j->ctx, keys, out->options, out->kind->size));
+    DT__TRY(read_fields(j, keys, out->options, &seen));
+    for (int i = 0; keys[i].name != NULL; i++) {
+        const bool required = keys[i].fallback != NULL && strcmp(keys[i].fallback, "!") == 0;
+        if ((seen & (uint64_t)1 << i) != 0 || !required) continue;
+        return dt__json_fail(j, "'%s' of a %s is missing", keys[i].name, out->kind->name);
+    }
+    return DT_OK;
+}
+
+static dt_status read_items(dt__json *j, const dt_key *key, dt_item_list *out)
+{
+    read_so_far *last = NULL;
+    *out = (dt_item_list){ .n = 0 };
+    if (j->blocks == NULL || ++j->depth > MOST_DEPTH) {
+        return dt__json_fail(j, "'%s' is nested more than %d deep", key->name, MOST_DEPTH);
+    }
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (; more; out->n++) {
+        if (out->n == MOST_ITEMS) {
+            return dt__json_fail(j, "'%s' has more than %d items", key->name, MOST_ITEMS);
+        }
+        read_so_far *one = dt__block_list_add(j->ctx, j->blocks, sizeof *one);
+        if (one == NULL) return DT_ERR_NOMEM;
+        one->before = last;
+        last = one;
+        DT__TRY(read_item(j, key, &one->item));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    DT__TRY(check_length(j, key, out->n, MOST_ITEMS));
+    out->v = dt__block_list_add(j->ctx, j->blocks, (size_t)out->n * sizeof *out->v);
+    if (out->v == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = out->n; i > 0; i--, last = last->before) out->v[i - 1] = last->item;
+    j->depth--;
+    return DT_OK;
+}
+
 static dt_status read_list(dt__json *j, const dt_key *key, char *options)
 {
     int64_t *n = (int64_t *)(void *)(options + key->count);
@@ -226,6 +349,8 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
     case DT_KEY_LIST: return read_list(j, key, options);
     case DT_KEY_REALS: break; /* only in recipes */
     case DT_KEY_PAIR: return read_pair(j, key, field);
+    case DT_KEY_SHAPES: return read_shapes(j, key, field);
+    case DT_KEY_ITEMS: return read_items(j, key, field);
     }
     return dt__json_fail(j, "'%s' is of no known type", key->name);
 }
@@ -250,18 +375,77 @@ static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint
     return dt__json_fail(j, "unknown key '%s'", dt__shown(name, text));
 }
 
-dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
+static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
 {
-    uint64_t seen = 0;
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__TRY(read_field(j, keys, options, &seen));
+        DT__TRY(read_field(j, keys, options, seen));
         DT__TRY(dt__json_more(j, '}', &more));
     }
+    return DT_OK;
+}
+
+dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
+{
+    uint64_t seen = 0;
+    DT__TRY(read_fields(j, keys, options, &seen));
     for (int i = 0; keys[i].name != NULL; i++) {
         if ((seen & (uint64_t)1 << i) != 0 || keys[i].given != 0) continue;
         return dt__json_fail(j, "'%s' is missing", keys[i].name);
+    }
+    return DT_OK;
+}
+
+/* ---- defaults ------------------------------------------------------------------------------- */
+
+/* The default as JSON: words get quotes, and a single number of a PAIR or of a list becomes a
+ * list. */
+static const char *json_of(dt__chars *t, const dt_key *key)
+{
+    const char *text = key->fallback;
+    const bool is_list = text[0] == '[' || text[0] == '{';
+    switch (key->type) {
+    case DT_KEY_STRING:
+    case DT_KEY_PATH:
+    case DT_KEY_CHOICE: dt__put_quoted(t, text); break;
+    case DT_KEY_PAIR:
+        if (!is_list) dt__put_text(t, "[");
+        dt__put_text(t, text);
+        if (!is_list) dt__put_text(t, ",");
+        if (!is_list) dt__put_text(t, text);
+        if (!is_list) dt__put_text(t, "]");
+        break;
+    default: dt__put_text(t, text); break;
+    }
+    return dt__chars_text(t);
+}
+
+static dt_status set_default(dt_ctx *ctx, const dt_key *key, void *options)
+{
+    dt__chars t = { .ctx = ctx };
+    const char *text = json_of(&t, key);
+    dt_status s = text == NULL ? DT_ERR_NOMEM : DT_OK;
+    if (s == DT_OK && key->type == DT_KEY_STRING) {
+        *(const char **)(void *)((char *)options + key->offset) = key->fallback;
+    } else if (s == DT_OK) {
+        char *strings = dt__alloc(ctx, strlen(text) + 1);
+        dt__json j = { .ctx = ctx, .path = "defaults", .what = key->name, .strings = strings };
+        j.begin = j.at = (const unsigned char *)text;
+        j.end = j.begin + strlen(text);
+        s = strings == NULL ? DT_ERR_NOMEM : dt__json_value(&j, key, options);
+        dt__release(ctx, strings);
+    }
+    dt__release(ctx, t.bytes);
+    return s;
+}
+
+dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size)
+{
+    memset(options, 0, size);
+    for (const dt_key *key = keys; key->name != NULL; key++) {
+        if (key->fallback == NULL || strcmp(key->fallback, "!") == 0) continue;
+        DT__TRY(set_default(ctx, key, options));
     }
     return DT_OK;
 }

@@ -1,4 +1,5 @@
 /* Loads models: builds the model from its family and options, then restores its tensors. */
+#include "core/block_list.h"
 #include "io/hf.h"
 #include "io/model.h"
 #include "io/tensors_meta.h"
@@ -34,12 +35,13 @@ static size_t room_of(const char *text) { return text == NULL ? 0 : strlen(text)
 static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *info)
 {
     const size_t size = (info->family->options_size + 15) / 16 * 16;
+    j->blocks = &info->memory;
     const char *tokenizer = dt_file_meta(file, DT__KEY_TOKENIZER);
     const char *hf = dt_file_meta(file, DT__KEY_HF);
-    char *memory = dt__alloc_zero(j->ctx, size + room_of(tokenizer) + room_of(hf) +
-                                              (size_t)(j->end - j->begin) + 1);
+    char *memory = dt__block_list_add(j->ctx, &info->memory,
+                                      size + room_of(tokenizer) + room_of(hf) +
+                                          (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
-    info->memory = memory;
     info->options = memory;
     j->strings = memory + size;
     info->tokenizer = keep_text(tokenizer, &j->strings);
@@ -85,7 +87,7 @@ dt_status dt__model_info_read(const dt_file *file, dt_model_info *info)
 void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 {
     if (info == NULL) return;
-    dt__release(ctx, info->memory);
+    dt__block_list_free(ctx, &info->memory);
     *info = (dt_model_info){ .family = NULL };
 }
 

@@ -2,6 +2,7 @@
  *
  * The metadata are parsed before the file is written, so that no file is written that could not be
  * loaded. */
+#include "core/block_list.h"
 #include "io/hf.h"
 #include "io/model.h"
 #include "nn/module.h"
@@ -220,7 +221,8 @@ static dt_status add_loras(dt__saving *s)
 
 static dt_status check_options(dt__saving *s, const dt_model_info *info, const char *text, size_t n)
 {
-    char *memory = dt__alloc_zero(s->ctx, info->family->options_size + n + 1);
+    void *blocks = NULL;
+    char *memory = dt__block_list_add(s->ctx, &blocks, info->family->options_size + n + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text;
     dt__json j = { .ctx = s->ctx,
@@ -229,9 +231,10 @@ static dt_status check_options(dt__saving *s, const dt_model_info *info, const c
                    .begin = begin,
                    .at = begin,
                    .end = begin + n,
-                   .strings = memory + info->family->options_size };
+                   .strings = memory + info->family->options_size,
+                   .blocks = &blocks };
     const dt_status status = dt__json_options(&j, info->family->keys, memory);
-    dt__release(s->ctx, memory);
+    dt__block_list_free(s->ctx, &blocks);
     if (status != DT_ERR_FORMAT) return status;
     char rule[DT__MESSAGE_SIZE];
     snprintf(rule, sizeof rule, "%s", dt_error(s->ctx));

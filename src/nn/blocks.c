@@ -48,7 +48,7 @@ dt_status dt__frame_windows(dt_ctx *ctx, const char *what, const dt_conv_layer *
 
 dt_example dt__frame_example(const char *key, const dt_ints *image)
 {
-    return (dt_example){ key, -1, 3, { image->v[0], image->v[1], image->v[2] } };
+    return (dt_example){ key, -1, 3, { image->v[0], image->v[1], image->v[2] }, false };
 }
 
 /* ---- units ---------------------------------------------------------------------------------- */

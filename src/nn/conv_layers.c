@@ -88,3 +88,26 @@ dt_status dt__conv_create(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_
     *(dt__conv_state *)dt_module_state(m) = (dt__conv_state){ kind, *layer };
     return dt__layer_done(build(m, kind, layer), m, out);
 }
+
+dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const void *options,
+                                const dt_shape *in, dt_module **out)
+{
+    const dt_conv_item *o = options;
+    DT__TRY(dt__want_example_rank(ctx, kind->type->name, in, 1 + kind->axes));
+    dt_conv_layer layer = {
+        .in = in->dims[0],
+        .out = o->out,
+        .bias = dt__layer_bias(o->has_bias, o->bias, &o->after),
+        .conv = dt_conv_defaults(),
+    };
+    layer.kernel[0] = layer.kernel[1] = 1;
+    for (int i = 0; i < kind->axes; i++) {
+        layer.kernel[i] = o->kernel[i];
+        layer.conv.stride[i] = o->stride[i];
+        layer.conv.padding[i] = o->padding[i];
+        layer.conv.dilation[i] = o->dilation[i];
+        layer.conv.output_padding[i] = o->output_padding[i];
+    }
+    layer.conv.groups = o->groups;
+    return dt__conv_create(ctx, kind, &layer, out);
+}

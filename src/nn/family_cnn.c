@@ -194,11 +194,13 @@ static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
     return dt_cnn_create(ctx, options, out);
 }
 
-static void shapes(const void *options, dt_example *in, dt_example *out)
+static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
 {
     const dt_cnn_options *o = options;
     *in = dt__frame_example("image", &o->image);
-    *out = (dt_example){ "outputs", -1, 1, { o->outputs } };
+    *out = (dt_example){ "outputs", -1, 1, { o->outputs }, false };
+    (void)ctx;
+    return DT_OK;
 }
 
 const dt_family dt__family_cnn = {

@@ -103,10 +103,12 @@ static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
     return dt_gpt_create(ctx, options, out);
 }
 
-static void shapes(const void *options, dt_example *in, dt_example *out)
+static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
 {
     const dt_gpt_options *o = options;
-    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context } };
+    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context }, false };
+    (void)ctx;
+    return DT_OK;
 }
 
 const dt_family dt__family_gpt = {

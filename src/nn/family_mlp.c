@@ -160,11 +160,13 @@ static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
     return dt_mlp_create(ctx, options, out);
 }
 
-static void shapes(const void *options, dt_example *in, dt_example *out)
+static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
 {
     const dt_ints *sizes = &((const dt_mlp_options *)options)->sizes;
-    *in = (dt_example){ "sizes", 0, 1, { sizes->v[0] } };
-    *out = (dt_example){ "sizes", sizes->n - 1, 1, { sizes->v[sizes->n - 1] } };
+    *in = (dt_example){ "sizes", 0, 1, { sizes->v[0] }, false };
+    *out = (dt_example){ "sizes", sizes->n - 1, 1, { sizes->v[sizes->n - 1] }, false };
+    (void)ctx;
+    return DT_OK;
 }
 
 const dt_family dt__family_mlp = {

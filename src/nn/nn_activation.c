@@ -1,5 +1,6 @@
 /* Activations: a function of each element, chosen by name. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 #include <string.h>
@@ -77,6 +78,32 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     DT__TRY(dt_module_create(ctx, &dt__nn_activation, sizeof(activation), out));
     *(activation *)dt_module_state(*out) = activations[i];
     return DT_OK;
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+#define LAYER(name, apply, after)                                                                  \
+    static const dt_key name##_keys[] = { DT__LAYER_HEAD(#name, dt_plain_layer), { 0 } };          \
+    static dt_status layer_##name(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,  \
+                                  dt_module **out)                                                 \
+    {                                                                                              \
+        (void)options;                                                                             \
+        (void)in;                                                                                  \
+        (void)n_in;                                                                                \
+        return dt_activation_create(ctx, #name, out);                                              \
+    }
+ACTIVATIONS(LAYER)
+
+#define LAYER_TYPE(name, apply, after)                                                             \
+    { .item = { #name, "activation " #name, name##_keys, sizeof(dt_plain_layer) },                 \
+      .least_in = 1,                                                                               \
+      .most_in = 1,                                                                                \
+      .create = layer_##name },
+static const dt_layer_type layer_types[] = { ACTIVATIONS(LAYER_TYPE) };
+
+const dt_layer_type *dt__activation_layer_at(int i)
+{
+    return i >= 0 && i < DT__COUNT_OF(layer_types) ? &layer_types[i] : NULL;
 }
 
 /* ---- cases ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * src/nn/batch_norm_layers.c. */
 #include "nn/batch_norm_layers.h"
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 
 const dt_module_type dt__nn_batch_norm1d = {
     .name = "batch_norm1d",
@@ -15,6 +16,27 @@ dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum,
     const dt__batch_norm_layer layer = { dt_batch_norm1d, momentum, eps };
     return dt__batch_norm_create(ctx, &dt__nn_batch_norm1d, channels, &layer, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("batch_norm1d", dt_norm_layer),
+    DT__LAYER_MOMENTUM(dt_norm_layer, norms),
+    DT__LAYER_EPS(dt_norm_layer, norms),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "batch_norm1d", in, 1);
+    return dt_batch_norm1d_create(ctx, in->dims[0], o->momentum, o->eps, out);
+}
+
+DT__LAYER_TYPE(batch_norm1d, "batch norm over all dimensions but 1, the channels", dt_norm_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

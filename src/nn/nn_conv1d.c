@@ -16,6 +16,24 @@ dt_status dt_conv1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **
     return dt__conv_create(ctx, &kind, layer, out);
 }
 
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__CONV_KEYS("conv1d", DT_KEY_INT),
+    DT__LAYER_AFTER(dt_conv_item),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__conv_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(conv1d, "convolution of signals [channels, length]", dt_conv_item, layer_keys, 1, 1,
+               .create = layer_create, .after = offsetof(dt_conv_item, after), .part = "conv");
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 static const dt_conv_layer usual = {

@@ -17,6 +17,27 @@ dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt
     return dt__conv_create(ctx, &kind, layer, out);
 }
 
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__CONV_KEYS("conv_transpose1d", DT_KEY_INT),
+    { "output_padding", DT_KEY_INT,
+      DT__CONV_EXTENT(output_padding, 0, "0", "zeros added at the end of y") },
+    DT__LAYER_AFTER(dt_conv_item),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__conv_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(conv_transpose1d, "transposed convolution of signals [channels, length]",
+               dt_conv_item, layer_keys, 1, 1, .create = layer_create,
+               .after = offsetof(dt_conv_item, after), .part = "conv");
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 static const dt_conv_layer usual = {

@@ -1,6 +1,7 @@
 /* Dropout.      y = x / (1 - p) with probability 1 - p, else 0, in training; y = x in
  * evaluation. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct dropout {
@@ -26,6 +27,26 @@ dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
     ((dropout *)dt_module_state(*out))->p = p;
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("dropout", dt_dropout_layer),
+    { "p", DT_KEY_REAL, offsetof(dt_dropout_layer, p), .most = 0.9999, .fallback = "0.5",
+      .text = "share of the values that training drops" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    return dt_dropout_create(ctx, ((const dt_dropout_layer *)options)->p, out);
+}
+
+DT__LAYER_TYPE(dropout, "in training, values become 0 with probability p", dt_dropout_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Group norm over groups of channels of each image.      y = (x - mean) / sqrt(var + eps) * w + b
  * [Wu and He 2018]; weight 1 and bias 0 of [channels]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -38,6 +39,27 @@ dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, do
     *(dt_group_norm_options *)dt_module_state(m) = (dt_group_norm_options){ groups, eps };
     return dt__layer_done(build(m, channels), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("group_norm", dt_norm_layer),
+    DT__LAYER_GROUPS(dt_norm_layer, norms),
+    DT__LAYER_EPS(dt_norm_layer, norms),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "group_norm", in, 1);
+    return dt_group_norm_create(ctx, o->groups, in->dims[0], o->eps, out);
+}
+
+DT__LAYER_TYPE(group_norm, "group norm over groups of channels", dt_norm_layer, layer_keys, 1, 1,
+               .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Layer norm over the last dimension.      y = (x - mean) / sqrt(var + eps) * w + b      [Ba et al.
  * 2016]; weight 1 and bias 0 of [width]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct layer_norm {
@@ -39,6 +40,26 @@ dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module
     ((layer_norm *)dt_module_state(m))->eps = eps;
     return dt__layer_done(build(m, width), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("layer_norm", dt_norm_layer),
+    DT__LAYER_EPS(dt_norm_layer, norms),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "layer_norm", in, 1);
+    return dt_layer_norm_create(ctx, in->dims[in->rank - 1], o->eps, out);
+}
+
+DT__LAYER_TYPE(layer_norm, "layer norm over the last dimension", dt_norm_layer, layer_keys, 1, 1,
+               .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Linear layer.      y = x W^T + b      weight [out, in], bias [out], both initialized uniform in
  * +-1/sqrt(in) as in PyTorch [He et al. 2015 with a = sqrt(5)]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 #include <math.h>
@@ -87,6 +88,29 @@ dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool b
     DT__TRY(dt_module_create(ctx, &dt__nn_linear, 0, &m));
     return dt__layer_done(build(m, in, out_features, bias), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("linear", dt_linear_layer),
+    { "out", DT_KEY_INT, offsetof(dt_linear_layer, out), .least = 1, .most = 1 << 24,
+      .fallback = "!", .text = "outputs" },
+    DT__LAYER_AFTER(dt_linear_layer),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_linear_layer *o = options;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "linear", in, 1);
+    return dt_linear_create(ctx, in->dims[in->rank - 1], o->out,
+                            dt__layer_bias(o->has_bias, o->bias, &o->after), out);
+}
+
+DT__LAYER_TYPE(linear, "y = x W^T + b over the last dimension", dt_linear_layer, layer_keys, 1, 1,
+               .create = layer_create, .after = offsetof(dt_linear_layer, after), .part = "linear");
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

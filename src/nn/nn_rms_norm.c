@@ -1,6 +1,7 @@
 /* Root mean square norm over the last dimension.      y = x / sqrt(mean(x^2) + eps) * w
  * [Zhang and Sennrich 2019]; weight 1 of [width]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct rms_norm {
@@ -35,6 +36,26 @@ dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module *
     ((rms_norm *)dt_module_state(m))->eps = eps;
     return dt__layer_done(build(m, width), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("rms_norm", dt_norm_layer),
+    DT__LAYER_EPS(dt_norm_layer, norms),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "rms_norm", in, 1);
+    return dt_rms_norm_create(ctx, in->dims[in->rank - 1], o->eps, out);
+}
+
+DT__LAYER_TYPE(rms_norm, "root mean square norm over the last dimension", dt_norm_layer, layer_keys,
+               1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* Nearest-neighbour upsampling of images by an integer factor. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct upsample {
@@ -34,6 +35,26 @@ dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **ou
     ((upsample *)dt_module_state(*out))->factor = factor;
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("upsample_nearest", dt_upsample_layer),
+    { "factor", DT_KEY_INT, offsetof(dt_upsample_layer, factor), .least = 1, .most = 1 << 10,
+      .fallback = "2", .text = "how often each pixel is repeated along height and width" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    return dt_upsample_nearest_create(ctx, ((const dt_upsample_layer *)options)->factor, out);
+}
+
+DT__LAYER_TYPE(upsample_nearest, "images enlarged by repeating pixels", dt_upsample_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -340,10 +340,29 @@ static void check_files(dt_recipe *r)
     check_data_files(r, "data.test", &d->test);
 }
 
+/* Adds a fault in the options of the family at its key. */
+static void add_fault(void *user, const char *path, const char *text)
+{
+    dt_recipe *r = user;
+    const char *key = dt__recipe_format(r, "model.%s", path);
+    dt_recipe_refuse(r, key, "'%s': %s", key, text);
+}
+
+static void check_family(dt_recipe *r)
+{
+    const dt_model_options *m = &r->options.model;
+    if (m->family == NULL || m->family->check == NULL || dt__has_bad(r, "model")) return;
+    if (r->model_lacks_key || r->init_unread ||
+        (r->only_quantizes && dt__node_at(r, "model", NULL) == NULL))
+        return;
+    if (m->family->check(r->ctx, m->options, add_fault, r) != DT_OK) r->out_of_memory = true;
+}
+
 void dt__recipe_check(dt_recipe *r)
 {
     static void (*const checks[])(dt_recipe *) = {
         check_limited,
+        check_family,
         check_optimizer,
         check_steps,
         check_baseline,

@@ -34,7 +34,10 @@ static const char *path_of(const fit *f)
 
 static bool takes(const dt_example *have, const dt_example *image)
 {
-    if (have->rank == 3) return memcmp(have->dims, image->dims, sizeof have->dims) == 0;
+    if (have->exact || have->rank > 1) {
+        return have->rank == image->rank &&
+               memcmp(have->dims, image->dims, (size_t)have->rank * sizeof have->dims[0]) == 0;
+    }
     return have->rank == 1 && have->dims[0] == values_of(image);
 }
 
@@ -142,7 +145,7 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 {
     char have[160], wanted[160];
     dt_example in, out;
-    info->family->shapes(info->options, &in, &out);
+    DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
     if ((in.rank == 0) != is_tokens(d)) {
         return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the data are %s", path,
                        in.rank == 0 ? "tokens" : "images", kind_of(d));
@@ -160,7 +163,7 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
     const dt_model_options *m = &r->options.model;
     const dt_example image = image_of(d);
     fit in = { .r = r, .d = d, .wanted = image }, out = in;
-    m->family->shapes(m->options, &in.have, &out.have);
+    DT__TRY(m->family->shapes(r->ctx, m->options, &in.have, &out.have));
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
                                 kind_of(d), m->family_name,

@@ -25,9 +25,22 @@ static bool same_strings(const dt_strings *a, const dt_strings *b)
     return same;
 }
 
+static bool same_ints(const dt_ints *a, const dt_ints *b)
+{
+    return a->n == b->n && memcmp(a->v, b->v, (size_t)a->n * sizeof a->v[0]) == 0;
+}
+
+static bool same_shapes(const dt_shapes *a, const dt_shapes *b)
+{
+    bool same = a->n == b->n;
+    for (int i = 0; same && i < a->n; i++) {
+        same = same_text(a->name[i], b->name[i]) && same_ints(&a->shape[i], &b->shape[i]);
+    }
+    return same;
+}
+
 static bool same_value(dt_key_type type, const void *a, const void *b)
 {
-    const dt_ints *ints = a;
     const dt_reals *reals = a;
     switch (type) {
     case DT_KEY_BOOL: return *(const bool *)a == *(const bool *)b;
@@ -36,9 +49,8 @@ static bool same_value(dt_key_type type, const void *a, const void *b)
     case DT_KEY_PAIR: return memcmp(a, b, 2 * sizeof(int64_t)) == 0;
     case DT_KEY_CHOICE: return *(const int *)a == *(const int *)b;
     case DT_KEY_STRINGS: return same_strings(a, b);
-    case DT_KEY_INTS:
-        return ints->n == ((const dt_ints *)b)->n &&
-               memcmp(ints->v, ((const dt_ints *)b)->v, (size_t)ints->n * sizeof ints->v[0]) == 0;
+    case DT_KEY_INTS: return same_ints(a, b);
+    case DT_KEY_SHAPES: return same_shapes(a, b);
     case DT_KEY_REALS:
         return reals->n == ((const dt_reals *)b)->n &&
                memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0;
@@ -60,6 +72,20 @@ static const char *differ_list(const comparison *c, const char *path, const dt_k
     return "";
 }
 
+static const char *differ_items(const comparison *c, const char *path, const dt_item_list *a,
+                                const dt_item_list *b)
+{
+    if (a->n != b->n) return path;
+    for (int64_t i = 0; i < a->n; i++) {
+        const char *item = dt__recipe_format(c->a, "%s.%lld", path, (long long)i);
+        if (a->v[i].kind != b->v[i].kind) return item;
+        const char *found =
+            differ_tables(c, item, a->v[i].kind->keys, a->v[i].options, b->v[i].options);
+        if (*found != 0) return found;
+    }
+    return "";
+}
+
 static const char *differ_key(const comparison *c, const char *path, const dt_key *key,
                               const char *a, const char *b)
 {
@@ -68,6 +94,10 @@ static const char *differ_key(const comparison *c, const char *path, const dt_ke
         return path;
     }
     if (key->type == DT_KEY_LIST) return differ_list(c, path, key, a, b);
+    if (key->type == DT_KEY_ITEMS) {
+        return differ_items(c, path, (const void *)(a + key->offset),
+                            (const void *)(b + key->offset));
+    }
     if (key->type == DT_KEY_MAP) {
         return differ_tables(c, path, key->keys, a + key->offset, b + key->offset);
     }

@@ -23,7 +23,7 @@ typedef struct place {
 
 static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts);
 
-/* ---- numbers and words -------------------------------------------------------------------- */
+/* ---- numbers and words ----------------------------------------------------------------------- */
 
 static bool is_bounded(const dt_key *key) { return key->least != 0 || key->most != 0; }
 
@@ -146,11 +146,12 @@ static void fill_choice(dt_recipe *r, const dt_key *key, place at, void *field)
     refuse_choice(r, at, key->choices);
 }
 
-/* ---- lists -------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static const char *list_such_as(dt_recipe *r, const dt_key *key)
 {
     if (key->type == DT_KEY_LIST) return dt__recipe_format(r, "[{%s: ...}]", key->keys[0].name);
+    if (key->type == DT_KEY_ITEMS) return dt__recipe_format(r, "[{%s: ...}]", key->kinds(0)->name);
     return key->type == DT_KEY_INTS    ? "[784, 10]"
            : key->type == DT_KEY_PAIR  ? "[2, 2]"
            : key->type == DT_KEY_REALS ? "[0.5, 0.5, 0.4]"
@@ -225,10 +226,125 @@ static void fill_pair(dt_recipe *r, const dt_key *key, place at, void *field)
 static void fill_strings(dt_recipe *r, const dt_key *key, place at, void *field)
 {
     dt_strings *list = field;
+    if (at.node->kind == DT__SCALAR && at.node->bytes > 0) {
+        list->n = 1;
+        fill_string(r, key, at, list->v);
+        return;
+    }
     if (!is_list(r, key, at, DT_MAX_LIST)) return;
     for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
         fill_string(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
         at.node->bad |= item->bad;
+    }
+}
+
+/* One shape, or a map of named shapes. */
+static void fill_shapes(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    dt_shapes *shapes = field;
+    if (at.node->kind != DT__MAP) {
+        shapes->n = 1;
+        fill_ints(r, key, at, &shapes->shape[0]);
+        return;
+    }
+    if (at.node->count < 1 || at.node->count > DT_MAX_SHAPES) {
+        dt__complain(r, at.node, "'%s' has %d entries; it can have 1 to %d", at.path,
+                     at.node->count, DT_MAX_SHAPES);
+        return;
+    }
+    for (dt__node *one = at.node->first; one != NULL; one = one->next, shapes->n++) {
+        const place here = { dt__recipe_join(r, at.path, one->key->text), one, one };
+        shapes->name[shapes->n] = one->key->text;
+        fill_ints(r, key, here, &shapes->shape[shapes->n]);
+        at.node->bad |= one->bad;
+    }
+}
+
+/* ---- items: maps whose first key names their kind -------------------------------------------- */
+
+#define MOST_KINDS 255
+
+static const dt_item_kind *kind_named(const dt_key *key, const char *name)
+{
+    const dt_item_kind *kind = NULL;
+    for (int i = 0; name != NULL && (kind = key->kinds(i)) != NULL; i++) {
+        if (strcmp(kind->name, name) == 0) break;
+    }
+    return name == NULL ? NULL : kind;
+}
+
+static void refuse_kind(dt_recipe *r, const dt_key *key, place at, dt__node *name)
+{
+    const char *names[MOST_KINDS + 1] = { NULL };
+    for (int i = 0; i < MOST_KINDS && key->kinds(i) != NULL; i++) names[i] = key->kinds(i)->name;
+    const char *quoted = dt__recipe_quote(r, name);
+    const char *meant = name->text == NULL ? NULL : dt_nearest(names, name->text);
+    if (meant != NULL) {
+        dt__complain(r, name, "'%s': there is no %s (did you mean '%s'?)", at.path, quoted, meant);
+    } else {
+        dt__complain(r, name, "'%s': there is no %s; the first key is one of %s", at.path, quoted,
+                     list_of(r, names));
+    }
+    at.node->bad = true;
+}
+
+/* The node as a map, whose first key *name names the kind. */
+static dt__node *map_of(dt_recipe *r, place at, dt__node **name)
+{
+    dt__node *node = at.node;
+    *name = node;
+    if (node->kind == DT__MAP && node->first != NULL) *name = node->first->key;
+    if (node->kind == DT__MAP || node->kind == DT__SEQUENCE) return node;
+    dt__node *map = dt__node_create(r, DT__MAP, node->origin);
+    if (map == NULL) return node;
+    map->line = node->line;
+    map->column = node->column;
+    return map;
+}
+
+/* The name of an item that has none: its kind and place. */
+static void set_name(dt_recipe *r, const dt_list_item *item, int i)
+{
+    const dt_key *first = &item->kind->keys[0];
+    const char **name = (const char **)(void *)((char *)item->options + first->offset);
+    if (first->type != DT_KEY_STRING || *name != NULL) return;
+    *name = dt__recipe_format(r, "%s_%d", item->kind->name, i);
+}
+
+static void fill_item(dt_recipe *r, const dt_key *key, place at, dt_list_item *item, int i)
+{
+    dt__node *name, *map = map_of(r, at, &name);
+    if (name->kind != DT__SCALAR) {
+        dt__complain(r, at.node, "'%s' wants a name or a map such as {%s: ...}, not %s", at.path,
+                     key->kinds(0)->name, dt__recipe_quote(r, at.node));
+        return;
+    }
+    item->kind = kind_named(key, name->text);
+    if (item->kind == NULL) {
+        refuse_kind(r, key, at, name);
+        return;
+    }
+    item->options = dt__recipe_alloc(r, item->kind->size);
+    if (item->options == NULL) return;
+    dt__node *first = map->first;
+    const bool nameless = first != NULL && first->kind == DT__SCALAR && first->bytes == 0;
+    if (nameless) map->first = first->next;
+    const part p = { item->kind->keys, item->options };
+    fill_map(r, (place){ at.path, map, at.above }, &p, 1);
+    if (nameless) map->first = first;
+    set_name(r, item, i);
+}
+
+static void fill_items(dt_recipe *r, const dt_key *key, place at, void *field)
+{
+    dt_item_list *items = field;
+    if (!is_list(r, key, at, DT__RECIPE_CHILDREN)) return;
+    items->v = dt__recipe_alloc(r, (size_t)at.node->count * sizeof items->v[0]);
+    if (items->v == NULL) return;
+    for (dt__node *node = at.node->first; node != NULL && !r->out_of_memory; node = node->next) {
+        const int i = (int)items->n++;
+        fill_item(r, key, item_of(r, at, node, i), &items->v[i], i);
+        if (items->v[i].options == NULL) at.node->bad = true;
     }
 }
 
@@ -242,7 +358,7 @@ static void fill_list(dt_recipe *r, const dt_key *key, place at, char *base)
     }
 }
 
-/* ---- maps --------------------------------------------------------------------------------- */
+/* ---- maps ------------------------------------------------------------------------------------ */
 
 /* For `model`: finds the family, and allocates its options. */
 static int add_family(dt_recipe *r, place at, part parts[MOST_PARTS])
@@ -270,11 +386,12 @@ static void fill_value(dt_recipe *r, const dt_key *key, place at, char *base)
 {
     typedef void filler(dt_recipe *, const dt_key *, place, void *);
     static filler *const fillers[] = {
-        [DT_KEY_BOOL] = fill_bool,   [DT_KEY_INT] = fill_int,
-        [DT_KEY_REAL] = fill_real,   [DT_KEY_STRING] = fill_string,
-        [DT_KEY_PATH] = fill_string, [DT_KEY_CHOICE] = fill_choice,
-        [DT_KEY_INTS] = fill_ints,   [DT_KEY_STRINGS] = fill_strings,
-        [DT_KEY_REALS] = fill_reals, [DT_KEY_PAIR] = fill_pair,
+        [DT_KEY_BOOL] = fill_bool,     [DT_KEY_INT] = fill_int,
+        [DT_KEY_REAL] = fill_real,     [DT_KEY_STRING] = fill_string,
+        [DT_KEY_PATH] = fill_string,   [DT_KEY_CHOICE] = fill_choice,
+        [DT_KEY_INTS] = fill_ints,     [DT_KEY_STRINGS] = fill_strings,
+        [DT_KEY_REALS] = fill_reals,   [DT_KEY_PAIR] = fill_pair,
+        [DT_KEY_SHAPES] = fill_shapes, [DT_KEY_ITEMS] = fill_items,
     };
     if (at.node->bad) return;
     if (key->type == DT_KEY_LIST) {
@@ -303,6 +420,7 @@ static void fill_fallback(dt_recipe *r, const dt_key *key, place at, char *base)
     if (strcmp(key->fallback, "!") == 0) {
         if (!is_missed(r, at)) return;
         dt__node where = *at.above;
+        r->model_lacks_key |= strncmp(at.path, "model.", strlen("model.")) == 0;
         dt__complain(r, &where, "missing key '%s' (%s)", at.path, key->text);
         return;
     }
@@ -385,7 +503,7 @@ static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts)
     }
 }
 
-/* ---- recipe -------------------------------------------------------------------------------- */
+/* ---- recipe ---------------------------------------------------------------------------------- */
 
 static void check_family(dt_recipe *r)
 {

@@ -49,23 +49,14 @@ static bool is_of_family(const dt__node *model, const char *name)
     return node == NULL || (node->kind == DT__SCALAR && strcmp(node->text, name) == 0);
 }
 
-/* Keeps the options of a folder, for later comparison. */
-static void keep(dt_recipe *r, const dt_model_info *info)
-{
-    void *copy = dt__recipe_alloc(r, info->family->options_size);
-    if (copy == NULL) return;
-    memcpy(copy, info->options, info->family->options_size);
-    r->init_family = info->family;
-    r->init_options = copy;
-}
-
 static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_info *info,
                  bool is_folder)
 {
     if (is_of_family(model, info->family->name)) {
         dt__node *tree = tree_of(r, info);
         if (tree != NULL) merge(model, tree);
-        if (is_folder) keep(r, info);
+        if (is_folder) r->init_family = info->family;
+        if (is_folder) r->init_options = info->options;
     } else if (is_folder) {
         dt__complain(r, init, "'model.init': '%s' holds a %s, which 'model.family' is not",
                      dt__recipe_quote_text(r, init->text, init->bytes), info->family->name);
@@ -78,7 +69,6 @@ void dt__recipe_take_init(dt_recipe *r)
 {
     struct stat about;
     dt_file *file;
-    dt_model_info info;
     dt__node *model = NULL, *init = dt__node_at(r, "model.init", NULL);
     if (init == NULL || init->kind != DT__SCALAR || init->bytes == 0) return;
     r->init_unread = stat(init->text, &about) != 0;
@@ -87,10 +77,9 @@ void dt__recipe_take_init(dt_recipe *r)
     const bool is_folder = S_ISDIR(about.st_mode);
     dt_status s = dt_file_open(r->ctx, init->text, &file);
     if (s == DT_OK) {
-        if (dt_file_meta(file, DT__KEY_MODEL) != NULL) s = dt__model_info_read(file, &info);
+        if (dt_file_meta(file, DT__KEY_MODEL) != NULL) s = dt__model_info_read(file, &r->init_info);
         else s = DT_ERR_STATE;
-        if (s == DT_OK) take(r, model, init, &info, is_folder);
-        if (s == DT_OK) dt_model_info_free(r->ctx, &info);
+        if (s == DT_OK) take(r, model, init, &r->init_info, is_folder);
         dt_file_close(file);
     }
     r->out_of_memory |= s == DT_ERR_NOMEM;

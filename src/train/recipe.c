@@ -335,6 +335,7 @@ void dt_recipe_free(dt_recipe *r)
 {
     if (r == NULL) return;
     dt_ctx *ctx = r->ctx;
+    dt_model_info_free(ctx, &r->init_info);
     for (dt__chunk *chunk = r->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
         dt__release(ctx, chunk);

@@ -12,12 +12,13 @@
 #include "core/json.h"
 #include "core/number.h"
 
+#include <detent/io.h>
 #include <detent/train.h>
 
 #define DT__RECIPE_BYTES ((size_t)1 << 20)
 #define DT__RECIPE_DEPTH 64
-#define DT__RECIPE_CHILDREN 256 /* limit of one map or list */
-#define DT__RECIPE_ERRORS 100   /* most that are kept */
+#define DT__RECIPE_CHILDREN 4096 /* limit of one map or list */
+#define DT__RECIPE_ERRORS 100    /* most that are kept */
 
 typedef enum dt__origin {
     DT__FROM_FILE,
@@ -55,10 +56,12 @@ struct dt_recipe {
     bool leave_files, saved; /* as dt_recipe_source */
     bool only_quantizes;     /* blocks for training are not required */
     bool needs_data;         /* but `data` is required */
+    bool model_lacks_key;    /* a required key of `model` is missing */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
     bool init_unread;             /* model.init is missing or invalid */
+    dt_model_info init_info;      /* of the file of model.init; without family: none */
     const dt_family *init_family; /* if model.init is a folder; else NULL */
     const void *init_options;
     dt_recipe_options options;

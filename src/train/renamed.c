@@ -41,15 +41,28 @@ static void rename_choice(dt_recipe *r, dt__node *node, const dt_key *key, const
     node->bytes = strlen(now);
 }
 
+/* The table of an element of a list of maps; NULL: none is known. */
+static const dt_key *keys_of(const dt_key *key, const dt__node *item)
+{
+    if (item->kind != DT__MAP || key->type == DT_KEY_LIST) return key->keys;
+    const char *name = item->first == NULL ? NULL : item->first->key->text;
+    for (int i = 0; name != NULL && key->kinds(i) != NULL; i++) {
+        if (strcmp(key->kinds(i)->name, name) == 0) return key->kinds(i)->keys;
+    }
+    return NULL;
+}
+
 static void rename_value(dt_recipe *r, dt__node *node, const dt_key *key, const char *path)
 {
     if (key->type == DT_KEY_CHOICE) rename_choice(r, node, key, path);
     if (key->type == DT_KEY_MAP && node->kind == DT__MAP) rename_map(r, node, key->keys, path);
-    if (key->type != DT_KEY_LIST || node->kind != DT__SEQUENCE) return;
+    const bool is_list = key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS;
+    if (!is_list || node->kind != DT__SEQUENCE) return;
     int i = 0;
     for (dt__node *item = node->first; item != NULL; item = item->next, i++) {
-        if (item->kind != DT__MAP) continue;
-        rename_map(r, item, key->keys, dt__recipe_format(r, "%s.%d", path, i));
+        const dt_key *keys = keys_of(key, item);
+        if (item->kind != DT__MAP || keys == NULL) continue;
+        rename_map(r, item, keys, dt__recipe_format(r, "%s.%d", path, i));
     }
 }
 
@@ -98,7 +111,7 @@ const char *dt__recipe_path_now(dt_recipe *r, const char *path)
         changed |= key != NULL && (strlen(name) != n || memcmp(name, part, n) != 0);
         now = dt__recipe_format(r, "%s%s%s", now, part == path ? "" : ".", name);
         if (!is_index) keys = key == NULL ? NULL : key->keys;
-        is_index = key != NULL && key->type == DT_KEY_LIST;
+        is_index = key != NULL && (key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS);
         part += n;
         if (*part == 0) break;
     }

@@ -1,6 +1,9 @@
 /* Output generated from the tables: JSON schema (draft 2020-12) for editors, and docs/recipe.md. */
 #include "train/out.h"
 
+#include <detent/layers.h>
+
+#include <stdio.h>
 #include <string.h>
 
 /* ---- JSON schema -------------------------------------------------------------------------- */
@@ -135,6 +138,71 @@ static void write_one_or_all(dt__out *o, const dt_key *key)
     dt__out_close(o, ']');
 }
 
+/* A string, or a list of strings; a shape, or a map of shapes. */
+static void write_one_or_list(dt__out *o, const dt_key *key)
+{
+    dt__out_open(o, "anyOf", '[');
+    dt__out_open(o, NULL, '{');
+    if (key->type == DT_KEY_STRINGS) {
+        dt__out_field(o, "type", "string");
+    } else {
+        dt__out_field(o, "type", "object");
+        dt__out_open(o, "additionalProperties", '{');
+        write_array(o, key);
+        dt__out_close(o, '}');
+    }
+    dt__out_close(o, '}');
+    dt__out_open(o, NULL, '{');
+    write_array(o, key);
+    dt__out_close(o, '}');
+    dt__out_close(o, ']');
+}
+
+/* The list refers to a definition, since items can hold such lists themselves. */
+static void write_items(dt__out *o, const dt_key *key)
+{
+    dt__out_field(o, "type", "array");
+    if (key->fewest > 0) {
+        dt__out_name(o, "minItems");
+        dt__out_int(o, key->fewest);
+    }
+    dt__out_open(o, "items", '{');
+    dt__out_field(o, "$ref", "#/$defs/layer");
+    dt__out_close(o, '}');
+}
+
+/* One alternative for each kind of layer: its name alone, or a map. */
+static void write_layers(dt__out *o)
+{
+    const dt_item_kind *kind;
+    dt__out_open(o, "$defs", '{');
+    dt__out_open(o, "layer", '{');
+    dt__out_open(o, "anyOf", '[');
+    dt__out_open(o, NULL, '{');
+    dt__out_open(o, "enum", '[');
+    for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) dt__out_field(o, NULL, kind->name);
+    dt__out_close(o, ']');
+    dt__out_close(o, '}');
+    for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        dt__out_open(o, NULL, '{');
+        dt__out_field(o, "description", kind->text);
+        dt__out_field(o, "type", "object");
+        write_properties(o, kind->keys);
+        dt__out_open(o, "required", '[');
+        dt__out_field(o, NULL, kind->name);
+        for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
+            if (needs_value(k)) dt__out_field(o, NULL, k->name);
+        }
+        dt__out_close(o, ']');
+        dt__out_name(o, "additionalProperties");
+        dt__out_text(o, "false");
+        dt__out_close(o, '}');
+    }
+    dt__out_close(o, ']');
+    dt__out_close(o, '}');
+    dt__out_close(o, '}');
+}
+
 static void write_type(dt__out *o, const dt_key *key)
 {
     switch (key->type) {
@@ -146,6 +214,9 @@ static void write_type(dt__out *o, const dt_key *key)
     case DT_KEY_CHOICE: write_choices(o, key); break;
     case DT_KEY_PAIR:
     case DT_KEY_REALS: write_one_or_all(o, key); break;
+    case DT_KEY_STRINGS:
+    case DT_KEY_SHAPES: write_one_or_list(o, key); break;
+    case DT_KEY_ITEMS: write_items(o, key); break;
     case DT_KEY_MAP:
         if (key->keys != dt_model_keys) {
             write_object(o, key->keys, "additionalProperties");
@@ -209,6 +280,7 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
     dt__out_field(&o, "$schema", "https://json-schema.org/draft/2020-12/schema");
     dt__out_field(&o, "title", "detent recipe");
     dt__out_field(&o, "type", "object");
+    write_layers(&o);
     write_properties(&o, dt_recipe_keys);
     write_uses(&o);
     dt__out_name(&o, "additionalProperties");
@@ -264,9 +336,11 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_PATH] = "path",
         [DT_KEY_CHOICE] = "",
         [DT_KEY_INTS] = "integers",
-        [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_STRINGS] = "string or list of strings",
         [DT_KEY_REALS] = "number or list of numbers",
         [DT_KEY_PAIR] = "integer or two integers",
+        [DT_KEY_SHAPES] = "shape or map of shapes",
+        [DT_KEY_ITEMS] = "list of layers",
         [DT_KEY_LIST] = "list of maps",
     };
     dt__out_text(o, words[key->type]);
@@ -274,7 +348,7 @@ static void write_words(dt__out *o, const dt_key *key)
         for (int i = 0; key->choices[i] != NULL; i++) {
             dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
         }
-    } else if (key->type != DT_KEY_LIST) {
+    } else if (key->type != DT_KEY_LIST && key->type != DT_KEY_ITEMS) {
         write_range(o, key);
     }
 }
@@ -295,7 +369,7 @@ static void write_rows(dt__out *o, const dt_key *keys, const char *prefix, bool 
             dt__out_text(o, " | ");
             if (is_required(k)) {
                 dt__out_text(o, "required");
-            } else if (k->fallback != NULL) {
+            } else if (k->fallback != NULL && *k->fallback != 0) {
                 dt__out_format(o, "`%s`", k->fallback);
             }
             dt__out_text(o, " | ");
@@ -322,6 +396,29 @@ static void write_section(dt__out *o, const char *title, const char *text, const
     write_rows(o, keys, "", false);
 }
 
+/* Every kind of layer, with the keys that all of them have said once. */
+static void write_kinds(dt__out *o)
+{
+    const dt_item_kind *kind;
+    dt__out_text(o,
+                 "\n## Layers of `model.layers`\n\n"
+                 "A layer is a map whose first key is its kind and whose value is the layer's "
+                 "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
+                 "`from` names the\nlayers or inputs that it reads; without it, it reads the "
+                 "layer before.\n\n| layer, key | type | default | meaning |\n|---|---|---|---|\n");
+    for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%s.", kind->name);
+        dt__out_format(o, "| **`%s`** | | | ", kind->name);
+        dt__out_text(o, kind->text);
+        dt__out_text(o, " |\n");
+        for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
+            const dt_key one[] = { *k, { 0 } };
+            if (strcmp(k->name, "from") != 0) write_rows(o, one, prefix, false);
+        }
+    }
+}
+
 dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
 {
     (void)ctx;
@@ -339,6 +436,7 @@ dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
             strcat(name, "`");
             write_section(&o, name, family->text, family->keys);
         }
+        if (k->keys == dt_model_keys) write_kinds(&o);
     }
     return o.status;
 }

@@ -55,20 +55,12 @@ static void show_string(shower *s, const char *text)
     (s->json ? dt__out_json : dt__out_yaml)(&s->out, text);
 }
 
-static void show_list(shower *s, const dt_key *key, const char *field)
+static void show_strings(shower *s, const dt_strings *list)
 {
-    const bool is_ints = key->type == DT_KEY_INTS;
-    const dt_ints *ints = (const void *)field;
-    const dt_strings *strings = (const void *)field;
-    const int n = is_ints ? ints->n : strings->n;
     dt__out_text(&s->out, "[");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < list->n; i++) {
         if (i > 0) dt__out_text(&s->out, ", ");
-        if (is_ints) {
-            dt__out_int(&s->out, ints->v[i]);
-        } else {
-            show_string(s, strings->v[i]);
-        }
+        show_string(s, list->v[i]);
     }
     dt__out_text(&s->out, "]");
 }
@@ -93,6 +85,33 @@ static void show_pair(shower *s, const int64_t *pair)
     dt__out_text(&s->out, "]");
 }
 
+static void show_ints(shower *s, const dt_ints *list)
+{
+    dt__out_text(&s->out, "[");
+    for (int i = 0; i < list->n; i++) {
+        if (i > 0) dt__out_text(&s->out, ", ");
+        dt__out_int(&s->out, list->v[i]);
+    }
+    dt__out_text(&s->out, "]");
+}
+
+/* A single shape without a name is a list, else a map in one line. */
+static void show_shapes(shower *s, const dt_shapes *shapes)
+{
+    if (shapes->n == 1 && shapes->name[0] == NULL) {
+        show_ints(s, &shapes->shape[0]);
+        return;
+    }
+    dt__out_text(&s->out, "{");
+    for (int i = 0; i < shapes->n; i++) {
+        if (i > 0) dt__out_text(&s->out, ", ");
+        show_string(s, shapes->name[i]);
+        dt__out_text(&s->out, ": ");
+        show_ints(s, &shapes->shape[i]);
+    }
+    dt__out_text(&s->out, "}");
+}
+
 static void show_value(shower *s, const dt_key *key, const char *field)
 {
     const void *value = field;
@@ -105,7 +124,10 @@ static void show_value(shower *s, const dt_key *key, const char *field)
     case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
     case DT_KEY_STRING:
     case DT_KEY_PATH: show_string(s, *(const char *const *)value); break;
-    default: show_list(s, key, field); break;
+    case DT_KEY_SHAPES: show_shapes(s, value); break;
+    case DT_KEY_INTS: show_ints(s, value); break;
+    case DT_KEY_STRINGS: show_strings(s, value); break;
+    default: break; /* maps and lists of maps are printed by show_key */
     }
 }
 
@@ -137,10 +159,37 @@ static void show_rule(shower *s, const dt_key *key, spot at)
     o->indent -= 2;
 }
 
+/* The first key of an item names its kind, so it is printed also if it was not given. */
+static void show_item(shower *s, const dt_list_item *item, spot at)
+{
+    dt__out *o = &s->out;
+    const dt_key *first = &item->kind->keys[0];
+    const dt__node *name = dt__node_child(at.node, first->name, strlen(first->name));
+    if (s->json) {
+        dt__out_open(o, NULL, '{');
+        dt__out_name(o, first->name);
+        show_value(s, first, at.base + first->offset);
+        show_table(s, first + 1, at);
+        dt__out_close(o, '}');
+        return;
+    }
+    o->indent += 2;
+    s->dash = true;
+    start_line(s, first->name);
+    dt__out_text(o, " ");
+    show_value(s, first, at.base + first->offset);
+    show_origin(s, name != NULL ? name : at.node);
+    show_table(s, first + 1, at);
+    o->indent -= 2;
+}
+
 static void show_structs(shower *s, const dt_key *key, spot at)
 {
     dt__out *o = &s->out;
-    const int64_t count = *(const int64_t *)(const void *)(at.base + key->count);
+    const dt_item_list *items = (const void *)(at.base + key->offset);
+    const bool is_items = key->type == DT_KEY_ITEMS;
+    const int64_t count =
+        is_items ? items->n : *(const int64_t *)(const void *)(at.base + key->count);
     if (s->json) {
         dt__out_open(o, key->name, '[');
     } else {
@@ -154,8 +203,10 @@ static void show_structs(shower *s, const dt_key *key, spot at)
         o->indent += 2;
     }
     for (int64_t i = 0; i < count; i++) {
+        const dt__node *node = dt__node_item(at.node, i);
         const char *base = at.base + key->offset + (size_t)i * key->size;
-        show_rule(s, key, (spot){ at.path, base, dt__node_item(at.node, i) });
+        if (is_items) show_item(s, &items->v[i], (spot){ at.path, items->v[i].options, node });
+        else show_rule(s, key, (spot){ at.path, base, node });
     }
     if (s->json) {
         dt__out_close(o, ']');
@@ -211,7 +262,7 @@ static void show_key(shower *s, const dt_key *key, spot at)
     if (block && at.node == NULL && s->r->only_quantizes) return;
     if (key->type == DT_KEY_MAP) {
         show_map(s, key, at);
-    } else if (key->type == DT_KEY_LIST) {
+    } else if (key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS) {
         show_structs(s, key, at);
     } else if (s->json) {
         dt__out_name(&s->out, key->name);

@@ -1,0 +1,28 @@
+/* A network of modules: each node reads inputs of the network and results of earlier nodes. */
+#ifndef DT__NN_GRAPH_H
+#define DT__NN_GRAPH_H
+
+#include "nn/module.h"
+
+/* Values have numbers: input i is i, the result of node i is DT__GRAPH_FIRST + i. */
+#define DT__GRAPH_FIRST DT_MAX_IN
+
+typedef struct dt__graph_node {
+    dt_module *m; /* below the graph's module, which owns it */
+    int n_in;
+    int64_t in[DT_MAX_IN];
+    bool same_shapes; /* all inputs have the shape of the result */
+} dt__graph_node;
+
+/* A graph that is a part of another one and a unit of activation checkpointing. */
+extern const dt_module_type dt__graph_block;
+
+/* An empty graph: of type dt__nn_graph or dt__graph_block. */
+dt_status dt__graph_create(dt_ctx *ctx, const dt_module_type *type, dt_module **out);
+/* Appends a node. Errors: NOMEM. */
+dt_status dt__graph_append(dt_module *graph, const dt__graph_node *node);
+/* Ends building: sets the number of inputs and the outputs, 1...DT_MAX_OUT values, and finds what
+ * can be fused and which batch norms can be folded. Errors: NOMEM. */
+dt_status dt__graph_finish(dt_module *graph, int n_in, const int64_t *out, int n_out);
+
+#endif
