@@ -7,6 +7,7 @@
 #include "qat/prepare.h"
 
 #include <detent/io.h>
+#include <detent/layers.h>
 #include <detent/optim.h>
 #include <detent/ptq.h>
 #include <detent/qat.h>
@@ -411,6 +412,49 @@ START_TEST(it_learns_to_recall)
 }
 END_TEST
 
+static const dt_family *family_of(const char *name)
+{
+    int i = 0;
+    while (strcmp(dt_family_at(i)->name, name) != 0) i++;
+    return dt_family_at(i);
+}
+
+/* In a list of layers extents follow from the input; a converted file needs nothing else. */
+START_TEST(lists_and_files_know_it)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_recurrent_item network;
+    dt_linear_layer head;
+    dt_module *m, *again;
+    const dt_item_kind *k = dt_layer_kind(kinds[_i].name);
+    TEST_OK(ctx, dt_layer_defaults(ctx, k, &network));
+    TEST_OK(ctx, dt_layer_defaults(ctx, dt_layer_kind("linear"), &head));
+    network.head.name = "network";
+    network.network.hidden = 6;
+    network.network.bidirectional = network.network.last = true;
+    head.out = 3;
+    dt_list_item list[] = { { k, &network }, { dt_layer_kind("linear"), &head } };
+    const dt_layers_options o = { .input = { .n = 1, .shape = { { 2, { 12, 4 } } } },
+                                  .layers = { 2, list } };
+    const dt_model_info info = { .family = family_of("layers"), .options = &o };
+    TEST_OK(ctx, dt_layers_create(ctx, &o, &m));
+    ck_assert_int_eq(dt_param_count(m), 2 * (2 + kinds[_i].states) * 6 * (4 + 6 + 2) + 3 * 13);
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    ck_assert(dt_is_packed(dt_param(m, "network.layers.0.hh_reverse.weight")));
+    test_folder(folder);
+    test_join(path, folder, "model.safetensors");
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_model_load(ctx, path, &again, NULL));
+    dt_tensor *x = sequence(5, 9, 4); /* of another length */
+    ck_assert(same(dt_forward(t, m, x), dt_forward(t, again, x)));
+    dt_tape_reset(t);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_module_free(again);
+}
+END_TEST
+
 Suite *test_recurrent_suite(void)
 {
     Suite *s = suite_create("recurrent");
@@ -424,6 +468,7 @@ Suite *test_recurrent_suite(void)
     tcase_add_loop_test(c, a_range_observes_all_steps, 0, n);
     tcase_add_loop_test(c, a_rounder_sees_all_steps, 0, n);
     tcase_add_loop_test(c, it_learns_to_recall, 0, n);
+    tcase_add_loop_test(c, lists_and_files_know_it, 0, n);
     suite_add_tcase(s, c);
     return s;
 }

@@ -2,10 +2,10 @@
  *
  * Layers are quantized in the order in which they run. A calibration pass runs the model on the
  * batch up to the first module that the caller asks for, stops before that module computes, and
- * returns its input. Where a module around it runs it several times, the pass goes on with its
- * prepared weight to the end of that module, for the inputs of all calls. All modules that returned before it are already quantized, so their results no
- * longer change: the pass keeps them, and the next pass over the same batch reads them instead of
- * computing them again.
+ * returns its input. Where a module around it runs it several times, the pass goes on, with its
+ * prepared weight, to the end of that module, for the inputs of all calls. All modules that
+ * returned before it are already quantized, so their results no longer change: the pass keeps them,
+ * and the next pass over the same batch reads them instead of computing them again.
  *
  * The cache holds the results of the outermost modules that have returned, in the order of their
  * calls, which is the same in every pass. A result is freed as soon as no later call can read it.
@@ -43,7 +43,8 @@ typedef struct dt__calib_target {
     void *user;
 } dt__calib_target;
 
-/* The first inputs of a call: after the hooks, dequantized, contiguous; NULL beyond their number. */
+/* The first inputs of a call: after its hooks, dequantized, contiguous; NULL beyond their
+ * number. */
 typedef struct dt__calib_inputs {
     dt_tensor *input[2];
 } dt__calib_inputs;

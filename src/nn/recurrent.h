@@ -3,7 +3,7 @@
 #ifndef DT__NN_RECURRENT_H
 #define DT__NN_RECURRENT_H
 
-#include "nn/module.h"
+#include "nn/layer_type.h"
 
 typedef struct dt__cell_kind {
     const char *name;
@@ -20,5 +20,40 @@ dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
 /* forward of such networks' types */
 void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                            dt_tensor **out, int n_out);
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+#define DT__RECURRENT_AT(field) offsetof(dt_recurrent_item, network.field)
+
+#define DT__RECURRENT_KEYS(kind)                                                                   \
+    DT__LAYER_HEAD(kind, dt_recurrent_item),                                                       \
+        { "hidden",                                                                                \
+          DT_KEY_INT,                                                                              \
+          DT__RECURRENT_AT(hidden),                                                                \
+          .least = 1,                                                                              \
+          .most = 1 << 16,                                                                         \
+          .fallback = "!",                                                                         \
+          .text = "extent of the hidden state, in each direction" },                               \
+        { "layers",                                                                                \
+          DT_KEY_INT,                                                                              \
+          DT__RECURRENT_AT(layers),                                                                \
+          .least = 1,                                                                              \
+          .most = 256,                                                                             \
+          .fallback = "1",                                                                         \
+          .text = "number of layers, one above the other" },                                       \
+        { "bias", DT_KEY_BOOL, DT__RECURRENT_AT(bias), .fallback = "true",                         \
+          .text = "whether its products have a bias" },                                            \
+        { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
+          .text = "a second direction, from the last step to the first" },                         \
+        { "last", DT_KEY_BOOL, DT__RECURRENT_AT(last), .fallback = "false",                        \
+          .text = "the result is that of the last step, in place of all steps" },                  \
+    {                                                                                              \
+        "dropout", DT_KEY_REAL, DT__RECURRENT_AT(dropout), .most = 0.9999, .fallback = "0",        \
+                                                           .text = "dropout between its layers"    \
+    }
+
+/* dt_layer_type.create of such kinds. */
+dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
+                                     const dt_shape *in, dt_module **out);
 
 #endif
