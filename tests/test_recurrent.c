@@ -412,6 +412,74 @@ START_TEST(it_learns_to_recall)
 }
 END_TEST
 
+/* Adapters of prepared products are merged with the same bits. */
+START_TEST(adapters_reach_both_products)
+{
+    dt_module *m = make(&kinds[_i], 8);
+    dt_lora_options o = dt_lora_defaults();
+    dt_tensor *x = sequence(3, 6, 4);
+    o.rank = 2;
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    TEST_OK(ctx, dt_lora_add(m, &o));
+    dt_tensor *before = dt_forward(t, m, x);
+    TEST_OK(ctx, dt_fill_normal(dt_param(m, "layers.0.ih.lora_b"), 0, 1));
+    dt_tensor *first = dt_forward(t, m, x);
+    TEST_OK(ctx, dt_fill_normal(dt_param(m, "layers.0.hh.lora_b"), 0, 1));
+    dt_tensor *adapted = dt_forward(t, m, x);
+    ck_assert(!same(before, first) && !same(first, adapted));
+    TEST_OK(ctx, dt_lora_merge(m));
+    ck_assert(same(adapted, dt_forward(t, m, x)));
+    dt_tape_reset(t);
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
+
+typedef struct pair {
+    dt_module *other;
+    int compared;
+} pair;
+
+static dt_status compare_modules(void *user, const char *path, dt_tensor *x, dt_entry_kind entry)
+{
+    pair *p = user;
+    dt_tensor *y = dt_param(p->other, path);
+    ck_assert_msg(same(x, y), "%s", path);
+    if (entry != DT_PARAM) return DT_OK;
+    ck_assert_msg(dt_grad(x) != NULL && same(dt_grad(x), dt_grad(y)), "gradient of %s", path);
+    p->compared++;
+    return DT_OK;
+}
+
+/* Each layer is run again by backward, with the same masks, ranges and gradients. */
+START_TEST(layers_can_be_recomputed)
+{
+    dt_recurrent_layer o = { 4, 8, .layers = 3, .bias = true, .bidirectional = true, .last = true };
+    dt_qat_options qat = dt_qat_defaults();
+    dt_module *m[2];
+    dt_tensor *x = sequence(3, 12, 4);
+    o.dropout = 0.3;
+    qat.preset = DT_INT8_STATIC_INT8_WEIGHT;
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, kinds[_i].create(ctx, &o, &m[i]));
+        if (i == 1) TEST_OK(ctx, dt_module_copy_state(m[1], m[0]));
+        ck_assert_int_eq(dt_recompute(m[i], i == 1), 3);
+    }
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, dt_prepare(m[i], &qat));
+        dt_seed(ctx, 5);
+        dt_tensor *loss = dt_sum(t, dt_square(t, dt_forward(t, m[i], x)), NULL);
+        TEST_OK(ctx, dt_backward(t, loss, NULL));
+        dt_tape_reset(t);
+    }
+    pair p = { m[1], 0 };
+    dt_module_visit(m[0], compare_modules, &p);
+    ck_assert_int_ge(p.compared, 3 * 2 * 4);
+    for (int i = 0; i < 2; i++) dt_module_free(m[i]);
+    dt_tensor_free(x);
+}
+END_TEST
+
 static const dt_family *family_of(const char *name)
 {
     int i = 0;
@@ -467,6 +535,8 @@ Suite *test_recurrent_suite(void)
     tcase_add_loop_test(c, the_last_step_is_that_of_all, 0, n);
     tcase_add_loop_test(c, a_range_observes_all_steps, 0, n);
     tcase_add_loop_test(c, a_rounder_sees_all_steps, 0, n);
+    tcase_add_loop_test(c, adapters_reach_both_products, 0, n);
+    tcase_add_loop_test(c, layers_can_be_recomputed, 0, n);
     tcase_add_loop_test(c, it_learns_to_recall, 0, n);
     tcase_add_loop_test(c, lists_and_files_know_it, 0, n);
     suite_add_tcase(s, c);

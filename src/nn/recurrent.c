@@ -5,8 +5,8 @@
  * codes of the weight of hh are made once, as for any weight that is read several times.
  *
  * Within a network time comes first, [T, N, width]: then the rows of a step are adjacent, and no
- * step copies. An initial state of zeros is not multiplied, since its product is the bias: a range
- * that observed the zeros would begin too small. */
+ * step copies. Where no initial state is given the first step takes the bias for gh: zeros would be
+ * multiplied for nothing, and a range that observed them would begin too small. */
 #include "nn/recurrent.h"
 
 #include "nn/blocks.h"
