@@ -373,6 +373,9 @@ static const fault faults[] = {
         "1" } },
     { "  - {linear: a, out: 3, from: [input, input]}\n",
       { "layer 'a' (linear) reads 1 layer, not 2" } },
+    { "  - {gru: a, hidden: 3, dropout: 0.5}\n", { "gru: dropout 0.5 has no effect" } },
+    { "  - {gru: a, hidden: 3, last: true}\n  - {lstm: b, hidden: 2}\n",
+      { "layer 'b' does not fit [3] of a: lstm reads examples of 2 dimensions, not [3]" } },
     { "  - {linaer: a, out: 3}\n",
       { "'model.layers.0': there is no 'linaer' (did you mean "
         "'linear'?)" } },

@@ -74,6 +74,11 @@ typedef struct dt_conv_item { /* the four convolutions; in one dimension [0] cou
     dt_layer_after after;
 } dt_conv_item;
 
+typedef struct dt_recurrent_item { /* gru, lstm */
+    dt_layer_head head;
+    dt_recurrent_layer network; /* its `in` is that of the input */
+} dt_recurrent_item;
+
 typedef struct dt_norm_layer { /* batch_norm1d, batch_norm2d, group_norm, layer_norm, rms_norm */
     dt_layer_head head;
     dt_norm_options norms;
