@@ -58,7 +58,7 @@ static const dt_key files_keys[] = {
 
 static const dt_key columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
-      .text = "the first line has the names of the columns; false: their names are 0, 1, 2 and so on" },
+      .text = "the first line has the names of the columns; false: they are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
       .text = "columns that are given to the model, in this order: names, or patterns such as "
               "acc_*; absent: all but the targets" },
