@@ -66,7 +66,7 @@ typedef enum dt_key_type {
     DT_KEY_CHOICE,  /* int: index into `choices` */
     DT_KEY_INTS,    /* dt_ints */
     DT_KEY_REALS,   /* dt_reals: a list, or one number for a list of one */
-    DT_KEY_STRINGS, /* dt_strings: a list, or one string for a list of one */
+    DT_KEY_STRINGS, /* dt_strings: a list; in recipes also one string for a list of one */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */
     DT_KEY_SHAPES,  /* dt_shapes: a list of integers, or a map of such lists */
@@ -96,6 +96,9 @@ typedef struct dt_key {
     const char *was;
     const char *const *choices_were;
     bool resumable; /* of a recipe: `--resume` may change this key and all keys below it */
+    /* Of a recipe: another form of the key in the row above, which has the same name: a list, or a
+     * map, where that is neither. Each form has its own field; the form of the value decides. */
+    bool other_form;
 } dt_key;
 
 #ifdef __cplusplus

@@ -16,4 +16,7 @@ char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
  * caller frees the datasets that were opened. */
 dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
 
+/* The same for arrays in files (open_tensors.c). */
+dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
+
 #endif

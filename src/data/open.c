@@ -228,6 +228,13 @@ static bool is_text(int format)
     return format == DT_DATA_TEXT || format == DT_DATA_TOKENS || format == DT_DATA_JSONL;
 }
 
+/* Tensors have tasks of their own, besides classification. */
+static bool task_fits(const dt_data_options *o)
+{
+    const bool own = o->task == DT_DATA_REGRESSION || o->task == DT_DATA_MULTI_LABEL;
+    return o->task == DT_DATA_CLASSIFICATION || own == (o->format == DT_DATA_TENSORS);
+}
+
 /* The schema checks the ranges of a recipe's values, but not of options that a program made. */
 static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
 {
@@ -235,8 +242,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_GIVEN },
-        { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
+        { "format", o->format >= 0 && o->format <= DT_DATA_TENSORS },
+        { "task", o->task >= 0 && o->task <= DT_DATA_MULTI_LABEL },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
         { "validation", o->validation >= 0 && o->validation <= DT__MOST_VALIDATION },
@@ -246,6 +253,14 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "noise", o->noise >= 0 && o->noise <= DT__MOST_NOISE },
         { "context", !is_text(o->format) || o->context >= 1 },
         { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
+        { "split", o->split >= 0 && o->split <= DT_SPLIT_RECORDINGS },
+        { "standardize.axis", o->standard.axis >= 0 && o->standard.axis <= DT_AXIS_LAST },
+        { "standardize", (o->standard.mean.n == 0) == (o->standard.deviation.n == 0) },
+        { "window.length", !o->window.given || o->window.length >= 1 },
+        { "window.length", o->window.length <= (int64_t)DT__MOST_CONTEXT },
+        { "window.stride", o->window.stride >= 0 },
+        { "window.stride", o->window.stride <= (int64_t)DT__MOST_CONTEXT },
+        { "task", task_fits(o) },
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
@@ -275,8 +290,9 @@ dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset *
     for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
-    const dt_status status =
-        (is_text(o.format) ? dt__open_text : open_drawn_or_images)(ctx, &o, out);
+    const dt_status status = (is_text(o.format)             ? dt__open_text
+                              : o.format == DT_DATA_TENSORS ? dt__open_tensors
+                                                            : open_drawn_or_images)(ctx, &o, out);
     for (int i = 0; i < 3 && status != DT_OK; i++) {
         dt_dataset_free(*out[i]);
         *out[i] = NULL;

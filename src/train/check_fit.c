@@ -12,7 +12,7 @@ typedef struct fit {
 
 static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
 
-/* The word for an example of a dataset. */
+/* The word for the examples of a dataset. */
 static const char *kind_of(const dt_dataset *d)
 {
     return is_tokens(d) ? "tokens" : dt_dataset_channels(d) > 0 ? "images" : "arrays";
@@ -40,33 +40,31 @@ static const char *path_of(const fit *f)
                        : dt__recipe_format(f->r, "model.%s.%d", e->key, e->item);
 }
 
-static bool takes(const dt_example *have, const dt_example *image)
+/* A model of rank 1 takes the numbers of an example of any shape. */
+static bool takes(const dt_example *have, const dt_example *wanted)
 {
-    if (have->exact || have->rank > 1) {
-        return have->rank == image->rank &&
-               memcmp(have->dims, image->dims, (size_t)have->rank * sizeof have->dims[0]) == 0;
-    }
-    return have->rank == 1 && have->dims[0] == values_of(image);
+    bool same = have->rank == wanted->rank;
+    for (int i = 0; same && i < have->rank; i++) same = have->dims[i] == wanted->dims[i];
+    return same || (!have->exact && have->rank == 1 && have->dims[0] == values_of(wanted));
 }
 
 static dt_status check_input(fit *f)
 {
     if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
-    const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
+    const char *path = path_of(f), *examples = shape_of(f->r, &f->wanted);
     return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit", path,
-                            shape_of(f->r, &f->have), kind_of(f->d), images,
-                            f->have.rank == 1 ? shape_of(f->r, &flat) : images);
+                            shape_of(f->r, &f->have), kind_of(f->d), examples,
+                            f->have.rank == 1 && !f->have.exact ? shape_of(f->r, &flat) : examples);
 }
 
 /* For labels the first extent is the number of classes, which may exceed the labels'. */
 static dt_status check_output(fit *f, bool has_labels)
 {
-    static const char *const targets[] = { [DT_TARGET_CLASS] = "labels",
-                                           [DT_TARGET_IMAGE] = "images",
-                                           [DT_TARGET_MASK] = "masks",
-                                           [DT_TARGET_VALUES] = "numbers",
-                                           [DT_TARGET_BITS] = "bits" };
+    static const char *const targets[] = {
+        [DT_TARGET_CLASS] = "labels",   [DT_TARGET_IMAGE] = "images", [DT_TARGET_MASK] = "masks",
+        [DT_TARGET_VALUES] = "numbers", [DT_TARGET_BITS] = "bits",
+    };
     const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
     const dt_example *have = &f->have, *wanted = &f->wanted;
     bool fits = have->rank == wanted->rank;
@@ -74,9 +72,12 @@ static dt_status check_output(fit *f, bool has_labels)
         fits = have->dims[i] == wanted->dims[i];
     }
     if (!fits) {
-        return dt_recipe_refuse(
-            f->r, path, "the model gives %s for an image, but the targets are %s: it must give %s",
-            shape_of(f->r, have), what, shape_of(f->r, wanted));
+        return dt_recipe_refuse(f->r, path,
+                                "the model gives %s for an %s, but the targets are %s: %s is "
+                                "wanted",
+                                shape_of(f->r, have),
+                                dt_dataset_channels(f->d) > 0 ? "image" : "array", what,
+                                shape_of(f->r, wanted));
     }
     if (!has_labels || have->dims[0] >= wanted->dims[0]) return DT_OK;
     const long long classes = wanted->dims[0];
@@ -97,11 +98,14 @@ static dt_example target_of(const dt_dataset *d, const dt_example *example)
     return e;
 }
 
-/* The shape of an example: of an image, or of an array. */
+/* The shape of an example; of more dimensions than models have, the number of its values. */
 static dt_example example_of(const dt_dataset *d)
 {
-    dt_example e = { .item = -1 };
-    e.rank = dt_dataset_input_shape(d, e.dims);
+    int64_t dims[DT_MAX_RANK - 1], n = 1;
+    dt_example e = { .rank = dt_dataset_input_shape(d, dims) };
+    for (int i = 0; i < e.rank; i++) n *= dims[i];
+    if (e.rank > DT__COUNT_OF(e.dims)) return (dt_example){ .rank = 1, .dims = { n } };
+    for (int i = 0; i < e.rank; i++) e.dims[i] = dims[i];
     return e;
 }
 
@@ -156,27 +160,26 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
                        in.rank == 0 ? "tokens" : "images or arrays", kind_of(d));
     }
     if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
-    const dt_example image = example_of(d);
-    if (takes(&in, &image)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the images of the data are %s",
-                   path, dt__dims_text(in.rank, in.dims, have, sizeof have),
-                   dt__dims_text(image.rank, image.dims, wanted, sizeof wanted));
+    const dt_example example = example_of(d);
+    if (takes(&in, &example)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the %s of the data are %s",
+                   path, dt__dims_text(in.rank, in.dims, have, sizeof have), kind_of(d),
+                   dt__dims_text(example.rank, example.dims, wanted, sizeof wanted));
 }
 
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
 {
     const dt_model_options *m = &r->options.model;
-    const dt_example image = example_of(d);
-    fit in = { .r = r, .d = d, .wanted = image }, out = in;
-    if (m->family->shapes == NULL) return DT_OK;
-    DT__TRY(m->family->shapes(r->ctx, m->options, &in.have, &out.have));
+    const dt_example example = example_of(d);
+    fit in = { .r = r, .d = d, .wanted = example }, out = in;
+    m->family->shapes(m->options, &in.have, &out.have);
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
                                 kind_of(d), m->family_name,
                                 in.have.rank == 0 ? "tokens" : "images or arrays");
     }
     if (in.have.rank == 0) return check_tokens(r, d, &in.have);
-    out.wanted = target_of(d, &image);
+    out.wanted = target_of(d, &example);
     DT__TRY(check_input(&in));
     return check_output(&out, dt__task_of(d)->has_labels);
 }
