@@ -2,8 +2,8 @@
  * and Gimelshein 2018).  With p = softmax(x) along the classes, the loss of a row is
  *     l = (1-s) (-log p[label]) + s mean over classes of (-log p)
  *     dx = (p - (1-s) [label] - s/C) dloss, for the mean divided by the number of rows
- * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. With a weight w of
- * each class the two terms are (1-s) w[label] (-log p[label]) and s mean over classes of
+ * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. With a weight w
+ * of each class the two terms are (1-s) w[label] (-log p[label]) and s mean over classes of
  * w (-log p), and the mean divides by the sum of w[label], as PyTorch's. */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
