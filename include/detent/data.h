@@ -162,6 +162,43 @@ DT_API dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int6
 DT_API dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t seed,
                                  dt_dataset **out);
 
+/* ---- features of signals --------------------------------------------------------------------- */
+
+enum { DT_FEATURES_NONE, DT_FEATURES_LOG_MEL, DT_FEATURES_MFCC };
+
+typedef struct dt_features_options {
+    int kind;               /* DT_FEATURES_... */
+    double rate;            /* samples a second; default 16000 */
+    double frame_ms;        /* length of a frame; default 40 */
+    double step_ms;         /* from frame to frame; default 20 */
+    int64_t bins;           /* mel filters; default 40 */
+    int64_t coefficients;   /* mfcc: how many, at most bins; default 10 */
+    double low_hz, high_hz; /* of the filters; defaults 20, and 0: rate / 2 */
+    double floor;           /* smallest energy that a logarithm is taken of; default 1e-6 */
+} dt_features_options;
+
+/* The defaults; kind is DT_FEATURES_NONE. */
+DT_API dt_features_options dt_features_defaults(void);
+
+/* Computes log mel energies or mel-frequency cepstral coefficients. docs/data.md has the formula.
+ * One thread at a time uses it; it runs on the context's threads. */
+typedef struct dt_features dt_features;
+
+/* Errors: ARG (an option, naming it; kind none; a filter without a frequency), NOMEM. */
+DT_API dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options,
+                                    dt_features **out);
+DT_API void dt_features_free(dt_features *f); /* NULL is allowed */
+
+/* Frames of a signal of n samples: floor((n - frame) / step) + 1; 0 if it is shorter than one. */
+DT_API int64_t dt_features_frames(const dt_features *f, int64_t n);
+/* Numbers of a frame: bins, or coefficients. */
+DT_API int64_t dt_features_width(const dt_features *f);
+
+/* out [count, frames, width] from samples [count, n], f32. The same bits on any number of threads.
+ * Allocates nothing. Errors: ARG (signals shorter than a frame, count below 0). */
+DT_API dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
+                                 float *out);
+
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
 typedef struct dt_augment_options {
