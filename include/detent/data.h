@@ -22,7 +22,8 @@ typedef enum dt_target {
     DT_TARGET_MASK,   /* a class in [0, classes) for each pixel: [height, width] */
     DT_TARGET_TOKENS, /* of tokens: the next token after each */
     DT_TARGET_VALUES, /* of an array: k numbers (regression) */
-    DT_TARGET_BITS    /* of an array: k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_BITS,   /* of an array: k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_ANOMALY /* of an array: itself; its label is 0 (normal) or 1 (anomalous) */
 } dt_target;
 
 /* Frees a dataset; no loader may use it any more. NULL is allowed. */
@@ -34,14 +35,14 @@ DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of an image; el
 DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* columns of an image; else 0 */
 DT_API dt_target dt_dataset_target(const dt_dataset *d); /* the type of its targets */
 /* As declared, or the largest label + 1; for tokens the size of the vocabulary; 0 if targets are
- * images, numbers or bits. */
+ * images, numbers, bits or anomalies. */
 DT_API int64_t dt_dataset_classes(const dt_dataset *d);
 
 /* Writes the shape of an example's x and returns its rank: 3 for images, 1 for tokens. */
 DT_API int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1]);
 
 /* Numbers that a model gives for each target: the classes of labels, masks and tokens, k of numbers
- * and bits, 0 if targets are images. */
+ * and bits, 0 if targets are images or examples themselves. */
 DT_API int64_t dt_dataset_outputs(const dt_dataset *d);
 
 /* The name of class i, or of number i of a target, lent; NULL if there is none. */
@@ -139,6 +140,11 @@ DT_API dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *d
 /* The means and deviations that a loader uses, dt_dataset_array_channels of them, lent until the
  * next dt_dataset_standardize. False if none are set. */
 DT_API bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double **deviation);
+
+/* Makes labels 0 and 1 of arrays mean normal and anomalous: a model reconstructs x, and how badly
+ * it does tells them apart. Anomalous examples have no part in training. Errors: ARG (no arrays, or
+ * other labels). */
+DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 
 /* ---- images --------------------------------------------------------------------------------- */
 
@@ -299,8 +305,11 @@ typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
 
 typedef enum dt_data_task {
     DT_DATA_CLASSIFICATION,
-    DT_DATA_DENOISING,   /* dt_dataset_denoise, with any format */
-    DT_DATA_SEGMENTATION /* of digits only */
+    DT_DATA_DENOISING,    /* dt_dataset_denoise, with any format of images */
+    DT_DATA_SEGMENTATION, /* of digits only */
+    DT_DATA_REGRESSION,   /* of arrays: DT_TARGET_VALUES */
+    DT_DATA_MULTI_LABEL,  /* of arrays: DT_TARGET_BITS */
+    DT_DATA_ANOMALY       /* of arrays: dt_dataset_anomaly */
 } dt_data_task;
 
 typedef struct dt_data_options {
@@ -344,15 +353,19 @@ DT_API dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_da
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, as do
- * the windows of running text; augmentation and noise of an image depend on (seed, e, position in
- * that order). So a position in the data is two integers. Augmentation that moves an image moves
- * its target image or mask likewise, padding with class 0. */
+/* Batches of a dataset, epoch after epoch. Balanced, an epoch has as many examples as the
+ * dataset, and of every class that occurs equally many (give or take one): all of a class's
+ * examples as often as its share holds them, and a random part of them for the rest. The order
+ * of epoch e depends on (seed, e) alone, as do the windows of running text; augmentation and
+ * noise of an image depend on (seed, e, position in that order). So a position in the data is
+ * two integers. Augmentation that moves an image moves its target image or mask likewise,
+ * padding with class 0. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
     int64_t batch_size;         /* default 64 */
     bool shuffle;               /* default true; false: the dataset's order */
+    bool balanced;              /* default false; true: every class equally often in an epoch */
     bool drop_last;             /* default false; true: skip the last batch if it is shorter */
     uint64_t seed;              /* default 0 */
     dt_augment_options augment; /* default none */
@@ -367,7 +380,8 @@ typedef struct dt_position {
 } dt_position;
 
 /* Creates a loader. The dataset must outlive it and must not be split meanwhile. The order takes 8
- * bytes per example. Errors: ARG (an option, a dataset too small for one batch), NOMEM. */
+ * bytes per example. Errors: ARG (an option, a dataset too small for one batch, balanced without
+ * shuffle or without classes), NOMEM. */
 DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options,
                                   dt_loader **out);
 
@@ -387,7 +401,7 @@ DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
 
 /* The next batch: *x f32 [batch, shape of an example], [batch, channels, height, width] for images,
  * or i32 [batch, context] for tokens. *target depends on the type of targets:
- *     labels  i32 [batch]
+ *     labels  i32 [batch]; of anomalies likewise
  *     values  f32 [batch, k]; bits likewise, 0 or 1
  *     images  f32 [batch, channels, height, width], p/255
  *     masks   i32 [batch, height, width]

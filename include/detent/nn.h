@@ -474,7 +474,7 @@ typedef struct dt_example {
     int item;        /* index into the option, where it is a list; negative: the whole option */
     int rank;        /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape;
                       * 3: channels, height, width */
-    int64_t dims[3];
+    int64_t dims[DT_MAX_RANK];
 } dt_example;
 
 /* A family in the recipe: `model: {family: NAME, ...}`. */

@@ -14,6 +14,9 @@ static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] 
 static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
                                      [DT_DATA_DENOISING] = "denoising",
                                      [DT_DATA_SEGMENTATION] = "segmentation",
+                                     [DT_DATA_REGRESSION] = "regression",
+                                     [DT_DATA_MULTI_LABEL] = "multi_label",
+                                     [DT_DATA_ANOMALY] = "anomaly",
                                      NULL };
 
 #define AT(field) .offset = offsetof(dt_augment_options, field)
@@ -63,8 +66,10 @@ const dt_key dt_data_keys[] = {
       .text = "digits, adder: which ones are drawn; those to test with are always others" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text =
-          "what a model makes of an image: its class, the image without the noise that is added "
-          "to it, or (digits) the class of each pixel" },
+          "what a model makes of an example: its class; of an image: the image without the noise "
+          "that is added to it, or (digits) the class of each pixel; of numbers: other numbers "
+          "(regression), several classes at once (multi_label), or themselves, so that the error "
+          "tells examples that are not normal (anomaly)" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
       .text = "denoising: deviation of the noise that is added to every byte, white being 1" },
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,

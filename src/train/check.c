@@ -32,7 +32,7 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
 
 /* ---- keys that only some choices read ----------------------------------------------------- */
 
-typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
+typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } chooser;
 
 #define BIT(choice) (1U << (choice))
 #define IMAGE_FILES                                                                                \
@@ -44,7 +44,7 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
-                                            "data.format", "data.task" };
+                                            "data.format", "data.task", "train.loss" };
 
 static const struct {
     const char *path;
@@ -76,12 +76,17 @@ static const struct {
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
     { "data.seed", BY_FORMAT, DRAWN, "digits and adder" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
+    { "train.loss", BY_TASK, BIT(DT_DATA_REGRESSION), "regression" },
+    { "train.huber_delta", BY_LOSS, BIT(DT_LOSS_HUBER), "huber" },
+    { "train.class_weights", BY_TASK, BIT(DT_DATA_CLASSIFICATION) | BIT(DT_DATA_MULTI_LABEL),
+      "classification and multi_label" },
+    { "train.sampler", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
 {
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
-                           r->options.data.format, r->options.data.task };
+                           r->options.data.format, r->options.data.task, r->options.train.loss };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
 }
 

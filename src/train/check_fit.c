@@ -32,10 +32,25 @@ static const char *path_of(const fit *f)
                        : dt__recipe_format(f->r, "model.%s.%d", e->key, e->item);
 }
 
-static bool takes(const dt_example *have, const dt_example *image)
+static bool same_shape(const dt_example *a, const dt_example *b, int from)
 {
-    if (have->rank == 3) return memcmp(have->dims, image->dims, sizeof have->dims) == 0;
-    return have->rank == 1 && have->dims[0] == values_of(image);
+    bool same = a->rank == b->rank;
+    for (int i = from; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+/* A model of rank 1 flattens its input. */
+static bool takes(const dt_example *have, const dt_example *example)
+{
+    return same_shape(have, example, 0) || (have->rank == 1 && have->dims[0] == values_of(example));
+}
+
+/* The word for the examples of a dataset. */
+static const char *kind_of(const dt_dataset *d)
+{
+    return dt_dataset_target(d) == DT_TARGET_TOKENS ? "tokens"
+           : dt_dataset_channels(d) > 0             ? "images"
+                                                    : "arrays";
 }
 
 static dt_status check_input(fit *f)
@@ -43,8 +58,8 @@ static dt_status check_input(fit *f)
     if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
     const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
-    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the images are %s; %s would fit", path,
-                            shape_of(f->r, &f->have), images,
+    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit", path,
+                            shape_of(f->r, &f->have), kind_of(f->d), images,
                             f->have.rank == 1 ? shape_of(f->r, &flat) : images);
 }
 
@@ -52,19 +67,22 @@ static dt_status check_input(fit *f)
 static dt_status check_output(fit *f, bool has_labels)
 {
     static const char *const targets[] = {
-        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images", [DT_TARGET_MASK] = "masks"
+        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images",
+        [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "values",
+        [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
     };
     const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
     const dt_example *have = &f->have, *wanted = &f->wanted;
-    bool fits = have->rank == wanted->rank;
-    for (int i = has_labels ? 1 : 0; fits && i < wanted->rank; i++) {
-        fits = have->dims[i] == wanted->dims[i];
-    }
+    const bool fits = dt_dataset_target(f->d) == DT_TARGET_ANOMALY
+                          ? values_of(have) == values_of(wanted)
+                          : same_shape(have, wanted, has_labels ? 1 : 0);
     if (!fits) {
         return dt_recipe_refuse(f->r, path,
-                                "the model gives %s for an image, but the targets are %s: %s is "
+                                "the model gives %s for an %s, but the targets are %s: %s is "
                                 "wanted",
-                                shape_of(f->r, have), what, shape_of(f->r, wanted));
+                                shape_of(f->r, have),
+                                dt_dataset_channels(f->d) > 0 ? "image" : "array", what,
+                                shape_of(f->r, wanted));
     }
     if (!has_labels || have->dims[0] >= wanted->dims[0]) return DT_OK;
     const long long classes = wanted->dims[0];
@@ -80,25 +98,24 @@ static dt_example target_of(const dt_dataset *d, const dt_example *image)
 {
     dt_example e = *image;
     const dt_target target = dt_dataset_target(d);
-    if (target != DT_TARGET_IMAGE) e.dims[0] = dt_dataset_classes(d);
-    if (target == DT_TARGET_CLASS) e.rank = 1;
+    if (target == DT_TARGET_IMAGE || target == DT_TARGET_ANOMALY) return e;
+    e.dims[0] = dt_dataset_outputs(d);
+    if (target != DT_TARGET_MASK) e.rank = 1;
     return e;
 }
 
-static dt_example image_of(const dt_dataset *d)
+static dt_example example_of(const dt_dataset *d)
 {
-    return (dt_example){
-        .rank = 3,
-        .dims = { dt_dataset_channels(d), dt_dataset_height(d), dt_dataset_width(d) },
-    };
+    dt_example e = { 0 };
+    int64_t dims[DT_MAX_RANK - 1];
+    e.rank = dt_dataset_input_shape(d, dims);
+    for (int i = 0; i < e.rank; i++) e.dims[i] = dims[i];
+    return e;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
 static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
-
-/* The word for an example of a dataset. */
-static const char *kind_of(const dt_dataset *d) { return is_tokens(d) ? "tokens" : "images"; }
 
 static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)
 {
@@ -148,17 +165,17 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
                        in.rank == 0 ? "tokens" : "images", kind_of(d));
     }
     if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
-    const dt_example image = image_of(d);
+    const dt_example image = example_of(d);
     if (takes(&in, &image)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the images of the data are %s",
-                   path, dt__dims_text(in.rank, in.dims, have, sizeof have),
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the %s of the data are %s",
+                   path, dt__dims_text(in.rank, in.dims, have, sizeof have), kind_of(d),
                    dt__dims_text(image.rank, image.dims, wanted, sizeof wanted));
 }
 
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
 {
     const dt_model_options *m = &r->options.model;
-    const dt_example image = image_of(d);
+    const dt_example image = example_of(d);
     fit in = { .r = r, .d = d, .wanted = image }, out = in;
     m->family->shapes(m->options, &in.have, &out.have);
     if ((in.have.rank == 0) != is_tokens(d)) {

@@ -41,7 +41,8 @@ static bool same_value(dt_key_type type, const void *a, const void *b)
                memcmp(ints->v, ((const dt_ints *)b)->v, (size_t)ints->n * sizeof ints->v[0]) == 0;
     case DT_KEY_REALS:
         return reals->n == ((const dt_reals *)b)->n &&
-               memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0;
+               (reals->n <= 0 ||
+                memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0);
     default: return same_text(*(const char *const *)a, *(const char *const *)b);
     }
 }

@@ -122,12 +122,13 @@ static void write_array(dt__out *o, const dt_key *key)
     dt__out_close(o, '}');
 }
 
-/* A single number, or a list with one for each. */
+/* A single number or choice, or a list with one number for each. */
 static void write_one_or_all(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
     dt__out_open(o, NULL, '{');
-    write_number(o, key);
+    if (key->choices != NULL) write_choices(o, key);
+    else write_number(o, key);
     dt__out_close(o, '}');
     dt__out_open(o, NULL, '{');
     write_array(o, key);
@@ -161,7 +162,7 @@ static void write_type(dt__out *o, const dt_key *key)
 static void write_default(dt__out *o, const dt_key *key)
 {
     const bool quoted =
-        key->type == DT_KEY_STRING || key->type == DT_KEY_PATH || key->type == DT_KEY_CHOICE;
+        key->type == DT_KEY_STRING || key->type == DT_KEY_PATH || key->choices != NULL;
     if (key->fallback == NULL || is_required(key)) return;
     dt__out_name(o, "default");
     (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
@@ -269,14 +270,12 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_PAIR] = "integer or two integers",
         [DT_KEY_LIST] = "list of maps",
     };
-    dt__out_text(o, words[key->type]);
-    if (key->type == DT_KEY_CHOICE) {
-        for (int i = 0; key->choices[i] != NULL; i++) {
-            dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
-        }
-    } else if (key->type != DT_KEY_LIST) {
-        write_range(o, key);
+    for (int i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
+        dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
+    if (key->choices == NULL) dt__out_text(o, words[key->type]);
+    else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
+    if (key->type != DT_KEY_CHOICE && key->type != DT_KEY_LIST) write_range(o, key);
 }
 
 /* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
