@@ -280,6 +280,41 @@ DT_API int64_t dt_features_width(const dt_features *f);
 DT_API dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
                                  float *out);
 
+/* Replaces signals of arrays, [samples] or [samples, channels], by their features [channels,
+ * frames, width], which are computed now. The last dimension counts channels of
+ * dt_dataset_standardize. Datasets split off earlier keep the signals. Errors: ARG (other
+ * arrays, standardized ones, signals shorter than a frame), those of dt_features_create, FORMAT
+ * (features that are not finite), NOMEM. */
+DT_API dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options);
+
+/* ---- drawn arrays ---------------------------------------------------------------------------- */
+
+/* What is drawn. Example i and its target depend on (seed, i) alone and are the same on every
+ * machine. */
+typedef struct dt_drawn {
+    int64_t count;
+    uint64_t seed;
+    dt_target target;
+    bool anomalies; /* DT_TARGET_ANOMALY: half of the examples are anomalous; false: none */
+} dt_drawn;
+
+#define DT_SOUNDS 12 /* classes */
+#define DT_SOUNDS_RATE 8000
+
+/* Sounds of one second, f32 [8000, 1], -1 to 1 in steps of 2^-15, for keyword spotting: classes
+ * background, tone, chord, rise, fall, siren, vibrato, tremolo, twice, thrice, hiss, clicks; with
+ * noise and hum. Errors: ARG (count, targets that are not classes), NOMEM. */
+DT_API dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
+/* Windows of a motion sensor, f32 [128, 6]: accelerations and turning rates of three axes, 2.56 s
+ * at 50 Hz. Classes rest, walk, run, shake, rotate, tap; of DT_TARGET_ANOMALY the first three are
+ * normal. Errors: ARG (count, other targets), NOMEM. */
+DT_API dt_status dt_sensors_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
+/* A table of twelve columns f32 in different units: 4 classes, 2 values or 3 bits, which depend on
+ * products, squares and a switch. Errors: ARG (count, other targets), NOMEM. */
+DT_API dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
 typedef struct dt_augment_options {
@@ -295,10 +330,13 @@ typedef enum dt_data_format {
     DT_DATA_CIFAR10,
     DT_DATA_CIFAR100,
     DT_DATA_PNG,
-    DT_DATA_TEXT,   /* files of plain text, as running text */
-    DT_DATA_TOKENS, /* a file of ids, as running text */
-    DT_DATA_JSONL,  /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
-    DT_DATA_ADDER   /* dt_adder_create */
+    DT_DATA_TEXT,    /* files of plain text, as running text */
+    DT_DATA_TOKENS,  /* a file of ids, as running text */
+    DT_DATA_JSONL,   /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
+    DT_DATA_ADDER,   /* dt_adder_create */
+    DT_DATA_SOUNDS,  /* dt_sounds_create */
+    DT_DATA_SENSORS, /* dt_sensors_create */
+    DT_DATA_TABLE    /* dt_table_create */
 } dt_data_format;
 
 typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
@@ -321,14 +359,16 @@ typedef struct dt_data_options {
     int labels;        /* cifar100: dt_data_labels */
     int64_t channels;  /* png: 1 or 3 */
     double validation; /* fraction of the training data, split off at its end */
-    /* use the first images or sums only; 0: digits and adder 10,000, else all */
+    /* use the first images or sums only; 0: drawn data 10,000 (sounds
+     * 3,000), else all */
     int64_t train_count;
-    int64_t test_count;       /* likewise; 0: digits and adder 2,000, else all */
-    int64_t seed;             /* digits, adder */
+    int64_t test_count;       /* likewise; 0: drawn data 2,000 (sounds 1,000), else all */
+    int64_t seed;             /* drawn data */
     int task;                 /* dt_data_task */
     double noise;             /* denoising: standard deviation of the noise, white being 1 */
     dt_reals mean, deviation; /* of dt_dataset_normalize; empty: 0 and 1 */
     dt_augment_options augment;
+    dt_features_options features; /* of signals; their rate replaces features.rate */
     const char *tokenizer; /* text, jsonl: "bytes", "chars" or a file; tokens: a file or NULL */
     /* text of dt_tokenizer_text, used in place of `tokenizer`; NULL: none. It has no recipe key:
      * evaluation sets the model's own tokenizer */

@@ -9,6 +9,9 @@
 #define DT__MOST_IMAGES 4294967295.0 /* the limit of an IDX header */
 #define DT__MOST_CONTEXT 1048576.0
 
+/* Whether data of a format can have a task. */
+bool dt__task_fits(int format, int task);
+
 /* The path of a data file, which the caller frees; NULL: NOMEM. */
 char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
 

@@ -1,5 +1,6 @@
 /* Opens the datasets that `data:` of a recipe names. */
 #include "data/data_options.h"
+#include "data/features.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -81,6 +82,31 @@ static dt_status open_adder(dt_ctx *ctx, const dt_data_options *o, const part *s
                        s->key, (long long)count, SUMS, (long long)(SUMS - others));
     }
     return dt_adder_create(ctx, first, count, (uint64_t)o->seed, out);
+}
+
+/* Sounds, sensors, table. */
+static dt_status open_drawn(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    typedef dt_status creator(dt_ctx *, const dt_drawn *, dt_dataset **);
+    static creator *const creators[] = { [DT_DATA_SOUNDS] = dt_sounds_create,
+                                         [DT_DATA_SENSORS] = dt_sensors_create,
+                                         [DT_DATA_TABLE] = dt_table_create };
+    static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
+                                         [DT_DATA_REGRESSION] = DT_TARGET_VALUES,
+                                         [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS,
+                                         [DT_DATA_ANOMALY] = DT_TARGET_ANOMALY };
+    const bool test = s->train != NULL, sounds = o->format == DT_DATA_SOUNDS;
+    const int64_t usual = sounds ? (test ? 1000 : 3000) : test ? DRAWN_TEST : DRAWN_TRAIN;
+    const dt_drawn drawn = { .count = s->count > 0 ? s->count : usual,
+                             .seed = test ? ~(uint64_t)o->seed : (uint64_t)o->seed,
+                             .target = targets[o->task],
+                             .anomalies = test };
+    DT__TRY(creators[o->format](ctx, &drawn, out));
+    if (!sounds || o->features.kind == DT_FEATURES_NONE) return DT_OK;
+    dt_features_options features = o->features;
+    features.rate = DT_SOUNDS_RATE;
+    DT__TRY(dt__features_check(ctx, &features, DT_ERR_CONFIG, "data.features."));
+    return dt_dataset_features(*out, &features);
 }
 
 static bool exists(const char *path)
@@ -192,6 +218,8 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
         [DT_DATA_IDX] = open_idx,       [DT_DATA_DIGITS] = open_digits,
         [DT_DATA_CIFAR10] = open_cifar, [DT_DATA_CIFAR100] = open_cifar,
         [DT_DATA_PNG] = open_png,       [DT_DATA_ADDER] = open_adder,
+        [DT_DATA_SOUNDS] = open_drawn,  [DT_DATA_SENSORS] = open_drawn,
+        [DT_DATA_TABLE] = open_drawn,
     };
     const part first = { "train", &o->train, o->train_count, NULL };
     DT__TRY(openers[o->format](ctx, o, &first, train));
@@ -235,8 +263,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_ADDER },
-        { "task", o->task >= 0 && o->task <= DT_DATA_SEGMENTATION },
+        { "format", o->format >= 0 && o->format <= DT_DATA_TABLE },
+        { "task", o->task >= 0 && o->task <= DT_DATA_ANOMALY },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
         { "validation", o->validation >= 0 && o->validation <= DT__MOST_VALIDATION },
@@ -251,8 +279,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         if (checks[i].good) continue;
         return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
     }
-    if (o->task != DT_DATA_SEGMENTATION || o->format == DT_DATA_DIGITS) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");
+    if (dt__task_fits(o->format, o->task)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.task is none of the tasks of data.format");
 }
 
 static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,

@@ -2,6 +2,7 @@
  *
  * Every error is at a key that was given. A check is skipped if one of its keys has an error
  * already. */
+#include "data/data_options.h"
 #include "train/recipe.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } 
     (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
 #define TEXTS (BIT(DT_DATA_TEXT) | BIT(DT_DATA_TOKENS) | BIT(DT_DATA_JSONL))
 #define FILES (IMAGE_FILES | TEXTS)
-#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER))
+#define ARRAYS (BIT(DT_DATA_SOUNDS) | BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TABLE))
+#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER) | ARRAYS)
 #define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
@@ -64,9 +66,10 @@ static const struct {
     { "data.dir", BY_FORMAT, FILES, "formats of files" },
     { "data.train", BY_FORMAT, FILES, "formats of files" },
     { "data.test", BY_FORMAT, FILES, "formats of files" },
-    { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
-    { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
-    { "data.task", BY_FORMAT, IMAGES, "images" },
+    { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
+    { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
+    { "data.task", BY_FORMAT, IMAGES | ARRAYS, "images and arrays" },
+    { "data.features", BY_FORMAT, BIT(DT_DATA_SOUNDS), "sounds" },
     { "data.mean", BY_FORMAT, IMAGES, "images" },
     { "data.deviation", BY_FORMAT, IMAGES, "images" },
     { "data.augment", BY_FORMAT, IMAGES, "images" },
@@ -74,7 +77,7 @@ static const struct {
     { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
-    { "data.seed", BY_FORMAT, DRAWN, "digits and adder" },
+    { "data.seed", BY_FORMAT, DRAWN, "drawn data" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
     { "train.loss", BY_TASK, BIT(DT_DATA_REGRESSION), "regression" },
     { "train.huber_delta", BY_LOSS, BIT(DT_LOSS_HUBER), "huber" },
@@ -174,10 +177,18 @@ static void check_task(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.task");
-    if (node == NULL || d->task != DT_DATA_SEGMENTATION || (DRAWN & BIT(d->format))) return;
-    if (dt__is_bad(r, "data.format")) return;
-    dt__complain(r, node,
-                 "'data.task' segmentation needs 'data.format' digits: no other has masks");
+    if (node == NULL || dt__is_bad(r, "data.format") || !((IMAGES | ARRAYS) & BIT(d->format)) ||
+        dt__task_fits(d->format, d->task)) {
+        return;
+    }
+    const dt_key *format = dt_data_keys;
+    while (strcmp(format->name, "format") != 0) format++;
+    const char *list = "";
+    for (int i = 0; format->choices[i] != NULL; i++) {
+        if (!dt__task_fits(i, d->task)) continue;
+        list = dt__recipe_format(r, "%s%s%s", list, *list == 0 ? "" : " or ", format->choices[i]);
+    }
+    dt__complain(r, node, "'data.task' %s needs 'data.format' %s", node->text, list);
 }
 
 /* How many files each part of the data has in this format; 0: any number. */
