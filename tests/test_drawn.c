@@ -288,6 +288,7 @@ START_TEST(opened)
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.features.bins is 200",
                dt_data_open(ctx, &o, &train, &validation, &test));
     o.format = DT_DATA_SENSORS;
+    o.features.kind = DT_FEATURES_NONE;
     o.task = DT_DATA_ANOMALY;
     TEST_OK(ctx, dt_data_open(ctx, &o, &train, &validation, &test));
     ck_assert_int_eq(dt_dataset_target(test), DT_TARGET_ANOMALY);

@@ -724,8 +724,11 @@ static void check_table(const dt_key *keys, const char *path)
         ck_assert_msg((k->type == DT_KEY_MAP || k->type == DT_KEY_LIST) == (k->keys != NULL),
                       "%s: keys", here);
         ck_assert_msg(k->least <= k->most, "%s: an empty range", here);
+        ck_assert_msg(!k->other_form || (k > keys && strcmp(k[-1].name, k->name) == 0),
+                      "%s: a form of no key", here);
         for (const dt_key *twin = keys; twin != k; twin++) {
-            ck_assert_msg(strcmp(twin->name, k->name) != 0, "%s stands twice", here);
+            const bool form = k->other_form && twin->type != k->type;
+            ck_assert_msg(strcmp(twin->name, k->name) != 0 || form, "%s stands twice", here);
         }
         if (k->keys != NULL) check_table(k->keys, here);
     }

@@ -120,6 +120,9 @@ typedef struct dt_arrays {
  * bit that is neither 0 nor 1), naming row and column, NOMEM. */
 DT_API dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out);
 
+/* Samples per second of recordings from .wav files; 0 if unknown. */
+DT_API int64_t dt_dataset_rate(const dt_dataset *d);
+
 /* Number of channels of arrays: the extent of the axis; else 0. */
 DT_API int64_t dt_dataset_array_channels(const dt_dataset *d);
 
@@ -145,6 +148,13 @@ DT_API bool dt_dataset_standard(const dt_dataset *d, const double **mean, const 
  * it does tells them apart. Anomalous examples have no part in training. Errors: ARG (no arrays, or
  * other labels). */
 DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
+
+/* Which columns of a CSV file are read. */
+typedef struct dt_csv_options {
+    bool header;       /* the first line names the columns; else their names are 0, 1, ... */
+    dt_strings inputs; /* names, or patterns with * and ?; none: all columns but the targets */
+    dt_strings target; /* one name of a class, or several of numbers or bits */
+} dt_csv_options;
 
 /* ---- images --------------------------------------------------------------------------------- */
 
@@ -334,6 +344,7 @@ typedef enum dt_data_format {
     DT_DATA_TOKENS,  /* a file of ids, as running text */
     DT_DATA_JSONL,   /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
     DT_DATA_ADDER,   /* dt_adder_create */
+    DT_DATA_TENSORS, /* arrays in files .npy, .npz, .safetensors, .wav and .csv */
     DT_DATA_SOUNDS,  /* dt_sounds_create */
     DT_DATA_SENSORS, /* dt_sensors_create */
     DT_DATA_TABLE    /* dt_table_create */
@@ -349,6 +360,34 @@ typedef enum dt_data_task {
     DT_DATA_MULTI_LABEL,  /* of arrays: DT_TARGET_BITS */
     DT_DATA_ANOMALY       /* of arrays: dt_dataset_anomaly */
 } dt_data_task;
+
+/* Files of a part of the data. A name may have the wildcards * and ?, and ":NAME" behind .npz and
+ * .safetensors. */
+typedef struct dt_tensor_files {
+    bool given;
+    dt_strings x;  /* arrays, joined along their first dimension; or recordings, one a file */
+    const char *y; /* an array with the targets; NULL: in a column of the CSV file */
+} dt_tensor_files;
+
+/* How signals [time, channels] are cut into examples. */
+typedef struct dt_window {
+    bool given;
+    int64_t length; /* moments of an example */
+    int64_t stride; /* from the beginning of one to the next; 0: length */
+} dt_window;
+
+/* DT_AXIS_AUTO: the last dimension of examples of rank 1 and 2, else the first. */
+typedef enum dt_axis { DT_AXIS_AUTO, DT_AXIS_FIRST, DT_AXIS_LAST } dt_axis;
+
+/* dt_dataset_standardize; without numbers they are measured on the training examples. */
+typedef struct dt_standard {
+    bool given;
+    dt_reals mean, deviation; /* one number, or one for each channel */
+    int axis;                 /* dt_axis */
+} dt_standard;
+
+/* What a validation share keeps together. */
+typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
 
 typedef struct dt_data_options {
     int format; /* dt_data_format */
@@ -374,6 +413,14 @@ typedef struct dt_data_options {
      * evaluation sets the model's own tokenizer */
     const char *given;
     int64_t context; /* text, tokens and jsonl: tokens of an example */
+    /* tensors; files in `train` and `test` are recordings, labelled by their folders */
+    dt_tensor_files train_tensors, validation_tensors, test_tensors;
+    dt_strings validation_files; /* recordings, likewise */
+    dt_csv_options columns;      /* of CSV files */
+    dt_window window;
+    bool standardize; /* as an empty `standard` that is given */
+    dt_standard standard;
+    int split; /* dt_data_split */
 } dt_data_options;
 
 /* The defaults of `data:`. */

@@ -42,7 +42,7 @@ typedef enum dt_key_type {
     /* dt_reals: a list, or one number for a list of one; choice i of `choices`, where there are
      * any, makes n = -1 - i */
     DT_KEY_REALS,
-    DT_KEY_STRINGS, /* dt_strings */
+    DT_KEY_STRINGS, /* dt_strings: a list; in recipes also one string for a list of one */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */
     DT_KEY_LIST     /* an array of at most `most` structs; the int64_t at `count` is their number */
@@ -69,6 +69,9 @@ typedef struct dt_key {
     const char *was;
     const char *const *choices_were;
     bool resumable; /* of a recipe: `--resume` may change this key and all keys below it */
+    /* Of a recipe: another form of the key in the row above, which has the same name: a list, or a
+     * map, where that is neither. Each form has its own field; the form of the value decides. */
+    bool other_form;
 } dt_key;
 
 #ifdef __cplusplus

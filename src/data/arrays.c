@@ -251,6 +251,8 @@ const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
     return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
 }
 
+int64_t dt_dataset_rate(const dt_dataset *d) { return d->arrays == NULL ? 0 : d->arrays->rate; }
+
 int64_t dt_dataset_array_channels(const dt_dataset *d)
 {
     return d->arrays == NULL ? 0 : d->arrays->dims[d->arrays->axis];

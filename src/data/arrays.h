@@ -50,6 +50,7 @@ typedef struct dt__array_store {
     dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
     bool target_each_recording; /* n counts recordings, not examples */
     char **class_name;          /* [outputs]; NULL: none */
+    int64_t rate;               /* dt_dataset_rate */
 } dt__array_store;
 
 extern const dt__data_kind dt__data_arrays;

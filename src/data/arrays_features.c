@@ -69,6 +69,7 @@ static dt_status replace(dt_dataset *d, conversion *c)
     s->dims[1] = dt_features_frames(c->features, c->samples);
     s->dims[2] = dt_features_width(c->features);
     s->axis = 2;
+    s->rate = d->arrays->rate;
     s->row = c->size = s->dims[0] * s->dims[1] * s->dims[2];
     const dt_status status = fill_store(c, s);
     if (status != DT_OK) {

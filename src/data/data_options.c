@@ -5,19 +5,15 @@
 
 #define MOST_SHIFT 1024
 
-static const char *const formats[] = { [DT_DATA_IDX] = "idx",
-                                       [DT_DATA_DIGITS] = "digits",
-                                       [DT_DATA_CIFAR10] = "cifar10",
-                                       [DT_DATA_CIFAR100] = "cifar100",
-                                       [DT_DATA_PNG] = "png",
-                                       [DT_DATA_TEXT] = "text",
-                                       [DT_DATA_TOKENS] = "tokens",
-                                       [DT_DATA_JSONL] = "jsonl",
-                                       [DT_DATA_ADDER] = "adder",
-                                       [DT_DATA_SOUNDS] = "sounds",
-                                       [DT_DATA_SENSORS] = "sensors",
-                                       [DT_DATA_TABLE] = "table",
-                                       NULL };
+static const char *const formats[] = {
+    [DT_DATA_IDX] = "idx",         [DT_DATA_DIGITS] = "digits",
+    [DT_DATA_CIFAR10] = "cifar10", [DT_DATA_CIFAR100] = "cifar100",
+    [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
+    [DT_DATA_TOKENS] = "tokens",   [DT_DATA_JSONL] = "jsonl",
+    [DT_DATA_ADDER] = "adder",     [DT_DATA_TENSORS] = "tensors",
+    [DT_DATA_SOUNDS] = "sounds",   [DT_DATA_SENSORS] = "sensors",
+    [DT_DATA_TABLE] = "table",     NULL
+};
 static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] = "coarse", NULL };
 static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
                                      [DT_DATA_DENOISING] = "denoising",
@@ -26,6 +22,12 @@ static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification"
                                      [DT_DATA_MULTI_LABEL] = "multi_label",
                                      [DT_DATA_ANOMALY] = "anomaly",
                                      NULL };
+static const char *const axes[] = {
+    [DT_AXIS_AUTO] = "auto", [DT_AXIS_FIRST] = "first", [DT_AXIS_LAST] = "last", NULL
+};
+static const char *const splits[] = {
+    [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
+};
 
 #define AT(field) .offset = offsetof(dt_augment_options, field)
 
@@ -41,24 +43,85 @@ static const dt_key augment_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_tensor_files, field)
+
+static const dt_key files_keys[] = {
+    { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
+      .text = "files .npy, .npz:NAME, .safetensors:NAME, .wav or .csv, or patterns such as "
+              "run*.npy: arrays of examples, joined, or with data.window recordings, one a file" },
+    { "y", DT_KEY_PATH, AT(y),
+      .text = "a file with a target for each example or recording: classes, numbers or bits; "
+              "absent: in a column of the .csv" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_csv_options, field)
+
+static const dt_key columns_keys[] = {
+    { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
+      .text =
+          "the first line has the names of the columns; false: their names are 0, 1, 2 and so on" },
+    { "inputs", DT_KEY_STRINGS, AT(inputs),
+      .text = "columns that are given to the model, in this order: names, or patterns such as "
+              "acc_*; absent: all but the targets" },
+    { "target", DT_KEY_STRINGS, AT(target),
+      .text = "the column that is predicted, with integers or words for classes; regression and "
+              "multi_label: one or several" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_window, field)
+
+static const dt_key window_keys[] = {
+    { "length", DT_KEY_INT, AT(length), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "!",
+      .text = "moments of an example; shorter recordings are filled up with zeros" },
+    { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
+      .text = "moments from the beginning of an example to the next; 0: its length" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_standard, field)
+
+static const dt_key standard_keys[] = {
+    { "mean", DT_KEY_REALS, AT(mean), .least = -1e30, .most = 1e30,
+      .text = "one number, or one for each channel; absent: measured on the training examples" },
+    { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-30, .most = 1e30,
+      .text = "see mean; both are given, or neither" },
+    { "axis", DT_KEY_CHOICE, AT(axis), .choices = axes, .fallback = "auto",
+      .text = "the dimension of an example that counts channels; auto: the last of tables and of "
+              "signals [time, channels], the first of [channels, height, width]" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_data_options, field)
+#define FILES_OF(field)                                                                            \
+    DT_KEY_MAP, AT(field), .keys = files_keys, .other_form = true,                                 \
+                           .given = offsetof(dt_data_options, field.given)
 
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
       .text =
           "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
           "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
-          "ids, lines of JSON, or sums of three digits; or arrays drawn by detent: sounds, windows "
-          "of motion sensors, a table" },
+          "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or arrays "
+          "drawn "
+          "by detent: sounds, windows of motion sensors, a table" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "
               "files, absent: data_batch_1.bin to 5, or train.bin; png: one folder, absent: train; "
               "text and jsonl: "
-              "files; tokens: one file, u16, or u32 where its name ends in .u32.bin" },
+              "files; tokens: one file, u16, or u32 where its name ends in .u32.bin; tensors: "
+              "recordings, or patterns such as walk/*.wav, labelled by their folders" },
+    { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
       .text = "the same for the tests; absent: idx none, else test_batch.bin, test.bin or test, "
               "where it is there" },
+    { "test", FILES_OF(test_tensors), .text = "tensors: the same for the tests" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
       .text = "cifar100: its 100 classes, or the 20 that they belong to" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
@@ -67,6 +130,23 @@ const dt_key dt_data_keys[] = {
       .text = "share of the training images or lines, the last ones, or of the text, its end, that "
               "is held "
               "back to validate" },
+    { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
+      .text = "tensors: recordings of their own, as in train" },
+    { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
+    { "split", DT_KEY_CHOICE, AT(split), .choices = splits, .fallback = "example",
+      .text = "tensors: what a validation share keeps together: recording keeps the windows of a "
+              "recording on one side" },
+    { "columns", DT_KEY_MAP, AT(columns), .keys = columns_keys,
+      .text = "tensors: columns of .csv files" },
+    { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
+      .given = offsetof(dt_data_options, window.given),
+      .text = "tensors: cuts recordings [time, channels] into examples" },
+    { "standardize", DT_KEY_BOOL, AT(standardize), .fallback = "false",
+      .text = "arrays: numbers v become (v - mean) / deviation, channel by channel, measured on "
+              "the training examples" },
+    { "standardize", DT_KEY_MAP, AT(standard), .keys = standard_keys, .other_form = true,
+      .given = offsetof(dt_data_options, standard.given),
+      .text = "arrays: the same, with settings" },
     { "train_count", DT_KEY_INT, AT(train_count), .most = DT__MOST_IMAGES, .fallback = "0",
       .text = "training images or sums, validation included; 0: drawn data 10000 (sounds "
               "3000), else all" },
@@ -90,7 +170,7 @@ const dt_key dt_data_keys[] = {
     { "augment", DT_KEY_MAP, AT(augment), .keys = augment_keys,
       .text = "random changes of the training images" },
     { "features", DT_KEY_MAP, AT(features), .keys = dt__features_keys,
-      .text = "signals: what a model sees of them" },
+      .text = "sounds, tensors: what a model sees of signals [time, channels]" },
     { "tokenizer", DT_KEY_PATH, AT(tokenizer),
       .text = "text and jsonl: bytes, chars (the characters of the training files), or a file: a "
               "tokenizer.json, or one of detent tokenize; absent: bytes. tokens: the file of the "
@@ -111,9 +191,9 @@ bool dt__task_fits(int format, int task)
         [DT_DATA_CLASSIFICATION] = ~0U,
         [DT_DATA_DENOISING] = images,
         [DT_DATA_SEGMENTATION] = BIT(DT_DATA_DIGITS),
-        [DT_DATA_REGRESSION] = BIT(DT_DATA_TABLE),
-        [DT_DATA_MULTI_LABEL] = BIT(DT_DATA_TABLE),
-        [DT_DATA_ANOMALY] = BIT(DT_DATA_SENSORS),
+        [DT_DATA_REGRESSION] = BIT(DT_DATA_TABLE) | BIT(DT_DATA_TENSORS),
+        [DT_DATA_MULTI_LABEL] = BIT(DT_DATA_TABLE) | BIT(DT_DATA_TENSORS),
+        [DT_DATA_ANOMALY] = BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TENSORS),
     };
     return (fit[task] & BIT(format)) != 0;
 }
@@ -127,5 +207,6 @@ dt_data_options dt_data_defaults(void)
         .mean = { 1, { 0 } },
         .deviation = { 1, { 1 } },
         .features = dt_features_defaults(),
+        .columns.header = true,
     };
 }

@@ -28,6 +28,7 @@ static dt_status allocate(const dt__drawing *p, const dt_drawn *o, int64_t bytes
     s->dtype = DT_ARRAY_F32;
     s->rank = p->rank;
     s->axis = p->rank - 1;
+    s->rate = p->rate;
     s->row = 1;
     for (int i = 0; i < p->rank; i++) s->row *= s->dims[i] = p->dims[i];
     dt__array_source source = { .storage = dt__storage_create(s->ctx, (size_t)bytes) };

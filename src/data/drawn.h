@@ -10,6 +10,7 @@ typedef struct dt__drawing {
     dt__purpose purpose;
     int rank; /* shape of an example */
     int64_t dims[DT_MAX_RANK - 1];
+    int64_t rate; /* samples a second; 0: no signal */
     int64_t outputs;
     const char *const *names; /* [outputs], or NULL */
     /* Writes an example and its target: an i32, or f32 [outputs]. */

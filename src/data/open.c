@@ -1,6 +1,5 @@
 /* Opens the datasets that `data:` of a recipe names. */
 #include "data/data_options.h"
-#include "data/features.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -101,12 +100,7 @@ static dt_status open_drawn(dt_ctx *ctx, const dt_data_options *o, const part *s
                              .seed = test ? ~(uint64_t)o->seed : (uint64_t)o->seed,
                              .target = targets[o->task],
                              .anomalies = test };
-    DT__TRY(creators[o->format](ctx, &drawn, out));
-    if (!sounds || o->features.kind == DT_FEATURES_NONE) return DT_OK;
-    dt_features_options features = o->features;
-    features.rate = DT_SOUNDS_RATE;
-    DT__TRY(dt__features_check(ctx, &features, DT_ERR_CONFIG, "data.features."));
-    return dt_dataset_features(*out, &features);
+    return creators[o->format](ctx, &drawn, out);
 }
 
 static bool exists(const char *path)
@@ -274,6 +268,14 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "noise", o->noise >= 0 && o->noise <= DT__MOST_NOISE },
         { "context", !is_text(o->format) || o->context >= 1 },
         { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
+        { "split", o->split >= 0 && o->split <= DT_SPLIT_RECORDINGS },
+        { "standardize.axis", o->standard.axis >= 0 && o->standard.axis <= DT_AXIS_LAST },
+        { "standardize", (o->standard.mean.n == 0) == (o->standard.deviation.n == 0) },
+        { "window.length", !o->window.given || o->window.length >= 1 },
+        { "window.length", o->window.length <= (int64_t)DT__MOST_CONTEXT },
+        { "window.stride", o->window.stride >= 0 },
+        { "window.stride", o->window.stride <= (int64_t)DT__MOST_CONTEXT },
+        { "features.kind", o->features.kind >= 0 && o->features.kind <= DT_FEATURES_MFCC },
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
@@ -289,7 +291,8 @@ static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
     DT__TRY(open_parts(ctx, o, out[0], out[2]));
     DT__TRY(finish(ctx, o, *out[0]));
     DT__TRY(finish(ctx, o, *out[2]));
-    return hold_back(ctx, o, *out[0], out[1]);
+    DT__TRY(hold_back(ctx, o, *out[0], out[1]));
+    return (*out[0])->arrays == NULL ? DT_OK : dt__arrays_finish(o, out);
 }
 
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
@@ -299,8 +302,9 @@ dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset *
     for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
-    const dt_status status =
-        (is_text(o.format) ? dt__open_text : open_drawn_or_images)(ctx, &o, out);
+    const dt_status status = (is_text(o.format)             ? dt__open_text
+                              : o.format == DT_DATA_TENSORS ? dt__open_tensors
+                                                            : open_drawn_or_images)(ctx, &o, out);
     for (int i = 0; i < 3 && status != DT_OK; i++) {
         dt_dataset_free(*out[i]);
         *out[i] = NULL;

@@ -7,7 +7,7 @@
  * machine. */
 #include "data/drawn.h"
 
-#define RATE 8000
+#define RATE DT_SOUNDS_RATE
 
 typedef enum source { NOTHING, TONE, CHORD, NOISE, CLICKS } source;
 typedef enum sweep { LEVEL, UP, DOWN, UP_DOWN, VIBRATO } sweep;
@@ -121,6 +121,7 @@ dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out)
                                    .purpose = DT__FOR_DIGITS,
                                    .rank = 2,
                                    .dims = { RATE, 1 },
+                                   .rate = RATE,
                                    .outputs = DT_SOUNDS,
                                    .names = names,
                                    .draw = draw };

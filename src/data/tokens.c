@@ -1,15 +1,12 @@
 /* Files of ids: little-endian u16 or u32, without a header, as other training programs write them.
  * Memory-mapped if possible, so a file may be larger than memory. */
 #include "core/atomic_file.h"
+#include "data/file_map.h"
 
 #include <detent/text.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define AT_ONCE 4096 /* ids written at a time */
 
@@ -76,35 +73,17 @@ dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static dt_status map_file(dt_tokens *t, int descriptor)
-{
-    struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__file_fail(t->ctx, "read", t->path, errno);
-    if (!S_ISREG(about.st_mode)) {
-        return dt_fail(t->ctx, DT_ERR_IO, "cannot read '%s': it is no regular file", t->path);
-    }
-    t->bytes = (size_t)about.st_size;
-    t->count = (int64_t)t->bytes / t->each;
-    if (t->bytes % (size_t)t->each != 0) {
-        return dt_fail(t->ctx, DT_ERR_FORMAT,
-                       "'%s': %zu bytes are no multiple of the %d of an id; the file is cut short, "
-                       "or its ids have another size",
-                       t->path, t->bytes, t->each);
-    }
-    if (t->bytes == 0) return DT_OK;
-    void *map = mmap(NULL, t->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (map == MAP_FAILED) return dt__file_fail(t->ctx, "map", t->path, errno);
-    t->map = map;
-    return DT_OK;
-}
-
 static dt_status open_file(dt_tokens *t)
 {
-    const int descriptor = open(t->path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return dt__file_fail(t->ctx, "open", t->path, errno);
-    const dt_status status = map_file(t, descriptor);
-    close(descriptor);
-    return status;
+    void *map;
+    DT__TRY(dt__map_file(t->ctx, t->path, &map, &t->bytes));
+    t->map = map;
+    t->count = (int64_t)t->bytes / t->each;
+    if (t->bytes % (size_t)t->each == 0) return DT_OK;
+    return dt_fail(t->ctx, DT_ERR_FORMAT,
+                   "'%s': %zu bytes are no multiple of the %d of an id; the file is cut short, or "
+                   "its ids have another size",
+                   t->path, t->bytes, t->each);
 }
 
 dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out)

@@ -39,9 +39,11 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } 
 #define IMAGE_FILES                                                                                \
     (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
 #define TEXTS (BIT(DT_DATA_TEXT) | BIT(DT_DATA_TOKENS) | BIT(DT_DATA_JSONL))
-#define FILES (IMAGE_FILES | TEXTS)
-#define ARRAYS (BIT(DT_DATA_SOUNDS) | BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TABLE))
-#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER) | ARRAYS)
+#define TENSORS BIT(DT_DATA_TENSORS)
+#define FILES (IMAGE_FILES | TEXTS | TENSORS)
+#define DRAWN_ARRAYS (BIT(DT_DATA_SOUNDS) | BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TABLE))
+#define ARRAYS (TENSORS | DRAWN_ARRAYS)
+#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER) | DRAWN_ARRAYS)
 #define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
@@ -69,12 +71,16 @@ static const struct {
     { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
     { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
     { "data.task", BY_FORMAT, IMAGES | ARRAYS, "images and arrays" },
-    { "data.features", BY_FORMAT, BIT(DT_DATA_SOUNDS), "sounds" },
+    { "data.features", BY_FORMAT, BIT(DT_DATA_SOUNDS) | TENSORS, "sounds and tensors" },
     { "data.mean", BY_FORMAT, IMAGES, "images" },
     { "data.deviation", BY_FORMAT, IMAGES, "images" },
     { "data.augment", BY_FORMAT, IMAGES, "images" },
     { "data.tokenizer", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
+    { "data.split", BY_FORMAT, TENSORS, "tensors" },
+    { "data.columns", BY_FORMAT, TENSORS, "tensors" },
+    { "data.window", BY_FORMAT, TENSORS, "tensors" },
+    { "data.standardize", BY_FORMAT, ARRAYS, "arrays" },
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
     { "data.seed", BY_FORMAT, DRAWN, "drawn data" },
@@ -173,12 +179,20 @@ static void check_baseline(dt_recipe *r)
 
 /* ---- data and files ----------------------------------------------------------------------- */
 
+/* Tasks of tensors and of images. */
 static void check_task(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.task");
     if (node == NULL || dt__is_bad(r, "data.format") || !((IMAGES | ARRAYS) & BIT(d->format)) ||
         dt__task_fits(d->format, d->task)) {
+        return;
+    }
+    if (d->format == DT_DATA_TENSORS) {
+        dt__complain(r, node,
+                     "'data.task' %s is for images; tensors have classification, regression, "
+                     "multi_label and anomaly",
+                     node->text);
         return;
     }
     const dt_key *format = dt_data_keys;
@@ -189,6 +203,36 @@ static void check_task(dt_recipe *r)
         list = dt__recipe_format(r, "%s%s%s", list, *list == 0 ? "" : " or ", format->choices[i]);
     }
     dt__complain(r, node, "'data.task' %s needs 'data.format' %s", node->text, list);
+}
+
+/* Maps of files are of tensors, and so are files to validate. */
+static void check_forms(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    static const char *const paths[] = { "data.train", "data.validation", "data.test" };
+    if (dt__is_bad(r, "data.format") || d->format == DT_DATA_TENSORS) return;
+    for (int i = 0; i < DT__COUNT_OF(paths); i++) {
+        dt__node *node = dt__given(r, paths[i]);
+        if (node == NULL || (node->kind != DT__MAP && (i != 1 || node->kind == DT__SCALAR)))
+            continue;
+        dt__complain(r, node, "'%s' names arrays, which are 'data.format' tensors", paths[i]);
+    }
+}
+
+/* Lists of numbers come in pairs; a share of recordings needs a share. */
+static void check_tensors(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    dt__node *map = dt__given(r, "data.standardize"), *split = dt__given(r, "data.split");
+    if (map != NULL && d->standard.given && !dt__has_bad(r, "data.standardize") &&
+        (d->standard.mean.n == 0) != (d->standard.deviation.n == 0)) {
+        dt__complain(r, map, "'data.standardize' has %s alone; both are wanted, or neither",
+                     d->standard.mean.n == 0 ? "a deviation" : "a mean");
+    }
+    if (split != NULL && d->split == DT_SPLIT_RECORDINGS && d->validation == 0 &&
+        !dt__is_bad(r, "data.validation")) {
+        dt__complain(r, split, "'data.split' cuts a share, but 'data.validation' is none");
+    }
 }
 
 /* How many files each part of the data has in this format; 0: any number. */
@@ -206,7 +250,11 @@ static void check_source(dt_recipe *r)
                          "missing 'data', which says what is read: its format and files");
         return;
     }
-    if (TEXTS & BIT(d->format)) {
+    if (d->format == DT_DATA_TENSORS) {
+        dt_recipe_refuse(r, "data",
+                         "format tensors needs 'data.train': {x: FILE, y: FILE}, or a list of "
+                         "recordings");
+    } else if (TEXTS & BIT(d->format)) {
         if (r->needs_data && dt__node_at(r, "data.test", NULL) != NULL) return;
         dt_recipe_refuse(r, "data", "this format needs 'data.train', a list of files");
     } else if (d->format == DT_DATA_IDX) {
@@ -274,19 +322,41 @@ static void check_exists(dt_recipe *r, const char *path, const char *name, bool 
     }
 }
 
+/* The file of FILE or FILE:NAME. */
+static const char *without_part(dt_recipe *r, const char *name)
+{
+    const char *colon = strstr(name, ".npz:");
+    if (colon == NULL) colon = strstr(name, ".safetensors:");
+    if (colon == NULL) return name;
+    return dt__recipe_format(r, "%.*s", (int)(strchr(colon, ':') - name), name);
+}
+
 static void check_data_files(dt_recipe *r, const char *path, const dt_strings *names)
 {
     const char *dir = r->options.data.dir;
     for (int i = 0; i < names->n && !r->out_of_memory; i++) {
         const char *name = names->v[i];
         if (name == NULL) continue;
+        if (r->options.data.format == DT_DATA_TENSORS) {
+            if (strpbrk(name, "*?") != NULL) continue;
+            name = without_part(r, name);
+        }
         if (dir != NULL && *dir != 0 && *name != '/') {
             const char *between = dir[strlen(dir) - 1] == '/' ? "" : "/";
             name = dt__recipe_format(r, "%s%s%s", dir, between, name);
         }
-        check_exists(r, dt__recipe_format(r, "%s.%d", path, i), name,
+        const char *at = dt__recipe_format(r, "%s.%d", path, i);
+        check_exists(r, dt__node_at(r, at, NULL) == NULL ? path : at, name,
                      r->options.data.format == DT_DATA_PNG);
     }
+}
+
+static void check_tensor_files(dt_recipe *r, const char *path, const dt_tensor_files *files)
+{
+    const dt_strings y = { files->y != NULL, { files->y } };
+    if (!files->given || dt__has_bad(r, path)) return;
+    check_data_files(r, dt__recipe_join(r, path, "x"), &files->x);
+    check_data_files(r, dt__recipe_join(r, path, "y"), &y);
 }
 
 /* Checks that data.dir contains the first of the default file names. */
@@ -354,24 +424,20 @@ static void check_files(dt_recipe *r)
     check_usual(r);
     check_data_files(r, "data.train", &d->train);
     check_data_files(r, "data.test", &d->test);
+    check_data_files(r, "data.validation", &d->validation_files);
+    check_tensor_files(r, "data.train", &d->train_tensors);
+    check_tensor_files(r, "data.test", &d->test_tensors);
+    check_tensor_files(r, "data.validation", &d->validation_tensors);
 }
 
 void dt__recipe_check(dt_recipe *r)
 {
     static void (*const checks[])(dt_recipe *) = {
-        check_limited,
-        check_optimizer,
-        check_steps,
-        check_baseline,
-        dt__recipe_check_ranges,
-        dt__recipe_check_quant,
-        dt__recipe_check_init,
-        check_distill,
-        check_task,
-        check_data,
-        check_scaling,
-        check_tokenizer,
-        check_files,
+        check_limited,         check_optimizer,         check_steps,
+        check_baseline,        dt__recipe_check_ranges, dt__recipe_check_quant,
+        dt__recipe_check_init, check_distill,           check_task,
+        check_forms,           check_tensors,           check_data,
+        check_scaling,         check_tokenizer,         check_files,
     };
     if (r->root->kind != DT__MAP) return;
     for (int i = 0; i < DT__COUNT_OF(checks) && !r->out_of_memory; i++) checks[i](r);

@@ -10,6 +10,14 @@ typedef struct fit {
     dt_example have, wanted;
 } fit;
 
+static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
+
+/* The word for the examples of a dataset. */
+static const char *kind_of(const dt_dataset *d)
+{
+    return is_tokens(d) ? "tokens" : dt_dataset_channels(d) > 0 ? "images" : "arrays";
+}
+
 static int64_t values_of(const dt_example *e)
 {
     int64_t n = 1;
@@ -39,28 +47,20 @@ static bool same_shape(const dt_example *a, const dt_example *b, int from)
     return same;
 }
 
-/* A model of rank 1 flattens its input. */
-static bool takes(const dt_example *have, const dt_example *example)
+/* A model of rank 1 takes the numbers of an example of any shape. */
+static bool takes(const dt_example *have, const dt_example *wanted)
 {
-    return same_shape(have, example, 0) || (have->rank == 1 && have->dims[0] == values_of(example));
-}
-
-/* The word for the examples of a dataset. */
-static const char *kind_of(const dt_dataset *d)
-{
-    return dt_dataset_target(d) == DT_TARGET_TOKENS ? "tokens"
-           : dt_dataset_channels(d) > 0             ? "images"
-                                                    : "arrays";
+    return same_shape(have, wanted, 0) || (have->rank == 1 && have->dims[0] == values_of(wanted));
 }
 
 static dt_status check_input(fit *f)
 {
     if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
-    const char *path = path_of(f), *images = shape_of(f->r, &f->wanted);
+    const char *path = path_of(f), *examples = shape_of(f->r, &f->wanted);
     return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit", path,
-                            shape_of(f->r, &f->have), kind_of(f->d), images,
-                            f->have.rank == 1 ? shape_of(f->r, &flat) : images);
+                            shape_of(f->r, &f->have), kind_of(f->d), examples,
+                            f->have.rank == 1 ? shape_of(f->r, &flat) : examples);
 }
 
 /* For labels the first extent is the number of classes, which may exceed the labels'. */
@@ -68,7 +68,7 @@ static dt_status check_output(fit *f, bool has_labels)
 {
     static const char *const targets[] = {
         [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images",
-        [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "values",
+        [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "numbers",
         [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
     };
     const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
@@ -94,9 +94,9 @@ static dt_status check_output(fit *f, bool has_labels)
 }
 
 /* The shape of outputs that fit the targets. */
-static dt_example target_of(const dt_dataset *d, const dt_example *image)
+static dt_example target_of(const dt_dataset *d, const dt_example *example)
 {
-    dt_example e = *image;
+    dt_example e = *example;
     const dt_target target = dt_dataset_target(d);
     if (target == DT_TARGET_IMAGE || target == DT_TARGET_ANOMALY) return e;
     e.dims[0] = dt_dataset_outputs(d);
@@ -106,16 +106,13 @@ static dt_example target_of(const dt_dataset *d, const dt_example *image)
 
 static dt_example example_of(const dt_dataset *d)
 {
-    dt_example e = { 0 };
     int64_t dims[DT_MAX_RANK - 1];
-    e.rank = dt_dataset_input_shape(d, dims);
+    dt_example e = { .rank = dt_dataset_input_shape(d, dims) };
     for (int i = 0; i < e.rank; i++) e.dims[i] = dims[i];
     return e;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
-
-static bool is_tokens(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_TOKENS; }
 
 static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)
 {
@@ -165,18 +162,18 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
                        in.rank == 0 ? "tokens" : "images", kind_of(d));
     }
     if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
-    const dt_example image = example_of(d);
-    if (takes(&in, &image)) return DT_OK;
+    const dt_example example = example_of(d);
+    if (takes(&in, &example)) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the %s of the data are %s",
                    path, dt__dims_text(in.rank, in.dims, have, sizeof have), kind_of(d),
-                   dt__dims_text(image.rank, image.dims, wanted, sizeof wanted));
+                   dt__dims_text(example.rank, example.dims, wanted, sizeof wanted));
 }
 
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
 {
     const dt_model_options *m = &r->options.model;
-    const dt_example image = example_of(d);
-    fit in = { .r = r, .d = d, .wanted = image }, out = in;
+    const dt_example example = example_of(d);
+    fit in = { .r = r, .d = d, .wanted = example }, out = in;
     m->family->shapes(m->options, &in.have, &out.have);
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
@@ -184,7 +181,7 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
                                 in.have.rank == 0 ? "tokens" : "images");
     }
     if (in.have.rank == 0) return check_tokens(r, d, &in.have);
-    out.wanted = target_of(d, &image);
+    out.wanted = target_of(d, &example);
     DT__TRY(check_input(&in));
     return check_output(&out, dt__task_of(d)->has_labels);
 }

@@ -231,6 +231,11 @@ static void fill_pair(dt_recipe *r, const dt_key *key, place at, void *field)
 static void fill_strings(dt_recipe *r, const dt_key *key, place at, void *field)
 {
     dt_strings *list = field;
+    if (at.node->kind == DT__SCALAR) {
+        list->n = 1;
+        fill_string(r, key, at, list->v);
+        return;
+    }
     if (!is_list(r, key, at, DT_MAX_LIST)) return;
     for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
         fill_string(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
@@ -249,6 +254,24 @@ static void fill_list(dt_recipe *r, const dt_key *key, place at, char *base)
 }
 
 /* ---- maps --------------------------------------------------------------------------------- */
+
+static bool reads(const dt_key *key, dt__node_kind kind)
+{
+    const bool one = key->type == DT_KEY_REALS || key->type == DT_KEY_PAIR;
+    const bool list =
+        one || key->type == DT_KEY_INTS || key->type == DT_KEY_STRINGS || key->type == DT_KEY_LIST;
+    if (kind == DT__MAP) return key->type == DT_KEY_MAP;
+    if (kind == DT__SEQUENCE) return list;
+    return key->type != DT_KEY_MAP && (!list || one || key->type == DT_KEY_STRINGS);
+}
+
+const dt_key *dt__form_of(const dt_key *key, const dt__node *node)
+{
+    while (key->other_form) key--;
+    const dt_key *first = key;
+    while (!reads(key, node->kind) && key[1].other_form) key++;
+    return reads(key, node->kind) ? key : first;
+}
 
 /* For `model`: finds the family, and allocates its options. */
 static int add_family(dt_recipe *r, place at, part parts[MOST_PARTS])
@@ -320,6 +343,7 @@ static void fill_key(dt_recipe *r, const dt_key *key, place map, char *base)
 {
     place at = { dt__recipe_join(r, map.path, key->name), NULL, map.above };
     at.node = dt__node_child(map.node, key->name, strlen(key->name));
+    if (at.node != NULL && dt__form_of(key, at.node) != key) at.node = NULL;
     if (at.node != NULL) at.above = at.node;
     if (key->given > 0) *(bool *)(base + key->given) = at.node != NULL;
     if (key->type == DT_KEY_MAP) {
@@ -337,6 +361,7 @@ static const char *list_keys(dt_recipe *r, const part *parts, int n_parts)
     const char *all = "";
     for (int i = 0; i < n_parts; i++) {
         for (const dt_key *k = parts[i].keys; k->name != NULL; k++) {
+            if (k->other_form) continue;
             all = dt__recipe_format(r, "%s%s%s", all, *all == 0 ? "" : ", ", k->name);
         }
     }

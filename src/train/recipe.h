@@ -119,6 +119,9 @@ void dt__recipe_override(dt_recipe *r, const char *text);
 void dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_fill(dt_recipe *r);
 void dt__recipe_check(dt_recipe *r);
+/* The row of a table, among the forms of one key, that reads a node; the first if none does
+ * (fill.c). */
+const dt_key *dt__form_of(const dt_key *key, const dt__node *node);
 /* False for a key that the chosen optimizer, schedule, data format or rounder ignores (check.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
 

@@ -10,7 +10,9 @@ static void write_key(dt__out *o, const dt_key *key);
 static void write_properties(dt__out *o, const dt_key *keys)
 {
     dt__out_open(o, "properties", '{');
-    for (const dt_key *k = keys; k->name != NULL; k++) write_key(o, k);
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        if (!k->other_form) write_key(o, k);
+    }
     dt__out_close(o, '}');
 }
 
@@ -122,12 +124,13 @@ static void write_array(dt__out *o, const dt_key *key)
     dt__out_close(o, '}');
 }
 
-/* A single number or choice, or a list with one number for each. */
+/* A single number, string or choice, or a list with one number or string for each. */
 static void write_one_or_all(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
     dt__out_open(o, NULL, '{');
     if (key->choices != NULL) write_choices(o, key);
+    else if (key->type == DT_KEY_STRINGS) dt__out_field(o, "type", "string");
     else write_number(o, key);
     dt__out_close(o, '}');
     dt__out_open(o, NULL, '{');
@@ -146,6 +149,7 @@ static void write_type(dt__out *o, const dt_key *key)
     case DT_KEY_PATH: dt__out_field(o, "type", "string"); break;
     case DT_KEY_CHOICE: write_choices(o, key); break;
     case DT_KEY_PAIR:
+    case DT_KEY_STRINGS:
     case DT_KEY_REALS: write_one_or_all(o, key); break;
     case DT_KEY_MAP:
         if (key->keys != dt_model_keys) {
@@ -168,6 +172,22 @@ static void write_default(dt__out *o, const dt_key *key)
     (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
 }
 
+/* The type, or the types of all forms. */
+static void write_forms(dt__out *o, const dt_key *key)
+{
+    if (!key[1].other_form) {
+        write_type(o, key);
+        return;
+    }
+    dt__out_open(o, "anyOf", '[');
+    for (const dt_key *k = key; k == key || k->other_form; k++) {
+        dt__out_open(o, NULL, '{');
+        write_type(o, k);
+        dt__out_close(o, '}');
+    }
+    dt__out_close(o, ']');
+}
+
 static void write_named(dt__out *o, const dt_key *key, const char *name)
 {
     dt__out_open(o, name, '{');
@@ -176,7 +196,7 @@ static void write_named(dt__out *o, const dt_key *key, const char *name)
         dt__out_name(o, "deprecated");
         dt__out_text(o, "true");
     }
-    write_type(o, key);
+    write_forms(o, key);
     write_default(o, key);
     dt__out_close(o, '}');
 }
@@ -265,7 +285,7 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_PATH] = "path",
         [DT_KEY_CHOICE] = "",
         [DT_KEY_INTS] = "integers",
-        [DT_KEY_STRINGS] = "list of strings",
+        [DT_KEY_STRINGS] = "string or list of strings",
         [DT_KEY_REALS] = "number or list of numbers",
         [DT_KEY_PAIR] = "integer or two integers",
         [DT_KEY_LIST] = "list of maps",

@@ -212,6 +212,7 @@ static void show_key(shower *s, const dt_key *key, spot at)
     at.path = path;
     at.node = dt__node_child(at.node, key->name, strlen(key->name));
     const bool block = at.base == (const char *)&s->r->options;
+    if (at.node == NULL ? key->other_form : dt__form_of(key, at.node) != key) return;
     if (!is_shown(key, at.node) || !dt__recipe_applies(s->r, path)) return;
     if (block && at.node == NULL && s->r->only_quantizes) return;
     if (key->type == DT_KEY_MAP) {

@@ -1,0 +1,96 @@
+/* Opens arrays in files by the ending of their names. */
+#include "data/array_file.h"
+
+#include "data/file_map.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const struct {
+    const char *ending;
+    bool has_parts; /* names of arrays inside */
+    dt_status (*open)(dt__array_file *a);
+} formats[] = {
+    { ".npy", false, dt__npy_open },
+    { ".npz", true, dt__npz_open },
+    { ".safetensors", true, dt__safetensors_open },
+    { ".wav", false, dt__wav_open },
+};
+
+/* The format of a name, -1: none, by its ending before a ":part"; *length is the length of the
+ * file's own name. */
+static int format_of(const char *name, size_t *length)
+{
+    const size_t n = *length = strlen(name);
+    for (size_t at = 1; at < n; at++) {
+        for (int i = 0; i < DT__COUNT_OF(formats); i++) {
+            const size_t m = strlen(formats[i].ending);
+            if (strncmp(name + at, formats[i].ending, m) != 0) continue;
+            const char next = name[at + m];
+            if (next != '\0' && (next != ':' || !formats[i].has_parts)) continue;
+            *length = at + m;
+            return i;
+        }
+    }
+    return -1;
+}
+
+size_t dt__array_file_length(const char *name)
+{
+    size_t length;
+    format_of(name, &length);
+    return length;
+}
+
+dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *format, ...)
+{
+    char text[DT__MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return dt_fail(a->ctx, status, "'%s': %s", a->name, text);
+}
+
+bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
+{
+    int64_t count;
+    const size_t each = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    return dt__product(a->rank, a->dims, &count) && dt__mul_size((size_t)count, each, bytes) &&
+           *bytes <= SIZE_MAX / 2;
+}
+
+dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
+{
+    size_t length;
+    *a = (dt__array_file){ .ctx = ctx, .name = name };
+    const int format = format_of(name, &length);
+    if (format < 0) {
+        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                              "a file .npy, .npz, .safetensors, .wav or .csv is wanted");
+    }
+    char *path = dt__copy_string(ctx, name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    a->path = path;
+    path[length] = '\0';
+    if (name[length] == ':') a->part = name + length + 1;
+    void *map;
+    DT__TRY(dt__map_file(ctx, path, &map, &a->size));
+    a->bytes = map;
+    if (map == NULL) return dt__array_fail(a, DT_ERR_FORMAT, "the file is empty");
+    DT__TRY(formats[format].open(a));
+    if (a->source.storage != NULL) return DT_OK; /* inflated: the map is needed no longer */
+    a->source.map = map;
+    a->source.map_bytes = a->size;
+    a->bytes = NULL;
+    return DT_OK;
+}
+
+void dt__array_file_close(dt__array_file *a)
+{
+    if (a->bytes != NULL) munmap(a->bytes, a->size);
+    if (a->source.map != NULL) munmap(a->source.map, a->source.map_bytes);
+    dt__storage_release(a->source.storage);
+    dt__release(a->ctx, (void *)(uintptr_t)a->path);
+}

@@ -1,0 +1,61 @@
+/* Arrays in files: .npy, .npz, .safetensors, .wav. Bytes that are stored as they are, are mapped;
+ * what is compressed is inflated into memory. */
+#ifndef DT__DATA_ARRAY_FILE_H
+#define DT__DATA_ARRAY_FILE_H
+
+#include "data/arrays.h"
+
+typedef struct dt__array_file {
+    dt_ctx *ctx;
+    const char *name; /* as the user wrote it, with its folder: "data/a.npz:x"; lent */
+    const char *path; /* the file alone, owned */
+    const char *part; /* the name of the array in it, inside of `name`; NULL: not given */
+    uint8_t *bytes;   /* the mapped file */
+    size_t size;
+    int dtype, rank; /* the array */
+    int64_t dims[DT_MAX_RANK];
+    const uint8_t *data;
+    int64_t rate;            /* of .wav: samples per second; else 0 */
+    dt__array_source source; /* keeps `data`; {0} after its owner took it */
+} dt__array_file;
+
+/* The length of the file's own name in FILE or FILE:PART. */
+size_t dt__array_file_length(const char *name);
+
+/* Opens the array `name`, FILE or FILE:PART. dt__array_file_close must be called also after an
+ * error. Errors, naming the file and what would be right: IO, FORMAT, UNSUPPORTED, NOMEM. */
+dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a);
+void dt__array_file_close(dt__array_file *a);
+
+/* FORMAT, or another status, with the file's name in front. */
+dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *format, ...)
+    DT_PRINTF(3, 4);
+
+/* ---- formats: each sets dtype, rank, dims and data of a mapped file ------------------------- */
+
+dt_status dt__npy_open(dt__array_file *a);
+dt_status dt__npz_open(dt__array_file *a);
+dt_status dt__safetensors_open(dt__array_file *a);
+dt_status dt__wav_open(dt__array_file *a);
+
+/* Parses the head of an .npy file, of which `n` bytes are there, and sets dtype, rank and dims.
+ * *head and *body are the bytes of the head and of the numbers after it. */
+dt_status dt__npy_head(dt__array_file *a, const uint8_t *bytes, size_t n, size_t *head,
+                       size_t *body);
+#define DT__NPY_HEAD_MOST 65547 /* bytes of a head: 12 and a header of 16 bits */
+
+/* Bytes of the array's numbers; false on overflow. */
+bool dt__array_bytes(const dt__array_file *a, size_t *bytes);
+
+/* Little-endian numbers. */
+static inline uint32_t dt__u16_at(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+static inline uint32_t dt__u32_at(const uint8_t *p)
+{
+    return dt__u16_at(p) | dt__u16_at(p + 2) << 16;
+}
+static inline uint64_t dt__u64_at(const uint8_t *p)
+{
+    return (uint64_t)dt__u32_at(p) | (uint64_t)dt__u32_at(p + 4) << 32;
+}
+
+#endif

@@ -1,0 +1,439 @@
+/* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
+ * shape of an example], joined along their first dimension; or recordings, whose rows are moments,
+ * one a file or one for each of the first dimension of three. */
+#include "data/array_file.h"
+#include "data/csv.h"
+#include "data/data_options.h"
+#include "data/tensor_names.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct opening {
+    dt_ctx *ctx;
+    const dt_data_options *o;
+    dt_target target;
+    dt__csv csv;
+    dt__words folders;       /* classes, where folders label files */
+    const dt_dataset *train; /* NULL: it is opened now */
+} opening;
+
+/* A part of the data while it is opened. */
+typedef struct part {
+    opening *all;
+    const char *key; /* "data.train" */
+    const dt_strings *names;
+    const char *y;  /* NULL: none */
+    bool by_folder; /* files are recordings, labelled by folders */
+    dt__tensor_names files;
+    dt__csv_table *table; /* of each file that is CSV */
+    dt__array_store *store;
+} part;
+
+/* ---- shapes ------------------------------------------------------------------------------- */
+
+/* The array in a file, or the inputs of a table. */
+typedef struct piece {
+    const char *name;
+    int dtype, rank;
+    int64_t dims[DT_MAX_RANK];
+    const uint8_t *data;
+    int64_t rate;
+} piece;
+
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+static bool is_csv(const char *name) { return ends_in(name, ".csv") || ends_in(name, ".csv.gz"); }
+
+/* Whether rows are moments of a recording, instead of examples. */
+static bool has_recordings(const part *p)
+{
+    return p->by_folder || p->all->o->window.given || p->store->rate > 0;
+}
+
+static dt_status bad_piece(const part *p, const piece *x, const char *wanted)
+{
+    char text[160];
+    return dt_fail(p->all->ctx, DT_ERR_FORMAT, "'%s': shape %s; %s", x->name,
+                   dt__dims_text(x->rank, x->dims, text, sizeof text), wanted);
+}
+
+static int axis_of(int axis, int rank)
+{
+    if (axis == DT_AXIS_AUTO) axis = rank <= 2 ? DT_AXIS_LAST : DT_AXIS_FIRST;
+    return axis == DT_AXIS_FIRST ? 0 : rank - 1;
+}
+
+/* The shape of examples follows from the first file. */
+static dt_status take_shape(part *p, const piece *x)
+{
+    dt__array_store *s = p->store;
+    const dt_window *w = &p->all->o->window;
+    s->dtype = x->dtype;
+    s->rate = x->rate;
+    if (x->rank < 1) return bad_piece(p, x, "at least one dimension is wanted");
+    if (w->given) {
+        if (x->rank > 3) return bad_piece(p, x, "[time], [time, channels] or several are wanted");
+        s->rank = 2;
+        s->dims[0] = s->length = w->length;
+        s->dims[1] = s->row = x->rank == 1 ? 1 : x->dims[x->rank - 1];
+        s->stride = w->stride == 0 ? w->length : w->stride;
+    } else {
+        const int skipped = has_recordings(p) ? 0 : 1;
+        s->rank = x->rank == 1 ? 1 : x->rank - skipped;
+        s->dims[0] = 1;
+        if (s->rank > DT_MAX_RANK - 1) return bad_piece(p, x, "at most 7 dimensions are wanted");
+        for (int i = skipped; i < x->rank; i++) s->dims[i - skipped] = x->dims[i];
+        s->row = 1;
+        for (int i = 1; i < x->rank; i++) s->row *= x->dims[i];
+        if (skipped == 0) s->length = s->stride = x->dims[0];
+    }
+    s->axis = axis_of(p->all->o->standard.axis, s->rank);
+    const int64_t sizes[] = { s->row, s->length, (int64_t)sizeof(double) };
+    int64_t bytes;
+    if (s->row >= 1 && s->length >= 1 && dt__product(3, sizes, &bytes)) return DT_OK;
+    return bad_piece(p, x, "extents of at least 1 are wanted");
+}
+
+/* Checks a file against the first of its part. */
+static dt_status check_piece(const part *p, const piece *x)
+{
+    const dt__array_store *s = p->store;
+    const bool windows = p->all->o->window.given;
+    int64_t row = 1;
+    for (int i = windows && x->rank > 1 ? x->rank - 1 : 1; i < x->rank; i++) row *= x->dims[i];
+    const bool same = x->dtype == s->dtype && x->rate == s->rate && row == s->row &&
+                      (windows || s->length == 1 || x->dims[0] == s->length);
+    if (same) return DT_OK;
+    char text[160], wanted[160];
+    return dt_fail(p->all->ctx, DT_ERR_FORMAT,
+                   "'%s': %s%s at %lld samples a second do not fit '%s': examples of %s%s at %lld; "
+                   "files alike are wanted%s",
+                   x->name, dt__array_dtype_of(x->dtype)->name,
+                   dt__dims_text(x->rank, x->dims, text, sizeof text), (long long)x->rate,
+                   p->files.v[0].path, dt__array_dtype_of(s->dtype)->name,
+                   dt__dims_text(s->rank, s->dims, wanted, sizeof wanted), (long long)s->rate,
+                   windows || s->length == 1 ? "" : ", or data.window, which cuts them");
+}
+
+static dt_status add_piece(part *p, const piece *x)
+{
+    dt__array_store *s = p->store;
+    if (s->rank == 0) DT__TRY(take_shape(p, x));
+    DT__TRY(check_piece(p, x));
+    const bool several = p->all->o->window.given && x->rank == 3;
+    const int64_t n = several ? x->dims[0] : 1, rows = x->dims[several ? 1 : 0];
+    const int64_t bytes = rows * s->row * dt__array_dtype_of(s->dtype)->bytes;
+    for (int64_t i = 0; i < n; i++) DT__TRY(dt__array_store_add(s, x->data + i * bytes, rows));
+    return DT_OK;
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static dt_status add_array(part *p, const char *name)
+{
+    dt__array_file a;
+    dt_status status = dt__array_file_open(p->all->ctx, name, &a);
+    if (status == DT_OK) {
+        const dt__array_source source = a.source;
+        a.source = (dt__array_source){ 0 };
+        status = dt__array_store_keep(p->store, name, source);
+    }
+    piece x = { name, a.dtype, a.rank, { 0 }, a.data, a.rate };
+    memcpy(x.dims, a.dims, sizeof x.dims);
+    if (status == DT_OK) status = add_piece(p, &x);
+    dt__array_file_close(&a);
+    return status;
+}
+
+static dt_status add_table(part *p, const char *name, dt__csv_table *t)
+{
+    const piece x = { name, DT_ARRAY_F32, 2, { t->rows, p->all->csv.inputs.n }, t->x->data, 0 };
+    const dt__array_source source = { .storage = t->x };
+    t->x = NULL;
+    DT__TRY(dt__array_store_keep(p->store, name, source));
+    return add_piece(p, &x);
+}
+
+/* Reads the tables first: the words of all of them are the classes. */
+static dt_status read_tables(part *p)
+{
+    dt__csv *csv = &p->all->csv;
+    p->table = dt__alloc_array(p->all->ctx, p->files.n, sizeof *p->table);
+    if (p->table == NULL) return DT_ERR_NOMEM;
+    memset(p->table, 0, (size_t)p->files.n * sizeof *p->table);
+    for (int64_t i = 0; i < p->files.n; i++) {
+        if (!is_csv(p->files.v[i].path)) {
+            return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                           "%s: '%s' is no .csv as the others are; files of one format are wanted",
+                           p->key, p->files.v[i].path);
+        }
+        DT__TRY(dt__csv_read(csv, p->files.v[i].path, &p->table[i]));
+    }
+    return p->all->train == NULL ? dt__csv_close(csv, p->table, p->files.n) : DT_OK;
+}
+
+static dt_status read_files(part *p)
+{
+    const bool tables = p->files.n > 0 && is_csv(p->files.v[0].path);
+    if (tables) DT__TRY(read_tables(p));
+    for (int64_t i = 0; i < p->files.n; i++) {
+        const char *name = p->files.v[i].path;
+        DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
+    }
+    return dt__array_store_check(p->store);
+}
+
+/* ---- targets ------------------------------------------------------------------------------ */
+
+/* The number of targets that x needs. */
+static int64_t targets_wanted(const part *p)
+{
+    const dt__array_store *s = p->store;
+    if (s->n_recordings == 0) return 0;
+    return has_recordings(p) ? s->n_recordings : s->recording[s->n_recordings - 1].end;
+}
+
+/* Classes, or numbers of a target, that the training data have; 0: these are the training data. */
+static int64_t known_outputs(const part *p)
+{
+    return p->all->train == NULL ? 0 : p->all->train->arrays->outputs;
+}
+
+static dt_status targets_of_folders(part *p)
+{
+    const int64_t n = p->files.n;
+    int64_t *label = dt__alloc_array(p->all->ctx, n, sizeof *label);
+    if (label == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) label[i] = p->files.v[i].label;
+    const dt__array_view y = { p->key, DT_ARRAY_I64, label, n, p->all->folders.n };
+    const dt_status status = dt__array_store_targets(p->store, DT_TARGET_CLASS, &y);
+    dt__release(p->all->ctx, label);
+    DT__TRY(status);
+    return dt__array_store_names(p->store, (const char *const *)p->all->folders.word);
+}
+
+/* Joins the targets of tables. */
+static dt_status targets_of_tables(part *p)
+{
+    const dt__csv *csv = &p->all->csv;
+    const bool labels = p->all->target == DT_TARGET_CLASS;
+    const int64_t n = targets_wanted(p), each = labels ? 1 : csv->targets.n;
+    uint8_t *all = dt__alloc_array(p->all->ctx, n, (size_t)each * sizeof(float)), *to = all;
+    if (all == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < p->files.n; i++) {
+        const size_t bytes = (size_t)(p->table[i].rows * each) * sizeof(float);
+        memcpy(to, p->table[i].y->data, bytes);
+        to += bytes;
+    }
+    const int64_t classes = csv->is_integers ? csv->most + 1 : csv->classes.n;
+    const dt__array_view y = { p->key, labels ? DT_ARRAY_I32 : DT_ARRAY_F32, all, n,
+                               labels ? classes : each };
+    const dt_status status = dt__array_store_targets(p->store, p->all->target, &y);
+    dt__release(p->all->ctx, all);
+    DT__TRY(status);
+    if (labels && csv->is_integers) return DT_OK;
+    return dt__array_store_names(
+        p->store, (const char *const *)(labels ? csv->classes.word : csv->targets.word));
+}
+
+static dt_status check_y(const part *p, const dt__array_file *a)
+{
+    dt_ctx *ctx = p->all->ctx;
+    const dt__array_dtype *dtype = dt__array_dtype_of(a->dtype);
+    const int64_t wanted = targets_wanted(p), k = known_outputs(p);
+    const bool labels = p->all->target == DT_TARGET_CLASS;
+    char text[160];
+    dt__dims_text(a->rank, a->dims, text, sizeof text);
+    if (a->rank < 1 || a->rank > 2 || (a->rank == 2 && labels && a->dims[1] != 1)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': shape %s; %s is wanted", a->name, text,
+                       labels ? "a label for each example, [count]," : "[count, numbers]");
+    }
+    if (a->dims[0] != wanted) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld targets, but x has %lld %s", a->name,
+                       (long long)a->dims[0], (long long)wanted,
+                       has_recordings(p) ? "recordings" : "examples");
+    }
+    if (labels && !dtype->is_integer) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': labels of dtype %s; integers are wanted, or data.task: regression",
+                       a->name, dtype->name);
+    }
+    const int64_t each = a->rank == 2 ? a->dims[1] : 1;
+    if (labels || (each >= 1 && (k == 0 || k == each))) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld numbers for each example; %lld are wanted",
+                   a->name, (long long)each, (long long)dt__max_i64(k, 1));
+}
+
+static dt_status targets_of_file(part *p)
+{
+    dt__array_file a;
+    char *path = dt__data_path(p->all->ctx, p->all->o->dir, p->y);
+    if (path == NULL) return DT_ERR_NOMEM;
+    dt_status status = dt__array_file_open(p->all->ctx, path, &a);
+    if (status == DT_OK) status = check_y(p, &a);
+    if (status == DT_OK) {
+        const bool labels = p->all->target == DT_TARGET_CLASS;
+        const int64_t each = a.rank == 2 ? a.dims[1] : 1;
+        const dt__array_view y = { path, a.dtype, a.data, a.dims[0],
+                                   labels ? known_outputs(p) : each };
+        status = dt__array_store_targets(p->store, p->all->target, &y);
+    }
+    dt__array_file_close(&a);
+    dt__release(p->all->ctx, path);
+    return status;
+}
+
+static dt_status read_targets(part *p)
+{
+    const bool in_table = p->table != NULL && p->all->csv.targets.n > 0;
+    p->store->target_each_recording = has_recordings(p);
+    if (in_table && has_recordings(p)) {
+        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                       "data.columns.target labels every row, but a recording has one label: from "
+                       "%s.y, or its folder",
+                       p->key);
+    }
+    if (in_table && p->y != NULL) {
+        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                       "%s.y and data.columns.target both give targets; one of them is wanted",
+                       p->key);
+    }
+    if (p->by_folder) return targets_of_folders(p);
+    if (in_table) return targets_of_tables(p);
+    if (p->y != NULL) return targets_of_file(p);
+    return dt_fail(p->all->ctx, DT_ERR_CONFIG, "%s has no targets: %s.y is wanted%s", p->key,
+                   p->key, p->table != NULL ? ", or data.columns.target" : "");
+}
+
+/* ---- a part ------------------------------------------------------------------------------- */
+
+/* Says how many recordings are shorter than a window. */
+static void say_filled(const part *p)
+{
+    const dt__array_store *s = p->store;
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_recordings; i++) n += s->recording[i].rows < s->length;
+    if (n == 0) return;
+    dt__say(p->all->ctx,
+            "%s: %lld of %lld recordings are shorter than data.window.length, %lld; zeros fill "
+            "them up",
+            p->key, (long long)n, (long long)s->n_recordings, (long long)s->length);
+}
+
+static dt_status read_part(part *p)
+{
+    opening *all = p->all;
+    DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
+    if (p->by_folder) DT__TRY(dt__tensor_names_label(all->ctx, &p->files, &all->folders));
+    p->store = dt__array_store_create(all->ctx);
+    if (p->store == NULL) return DT_ERR_NOMEM;
+    DT__TRY(read_files(p));
+    if (targets_wanted(p) == 0) {
+        return dt_fail(all->ctx, DT_ERR_FORMAT, "'%s' holds no examples", p->files.v[0].path);
+    }
+    say_filled(p);
+    return read_targets(p);
+}
+
+/* Checks that examples are those of the training data. */
+static dt_status check_alike(const part *p, const dt_dataset *d)
+{
+    const dt__array_store *s = p->all->train->arrays, *own = d->arrays;
+    const bool same = own->rank == s->rank && own->rate == s->rate &&
+                      memcmp(own->dims, s->dims, sizeof s->dims) == 0;
+    if (same) return DT_OK;
+    char text[160], wanted[160];
+    return dt_fail(d->ctx, DT_ERR_FORMAT,
+                   "%s has examples of %s at %lld samples a second, data.train of %s at %lld; the "
+                   "same are wanted",
+                   p->key, dt__dims_text(own->rank, own->dims, text, sizeof text),
+                   (long long)own->rate, dt__dims_text(s->rank, s->dims, wanted, sizeof wanted),
+                   (long long)s->rate);
+}
+
+static dt_status open_part(part *p, dt_dataset **out)
+{
+    dt_ctx *ctx = p->all->ctx;
+    dt_status status = read_part(p);
+    for (int64_t i = 0; p->table != NULL && i < p->files.n; i++) dt__csv_table_free(&p->table[i]);
+    dt__release(ctx, p->table);
+    dt__tensor_names_free(ctx, &p->files);
+    if (status != DT_OK) {
+        dt__array_store_release(p->store);
+        return status;
+    }
+    DT__TRY(dt__arrays_wrap(ctx, p->store, p->all->target, out));
+    return p->all->train == NULL ? DT_OK : check_alike(p, *out);
+}
+
+/* ---- all parts ---------------------------------------------------------------------------- */
+
+/* How many of the last examples a share holds: whole recordings, if they are kept together. */
+static dt_status share_of(const dt_dataset *d, const dt_data_options *o, int64_t *count)
+{
+    const dt__array_store *s = d->arrays;
+    const int64_t wanted = (int64_t)(o->validation * (double)d->count);
+    *count = wanted;
+    if (o->split == DT_SPLIT_RECORDINGS && wanted > 0) {
+        int64_t i = s->n_recordings - 1;
+        while (i > 0 && d->count - s->recording[i - 1].end < wanted) i--;
+        *count = d->count - (i == 0 ? 0 : s->recording[i - 1].end);
+    }
+    if (*count >= 1 && *count < d->count) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_CONFIG,
+                   "data.validation: %g of %lld examples in %lld recordings "
+                   "is %s",
+                   o->validation, (long long)d->count, (long long)s->n_recordings,
+                   *count < 1 ? "none" : "all");
+}
+
+static dt_status open_parts(opening *all, dt_dataset **const out[3])
+{
+    const dt_data_options *o = all->o;
+    const struct {
+        const char *key;
+        const dt_tensor_files *files;
+        const dt_strings *recordings;
+    } parts[3] = {
+        { "data.train", &o->train_tensors, &o->train },
+        { "data.validation", &o->validation_tensors, &o->validation_files },
+        { "data.test", &o->test_tensors, &o->test },
+    };
+    for (int i = 0; i < 3; i++) {
+        const dt_tensor_files *files = parts[i].files;
+        const bool by_folder = !files->given;
+        part p = { .all = all,
+                   .key = parts[i].key,
+                   .by_folder = by_folder,
+                   .names = by_folder ? parts[i].recordings : &files->x,
+                   .y = by_folder ? NULL : files->y };
+        if (p.names->n > 0) DT__TRY(open_part(&p, out[i]));
+        else if (i == 0) return dt_fail(all->ctx, DT_ERR_CONFIG, "data.train names no files");
+        all->train = *out[0];
+    }
+    if (o->validation > 0) {
+        int64_t count;
+        DT__TRY(share_of(*out[0], o, &count));
+        DT__TRY(dt_dataset_split(*out[0], count, out[1]));
+    }
+    return dt__arrays_finish(o, out);
+}
+
+dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
+{
+    static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
+                                         [DT_DATA_REGRESSION] = DT_TARGET_VALUES,
+                                         [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS,
+                                         [DT_DATA_ANOMALY] = DT_TARGET_CLASS };
+    opening all = { .ctx = ctx, .o = o, .target = targets[o->task] };
+    all.csv = (dt__csv){ .ctx = ctx, .options = &o->columns, .target = all.target };
+    const dt_status status = open_parts(&all, out);
+    dt__csv_free(&all.csv);
+    dt__words_free(ctx, &all.folders);
+    return status;
+}
