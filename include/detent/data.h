@@ -316,9 +316,9 @@ typedef struct dt_drawn {
  * noise and hum. Errors: ARG (count, targets that are not classes), NOMEM. */
 DT_API dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
 
-/* Windows of a motion sensor, f32 [128, 6]: accelerations and turning rates of three axes, 2.56 s
- * at 50 Hz. Classes rest, walk, run, shake, rotate, tap; of DT_TARGET_ANOMALY the first three are
- * normal. Errors: ARG (count, other targets), NOMEM. */
+/* Windows of a motion sensor, f32 [128, 6]: accelerations and turning rates of three axes, 2.56
+ * s at 50 Hz. Classes rest, walk, run, shake, rotate, tap; of DT_TARGET_ANOMALY rest, walk and
+ * rotate are normal. Errors: ARG (count, other targets), NOMEM. */
 DT_API dt_status dt_sensors_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
 
 /* A table of twelve columns f32 in different units: 4 classes, 2 values or 3 bits, which depend on

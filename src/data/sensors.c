@@ -15,7 +15,7 @@ static const char *const names[MOTIONS] = { "rest", "walk", "run", "shake", "rot
 static const char *const kinds[2] = { "normal", "anomalous" };
 
 /* Of anomalies: the motions that are normal, and the others. */
-static const int normal[] = { REST, WALK, RUN }, anomalous[] = { SHAKE, ROTATE, TAP };
+static const int normal[] = { REST, WALK, ROTATE }, anomalous[] = { RUN, SHAKE, TAP };
 
 typedef struct direction {
     double v[3];
@@ -98,8 +98,8 @@ static motion take_motion(dt__dice *d, int label)
     m.rotation = label == ROTATE ? take(d, (range){ 0.1F, 0.6F }) : 0;
     const int taps = label == TAP ? 1 + dt__roll_below(d, 3) : 0;
     for (int i = 0; i < 3; i++) m.tap[i] = i < taps ? take(d, (range){ 5, MOMENTS - 10 }) : -1;
-    m.hardness = take(d, (range){ 0.3F, 1.5F });
-    m.noise = take(d, (range){ 0.02F, 0.25F });
+    m.hardness = take(d, (range){ 0.5F, 2.5F });
+    m.noise = take(d, (range){ 0.02F, 0.15F });
     return m;
 }
 
@@ -110,14 +110,14 @@ static double beat(const motion *m, double t, double shift)
            m->third * dt__sine(3 * p + 2 * m->shift);
 }
 
-/* Impulses that ring down within a few moments. */
+/* Impulses that ring down within half a second. */
 static double taps_at(const motion *m, int i)
 {
     double sum = 0;
     for (int k = 0; k < 3; k++) {
         const double since = (double)i - m->tap[k];
-        if (m->tap[k] < 0 || since < 0 || since > 12) continue;
-        sum += m->hardness * dt__cosine(since * 0.23) / (1 + since * since * 0.2);
+        if (m->tap[k] < 0 || since < 0 || since > 30) continue;
+        sum += m->hardness * dt__cosine(since * 0.23) / (1 + since * since * 0.03);
     }
     return sum;
 }

@@ -46,8 +46,8 @@ static voice take_voice(dt__dice *d)
     v.harmonics = (double)dt__roll_between(d, 0, 0.5F);
     v.length = (double)dt__roll_between(d, 0.35F, 0.75F);
     v.onset = (double)dt__roll_between(d, 0, 1) * (1 - v.length);
-    v.loudness = (double)dt__roll_between(d, 0.06F, 0.4F);
-    v.noise = (double)dt__roll_between(d, 0.02F, 0.3F);
+    v.loudness = (double)dt__roll_between(d, 0.08F, 0.4F);
+    v.noise = (double)dt__roll_between(d, 0.01F, 0.15F);
     v.hum = (double)dt__roll_between(d, 0, 0.1F);
     v.hum_frequency = (double)dt__roll_between(d, 50, 250);
     return v;
