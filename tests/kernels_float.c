@@ -365,6 +365,7 @@ static dt__cross_entropy entropy_of(kernel_run *r)
     if (kernel_chance(r)) c.ignore = kernel_below(r, c.lines.n);
     c.x = kernel_floats(r, count_of(&c.lines));
     c.labels = kernel_indices(r, rows, c.lines.n, c.wide);
+    if (kernel_chance(r)) c.weight = kernel_floats(r, c.lines.n);
     return c;
 }
 
@@ -444,6 +445,29 @@ static void mse_backward(kernel_run *r,
     const float *x = kernel_floats(r, n), *target = kernel_floats(r, n);
     float *d = kernel_result(r, n);
     KERNEL_CALL(r, f(n, x, target, 0.37, d));
+}
+
+static dt__pointwise pointwise_of(kernel_run *r)
+{
+    dt__pointwise p = { .n = kernel_size(r), .delta = 0.75, .columns = 3, .divisor = 3 };
+    p.x = kernel_floats(r, p.n);
+    p.target = kernel_floats(r, p.n);
+    if (kernel_chance(r)) p.weight = kernel_floats(r, p.columns);
+    return p;
+}
+
+static void pointwise(kernel_run *r, void (*f)(const dt__pointwise *, void *))
+{
+    const dt__pointwise p = pointwise_of(r);
+    float *y = kernel_result(r, 1);
+    KERNEL_CALL(r, f(&p, y));
+}
+
+static void pointwise_backward(kernel_run *r, void (*f)(const dt__pointwise *, double, void *))
+{
+    const dt__pointwise p = pointwise_of(r);
+    float *d = kernel_result(r, p.n);
+    KERNEL_CALL(r, f(&p, 0.37, d));
 }
 
 /* ---- rows of a table ------------------------------------------------------------------------- */
@@ -1317,6 +1341,12 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(logits_backward, logits_backward, 0)                                                      \
     CASE(mse, mse, 0)                                                                              \
     CASE(mse_backward, mse_backward, 0)                                                            \
+    CASE(l1_loss, pointwise, 0)                                                                    \
+    CASE(l1_loss_backward, pointwise_backward, 0)                                                  \
+    CASE(huber_loss, pointwise, 0)                                                                 \
+    CASE(huber_loss_backward, pointwise_backward, 0)                                               \
+    CASE(bce_with_logits, pointwise, 0)                                                            \
+    CASE(bce_with_logits_backward, pointwise_backward, 0)                                          \
     CASE(gather, gather, 0)                                                                        \
     CASE(scatter_add, scatter_add, 0)                                                              \
     CASE(add_rows, add_rows, 0)                                                                    \

@@ -718,7 +718,9 @@ static void check_table(const dt_key *keys, const char *path)
         ck_assert_msg(k->text != NULL && *k->text != 0, "%s has no sentence", here);
         ck_assert_msg(k->text[strlen(k->text) - 1] != '.', "%s: a full stop", here);
         ck_assert_msg(strchr(k->text, '|') == NULL, "%s: a bar would end a table's cell", here);
-        ck_assert_msg((k->type == DT_KEY_CHOICE) == (k->choices != NULL), "%s: choices", here);
+        ck_assert_msg(k->type == DT_KEY_CHOICE ? k->choices != NULL
+                                               : k->choices == NULL || k->type == DT_KEY_REALS,
+                      "%s: choices", here);
         ck_assert_msg((k->type == DT_KEY_MAP || k->type == DT_KEY_LIST) == (k->keys != NULL),
                       "%s: keys", here);
         ck_assert_msg(k->least <= k->most, "%s: an empty range", here);

@@ -209,7 +209,7 @@ static dt_dataset *dataset(dt_target target)
 START_TEST(metrics_do_not_depend_on_batches)
 {
     const dt_target target = (dt_target)_i;
-    const int metrics[] = { [DT_TARGET_CLASS] = 2, [DT_TARGET_IMAGE] = 3, [DT_TARGET_MASK] = 3 };
+    const int metrics[] = { [DT_TARGET_CLASS] = 3, [DT_TARGET_IMAGE] = 3, [DT_TARGET_MASK] = 3 };
     const int64_t sizes[] = { 1, 7, 64 };
     open_ctx();
     dt_module *m;

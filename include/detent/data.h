@@ -22,7 +22,8 @@ typedef enum dt_target {
     DT_TARGET_MASK,   /* a class in [0, classes) for each pixel: [height, width] */
     DT_TARGET_TOKENS, /* of tokens: the next token after each */
     DT_TARGET_VALUES, /* of an array: k numbers (regression) */
-    DT_TARGET_BITS    /* of an array: k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_BITS,   /* of an array: k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_ANOMALY /* of an array: itself; its label is 0 (normal) or 1 (anomalous) */
 } dt_target;
 
 /* Frees a dataset; no loader may use it any more. NULL is allowed. */
@@ -34,14 +35,14 @@ DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of an image; el
 DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* columns of an image; else 0 */
 DT_API dt_target dt_dataset_target(const dt_dataset *d); /* the type of its targets */
 /* As declared, or the largest label + 1; for tokens the size of the vocabulary; 0 if targets are
- * images, numbers or bits. */
+ * images, numbers, bits or anomalies. */
 DT_API int64_t dt_dataset_classes(const dt_dataset *d);
 
 /* Writes the shape of an example's x and returns its rank: 3 for images, 1 for tokens. */
 DT_API int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1]);
 
 /* Numbers that a model gives for each target: the classes of labels, masks and tokens, k of numbers
- * and bits, 0 if targets are images. */
+ * and bits, 0 if targets are images or examples themselves. */
 DT_API int64_t dt_dataset_outputs(const dt_dataset *d);
 
 /* The name of class i, or of number i of a target, lent; NULL if there is none. */
@@ -142,6 +143,11 @@ DT_API dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *d
 /* The means and deviations that a loader uses, dt_dataset_array_channels of them, lent until the
  * next dt_dataset_standardize. False if none are set. */
 DT_API bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double **deviation);
+
+/* Makes labels 0 and 1 of arrays mean normal and anomalous: a model reconstructs x, and how badly
+ * it does tells them apart. Anomalous examples have no part in training. Errors: ARG (no arrays, or
+ * other labels). */
+DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 
 /* Which columns of a CSV file are read. */
 typedef struct dt_csv_options {
@@ -247,6 +253,78 @@ DT_API dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int6
 DT_API dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t seed,
                                  dt_dataset **out);
 
+/* ---- features of signals --------------------------------------------------------------------- */
+
+enum { DT_FEATURES_NONE, DT_FEATURES_LOG_MEL, DT_FEATURES_MFCC };
+
+typedef struct dt_features_options {
+    int kind;               /* DT_FEATURES_... */
+    double rate;            /* samples a second; default 16000 */
+    double frame_ms;        /* length of a frame; default 40 */
+    double step_ms;         /* from frame to frame; default 20 */
+    int64_t bins;           /* mel filters; default 40 */
+    int64_t coefficients;   /* mfcc: how many, at most bins; default 10 */
+    double low_hz, high_hz; /* of the filters; defaults 20, and 0: rate / 2 */
+    double floor;           /* smallest energy that a logarithm is taken of; default 1e-6 */
+} dt_features_options;
+
+/* The defaults; kind is DT_FEATURES_NONE. */
+DT_API dt_features_options dt_features_defaults(void);
+
+/* Computes log mel energies or mel-frequency cepstral coefficients. docs/data.md has the formula.
+ * One thread at a time uses it; it runs on the context's threads. */
+typedef struct dt_features dt_features;
+
+/* Errors: ARG (an option, naming it; kind none; a filter without a frequency), NOMEM. */
+DT_API dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options,
+                                    dt_features **out);
+DT_API void dt_features_free(dt_features *f); /* NULL is allowed */
+
+/* Frames of a signal of n samples: floor((n - frame) / step) + 1; 0 if it is shorter than one. */
+DT_API int64_t dt_features_frames(const dt_features *f, int64_t n);
+/* Numbers of a frame: bins, or coefficients. */
+DT_API int64_t dt_features_width(const dt_features *f);
+
+/* out [count, frames, width] from samples [count, n], f32. The same bits on any number of threads.
+ * Allocates nothing. Errors: ARG (signals shorter than a frame, count below 0). */
+DT_API dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
+                                 float *out);
+
+/* Replaces signals of arrays, [samples] or [samples, channels], by their features [channels,
+ * frames, width], which are computed now. The last dimension counts channels of
+ * dt_dataset_standardize. Datasets split off earlier keep the signals. Errors: ARG (other
+ * arrays, standardized ones, signals shorter than a frame), those of dt_features_create, FORMAT
+ * (features that are not finite), NOMEM. */
+DT_API dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options);
+
+/* ---- drawn arrays ---------------------------------------------------------------------------- */
+
+/* What is drawn. Example i and its target depend on (seed, i) alone and are the same on every
+ * machine. */
+typedef struct dt_drawn {
+    int64_t count;
+    uint64_t seed;
+    dt_target target;
+    bool anomalies; /* DT_TARGET_ANOMALY: half of the examples are anomalous; false: none */
+} dt_drawn;
+
+#define DT_SOUNDS 12 /* classes */
+#define DT_SOUNDS_RATE 8000
+
+/* Sounds of one second, f32 [8000, 1], -1 to 1 in steps of 2^-15, for keyword spotting: classes
+ * background, tone, chord, rise, fall, siren, vibrato, tremolo, twice, thrice, hiss, clicks; with
+ * noise and hum. Errors: ARG (count, targets that are not classes), NOMEM. */
+DT_API dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
+/* Windows of a motion sensor, f32 [128, 6]: accelerations and turning rates of three axes, 2.56
+ * s at 50 Hz. Classes rest, walk, run, shake, rotate, tap; of DT_TARGET_ANOMALY rest, walk and
+ * rotate are normal. Errors: ARG (count, other targets), NOMEM. */
+DT_API dt_status dt_sensors_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
+/* A table of twelve columns f32 in different units: 4 classes, 2 values or 3 bits, which depend on
+ * products, squares and a switch. Errors: ARG (count, other targets), NOMEM. */
+DT_API dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out);
+
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
 typedef struct dt_augment_options {
@@ -262,22 +340,26 @@ typedef enum dt_data_format {
     DT_DATA_CIFAR10,
     DT_DATA_CIFAR100,
     DT_DATA_PNG,
-    DT_DATA_TEXT,   /* files of plain text, as running text */
-    DT_DATA_TOKENS, /* a file of ids, as running text */
-    DT_DATA_JSONL,  /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
-    DT_DATA_ADDER,  /* dt_adder_create */
-    DT_DATA_GIVEN,  /* datasets that a program gives to dt_run (train.h) */
-    DT_DATA_TENSORS /* arrays in files .npy, .npz, .safetensors, .wav and .csv */
+    DT_DATA_TEXT,    /* files of plain text, as running text */
+    DT_DATA_TOKENS,  /* a file of ids, as running text */
+    DT_DATA_JSONL,   /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
+    DT_DATA_ADDER,   /* dt_adder_create */
+    DT_DATA_GIVEN,   /* datasets that a program gives to dt_run (train.h) */
+    DT_DATA_TENSORS, /* arrays in files .npy, .npz, .safetensors, .wav and .csv */
+    DT_DATA_SOUNDS,  /* dt_sounds_create */
+    DT_DATA_SENSORS, /* dt_sensors_create */
+    DT_DATA_TABLE    /* dt_table_create */
 } dt_data_format;
 
 typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
 
 typedef enum dt_data_task {
     DT_DATA_CLASSIFICATION,
-    DT_DATA_DENOISING,    /* dt_dataset_denoise, with any format */
+    DT_DATA_DENOISING,    /* dt_dataset_denoise, with any format of images */
     DT_DATA_SEGMENTATION, /* of digits only */
-    DT_DATA_REGRESSION,   /* of tensors: DT_TARGET_VALUES */
-    DT_DATA_MULTI_LABEL   /* of tensors: DT_TARGET_BITS */
+    DT_DATA_REGRESSION,   /* of arrays: DT_TARGET_VALUES */
+    DT_DATA_MULTI_LABEL,  /* of arrays: DT_TARGET_BITS */
+    DT_DATA_ANOMALY       /* of arrays: dt_dataset_anomaly */
 } dt_data_task;
 
 /* Files of a part of the data. A name may have the wildcards * and ?, and ":NAME" behind .npz and
@@ -317,14 +399,16 @@ typedef struct dt_data_options {
     int labels;        /* cifar100: dt_data_labels */
     int64_t channels;  /* png: 1 or 3 */
     double validation; /* fraction of the training data, split off at its end */
-    /* use the first images or sums only; 0: digits and adder 10,000, else all */
+    /* use the first images or sums only; 0: drawn data 10,000 (sounds
+     * 3,000), else all */
     int64_t train_count;
-    int64_t test_count;       /* likewise; 0: digits and adder 2,000, else all */
-    int64_t seed;             /* digits, adder */
+    int64_t test_count;       /* likewise; 0: drawn data 2,000 (sounds 1,000), else all */
+    int64_t seed;             /* drawn data */
     int task;                 /* dt_data_task */
     double noise;             /* denoising: standard deviation of the noise, white being 1 */
     dt_reals mean, deviation; /* of dt_dataset_normalize; empty: 0 and 1 */
     dt_augment_options augment;
+    dt_features_options features; /* of signals; their rate replaces features.rate */
     const char *tokenizer; /* text, jsonl: "bytes", "chars" or a file; tokens: a file or NULL */
     /* text of dt_tokenizer_text, used in place of `tokenizer`; NULL: none. It has no recipe key:
      * evaluation sets the model's own tokenizer */
@@ -357,15 +441,19 @@ DT_API dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_da
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Batches of a dataset, epoch after epoch. The order of epoch e depends on (seed, e) alone, as do
- * the windows of running text; augmentation and noise of an image depend on (seed, e, position in
- * that order). So a position in the data is two integers. Augmentation that moves an image moves
- * its target image or mask likewise, padding with class 0. */
+/* Batches of a dataset, epoch after epoch. Balanced, an epoch has as many examples as the
+ * dataset, and of every class that occurs equally many (give or take one): all of a class's
+ * examples as often as its share holds them, and a random part of them for the rest. The order
+ * of epoch e depends on (seed, e) alone, as do the windows of running text; augmentation and
+ * noise of an image depend on (seed, e, position in that order). So a position in the data is
+ * two integers. Augmentation that moves an image moves its target image or mask likewise,
+ * padding with class 0. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
     int64_t batch_size;         /* default 64 */
     bool shuffle;               /* default true; false: the dataset's order */
+    bool balanced;              /* default false; true: every class equally often in an epoch */
     bool drop_last;             /* default false; true: skip the last batch if it is shorter */
     uint64_t seed;              /* default 0 */
     dt_augment_options augment; /* default none */
@@ -380,7 +468,8 @@ typedef struct dt_position {
 } dt_position;
 
 /* Creates a loader. The dataset must outlive it and must not be split meanwhile. The order takes 8
- * bytes per example. Errors: ARG (an option, a dataset too small for one batch), NOMEM. */
+ * bytes per example. Errors: ARG (an option, a dataset too small for one batch, balanced without
+ * shuffle or without classes), NOMEM. */
 DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options,
                                   dt_loader **out);
 
@@ -400,7 +489,7 @@ DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
 
 /* The next batch: *x f32 [batch, shape of an example], [batch, channels, height, width] for images,
  * or i32 [batch, context] for tokens. *target depends on the type of targets:
- *     labels  i32 [batch]
+ *     labels  i32 [batch]; of anomalies likewise
  *     values  f32 [batch, k]; bits likewise, 0 or 1
  *     images  f32 [batch, channels, height, width], p/255
  *     masks   i32 [batch, height, width]

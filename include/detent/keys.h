@@ -58,14 +58,16 @@ typedef struct dt_item_list {
 
 /* Each type's comment is the C type of the field at `offset`. */
 typedef enum dt_key_type {
-    DT_KEY_BOOL,    /* bool */
-    DT_KEY_INT,     /* int64_t */
-    DT_KEY_REAL,    /* double */
-    DT_KEY_STRING,  /* const char * */
-    DT_KEY_PATH,    /* const char *: a file or folder that the user names */
-    DT_KEY_CHOICE,  /* int: index into `choices` */
-    DT_KEY_INTS,    /* dt_ints */
-    DT_KEY_REALS,   /* dt_reals: a list, or one number for a list of one */
+    DT_KEY_BOOL,   /* bool */
+    DT_KEY_INT,    /* int64_t */
+    DT_KEY_REAL,   /* double */
+    DT_KEY_STRING, /* const char * */
+    DT_KEY_PATH,   /* const char *: a file or folder that the user names */
+    DT_KEY_CHOICE, /* int: index into `choices` */
+    DT_KEY_INTS,   /* dt_ints */
+    /* dt_reals: a list, or one number for a list of one; choice i of `choices`, where there are
+     * any, makes n = -1 - i */
+    DT_KEY_REALS,
     DT_KEY_STRINGS, /* dt_strings: a list; in recipes also one string for a list of one */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
     DT_KEY_PAIR,    /* int64_t[2]: height and width; in recipes a list, or one number for both */

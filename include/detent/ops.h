@@ -340,6 +340,14 @@ DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
 DT_API dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                                    const dt_cross_entropy_options *options);
 
+/* The same with a weight [C] of x's dtype for each class, as PyTorch's: the sum over rows of
+ * (1-s) weight[label] (-log p[label]) + s mean over classes of weight (-log p), which the mean
+ * divides by the sum of weight[label] over the rows not ignored (unless that is 0). weight gets no
+ * gradient; ARG naming the first weight that is negative or not finite. NULL: dt_cross_entropy. */
+DT_API dt_tensor *dt_weighted_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
+                                            dt_tensor *weight,
+                                            const dt_cross_entropy_options *options);
+
 /* The head of a model, its labels, and the head of a teacher, which gets no gradient. */
 typedef struct dt_head_operands {
     dt_tensor *x;                                         /* [..., C] */
@@ -389,6 +397,22 @@ DT_API dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher,
 
 /* The mean (or, with DT_REDUCE_SUM, the sum) of (x - target)^2 over all elements, a scalar. */
 DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
+
+/* The mean or sum of |x - target| over all elements, a scalar. Its gradient is 0 where they are
+ * equal. */
+DT_API dt_tensor *dt_l1_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction);
+
+/* The mean or sum over all elements, e = x - target, of e^2 / 2 where |e| <= delta, else
+ * delta (|e| - delta / 2); a scalar. ARG unless delta is above 0 and finite. */
+DT_API dt_tensor *dt_huber_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, double delta,
+                                int reduction);
+
+/* The mean or sum over all elements of the binary cross entropy of logits x and targets t,
+ *     (1 - t) x + (1 + (w - 1) t) log(1 + exp(-x))
+ * a scalar. pos_weight w, of positive targets, is [k], the last extent of x; NULL: 1. Neither
+ * targets (0 to 1, not checked) nor pos_weight get a gradient. */
+DT_API dt_tensor *dt_bce_with_logits(dt_tape *t, dt_tensor *x, dt_tensor *target,
+                                     dt_tensor *pos_weight, int reduction);
 
 /* ---- shapes: results share the operand's storage where possible ------------------------------ */
 

@@ -55,6 +55,16 @@ typedef struct dt_log_options {
     int64_t every_steps;
 } dt_log_options;
 
+/* The loss of regression: mean squared error, mean absolute error, or the Huber loss.
+ * dt_train_options.loss */
+enum { DT_LOSS_MSE, DT_LOSS_MAE, DT_LOSS_HUBER };
+
+enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
+
+/* dt_train_options.class_weights.n: no weights, or the inverse frequencies of the classes. */
+#define DT_WEIGHTS_NONE (-1)
+#define DT_WEIGHTS_BALANCED (-2)
+
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
 typedef struct dt_distill_settings {
@@ -74,6 +84,10 @@ typedef struct dt_train_options {
     dt_schedule schedule;
     double clip_grad_norm; /* 0: off */
     double label_smoothing;
+    int loss;               /* DT_LOSS_... */
+    double huber_delta;     /* largest error that the Huber loss squares */
+    dt_reals class_weights; /* of each class; n may be DT_WEIGHTS_... */
+    int sampler;            /* DT_SAMPLER_... */
     dt_distill_settings distill;
     int nonfinite;
     bool float_baseline;
@@ -287,7 +301,10 @@ typedef struct dt_metric {
 #define DT_MAX_METRICS 4
 
 /* The result of an evaluation. Its metrics depend on the targets of the data:
- *     classes  accuracy, top5 (with more than 5 classes), loss: cross entropy
+ *     classes  accuracy, top5 (with more than 5 classes), macro_f1, loss: cross entropy
+ *     values   r2, mae, rmse, mse: the loss
+ *     bits     macro_f1, average_precision, loss: binary cross entropy
+ *     anomaly  auc, mse of the normal examples: the loss
  *     images   psnr_mean_of_images, psnr_of_mean_error, mse: the loss
  *     masks    dice, pixel_accuracy, loss: cross entropy of the pixels
  *     tokens   exact_match (of prompts with completions), accuracy, perplexity, loss: cross entropy
@@ -316,6 +333,11 @@ DT_API double dt_metric_value(const dt_metrics *m, const char *name);
  * masks; fewer classes than labels), those of the model, NOMEM. */
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);
+
+/* The confusion matrix of `outputs`, which dt_evaluate gave for d: *out, i64 [classes, classes], is
+ * made; element [label, class] counts the examples of that label whose largest output, the first of
+ * equal ones, is that class. Errors: ARG (targets that are no labels of examples), SHAPE, NOMEM. */
+DT_API dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor **out);
 
 /* ---- running ------------------------------------------------------------------------------ */
 

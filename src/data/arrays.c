@@ -180,13 +180,15 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     const dt__array_store *s = d->arrays;
     *x = (dt__side){ .dtype = DT_F32, .rank = s->rank };
     memcpy(x->dims, s->dims, sizeof x->dims);
-    *target = d->target == DT_TARGET_CLASS ? (dt__side){ DT_I32, 0, { 0 } }
-                                           : (dt__side){ DT_F32, 1, { s->outputs } };
+    *target =
+        dt__has_label(d) ? (dt__side){ DT_I32, 0, { 0 } } : (dt__side){ DT_F32, 1, { s->outputs } };
 }
 
 static int64_t labels(const dt_dataset *d, int64_t example)
 {
-    (void)example; /* all have the same size */
+    if (d->target == DT_TARGET_ANOMALY) {
+        return d->kind->label(d, example) == 0 ? dt__array_size(d->arrays) : 0;
+    }
     return d->target == DT_TARGET_CLASS ? 1 : d->arrays->outputs;
 }
 
@@ -227,7 +229,7 @@ const void *dt__array_target(const dt_dataset *d, int64_t example)
 {
     const dt__array_store *s = d->arrays;
     const int64_t i = d->first + example, at = s->target_each_recording ? index_of(s, i) : i;
-    const int64_t each = d->target == DT_TARGET_CLASS ? 1 : s->outputs;
+    const int64_t each = dt__has_label(d) ? 1 : s->outputs;
     return (const uint8_t *)s->targets->data + at * each * (int64_t)sizeof(float);
 }
 

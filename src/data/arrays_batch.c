@@ -69,7 +69,7 @@ static void put_example(const dt__batch *b, int64_t i)
     const dt_dataset *d = b->d;
     const int64_t example = dt__batch_example(b, i);
     const size_t target =
-        d->target == DT_TARGET_CLASS ? sizeof(int32_t) : (size_t)d->arrays->outputs * sizeof(float);
+        dt__has_label(d) ? sizeof(int32_t) : (size_t)d->arrays->outputs * sizeof(float);
     float *x = (float *)b->x + i * dt__array_size(d->arrays);
     dt__array_example(d->arrays, d->first + example, x);
     scale(b->state, x);

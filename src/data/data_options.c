@@ -1,20 +1,25 @@
 /* `data:` of a recipe: its keys. */
 #include "data/data_options.h"
 
+#include "data/features.h"
+
 #define MOST_SHIFT 1024
 
 static const char *const formats[] = {
     [DT_DATA_IDX] = "idx",           [DT_DATA_DIGITS] = "digits",   [DT_DATA_CIFAR10] = "cifar10",
     [DT_DATA_CIFAR100] = "cifar100", [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
     [DT_DATA_TOKENS] = "tokens",     [DT_DATA_JSONL] = "jsonl",     [DT_DATA_ADDER] = "adder",
-    [DT_DATA_GIVEN] = "given",       [DT_DATA_TENSORS] = "tensors", NULL
+    [DT_DATA_GIVEN] = "given",       [DT_DATA_TENSORS] = "tensors", [DT_DATA_SOUNDS] = "sounds",
+    [DT_DATA_SENSORS] = "sensors",   [DT_DATA_TABLE] = "table",     NULL
 };
 static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] = "coarse", NULL };
-static const char *const tasks[] = {
-    [DT_DATA_CLASSIFICATION] = "classification", [DT_DATA_DENOISING] = "denoising",
-    [DT_DATA_SEGMENTATION] = "segmentation",     [DT_DATA_REGRESSION] = "regression",
-    [DT_DATA_MULTI_LABEL] = "multi_label",       NULL
-};
+static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
+                                     [DT_DATA_DENOISING] = "denoising",
+                                     [DT_DATA_SEGMENTATION] = "segmentation",
+                                     [DT_DATA_REGRESSION] = "regression",
+                                     [DT_DATA_MULTI_LABEL] = "multi_label",
+                                     [DT_DATA_ANOMALY] = "anomaly",
+                                     NULL };
 static const char *const axes[] = {
     [DT_AXIS_AUTO] = "auto", [DT_AXIS_FIRST] = "first", [DT_AXIS_LAST] = "last", NULL
 };
@@ -53,7 +58,8 @@ static const dt_key files_keys[] = {
 
 static const dt_key columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
-      .text = "the first line has the names of the columns; false: they are 0, 1, 2 and so on" },
+      .text =
+          "the first line has the names of the columns; false: their names are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
       .text = "columns that are given to the model, in this order: names, or patterns such as "
               "acc_*; absent: all but the targets" },
@@ -99,8 +105,9 @@ const dt_key dt_data_keys[] = {
       .text =
           "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
           "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
-          "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or given: "
-          "datasets of a C program" },
+          "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or arrays "
+          "drawn by detent: sounds, windows of motion sensors, a table; or given: datasets of a C "
+          "program" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "
@@ -133,22 +140,24 @@ const dt_key dt_data_keys[] = {
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
     { "standardize", DT_KEY_BOOL, AT(standardize), .fallback = "false",
-      .text = "tensors: numbers v become (v - mean) / deviation, channel by channel, measured on "
+      .text = "arrays: numbers v become (v - mean) / deviation, channel by channel, measured on "
               "the training examples" },
     { "standardize", DT_KEY_MAP, AT(standard), .keys = standard_keys, .other_form = true,
       .given = offsetof(dt_data_options, standard.given),
-      .text = "tensors: the same, with settings" },
+      .text = "arrays: the same, with settings" },
     { "train_count", DT_KEY_INT, AT(train_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "training images or sums, validation included; 0: digits and adder 10000, else all" },
+      .text = "training images or sums, validation included; 0: drawn data 10000 (sounds "
+              "3000), else all" },
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "test images or sums; 0: digits and adder 2000, else all" },
+      .text = "test images or sums; 0: drawn data 2000 (sounds 1000), else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "digits, adder: which ones are drawn; those to test with are always others" },
+      .text = "drawn data: which examples are drawn; those to test with are always others" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text =
-          "what a model makes of an example: its class, the image without the noise that is added "
-          "to it, (digits) the class of each pixel, or (tensors) numbers, or several classes at "
-          "once" },
+          "what a model makes of an example: its class; of an image: the image without the noise "
+          "that is added to it, or (digits) the class of each pixel; of numbers: other numbers "
+          "(regression), several classes at once (multi_label), or themselves, so that the error "
+          "tells examples that are not normal (anomaly)" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
       .text = "denoising: deviation of the noise that is added to every byte, white being 1" },
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,
@@ -158,6 +167,8 @@ const dt_key dt_data_keys[] = {
       .fewest = 1, .text = "see mean" },
     { "augment", DT_KEY_MAP, AT(augment), .keys = augment_keys,
       .text = "random changes of the training images" },
+    { "features", DT_KEY_MAP, AT(features), .keys = dt__features_keys,
+      .text = "sounds, tensors: what a model sees of signals [time, channels]" },
     { "tokenizer", DT_KEY_PATH, AT(tokenizer),
       .text = "text and jsonl: bytes, chars (the characters of the training files), or a file: a "
               "tokenizer.json, or one of detent tokenize; absent: bytes. tokens: the file of the "
@@ -168,6 +179,23 @@ const dt_key dt_data_keys[] = {
     { 0 },
 };
 
+#define BIT(choice) (1U << (choice))
+
+bool dt__task_fits(int format, int task)
+{
+    const unsigned images = BIT(DT_DATA_IDX) | BIT(DT_DATA_DIGITS) | BIT(DT_DATA_CIFAR10) |
+                            BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG);
+    const unsigned fit[] = {
+        [DT_DATA_CLASSIFICATION] = ~0U,
+        [DT_DATA_DENOISING] = images,
+        [DT_DATA_SEGMENTATION] = BIT(DT_DATA_DIGITS),
+        [DT_DATA_REGRESSION] = BIT(DT_DATA_TABLE) | BIT(DT_DATA_TENSORS),
+        [DT_DATA_MULTI_LABEL] = BIT(DT_DATA_TABLE) | BIT(DT_DATA_TENSORS),
+        [DT_DATA_ANOMALY] = BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TENSORS),
+    };
+    return (fit[task] & BIT(format)) != 0;
+}
+
 dt_data_options dt_data_defaults(void)
 {
     return (dt_data_options){
@@ -176,6 +204,7 @@ dt_data_options dt_data_defaults(void)
         .context = 64,
         .mean = { 1, { 0 } },
         .deviation = { 1, { 1 } },
+        .features = dt_features_defaults(),
         .columns.header = true,
     };
 }

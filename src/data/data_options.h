@@ -9,6 +9,13 @@
 #define DT__MOST_IMAGES 4294967295.0 /* the limit of an IDX header */
 #define DT__MOST_CONTEXT 1048576.0
 
+/* Makes features of the arrays that were opened (train, validation and test; the last two may be
+ * NULL), standardizes them and applies the task. CONFIG, naming the key. */
+dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3]);
+
+/* Whether data of a format can have a task. */
+bool dt__task_fits(int format, int task);
+
 /* The path of a data file, which the caller frees; NULL: NOMEM. */
 char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name);
 

@@ -39,12 +39,12 @@ int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1])
 
 int64_t dt_dataset_outputs(const dt_dataset *d)
 {
-    return d->arrays != NULL ? d->arrays->outputs : d->classes;
+    return d->arrays != NULL && d->target != DT_TARGET_ANOMALY ? d->arrays->outputs : d->classes;
 }
 
 int dt_dataset_label(const dt_dataset *d, int64_t i)
 {
-    if (d->target != DT_TARGET_CLASS || d->kind->label == NULL) {
+    if (!dt__has_label(d) || d->kind->label == NULL) {
         dt_fail(d->ctx, DT_ERR_ARG, "dataset: its %s have no labels", d->kind->examples);
     } else if (i < 0 || i >= d->count) {
         dt_fail(d->ctx, DT_ERR_ARG, "dataset: the label of example %lld of %lld (counted from 0)",

@@ -80,6 +80,10 @@ struct dt_dataset {
 /* Creates a dataset from the fields, and takes ownership of them also after an error. */
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
+/* The sum of weight[label] over the examples of the loader's next `batches` batches, at most to the
+ * end of the epoch. Targets are classes. */
+double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight);
+
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 
@@ -89,6 +93,12 @@ typedef struct dt__epoch_keys {
 } dt__epoch_keys;
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch);
+
+/* Whether a target is an i32: a class, or normal and anomalous. */
+static inline bool dt__has_label(const dt_dataset *d)
+{
+    return d->target == DT_TARGET_CLASS || d->target == DT_TARGET_ANOMALY;
+}
 
 /* ---- images ------------------------------------------------------------------------------- */
 

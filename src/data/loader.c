@@ -1,8 +1,9 @@
 /* Batches of a dataset of any kind. Each epoch e has its own order of examples: a Fisher-Yates
- * shuffle with block e of the seed's stream for shuffling. The kind of dataset fills a batch from
- * (seed, e, positions) alone, so nothing depends on earlier batches, and any batch can be made
- * first. One pair of tensors, and a pair of views for a shorter last batch, are reused: batches
- * allocate nothing. */
+ * shuffle with block e of the seed's stream for shuffling; balanced, of examples that the same
+ * stream draws class by class before. The kind of dataset fills a batch from (seed, e,
+ * positions) alone, so nothing depends on earlier batches, and any batch can be made first. One
+ * pair of tensors, and a pair of views for a shorter last batch, are reused: batches allocate
+ * nothing. */
 #include "data/dataset.h"
 
 #include <string.h>
@@ -16,6 +17,8 @@ struct dt_loader {
     dt_position next;
     int64_t ordered;             /* the epoch that `order` belongs to; -1: none */
     int64_t *order;              /* NULL: the dataset's order */
+    int64_t *by_class;           /* balanced: the examples, sorted by class; else NULL */
+    int64_t *starts;             /* [classes + 1]: where each class begins in by_class */
     void *state;                 /* of the kind */
     dt_tensor *x[2], *target[2]; /* for whole batches; for a shorter last batch */
 };
@@ -27,12 +30,40 @@ dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epo
     return (dt__epoch_keys){ (uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3] };
 }
 
+/* `quota` of n examples: each as often as they fit, and as many of them, in order, as are left. */
+static int64_t *draw_class(const int64_t *from, int64_t n, int64_t quota, dt__stream *s,
+                           int64_t *to)
+{
+    for (; quota >= n; quota -= n, to += n) memcpy(to, from, (size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n && quota > 0; i++) {
+        if ((int64_t)dt__random_below(s, (uint64_t)(n - i)) >= quota) continue;
+        *to++ = from[i];
+        quota--;
+    }
+    return to;
+}
+
+/* The examples of a balanced epoch, class by class. Classes take turns at one example more. */
+static void draw_balanced(dt_loader *l, dt__stream *s)
+{
+    int64_t occur = 0, k = 0, *to = l->order;
+    for (int64_t c = 0; c < l->data->classes; c++) occur += l->starts[c + 1] > l->starts[c];
+    for (int64_t c = 0; c < l->data->classes; c++) {
+        const int64_t n = l->starts[c + 1] - l->starts[c];
+        if (n == 0) continue;
+        const int64_t turn = (k++ + l->next.epoch % occur) % occur;
+        const int64_t quota = l->count / occur + (turn < l->count % occur);
+        to = draw_class(l->by_class + l->starts[c], n, quota, s, to);
+    }
+}
+
 static void order_epoch(dt_loader *l)
 {
     if (l->order == NULL || l->ordered == l->next.epoch) return;
     const uint64_t key = dt__keys_of_epoch(l->options.seed, DT__FOR_SHUFFLE, l->next.epoch).first;
     dt__stream s = { .key = key };
-    for (int64_t i = 0; i < l->count; i++) l->order[i] = i;
+    if (l->by_class != NULL) draw_balanced(l, &s);
+    for (int64_t i = 0; i < l->count && l->by_class == NULL; i++) l->order[i] = i;
     for (int64_t i = l->count - 1; i > 0; i--) {
         const int64_t j = (int64_t)dt__random_below(&s, (uint64_t)i + 1);
         const int64_t kept = l->order[i];
@@ -61,6 +92,11 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
                        (long long)count, d->kind->examples, (long long)o->batch_size,
                        o->drop_last ? ", and a shorter one is left out" : "");
     }
+    if (o->balanced && (!o->shuffle || d->target != DT_TARGET_CLASS || d->kind->label == NULL)) {
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "loader: balanced: %s with one class each, shuffled, are wanted",
+                       d->kind->examples);
+    }
     return d->kind->check(d, o);
 }
 
@@ -70,6 +106,22 @@ static dt_status create_side(dt_loader *l, const dt__side *side, dt_tensor *out[
     memcpy(dims + 1, side->dims, (size_t)side->rank * sizeof *dims);
     DT__TRY(dt_tensor_create(l->ctx, side->dtype, side->rank + 1, dims, &out[0]));
     return l->last == dims[0] ? DT_OK : dt_tensor_narrow(out[0], 0, 0, l->last, &out[1]);
+}
+
+/* Sorts the examples by class. */
+static dt_status sort_by_class(dt_loader *l)
+{
+    const int64_t classes = l->data->classes;
+    l->by_class = dt__alloc_array(l->ctx, l->count, sizeof *l->by_class);
+    l->starts = dt__alloc_array(l->ctx, classes + 2, sizeof *l->starts);
+    if (l->by_class == NULL || l->starts == NULL) return DT_ERR_NOMEM;
+    memset(l->starts, 0, (size_t)(classes + 2) * sizeof *l->starts);
+    for (int64_t i = 0; i < l->count; i++) l->starts[l->kind->label(l->data, i) + 2]++;
+    for (int64_t c = 0; c < classes; c++) l->starts[c + 2] += l->starts[c + 1];
+    for (int64_t i = 0; i < l->count; i++) {
+        l->by_class[l->starts[l->kind->label(l->data, i) + 1]++] = i;
+    }
+    return DT_OK;
 }
 
 static dt_status fill_loader(dt_loader *l)
@@ -84,6 +136,7 @@ static dt_status fill_loader(dt_loader *l)
         l->order = dt__alloc_array(l->ctx, l->count, sizeof *l->order);
         if (l->order == NULL) return DT_ERR_NOMEM;
     }
+    if (o->balanced) DT__TRY(sort_by_class(l));
     if (l->kind->begin != NULL) DT__TRY(l->kind->begin(l->data, &l->state));
     dt__side x, target;
     l->kind->sides(l->data, &x, &target);
@@ -119,6 +172,8 @@ void dt_loader_free(dt_loader *l)
     dt_ctx *ctx = l->ctx;
     if (l->kind->end != NULL) l->kind->end(ctx, l->state);
     dt__release(ctx, l->order);
+    dt__release(ctx, l->by_class);
+    dt__release(ctx, l->starts);
     dt__release(ctx, l);
     dt__ctx_release(ctx);
 }
@@ -154,11 +209,27 @@ static dt__batch batch_of(dt_loader *l, int64_t n)
                         .order = l->order };
 }
 
-int64_t dt_loader_labels(dt_loader *l, int64_t batches)
+/* The examples of the next batches, without tensors. */
+static dt__batch examples_of(dt_loader *l, int64_t batches)
 {
     const int64_t size = dt_dim(l->x[0], 0), end = dt__min_i64(l->next.batch + batches, l->batches);
     const int64_t examples = end == l->batches ? (end - 1) * size + l->last : end * size;
-    const dt__batch b = batch_of(l, examples - l->next.batch * size);
+    return batch_of(l, examples - l->next.batch * size);
+}
+
+double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight)
+{
+    const dt__batch b = examples_of(l, batches);
+    double sum = 0;
+    for (int64_t i = 0; i < b.n; i++) {
+        sum += (double)weight[l->kind->label(l->data, dt__batch_example(&b, i))];
+    }
+    return sum;
+}
+
+int64_t dt_loader_labels(dt_loader *l, int64_t batches)
+{
+    const dt__batch b = examples_of(l, batches);
     int64_t n = 0;
     for (int64_t i = 0; i < b.n; i++) n += l->kind->labels(l->data, dt__batch_example(&b, i));
     return n;

@@ -83,6 +83,26 @@ static dt_status open_adder(dt_ctx *ctx, const dt_data_options *o, const part *s
     return dt_adder_create(ctx, first, count, (uint64_t)o->seed, out);
 }
 
+/* Sounds, sensors, table. */
+static dt_status open_drawn(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+{
+    typedef dt_status creator(dt_ctx *, const dt_drawn *, dt_dataset **);
+    static creator *const creators[] = { [DT_DATA_SOUNDS] = dt_sounds_create,
+                                         [DT_DATA_SENSORS] = dt_sensors_create,
+                                         [DT_DATA_TABLE] = dt_table_create };
+    static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
+                                         [DT_DATA_REGRESSION] = DT_TARGET_VALUES,
+                                         [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS,
+                                         [DT_DATA_ANOMALY] = DT_TARGET_ANOMALY };
+    const bool test = s->train != NULL, sounds = o->format == DT_DATA_SOUNDS;
+    const int64_t usual = sounds ? (test ? 1000 : 3000) : test ? DRAWN_TEST : DRAWN_TRAIN;
+    const dt_drawn drawn = { .count = s->count > 0 ? s->count : usual,
+                             .seed = test ? ~(uint64_t)o->seed : (uint64_t)o->seed,
+                             .target = targets[o->task],
+                             .anomalies = test };
+    return creators[o->format](ctx, &drawn, out);
+}
+
 static bool exists(const char *path)
 {
     struct stat about;
@@ -192,6 +212,8 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
         [DT_DATA_IDX] = open_idx,       [DT_DATA_DIGITS] = open_digits,
         [DT_DATA_CIFAR10] = open_cifar, [DT_DATA_CIFAR100] = open_cifar,
         [DT_DATA_PNG] = open_png,       [DT_DATA_ADDER] = open_adder,
+        [DT_DATA_SOUNDS] = open_drawn,  [DT_DATA_SENSORS] = open_drawn,
+        [DT_DATA_TABLE] = open_drawn,
     };
     const part first = { "train", &o->train, o->train_count, NULL };
     DT__TRY(openers[o->format](ctx, o, &first, train));
@@ -228,13 +250,6 @@ static bool is_text(int format)
     return format == DT_DATA_TEXT || format == DT_DATA_TOKENS || format == DT_DATA_JSONL;
 }
 
-/* Tensors have tasks of their own, besides classification. */
-static bool task_fits(const dt_data_options *o)
-{
-    const bool own = o->task == DT_DATA_REGRESSION || o->task == DT_DATA_MULTI_LABEL;
-    return o->task == DT_DATA_CLASSIFICATION || own == (o->format == DT_DATA_TENSORS);
-}
-
 /* The schema checks the ranges of a recipe's values, but not of options that a program made. */
 static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
 {
@@ -242,8 +257,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_TENSORS },
-        { "task", o->task >= 0 && o->task <= DT_DATA_MULTI_LABEL },
+        { "format", o->format >= 0 && o->format <= DT_DATA_TABLE },
+        { "task", o->task >= 0 && o->task <= DT_DATA_ANOMALY },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
         { "validation", o->validation >= 0 && o->validation <= DT__MOST_VALIDATION },
@@ -260,7 +275,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "window.length", o->window.length <= (int64_t)DT__MOST_CONTEXT },
         { "window.stride", o->window.stride >= 0 },
         { "window.stride", o->window.stride <= (int64_t)DT__MOST_CONTEXT },
-        { "task", task_fits(o) },
+        { "features.kind", o->features.kind >= 0 && o->features.kind <= DT_FEATURES_MFCC },
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
@@ -270,8 +285,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "data.format given: only dt_run takes datasets of a program");
     }
-    if (o->task != DT_DATA_SEGMENTATION || o->format == DT_DATA_DIGITS) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "data.task segmentation needs data.format digits");
+    if (dt__task_fits(o->format, o->task)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.task is none of the tasks of data.format");
 }
 
 static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
@@ -280,7 +295,8 @@ static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
     DT__TRY(open_parts(ctx, o, out[0], out[2]));
     DT__TRY(finish(ctx, o, *out[0]));
     DT__TRY(finish(ctx, o, *out[2]));
-    return hold_back(ctx, o, *out[0], out[1]);
+    DT__TRY(hold_back(ctx, o, *out[0], out[1]));
+    return (*out[0])->arrays == NULL ? DT_OK : dt__arrays_finish(o, out);
 }
 
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,

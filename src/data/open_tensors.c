@@ -392,34 +392,6 @@ static dt_status share_of(const dt_dataset *d, const dt_data_options *o, int64_t
                    *count < 1 ? "none" : "all");
 }
 
-static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3])
-{
-    const int64_t channels = dt_dataset_array_channels(*out[0]);
-    dt_ctx *ctx = (*out[0])->ctx;
-    double *numbers = dt__alloc_array(ctx, 2 * channels, sizeof *numbers);
-    if (numbers == NULL) return DT_ERR_NOMEM;
-    double *mean = numbers, *deviation = numbers + channels;
-    const dt_reals *const given[] = { &o->standard.mean, &o->standard.deviation };
-    dt_status status = DT_OK;
-    for (int i = 0; i < 2 && given[0]->n > 0 && status == DT_OK; i++) {
-        if (given[i]->n != 1 && given[i]->n != channels) {
-            status = dt_fail(ctx, DT_ERR_CONFIG,
-                             "data.standardize.%s: %d numbers for %lld channels; one, or one for "
-                             "each is wanted",
-                             i == 0 ? "mean" : "deviation", given[i]->n, (long long)channels);
-        }
-        for (int64_t c = 0; status == DT_OK && c < channels; c++) {
-            (i == 0 ? mean : deviation)[c] = given[i]->v[given[i]->n == 1 ? 0 : c];
-        }
-    }
-    if (given[0]->n == 0) status = dt_dataset_measure(*out[0], mean, deviation);
-    for (int i = 0; i < 3 && status == DT_OK; i++) {
-        if (*out[i] != NULL) status = dt_dataset_standardize(*out[i], channels, mean, deviation);
-    }
-    dt__release(ctx, numbers);
-    return status;
-}
-
 static dt_status open_parts(opening *all, dt_dataset **const out[3])
 {
     const dt_data_options *o = all->o;
@@ -449,14 +421,15 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         DT__TRY(share_of(*out[0], o, &count));
         DT__TRY(dt_dataset_split(*out[0], count, out[1]));
     }
-    return o->standardize || o->standard.given ? standardize(o, out) : DT_OK;
+    return dt__arrays_finish(o, out);
 }
 
 dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
 {
     static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
                                          [DT_DATA_REGRESSION] = DT_TARGET_VALUES,
-                                         [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS };
+                                         [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS,
+                                         [DT_DATA_ANOMALY] = DT_TARGET_CLASS };
     opening all = { .ctx = ctx, .o = o, .target = targets[o->task] };
     all.csv = (dt__csv){ .ctx = ctx, .options = &o->columns, .target = all.target };
     const dt_status status = open_parts(&all, out);

@@ -195,9 +195,20 @@ typedef struct dt__cross_entropy {
     bool wide;
     int64_t ignore;
     double smoothing;
-    void *row;    /* [rows][2] */
-    double *loss; /* [rows]; forward only */
+    const void *weight; /* of each class; NULL: 1 */
+    void *row;          /* [rows][2] */
+    double *loss;       /* [rows]; forward only */
 } dt__cross_entropy;
+
+/* A loss that is a sum over n elements of x and its target, divided by `divisor` (forward only). */
+typedef struct dt__pointwise {
+    int64_t n;
+    const void *x, *target;
+    double delta;       /* huber_loss */
+    const void *weight; /* bce_with_logits: [columns], of positive targets; NULL: 1 */
+    int64_t columns;
+    double divisor;
+} dt__pointwise;
 
 /* State of the online softmax of a row: the largest logit m so far, the sum of exp(x - m), the sum
  * of x. */

@@ -2,9 +2,13 @@
  * and Gimelshein 2018).  With p = softmax(x) along the classes, the loss of a row is
  *     l = (1-s) (-log p[label]) + s mean over classes of (-log p)
  *     dx = (p - (1-s) [label] - s/C) dloss, for the mean divided by the number of rows
- * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. */
+ * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. With a weight w
+ * of each class the two terms are (1-s) w[label] (-log p[label]) and s mean over classes of
+ * w (-log p), and the mean divides by the sum of w[label], as PyTorch's. */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
+
+#include <math.h>
 
 static const char *const reductions[] = { "mean", "sum", NULL };
 
@@ -36,11 +40,32 @@ static dt_status check_options(const dt_call *c)
     return DT_OK;
 }
 
-/* state[0]: the number of rows not ignored; state[1]: the dimension of the classes */
+static double real_at(const dt_tensor *x, int64_t i)
+{
+    return x->dtype == DT_F32 ? (double)((const float *)dt__data(x))[i]
+                              : ((const double *)dt__data(x))[i];
+}
+
+static dt_status check_weight(const dt_call *c)
+{
+    const dt_tensor *weight = c->arg[2];
+    if (weight == NULL) return DT_OK;
+    DT__TRY(dt__want_dtype(c, 2, c->in[0]->dtype));
+    DT__TRY(dt__want_dims(c, 2, 1, &c->in[0]->dims[1]));
+    for (int64_t i = 0; i < weight->count; i++) {
+        const double value = real_at(weight, i);
+        if (value >= 0 && isfinite(value)) continue;
+        return dt_refuse(c, DT_ERR_ARG, "weight[%lld] is %g: finite and at least 0 wanted",
+                         (long long)i, value);
+    }
+    return DT_OK;
+}
+
+/* state[0]: the number of rows not ignored */
 static dt_status shape(dt_call *c)
 {
     const dt_cross_entropy_options *o = c->options;
-    DT__TRY(dt__want_operands(c, 2, 2));
+    DT__TRY(dt__want_operands(c, 2, 3));
     DT__TRY(dt__want_float(c, 0));
     DT__TRY(dt__want_rank(c, 0, 2, DT_MAX_RANK));
     DT__TRY(check_options(c));
@@ -49,6 +74,7 @@ static dt_status shape(dt_call *c)
     for (int d = 2; d < x->rank; d++) dims[d - 1] = x->dims[d];
     DT__TRY(dt__want_dims(c, 1, x->rank - 1, dims));
     DT__TRY(dt__want_indices(c, 1, x->dims[1], &o->ignore_index));
+    DT__TRY(check_weight(c));
     c->state[0] = 0;
     for (int64_t k = 0; k < labels->count; k++) {
         c->state[0] += dt__index_at(labels, k) != o->ignore_index;
@@ -68,15 +94,24 @@ static dt__cross_entropy problem(const dt_call *c)
                                 .wide = c->arg[1]->dtype == DT_I64,
                                 .ignore = o->ignore_index,
                                 .smoothing = o->label_smoothing,
+                                .weight = c->arg[2] == NULL ? NULL : dt__data(c->arg[2]),
                                 .row = dt__data_mut(c->out[1]),
                                 .loss = c->scratch };
 }
 
-/* The divisor of the sum over rows; 1 if all are ignored. */
+/* The divisor of the sum over rows; 1 if all are ignored, or have weight 0. */
 static double divisor(const dt_call *c)
 {
     const dt_cross_entropy_options *o = c->options;
-    return o->reduction == DT_REDUCE_SUM || c->state[0] == 0 ? 1 : (double)c->state[0];
+    const dt_tensor *labels = c->arg[1], *weight = c->arg[2];
+    if (o->reduction == DT_REDUCE_SUM || c->state[0] == 0) return 1;
+    if (weight == NULL) return (double)c->state[0];
+    double sum = 0;
+    for (int64_t i = 0; i < labels->count; i++) {
+        const int64_t label = dt__index_at(labels, i);
+        sum += label == o->ignore_index ? 0 : real_at(weight, label);
+    }
+    return sum == 0 ? 1 : sum;
 }
 
 static void forward(const dt_call *c)
@@ -103,10 +138,11 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 const dt_op dt__op_cross_entropy = {
     .name = "cross_entropy",
     .text = "the mean or sum of -log softmax(x)[label] over the rows",
-    .in_name = { "x", "labels" },
+    .in_name = { "x", "labels", "weight" },
     .out_name = { "loss", "row" },
-    .undifferentiable = { false, true },
-    .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
+    .undifferentiable = { false, true, true },
+    .optional = { false, false, true },
+    .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
     .options_size = sizeof(dt_cross_entropy_options),
     .defaults = &defaults,
     .keys = keys,
@@ -118,7 +154,13 @@ const dt_op dt__op_cross_entropy = {
 dt_tensor *dt_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels,
                             const dt_cross_entropy_options *options)
 {
-    return dt_apply(t, &dt__op_cross_entropy, DT__CALL_WITH(options, x, labels));
+    return dt_weighted_cross_entropy(t, x, labels, NULL, options);
+}
+
+dt_tensor *dt_weighted_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels, dt_tensor *weight,
+                                     const dt_cross_entropy_options *options)
+{
+    return dt_apply(t, &dt__op_cross_entropy, DT__CALL_WITH(options, x, labels, weight));
 }
 
 #define LABELS(...) __VA_ARGS__, .low = 0, .high = 3, .dtype = DT_I32
@@ -139,6 +181,22 @@ static const dt__case cases[] = {
       .options = WITH(.label_smoothing = 0.3, .ignore_index = 1) },
     { "summed", .in = { { { 4, 3 } }, { LABELS({ 4 }) } },
       .options = WITH(.reduction = DT_REDUCE_SUM) },
+    { "weighted", /* (1 log(1 + e) + 0.25 log(1 + e^4)) / 1.25 */
+      .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, -1 } },
+              { { 2 }, .given = true, .values = { 0, 1 }, .dtype = DT_I64 },
+              { { 2 }, .given = true, .values = { 1, 0.25 } } },
+      .n_y = 1, .y = { 1.8542393355981404 } },
+    { "weighted, smoothed values",
+      .in = { { { 2, 3 }, .given = true, .values = { 0, 1, 2, 1, -1, 0.5 } },
+              { { 2 }, .given = true, .values = { 2, 0 }, .dtype = DT_I32 },
+              { { 3 }, .given = true, .values = { 1, 2, 0.5 } } },
+      .options = WITH(.label_smoothing = 0.3, .ignore_index = -100), .n_y = 1,
+      .y = { 1.128685960490104 } },
+    { "weighted and smoothed",
+      .in = { { { 2, 3, 5 } }, { LABELS({ 2, 5 }) }, { { 3 }, .low = 0.25, .high = 2 } },
+      .options = WITH(.label_smoothing = 0.3, .ignore_index = 1) },
+    { "weighted sum", .in = { { { 4, 3 } }, { LABELS({ 4 }) }, { { 3 }, .low = 0.25, .high = 2 } },
+      .options = WITH(.reduction = DT_REDUCE_SUM) },
     { "images", .in = { { { 2, 3, 4, 5 } }, { LABELS({ 2, 4, 5 }) } } },
     { "many classes",
       .in = { { { 40, 1300 } }, { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },
@@ -150,6 +208,11 @@ static const dt__case cases[] = {
     { "labels' shape", .in = { { { 2, 3 } }, { LABELS({ 3 }) } }, .fails = DT_ERR_SHAPE,
       .says = "labels must be [2]" },
     { "float labels", .in = { { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_DTYPE },
+    { "weights", .in = { { { 2, 3 } }, { LABELS({ 2 }) }, { { 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "weight must be [3]" },
+    { "weight",
+      .in = { { { 2, 3 } }, { LABELS({ 2 }) }, { { 3 }, .given = true, .values = { 1, 2, -1 } } },
+      .fails = DT_ERR_ARG, .says = "weight[2] is -1" },
     { "rank", .in = { { { 3 } }, { LABELS({ 3 }) } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },
     { "smoothing", .in = { { { 2, 3 } }, { LABELS({ 2 }) } },
       .options = WITH(.label_smoothing = 1.5), .fails = DT_ERR_ARG, .says = "label_smoothing" },

@@ -2,6 +2,7 @@
  *
  * Every error is at a key that was given. A check is skipped if one of its keys has an error
  * already. */
+#include "data/data_options.h"
 #include "train/recipe.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
 
 /* ---- keys that only some choices read ----------------------------------------------------- */
 
-typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
+typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } chooser;
 
 #define BIT(choice) (1U << (choice))
 #define IMAGE_FILES                                                                                \
@@ -41,12 +42,14 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK } chooser;
 #define GIVEN BIT(DT_DATA_GIVEN)
 #define TENSORS BIT(DT_DATA_TENSORS)
 #define FILES (IMAGE_FILES | TEXTS | TENSORS)
-#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER))
+#define DRAWN_ARRAYS (BIT(DT_DATA_SOUNDS) | BIT(DT_DATA_SENSORS) | BIT(DT_DATA_TABLE))
+#define ARRAYS (TENSORS | DRAWN_ARRAYS)
+#define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER) | DRAWN_ARRAYS)
 #define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
-                                            "data.format", "data.task" };
+                                            "data.format", "data.task", "train.loss" };
 
 static const struct {
     const char *path;
@@ -66,9 +69,10 @@ static const struct {
     { "data.dir", BY_FORMAT, FILES, "formats of files" },
     { "data.train", BY_FORMAT, FILES, "formats of files" },
     { "data.test", BY_FORMAT, FILES, "formats of files" },
-    { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
-    { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and adder" },
-    { "data.task", BY_FORMAT, IMAGES | TENSORS, "images and tensors" },
+    { "data.train_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
+    { "data.test_count", BY_FORMAT, IMAGES | DRAWN, "images and drawn data" },
+    { "data.task", BY_FORMAT, IMAGES | ARRAYS, "images and arrays" },
+    { "data.features", BY_FORMAT, BIT(DT_DATA_SOUNDS) | TENSORS, "sounds and tensors" },
     { "data.mean", BY_FORMAT, IMAGES, "images" },
     { "data.deviation", BY_FORMAT, IMAGES, "images" },
     { "data.augment", BY_FORMAT, IMAGES, "images" },
@@ -77,18 +81,23 @@ static const struct {
     { "data.split", BY_FORMAT, TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, TENSORS, "tensors" },
     { "data.window", BY_FORMAT, TENSORS, "tensors" },
-    { "data.standardize", BY_FORMAT, TENSORS, "tensors" },
+    { "data.standardize", BY_FORMAT, ARRAYS, "arrays" },
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
     { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
-    { "data.seed", BY_FORMAT, DRAWN, "digits and adder" },
+    { "data.seed", BY_FORMAT, DRAWN, "drawn data" },
     { "data.validation", BY_FORMAT, FILES | DRAWN, "formats other than given" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
+    { "train.loss", BY_TASK, BIT(DT_DATA_REGRESSION), "regression" },
+    { "train.huber_delta", BY_LOSS, BIT(DT_LOSS_HUBER), "huber" },
+    { "train.class_weights", BY_TASK, BIT(DT_DATA_CLASSIFICATION) | BIT(DT_DATA_MULTI_LABEL),
+      "classification and multi_label" },
+    { "train.sampler", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
 {
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
-                           r->options.data.format, r->options.data.task };
+                           r->options.data.format, r->options.data.task, r->options.train.loss };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
 }
 
@@ -177,26 +186,25 @@ static void check_task(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     dt__node *node = dt__given(r, "data.task");
-    if (node == NULL || dt__is_bad(r, "data.format")) return;
-    const bool tensors = d->format == DT_DATA_TENSORS;
-    const bool own = d->task == DT_DATA_REGRESSION || d->task == DT_DATA_MULTI_LABEL;
-    if (d->task != DT_DATA_CLASSIFICATION && own != tensors) {
-        dt__complain(r, node,
-                     tensors ? "'data.task' %s is for images; tensors have classification, "
-                               "regression and multi_label"
-                             : "'data.task' %s needs 'data.format' tensors",
-                     node->text);
+    if (node == NULL || dt__is_bad(r, "data.format") || !((IMAGES | ARRAYS) & BIT(d->format)) ||
+        dt__task_fits(d->format, d->task)) {
+        return;
     }
-}
-
-static void check_masks(dt_recipe *r)
-{
-    const dt_data_options *d = &r->options.data;
-    dt__node *node = dt__given(r, "data.task");
-    if (node == NULL || d->task != DT_DATA_SEGMENTATION || (DRAWN & BIT(d->format))) return;
-    if (dt__is_bad(r, "data.format")) return;
-    dt__complain(r, node,
-                 "'data.task' segmentation needs 'data.format' digits: no other has masks");
+    if (d->format == DT_DATA_TENSORS) {
+        dt__complain(r, node,
+                     "'data.task' %s is for images; tensors have classification, regression, "
+                     "multi_label and anomaly",
+                     node->text);
+        return;
+    }
+    const dt_key *format = dt_data_keys;
+    while (strcmp(format->name, "format") != 0) format++;
+    const char *list = "";
+    for (int i = 0; format->choices[i] != NULL; i++) {
+        if (!dt__task_fits(i, d->task)) continue;
+        list = dt__recipe_format(r, "%s%s%s", list, *list == 0 ? "" : " or ", format->choices[i]);
+    }
+    dt__complain(r, node, "'data.task' %s needs 'data.format' %s", node->text, list);
 }
 
 /* Maps of files are of tensors, and so are files to validate. */
@@ -456,7 +464,6 @@ void dt__recipe_check(dt_recipe *r)
         dt__recipe_check_init,
         check_distill,
         check_task,
-        check_masks,
         check_forms,
         check_tensors,
         check_data,

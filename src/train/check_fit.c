@@ -40,12 +40,18 @@ static const char *path_of(const fit *f)
                        : dt__recipe_format(f->r, "model.%s.%d", e->key, e->item);
 }
 
+static bool same_shape(const dt_example *a, const dt_example *b, int from)
+{
+    bool same = a->rank == b->rank;
+    for (int i = from; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+    return same;
+}
+
 /* A model of rank 1 takes the numbers of an example of any shape. */
 static bool takes(const dt_example *have, const dt_example *wanted)
 {
-    bool same = have->rank == wanted->rank;
-    for (int i = 0; same && i < have->rank; i++) same = have->dims[i] == wanted->dims[i];
-    return same || (!have->exact && have->rank == 1 && have->dims[0] == values_of(wanted));
+    return same_shape(have, wanted, 0) ||
+           (!have->exact && have->rank == 1 && have->dims[0] == values_of(wanted));
 }
 
 static dt_status check_input(fit *f)
@@ -62,15 +68,15 @@ static dt_status check_input(fit *f)
 static dt_status check_output(fit *f, bool has_labels)
 {
     static const char *const targets[] = {
-        [DT_TARGET_CLASS] = "labels",   [DT_TARGET_IMAGE] = "images", [DT_TARGET_MASK] = "masks",
-        [DT_TARGET_VALUES] = "numbers", [DT_TARGET_BITS] = "bits",
+        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images",
+        [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "numbers",
+        [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
     };
     const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
     const dt_example *have = &f->have, *wanted = &f->wanted;
-    bool fits = have->rank == wanted->rank;
-    for (int i = has_labels ? 1 : 0; fits && i < wanted->rank; i++) {
-        fits = have->dims[i] == wanted->dims[i];
-    }
+    const bool fits = dt_dataset_target(f->d) == DT_TARGET_ANOMALY
+                          ? values_of(have) == values_of(wanted)
+                          : same_shape(have, wanted, has_labels ? 1 : 0);
     if (!fits) {
         return dt_recipe_refuse(f->r, path,
                                 "the model gives %s for an %s, but the targets are %s: %s is "
@@ -93,18 +99,16 @@ static dt_example target_of(const dt_dataset *d, const dt_example *example)
 {
     dt_example e = *example;
     const dt_target target = dt_dataset_target(d);
-    if (target != DT_TARGET_IMAGE) e.dims[0] = dt_dataset_outputs(d);
-    if (target != DT_TARGET_IMAGE && target != DT_TARGET_MASK) e.rank = 1;
+    if (target == DT_TARGET_IMAGE || target == DT_TARGET_ANOMALY) return e;
+    e.dims[0] = dt_dataset_outputs(d);
+    if (target != DT_TARGET_MASK) e.rank = 1;
     return e;
 }
 
-/* The shape of an example; of more dimensions than models have, the number of its values. */
 static dt_example example_of(const dt_dataset *d)
 {
-    int64_t dims[DT_MAX_RANK - 1], n = 1;
+    int64_t dims[DT_MAX_RANK - 1];
     dt_example e = { .rank = dt_dataset_input_shape(d, dims) };
-    for (int i = 0; i < e.rank; i++) n *= dims[i];
-    if (e.rank > DT__COUNT_OF(e.dims)) return (dt_example){ .rank = 1, .dims = { n } };
     for (int i = 0; i < e.rank; i++) e.dims[i] = dims[i];
     return e;
 }

@@ -53,7 +53,8 @@ static bool same_value(dt_key_type type, const void *a, const void *b)
     case DT_KEY_SHAPES: return same_shapes(a, b);
     case DT_KEY_REALS:
         return reals->n == ((const dt_reals *)b)->n &&
-               memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0;
+               (reals->n <= 0 ||
+                memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0);
     default: return same_text(*(const char *const *)a, *(const char *const *)b);
     }
 }

@@ -193,6 +193,12 @@ static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
 {
     dt_reals *list = field;
     if (at.node->kind == DT__SCALAR) {
+        if (key->choices != NULL) {
+            int choice = -1;
+            fill_choice(r, key, at, &choice);
+            list->n = -1 - choice;
+            return;
+        }
         list->n = 1;
         fill_real(r, key, at, list->v);
         return;

@@ -6,6 +6,9 @@
 #include <detent/io.h>
 
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
+static const char *const loss_names[] = { "mse", "mae", "huber", NULL };
+static const char *const weights_names[] = { "none", "balanced", NULL };
+static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -108,6 +111,19 @@ static const dt_key train_keys[] = {
       .text = "largest global norm of the gradients; 0: no clipping" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
+    { "loss", DT_KEY_CHOICE, AT(loss), .choices = loss_names, .fallback = "mse",
+      .text = "regression: mean squared error, mean absolute error, or the Huber loss" },
+    { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
+      .text = "loss huber: largest error that is squared" },
+    { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = weights_names, .most = 1e30,
+      .fallback = "none", .fewest = 1,
+      .text =
+          "factor of each class in the loss of training: none, balanced (examples / (classes "
+          "times the class's examples)), or a list; multi_label: of the positive bits, balanced: "
+          "zeros / ones" },
+    { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
+      .text = "examples of an epoch: each once (shuffle), or as many, and of every class equally "
+              "many (balanced; classification)" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "language models: distillation from a float teacher" },

@@ -5,12 +5,14 @@
  *     run_state.c    what a checkpoint holds, saving, resuming
  *     run_teacher.c  train.distill: the teacher model
  *     run_ranges.c   prepares the model, and sets and freezes static ranges
+ *     run_weights.c  train.class_weights
  *     run_step.c     one update, and values that are not finite
  *     run_buffers.c  buffers that an update writes, restored if it is skipped
  *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
  *     run_best.c     validation: the best evaluation, early stopping
  *     run_routing.c  evaluation, and how rows are spread over experts
  *     run_compare.c  evaluates float, rounded, trained and converted models
+ *     run_confusion.c  confusion.json
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
 #ifndef DT__TRAIN_RUN_H
@@ -85,7 +87,8 @@ typedef struct dt__run {
     dt_optimizer *optimizer;
     dt_loader *loader;
     dt_tape *tape;
-    dt_tensor *share; /* 1 / labels of the update: the gradient of each summed loss */
+    dt_tensor *share;  /* 1 / labels of the update: the gradient of each summed loss */
+    dt_tensor *weight; /* of train.class_weights; NULL: none */
     dt_schedule schedule;
     struct dt__saved_buffer *saved; /* copies of buffers, for nonfinite: skip */
     int64_t n_saved;
@@ -248,6 +251,20 @@ dt_status dt__run_take_best(dt__run *r);
 /* dt_evaluate of the stage's model on the validation data; *experts gets the shares of experts. */
 dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics *metrics,
                            dt__experts *experts);
+
+/* ---- run_weights.c ---- */
+
+/* Makes r->weight as train.class_weights says. CONFIG if the list does not fit the classes. */
+dt_status dt__run_open_weights(dt__run *r);
+/* What the update of the loader's next `batches` batches divides the sum of losses by: their
+ * labels, or the sum of the labels' weights. */
+double dt__run_divisor(dt__run *r, int64_t batches);
+
+/* ---- run_confusion.c ---- */
+
+/* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
+ * labels of examples, or classes are many. */
+dt_status dt__run_write_confusion(dt__run *r, const dt_tensor *outputs);
 
 /* ---- run_compare.c ---- */
 

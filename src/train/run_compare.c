@@ -56,9 +56,16 @@ dt_status dt__run_compare_float(dt__run *r)
 {
     dt_metrics m;
     dt_tape_reset(r->tape);
+    if (!r->o->qat.given) {
+        dt_tensor *answers;
+        DT__TRY(evaluate(r, r->model, &m, &answers));
+        const dt_status status = dt__run_write_confusion(r, answers);
+        dt_tensor_free(answers);
+        keep(r, DT_RUN_FLOAT, &m);
+        return status;
+    }
     DT__TRY(evaluate(r, r->model, &m, NULL));
     keep(r, DT_RUN_FLOAT, &m);
-    if (!r->o->qat.given) return DT_OK;
     DT__TRY(evaluate_rounded(r, &m));
     keep(r, DT_RUN_PTQ, &m);
     return DT_OK;
@@ -109,6 +116,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
         show(r, DT_RUN_CONVERTED, &m);
         r->summary->same_bits_from_file = same_bits(here, there);
         r->summary->same_bits_as_qat = r->summary->same_bits_from_file && same_bits(trained, there);
+        status = dt__run_write_confusion(r, there);
     }
     dt_tensor_free(here);
     dt_tensor_free(there);

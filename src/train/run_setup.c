@@ -140,9 +140,10 @@ dt_status dt__run_loader(dt__run *r)
 {
     const dt_loader_options options = { .batch_size = r->o->train.batch_size,
                                         .shuffle = true,
+                                        .balanced = r->o->train.sampler == DT_SAMPLER_BALANCED,
                                         .seed = (uint64_t)r->o->run.seed,
                                         .augment = r->o->data.augment };
-    return dt__recipe_blame(r->recipe, "data", DT_ERR_ARG,
+    return dt__recipe_blame(r->recipe, options.balanced ? "train.sampler" : "data", DT_ERR_ARG,
                             dt_loader_create(r->train, &options, &r->loader));
 }
 
@@ -160,6 +161,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->tape));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
+    DT__TRY(dt__run_open_weights(r));
     DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
     dt__run_name_state(r);
@@ -173,6 +175,7 @@ void dt__run_end_stage(dt__run *r)
     dt_optimizer_free(r->optimizer);
     dt_loader_free(r->loader);
     dt_tensor_free(r->share);
+    dt_tensor_free(r->weight);
     dt_module_free(r->model);
     dt_module_free(r->teacher);
     r->teacher = NULL;
@@ -180,6 +183,7 @@ void dt__run_end_stage(dt__run *r)
     r->optimizer = NULL;
     r->loader = NULL;
     r->share = NULL;
+    r->weight = NULL;
     r->model = NULL;
 }
 

@@ -1,10 +1,11 @@
 /* One update: the gradient of the mean loss over all labels of its batches (pixel values, if
  * targets are images; tokens whose label is not -100), then the optimizer step.
  *     loss = sum over batches of (sum over labels of their loss) / labels of the update
- * so that gradient accumulation equals the gradient of one large batch, also if batches differ in
- * size. Loss and gradient must be finite before the optimizer writes. If they are not, the update
- * is computed again from the same random numbers while every result is checked, which finds the
- * first op with a non-finite result. */
+ * so that gradient accumulation equals the gradient of one large batch, also if batches differ
+ * in size. With train.class_weights labels count by their weights. Loss and gradient must be
+ * finite before the optimizer writes. If they are not, the update is computed again from the
+ * same random numbers while every result is checked, which finds the first op with a non-finite
+ * result. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -15,10 +16,11 @@
 typedef struct batch_range {
     dt__stream stream[DT__PURPOSES];
     dt_position position;
-    int64_t batches, examples, labels; /* of this update */
+    int64_t batches, examples; /* of this update */
+    double labels;             /* or the sum of their weights */
 } batch_range;
 
-static batch_range next_batches(const dt__run *r)
+static batch_range next_batches(dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
     const int64_t examples = dt_loader_examples(r->loader);
@@ -27,7 +29,7 @@ static batch_range next_batches(const dt__run *r)
     p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
     const int64_t first = p.position.batch * o->batch_size;
     p.examples = dt__min_i64(examples - first, p.batches * o->batch_size);
-    p.labels = dt_loader_labels(r->loader, p.batches);
+    p.labels = dt__run_divisor(r, p.batches);
     return p;
 }
 
@@ -41,6 +43,9 @@ static dt_status one_batch(dt__run *r, double *loss)
                             .x = x,
                             .target = target,
                             .smoothing = r->o->train.label_smoothing,
+                            .loss = r->o->train.loss,
+                            .huber_delta = r->o->train.huber_delta,
+                            .weight = r->weight,
                             .teacher = r->teacher,
                             .distill = &r->o->train.distill };
     dt_tensor *sum = r->task->loss(&pass);
@@ -58,12 +63,12 @@ static dt_status gradients(dt__run *r, const batch_range *p, dt__update_result *
             r->recipe, "data", "step %lld: none of its %lld examples has a label",
             (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->examples);
     }
-    *share = (float)(1.0 / (double)p->labels);
+    *share = (float)(1.0 / p->labels);
     u->loss = u->norm = 0;
     u->samples = p->examples;
     dt_zero_grad(r->model);
     for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
-    u->loss /= (double)p->labels;
+    u->loss /= p->labels;
     return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
 }
 

@@ -127,12 +127,13 @@ static void write_array(dt__out *o, const dt_key *key)
     dt__out_close(o, '}');
 }
 
-/* A single number or string, or a list with one for each. */
+/* A single number, string or choice, or a list with one number or string for each. */
 static void write_one_or_all(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
     dt__out_open(o, NULL, '{');
-    if (key->type == DT_KEY_STRINGS) dt__out_field(o, "type", "string");
+    if (key->choices != NULL) write_choices(o, key);
+    else if (key->type == DT_KEY_STRINGS) dt__out_field(o, "type", "string");
     else write_number(o, key);
     dt__out_close(o, '}');
     dt__out_open(o, NULL, '{');
@@ -236,7 +237,7 @@ static void write_type(dt__out *o, const dt_key *key)
 static void write_default(dt__out *o, const dt_key *key)
 {
     const bool quoted =
-        key->type == DT_KEY_STRING || key->type == DT_KEY_PATH || key->type == DT_KEY_CHOICE;
+        key->type == DT_KEY_STRING || key->type == DT_KEY_PATH || key->choices != NULL;
     if (key->fallback == NULL || is_required(key)) return;
     dt__out_name(o, "default");
     (quoted ? dt__out_json : dt__out_text)(o, key->fallback);
@@ -363,14 +364,12 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_ITEMS] = "list of layers",
         [DT_KEY_LIST] = "list of maps",
     };
-    dt__out_text(o, words[key->type]);
-    if (key->type == DT_KEY_CHOICE) {
-        for (int i = 0; key->choices[i] != NULL; i++) {
-            dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
-        }
-    } else if (key->type != DT_KEY_LIST && key->type != DT_KEY_ITEMS) {
-        write_range(o, key);
+    for (int i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
+        dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
+    if (key->choices == NULL) dt__out_text(o, words[key->type]);
+    else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
+    if (key->type != DT_KEY_CHOICE && key->type != DT_KEY_LIST) write_range(o, key);
 }
 
 /* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".

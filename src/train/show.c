@@ -65,15 +65,20 @@ static void show_strings(shower *s, const dt_strings *list)
     dt__out_text(&s->out, "]");
 }
 
-/* A list of one element is printed as a number. */
-static void show_reals(shower *s, const dt_reals *list)
+/* A list of one element is printed as a number, unless there are choices in its place. */
+static void show_reals(shower *s, const dt_key *key, const dt_reals *list)
 {
-    if (list->n != 1) dt__out_text(&s->out, "[");
+    const bool is_list = list->n != 1 || key->choices != NULL;
+    if (list->n < 0) {
+        show_string(s, key->choices[-1 - list->n]);
+        return;
+    }
+    if (is_list) dt__out_text(&s->out, "[");
     for (int i = 0; i < list->n; i++) {
         if (i > 0) dt__out_text(&s->out, ", ");
         dt__out_real(&s->out, list->v[i]);
     }
-    if (list->n != 1) dt__out_text(&s->out, "]");
+    if (is_list) dt__out_text(&s->out, "]");
 }
 
 static void show_pair(shower *s, const int64_t *pair)
@@ -119,7 +124,7 @@ static void show_value(shower *s, const dt_key *key, const char *field)
     case DT_KEY_BOOL: dt__out_text(&s->out, *(const bool *)value ? "true" : "false"); break;
     case DT_KEY_INT: dt__out_int(&s->out, *(const int64_t *)value); break;
     case DT_KEY_REAL: dt__out_real(&s->out, *(const double *)value); break;
-    case DT_KEY_REALS: show_reals(s, value); break;
+    case DT_KEY_REALS: show_reals(s, key, value); break;
     case DT_KEY_PAIR: show_pair(s, value); break;
     case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
     case DT_KEY_STRING:

@@ -8,10 +8,10 @@
 #include <string.h>
 
 static const dt__task *const tasks[] = {
-    [DT_TARGET_CLASS] = &dt__task_classes,
-    [DT_TARGET_IMAGE] = &dt__task_images,
-    [DT_TARGET_MASK] = &dt__task_masks,
-    [DT_TARGET_TOKENS] = &dt__task_tokens,
+    [DT_TARGET_CLASS] = &dt__task_classes,   [DT_TARGET_IMAGE] = &dt__task_images,
+    [DT_TARGET_MASK] = &dt__task_masks,      [DT_TARGET_TOKENS] = &dt__task_tokens,
+    [DT_TARGET_VALUES] = &dt__task_values,   [DT_TARGET_BITS] = &dt__task_bits,
+    [DT_TARGET_ANOMALY] = &dt__task_anomaly,
 };
 
 const dt__task *dt__task_of(const dt_dataset *d) { return tasks[dt_dataset_target(d)]; }
@@ -24,6 +24,9 @@ int64_t dt__task_places(const dt_dataset *d)
         [DT_TARGET_IMAGE] = pixels * dt_dataset_channels(d),
         [DT_TARGET_MASK] = pixels,
         [DT_TARGET_TOKENS] = dt_dataset_context(d),
+        [DT_TARGET_VALUES] = dt_dataset_outputs(d),
+        [DT_TARGET_BITS] = dt_dataset_outputs(d),
+        [DT_TARGET_ANOMALY] = 1,
     };
     return places[dt_dataset_target(d)];
 }
@@ -73,7 +76,11 @@ dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
 void dt__tally_close(dt__tally *s)
 {
     dt__release(s->ctx, s->region[0]);
+    dt__release(s->ctx, s->total[0]);
+    dt__release(s->ctx, s->scored);
     s->region[0] = NULL;
+    s->total[0] = NULL;
+    s->scored = NULL;
 }
 
 static bool fits(const dt_tensor *y, int rank, const int64_t *dims)
@@ -81,6 +88,29 @@ static bool fits(const dt_tensor *y, int rank, const int64_t *dims)
     bool same = y->dtype == DT_F32 && y->rank == rank;
     for (int i = 0; same && i < rank; i++) same = y->dims[i] == dims[i];
     return same;
+}
+
+dt_status dt__tally_check(const dt__tally *s, const dt_tensor *y, int rank, const int64_t *dims)
+{
+    if (fits(y, rank, dims)) return DT_OK;
+    char text[160], wanted[160];
+    dt_describe(y, text, sizeof text);
+    dt__dims_text(rank, dims, wanted, sizeof wanted);
+    return dt_fail(s->ctx, DT_ERR_SHAPE, "evaluate: the model gives %s; the targets want f32%s",
+                   text, wanted);
+}
+
+dt_status dt__tally_reserve(dt__tally *s, int64_t n)
+{
+    if (n <= s->room - s->n_scored) return DT_OK;
+    const int64_t room = dt__max_i64(s->n_scored + n, 2 * s->room);
+    dt__scored *grown = dt__alloc_array(s->ctx, room, sizeof *grown);
+    if (grown == NULL) return DT_ERR_NOMEM;
+    if (s->n_scored > 0) memcpy(grown, s->scored, (size_t)s->n_scored * sizeof *grown);
+    dt__release(s->ctx, s->scored);
+    s->scored = grown;
+    s->room = room;
+    return DT_OK;
 }
 
 /* Checks that outputs have the targets' shape, for labels with a dimension of classes after the
@@ -93,24 +123,42 @@ static dt_status check(dt__tally *s, const dt_tensor *y, const dt_tensor *target
     }
     int64_t dims[DT_MAX_RANK] = { target->dims[0], s->classes };
     for (int i = 1; i < target->rank; i++) dims[i + extra] = target->dims[i];
-    const int rank = target->rank + extra;
-    if (fits(y, rank, dims)) return DT_OK;
-    char text[160], wanted[160];
-    dt_describe(y, text, sizeof text);
-    dt__dims_text(rank, dims, wanted, sizeof wanted);
-    return dt_fail(s->ctx, DT_ERR_SHAPE, "evaluate: the model gives %s; the targets want f32%s",
-                   text, wanted);
+    return dt__tally_check(s, y, target->rank + extra, dims);
 }
 
-/* Three counters for each class. */
+/* What has counters: classes, or places. */
+static int64_t counters_of(const dt__tally *s)
+{
+    return s->task->counts_places ? s->places : s->classes;
+}
+
+/* Counters for each class; counters and sums for each place. */
 static dt_status make_regions(dt__tally *s)
 {
-    if (s->region[0] != NULL || s->classes == 0) return DT_OK;
-    s->region[0] = dt__alloc_array(s->ctx, 3 * s->classes, sizeof *s->region[0]);
+    const int64_t n = counters_of(s);
+    if (s->region[0] != NULL || n == 0) return DT_OK;
+    s->region[0] = dt__alloc_array(s->ctx, 3 * n, sizeof *s->region[0]);
     if (s->region[0] == NULL) return DT_ERR_NOMEM;
-    memset(s->region[0], 0, 3 * (size_t)s->classes * sizeof *s->region[0]);
-    for (int i = 1; i < 3; i++) s->region[i] = s->region[0] + i * s->classes;
+    memset(s->region[0], 0, 3 * (size_t)n * sizeof *s->region[0]);
+    for (int i = 1; i < 3; i++) s->region[i] = s->region[0] + i * n;
+    if (!s->task->counts_places) return DT_OK;
+    s->total[0] = dt__alloc_array(s->ctx, 4 * n, sizeof *s->total[0]);
+    if (s->total[0] == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < 4 * n; i++) s->total[0][i] = 0;
+    for (int i = 1; i < 4; i++) s->total[i] = s->total[0] + i * n;
     return DT_OK;
+}
+
+double dt__mean_overlap(const dt__tally *s)
+{
+    double sum = 0, n = 0;
+    for (int64_t k = 0; k < counters_of(s); k++) {
+        const int64_t all = s->region[DT__WANTED][k] + s->region[DT__FOUND][k];
+        if (all == 0) continue;
+        sum += 2 * (double)s->region[DT__BOTH][k] / (double)all;
+        n++;
+    }
+    return sum / n;
 }
 
 dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target)
@@ -120,6 +168,7 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
     const char *outputs = dt_data(y), *targets = dt_data(target);
     if (outputs == NULL || targets == NULL) return dt_error_status(s->ctx);
     const int64_t n = target->dims[0];
+    if (s->task->scores) DT__TRY(dt__tally_reserve(s, n * s->places));
     const size_t output_bytes = (size_t)(y->count / n) * sizeof(float);
     const size_t target_bytes = (size_t)s->places * dt_dtype_size(target->dtype);
     for (int64_t i = 0; i < n; i++) {

@@ -6,6 +6,8 @@
 #ifndef DT__TRAIN_TASK_H
 #define DT__TRAIN_TASK_H
 
+#include "train/ranking.h"
+
 #include <detent/train.h>
 
 #define DT__SUMS 3
@@ -19,11 +21,18 @@ typedef struct dt__tally {
     int64_t places;  /* values of an example's target: 1, pixels, pixels of all channels, tokens */
     bool prompted;   /* dt_dataset_is_prompted */
     int64_t examples;
-    int64_t labels; /* for tokens: labels that are not -100 */
+    int64_t labels; /* that count in the loss: tokens other than -100, normal examples */
     double seconds; /* in the model */
     double sum[DT__SUMS];
-    int64_t *region[3]; /* for masks: pixels of each class; [0] is the allocation */
+    /* Counters of each class, or of each place if the task counts places: DT__WANTED labels,
+     * DT__FOUND by the model, DT__BOTH. [0] is the allocation. */
+    int64_t *region[3];
+    double *total[4]; /* likewise: sums for each place */
+    dt__scored *scored;
+    int64_t n_scored, room;
 } dt__tally;
+
+enum { DT__WANTED, DT__FOUND, DT__BOTH };
 
 typedef struct dt__measure {
     dt_metric metric;
@@ -37,13 +46,18 @@ typedef struct dt__pass {
     dt_tape *t;
     dt_module *m;
     dt_tensor *x, *target;
-    double smoothing;                   /* label smoothing */
+    double smoothing; /* label smoothing */
+    int loss;         /* DT_LOSS_...; of regression */
+    double huber_delta;
+    dt_tensor *weight;                  /* of classes, or of positive bits; NULL: 1 */
     dt_module *teacher;                 /* for distillation of a language model; NULL: none */
     const dt_distill_settings *distill; /* settings of distillation */
 } dt__pass;
 
 typedef struct dt__task {
     bool has_labels;                     /* targets are labels: outputs are [batch, classes, ...] */
+    bool counts_places;                  /* has counters and sums for each place */
+    bool scores;                         /* `count` adds a score for each place */
     dt__measure measure[DT_MAX_METRICS]; /* the loss is the last; ended by one without value */
     /* The loss summed over all labels of a batch; NULL with the error on the tape. */
     dt_tensor *(*loss)(const dt__pass *p);
@@ -72,13 +86,26 @@ dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
 void dt__tally_close(dt__tally *s);
 /* Adds the examples of a batch. SHAPE if the outputs do not fit the targets, NOMEM. */
 dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target);
+/* SHAPE unless outputs are f32 with these dims. */
+dt_status dt__tally_check(const dt__tally *s, const dt_tensor *y, int rank, const int64_t *dims);
+/* Makes room for n more scores. NOMEM. */
+dt_status dt__tally_reserve(dt__tally *s, int64_t n);
 /* Computes the metrics. */
 void dt__tally_metrics(const dt__tally *s, dt_metrics *m);
+
+/* The class of the largest of an example's outputs, which are `step` apart; the first of equal
+ * ones. */
+int64_t dt__first_class(const float *y, int64_t classes, int64_t step);
 
 /* Sets examples and input tokens per second. */
 void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 
-extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens;
+/* The mean over classes or places of 2 both / (wanted + found), without those that are in neither:
+ * the macro F1 score, the Dice coefficient. */
+double dt__mean_overlap(const dt__tally *s);
+
+extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens,
+    dt__task_values, dt__task_bits, dt__task_anomaly;
 
 /* ---- evaluating (eval.c) -------------------------------------------------------------------- */
 

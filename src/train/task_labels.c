@@ -2,6 +2,8 @@
  *     loss     = -log softmax(y)[label], the mean over labels
  *     accuracy = share of labels that no class precedes; top5: at most four do. A class precedes
  *                another if its output is larger, or as large and its index lower
+ *     macro_f1 = mean over classes of 2 |P and T| / (|P| + |T|): P the examples whose first class
+ *                it is, T those with this label. A class without either does not count
  *     dice     = mean over classes of 2 |P and T| / (|P| + |T|): P the pixels where the class was
  *                found, T those that have it, of the whole dataset. A class without either does not
  *                count */
@@ -13,14 +15,22 @@
 
 enum { RIGHT, AMONG_FIVE, COST };
 
-enum { WANTED, FOUND, BOTH };
-
 static dt_tensor *loss(const dt__pass *p)
 {
     dt_cross_entropy_options options = dt_cross_entropy_defaults();
     options.reduction = DT_REDUCE_SUM;
     options.label_smoothing = p->smoothing;
-    return dt_cross_entropy(p->t, dt_forward(p->t, p->m, p->x), p->target, &options);
+    dt_tensor *y = dt_forward(p->t, p->m, p->x);
+    return dt_weighted_cross_entropy(p->t, y, p->target, p->weight, &options);
+}
+
+int64_t dt__first_class(const float *y, int64_t classes, int64_t step)
+{
+    int64_t best = 0;
+    for (int64_t k = 1; k < classes; k++) {
+        if (y[k * step] > y[best * step]) best = k;
+    }
+    return best;
 }
 
 /* Number of classes that precede the label. NaN precedes every number; a label whose output is NaN
@@ -42,38 +52,18 @@ static double cost_of(const dt__tally *s, const float *y, int32_t label)
     return log(sum) + most - (double)y[label * s->places];
 }
 
-static void count_places(dt__tally *s, const float *y, const int32_t *labels)
+static void count(dt__tally *s, const float *y, const void *target)
 {
+    const int32_t *labels = target;
     for (int64_t i = 0; i < s->places; i++) {
         const int64_t rank = rank_of(s, y + i, labels[i]);
         s->sum[RIGHT] += rank == 0;
         s->sum[AMONG_FIVE] += rank < 5;
         s->sum[COST] += cost_of(s, y + i, labels[i]);
+        s->region[DT__WANTED][labels[i]]++;
+        s->region[DT__FOUND][dt__first_class(y + i, s->classes, s->places)]++;
+        s->region[DT__BOTH][labels[i]] += rank == 0;
     }
-}
-
-static void count_classes(dt__tally *s, const float *y, const void *target)
-{
-    count_places(s, y, target);
-}
-
-static void count_regions(dt__tally *s, const float *y, const int32_t *labels)
-{
-    for (int64_t i = 0; i < s->places; i++) {
-        int64_t best = 0;
-        for (int64_t k = 1; k < s->classes; k++) {
-            if (y[k * s->places + i] > y[best * s->places + i]) best = k;
-        }
-        s->region[WANTED][labels[i]]++;
-        s->region[FOUND][best]++;
-        s->region[BOTH][best] += best == labels[i];
-    }
-}
-
-static void count_masks(dt__tally *s, const float *y, const void *target)
-{
-    count_places(s, y, target);
-    count_regions(s, y, target);
 }
 
 static double mean(const dt__tally *s, int sum)
@@ -87,18 +77,6 @@ static double top5(const dt__tally *s) { return mean(s, AMONG_FIVE); }
 
 static double mean_loss(const dt__tally *s) { return mean(s, COST); }
 
-static double dice(const dt__tally *s)
-{
-    double sum = 0, n = 0;
-    for (int64_t k = 0; k < s->classes; k++) {
-        const int64_t both = s->region[WANTED][k] + s->region[FOUND][k];
-        if (both == 0) continue;
-        sum += 2 * (double)s->region[BOTH][k] / (double)both;
-        n++;
-    }
-    return sum / n;
-}
-
 #define PERCENT .unit = "%", .scale = 100, .decimals = 2, .larger_is_better = true
 #define LOSS                                                                                       \
     {                                                                                              \
@@ -109,18 +87,19 @@ const dt__task dt__task_classes = {
     .has_labels = true,
     .measure = { { { "accuracy", "accuracy", PERCENT }, accuracy, 0 },
                  { { "top5", "top 5", PERCENT }, top5, 6 },
+                 { { "macro_f1", "macro f1", PERCENT }, dt__mean_overlap, 0 },
                  LOSS },
     .loss = loss,
     .evaluate = dt__evaluate_outputs,
-    .count = count_classes,
+    .count = count,
 };
 
 const dt__task dt__task_masks = {
     .has_labels = true,
-    .measure = { { { "dice", "dice", PERCENT }, dice, 0 },
+    .measure = { { { "dice", "dice", PERCENT }, dt__mean_overlap, 0 },
                  { { "pixel_accuracy", "pixels", PERCENT }, accuracy, 0 },
                  LOSS },
     .loss = loss,
     .evaluate = dt__evaluate_outputs,
-    .count = count_masks,
+    .count = count,
 };

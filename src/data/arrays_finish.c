@@ -1,0 +1,67 @@
+/* What `data:` makes of arrays once they are opened, in this order: features of signals, means and
+ * deviations, and labels that mean normal and anomalous. */
+#include "data/data_options.h"
+#include "data/features.h"
+
+#include <string.h>
+
+/* Errors that options cause name the key. */
+static dt_status blame(dt_ctx *ctx, const char *key, dt_status status)
+{
+    if (status != DT_ERR_ARG) return status;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(ctx));
+    return dt_fail(ctx, DT_ERR_CONFIG, "data.%s: %s", key, words);
+}
+
+static dt_status make_features(const dt_data_options *o, dt_dataset **const out[3])
+{
+    dt_ctx *ctx = (*out[0])->ctx;
+    dt_features_options f = o->features;
+    const int64_t rate = dt_dataset_rate(*out[0]);
+    if (rate > 0) f.rate = (double)rate;
+    DT__TRY(dt__features_check(ctx, &f, DT_ERR_CONFIG, "data.features."));
+    for (int i = 0; i < 3; i++) {
+        if (*out[i] != NULL) DT__TRY(blame(ctx, "features", dt_dataset_features(*out[i], &f)));
+    }
+    return DT_OK;
+}
+
+static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3])
+{
+    const int64_t channels = dt_dataset_array_channels(*out[0]);
+    dt_ctx *ctx = (*out[0])->ctx;
+    double *numbers = dt__alloc_array(ctx, 2 * channels, sizeof *numbers);
+    if (numbers == NULL) return DT_ERR_NOMEM;
+    double *mean = numbers, *deviation = numbers + channels;
+    const dt_reals *const given[] = { &o->standard.mean, &o->standard.deviation };
+    dt_status status = DT_OK;
+    for (int i = 0; i < 2 && given[0]->n > 0 && status == DT_OK; i++) {
+        if (given[i]->n != 1 && given[i]->n != channels) {
+            status = dt_fail(ctx, DT_ERR_CONFIG,
+                             "data.standardize.%s: %d numbers for %lld channels; one, or one for "
+                             "each is wanted",
+                             i == 0 ? "mean" : "deviation", given[i]->n, (long long)channels);
+        }
+        for (int64_t c = 0; status == DT_OK && c < channels; c++) {
+            (i == 0 ? mean : deviation)[c] = given[i]->v[given[i]->n == 1 ? 0 : c];
+        }
+    }
+    if (given[0]->n == 0) status = dt_dataset_measure(*out[0], mean, deviation);
+    for (int i = 0; i < 3 && status == DT_OK; i++) {
+        if (*out[i] != NULL) status = dt_dataset_standardize(*out[i], channels, mean, deviation);
+    }
+    dt__release(ctx, numbers);
+    return status;
+}
+
+dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3])
+{
+    dt_ctx *ctx = (*out[0])->ctx;
+    if (o->features.kind != DT_FEATURES_NONE) DT__TRY(make_features(o, out));
+    if (o->standardize || o->standard.given) DT__TRY(standardize(o, out));
+    for (int i = 0; i < 3 && o->task == DT_DATA_ANOMALY; i++) {
+        if (*out[i] != NULL) DT__TRY(blame(ctx, "task", dt_dataset_anomaly(*out[i])));
+    }
+    return DT_OK;
+}

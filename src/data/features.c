@@ -1,0 +1,360 @@
+/* Log mel energies and mel-frequency cepstral coefficients of a signal (Davis and Mermelstein
+ * 1980), with the definitions of torchaudio and librosa (mel scale of HTK, no normalization of the
+ * filters). Frame k has the samples s[k step] ... s[k step + frame - 1]; N is the least power of
+ * two that holds a frame.
+ *     window  w[n] = (1 - cos(2 pi n / frame)) / 2                           (Hann, periodic)
+ *     power   P[i] = |sum over n of w[n] s[k step + n] exp(-2 pi j i n / N)|^2,   i = 0 ... N/2
+ *     mel     m(f) = 2595 log10(1 + f / 700); bins + 2 frequencies f_0 ... f_{bins+1} of equal
+ *             distance in m from low_hz to high_hz
+ *     energy  E[b] = sum over i of max(0, min((F - f_b) / (f_{b+1} - f_b),
+ *                                             (f_{b+2} - F) / (f_{b+2} - f_{b+1}))) P[i],
+ *             F = i rate / N
+ *     log mel L[b] = ln(max(E[b], floor))
+ *     mfcc    C[c] = sqrt((c == 0 ? 1 : 2) / bins) sum over b of L[b] cos(pi c (b + 1/2) / bins)
+ * Tables (window, filters, cosines) are computed in double and rounded; all else is f32, sums in
+ * the order of the formula. The Fourier transform is kissfft's, of real f32. */
+#include "data/features.h"
+
+#include "core/tensor.h"
+
+#include <kiss_fftr.h>
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+#define MOST_FRAME 65536
+#define MOST_BINS 512
+
+static const char *const kinds[] = { "none", "log_mel", "mfcc", NULL };
+
+#define AT(field) .offset = offsetof(dt_features_options, field)
+
+const dt_key dt__features_keys[] = {
+    { "kind", DT_KEY_CHOICE, AT(kind), .choices = kinds, .fallback = "none",
+      .text = "what a model sees of a signal: the signal itself, log mel energies, or "
+              "mel-frequency cepstral coefficients" },
+    { "rate", DT_KEY_REAL, AT(rate), .least = 1, .most = 1e6, .fallback = "16000",
+      .text = "samples of the signal a second; sounds and wav have their own" },
+    { "frame_ms", DT_KEY_REAL, AT(frame_ms), .least = 0.01, .most = 1e5, .fallback = "40",
+      .text = "length of a frame, in milliseconds" },
+    { "step_ms", DT_KEY_REAL, AT(step_ms), .least = 0.01, .most = 1e5, .fallback = "20",
+      .text = "from the beginning of a frame to that of the next, in milliseconds" },
+    { "bins", DT_KEY_INT, AT(bins), .least = 1, .most = MOST_BINS, .fallback = "40",
+      .text = "mel filters" },
+    { "coefficients", DT_KEY_INT, AT(coefficients), .least = 1, .most = MOST_BINS, .fallback = "10",
+      .text = "mfcc: how many, the first ones; at most the bins" },
+    { "low_hz", DT_KEY_REAL, AT(low_hz), .most = 1e6, .fallback = "20",
+      .text = "lowest frequency of the filters" },
+    { "high_hz", DT_KEY_REAL, AT(high_hz), .most = 1e6, .fallback = "0",
+      .text = "highest frequency of the filters; 0: half of the rate" },
+    { "floor", DT_KEY_REAL, AT(floor), .least = 1e-30, .most = 1e30, .fallback = "1e-06",
+      .text = "smallest energy that a logarithm is taken of" },
+    { 0 },
+};
+
+dt_features_options dt_features_defaults(void)
+{
+    return (dt_features_options){ .rate = 16000,
+                                  .frame_ms = 40,
+                                  .step_ms = 20,
+                                  .bins = 40,
+                                  .coefficients = 10,
+                                  .low_hz = 20,
+                                  .floor = 1e-6 };
+}
+
+/* A mel filter: weights of the powers first ... first + n - 1. */
+typedef struct filter {
+    int first, n;
+    int at; /* in the table of weights */
+} filter;
+
+struct dt_features {
+    dt_ctx *ctx;
+    dt_features_options options;
+    int64_t frame, step; /* in samples */
+    int size;            /* of the Fourier transform */
+    float *window;       /* [frame] */
+    filter *filters;     /* [bins] */
+    float *weights;
+    float *cosines; /* [coefficients, bins]; NULL: log mel */
+    int threads;
+    size_t state_bytes, scratch; /* of one thread; scratch in floats */
+    char *states;
+    float *scratches; /* [threads][scratch]: samples, powers, energies */
+    kiss_fft_cpx *spectra;
+};
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static int64_t samples_of(double rate, double ms) { return (int64_t)floor(rate * ms / 1000 + 0.5); }
+
+static double top_of(const dt_features_options *o)
+{
+    return o->high_hz == 0 ? o->rate / 2 : o->high_hz;
+}
+
+static int size_of(int64_t frame)
+{
+    int size = 2;
+    while (size < frame) size *= 2;
+    return size;
+}
+
+static double mel_of(double hz) { return 2595 * log10(1 + hz / 700); }
+static double hz_of(double mel) { return 700 * (pow(10, mel / 2595) - 1); }
+
+/* The frequency f_b. */
+static double edge(const dt_features_options *o, int64_t b)
+{
+    const double low = mel_of(o->low_hz), high = mel_of(top_of(o));
+    return hz_of(low + (high - low) * (double)b / (double)(o->bins + 1));
+}
+
+/* The weight of frequency i of the transform in filter b. */
+static double weight_of(const dt_features_options *o, int size, int64_t b, int i)
+{
+    const double f = (double)i * o->rate / size, from = edge(o, b), peak = edge(o, b + 1);
+    return fmax(0,
+                fmin((f - from) / (peak - from), (edge(o, b + 2) - f) / (edge(o, b + 2) - peak)));
+}
+
+static filter filter_of(const dt_features_options *o, int size, int64_t b)
+{
+    const int half = size / 2;
+    int i = (int)fmax(0, floor(edge(o, b) * size / o->rate));
+    while (i <= half && !(weight_of(o, size, b, i) > 0)) i++;
+    filter f = { .first = i };
+    while (i <= half && weight_of(o, size, b, i) > 0) i++;
+    f.n = i - f.first;
+    return f;
+}
+
+static bool is_within(double value, double least, double most)
+{
+    return value >= least && value <= most; /* false for NaN */
+}
+
+static dt_status check_frame(dt_ctx *ctx, const dt_features_options *o, dt_status status,
+                             const char *where)
+{
+    const int64_t frame = samples_of(o->rate, o->frame_ms), step = samples_of(o->rate, o->step_ms);
+    if (frame < 2 || frame > MOST_FRAME) {
+        return dt_fail(ctx, status,
+                       "%sframe_ms is %g, that is %lld samples at %g a second: 2 to %d wanted",
+                       where, o->frame_ms, (long long)frame, o->rate, MOST_FRAME);
+    }
+    if (step < 1) {
+        return dt_fail(ctx, status,
+                       "%sstep_ms is %g, that is %lld samples at %g a second: at least 1 wanted",
+                       where, o->step_ms, (long long)step, o->rate);
+    }
+    if (!(o->low_hz >= 0 && o->low_hz < top_of(o) && top_of(o) <= o->rate / 2)) {
+        return dt_fail(ctx, status,
+                       "%slow_hz is %g and high_hz %g: 0 <= low_hz < high_hz <= %g wanted, half of "
+                       "the rate",
+                       where, o->low_hz, top_of(o), o->rate / 2);
+    }
+    const int size = size_of(frame);
+    for (int64_t b = 0; b < o->bins; b++) {
+        if (filter_of(o, size, b).n > 0) continue;
+        return dt_fail(ctx, status,
+                       "%sbins is %lld: filter %lld, from %.4g to %.4g Hz, has none of the "
+                       "frequencies of a frame, which are %.4g Hz apart; fewer bins or a longer "
+                       "frame would do",
+                       where, (long long)o->bins, (long long)b, edge(o, b), edge(o, b + 2),
+                       o->rate / size);
+    }
+    return DT_OK;
+}
+
+dt_status dt__features_check(dt_ctx *ctx, const dt_features_options *o, dt_status status,
+                             const char *where)
+{
+    const struct {
+        const char *name;
+        double value, least, most;
+    } ranges[] = {
+        { "kind", o->kind, DT_FEATURES_LOG_MEL, DT_FEATURES_MFCC },
+        { "rate", o->rate, 1, 1e6 },
+        { "frame_ms", o->frame_ms, 0.01, 1e5 },
+        { "step_ms", o->step_ms, 0.01, 1e5 },
+        { "bins", (double)o->bins, 1, MOST_BINS },
+        { "coefficients", (double)o->coefficients, 1,
+          o->kind == DT_FEATURES_MFCC ? (double)o->bins : MOST_BINS },
+        { "low_hz", o->low_hz, 0, 1e6 },
+        { "high_hz", o->high_hz, 0, 1e6 },
+        { "floor", o->floor, 1e-30, 1e30 },
+    };
+    for (int i = 0; i < DT__COUNT_OF(ranges); i++) {
+        if (is_within(ranges[i].value, ranges[i].least, ranges[i].most)) continue;
+        return dt_fail(ctx, status, "%s%s is %g: %g to %g wanted", where, ranges[i].name,
+                       ranges[i].value, ranges[i].least, ranges[i].most);
+    }
+    return check_frame(ctx, o, status, where);
+}
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static dt_status make_filters(dt_features *f)
+{
+    const dt_features_options *o = &f->options;
+    int n = 0;
+    f->filters = dt__alloc_array(f->ctx, o->bins, sizeof *f->filters);
+    if (f->filters == NULL) return DT_ERR_NOMEM;
+    for (int64_t b = 0; b < o->bins; b++) {
+        f->filters[b] = filter_of(o, f->size, b);
+        f->filters[b].at = n;
+        n += f->filters[b].n;
+    }
+    f->weights = dt__alloc_array(f->ctx, n, sizeof *f->weights);
+    if (f->weights == NULL) return DT_ERR_NOMEM;
+    for (int64_t b = 0; b < o->bins; b++) {
+        const filter *p = &f->filters[b];
+        for (int i = 0; i < p->n; i++) {
+            f->weights[p->at + i] = (float)weight_of(o, f->size, b, p->first + i);
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status make_tables(dt_features *f)
+{
+    const dt_features_options *o = &f->options;
+    f->window = dt__alloc_array(f->ctx, f->frame, sizeof *f->window);
+    if (f->window == NULL) return DT_ERR_NOMEM;
+    for (int64_t n = 0; n < f->frame; n++) {
+        f->window[n] = (float)(0.5 - 0.5 * cos(2 * PI * (double)n / (double)f->frame));
+    }
+    if (o->kind != DT_FEATURES_MFCC) return make_filters(f);
+    f->cosines = dt__alloc_array(f->ctx, o->coefficients * o->bins, sizeof *f->cosines);
+    if (f->cosines == NULL) return DT_ERR_NOMEM;
+    for (int64_t c = 0; c < o->coefficients; c++) {
+        const double scale = sqrt((c == 0 ? 1.0 : 2.0) / (double)o->bins);
+        for (int64_t b = 0; b < o->bins; b++) {
+            const double angle = PI * (double)c * ((double)b + 0.5) / (double)o->bins;
+            f->cosines[c * o->bins + b] = (float)(scale * cos(angle));
+        }
+    }
+    return make_filters(f);
+}
+
+static kiss_fftr_cfg state_of(const dt_features *f, int thread)
+{
+    return (kiss_fftr_cfg)(void *)(f->states + (size_t)thread * f->state_bytes);
+}
+
+/* A state of kissfft and workspace for each thread. */
+static dt_status make_states(dt_features *f)
+{
+    size_t bytes = 0;
+    kiss_fftr_alloc(f->size, 0, NULL, &bytes); /* tells the size */
+    f->state_bytes = (bytes + 63) / 64 * 64;
+    f->scratch = (size_t)f->size + (size_t)f->size / 2 + 1 + (size_t)f->options.bins;
+    f->states = dt__alloc_array(f->ctx, f->threads, f->state_bytes);
+    f->scratches = dt__alloc_array(f->ctx, f->threads, f->scratch * sizeof *f->scratches);
+    f->spectra =
+        dt__alloc_array(f->ctx, (int64_t)f->threads * (f->size / 2 + 1), sizeof *f->spectra);
+    if (f->states == NULL || f->scratches == NULL || f->spectra == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < f->threads; i++) {
+        kiss_fftr_alloc(f->size, 0, state_of(f, i), &bytes);
+    }
+    return DT_OK;
+}
+
+dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options, dt_features **out)
+{
+    *out = NULL;
+    DT__TRY(dt__features_check(ctx, options, DT_ERR_ARG, "features: "));
+    dt_features *f = dt__alloc_zero(ctx, sizeof *f);
+    if (f == NULL) return DT_ERR_NOMEM;
+    f->ctx = ctx;
+    dt__ctx_retain(ctx);
+    f->options = *options;
+    f->frame = samples_of(options->rate, options->frame_ms);
+    f->step = samples_of(options->rate, options->step_ms);
+    f->size = size_of(f->frame);
+    f->threads = dt_threads(ctx);
+    dt_status status = make_tables(f);
+    if (status == DT_OK) status = make_states(f);
+    if (status == DT_OK) *out = f;
+    else dt_features_free(f);
+    return status;
+}
+
+void dt_features_free(dt_features *f)
+{
+    if (f == NULL) return;
+    dt_ctx *ctx = f->ctx;
+    void *const parts[] = { f->window, f->filters, f->weights,   f->cosines,
+                            f->states, f->spectra, f->scratches, f };
+    for (int i = 0; i < DT__COUNT_OF(parts); i++) dt__release(ctx, parts[i]);
+    dt__ctx_release(ctx);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+int64_t dt_features_frames(const dt_features *f, int64_t n)
+{
+    return n < f->frame ? 0 : (n - f->frame) / f->step + 1;
+}
+
+int64_t dt_features_width(const dt_features *f)
+{
+    return f->options.kind == DT_FEATURES_MFCC ? f->options.coefficients : f->options.bins;
+}
+
+/* The features of one frame. */
+static void run_frame(const dt_features *f, int thread, const float *s, float *out)
+{
+    const int half = f->size / 2;
+    float *x = f->scratches + (size_t)thread * f->scratch;
+    float *power = x + f->size, *energy = power + half + 1;
+    kiss_fft_cpx *spectrum = f->spectra + (size_t)thread * (size_t)(half + 1);
+    for (int64_t n = 0; n < f->frame; n++) x[n] = f->window[n] * s[n];
+    for (int64_t n = f->frame; n < f->size; n++) x[n] = 0;
+    kiss_fftr(state_of(f, thread), x, spectrum);
+    for (int i = 0; i <= half; i++) {
+        power[i] = spectrum[i].r * spectrum[i].r + spectrum[i].i * spectrum[i].i;
+    }
+    const bool cepstral = f->cosines != NULL;
+    float *logs = cepstral ? energy : out;
+    for (int64_t b = 0; b < f->options.bins; b++) {
+        const filter *p = &f->filters[b];
+        float sum = 0;
+        for (int i = 0; i < p->n; i++) sum += f->weights[p->at + i] * power[p->first + i];
+        logs[b] = logf(fmaxf(sum, (float)f->options.floor));
+    }
+    for (int64_t c = 0; cepstral && c < f->options.coefficients; c++) {
+        const float *cosine = f->cosines + c * f->options.bins;
+        out[c] = 0;
+        for (int64_t b = 0; b < f->options.bins; b++) out[c] += cosine[b] * logs[b];
+    }
+}
+
+dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
+                          float *out)
+{
+    const int64_t frames = dt_features_frames(f, n), width = dt_features_width(f);
+    int64_t all;
+    if (count < 0 || !dt__product(2, (const int64_t[]){ count, frames }, &all)) {
+        return dt_fail(f->ctx, DT_ERR_ARG, "features: %lld signals: at least 0 wanted",
+                       (long long)count);
+    }
+    if (frames < 1) {
+        return dt_fail(
+            f->ctx, DT_ERR_ARG,
+            "features: a signal of %lld samples: a frame has %lld (%g ms at %g a second)",
+            (long long)n, (long long)f->frame, f->options.frame_ms, f->options.rate);
+    }
+    const int before = dt__threads_enter(f->ctx);
+    const int threads = (int)dt__min_i64(f->threads, omp_get_max_threads());
+#pragma omp parallel for schedule(static) num_threads(threads) if (all > 4)
+    for (int64_t i = 0; i < all; i++) {
+        run_frame(f, omp_get_thread_num(), samples + i / frames * n + i % frames * f->step,
+                  out + i * width);
+    }
+    dt__threads_leave(before);
+    return DT_OK;
+}

@@ -1,0 +1,20 @@
+/* The common part of losses that are a sum over elements of x and a target of its shape. */
+#ifndef DT__OPS_POINTWISE_H
+#define DT__OPS_POINTWISE_H
+
+#include "autograd/op.h"
+
+extern const char *const dt__reductions[]; /* the choices of DT_REDUCE_... */
+
+/* Checks operands 0 and 1 and the reduction, and makes the result, a scalar. */
+dt_status dt__pointwise_shape(dt_call *c, int reduction);
+
+/* The kernel's argument; options and weight of the op are not set. */
+dt__pointwise dt__pointwise_of(const dt_call *c, int reduction);
+
+/* Writes the gradients of operands 0 and 1, each where dx has one, by a kernel for the derivative
+ * by x; that by the target is its negative. */
+void dt__pointwise_backward(const dt__pointwise *p, const dt_tensor *dy, dt_tensor *const *dx,
+                            void (*kernel)(const dt__pointwise *p, double scale, void *d));
+
+#endif
