@@ -39,10 +39,14 @@ static void put_ints(dt__chars *t, const dt_ints *list)
     dt__put_text(t, "]");
 }
 
-/* A list of one is a number, as in recipes. */
-static void put_reals(dt__chars *t, const dt_reals *list)
+/* A list of one is a number, as in recipes; a length below 0 stands for choice -1 - n. */
+static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
 {
     bool first = true;
+    if (list->n < 0) {
+        dt__put_quoted(t, key->choices == NULL ? "" : key->choices[-1 - list->n]);
+        return;
+    }
     if (list->n != 1) dt__put_text(t, "[");
     for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
         dt__put_comma(t, &first);
@@ -120,7 +124,7 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
     case DT_KEY_LIST: put_list(t, key, field, count); break;
     case DT_KEY_SHAPES: put_shapes(t, field); break;
     case DT_KEY_ITEMS: put_items(t, field); break;
-    case DT_KEY_REALS: put_reals(t, field); break;
+    case DT_KEY_REALS: put_reals(t, key, field); break;
     case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
     }
 }
@@ -221,6 +225,12 @@ static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
 
 static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
 {
+    int choice;
+    if (key->choices != NULL && dt__json_peek(j) == '"') {
+        DT__TRY(read_choice(j, key, &choice));
+        out->n = -1 - choice;
+        return DT_OK;
+    }
     out->n = 1;
     if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
     DT__TRY(dt__json_expect(j, '['));
@@ -435,6 +445,10 @@ static const char *json_of(dt__chars *t, const dt_key *key)
     case DT_KEY_STRING:
     case DT_KEY_PATH:
     case DT_KEY_CHOICE: dt__put_quoted(t, text); break;
+    case DT_KEY_REALS:
+        if (key->choices != NULL && !is_list) dt__put_quoted(t, text);
+        else dt__put_text(t, text);
+        break;
     case DT_KEY_PAIR:
         if (!is_list) dt__put_text(t, "[");
         dt__put_text(t, text);

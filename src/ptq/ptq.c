@@ -409,13 +409,13 @@ static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
     static const dt__calib_inputs none = { { NULL } };
     dt_weight_op op;
     dt__weight_op_of(w->layer, &op);
-    if (w->twin != NULL && plain->n_calls != quantized->n_calls) {
+    if (w->float_layer != NULL && plain->n_calls != quantized->n_calls) {
         return dt_fail(w->ctx, DT_ERR_STATE, "%lld calls, of the float model %lld",
                        (long long)quantized->n_calls, (long long)plain->n_calls);
     }
     for (int64_t i = 0; i < quantized->n_calls; i++) {
         const dt__calib_inputs *q = &quantized->call[i], *x = &none;
-        if (w->twin != NULL) x = &plain->call[i];
+        if (w->float_layer != NULL) x = &plain->call[i];
         DT__TRY(op.kind == DT_WEIGHT_GROUPED_LINEAR
                     ? add_routed(w, q, x)
                     : dt_statistics_add(w->statistics, q->input[0], x->input[0]));

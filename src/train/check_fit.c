@@ -176,7 +176,8 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
     const dt_model_options *m = &r->options.model;
     const dt_example example = example_of(d);
     fit in = { .r = r, .d = d, .wanted = example }, out = in;
-    m->family->shapes(m->options, &in.have, &out.have);
+    if (m->family->shapes == NULL) return DT_OK;
+    DT__TRY(m->family->shapes(r->ctx, m->options, &in.have, &out.have));
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",
                                 kind_of(d), m->family_name,

@@ -63,8 +63,11 @@ dt_status dt__run_open_weights(dt__run *r)
         return dt_recipe_refuse(r->recipe, path, "'%s' has %d weights for %lld classes", path,
                                 given->n, (long long)outputs);
     }
-    dt_example in, out;
-    r->o->model.family->shapes(r->o->model.options, &in, &out);
+    const dt_model_options *m = &r->o->model;
+    dt_example in, out = { .rank = 1, .dims = { outputs } };
+    if (m->family->shapes != NULL) {
+        DT__TRY(m->family->shapes(r->ctx, m->options, &in, &out));
+    }
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, out.dims, &r->weight));
     return fill(r, given, out.dims[0]);
 }

@@ -142,22 +142,18 @@ static void write_one_or_all(dt__out *o, const dt_key *key)
     dt__out_close(o, ']');
 }
 
-/* A string, or a list of strings; a shape, or a map of shapes. */
-static void write_one_or_list(dt__out *o, const dt_key *key)
+/* A shape, or a map of shapes. */
+static void write_one_or_map(dt__out *o, const dt_key *key)
 {
     dt__out_open(o, "anyOf", '[');
     dt__out_open(o, NULL, '{');
-    if (key->type == DT_KEY_STRINGS) {
-        dt__out_field(o, "type", "string");
-    } else {
-        dt__out_field(o, "type", "object");
-        dt__out_open(o, "additionalProperties", '{');
-        write_array(o, key);
-        dt__out_close(o, '}');
-    }
+    write_array(o, key);
     dt__out_close(o, '}');
     dt__out_open(o, NULL, '{');
+    dt__out_field(o, "type", "object");
+    dt__out_open(o, "additionalProperties", '{');
     write_array(o, key);
+    dt__out_close(o, '}');
     dt__out_close(o, '}');
     dt__out_close(o, ']');
 }
@@ -219,8 +215,7 @@ static void write_type(dt__out *o, const dt_key *key)
     case DT_KEY_PAIR:
     case DT_KEY_STRINGS:
     case DT_KEY_REALS: write_one_or_all(o, key); break;
-    case DT_KEY_STRINGS:
-    case DT_KEY_SHAPES: write_one_or_list(o, key); break;
+    case DT_KEY_SHAPES: write_one_or_map(o, key); break;
     case DT_KEY_ITEMS: write_items(o, key); break;
     case DT_KEY_MAP:
         if (key->keys != dt_model_keys) {
@@ -369,7 +364,8 @@ static void write_words(dt__out *o, const dt_key *key)
     }
     if (key->choices == NULL) dt__out_text(o, words[key->type]);
     else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
-    if (key->type != DT_KEY_CHOICE && key->type != DT_KEY_LIST) write_range(o, key);
+    const bool is_list = key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS;
+    if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
 }
 
 /* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
