@@ -116,10 +116,37 @@ typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
+    const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
     const char *hf; /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
     int grouped;    /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
     void *memory;   /* owned by dt_model_load; NULL in an info of your own */
 } dt_model_info;
+
+/* What a program must know to use a model: which numbers it reads, and what its outputs mean. */
+typedef struct dt_model_data {
+    const char *target; /* "classes", "images", "masks", "values", "bits" */
+    dt_ints input;      /* shape of an example */
+    /* A number v of channel c was given to the model as (v - mean[c]) / deviation[c], pixels p as v
+     * = p/255; `axis` is the dimension of an example that counts channels. */
+    int64_t channels; /* of mean and deviation; 0: numbers were given as they are */
+    int axis;
+    const double *mean, *deviation;
+    int64_t n_names; /* of classes, or of the numbers of a target; 0: not known */
+    const char *const *names;
+    void *memory; /* owned by dt_model_data_parse */
+} dt_model_data;
+
+/* Writes what a dataset says of its examples, as the text that a model file keeps. Tokens have
+ * none: writes nothing. Errors: those of the sink, NOMEM. */
+DT_API dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user);
+/* Reads such a text; `name` stands for the file in messages. The caller frees it. Errors: FORMAT,
+ * NOMEM. */
+DT_API dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name,
+                                     dt_model_data *out);
+DT_API void dt_model_data_free(dt_ctx *ctx, dt_model_data *data); /* NULL is allowed */
+/* Sets a dataset's mean and deviation to the model's, whatever they were. Does nothing if the model
+ * has none, or the dataset holds tokens. Errors: ARG (another number of channels). */
+DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d);
 
 /* Frees what dt_model_load put into `info`, and zeroes it. NULL is allowed. */
 DT_API void dt_model_info_free(dt_ctx *ctx, dt_model_info *info);

@@ -92,6 +92,23 @@ static int check_tokens(const cli_args *args, dt_ctx *ctx, const dt_model_info *
                     args->words[0], (long long)in.dims[0], (long long)dt_dataset_classes(test));
 }
 
+/* Gives the model the numbers it was trained on: mean and deviation of its own file. */
+static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
+                       dt_dataset *test)
+{
+    dt_model_data data;
+    if (info->data == NULL) return CLI_DONE;
+    if (dt_model_data_parse(ctx, info->data, args->words[0], &data) != DT_OK) {
+        return cli_fail_file(args, ctx);
+    }
+    const dt_status s = dt_model_data_standardize(&data, test);
+    dt_model_data_free(ctx, &data);
+    if (s == DT_OK) return CLI_DONE;
+    return cli_fail(args, CLI_BAD_FILE,
+                    "%s: mean and deviation of the model do not fit the data: %s", args->words[0],
+                    dt_error(ctx));
+}
+
 /* Loads the model before the data, so that a bad file fails at once. */
 static int run(const cli_args *args, dt_ctx *ctx)
 {
@@ -103,6 +120,7 @@ static int run(const cli_args *args, dt_ctx *ctx)
     int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
     if (status == CLI_DONE) status = open_data(args, ctx, recipe, info.tokenizer, &test);
     if (status == CLI_DONE) status = check_tokens(args, ctx, &info, test);
+    if (status == CLI_DONE) status = standardize(args, ctx, &info, test);
     if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
     dt_dataset_free(test);
     dt_recipe_free(recipe);

@@ -174,6 +174,38 @@ static void print_tokenizer(dt_ctx *ctx, const char *text)
     dt_tokenizer_free(k);
 }
 
+static void print_standard(const dt_model_data *d)
+{
+    const int64_t shown = d->channels < 4 ? d->channels : 4;
+    printf("%-15s (v - mean) / deviation, mean ", "standardized");
+    for (int64_t i = 0; i < shown; i++) printf("%s%.5g", i == 0 ? "" : ", ", d->mean[i]);
+    printf("%s, deviation ", d->channels > shown ? ", ..." : "");
+    for (int64_t i = 0; i < shown; i++) printf("%s%.5g", i == 0 ? "" : ", ", d->deviation[i]);
+    puts(d->channels > shown ? ", ..." : "");
+}
+
+/* What the model reads, and what its outputs mean. */
+static void print_data(dt_ctx *ctx, const char *text)
+{
+    dt_model_data d;
+    if (text == NULL) return;
+    if (dt_model_data_parse(ctx, text, "detent.data", &d) != DT_OK) {
+        printf("%-15s damaged\n", "data");
+        return;
+    }
+    printf("%-15s [", "input");
+    for (int i = 0; i < d.input.n; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)d.input.v[i]);
+    puts("]");
+    if (d.channels > 0) print_standard(&d);
+    printf("%-15s %s", "output", d.target);
+    for (int64_t i = 0; i < d.n_names && i < 32; i++) {
+        fputs(i == 0 ? ": " : ", ", stdout);
+        cli_print_name(d.names[i], 0);
+    }
+    puts(d.n_names > 32 ? ", ..." : "");
+    dt_model_data_free(ctx, &d);
+}
+
 static void print_meta(dt_ctx *ctx, const dt_file *file)
 {
     static const char *const keys[] = { "detent.version", "detent.model" };
@@ -185,6 +217,7 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
         putchar('\n');
     }
     print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
+    print_data(ctx, dt_file_meta(file, "detent.data"));
 }
 
 static void print_text(look *l, dt_ctx *ctx)

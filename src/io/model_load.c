@@ -30,14 +30,16 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     j->blocks = &info->memory;
     const char *tokenizer = dt_file_meta(file, DT__KEY_TOKENIZER);
     const char *hf = dt_file_meta(file, DT__KEY_HF);
+    const char *data = dt_file_meta(file, DT__KEY_DATA);
     char *memory = dt__block_list_add(j->ctx, &info->memory,
-                                      size + room_of(tokenizer) + room_of(hf) +
+                                      size + room_of(tokenizer) + room_of(hf) + room_of(data) +
                                           (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->options = memory;
     j->strings = memory + size;
     info->tokenizer = keep_text(tokenizer, &j->strings);
     info->hf = keep_text(hf, &j->strings);
+    info->data = keep_text(data, &j->strings);
     DT__TRY(dt__json_options(j, info->family->keys, memory));
     DT__TRY(dt__json_expect(j, '}'));
     return dt__json_end(j);
@@ -197,6 +199,16 @@ static dt_status check_tokenizer(const dt_file *file)
     return DT_OK;
 }
 
+static dt_status check_data(const dt_file *file)
+{
+    dt_model_data data;
+    const char *text = dt_file_meta(file, DT__KEY_DATA);
+    if (text == NULL) return DT_OK;
+    DT__TRY(dt_model_data_parse(file->ctx, text, file->path, &data));
+    dt_model_data_free(file->ctx, &data);
+    return DT_OK;
+}
+
 static dt_status check_fitted(const dt_file *file, const dt__model_meta *meta)
 {
     dt_status s = DT_OK;
@@ -237,6 +249,7 @@ dt_status dt_model_check(const dt_file *file)
     DT__TRY(check_file(file));
     DT__TRY(dt__tensors_check(file));
     DT__TRY(check_tokenizer(file));
+    DT__TRY(check_data(file));
     if (dt_file_meta(file, DT__KEY_MODEL) == NULL) return check_codes(file);
     dt_module *m;
     DT__TRY(dt__model_of_file(file, &m, NULL));

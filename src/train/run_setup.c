@@ -88,6 +88,17 @@ static dt_status keep_tokenizer(dt__run *r)
     return status;
 }
 
+/* Keeps what the training data say of their examples, for the model's files. */
+static dt_status keep_data(dt__run *r)
+{
+    dt__chars t = { .ctx = r->ctx };
+    dt_status status = dt_model_data_text(r->train, dt__run_collect, &t);
+    if (status == DT_OK && t.used > 0 && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
+    if (status == DT_OK) r->data = t.bytes;
+    else dt__release(r->ctx, t.bytes);
+    return status;
+}
+
 /* The datasets of the recipe, or those that the program gives. */
 static dt_status open_data(dt__run *r)
 {
@@ -117,6 +128,7 @@ dt_status dt__run_open(dt__run *r)
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
     DT__TRY(keep_tokenizer(r));
+    DT__TRY(keep_data(r));
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->evaluated == r->test         ? "test"
                                : r->evaluated == r->validation ? "validation"
@@ -196,5 +208,6 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->resolved);
     dt__release(r->ctx, r->hf);
     dt__release(r->ctx, r->tokenizer);
+    dt__release(r->ctx, r->data);
     if (r->metrics >= 0) close(r->metrics);
 }

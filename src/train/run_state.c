@@ -52,6 +52,7 @@ void dt__run_name_state(dt__run *r)
         .info = { .family = r->o->model.family,
                   .options = r->o->model.options,
                   .tokenizer = r->tokenizer,
+                  .data = r->data,
                   .hf = r->hf,
                   .grouped = r->o->train.checkpoint.grouped },
         .optimizer = r->optimizer,

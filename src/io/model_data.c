@@ -1,0 +1,233 @@
+/* What a model was trained on, in its file, so that a program needs nothing else to use it:
+ *
+ *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
+ *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...] }
+ *
+ * All but target and input may be missing. */
+#include "core/block_list.h"
+#include "core/number.h"
+#include "data/arrays.h"
+#include "io/model.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const targets[] = {
+    [DT_TARGET_CLASS] = "classes", [DT_TARGET_IMAGE] = "images",  [DT_TARGET_MASK] = "masks",
+    [DT_TARGET_TOKENS] = "tokens", [DT_TARGET_VALUES] = "values", [DT_TARGET_BITS] = "bits",
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void put_reals(dt__chars *t, const char *name, int64_t n, const double *v)
+{
+    bool first = true;
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": [");
+    for (int64_t i = 0; i < n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_real(t, v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_axis(dt__chars *t, int axis)
+{
+    dt__put_text(t, ", \"axis\": ");
+    dt__put_integer(t, axis);
+}
+
+static void put_standard(dt__chars *t, const dt_dataset *d)
+{
+    const double *mean, *deviation;
+    const dt_reals *pixels[] = { &d->mean, &d->deviation };
+    if (dt_dataset_standard(d, &mean, &deviation)) {
+        put_axis(t, d->arrays->axis);
+        put_reals(t, "mean", dt_dataset_array_channels(d), mean);
+        put_reals(t, "deviation", dt_dataset_array_channels(d), deviation);
+    } else if (d->mean.n > 0 || d->deviation.n > 0) {
+        double v[DT_MAX_LIST];
+        const int n = (int)dt__max_i64(d->mean.n, d->deviation.n);
+        put_axis(t, 0);
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < n; i++) {
+                v[i] = pixels[k]->n == 0 ? k : pixels[k]->v[pixels[k]->n == 1 ? 0 : i];
+            }
+            put_reals(t, k == 0 ? "mean" : "deviation", n, v);
+        }
+    }
+}
+
+static void put_names(dt__chars *t, const dt_dataset *d)
+{
+    bool first = true;
+    if (dt_dataset_class_name(d, 0) == NULL) return;
+    dt__put_text(t, ", \"names\": [");
+    for (int64_t i = 0; i < dt_dataset_outputs(d); i++) {
+        const char *name = dt_dataset_class_name(d, i);
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, name == NULL ? "" : name);
+    }
+    dt__put_text(t, "]");
+}
+
+dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    bool first = true;
+    if (dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    dt__chars t = { .ctx = d->ctx };
+    const int rank = dt_dataset_input_shape(d, dims);
+    dt__put_text(&t, "{\"target\": ");
+    dt__put_quoted(&t, targets[dt_dataset_target(d)]);
+    dt__put_text(&t, ", \"input\": [");
+    for (int i = 0; i < rank; i++) {
+        dt__put_comma(&t, &first);
+        dt__put_integer(&t, dims[i]);
+    }
+    dt__put_text(&t, "]");
+    put_standard(&t, d);
+    put_names(&t, d);
+    dt__put_text(&t, "}");
+    const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    dt__release(d->ctx, t.bytes);
+    return s;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+#define MOST_NAMES 65536
+
+/* The list that comes next: finite numbers, or strings, of `size` bytes each; grows in blocks that
+ * live as long as the result. */
+static dt_status read_list(dt__json *j, void **blocks, bool strings, int64_t *n, const void **out)
+{
+    int64_t room = 0;
+    char *v = NULL;
+    const size_t size = strings ? sizeof(char *) : sizeof(double);
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == MOST_NAMES) return dt__json_fail(j, "more than %d entries", MOST_NAMES);
+        if (*n == room) {
+            room = room == 0 ? 16 : 2 * room;
+            char *larger = dt__block_list_add(j->ctx, blocks, (size_t)room * size);
+            if (larger == NULL) return DT_ERR_NOMEM;
+            if (*n > 0) memcpy(larger, v, (size_t)*n * size);
+            v = larger;
+        }
+        char *place = v + (size_t)*n * size, text[DT__NUMBER_TEXT];
+        if (strings) {
+            DT__TRY(dt__json_string(j, (const char **)(void *)place));
+        } else {
+            DT__TRY(dt__json_number(j, text));
+            if (dt__parse_real(text, (double *)(void *)place) != DT__NUMBER) {
+                return dt__json_fail(j, "the number %s is too large", text);
+            }
+        }
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    *out = v;
+    return DT_OK;
+}
+
+static dt_status read_input(dt__json *j, dt_ints *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_RANK - 1) return dt__json_fail(j, "'input' has too many dimensions");
+        DT__TRY(dt__json_integer(j, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return DT_OK;
+}
+
+static dt_status read_field(dt__json *j, const char *name, dt_model_data *out, int64_t n[2])
+{
+    int64_t axis;
+    if (strcmp(name, "target") == 0) return dt__json_string(j, &out->target);
+    if (strcmp(name, "input") == 0) return read_input(j, &out->input);
+    if (strcmp(name, "names") == 0) {
+        return read_list(j, &out->memory, true, &out->n_names, (const void **)&out->names);
+    }
+    if (strcmp(name, "mean") == 0) {
+        return read_list(j, &out->memory, false, &n[0], (const void **)&out->mean);
+    }
+    if (strcmp(name, "deviation") == 0) {
+        return read_list(j, &out->memory, false, &n[1], (const void **)&out->deviation);
+    }
+    if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* of a later version */
+    DT__TRY(dt__json_integer(j, &axis));
+    if (axis >= DT_MAX_RANK) return dt__json_fail(j, "'axis' is not a dimension");
+    out->axis = (int)axis;
+    return DT_OK;
+}
+
+static dt_status check(const dt__json *j, const dt_model_data *d, const int64_t n[2])
+{
+    bool good = d->target != NULL && d->input.n > 0 && n[0] == n[1];
+    good = good && (n[0] <= 1 || (d->axis < d->input.n && d->input.v[d->axis] == n[0]));
+    for (int64_t i = 0; i < n[0] && good; i++) {
+        good = isfinite(d->mean[i]) && isfinite(d->deviation[i]) && d->deviation[i] > 0;
+    }
+    if (good) return DT_OK;
+    return dt__json_fail(j, "target and input must be there, and as many means as positive "
+                            "deviations, one or one a channel");
+}
+
+static dt_status read_all(dt__json *j, dt_model_data *out)
+{
+    int64_t n[2] = { 0, 0 };
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        const char *name;
+        DT__TRY(dt__json_key(j, &name));
+        DT__TRY(read_field(j, name, out, n));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    DT__TRY(dt__json_end(j));
+    out->channels = n[0];
+    return check(j, out, n);
+}
+
+dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name, dt_model_data *out)
+{
+    const size_t n = strlen(text);
+    *out = (dt_model_data){ .target = NULL };
+    char *strings = dt__block_list_add(ctx, &out->memory, n + 1);
+    if (strings == NULL) return DT_ERR_NOMEM;
+    dt__json j = { .ctx = ctx, .path = name, .what = DT__KEY_DATA, .strings = strings };
+    j.begin = j.at = (const unsigned char *)text;
+    j.end = j.begin + n;
+    const dt_status s = read_all(&j, out);
+    if (s != DT_OK) dt_model_data_free(ctx, out);
+    return s;
+}
+
+void dt_model_data_free(dt_ctx *ctx, dt_model_data *data)
+{
+    if (data == NULL) return;
+    dt__block_list_free(ctx, &data->memory);
+    *data = (dt_model_data){ .target = NULL };
+}
+
+dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
+{
+    dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
+    if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (dt_dataset_array_channels(d) > 0) {
+        return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);
+    }
+    if (data->channels > DT_MAX_LIST) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "the model has %lld channels, the images %lld",
+                       (long long)data->channels, (long long)dt_dataset_channels(d));
+    }
+    for (int64_t i = 0; i < data->channels; i++) {
+        v[0].v[v[0].n++] = data->mean[i];
+        v[1].v[v[1].n++] = data->deviation[i];
+    }
+    return dt_dataset_normalize(d, &v[0], &v[1]);
+}
