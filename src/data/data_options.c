@@ -60,8 +60,7 @@ static const dt_key files_keys[] = {
 
 static const dt_key columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
-      .text =
-          "the first line has the names of the columns; false: their names are 0, 1, 2 and so on" },
+      .text = "the first line has the names of the columns; false: they are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
       .text = "columns that are given to the model, in this order: names, or patterns such as "
               "acc_*; absent: all but the targets" },
@@ -108,8 +107,7 @@ const dt_key dt_data_keys[] = {
           "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
           "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
           "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or arrays "
-          "drawn "
-          "by detent: sounds, windows of motion sensors, a table" },
+          "drawn by detent: sounds, windows of motion sensors, a table" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "
