@@ -291,10 +291,10 @@ DT_API dt_status dt_features_run(dt_features *f, const float *samples, int64_t c
                                  float *out);
 
 /* Replaces signals of arrays, [samples] or [samples, channels], by their features [channels,
- * frames, width], which are computed now. The last dimension counts channels of
- * dt_dataset_standardize. Datasets split off earlier keep the signals. Errors: ARG (other
- * arrays, standardized ones, signals shorter than a frame), those of dt_features_create, FORMAT
- * (features that are not finite), NOMEM. */
+ * frames, width], which are computed now; samples of type i16 are divided by 32768 before. The
+ * last dimension counts channels of dt_dataset_standardize. Datasets split off earlier keep the
+ * signals. Errors: ARG (other arrays, standardized ones, signals shorter than a frame), those
+ * of dt_features_create, FORMAT (features that are not finite), NOMEM. */
 DT_API dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options);
 
 /* ---- drawn arrays ---------------------------------------------------------------------------- */
