@@ -70,7 +70,7 @@ static const struct {
     { "data.task", BY_FORMAT, IMAGES | TENSORS, "images and tensors" },
     { "data.mean", BY_FORMAT, IMAGES, "images" },
     { "data.deviation", BY_FORMAT, IMAGES, "images" },
-    { "data.augment", BY_FORMAT, IMAGES, "images" },
+    { "data.augment", BY_FORMAT, IMAGES | TENSORS, "images and tensors" },
     { "data.tokenizer", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.split", BY_FORMAT, TENSORS, "tensors" },
