@@ -1,5 +1,5 @@
-/* Random changes of arrays, after they are standardized, so that 0 is the mean. Block e of the seed's
- * stream for augmentation holds two keys of epoch e:
+/* Random changes of arrays, after they are standardized, so that 0 is the mean. Block e of the
+ * seed's stream for augmentation holds two keys of epoch e:
  *   - block k of the first: word 0 shifts the signal at position k along time, word 1 scales it,
  *     words 2 and 3 are length and beginning of the moments that are set to 0,
  *   - the second gives the jitter. */

@@ -100,8 +100,9 @@ void dt__arrays_fill(const dt__batch *b)
     dt__threads_leave(before);
 }
 
-/* Asks the system to read the examples of a batch from mapped files that are large. The call returns at once, and
- * the disk works while the model does. Examples that follow one another are asked for together. */
+/* Asks the system to read the examples of a batch from mapped files that are large. The call
+ * returns at once, and the disk works while the model does. Examples that follow one another are
+ * asked for together. */
 void dt__arrays_expect(const dt__batch *b)
 {
     const dt__array_store *s = b->d->arrays;

@@ -1,5 +1,5 @@
-/* Random changes of examples: offsets, and noise that is the sum of eight uniform bytes, centred and
- * divided by its deviation [Irwin-Hall distribution: nearly normal]. */
+/* Random changes of examples: offsets, and noise that is the sum of eight uniform bytes, centred
+ * and divided by its deviation [Irwin-Hall distribution: nearly normal]. */
 #include "data/dataset.h"
 
 #define DEVIATION_OF_8_BYTES 209.02153f /* sqrt(8 (256^2 - 1) / 12) */
