@@ -14,7 +14,8 @@ typedef struct conversion {
     float *signal, *split;     /* [samples, channels]; [CHUNK, channels, samples] */
 } conversion;
 
-/* Samples of 16 bits count as -1 to 1. Features [channels, frames, width] of the examples first ... first + n - 1. */
+/* Features [channels, frames, width] of the examples first ... first + n - 1. Samples of 16 bits
+ * count as -1 to 1. */
 static dt_status convert(const conversion *c, int64_t first, int64_t n, float *out)
 {
     const float full = c->d->arrays->dtype == DT_ARRAY_I16 ? 0x1p-15F : 1;
