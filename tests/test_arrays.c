@@ -284,7 +284,7 @@ START_TEST(refused)
                dt_dataset_standardize(d, 2, deviation, deviation));
     TEST_FAILS(ctx, DT_ERR_ARG, "not images", dt_dataset_denoise(d, 0.5));
     const dt_loader_options moved = { .batch_size = 1, .augment.flip = true };
-    TEST_FAILS(ctx, DT_ERR_ARG, "mirrored", dt_loader_create(d, &moved, &l));
+    TEST_FAILS(ctx, DT_ERR_ARG, "mirrors images", dt_loader_create(d, &moved, &l));
     dt_dataset_free(d);
     dt_ctx_free(ctx);
 }
@@ -422,6 +422,168 @@ START_TEST(constant)
 }
 END_TEST
 
+/* ---- augmentation ------------------------------------------------------------------------- */
+
+enum { SIGNALS = 40, MOMENTS = 16, CHANNELS = 2 };
+
+/* Signals with the values 1 ... 32 in each, in batches of `size` of epoch `epoch`. */
+static void augmented(int threads, dt_augment_options a, int64_t size, int64_t epoch,
+                      float out[SIGNALS][MOMENTS * CHANNELS])
+{
+    static float x[SIGNALS][MOMENTS * CHANNELS];
+    for (int i = 0; i < SIGNALS * MOMENTS * CHANNELS; i++) {
+        x[i / (MOMENTS * CHANNELS)][i % (MOMENTS * CHANNELS)] =
+            (float)(i % (MOMENTS * CHANNELS) + 1);
+    }
+    dt_ctx *ctx = sample_context(threads);
+    const dt_arrays arrays = { .count = SIGNALS,
+                               .rank = 2,
+                               .dims = { MOMENTS, CHANNELS },
+                               .x = x,
+                               .target = DT_TARGET_VALUES,
+                               .y = x,
+                               .outputs = 1 };
+    const dt_loader_options o = { .batch_size = size, .seed = 7, .augment = a };
+    dt_dataset *d;
+    dt_loader *l;
+    dt_tensor *t, *target;
+    TEST_OK(ctx, dt_dataset_from_arrays(ctx, &arrays, &d));
+    TEST_OK(ctx, dt_loader_create(d, &o, &l));
+    TEST_OK(ctx, dt_loader_seek(l, (dt_position){ epoch, 0 }));
+    for (int64_t i = 0; i < SIGNALS; i += dt_dim(t, 0)) {
+        TEST_OK(ctx, dt_loader_next(l, &t, &target));
+        memcpy(out[i], dt_data(t), (size_t)dt_count(t) * sizeof(float));
+    }
+    dt_loader_free(l);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+
+/* Changes depend on seed, epoch and position alone, not on batches or threads. */
+START_TEST(augmentation_is_fixed)
+{
+    static float a[SIGNALS][MOMENTS * CHANNELS], b[SIGNALS][MOMENTS * CHANNELS];
+    const dt_augment_options all = { .shift = 3, .scale = 0.2, .jitter = 0.1, .time_mask = 4 };
+    augmented(1, all, 40, 1, a);
+    augmented(2, all, 7, 1, b);
+    ck_assert_int_eq(memcmp(a, b, sizeof a), 0);
+    augmented(1, all, 40, 2, b);
+    ck_assert_int_ne(memcmp(a, b, sizeof a), 0);
+}
+END_TEST
+
+START_TEST(shifted)
+{
+    static float v[SIGNALS][MOMENTS * CHANNELS];
+    const dt_augment_options o =
+        _i == 0 ? (dt_augment_options){ .shift = 3 } : (dt_augment_options){ .crop = 3 };
+    augmented(1, o, 8, 0, v);
+    bool seen[7] = { false };
+    for (int i = 0; i < SIGNALS; i++) {
+        int by = -4, right = 0;
+        for (int s = -3; s <= 3; s++) {
+            right = 0;
+            for (int k = 0; k < MOMENTS * CHANNELS; k++) {
+                const int from = k - s * CHANNELS;
+                const bool inside = from >= 0 && from < MOMENTS * CHANNELS;
+                right += v[i][k] == (inside ? (float)(from + 1) : 0);
+            }
+            if (right == MOMENTS * CHANNELS) by = s;
+        }
+        TEST_EACH(by >= -3, "signal %d is no shift", i);
+        seen[by + 3] = true;
+    }
+    for (int s = 0; s < 7; s++) ck_assert(seen[s]);
+}
+END_TEST
+
+START_TEST(scaled_and_masked)
+{
+    static float v[SIGNALS][MOMENTS * CHANNELS];
+    augmented(1, (dt_augment_options){ .scale = 0.5 }, 8, 0, v);
+    float least = 2, most = 0;
+    for (int i = 0; i < SIGNALS; i++) {
+        const float factor = v[i][0];
+        least = fminf(least, factor);
+        most = fmaxf(most, factor);
+        for (int k = 0; k < MOMENTS * CHANNELS; k++) {
+            TEST_EACH(v[i][k] == factor * (float)(k + 1), "signal %d, number %d", i, k);
+        }
+    }
+    ck_assert(least >= 0.5F && least < 0.6F && most <= 1.5F && most > 1.4F);
+    augmented(1, (dt_augment_options){ .time_mask = 4 }, 8, 0, v);
+    int lengths[5] = { 0 };
+    for (int i = 0; i < SIGNALS; i++) {
+        int n = 0, last = -1;
+        for (int t = 0; t < MOMENTS; t++) {
+            const bool zero = v[i][2 * t] == 0;
+            TEST_EACH(zero == (v[i][2 * t + 1] == 0), "channels differ");
+            TEST_EACH(!zero || n == 0 || last == t - 1, "two masks");
+            TEST_EACH(zero || v[i][2 * t] == (float)(2 * t + 1), "a value is lost");
+            n += zero;
+            if (zero) last = t;
+        }
+        ck_assert_int_le(n, 4);
+        lengths[n]++;
+    }
+    for (int n = 0; n <= 4; n++) ck_assert_int_gt(lengths[n], 0);
+}
+END_TEST
+
+START_TEST(jittered)
+{
+    static float v[SIGNALS][MOMENTS * CHANNELS];
+    augmented(1, (dt_augment_options){ .jitter = 0.5 }, 8, 0, v);
+    double sum = 0, squares = 0;
+    for (int i = 0; i < SIGNALS * MOMENTS * CHANNELS; i++) {
+        const int k = i % (MOMENTS * CHANNELS);
+        const double z = (double)v[i / (MOMENTS * CHANNELS)][k] - (k + 1);
+        sum += z;
+        squares += z * z;
+    }
+    const int n = SIGNALS * MOMENTS * CHANNELS;
+    ck_assert(fabs(sum / n) < 4 * 0.5 / sqrt(n));
+    TEST_NEAR(sqrt(squares / n), 0.5, 0, 0.08);
+}
+END_TEST
+
+START_TEST(bad_augmentation)
+{
+    static const struct {
+        int rank;
+        dt_augment_options a;
+        const char *text;
+    } cases[] = {
+        { 2, { .shift = 2 }, "shift 2 of signals of 2 moments: 0 to 1" },
+        { 2, { .shift = -1 }, "shift -1" },
+        { 2, { .crop = 1, .shift = 1 }, "the same movement" },
+        { 2, { .time_mask = 2 }, "time_mask 2" },
+        { 2, { .scale = 1 }, "scale 1" },
+        { 2, { .jitter = -1 }, "jitter -1" },
+        { 1, { .shift = 1 }, "not for arrays of 1 dimension" },
+        { 3, { .time_mask = 1 }, "not for arrays of 3 dimensions" },
+    };
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        dt_arrays a = squares();
+        a.rank = cases[i].rank;
+        a.dims[2] = 1;
+        dt_dataset *d;
+        dt_loader *l;
+        TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &d));
+        const dt_loader_options o = { .batch_size = 1, .augment = cases[i].a };
+        TEST_FAILS(ctx, DT_ERR_ARG, cases[i].text, dt_loader_create(d, &o, &l));
+        dt_dataset_free(d);
+    }
+    dt_dataset *images = sample_counted(ctx, 4, 2, 3, 4);
+    const dt_loader_options o = { .batch_size = 1, .augment.jitter = 1 };
+    dt_loader *l;
+    TEST_FAILS(ctx, DT_ERR_ARG, "not for images", dt_loader_create(images, &o, &l));
+    dt_dataset_free(images);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status whole_life(dt_ctx *ctx, void *user)
 {
     (void)user;
@@ -460,6 +622,11 @@ Suite *test_arrays_suite(void)
     tcase_add_test(cases, refused);
     tcase_add_loop_test(cases, measured, 0, 2);
     tcase_add_test(cases, constant);
+    tcase_add_test(cases, augmentation_is_fixed);
+    tcase_add_loop_test(cases, shifted, 0, 2);
+    tcase_add_test(cases, scaled_and_masked);
+    tcase_add_test(cases, jittered);
+    tcase_add_test(cases, bad_augmentation);
     tcase_add_test(cases, every_allocation);
     Suite *suite = suite_create("arrays");
     suite_add_tcase(suite, cases);

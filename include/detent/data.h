@@ -291,10 +291,10 @@ DT_API dt_status dt_features_run(dt_features *f, const float *samples, int64_t c
                                  float *out);
 
 /* Replaces signals of arrays, [samples] or [samples, channels], by their features [channels,
- * frames, width], which are computed now. The last dimension counts channels of
- * dt_dataset_standardize. Datasets split off earlier keep the signals. Errors: ARG (other
- * arrays, standardized ones, signals shorter than a frame), those of dt_features_create, FORMAT
- * (features that are not finite), NOMEM. */
+ * frames, width], which are computed now; samples of type i16 are divided by 32768 before. The
+ * last dimension counts channels of dt_dataset_standardize. Datasets split off earlier keep the
+ * signals. Errors: ARG (other arrays, standardized ones, signals shorter than a frame), those
+ * of dt_features_create, FORMAT (features that are not finite), NOMEM. */
 DT_API dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options);
 
 /* ---- drawn arrays ---------------------------------------------------------------------------- */
@@ -327,11 +327,17 @@ DT_API dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **ou
 
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
+/* Of images: shift, crop, flip. Of signals [time, channels], after they are standardized: shift or
+ * crop along time, scale, jitter, time_mask. Of other arrays: scale, jitter. */
 typedef struct dt_augment_options {
-    int64_t shift; /* shift by up to this many pixels in each direction, padding with 0 */
+    /* shift by up to this many pixels or moments in each direction, padding with 0 */
+    int64_t shift;
     /* pad each image by this many zeros, then crop its size at a random position */
     int64_t crop;
-    bool flip; /* mirror each image left to right with probability 1/2 */
+    bool flip;         /* mirror each image left to right with probability 1/2 */
+    double scale;      /* multiply each example by a number of 1 - scale ... 1 + scale */
+    double jitter;     /* add noise of this standard deviation, as dt_dataset_denoise draws it */
+    int64_t time_mask; /* set up to this many moments in a row to 0, all channels at once */
 } dt_augment_options;
 
 typedef enum dt_data_format {

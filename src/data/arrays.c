@@ -71,14 +71,22 @@ static int64_t index_of(const dt__array_store *s, int64_t example)
     return low;
 }
 
+dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example)
+{
+    const int64_t r = index_of(s, example), each = dt__array_dtype_of(s->dtype)->bytes * s->row;
+    const dt__recording *in = &s->recording[r];
+    const int64_t first = s->stride * (example - (r == 0 ? 0 : in[-1].end));
+    return (dt__array_place){ in->data + first * each,
+                              each * dt__min_i64(s->length, in->rows - first),
+                              &s->source[in->source] };
+}
+
 void dt__array_example(const dt__array_store *s, int64_t example, float *x)
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
-    const int64_t r = index_of(s, example);
-    const dt__recording *in = &s->recording[r];
-    const int64_t first = s->stride * (example - (r == 0 ? 0 : in[-1].end));
-    const int64_t have = s->row * dt__min_i64(s->length, in->rows - first);
-    dtype->to_f32(in->data + first * s->row * dtype->bytes, have, x);
+    const dt__array_place place = dt__array_place_of(s, example);
+    const int64_t have = place.bytes / dtype->bytes;
+    dtype->to_f32(place.begin, have, x);
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
 
@@ -168,13 +176,6 @@ dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt
 
 /* ---- as a kind ---------------------------------------------------------------------------- */
 
-static dt_status check(const dt_dataset *d, const dt_loader_options *o)
-{
-    const dt_augment_options *a = &o->augment;
-    if (a->shift == 0 && a->crop == 0 && !a->flip) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_ARG, "loader: arrays can be neither moved nor mirrored");
-}
-
 static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
 {
     const dt__array_store *s = d->arrays;
@@ -214,11 +215,12 @@ static void drop(dt_dataset *d)
 
 const dt__data_kind dt__data_arrays = {
     .examples = "arrays",
-    .check = check,
+    .check = dt__arrays_check,
     .sides = sides,
     .begin = dt__arrays_begin,
     .end = dt__arrays_end,
     .fill = dt__arrays_fill,
+    .expect = dt__arrays_expect,
     .labels = labels,
     .split = split,
     .drop = drop,

@@ -84,6 +84,15 @@ static inline int64_t dt__array_size(const dt__array_store *s) { return s->row *
 /* The target of an example: an i32, or f32 [outputs]. */
 const void *dt__array_target(const dt_dataset *d, int64_t example);
 
+/* Where an example begins in its source, and how many bytes it has there. */
+typedef struct dt__array_place {
+    const uint8_t *begin;
+    int64_t bytes;
+    const dt__array_source *source;
+} dt__array_place;
+
+dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example);
+
 /* Writes example `example` of the store as f32, without standardizing. */
 void dt__array_example(const dt__array_store *s, int64_t example, float *x);
 
@@ -94,9 +103,15 @@ typedef struct dt__array_channels {
 
 dt__array_channels dt__array_channels_of(const dt__array_store *s);
 
+/* ARG if the options of augmentation do not fit; the changes of example i of a batch, in place
+ * (arrays_augment.c). */
+dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o);
+void dt__arrays_augment(const dt__batch *b, int64_t i, float *x);
+
 /* Their functions for a loader (arrays_batch.c). */
 dt_status dt__arrays_begin(const dt_dataset *d, void **state);
 void dt__arrays_end(dt_ctx *ctx, void *state);
 void dt__arrays_fill(const dt__batch *b);
+void dt__arrays_expect(const dt__batch *b);
 
 #endif

@@ -3,8 +3,12 @@
 #include "data/arrays.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define TILE 1024 /* numbers of a table for channels that are the last dimension */
+#define SMALL                                                                                      \
+    (1 << 17) /* numbers of a batch that one thread converts sooner than it wakes others */
 
 /* Of a loader: numbers to subtract and to divide by. Where channels are the last dimension, both
  * repeat them, so that long runs are computed at once. */
@@ -12,13 +16,23 @@ typedef struct scaler {
     dt__array_channels shape;
     int64_t period;          /* numbers of a table */
     float *mean, *deviation; /* NULL: nothing to do */
+    bool reads_ahead;        /* the next batch may not be in memory */
 } scaler;
+
+/* Opening a dataset reads all of it, so that what memory holds with room to spare is there. */
+static bool is_large(const dt__array_store *s)
+{
+    double mapped = 0;
+    for (int64_t i = 0; i < s->n_sources; i++) mapped += (double)s->source[i].map_bytes;
+    return mapped > 0.5 * (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
 
 dt_status dt__arrays_begin(const dt_dataset *d, void **state)
 {
     scaler *s = *state = dt__alloc_zero(d->ctx, sizeof *s);
     if (s == NULL) return DT_ERR_NOMEM;
     s->shape = dt__array_channels_of(d->arrays);
+    s->reads_ahead = is_large(d->arrays);
     if (d->scaling == NULL) return DT_OK;
     const int64_t channels = s->shape.channels;
     const double *mean = d->scaling->data, *deviation = mean + channels;
@@ -73,13 +87,41 @@ static void put_example(const dt__batch *b, int64_t i)
     float *x = (float *)b->x + i * dt__array_size(d->arrays);
     dt__array_example(d->arrays, d->first + example, x);
     scale(b->state, x);
+    dt__arrays_augment(b, i, x);
     memcpy((uint8_t *)b->target + (size_t)i * target, dt__array_target(d, example), target);
 }
 
 void dt__arrays_fill(const dt__batch *b)
 {
+    const bool large = b->n * dt__array_size(b->d->arrays) >= SMALL;
     const int before = dt__threads_enter(b->d->ctx);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (large)
     for (int64_t i = 0; i < b->n; i++) put_example(b, i);
     dt__threads_leave(before);
+}
+
+/* Asks the system to read the examples of a batch from mapped files that are large. The call
+ * returns at once, and the disk works while the model does. Examples that follow one another are
+ * asked for together. */
+void dt__arrays_expect(const dt__batch *b)
+{
+    const dt__array_store *s = b->d->arrays;
+    const scaler *state = b->state;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (!state->reads_ahead) return;
+    uintptr_t begin = 0, end = 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        const dt__array_place place = dt__array_place_of(s, b->d->first + dt__batch_example(b, i));
+        if (place.source->map == NULL) continue; /* in memory */
+        const uintptr_t from = (uintptr_t)place.begin / page * page;
+        const uintptr_t to = (uintptr_t)place.begin + (uintptr_t)place.bytes;
+        if (from >= begin && from <= end) {
+            end = to > end ? to : end;
+            continue;
+        }
+        if (end > begin) posix_madvise((void *)begin, end - begin, POSIX_MADV_WILLNEED);
+        begin = from;
+        end = to;
+    }
+    if (end > begin) posix_madvise((void *)begin, end - begin, POSIX_MADV_WILLNEED);
 }

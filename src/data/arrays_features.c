@@ -14,14 +14,16 @@ typedef struct conversion {
     float *signal, *split;     /* [samples, channels]; [CHUNK, channels, samples] */
 } conversion;
 
-/* Features [channels, frames, width] of the examples first ... first + n - 1. */
+/* Features [channels, frames, width] of the examples first ... first + n - 1. Samples of 16 bits
+ * count as -1 to 1. */
 static dt_status convert(const conversion *c, int64_t first, int64_t n, float *out)
 {
+    const float full = c->d->arrays->dtype == DT_ARRAY_I16 ? 0x1p-15F : 1;
     for (int64_t i = 0; i < n; i++) {
         float *to = c->split + i * c->channels * c->samples;
         dt__array_example(c->d->arrays, c->d->first + first + i, c->signal);
         for (int64_t k = 0; k < c->channels * c->samples; k++) {
-            to[k % c->channels * c->samples + k / c->channels] = c->signal[k];
+            to[k % c->channels * c->samples + k / c->channels] = full * c->signal[k];
         }
     }
     return dt_features_run(c->features, c->split, n * c->channels, c->samples, out);

@@ -79,19 +79,49 @@ typedef struct measuring {
     double *sums;    /* [at_once][2][channels]: mean and M2 of a block */
 } measuring;
 
-/* Adds v - from[c], or its square, of every number to out[c]; from NULL: v. */
+#define TILE 256 /* channels whose sums are repeated, so that short rows make long loops */
+
+/* out[i] += v[i], or its squared distance from from[i]. */
+static void add_row(int64_t n, const float *v, const double *from, double *out)
+{
+    if (from == NULL) {
+        for (int64_t i = 0; i < n; i++) out[i] += (double)v[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double difference = (double)v[i] - from[i];
+        out[i] += difference * difference;
+    }
+}
+
+/* Adds n rows of few channels: sums of several rows side by side, then their total. */
+static void add_short_rows(int64_t n, int64_t channels, const float *v, const double *from,
+                           double *out)
+{
+    const int64_t together = TILE / channels, period = together * channels;
+    double sums[TILE] = { 0 }, shifts[TILE];
+    for (int64_t i = 0; from != NULL && i < period; i++) shifts[i] = from[i % channels];
+    for (int64_t i = 0; i < n; i += together, v += period) {
+        const int64_t rows = dt__min_i64(together, n - i);
+        add_row(rows * channels, v, from == NULL ? NULL : shifts, sums);
+    }
+    for (int64_t i = 0; i < period; i++) out[i % channels] += sums[i];
+}
+
+/* Adds each number, or its squared distance from from[c], to out[c]; from NULL: the number. */
 static void add_up(const dt__array_channels *s, const float *v, const double *from, double *out)
 {
-    for (int64_t o = 0; o < s->outer; o++) {
-        for (int64_t c = 0; c < s->channels; c++) {
-            const double shift = from == NULL ? 0 : from[c];
-            double sum = 0;
-            for (int64_t k = 0; k < s->inner; k++) {
-                const double difference = (double)*v++ - shift;
-                sum += from == NULL ? difference : difference * difference;
-            }
-            out[c] += sum;
-        }
+    if (s->inner == 1 && s->channels <= TILE) {
+        add_short_rows(s->outer, s->channels, v, from, out);
+        return;
+    }
+    for (int64_t o = 0; o < s->outer && s->inner == 1; o++, v += s->channels) {
+        add_row(s->channels, v, from, out);
+    }
+    for (int64_t o = 0; o < s->outer * s->channels && s->inner > 1; o++, v += s->inner) {
+        const int64_t c = o % s->channels;
+        const double shift[1] = { from == NULL ? 0 : from[c] };
+        add_short_rows(s->inner, 1, v, from == NULL ? NULL : shift, out + c);
     }
 }
 

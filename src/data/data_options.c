@@ -4,6 +4,7 @@
 #include "data/features.h"
 
 #define MOST_SHIFT 1024
+#define MOST_SCALE 0.99
 
 static const char *const formats[] = {
     [DT_DATA_IDX] = "idx",           [DT_DATA_DIGITS] = "digits",   [DT_DATA_CIFAR10] = "cifar10",
@@ -31,12 +32,21 @@ static const char *const splits[] = {
 
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
-      .text = "training images move by up to so many pixels each way, zeros come in" },
+      .text = "training images move by up to so many pixels each way, zeros come in; signals by so "
+              "many "
+              "moments" },
     { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
       .text =
           "the same by its other name: so many zeros around, then a window of the image's size" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
       .text = "half of the training images, drawn anew each time, are mirrored left to right" },
+    { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
+      .text =
+          "tensors: each training example is multiplied by a number of 1 - scale to 1 + scale" },
+    { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
+      .text = "tensors: deviation of the noise that is added to standardized numbers" },
+    { "time_mask", DT_KEY_INT, AT(time_mask), .most = DT__MOST_CONTEXT, .fallback = "0",
+      .text = "signals: up to so many moments in a row become 0" },
     { 0 },
 };
 
@@ -58,8 +68,7 @@ static const dt_key files_keys[] = {
 
 static const dt_key columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
-      .text =
-          "the first line has the names of the columns; false: their names are 0, 1, 2 and so on" },
+      .text = "the first line has the names of the columns; false: they are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
       .text = "columns that are given to the model, in this order: names, or patterns such as "
               "acc_*; absent: all but the targets" },
@@ -166,7 +175,7 @@ const dt_key dt_data_keys[] = {
     { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-6, .most = 1e6, .fallback = "1",
       .fewest = 1, .text = "see mean" },
     { "augment", DT_KEY_MAP, AT(augment), .keys = augment_keys,
-      .text = "random changes of the training images" },
+      .text = "random changes of the training images or signals" },
     { "features", DT_KEY_MAP, AT(features), .keys = dt__features_keys,
       .text = "sounds, tensors: what a model sees of signals [time, channels]" },
     { "tokenizer", DT_KEY_PATH, AT(tokenizer),

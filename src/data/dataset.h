@@ -46,6 +46,7 @@ typedef struct dt__data_kind {
     dt_status (*begin)(const dt_dataset *d, void **state);
     void (*end)(dt_ctx *ctx, void *state);
     void (*fill)(const dt__batch *b);
+    void (*expect)(const dt__batch *b); /* a batch that will be filled next; NULL: none */
     int64_t (*labels)(const dt_dataset *d, int64_t example); /* values of a target that count in the
                                                               * loss */
     /* Removes the last `count` examples from d; `last`, a copy of d, becomes them. */
@@ -98,6 +99,17 @@ dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epo
 static inline bool dt__has_label(const dt_dataset *d)
 {
     return d->target == DT_TARGET_CLASS || d->target == DT_TARGET_ANOMALY;
+}
+
+/* Uniform in -most ... most, from a random word, with a bias below 2^-32 of the range. */
+int64_t dt__random_offset(uint32_t word, int64_t most);
+
+/* Adds scale z to n numbers; z are sums of eight bytes, of deviation 1, from block `first` of the
+ * key on. dt__noise_blocks(n) blocks are used. */
+void dt__add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x);
+static inline int64_t dt__noise_blocks(int64_t n)
+{
+    return dt__round_up(dt__ceil_div(n, 2), DT__PHILOX_RUN);
 }
 
 /* ---- images ------------------------------------------------------------------------------- */

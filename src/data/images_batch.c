@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define DEVIATION_OF_8_BYTES 209.02153f /* sqrt(8 (256^2 - 1) / 12) */
-
 typedef struct tables {
     float *value;     /* [channels][256]: x of a byte */
     float *noise;     /* [channels]: factor of z */
@@ -30,6 +28,11 @@ static dt_status check_movement(const dt_dataset *d, const char *key, int64_t mo
 
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o)
 {
+    if (o->augment.scale != 0 || o->augment.jitter != 0 || o->augment.time_mask != 0) {
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "loader: augment.scale, jitter and time_mask are for "
+                       "arrays, not for images");
+    }
     DT__TRY(check_movement(d, "shift", o->augment.shift));
     DT__TRY(check_movement(d, "crop", o->augment.crop));
     if (o->augment.shift > 0 && o->augment.crop > 0) {
@@ -79,20 +82,14 @@ typedef struct move {
     bool flip;
 } move;
 
-/* Uniform in -most ... most, with a bias below 2^-32 of the range. */
-static int64_t offset_of(uint32_t word, int64_t most)
-{
-    const uint64_t range = 2 * (uint64_t)most + 1;
-    return (int64_t)((word * range) >> 32) - most;
-}
-
 static move move_of(const dt_augment_options *o, uint64_t key, int64_t place)
 {
     const int64_t most = o->shift + o->crop; /* only one of them is set */
     if (most == 0 && !o->flip) return (move){ 0, 0, false };
     uint32_t word[4];
     dt__philox(key, (uint64_t)place, word);
-    return (move){ offset_of(word[0], most), offset_of(word[1], most), o->flip && word[2] >> 31 };
+    return (move){ dt__random_offset(word[0], most), dt__random_offset(word[1], most),
+                   o->flip && word[2] >> 31 };
 }
 
 /* to[r][c] = from[r - down][c - right], of the flipped plane if `flip`; 0 outside. */
@@ -127,40 +124,16 @@ static void put_image(const dt__batch *b, const uint8_t *image, move by, float *
     }
 }
 
-/* The sum of the bytes of two words, centred, with deviation 1: nearly normal. */
-static inline float draw_noise(uint32_t v, uint32_t w)
-{
-    const uint32_t ones = 0x00ff00ff;
-    const uint32_t pair = (v & ones) + (v >> 8 & ones) + (w & ones) + (w >> 8 & ones);
-    return (float)((int32_t)((pair & 65535) + (pair >> 16)) - 4 * 255) * (1 / DEVIATION_OF_8_BYTES);
-}
-
-/* Adds noise to `n` numbers, from block `first` of the key on. */
-static void add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x)
-{
-    uint32_t word[4][DT__PHILOX_RUN];
-    float z[2 * DT__PHILOX_RUN];
-    for (; n > 0; n -= 2 * DT__PHILOX_RUN, x += 2 * DT__PHILOX_RUN, first += DT__PHILOX_RUN) {
-        dt__philox_run(key, first, word);
-        for (int i = 0; i < DT__PHILOX_RUN; i++) {
-            z[i] = draw_noise(word[0][i], word[1][i]);
-            z[DT__PHILOX_RUN + i] = draw_noise(word[2][i], word[3][i]);
-        }
-        const int64_t end = dt__min_i64(n, 2 * DT__PHILOX_RUN);
-        for (int64_t i = 0; i < end; i++) x[i] += scale * z[i];
-    }
-}
-
 static void add_noises(const dt__batch *b, uint64_t key)
 {
     const tables *s = b->state;
     const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
-    const int64_t blocks = dt__round_up(dt__ceil_div(size, 2), DT__PHILOX_RUN); /* per channel */
+    const int64_t blocks = dt__noise_blocks(size); /* per channel */
     const int before = dt__threads_enter(b->d->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < b->n * channels; i++) {
-        add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size, s->noise[i % channels],
-                  (float *)b->x + i * size);
+        dt__add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size,
+                      s->noise[i % channels], (float *)b->x + i * size);
     }
     dt__threads_leave(before);
 }

@@ -235,6 +235,16 @@ int64_t dt_loader_labels(dt_loader *l, int64_t batches)
     return n;
 }
 
+/* Says which batch comes next, so that its bytes are on their way while this one is used. The order
+ * of another epoch is not made for that. */
+static void expect_next(dt_loader *l)
+{
+    if (l->kind->expect == NULL || l->next.batch == 0) return;
+    const bool last = l->next.batch == l->batches - 1;
+    const dt__batch b = batch_of(l, last ? l->last : dt_dim(l->x[0], 0));
+    l->kind->expect(&b);
+}
+
 dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
@@ -246,6 +256,7 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
     l->kind->fill(&b);
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
+    expect_next(l);
     *x = l->x[k];
     *target = l->target[k];
     return DT_OK;
