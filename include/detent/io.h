@@ -124,7 +124,7 @@ typedef struct dt_model_info {
 
 /* What a program must know to use a model: which numbers it reads, and what its outputs mean. */
 typedef struct dt_model_data {
-    const char *target; /* "classes", "images", "masks", "values", "bits" */
+    const char *target; /* "classes", "images", "masks", "values", "bits", "anomaly" */
     dt_ints input;      /* shape of an example */
     /* A number v of channel c was given to the model as (v - mean[c]) / deviation[c], pixels p as v
      * = p/255; `axis` is the dimension of an example that counts channels. */

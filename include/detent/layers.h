@@ -142,7 +142,8 @@ typedef struct dt_pad_layer {
 } dt_pad_layer;
 
 /* `layers` times over: the modules are NAME.0, NAME.1, ... A repetition reads the one before it.
- * Inside, names of the same repetition come first, then those around it. */
+ * Inside, `input` is what the repetition reads; names of the same repetition come first, then those
+ * around it. */
 typedef struct dt_repeat_layers {
     int64_t times;
     const char *name;
