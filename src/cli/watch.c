@@ -61,7 +61,7 @@ static void put_progress(line *l, const dt_progress *p)
     if (!isnan(p->validation_loss)) put(l, "validation %.4f  ", p->validation_loss);
     put_left(l, p->seconds_left);
     put(l, "  %.0f %s/s", tokens ? p->tokens_per_s : p->samples_per_s,
-        tokens ? "tokens" : "images");
+        tokens ? "tokens" : "examples");
     if (p->busiest_expert > 0) {
         put(l, "  experts %.1f...%.1f %%", 100 * p->idlest_expert, 100 * p->busiest_expert);
     }
@@ -158,7 +158,7 @@ static void print_proof(const dt_run_summary *s)
 {
     const dt_metrics *m = &s->result[DT_RUN_CONVERTED].metrics;
     const long long count = (long long)m->examples;
-    const char *what = m->tokens_per_s > 0 ? "sequences" : "images";
+    const char *what = m->tokens_per_s > 0 ? "sequences" : "examples";
     if (strcmp(s->rounder, "nearest") == 0) {
         printf("same_bits_as_qat: %s (every output of %lld %s, in memory and from the file)\n",
                s->same_bits_as_qat ? "true" : "false", count, what);
