@@ -228,18 +228,28 @@ static inline void copy_few(void *to, const void *from, int64_t n)
 #define FIRST_BYTE(pair) ((uint8_t)((pair) >> 8))
 #endif
 
-/* The first of each of n pairs of bytes, eight at a time, which compilers vectorize; reads no
- * further than DT__STEP bytes behind them. */
+/* The first of each of eight pairs of bytes; compilers vectorize it. */
+static inline void copy_eight(uint8_t *to, const uint8_t *from)
+{
+    uint16_t pair[8];
+    uint8_t first[8];
+    memcpy(pair, from, sizeof pair);
+    for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
+    memcpy(to, first, sizeof first);
+}
+
+/* The first of each of n pairs; reads no further than DT__STEP bytes behind them. */
 static inline void copy_halves(uint8_t *to, const uint8_t *from, int64_t n)
 {
-    for (int64_t i = 0; i < n && n < 5; i++) to[i] = from[2 * i];
-    for (int64_t i = 0; i < n && n >= 5; i += 8) {
-        const int64_t at = n < 8 ? 0 : dt__min_i64(i, n - 8);
-        uint16_t pair[8];
+    if (n >= 8) {
+        for (int64_t i = 0; i + 8 <= n; i += 8) copy_eight(to + i, from + 2 * i);
+        copy_eight(to + n - 8, from + 2 * (n - 8));
+    } else if (n >= 5) {
         uint8_t first[8];
-        memcpy(pair, from + 2 * at, sizeof pair);
-        for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
-        copy_few(to + at, first, dt__min_i64(n, 8));
+        copy_eight(first, from);
+        copy_few(to, first, n);
+    } else {
+        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
     }
 }
 
