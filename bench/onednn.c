@@ -118,6 +118,7 @@ static dnnl_memory_desc_t images(int64_t n, int64_t channels, int64_t size, dnnl
 
 static void *open_conv(void *user, const dt_bench_conv *c)
 {
+    if (c->groups != 1) return NULL;
     dnnl_engine_t engine = *(dnnl_engine_t *)user;
     const dnnl_memory_desc_t u = images(c->batch, c->in, c->size, dnnl_u8);
     const dnnl_memory_desc_t w = images(c->out, c->in, 3, dnnl_s8);

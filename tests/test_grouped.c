@@ -167,6 +167,7 @@ static dt_tensor *pad(dt_tensor *w)
     return dt_pad(t, w, &o);
 }
 static dt_tensor *upsample(dt_tensor *w) { return dt_upsample_nearest(t, w, 8, 10); }
+static dt_tensor *upsample1d(dt_tensor *w) { return dt_upsample_nearest1d(t, w, 10); }
 static dt_tensor *linear(dt_tensor *w)
 {
     dt_tensor *x = dt_tanh(t, dt_detach(t, w));
@@ -182,6 +183,7 @@ static const refused rearranging[] = {
     { "slice: x is a grouped", slice },
     { "pad: x is a grouped", pad },
     { "upsample_nearest: x is a grouped", upsample },
+    { "upsample_nearest1d: x is a grouped", upsample1d },
     { "linear: weight is a grouped", linear },
 };
 
@@ -220,10 +222,15 @@ START_TEST(every_op_accepts_or_refuses_grouped_operands)
 #include "ops/ops.inc"
 #undef DT__OP
     };
-    static const dt_op *const arrange[] = { &dt__op_reshape,   &dt__op_flatten,
-                                            &dt__op_transpose, &dt__op_permute,
-                                            &dt__op_slice,     &dt__op_concat,
-                                            &dt__op_pad,       &dt__op_upsample_nearest };
+    static const dt_op *const arrange[] = { &dt__op_reshape,
+                                            &dt__op_flatten,
+                                            &dt__op_transpose,
+                                            &dt__op_permute,
+                                            &dt__op_slice,
+                                            &dt__op_concat,
+                                            &dt__op_pad,
+                                            &dt__op_upsample_nearest,
+                                            &dt__op_upsample_nearest1d };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         bool wanted = false;
         for (int k = 0; k < DT_MAX_IN; k++) wanted = wanted || ops[i]->role[k] == DT_CODES;

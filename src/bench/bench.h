@@ -55,7 +55,7 @@ typedef dt_status (*dt_bench_sink)(void *user, const dt_bench_row *row);
 
 /* A convolution of square images [batch, in, size, size] with a kernel of 3 x 3 and padding 1. */
 typedef struct dt_bench_conv {
-    int64_t batch, in, out, size, stride;
+    int64_t batch, in, out, size, stride, groups;
 } dt_bench_conv;
 
 /* Another library to compare with: its product y [m, n] = u [m, k] w^T [n, k] of u8 and s8, run

@@ -11,10 +11,12 @@
 #include <string.h>
 
 static const dt_bench_conv layers[] = {
-    { 128, 1, 16, 28, 1 },  { 128, 16, 32, 28, 2 }, { 128, 32, 32, 14, 1 }, { 128, 32, 48, 14, 2 },
-    { 128, 16, 16, 32, 1 }, { 128, 32, 32, 16, 1 }, { 128, 64, 64, 8, 1 },
+    { 128, 1, 16, 28, 1, 1 },  { 128, 16, 32, 28, 2, 1 },    { 128, 32, 32, 14, 1, 1 },
+    { 128, 32, 48, 14, 2, 1 }, { 128, 16, 16, 32, 1, 1 },    { 128, 32, 32, 16, 1, 1 },
+    { 128, 64, 64, 8, 1, 1 },  { 32, 32, 32, 32, 1, 32 },    { 32, 64, 64, 16, 1, 64 },
+    { 32, 64, 64, 16, 2, 64 }, { 32, 128, 128, 14, 2, 128 }, { 32, 512, 512, 7, 1, 512 },
 };
-static const dt_bench_conv quick_layer = { 2, 3, 5, 8, 1 };
+static const dt_bench_conv quick_layer = { 2, 3, 5, 8, 1, 1 };
 
 typedef struct form {
     const char *name;
@@ -144,7 +146,7 @@ static dt_status make_operands(dt__bench *b, const dt_bench_conv *l, operands *o
     o->conv = (dt__conv){ .batch = l->batch,
                           .in = l->in,
                           .out = l->out,
-                          .groups = 1,
+                          .groups = l->groups,
                           .x_size = { l->size, l->size },
                           .y_size = { to, to },
                           .kernel = { 3, 3 },
@@ -152,7 +154,7 @@ static dt_status make_operands(dt__bench *b, const dt_bench_conv *l, operands *o
                           .padding = { 1, 1 },
                           .dilation = { 1, 1 } };
     DT__TRY(random_tensor(b->ctx, (int64_t[]){ l->batch, l->in, l->size, l->size }, &o->x));
-    DT__TRY(random_tensor(b->ctx, (int64_t[]){ l->out, l->in, 3, 3 }, &o->w));
+    DT__TRY(random_tensor(b->ctx, (int64_t[]){ l->out, l->in / l->groups, 3, 3 }, &o->w));
     DT__TRY(random_tensor(b->ctx, (int64_t[]){ l->batch, l->out, to, to }, &o->y));
     const dt__fq samples = of_samples();
     DT__TRY(dt__codes_make(o->x, &samples, "x", &o->codes_x));
@@ -183,13 +185,14 @@ static void set_trial(subject *s, const char *what, dt_status (*run)(void *subje
     const dt_bench_conv *l = s->o->layer;
     const dt__conv *c = &s->o->conv;
     *t = (dt__trial){ .unit = "GMAC/s",
-                      .work = (double)(l->batch * dt__conv_y_plane(c) * l->out * l->in * 9),
+                      .work = (double)(l->batch * dt__conv_y_plane(c) * l->out *
+                                       (l->in / l->groups) * 9),
                       .run = run,
                       .subject = s,
                       .limit = DT__NO_TRIAL };
-    dt__bench_name(s->o->b, t->name, "convolutions/%lld-%lld/%lldx%lld/s%lld/%s", (long long)l->in,
-                   (long long)l->out, (long long)l->size, (long long)l->size, (long long)l->stride,
-                   what);
+    dt__bench_name(s->o->b, t->name, "convolutions/%lld-%lld%s/%lldx%lld/s%lld/%s",
+                   (long long)l->in, (long long)l->out, l->groups > 1 ? "-depthwise" : "",
+                   (long long)l->size, (long long)l->size, (long long)l->stride, what);
 }
 
 static void fill_trials(operands *o, subject *s, dt__trial *t)

@@ -31,6 +31,12 @@ typedef struct axis {
     int64_t first, phases, extra; /* phases that are read; elements of a phase beyond the outputs */
 } axis;
 
+/* Inputs from `first` to below `past`, which are in a phase from element `at` on: every
+ * `from`-th of them, at every `to`-th element. */
+typedef struct run {
+    int64_t first, past, from, to, at;
+} run;
+
 /* The division of a problem into units, and the offsets in scratch. */
 typedef struct plan {
     const dt__kernels *kernels;
@@ -41,6 +47,7 @@ typedef struct plan {
     int64_t width, rows, phase, size; /* bytes of a row; rows and bytes of a phase; of a canvas */
     int64_t *offset;                  /* of each tap; for channel g + g * apart */
     int64_t apart;                    /* 0: the same for all channels */
+    run *runs;                        /* of each phase of columns */
     int8_t *codes;                    /* of the weight, as rows */
     float *scale;
     uint8_t *own; /* the threads' parts: a canvas, places of its rows at rows_at, a line at y_at */
@@ -129,6 +136,7 @@ static size_t lay_out(plan *p)
     size_t shared = 0;
     const int64_t lists = p->apart == 0 ? 1 : q->conv->groups;
     const size_t offset = add_room(&shared, lists * l->columns * word);
+    const size_t runs = add_room(&shared, p->axis[1].phases * (int64_t)sizeof *p->runs);
     const size_t codes = add_room(&shared, l->rows * l->columns);
     const size_t scale = add_room(&shared, l->rows * l->groups * real);
     add_room(&p->own_bytes, p->size + DT__DEPTHWISE_ROUND);
@@ -136,6 +144,7 @@ static size_t lay_out(plan *p)
     p->y_at = add_room(&p->own_bytes, (p->band * p->width + DT__DEPTHWISE_ROUND) * real);
     if (scratch != NULL) {
         p->offset = (int64_t *)(void *)(scratch + offset);
+        p->runs = (run *)(void *)(scratch + runs);
         p->codes = (int8_t *)(scratch + codes);
         p->scale = (float *)(void *)(scratch + scale);
         p->own = scratch + shared;
@@ -160,6 +169,19 @@ static int64_t offset_of(const plan *p, int64_t tap)
     return phase * p->phase + y / rows->step * p->width + x / columns->step;
 }
 
+/* The inputs of a canvas's columns in the given phase, all of them on the canvas. */
+static run run_of(const plan *p, int64_t phase)
+{
+    const axis *x = &p->axis[1];
+    run r = { .from = x->step, .to = x->every };
+    r.first = x->begin < 0 ? dt__ceil_div(-x->begin, x->every) : 0;
+    r.first += ((phase - x->begin - r.first * x->every) % x->step + x->step) % x->step;
+    r.at = (x->begin + r.first * x->every) / x->step;
+    const int64_t room = r.at < p->width ? dt__ceil_div(p->width - r.at, x->every) : 0;
+    r.past = dt__min_i64(x->in, r.first + room * x->step);
+    return r;
+}
+
 /* Finds the taps' offsets, in the column order of the weight, and unpacks its codes. */
 static void prepare(const plan *p)
 {
@@ -169,6 +191,7 @@ static void prepare(const plan *p)
         int64_t *to = p->offset + g * p->apart;
         for (int64_t i = 0; i < l->columns; i++) to[i] = offset_of(p, order == NULL ? i : order[i]);
     }
+    for (int64_t i = 0; i < p->axis[1].phases; i++) p->runs[i] = run_of(p, i);
     dt__panel_layout places = *l; /* with the order that the offsets follow */
     places.order = NULL;
     const dt__code_matrix to = { p->codes, l->columns, p->scale, l->groups };
@@ -198,23 +221,36 @@ static inline void copy_few(void *to, const void *from, int64_t n)
     }
 }
 
-/* Inputs from `first` to below `past`, which are in phase `phase` from element `at` on: every
- * `from`-th of them, at every `to`-th element. */
-typedef struct run {
-    int64_t first, past, from, to, phase, at;
-} run;
+/* The first byte in memory of a pair of them. */
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FIRST_BYTE(pair) ((uint8_t)(pair))
+#else
+#define FIRST_BYTE(pair) ((uint8_t)((pair) >> 8))
+#endif
 
-/* The inputs of a canvas's columns in the given phase, all of them on the canvas. */
-static run run_of(const plan *p, int64_t phase)
+/* The first of each of eight pairs of bytes; compilers vectorize it. */
+static inline void copy_eight(uint8_t *to, const uint8_t *from)
 {
-    const axis *x = &p->axis[1];
-    run r = { .from = x->step, .to = x->every, .phase = phase };
-    r.first = x->begin < 0 ? dt__ceil_div(-x->begin, x->every) : 0;
-    r.first += ((phase - x->begin - r.first * x->every) % x->step + x->step) % x->step;
-    r.at = (x->begin + r.first * x->every) / x->step;
-    const int64_t room = r.at < p->width ? dt__ceil_div(p->width - r.at, x->every) : 0;
-    r.past = dt__min_i64(x->in, r.first + room * x->step);
-    return r;
+    uint16_t pair[8];
+    uint8_t first[8];
+    memcpy(pair, from, sizeof pair);
+    for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
+    memcpy(to, first, sizeof first);
+}
+
+/* The first of each of n pairs; reads no further than DT__STEP bytes behind them. */
+static inline void copy_halves(uint8_t *to, const uint8_t *from, int64_t n)
+{
+    if (n >= 8) {
+        for (int64_t i = 0; i + 8 <= n; i += 8) copy_eight(to + i, from + 2 * i);
+        copy_eight(to + n - 8, from + 2 * (n - 8));
+    } else if (n >= 5) {
+        uint8_t first[8];
+        copy_eight(first, from);
+        copy_few(to, first, n);
+    } else {
+        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
+    }
 }
 
 static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
@@ -225,7 +261,7 @@ static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
     if (r->from == 1 && r->to == 1) {
         copy_few(y, x, n);
     } else if (r->from == 2) {
-        for (int64_t i = 0; i < (n + 1) / 2; i++) y[i] = x[2 * i];
+        copy_halves(y, x, (n + 1) / 2);
     } else {
         for (int64_t i = 0; i < n; i += r->from, y += r->to) *y = x[i];
     }
@@ -246,11 +282,11 @@ static void place_rows(const plan *p, int64_t row, int64_t *place)
 static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
 {
     for (int64_t phase = 0; phase < p->axis[1].phases; phase++) {
-        const run r = run_of(p, phase);
+        const run *r = &p->runs[phase];
         uint8_t *to = canvas + phase * p->phase;
-        if (r.past <= r.first) continue;
+        if (r->past <= r->first) continue;
         for (int64_t i = 0; i < p->axis[0].in; i++) {
-            if (place[i] >= 0) draw_run(&r, u + i * p->axis[1].in, to + place[i]);
+            if (place[i] >= 0) draw_run(r, u + i * p->axis[1].in, to + place[i]);
         }
     }
 }

@@ -67,7 +67,6 @@ const dt_op dt__op_prelu = {
     .text = "y = x where x > 0, else slope[c] x",
     .in_name = { "x", "slope" },
     .out_name = { "y" },
-    .ungrouped = true,
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
     .shape = shape,
     .forward = forward,
