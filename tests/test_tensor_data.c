@@ -339,7 +339,7 @@ START_TEST(refused)
                          sizeof bad));
     write_text("t.csv", "a,b\n1,2\n3,4\n");
     dt_ctx *ctx = sample_context(1);
-    enum { CASES = 15 };
+    enum { CASES = 18 };
     static const struct {
         dt_status status;
         const char *text;
@@ -359,6 +359,9 @@ START_TEST(refused)
         { DT_ERR_CONFIG, "data.standardize.mean: 3 numbers for 2 channels" },
         { DT_ERR_CONFIG, "data.task" },
         { DT_ERR_CONFIG, "x.npy' is no .csv" },
+        { DT_ERR_CONFIG, "data.test is of .csv, but data.train is not" },
+        { DT_ERR_CONFIG, "data.test has classes by folders, but data.train has none" },
+        { DT_ERR_CONFIG, "data.train.y and data.columns.target both give targets" },
     };
     dt_data_options o[CASES];
     for (int i = 0; i < CASES; i++) {
@@ -384,6 +387,11 @@ START_TEST(refused)
     o[12].standard = (dt_standard){ true, { 3, { 0 } }, { 3, { 1, 1, 1 } }, DT_AXIS_AUTO };
     o[13].task = DT_DATA_DENOISING;
     o[14].train_tensors.x = (dt_strings){ 2, { "t.csv", "x.npy" } };
+    o[15].test_tensors = files_of("t.csv", NULL);
+    o[15].columns.target = (dt_strings){ 1, { "b" } };
+    o[16].test = (dt_strings){ 1, { "x.npy" } };
+    o[17].train_tensors = files_of("t.csv", "y.npy");
+    o[17].columns.target = (dt_strings){ 1, { "b" } };
     for (int i = 0; i < CASES; i++) {
         opened d;
         TEST_FAILS(ctx, wanted[i].status, wanted[i].text, open_parts(ctx, &o[i], &d));

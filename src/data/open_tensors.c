@@ -163,6 +163,10 @@ static dt_status add_table(part *p, const char *name, dt__csv_table *t)
 static dt_status read_tables(part *p)
 {
     dt__csv *csv = &p->all->csv;
+    if (p->all->train != NULL && csv->inputs.n == 0) {
+        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                       "%s is of .csv, but data.train is not; the same format is wanted", p->key);
+    }
     p->table = dt__alloc_array(p->all->ctx, p->files.n, sizeof *p->table);
     if (p->table == NULL) return DT_ERR_NOMEM;
     memset(p->table, 0, (size_t)p->files.n * sizeof *p->table);
@@ -329,6 +333,12 @@ static dt_status read_part(part *p)
 {
     opening *all = p->all;
     DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
+    if (p->by_folder && all->train != NULL && all->folders.n == 0) {
+        return dt_fail(all->ctx, DT_ERR_CONFIG,
+                       "%s has classes by folders, but data.train has none; {x: FILES, y: FILE} is "
+                       "wanted",
+                       p->key);
+    }
     if (p->by_folder) DT__TRY(dt__tensor_names_label(all->ctx, &p->files, &all->folders));
     p->store = dt__array_store_create(all->ctx);
     if (p->store == NULL) return DT_ERR_NOMEM;
