@@ -214,9 +214,9 @@ START_TEST(mutated)
         for (uint32_t k = 0; k <= word[3] % 3; k++) {
             static const unsigned char values[] = { 0, 1, 0x7f, 0x80, 0xff, '9', '(', '\'' };
             const uint32_t at = word[k] % (uint32_t)f.n;
-            copy.v[at] = word[k] >> 30 == 0
-                             ? (unsigned char)(copy.v[at] ^ 1u << (word[k] >> 27 & 7))
-                             : values[word[k] >> 27 & 7];
+            const uint32_t bit = 1u << (word[k] >> 27 & 7);
+            copy.v[at] =
+                (unsigned char)(word[k] >> 30 == 0 ? copy.v[at] ^ bit : values[word[k] >> 27 & 7]);
         }
         read += accepts(ctx, name, &copy);
         file_free(&copy);

@@ -48,7 +48,7 @@ static dt_features_options options_of(dt_file *file, int c)
 
 START_TEST(golden)
 {
-    char path[TEST_PATH], name[8];
+    char path[TEST_PATH], name[16];
     dt_file *file;
     dt_tensor *x, *want;
     open_ctx();

@@ -34,7 +34,7 @@ static int16_t wave(int file, int t) { return (int16_t)(2000 * sin(t * 0.1 * (fi
 START_TEST(features_of_recordings)
 {
     static float signal[LENGTH], want[4096];
-    char name[16];
+    char name[20];
     dt_ctx *ctx = sample_context(2);
     dt_data_options o = tensors();
     const uint8_t labels[FILES] = { 0, 1, 1, 0 };

@@ -1,7 +1,7 @@
 /* Log mel energies and mel-frequency cepstral coefficients of a signal (Davis and Mermelstein
- * 1980), with the definitions of torchaudio and librosa (mel scale of HTK, no normalization of the
- * filters). Frame k has the samples s[k step] ... s[k step + frame - 1]; N is the least power of
- * two that holds a frame.
+ * 1980), with the filters of torchaudio and librosa (mel scale of HTK, not normalized). Frame k
+ * has the samples s[k step] ... s[k step + frame - 1]; N is the least power of two that holds a
+ * frame.
  *     window  w[n] = (1 - cos(2 pi n / frame)) / 2                           (Hann, periodic)
  *     power   P[i] = |sum over n of w[n] s[k step + n] exp(-2 pi j i n / N)|^2,   i = 0 ... N/2
  *     mel     m(f) = 2595 log10(1 + f / 700); bins + 2 frequencies f_0 ... f_{bins+1} of equal

@@ -75,7 +75,7 @@ static const struct {
     { "data.features", BY_FORMAT, BIT(DT_DATA_SOUNDS) | TENSORS, "sounds and tensors" },
     { "data.mean", BY_FORMAT, IMAGES, "images" },
     { "data.deviation", BY_FORMAT, IMAGES, "images" },
-    { "data.augment", BY_FORMAT, IMAGES | TENSORS, "images and tensors" },
+    { "data.augment", BY_FORMAT, IMAGES | ARRAYS, "images and arrays" },
     { "data.tokenizer", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.split", BY_FORMAT, TENSORS, "tensors" },
