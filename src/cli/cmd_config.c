@@ -1,7 +1,7 @@
 /* detent config show|validate|schema|keys: prints or checks a recipe; prints the schema or all
  * keys. */
 #include "cli.h"
-#include "layers.h"
+#include "layer_table.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
  * one row; the state of a training run is one line. */
 #include "cli.h"
-#include "layers.h"
+#include "layer_table.h"
 #include "text.h"
 
 #include <stdio.h>

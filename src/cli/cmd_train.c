@@ -1,6 +1,6 @@
 /* detent train RECIPE: trains by a recipe, shows progress, prints a table of results. */
 #include "cli.h"
-#include "layers.h"
+#include "layer_table.h"
 #include "watch.h"
 
 #include <stdio.h>

@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const char *const targets[] = {
-    [DT_TARGET_CLASS] = "classes", [DT_TARGET_IMAGE] = "images",  [DT_TARGET_MASK] = "masks",
-    [DT_TARGET_TOKENS] = "tokens", [DT_TARGET_VALUES] = "values", [DT_TARGET_BITS] = "bits",
+    [DT_TARGET_CLASS] = "classes",   [DT_TARGET_IMAGE] = "images",  [DT_TARGET_MASK] = "masks",
+    [DT_TARGET_TOKENS] = "tokens",   [DT_TARGET_VALUES] = "values", [DT_TARGET_BITS] = "bits",
     [DT_TARGET_ANOMALY] = "anomaly",
 };
 

@@ -1,6 +1,6 @@
 /* The table of a model's layers. */
-#ifndef CLI_LAYERS_H
-#define CLI_LAYERS_H
+#ifndef CLI_LAYER_TABLE_H
+#define CLI_LAYER_TABLE_H
 
 #include "cli.h"
 

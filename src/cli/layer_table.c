@@ -1,5 +1,5 @@
 /* The table of a model's layers, by dt_model_layers. */
-#include "layers.h"
+#include "layer_table.h"
 
 #include "text.h"
 
