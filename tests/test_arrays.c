@@ -284,7 +284,7 @@ START_TEST(refused)
                dt_dataset_standardize(d, 2, deviation, deviation));
     TEST_FAILS(ctx, DT_ERR_ARG, "not images", dt_dataset_denoise(d, 0.5));
     const dt_loader_options moved = { .batch_size = 1, .augment.flip = true };
-    TEST_FAILS(ctx, DT_ERR_ARG, "mirrors images", dt_loader_create(d, &moved, &l));
+    TEST_FAILS(ctx, DT_ERR_ARG, "not for arrays", dt_loader_create(d, &moved, &l));
     dt_dataset_free(d);
     dt_ctx_free(ctx);
 }

@@ -327,8 +327,9 @@ DT_API dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **ou
 
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
-/* Of images: shift, crop, flip. Of signals [time, channels], after they are standardized: shift or
- * crop along time, scale, jitter, time_mask. Of other arrays: scale, jitter. */
+/* Of images: shift, crop, flip, rotation, brightness, contrast, erasing. Of signals [time,
+ * channels], after they are standardized: shift or crop along time, scale, jitter, time_mask. Of
+ * other arrays: scale, jitter. */
 typedef struct dt_augment_options {
     /* shift by up to this many pixels or moments in each direction, padding with 0 */
     int64_t shift;
@@ -338,6 +339,11 @@ typedef struct dt_augment_options {
     double scale;      /* multiply each example by a number of 1 - scale ... 1 + scale */
     double jitter;     /* add noise of this standard deviation, as dt_dataset_denoise draws it */
     int64_t time_mask; /* set up to this many moments in a row to 0, all channels at once */
+    double rotation;   /* turn images by up to this many degrees each way, at most 180 */
+    /* Not with targets that are images; v is a pixel from 0 to 1, u uniform in -1 ... 1, drawn for
+     * each image: v + brightness u, and 0.5 + (v - 0.5)(1 + contrast u) */
+    double brightness, contrast;
+    double erasing; /* probability to blacken a rectangle of up to half of each side */
 } dt_augment_options;
 
 typedef enum dt_data_format {

@@ -30,8 +30,11 @@ static dt_status check_time(const dt_dataset *d, const char *key, int64_t most)
 dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o)
 {
     const dt_augment_options *a = &o->augment;
-    if (a->flip)
-        return dt_fail(d->ctx, DT_ERR_ARG, "loader: augment.flip mirrors images, not arrays");
+    if (a->flip || dt__images_change(a)) {
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "loader: augment.flip, rotation, brightness, contrast and erasing are for "
+                       "images, not for arrays");
+    }
     DT__TRY(check_time(d, "shift", a->shift));
     DT__TRY(check_time(d, "crop", a->crop));
     DT__TRY(check_time(d, "time_mask", a->time_mask));

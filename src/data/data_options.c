@@ -42,6 +42,15 @@ static const dt_key augment_keys[] = {
           "the same by its other name: so many zeros around, then a window of the image's size" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
       .text = "half of the training images, drawn anew each time, are mirrored left to right" },
+    { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
+      .text = "training images are turned by up to so many degrees each way, zeros come in" },
+    { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
+      .text = "a number of -brightness to brightness is added to an image's pixels, 0 to 1" },
+    { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
+      .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
+    { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
+      .text =
+          "so many of the training images have a black rectangle, up to half as high and wide" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text =
           "tensors: each training example is multiplied by a number of 1 - scale to 1 + scale" },

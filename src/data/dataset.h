@@ -145,6 +145,25 @@ static inline const uint8_t *dt__dataset_target(const dt_dataset *d, int64_t i)
     return (const uint8_t *)d->targets->data + (d->first + i) * dt__dataset_target_bytes(d);
 }
 
+/* Changes of an image besides those that move whole pixels (images_augment.c). */
+typedef struct dt__change {
+    float turn;                       /* tangent of half the angle; 0: none */
+    float gain, offset;               /* v becomes gain v + offset */
+    int64_t top, left, height, width; /* of the rectangle that is blackened */
+} dt__change;
+
+/* ARG if the options do not fit. */
+dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options *a);
+bool dt__images_change(const dt_augment_options *a); /* whether there are any changes */
+/* The change of the image at position `place` of an epoch with this key. */
+dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
+                         int64_t place);
+/* Turns a plane about its middle; zeros come in. `smooth`: bilinear, else the nearest pixel. */
+void dt__turn_plane(const dt_dataset *d, const uint8_t *from, float turn, bool smooth, uint8_t *to);
+/* Changes a channel of x, whose pixels are (v - mean) / deviation. */
+void dt__change_plane(const dt_dataset *d, const dt__change *c, float mean, float deviation,
+                      float *x);
+
 /* Their functions for a loader (images_batch.c). */
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o);
 dt_status dt__images_begin(const dt_dataset *d, void **state);

@@ -13,6 +13,7 @@ typedef struct tables {
     float *noise;     /* [channels]: factor of z */
     float white[256]; /* p/255, for target images */
     uint8_t *plane;   /* a channel or mask after augmentation */
+    uint8_t *turned;  /* and after a rotation */
 } tables;
 
 /* ---- what a loader keeps ------------------------------------------------------------------ */
@@ -33,6 +34,7 @@ dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o)
                        "loader: augment.scale, jitter and time_mask are for "
                        "arrays, not for images");
     }
+    DT__TRY(dt__images_check_changes(d, &o->augment));
     DT__TRY(check_movement(d, "shift", o->augment.shift));
     DT__TRY(check_movement(d, "crop", o->augment.crop));
     if (o->augment.shift > 0 && o->augment.crop > 0) {
@@ -54,7 +56,10 @@ dt_status dt__images_begin(const dt_dataset *d, void **state)
     s->value = dt__alloc_array(d->ctx, d->channels, 256 * sizeof *s->value);
     s->noise = dt__alloc_array(d->ctx, d->channels, sizeof *s->noise);
     s->plane = dt__alloc_array(d->ctx, d->height, (size_t)d->width);
-    if (s->value == NULL || s->noise == NULL || s->plane == NULL) return DT_ERR_NOMEM;
+    s->turned = dt__alloc_array(d->ctx, d->height, (size_t)d->width);
+    if (s->value == NULL || s->noise == NULL || s->plane == NULL || s->turned == NULL) {
+        return DT_ERR_NOMEM;
+    }
     for (int p = 0; p < 256; p++) s->white[p] = (float)p / 255.0f;
     for (int64_t c = 0; c < d->channels; c++) {
         const float mean = number_of(&d->mean, c, 0), deviation = number_of(&d->deviation, c, 1);
@@ -71,29 +76,31 @@ void dt__images_end(dt_ctx *ctx, void *state)
     dt__release(ctx, s->value);
     dt__release(ctx, s->noise);
     dt__release(ctx, s->plane);
+    dt__release(ctx, s->turned);
     dt__release(ctx, s);
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-/* Augmentation of an image and its target: a flip, then a shift. */
+/* Augmentation of an image and its target: a flip, then a shift, then a rotation. */
 typedef struct move {
     int64_t down, right;
     bool flip;
+    float turn; /* as in dt__change */
 } move;
 
 static move move_of(const dt_augment_options *o, uint64_t key, int64_t place)
 {
     const int64_t most = o->shift + o->crop; /* only one of them is set */
-    if (most == 0 && !o->flip) return (move){ 0, 0, false };
+    if (most == 0 && !o->flip) return (move){ 0, 0, false, 0 };
     uint32_t word[4];
     dt__philox(key, (uint64_t)place, word);
     return (move){ dt__random_offset(word[0], most), dt__random_offset(word[1], most),
-                   o->flip && word[2] >> 31 };
+                   o->flip && word[2] >> 31, 0 };
 }
 
 /* to[r][c] = from[r - down][c - right], of the flipped plane if `flip`; 0 outside. */
-static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by)
+static const uint8_t *shifted(const dt__batch *b, const uint8_t *from, move by)
 {
     if (by.down == 0 && by.right == 0 && !by.flip) return from;
     const tables *s = b->state;
@@ -113,12 +120,22 @@ static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by)
     return s->plane;
 }
 
+/* The same, turned; `smooth`: its numbers are brightness, not classes. */
+static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by, bool smooth)
+{
+    const tables *s = b->state;
+    const uint8_t *plane = shifted(b, from, by);
+    if (by.turn == 0) return plane;
+    dt__turn_plane(b->d, plane, by.turn, smooth, s->turned);
+    return s->turned;
+}
+
 static void put_image(const dt__batch *b, const uint8_t *image, move by, float *x)
 {
     const tables *s = b->state;
     const int64_t size = b->d->height * b->d->width;
     for (int64_t c = 0; c < b->d->channels; c++, image += size, x += size) {
-        const uint8_t *plane = moved(b, image, by);
+        const uint8_t *plane = moved(b, image, by, true);
         const float *value = s->value + 256 * c;
         for (int64_t k = 0; k < size; k++) x[k] = value[plane[k]];
     }
@@ -147,27 +164,42 @@ static void put_target(const dt__batch *b, const uint8_t *from, move by, int64_t
     if (d->target == DT_TARGET_CLASS) {
         ((int32_t *)b->target)[i] = *from;
     } else if (d->target == DT_TARGET_MASK) {
-        const uint8_t *plane = moved(b, from, by);
+        const uint8_t *plane = moved(b, from, by, false);
         int32_t *to = (int32_t *)b->target + i * size;
         for (int64_t k = 0; k < size; k++) to[k] = plane[k];
     } else {
         float *to = (float *)b->target + i * dt__dataset_image_bytes(d);
         for (int64_t c = 0; c < d->channels; c++, from += size, to += size) {
-            const uint8_t *plane = moved(b, from, by);
+            const uint8_t *plane = moved(b, from, by, true);
             for (int64_t k = 0; k < size; k++) to[k] = s->white[plane[k]];
         }
+    }
+}
+
+static void change_image(const dt__batch *b, const dt__change *c, float *x)
+{
+    const dt_dataset *d = b->d;
+    for (int64_t k = 0; k < d->channels; k++, x += d->height * d->width) {
+        dt__change_plane(d, c, number_of(&d->mean, k, 0), number_of(&d->deviation, k, 1), x);
     }
 }
 
 void dt__images_fill(const dt__batch *b)
 {
     const dt_dataset *d = b->d;
+    const dt_augment_options *a = &b->options->augment;
     const dt__epoch_keys key = dt__keys_of_epoch(b->options->seed, DT__FOR_AUGMENT, b->epoch);
     const int64_t bytes = dt__dataset_image_bytes(d);
+    const bool changes = dt__images_change(a);
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t image = dt__batch_example(b, i);
-        const move by = move_of(&b->options->augment, key.first, b->first + i);
-        put_image(b, dt__dataset_image(d, image), by, (float *)b->x + i * bytes);
+        float *x = (float *)b->x + i * bytes;
+        move by = move_of(a, key.first, b->first + i);
+        dt__change change = { 0 };
+        if (changes) change = dt__change_of(d, a, key.first, b->first + i);
+        by.turn = change.turn;
+        put_image(b, dt__dataset_image(d, image), by, x);
+        if (changes) change_image(b, &change, x);
         put_target(b, dt__dataset_target(d, image), by, i);
     }
     if (d->noise > 0) add_noises(b, key.second);

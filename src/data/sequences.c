@@ -94,7 +94,8 @@ static void fill(const dt__batch *b)
 static dt_status check(const dt_dataset *d, const dt_loader_options *o)
 {
     const dt_augment_options *a = &o->augment;
-    const bool changes = a->scale != 0 || a->jitter != 0 || a->time_mask != 0;
+    const bool changes =
+        a->scale != 0 || a->jitter != 0 || a->time_mask != 0 || dt__images_change(a);
     if (a->shift == 0 && a->crop == 0 && !a->flip && !changes) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG, "loader: tokens can be neither moved nor mirrored");
 }
