@@ -11,8 +11,9 @@
 typedef struct table {
     dt_module *m; /* the model that is asked about */
     bool as_packed;
-    dt_layer_visit visit;
-    void *user;
+    dt_layer_row *row; /* in the order of first calls; paths are lent by the twin */
+    int64_t n, room;
+    dt_status status;
 } table;
 
 /* The elements of the parameters of a module of the model, adapters and ranges left out. */
@@ -25,21 +26,34 @@ static int64_t parameters_of(const dt_module *twin)
     return n;
 }
 
-static void add_row(void *user, const dt__module_call *c)
+/* The row of a module; a new one has no output yet. NULL: NOMEM. */
+static dt_layer_row *row_of(table *t, const dt_module *m)
 {
-    const table *t = user;
-    const dt_tensor *y = c->out[0];
-    if (c->m->n_children > 0 || y == NULL) return;
-    dt_layer_row row = {
-        .path = c->m->path,
-        .type = c->m->type->name,
-        .output.rank = y->rank > 0 ? y->rank - 1 : 0,
-        .parameters = parameters_of(c->m),
-        .multiply_adds = dt__module_products(c->m, c->in[0]),
-        .bytes = dt__bytes_below(t->m, c->m->path, t->as_packed),
+    for (int64_t i = 0; i < t->n; i++) {
+        if (t->row[i].path == m->path) return &t->row[i];
+    }
+    t->status = DT__RESERVE(t->m->ctx, t->row, t->n, t->room);
+    if (t->status != DT_OK) return NULL;
+    t->row[t->n] = (dt_layer_row){
+        .path = m->path,
+        .type = m->type->name,
+        .parameters = parameters_of(m),
+        .bytes = dt__bytes_below(t->m, m->path, t->as_packed),
     };
-    memcpy(row.output.dims, y->dims + 1, (size_t)row.output.rank * sizeof row.output.dims[0]);
-    t->visit(t->user, &row);
+    return &t->row[t->n++];
+}
+
+/* A module that is called several times (a recurrent one) has one row, of its latest result. */
+static void add_call(void *user, const dt__module_call *c)
+{
+    table *t = user;
+    const dt_tensor *y = c->out[0];
+    if (c->m->n_children > 0 || y == NULL || t->status != DT_OK) return;
+    dt_layer_row *row = row_of(t, c->m);
+    if (row == NULL) return;
+    row->multiply_adds += dt__module_products(c->m, c->in[0]);
+    row->output.rank = y->rank > 0 ? y->rank - 1 : 0;
+    memcpy(row->output.dims, y->dims + 1, (size_t)row->output.rank * sizeof row->output.dims[0]);
 }
 
 /* One example of the model's input. */
@@ -68,25 +82,25 @@ static dt_status make_inputs(dt_module *twin, const dt_family *family, const voi
     return make_input(twin->ctx, &in, &x[0]);
 }
 
-static dt_status run_twin(const table *t, dt_module *twin, dt_tensor *const *x, int n_in)
+static dt_status run_twin(table *t, dt_module *twin, dt_tensor *const *x, int n_in)
 {
     dt_tape *tape;
     dt_tensor *y[DT_MAX_OUT];
     DT__TRY(dt_tape_create(twin->ctx, &tape));
     tape->no_grad = tape->shapes_only = true;
-    tape->on_forward = add_row;
-    tape->on_forward_user = (void *)t;
+    tape->on_forward = add_call;
+    tape->on_forward_user = t;
     dt_train(twin, false);
     const dt_status s = dt_forward_n(tape, twin, x, n_in, y, dt__module_outputs(twin));
     dt_tape_free(tape);
-    return s;
+    return s == DT_OK ? t->status : s;
 }
 
 dt_status dt_model_layers(dt_module *m, const dt_family *family, const void *options,
                           bool as_packed, dt_layer_visit visit, void *user)
 {
     dt_ctx *ctx = m->ctx;
-    const table t = { m, as_packed, visit, user };
+    table t = { .m = m, .as_packed = as_packed };
     dt_module *twin;
     dt_tensor *x[DT_MAX_IN] = { NULL };
     int n = 0;
@@ -96,6 +110,8 @@ dt_status dt_model_layers(dt_module *m, const dt_family *family, const void *opt
     DT__TRY(dt__family_twin(ctx, family, options, &twin));
     dt_status s = make_inputs(twin, family, options, x, &n);
     if (s == DT_OK) s = run_twin(&t, twin, x, n);
+    for (int64_t i = 0; i < t.n && s == DT_OK; i++) visit(user, &t.row[i]);
+    dt__release(ctx, t.row);
     for (int i = 0; i < n; i++) dt_tensor_free(x[i]);
     dt_module_free(twin);
     return s;
