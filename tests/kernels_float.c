@@ -160,6 +160,43 @@ static void leaky_mask(kernel_run *r,
     KERNEL_CALL(r, f(n, slope, bits, dy, dx));
 }
 
+static void alpha_backward(kernel_run *r,
+                           void (*f)(int64_t, double, const void *, const void *, void *))
+{
+    const int64_t n = kernel_size(r);
+    const double alpha = (double)kernel_float(r);
+    float *y = kernel_floats(r, n), *dy = kernel_floats(r, n), *dx = kernel_result_or(r, n, dy);
+    KERNEL_CALL(r, f(n, alpha, y, dy, dx));
+}
+
+static dt__prelu prelu_of(kernel_run *r, int64_t *count)
+{
+    const int64_t n = kernel_size(r), outer = kernel_extent(r, n);
+    const int64_t inner = kernel_chance(r) ? 1 : kernel_extent(r, outer * n);
+    dt__prelu p = { .lines = { outer, n, inner } };
+    if (kernel_chance(r)) p.lines = (dt__lines){ outer, inner, n };
+    *count = outer * n * inner;
+    p.slope = kernel_floats(r, p.lines.n);
+    p.x = kernel_floats(r, *count);
+    return p;
+}
+
+static void prelu(kernel_run *r, void (*f)(const dt__prelu *, void *))
+{
+    int64_t count;
+    const dt__prelu p = prelu_of(r, &count);
+    float *y = kernel_result(r, count);
+    KERNEL_CALL(r, f(&p, y));
+}
+
+static void prelu_backward(kernel_run *r, void (*f)(const dt__prelu *, const void *, void *))
+{
+    int64_t count;
+    const dt__prelu p = prelu_of(r, &count);
+    float *dy = kernel_floats(r, count), *dx = kernel_result_or(r, count, dy);
+    KERNEL_CALL(r, f(&p, dy, dx));
+}
+
 static void drop(kernel_run *r, void (*f)(int64_t, const dt__drop *, const void *, void *))
 {
     const int64_t n = kernel_size(r);
@@ -1163,6 +1200,10 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(silu, unary, 0)                                                                           \
     CASE(gelu_erf, unary, 0)                                                                       \
     CASE(gelu_tanh, unary, 0)                                                                      \
+    CASE(relu6, unary, 0)                                                                          \
+    CASE(hardswish, unary, 0)                                                                      \
+    CASE(hardsigmoid, unary, 0)                                                                    \
+    CASE(elu, unary, 0)                                                                            \
     CASE(sqrt_backward, unary_backward, 0)                                                         \
     CASE(square_backward, unary_backward, 0)                                                       \
     CASE(tanh_backward, unary_backward, 0)                                                         \
@@ -1172,6 +1213,15 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(swiglu_backward, swiglu_backward, 0)                                                      \
     CASE(gelu_erf_backward, unary_backward, 0)                                                     \
     CASE(gelu_tanh_backward, unary_backward, 0)                                                    \
+    CASE(relu6_backward, unary_backward, 0)                                                        \
+    CASE(hardswish_backward, unary_backward, 0)                                                    \
+    CASE(hardsigmoid_backward, unary_backward, 0)                                                  \
+    CASE(elu_backward, unary_backward, 0)                                                          \
+    CASE(elu_alpha, factor, 0)                                                                     \
+    CASE(elu_alpha_backward, alpha_backward, 0)                                                    \
+    CASE(prelu, prelu, 0)                                                                          \
+    CASE(prelu_backward, prelu_backward, 0)                                                        \
+    CASE(prelu_terms, unary_backward, 0)                                                           \
     CASE(scale, factor, 0)                                                                         \
     CASE(shift, shift, 0)                                                                          \
     CASE(clamp, clamp, 0)                                                                          \
@@ -1230,6 +1280,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(max_pool_backward, max_pool_backward, 0)                                                  \
     CASE(avg_pool, avg_pool, 0)                                                                    \
     CASE(avg_pool_backward, avg_pool_backward, 0)                                                  \
+    CASE(adaptive_avg_pool, upsample, 0)                                                           \
+    CASE(adaptive_avg_pool_backward, upsample_backward, 0)                                         \
     CASE(upsample, upsample, 0)                                                                    \
     CASE(upsample_backward, upsample_backward, 0)                                                  \
     CASE(pad, pad, 0)                                                                              \

@@ -12,12 +12,31 @@
 #include <math.h>
 #include <stdio.h>
 
-#define ROUNDS 240
+#define ROUNDS 420
 #define STEP 1e-6
 
-enum { CONV2D, TRANSPOSE2D, CONV1D, TRANSPOSE1D, MAX_POOL, AVG_POOL, UPSAMPLE, PAD, KINDS };
-static const char *const names[] = { "conv2d",   "conv_transpose2d", "conv1d",   "conv_transpose1d",
-                                     "max_pool", "avg_pool",         "upsample", "pad" };
+enum {
+    CONV2D,
+    TRANSPOSE2D,
+    CONV1D,
+    TRANSPOSE1D,
+    MAX_POOL,
+    AVG_POOL,
+    ADAPTIVE,
+    UPSAMPLE,
+    PAD,
+    MAX_POOL1D, /* from here on x is [N, C, L] */
+    AVG_POOL1D,
+    GLOBAL1D,
+    ADAPTIVE1D,
+    UPSAMPLE1D,
+    KINDS
+};
+static const char *const names[] = {
+    "conv2d",     "conv_transpose2d", "conv1d", "conv_transpose1d", "max_pool2d", "avg_pool2d",
+    "adaptive2d", "upsample2d",       "pad",    "max_pool1d",       "avg_pool1d", "global1d",
+    "adaptive1d", "upsample1d",
+};
 
 typedef struct problem {
     int kind, n; /* operands */
@@ -68,7 +87,7 @@ static void draw_planes(dt__stream *s, problem *p)
 {
     int64_t *x = p->dims[0];
     p->n = 1;
-    p->ranks[0] = 4;
+    p->ranks[0] = p->kind >= MAX_POOL1D ? 3 : 4;
     x[0] = pick(s, 1, 2);
     x[1] = pick(s, 1, 3);
     p->pool = (dt_pool_options){ .ceil_mode = pick(s, 0, 1), .count_include_pad = pick(s, 0, 1) };
@@ -77,7 +96,7 @@ static void draw_planes(dt__stream *s, problem *p)
         dt_pool_options *o = &p->pool;
         o->kernel[a] = pick(s, 1, 4);
         o->stride[a] = pick(s, 0, 4);
-        o->dilation[a] = p->kind == MAX_POOL ? pick(s, 0, 2) : 1;
+        o->dilation[a] = p->kind == MAX_POOL || p->kind == MAX_POOL1D ? pick(s, 0, 2) : 1;
         o->padding[a] = pick(s, 0, o->kernel[a] / 2);
         x[2 + a] = (o->kernel[a] - 1) * dt__max_i64(o->dilation[a], 1) + 1 + pick(s, 0, 9);
         p->size[a] = pick(s, 1, 20);
@@ -96,7 +115,13 @@ static dt_tensor *run(dt_tape *t, const problem *p, dt_tensor *const *in)
     case TRANSPOSE1D: return dt_conv_transpose1d(t, in[0], in[1], in[2], &p->conv);
     case MAX_POOL: return dt_max_pool2d(t, in[0], &p->pool, NULL);
     case AVG_POOL: return dt_avg_pool2d(t, in[0], &p->pool);
+    case ADAPTIVE: return dt_adaptive_avg_pool2d(t, in[0], p->size[0], p->size[1]);
     case UPSAMPLE: return dt_upsample_nearest(t, in[0], p->size[0], p->size[1]);
+    case MAX_POOL1D: return dt_max_pool1d(t, in[0], &p->pool, NULL);
+    case AVG_POOL1D: return dt_avg_pool1d(t, in[0], &p->pool);
+    case GLOBAL1D: return dt_global_avg_pool1d(t, in[0]);
+    case ADAPTIVE1D: return dt_adaptive_avg_pool1d(t, in[0], p->size[0]);
+    case UPSAMPLE1D: return dt_upsample_nearest1d(t, in[0], p->size[0]);
     default: return dt_pad(t, in[0], &p->pad);
     }
 }
@@ -180,12 +205,50 @@ START_TEST(gradients_of_random_geometries)
 }
 END_TEST
 
+/* Channel shuffle [Zhang et al. 2018, ShuffleNet] of two groups, by reshape, permute, reshape. */
+static dt_tensor *shuffle(dt_tape *t, dt_tensor *x)
+{
+    const int64_t *d = x->dims, order[] = { 0, 2, 1, 3, 4 };
+    dt_tensor *y = dt_reshape(t, x, 5, (const int64_t[]){ d[0], 2, d[1] / 2, d[2], d[3] });
+    y = dt_permute(t, y, order);
+    return dt_reshape(t, y, 4, (const int64_t[]){ d[0], d[1], d[2], d[3] });
+}
+
+START_TEST(channels_are_shuffled)
+{
+    dt_ctx *ctx;
+    dt_tape *t;
+    const int64_t dims[] = { 1, 6, 1, 2 };
+    const float values[] = { 0, 0.5F, 1, 1.5F, 2, 2.5F, 3, 3.5F, 4, 4.5F, 5, 5.5F };
+    const float want[] = { 0, 0.5F, 3, 3.5F, 1, 1.5F, 4, 4.5F, 2, 2.5F, 5, 5.5F };
+    const float back[] = { 0, 0.5F, 2, 2.5F, 4, 4.5F, 1, 1.5F, 3, 3.5F, 5, 5.5F };
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x, *up;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &x));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &up));
+    memcpy(dt_data_mut(x), values, sizeof values);
+    memcpy(dt_data_mut(up), values, sizeof values);
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    dt_tensor *y = shuffle(t, x);
+    ck_assert_msg(y != NULL, "%s", dt_error(ctx));
+    ck_assert_mem_eq(dt_data(y), want, sizeof want);
+    TEST_OK(ctx, dt_backward(t, y, up));
+    ck_assert_mem_eq(dt_data(dt_grad(x)), back, sizeof back);
+    dt_tensor_free(x);
+    dt_tensor_free(up);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_image_gradients_suite(void)
 {
     Suite *s = suite_create("image_gradients");
     TCase *c = tcase_create("geometries");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, gradients_of_random_geometries);
+    tcase_add_test(c, channels_are_shuffled);
     suite_add_tcase(s, c);
     return s;
 }

@@ -38,6 +38,10 @@ static dt_tensor *apply(dt_tape *t, int activation, dt_tensor *x)
     case DT_ACT_TANH: return dt_tanh(t, x);
     case DT_ACT_SIGMOID: return dt_sigmoid(t, x);
     case DT_ACT_SILU: return dt_silu(t, x);
+    case DT_ACT_RELU6: return dt_relu6(t, x);
+    case DT_ACT_HARDSWISH: return dt_hardswish(t, x);
+    case DT_ACT_HARDSIGMOID: return dt_hardsigmoid(t, x);
+    case DT_ACT_ELU: return dt_elu(t, x, 1);
     default: return x;
     }
 }
@@ -146,7 +150,7 @@ static void check_shape(int64_t m, int64_t n, int64_t k)
     static const int threads[] = { 1, 2, 3, 8 };
     int turn = 0;
     for (road r = 0; r < ROADS; r++) {
-        for (int activation = DT_ACT_NONE; activation <= DT_ACT_SILU; activation++) {
+        for (int activation = DT_ACT_NONE; activation <= DT_ACT_ELU; activation++) {
             for (int with = 0; with < 4; with++, turn++) {
                 check(&(setup){ .m = m,
                                 .n = n,
@@ -177,7 +181,7 @@ START_TEST(special_values)
 {
     const int64_t dims[2] = { 1, 11 }, square[2] = { 11, 11 };
     const setup s = { .road = FLOATS };
-    for (int activation = DT_ACT_NONE; activation <= DT_ACT_SILU; activation++) {
+    for (int activation = DT_ACT_NONE; activation <= DT_ACT_ELU; activation++) {
         outcome a, b;
         outcome *const both[2] = { &a, &b };
         for (int i = 0; i < 2; i++) {

@@ -280,18 +280,49 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* In training each element becomes 0 with probability p, else x / (1 - p); in evaluation y = x. */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
-/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01);
- * CONFIG for another name. */
+/* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01),
+ * "relu6", "hardswish", "hardsigmoid", "elu" (alpha 1); CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
+/* dt_prelu; weight [channels], or [1] for all channels: its slopes, initialized to `init` (PyTorch:
+ * 0.25). Presets and rules never quantize it. ARG if channels is below 1 or init is not finite. */
+DT_API dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module **out);
+/* dt_softmax over dimension `dim`; negative ones count from the end. */
+DT_API dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out);
 /* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
  * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 /* dt_avg_pool2d; otherwise as above. */
 DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_max_pool1d; the first of each option's numbers is read. */
+DT_API dt_status dt_max_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_avg_pool1d; otherwise as above. */
+DT_API dt_status dt_avg_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
+/* dt_adaptive_avg_pool2d; ARG for an extent below 1. */
+DT_API dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t width,
+                                               dt_module **out);
+/* dt_adaptive_avg_pool1d; ARG for a length below 1. */
+DT_API dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module **out);
+/* [N, C, L] to [N, C, 1]. */
+DT_API dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out);
 /* [N, C, H, W] to [N, C, 1, 1]. */
 DT_API dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out);
-/* [N, C, H, W] to [N, C, factor H, factor W], each pixel repeated. */
+/* [N, C, H, W] to [N, C, factor H, factor W], or [N, C, L] to [N, C, factor L], each pixel
+ * repeated. */
 DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out);
+
+typedef struct dt_squeeze_excitation_layer {
+    int64_t channels, squeeze; /* of x; between fc1 and fc2 */
+    const char *activation;    /* behind fc1, by its name in recipes; NULL: "relu" */
+    const char *gate;          /* behind fc2, likewise; NULL: "sigmoid" */
+} dt_squeeze_excitation_layer;
+
+/* y = x gate(fc2(activation(fc1(dt_global_avg_pool2d(x))))) for x [N, channels, H, W]. Children:
+ * 1 x 1 convolutions `fc1` [squeeze, channels, 1, 1] and `fc2` [channels, squeeze, 1, 1] with
+ * biases, and `activation` and `gate`. Errors: ARG (an extent below 1), CONFIG (the name of an
+ * activation), NOMEM. */
+DT_API dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_layer *layer,
+                                              dt_module **out);
+
 /* [N, ...] to [N, features]. */
 DT_API dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out);
 /* The sum of 2...16 inputs, broadcast; run by dt_forward_n. */

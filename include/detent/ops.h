@@ -152,6 +152,23 @@ DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
  * backward. */
 DT_API dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope);
 
+/* y = min(max(x, 0), 6); the derivative at 0 and 6 is 0. Keeps y for backward. */
+DT_API dt_tensor *dt_relu6(dt_tape *t, dt_tensor *x);
+
+/* y = min(max(x + 3, 0), 6) / 6; the derivative at -3 and 3 is 0. Keeps y for backward. */
+DT_API dt_tensor *dt_hardsigmoid(dt_tape *t, dt_tensor *x);
+
+/* y = x min(max(x + 3, 0), 6) / 6; the derivative at -3 is 0 and at 3 is 1. */
+DT_API dt_tensor *dt_hardswish(dt_tape *t, dt_tensor *x);
+
+/* y = x where x > 0, else alpha (e^x - 1); the derivative at 0 is alpha. Keeps y for backward. ARG
+ * if alpha is below 0 or not finite. */
+DT_API dt_tensor *dt_elu(dt_tape *t, dt_tensor *x, double alpha);
+
+/* y = x where x > 0, else slope[c] x, for x [N, C, ...] and slope [C]; slope [1] is for all
+ * channels and for x of any rank. The derivative at 0 is the slope. */
+DT_API dt_tensor *dt_prelu(dt_tape *t, dt_tensor *x, dt_tensor *slope);
+
 enum { DT_GELU_ERF, DT_GELU_TANH };
 
 /* y = x (1 + erf(x / sqrt 2)) / 2, or with DT_GELU_TANH
@@ -177,7 +194,7 @@ DT_API dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b);
 DT_API dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias);
 
 /* Activations that can be fused behind a product: dt_relu, dt_gelu in both forms, dt_tanh,
- * dt_sigmoid, dt_silu. */
+ * dt_sigmoid, dt_silu, dt_relu6, dt_hardswish, dt_hardsigmoid, dt_elu with alpha 1. */
 enum {
     DT_ACT_NONE,
     DT_ACT_RELU,
@@ -185,7 +202,11 @@ enum {
     DT_ACT_GELU_TANH,
     DT_ACT_TANH,
     DT_ACT_SIGMOID,
-    DT_ACT_SILU
+    DT_ACT_SILU,
+    DT_ACT_RELU6,
+    DT_ACT_HARDSWISH,
+    DT_ACT_HARDSIGMOID,
+    DT_ACT_ELU
 };
 
 typedef struct dt_linear_after {
@@ -195,8 +216,8 @@ typedef struct dt_linear_after {
 
 /* y = activation(x W^T + bias + residual), in fewer passes over memory than dt_linear, dt_add and
  * the activation one after the other, and with the same bits, forward and backward. For backward it
- * keeps what the activation would: one bit per element for relu, its operand for gelu and silu, y
- * for tanh and sigmoid. after NULL: dt_linear. */
+ * keeps what the activation would: one bit per element for relu, its operand for gelu, silu and
+ * hardswish, y for the others. after NULL: dt_linear. */
 DT_API dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                 const dt_linear_after *after);
 
@@ -577,9 +598,9 @@ DT_API dt_attention_options dt_attention_defaults(void);
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 
-/* ---- planes of images: x is [N, C, H, W] ---------------------------------------------------- */
+/* ---- planes of images [N, C, H, W], lines of signals [N, C, L] ------------------------------- */
 
-/* Pairs: height, width. */
+/* Pairs: height, width; ops on lines read the first of each. */
 typedef struct dt_pool_options {
     int64_t kernel[2];   /* extent of a window; default 2, 2 */
     int64_t stride[2];   /* 0 (default): the kernel */
@@ -603,11 +624,25 @@ DT_API dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options 
                                 dt_tensor **index);
 /* The mean of each window's pixels; no dilation. */
 DT_API dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
+/* dt_max_pool2d for windows of lines, x [N, C, L]; y [N, C, windows]. */
+DT_API dt_tensor *dt_max_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *options,
+                                dt_tensor **index);
+/* dt_avg_pool2d for windows of lines. */
+DT_API dt_tensor *dt_avg_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* The mean of each plane, [N, C, 1, 1]. */
 DT_API dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x);
+/* The mean of each line, [N, C, 1]. */
+DT_API dt_tensor *dt_global_avg_pool1d(dt_tape *t, dt_tensor *x);
+/* y [N, C, height, width]: each element is the mean of a bin of pixels; that of (i, j) has rows
+ * floor(i H / height) ... ceil((i + 1) H / height) - 1 and columns likewise. Bins may overlap. */
+DT_API dt_tensor *dt_adaptive_avg_pool2d(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
+/* dt_adaptive_avg_pool2d of lines. */
+DT_API dt_tensor *dt_adaptive_avg_pool1d(dt_tape *t, dt_tensor *x, int64_t length);
 
 /* y [N, C, height, width]: pixel (i, j) is x's pixel (floor(i H / height), floor(j W / width)). */
 DT_API dt_tensor *dt_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
+/* y [N, C, length]: element i is x's element floor(i L / length). */
+DT_API dt_tensor *dt_upsample_nearest1d(dt_tape *t, dt_tensor *x, int64_t length);
 
 /* ---- in place: not recorded, return the tensor that they wrote ------------------------------- */
 

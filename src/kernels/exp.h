@@ -1,5 +1,5 @@
-/* e^x and tanh x of floats, by operations that every compiler vectorizes: no table, no branch, no
- * call.
+/* e^x, e^x - 1 and tanh x of floats, by operations that every compiler vectorizes: no table, no
+ * branch, no call.
  *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + (r + r^2 p(r)))
  * with |r| <= 0.347. In floats n ln 2 is subtracted in two parts, the first of them exact, and p
  * has five terms with an error of 1e-8: results are within a relative 9e-8 of exact ones, denormal
@@ -11,28 +11,42 @@
 #include <stdint.h>
 #include <string.h>
 
-/* For |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits, from which it is shifted into the
- * exponent. */
-static inline double dt__exp_series(double x)
+/* p such that e^r - 1 = r p, and r, for |x| <= 700. Adding 1.5 * 2^52 leaves n in the low bits of
+ * *shifted. */
+static inline double dt__exp_reduced(double x, double *r, double *shifted)
 {
     const double magic = 0x1.8p52;
-    const double shifted = x * 1.4426950408889634074 + magic;
-    const double r = x - (shifted - magic) * 0.69314718055994530942;
+    *shifted = x * 1.4426950408889634074 + magic;
+    const double rest = x - (*shifted - magic) * 0.69314718055994530942;
     double p = 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    p = p * r + 0.5;
-    p = p * r + 1;
-    p = p * r + 1;
+    p = p * rest + 1.0 / 5040;
+    p = p * rest + 1.0 / 720;
+    p = p * rest + 1.0 / 120;
+    p = p * rest + 1.0 / 24;
+    p = p * rest + 1.0 / 6;
+    p = p * rest + 0.5;
+    p = p * rest + 1;
+    *r = rest;
+    return p;
+}
+
+/* x 2^n: the low bits of `shifted` are shifted into the exponent. */
+static inline double dt__exp_scaled(double x, double shifted)
+{
     uint64_t n, bits;
     memcpy(&n, &shifted, sizeof n);
-    memcpy(&bits, &p, sizeof bits);
+    memcpy(&bits, &x, sizeof bits);
     bits += n << 52;
-    memcpy(&p, &bits, sizeof p);
-    return p;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* For |x| <= 700. */
+static inline double dt__exp_series(double x)
+{
+    double r, shifted;
+    const double p = dt__exp_reduced(x, &r, &shifted);
+    return dt__exp_scaled(p * r + 1, shifted);
 }
 
 /* Adding 1.5 * 2^23 leaves n in the low bits. 2^n may not be a normal float, so it is two factors.
@@ -59,6 +73,15 @@ static inline float dt__exp_f32(float x)
     memcpy(&a, &first, sizeof a);
     memcpy(&b, &second, sizeof b);
     return p * a * b;
+}
+
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for x <= 88, without cancellation near 0. NaN gives NaN. */
+static inline float dt__expm1_f32(float x)
+{
+    double r, shifted;
+    const double p = dt__exp_reduced((double)(x < -40 ? -40 : x), &r, &shifted);
+    const double power = dt__exp_scaled(1, shifted);
+    return (float)(power * (r * p) + (power - 1));
 }
 
 /* sign(x) (1 - e) / (1 + e) with e = e^(-2|x|); near 0, where that cancels, x - x^3/3 + 2

@@ -171,6 +171,12 @@ typedef struct dt__swiglu_backward {
     void *dgate, *dup;
 } dt__swiglu_backward;
 
+/* x as [outer][channels][inner], and a slope for each channel. */
+typedef struct dt__prelu {
+    dt__lines lines;
+    const void *x, *slope;
+} dt__prelu;
+
 /* Dropout: word i of a random stream decides about element i. */
 typedef struct dt__drop {
     uint64_t key, counter, threshold; /* of 2^32 */

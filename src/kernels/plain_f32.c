@@ -6,6 +6,7 @@
 #define KERNEL(name) dt__##name##__ref_f32
 #define LIBM(name) name##f
 #define EXP dt__exp_f32
+#define EXPM1 dt__expm1_f32
 #define TANH dt__tanh_f32
 #define BLAS(name) cblas_s##name
 #include "kernels/plain.inc"

@@ -6,6 +6,7 @@
 #define KERNEL(name) dt__##name##__ref_f64
 #define LIBM(name) name
 #define EXP exp
+#define EXPM1 expm1
 #define TANH tanh
 #define BLAS(name) cblas_d##name
 #include "kernels/plain.inc"

@@ -17,7 +17,9 @@ typedef struct dt__windows {
     void *at;           /* maxima: index of the pixel in its window, a kernel[1] + b; or NULL */
 } dt__windows;
 
-/* Pixel (i, j) of the result is pixel (floor(i in[0] / out[0]), floor(j in[1] / out[1])). */
+/* Upsampling: pixel (i, j) of the result is pixel (floor(i in[0] / out[0]), floor(j in[1] /
+ * out[1])). Adaptive averages: it is the mean of a bin, whose rows are floor(i in[0] / out[0]) to
+ * below ceil((i + 1) in[0] / out[0]), and columns likewise. */
 typedef struct dt__resize {
     int64_t planes, in[2], out[2];
 } dt__resize;

@@ -11,6 +11,8 @@ static dt_tensor *gelu_tanh(dt_tape *t, dt_tensor *x) { return dt_gelu(t, x, DT_
 
 static dt_tensor *leaky_relu(dt_tape *t, dt_tensor *x) { return dt_leaky_relu(t, x, 0.01); }
 
+static dt_tensor *elu(dt_tape *t, dt_tensor *x) { return dt_elu(t, x, 1); }
+
 static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 {
     (void)t;
@@ -32,7 +34,11 @@ typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
     A(sigmoid, dt_sigmoid, DT_ACT_SIGMOID)                                                         \
     A(identity, identity, DT_ACT_NONE)                                                             \
     A(silu, dt_silu, DT_ACT_SILU)                                                                  \
-    A(leaky_relu, leaky_relu, ALONE)
+    A(leaky_relu, leaky_relu, ALONE)                                                               \
+    A(relu6, dt_relu6, DT_ACT_RELU6)                                                               \
+    A(hardswish, dt_hardswish, DT_ACT_HARDSWISH)                                                   \
+    A(hardsigmoid, dt_hardsigmoid, DT_ACT_HARDSIGMOID)                                             \
+    A(elu, elu, DT_ACT_ELU)
 
 typedef struct activation {
     function apply;
@@ -142,6 +148,10 @@ static const dt__layer_case cases[] = {
     OF(identity, -1.0, 0.5, 2.0),
     OF(silu, -0.2689414213699951, 0.3112296656009273, 1.7615941559557646),
     OF(leaky_relu, -0.01, 0.5, 2.0),
+    OF(relu6, 0.0, 0.5, 2.0),
+    OF(hardswish, -0.33333333333333333, 0.29166666666666667, 1.6666666666666667),
+    OF(hardsigmoid, 0.33333333333333333, 0.58333333333333333, 0.83333333333333333),
+    OF(elu, -0.63212055882855768, 0.5, 2.0),
     { "no such name", make_swish, .fails = DT_ERR_CONFIG, .says = "'swish' is none of: relu" },
     { "no name", make_nameless, .fails = DT_ERR_CONFIG, .says = "(NULL)" },
 };

@@ -1,4 +1,5 @@
-/* Nearest-neighbour upsampling of images by an integer factor. */
+/* Nearest-neighbour upsampling of images [N, C, H, W], or of signals [N, C, L], by an integer
+ * factor. */
 #include "nn/layer_cases.h"
 #include "nn/layer_type.h"
 #include "nn/module.h"
@@ -20,8 +21,13 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     const upsample *s = dt_module_state(m);
     (void)n_in;
     (void)n_out;
-    const bool is_image = in[0]->rank == 4; /* the op refuses other ranks */
-    const int64_t height = is_image ? in[0]->dims[2] : 1, width = is_image ? in[0]->dims[3] : 1;
+    const dt_tensor *x = in[0];
+    if (x->rank == 3) {
+        out[0] = dt_upsample_nearest1d(t, in[0], times(x->dims[2], s->factor));
+        return;
+    }
+    const bool is_image = x->rank == 4; /* the op refuses other ranks */
+    const int64_t height = is_image ? x->dims[2] : 1, width = is_image ? x->dims[3] : 1;
     out[0] = dt_upsample_nearest(t, in[0], times(height, s->factor), times(width, s->factor));
 }
 
@@ -72,6 +78,8 @@ static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 1, 1, 2 }, .given = true, .values = { 1, 2 } } }, .n_y = 8,
       .y = { 1, 1, 2, 2, 1, 1, 2, 2 } },
     { "several images", make, .in = { { { 2, 3, 2, 3 } } } },
+    { "a signal", make, .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
+      .n_y = 8, .y = { 1, 1, 2, 2, 3, 3, 4, 4 } },
     { "no factor", make_none, .fails = DT_ERR_ARG, .says = "upsample_nearest: the factor" },
     { "no image", make, .in = { { { 3, 2 } } }, .fails = DT_ERR_SHAPE, .says = "upsample" },
 };

@@ -6,9 +6,10 @@
 
 #include <detent/ops.h>
 
-/* A module of `type` whose state is the options; NULL: the defaults. */
+/* A module of `type` whose state is the options; NULL: the defaults. Of each option `axes` numbers
+ * are read: 2, or 1 for lines. */
 dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool_options *options,
-                          dt_module **out);
+                          int axes, dt_module **out);
 
 /* Keys of 2-d pooling. */
 #define DT__POOL_EXTENT(field, low, first, about)                                                  \

@@ -1,38 +1,12 @@
-/* The mean of each window of the planes of x [N, C, H, W].
- *     y = (sum of the window's pixels) / n      dx = sum of dy / n over the windows that contain x
- * n is the number of pixels in the window, with count_include_pad those of the padding included. */
+/* The mean of each window of the planes of x [N, C, H, W]: pool_ops.c. */
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
 
 static const dt_key keys[] = {
-    DT__POOL_KEYS,
-    { "count_include_pad", DT_KEY_BOOL, .offset = offsetof(dt_pool_options, count_include_pad),
-      .fallback = "true", .text = "padding counts in the divisor" },
+    DT__POOL_KEYS(DT_KEY_PAIR, "2, 2", "0, 0", "1, 1"),
+    DT__AVG_POOL_KEY,
     { 0 },
 };
-
-static dt_status shape(dt_call *c)
-{
-    const dt_pool_options *o = c->options;
-    if (o->dilation[0] > 1 || o->dilation[1] > 1) {
-        return dt_refuse(c, DT_ERR_ARG, "averages have no dilation");
-    }
-    return dt__windows_shape(c, o);
-}
-
-static void forward(const dt_call *c)
-{
-    dt__windows p = dt__windows_of(c, c->options);
-    p.x = dt__data(c->arg[0]);
-    p.y = dt__data_mut(c->y);
-    c->kernels->avg_pool(&p);
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    const dt__windows p = dt__windows_of(c, c->options);
-    c->kernels->avg_pool_backward(&p, dt__data(dy), dt__data_mut(dx[0]));
-}
 
 const dt_op dt__op_avg_pool2d = {
     .name = "avg_pool2d",
@@ -42,9 +16,9 @@ const dt_op dt__op_avg_pool2d = {
     .options_size = sizeof(dt_pool_options),
     .defaults = &dt__pool_defaults,
     .keys = keys,
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
+    .shape = dt__avg_pool2d_shape,
+    .forward = dt__avg_pool_forward,
+    .backward = dt__avg_pool_backward,
 };
 
 dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options)

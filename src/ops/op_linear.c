@@ -4,7 +4,7 @@
  * x [..., in] is a matrix of rows; W is [out, in]; f is an activation or the identity. Operands
  * with integer codes are multiplied as codes: linear_codes.c. Intermediate sums are rounded as if
  * each step were an op of its own, so the bits are the same. Result 1 is what f keeps for backward:
- * one bit per element (relu), s (gelu, silu), or y. */
+ * one bit per element (relu), s (gelu, silu, hardswish), or y. */
 #include "autograd/codes.h"
 #include "ops/linear_codes.h"
 #include "ops/ops_list.h"
@@ -18,8 +18,9 @@ typedef struct options {
 } options;
 
 static const options defaults = { DT_ACT_NONE };
-static const char *const activations[] = { "none", "relu",    "gelu", "gelu_tanh",
-                                           "tanh", "sigmoid", "silu", NULL };
+static const char *const activations[] = { "none",      "relu",        "gelu", "gelu_tanh",
+                                           "tanh",      "sigmoid",     "silu", "relu6",
+                                           "hardswish", "hardsigmoid", "elu",  NULL };
 
 static const dt_key keys[] = {
     { "activation", DT_KEY_CHOICE, .offset = offsetof(options, activation), .choices = activations,
@@ -36,9 +37,9 @@ typedef void unary_backward(int64_t n, const void *kept, const void *dy, void *d
 static unary *function_of(const dt_call *c)
 {
     const dt__kernels *k = c->kernels;
-    unary *const functions[] = {
-        NULL, NULL, k->gelu_erf, k->gelu_tanh, k->tanh, k->sigmoid, k->silu
-    };
+    unary *const functions[] = { NULL,         NULL,           k->gelu_erf, k->gelu_tanh,
+                                 k->tanh,      k->sigmoid,     k->silu,     k->relu6,
+                                 k->hardswish, k->hardsigmoid, k->elu };
     return functions[activation_of(c)];
 }
 
@@ -51,14 +52,19 @@ static unary_backward *slope_of(const dt_call *c)
                                        k->gelu_tanh_backward,
                                        k->tanh_backward,
                                        k->sigmoid_backward,
-                                       k->silu_backward };
+                                       k->silu_backward,
+                                       k->relu6_backward,
+                                       k->hardswish_backward,
+                                       k->hardsigmoid_backward,
+                                       k->elu_backward };
     return slopes[activation_of(c)];
 }
 
 static bool keeps_sum(const dt_call *c)
 {
     const int activation = activation_of(c);
-    return activation == DT_ACT_GELU || activation == DT_ACT_GELU_TANH || activation == DT_ACT_SILU;
+    return activation == DT_ACT_GELU || activation == DT_ACT_GELU_TANH ||
+           activation == DT_ACT_SILU || activation == DT_ACT_HARDSWISH;
 }
 
 /* Result 1: what the activation keeps for backward. */
@@ -85,7 +91,7 @@ static dt_status check_operands(const dt_call *c)
     DT__TRY(dt__want_rank(c, X, 1, DT_MAX_RANK));
     DT__TRY(dt__want_rank(c, WEIGHT, 2, 2));
     const int activation = activation_of(c);
-    if (activation < DT_ACT_NONE || activation > DT_ACT_SILU) {
+    if (activation < DT_ACT_NONE || activation > DT_ACT_ELU) {
         return dt_refuse(c, DT_ERR_ARG, "activation %d does not exist", activation);
     }
     return DT_OK;
@@ -309,6 +315,12 @@ static const dt__case cases[] = {
     { "sigmoid", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } }, { { 5, 4 } } },
       .options = THEN(DT_ACT_SIGMOID) },
     { "silu", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_SILU) },
+    { "relu6", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_RELU6) },
+    { "hardswish", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } }, { { 5, 4 } } },
+      .options = THEN(DT_ACT_HARDSWISH) },
+    { "hardsigmoid", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } },
+      .options = THEN(DT_ACT_HARDSIGMOID) },
+    { "elu", .in = { { { 5, 7 } }, { { 4, 7 } }, { { 4 } } }, .options = THEN(DT_ACT_ELU) },
     { "many rows and relu",
       .in = { { { 150, 60 } }, { { 140, 60 } }, { { 140 } }, { { 150, 140 } } },
       .options = THEN(DT_ACT_RELU), .rough = true },
@@ -318,7 +330,7 @@ static const dt__case cases[] = {
       .options = THEN(DT_ACT_GELU) },
     { "residual's shape", .in = { { { 2, 3 } }, { { 5, 3 } }, { .absent = true }, { { 2, 3 } } },
       .fails = DT_ERR_SHAPE, .says = "residual must be [2,5]" },
-    { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(7), .fails = DT_ERR_ARG,
-      .says = "activation 7" },
+    { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(11), .fails = DT_ERR_ARG,
+      .says = "activation 11" },
 };
 DT__CASES(linear, cases)

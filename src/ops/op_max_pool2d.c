@@ -1,85 +1,12 @@
-/* The largest pixel of each window of the planes of x [N, C, H, W].
- *     y = max over the window of x
- *         dx = sum of dy over the windows where x is the first largest
- * Padding is never chosen. Kept for backward: the position of each y in its window, one byte if the
- * window has at most 255 pixels. */
+/* The largest pixel of each window of the planes of x [N, C, H, W]: pool_ops.c. */
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
 
-#include <string.h>
-
-enum { Y, AT, INDEX };
-
-#define BYTE_PIXELS 255
-
-typedef struct options {
-    dt_pool_options pool;
-    bool index;
-} options;
-
-static const options defaults = { .pool = { .kernel = { 2, 2 }, .dilation = { 1, 1 } } };
-
 static const dt_key keys[] = {
-    DT__POOL_KEYS,
-    { "index", DT_KEY_BOOL, .offset = offsetof(options, index), .fallback = "false",
-      .text = "make result 2: the position of each result in its plane, row W + column" },
+    DT__POOL_KEYS(DT_KEY_PAIR, "2, 2", "0, 0", "1, 1"),
+    DT__MAX_POOL_KEY,
     { 0 },
 };
-
-static dt_status shape(dt_call *c)
-{
-    const options *o = c->options;
-    int64_t pixels;
-    DT__TRY(dt__windows_shape(c, &o->pool));
-    if (__builtin_mul_overflow(o->pool.kernel[0], o->pool.kernel[1], &pixels) ||
-        pixels > INT32_MAX) {
-        return dt_refuse(c, DT_ERR_SHAPE, "a window may have at most %d pixels", INT32_MAX);
-    }
-    const dt_tensor *x = c->in[0], *y = c->y;
-    if (o->index && x->dims[2] > 0 && x->dims[3] > INT32_MAX / x->dims[2]) {
-        return dt_refuse(c, DT_ERR_SHAPE, "an index of int32 cannot tell the pixels of a plane");
-    }
-    c->state[0] = pixels > BYTE_PIXELS;
-    if (!c->recording && !o->index) return DT_OK;
-    DT__TRY(dt_result(c, AT, pixels > BYTE_PIXELS ? DT_I32 : DT_U8, 4, y->dims));
-    return o->index ? dt_result(c, INDEX, DT_I32, 4, y->dims) : DT_OK;
-}
-
-static dt__windows pool_of(const dt_call *c)
-{
-    dt__windows p = dt__windows_of(c, &((const options *)c->options)->pool);
-    p.wide = c->state[0] != 0;
-    if (c->n_out > AT) p.at = dt__data_mut(c->out[AT]);
-    return p;
-}
-
-static void write_index(const dt__windows *p, int32_t *index)
-{
-    const int64_t out = p->out[0] * p->out[1];
-    for (int64_t k = 0; k < p->planes * out; k++) {
-        const int64_t i = k % out / p->out[1], j = k % p->out[1];
-        const int64_t number = p->wide ? ((const int32_t *)p->at)[k] : ((const uint8_t *)p->at)[k];
-        const int64_t a = number / p->kernel[1], b = number % p->kernel[1];
-        const int64_t row = i * p->stride[0] - p->padding[0] + a * p->dilation[0];
-        const int64_t column = j * p->stride[1] - p->padding[1] + b * p->dilation[1];
-        index[k] = (int32_t)(row * p->in[1] + column);
-    }
-}
-
-static void forward(const dt_call *c)
-{
-    dt__windows p = pool_of(c);
-    p.x = dt__data(c->arg[0]);
-    p.y = dt__data_mut(c->y);
-    c->kernels->max_pool(&p);
-    if (c->n_out > INDEX) write_index(&p, dt__data_mut(c->out[INDEX]));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    const dt__windows p = pool_of(c);
-    c->kernels->max_pool_backward(&p, dt__data(dy), dt__data_mut(dx[0]));
-}
 
 const dt_op dt__op_max_pool2d = {
     .name = "max_pool2d",
@@ -87,27 +14,21 @@ const dt_op dt__op_max_pool2d = {
     .in_name = { "x" },
     .out_name = { "y", "at", "index" },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
+    .options_size = sizeof(dt__max_pool_options),
+    .defaults = &dt__max_pool_defaults,
     .keys = keys,
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
+    .shape = dt__max_pool2d_shape,
+    .forward = dt__max_pool_forward,
+    .backward = dt__max_pool_backward,
 };
 
 dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *o, dt_tensor **index)
 {
-    options with = defaults;
-    dt_tensor *out[3] = { NULL };
-    if (o != NULL) with.pool = *o;
-    with.index = index != NULL;
-    dt_apply_n(t, &dt__op_max_pool2d, DT__CALL_WITH(&with, x), out, 3);
-    if (index != NULL) *index = out[INDEX];
-    return out[Y];
+    return dt__max_pool_apply(t, &dt__op_max_pool2d, x, o, index);
 }
 
 #define WITH(...)                                                                                  \
-    &(const options)                                                                               \
+    &(const dt__max_pool_options)                                                                  \
     {                                                                                              \
         .pool = { __VA_ARGS__ }                                                                    \
     }

@@ -43,6 +43,7 @@ static const dt__case cases[] = {
     { "both broadcast", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
     { "a row", .in = { { { 7, 5 } }, { { 5 } } } },
+    { "a gate for each channel", .in = { { { 2, 3, 4, 5 } }, { { 2, 3, 1, 1 } } } },
     { "long", .in = { { { 300, 170 } }, { { 170 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 3 } } } },
     { "misfit", .in = { { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_SHAPE, .says = "broadcast" },

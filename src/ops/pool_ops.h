@@ -1,4 +1,5 @@
-/* The common part of the pooling ops: keys, shape function, and the geometry for kernels. */
+/* The common part of the pooling ops, op_max_pool*.c, op_avg_pool*.c and op_global_avg_pool*.c: all
+ * but their names. */
 #ifndef DT__OPS_POOL_OPS_H
 #define DT__OPS_POOL_OPS_H
 
@@ -7,26 +8,60 @@
 
 extern const dt_pool_options dt__pool_defaults;
 
-/* Keys of a dt_pool_options that is the first member of an op's options. */
-#define DT__POOL_PAIR(name, fallback_, text_)                                                      \
+/* Keys of a dt_pool_options that is the first member of an op's options; TYPE is DT_KEY_PAIR, or
+ * DT_KEY_INT for lines, and the others are fallbacks. */
+#define DT__POOL_AT(field) .offset = offsetof(dt_pool_options, field)
+#define DT__POOL_KEYS(TYPE, two, none, one)                                                        \
+    { "kernel", TYPE, DT__POOL_AT(kernel), .fallback = two, .text = "extents of a window" },       \
+        { "stride", TYPE, DT__POOL_AT(stride), .fallback = none,                                   \
+          .text = "from one window to the next; 0: the window's extent" },                         \
+        { "padding", TYPE, DT__POOL_AT(padding), .fallback = none,                                 \
+          .text = "pixels around the image, at each side" },                                       \
+        { "dilation", TYPE, DT__POOL_AT(dilation), .fallback = one,                                \
+          .text = "from one pixel of a window to the next; 0: 1" },                                \
     {                                                                                              \
-#name, DT_KEY_PAIR, .offset = offsetof(dt_pool_options, name), .fallback = fallback_,      \
-                            .text = text_                                                          \
-    }
-#define DT__POOL_KEYS                                                                              \
-    DT__POOL_PAIR(kernel, "2, 2", "height and width of a window"),                                 \
-        DT__POOL_PAIR(stride, "0, 0", "from one window to the next; 0: the window's extent"),      \
-        DT__POOL_PAIR(padding, "0, 0", "rows and columns around the image, at each side"),         \
-        DT__POOL_PAIR(dilation, "1, 1", "from one pixel of a window to the next; 0: 1"),           \
-    {                                                                                              \
-        "ceil_mode", DT_KEY_BOOL,                                                                  \
-            .offset = offsetof(dt_pool_options, ceil_mode), .fallback = "false",                   \
+        "ceil_mode", DT_KEY_BOOL, DT__POOL_AT(ceil_mode),                                          \
+            .fallback = "false",                                                                   \
             .text = "a last window may reach past the image, if it begins in it or left of it"     \
     }
+#define DT__AVG_POOL_KEY                                                                           \
+    {                                                                                              \
+        "count_include_pad", DT_KEY_BOOL, DT__POOL_AT(count_include_pad),                          \
+            .fallback = "true", .text = "padding counts in the divisor"                            \
+    }
+#define DT__MAX_POOL_KEY                                                                           \
+    {                                                                                              \
+        "index", DT_KEY_BOOL,                                                                      \
+            .offset = offsetof(dt__max_pool_options, index), .fallback = "false",                  \
+            .text = "make result 2: the position of each result in its plane, row W + column"      \
+    }
 
-/* Checks x [N, C, H, W] and the options, and makes result 0. */
-dt_status dt__windows_shape(dt_call *c, const dt_pool_options *o);
-/* The windows of that call, for forward and backward. The caller sets x, y and at. */
-dt__windows dt__windows_of(const dt_call *c, const dt_pool_options *o);
+/* Options of maxima. */
+typedef struct dt__max_pool_options {
+    dt_pool_options pool;
+    bool index;
+} dt__max_pool_options;
+
+extern const dt__max_pool_options dt__max_pool_defaults;
+
+/* Kept for backward: the position of each y in its window, one byte if the window has at most 255
+ * pixels. */
+dt_status dt__max_pool1d_shape(dt_call *c);
+dt_status dt__max_pool2d_shape(dt_call *c);
+void dt__max_pool_forward(const dt_call *c);
+void dt__max_pool_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
+dt_tensor *dt__max_pool_apply(dt_tape *t, const dt_op *op, dt_tensor *x, const dt_pool_options *o,
+                              dt_tensor **index);
+
+dt_status dt__avg_pool1d_shape(dt_call *c);
+dt_status dt__avg_pool2d_shape(dt_call *c);
+void dt__avg_pool_forward(const dt_call *c);
+void dt__avg_pool_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
+
+dt_status dt__global_avg_pool1d_shape(dt_call *c);
+dt_status dt__global_avg_pool2d_shape(dt_call *c);
+void dt__global_avg_pool_forward(const dt_call *c);
+size_t dt__global_avg_pool_scratch(const dt_call *c);
+void dt__global_avg_pool_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
 #endif

@@ -1,0 +1,31 @@
+/* Global average pooling of signals: [N, C, L] to [N, C, 1]. */
+#include "nn/layer_cases.h"
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_global_avg_pool1d(t, in[0]);
+}
+
+const dt_module_type dt__nn_global_avg_pool1d = { .name = "global_avg_pool1d", .forward = forward };
+
+dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out)
+{
+    return dt_module_create(ctx, &dt__nn_global_avg_pool1d, 0, out);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt__layer_case cases[] = {
+    { "values", dt_global_avg_pool1d_create,
+      .in = { { { 1, 2, 4 }, .given = true, .values = { 1, 2, 3, 6, -1, 0, 0, 2 } } }, .n_y = 2,
+      .y = { 3, 0.25 } },
+    { "several signals", dt_global_avg_pool1d_create, .in = { { { 2, 3, 7 } } } },
+    { "no signal", dt_global_avg_pool1d_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,
+      .says = "global_avg_pool1d" },
+};
+DT__LAYER_CASES(global_avg_pool1d, cases)

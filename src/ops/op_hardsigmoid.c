@@ -1,0 +1,46 @@
+/* The sigmoid in three pieces, element by element (Howard et al. 2019).
+ *     y = min(max(x + 3, 0), 6) / 6      dx = 0 < y < 1 ? dy / 6 : 0 */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
+
+static void forward(const dt_call *c)
+{
+    c->kernels->hardsigmoid(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    c->kernels->hardsigmoid_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy),
+                                     dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_hardsigmoid = {
+    .name = "hardsigmoid",
+    .text = "y = min(max(x + 3, 0), 6) / 6",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .y = DT_VALUE },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .over_dy = { true },
+};
+
+dt_tensor *dt_hardsigmoid(dt_tape *t, dt_tensor *x)
+{
+    return dt_apply(t, &dt__op_hardsigmoid, DT__CALL(x));
+}
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 5 }, .given = true, .values = { -4, -3, 0, 1.5, 3 } } }, .n_y = 5,
+      .y = { 0, 0, 0.5, 0.75, 1 }, .rough = true },
+    { "all three pieces", .in = { { { 4 }, .given = true, .values = { -5, -2.5, 2, 4 } } },
+      .n_y = 4, .y = { 0, 0.08333333333333333, 0.8333333333333334, 1 } },
+    { "random", .in = { { { 2, 3, 4 } } } },
+    { "long", .in = { { { 40003 }, .low = -4, .high = 4 } }, .rough = true },
+    { "empty", .in = { { { 0, 3 } } } },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(hardsigmoid, cases)
