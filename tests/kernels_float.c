@@ -66,6 +66,58 @@ static void swiglu_backward(kernel_run *r, void (*f)(const dt__swiglu_backward *
     KERNEL_CALL(r, f(&s));
 }
 
+/* A cell of 3 or 4 gates that keeps `kept` numbers an element, and has 1 or 2 states. */
+typedef struct cell_shape {
+    int64_t gates, kept, states;
+} cell_shape;
+
+static const cell_shape gru = { 3, 4, 1 }, lstm = { 4, 5, 2 };
+
+static void cell(kernel_run *r, const cell_shape *s, void (*f)(const dt__cell *))
+{
+    dt__cell c = { .hidden = kernel_size(r) };
+    c.rows = kernel_extent(r, c.hidden * 5);
+    const int64_t n = c.rows * c.hidden;
+    c.gi = kernel_floats(r, s->gates * n);
+    c.gh = kernel_floats(r, s->gates * n);
+    c.state = kernel_floats(r, s->states * n);
+    c.y = kernel_result(r, s->states * n);
+    c.gates = kernel_chance(r) ? NULL : kernel_result(r, s->kept * n);
+    KERNEL_CALL(r, f(&c));
+}
+
+static void cell_backward(kernel_run *r, const cell_shape *s,
+                          void (*f)(const dt__cell *, const void *, void *const *))
+{
+    dt__cell c = { .hidden = kernel_size(r) };
+    c.rows = kernel_extent(r, c.hidden * 5);
+    const int64_t n = c.rows * c.hidden;
+    c.state = kernel_floats(r, s->states * n);
+    c.gates = kernel_floats(r, s->kept * n);
+    float *dy = kernel_floats(r, s->states * n);
+    void *d[3] = { NULL };
+    for (int i = 0; i < 2; i++) {
+        if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, s->gates * n);
+    }
+    if (kernel_pick(r, 4) < 3) d[2] = kernel_result_or(r, s->states * n, dy);
+    KERNEL_CALL(r, f(&c, dy, d));
+}
+
+static void gru_cell(kernel_run *r, void (*f)(const dt__cell *)) { cell(r, &gru, f); }
+static void lstm_cell(kernel_run *r, void (*f)(const dt__cell *)) { cell(r, &lstm, f); }
+
+static void gru_cell_backward(kernel_run *r,
+                              void (*f)(const dt__cell *, const void *, void *const *))
+{
+    cell_backward(r, &gru, f);
+}
+
+static void lstm_cell_backward(kernel_run *r,
+                               void (*f)(const dt__cell *, const void *, void *const *))
+{
+    cell_backward(r, &lstm, f);
+}
+
 static void factor(kernel_run *r, factor_kernel *f)
 {
     const int64_t n = kernel_size(r);
@@ -122,6 +174,19 @@ static void copy(kernel_run *r, void (*f)(const dt__copy *))
     memcpy(c.x_strides, strides[i], sizeof strides[i]);
     c.x = i == 4 && n > 0 ? x + n - 1 : x;
     c.y = kernel_result_rows(r, rows, n, ld);
+    KERNEL_CALL(r, f(&c));
+}
+
+static void add_strided(kernel_run *r, void (*f)(const dt__copy *))
+{
+    const int64_t n = kernel_size(r), rows = kernel_extent(r, n), ld = n + 3;
+    const int64_t strides[][2] = { { n, 1 }, { 1, rows }, { 0, 1 }, { n, 0 } };
+    dt__copy c = { .rank = 2, .dims = { rows, n }, .x = kernel_floats(r, rows * n + 1) };
+    memcpy(c.x_strides, strides[kernel_pick(r, DT__COUNT_OF(strides))], sizeof strides[0]);
+    const bool gaps = kernel_chance(r);
+    c.y_strides[0] = gaps ? ld : 1;
+    c.y_strides[1] = gaps ? 1 : rows;
+    c.y = kernel_floats(r, rows * ld);
     KERNEL_CALL(r, f(&c));
 }
 
@@ -1189,6 +1254,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(fill, fill, 0)                                                                            \
     CASE(copy, copy, 0)                                                                            \
     CASE(add_into, into, 0)                                                                        \
+    CASE(add_strided, add_strided, 0)                                                              \
     CASE(first_nonfinite, first_nonfinite, 0)                                                      \
     CASE(neg, unary, 0)                                                                            \
     CASE(exp, unary, 0)                                                                            \
@@ -1211,6 +1277,10 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(silu_backward, unary_backward, 0)                                                         \
     CASE(swiglu, swiglu, 0)                                                                        \
     CASE(swiglu_backward, swiglu_backward, 0)                                                      \
+    CASE(gru_cell, gru_cell, 0)                                                                    \
+    CASE(gru_cell_backward, gru_cell_backward, 0)                                                  \
+    CASE(lstm_cell, lstm_cell, 0)                                                                  \
+    CASE(lstm_cell_backward, lstm_cell_backward, 0)                                                \
     CASE(gelu_erf_backward, unary_backward, 0)                                                     \
     CASE(gelu_tanh_backward, unary_backward, 0)                                                    \
     CASE(relu6_backward, unary_backward, 0)                                                        \

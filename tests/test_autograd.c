@@ -225,6 +225,41 @@ START_TEST(undifferentiable_operands_get_no_gradient)
 }
 END_TEST
 
+static dt_tensor *cut(dt_tensor *x, int64_t start, int64_t stop, int64_t step)
+{
+    const dt_slice_options o = { .dims = { 1, { 0 } },
+                                 .starts = { 1, { start } },
+                                 .stops = { 1, { stop } },
+                                 .steps = { 1, { step } } };
+    return dt_slice(t, x, &o);
+}
+
+/* Slices that overlap, before and after readers whose gradients share the memory of others. */
+START_TEST(slices_add_to_one_gradient)
+{
+    const float values[6] = { 1, 2, 3, 4, 5, 6 };
+    dt_tensor *x = leaf(6, values), *u[2];
+    for (int i = 0; i < 2; i++) {
+        dt_tensor *twice = dt_add(t, x, x);
+        u[0] = dt_add(t, dt_add(t, twice, twice), x);
+        u[1] = x; /* a leaf, to whose gradient the second pass adds */
+        dt_tensor *first = dt_sum(t, dt_neg(t, u[i]), NULL);
+        dt_tensor *odd = dt_sum(t, dt_square(t, cut(u[i], 0, 6, 2)), NULL);
+        dt_tensor *left = dt_sum(t, cut(u[i], 1, 5, 1), NULL);
+        dt_tensor *last = dt_sum(t, u[i], NULL);
+        dt_tensor *loss = dt_add(t, dt_add(t, first, odd), dt_add(t, left, last));
+        ck_assert_int_eq(dt_backward(t, loss, NULL), DT_OK);
+        dt_tape_reset(t);
+    }
+    const float *g = dt_data(dt_grad(x));
+    for (int i = 0; i < 6; i++) {
+        const float square = i % 2 == 0 ? 2 * values[i] : 0, inner = i >= 1 && i < 5 ? 1 : 0;
+        ck_assert_float_eq(g[i], 5 * (5 * square + inner) + square + inner);
+    }
+    dt_tensor_free(x);
+}
+END_TEST
+
 Suite *test_autograd_suite(void)
 {
     Suite *s = suite_create("autograd");
@@ -244,6 +279,7 @@ Suite *test_autograd_suite(void)
     tcase_add_test(c, a_tape_refuses_ops_after_backward);
     tcase_add_test(c, accumulating_a_gradient_is_a_write);
     tcase_add_test(c, undifferentiable_operands_get_no_gradient);
+    tcase_add_test(c, slices_add_to_one_gradient);
     suite_add_tcase(s, c);
     return s;
 }

@@ -49,6 +49,20 @@ static void same_input(const random_net *d, const dt_module *m, dt_tensor *a, dt
               "network %llu: the input of %s", (unsigned long long)d->seed, m->path);
 }
 
+static void same_calls(const random_net *d, const dt__calib_stop *a, const dt__calib_stop *b)
+{
+    TEST_EACH(a->n_calls == b->n_calls, "network %llu is called otherwise",
+              (unsigned long long)d->seed);
+    for (int64_t k = 0; k < a->n_calls; k++) {
+        for (int i = 0; i < 2; i++) {
+            dt_tensor *one = a->call[k].input[i], *other = b->call[k].input[i];
+            TEST_EACH((one == NULL) == (other == NULL), "network %llu has other inputs",
+                      (unsigned long long)d->seed);
+            if (one != NULL) same_input(d, b->at, one, other);
+        }
+    }
+}
+
 /* ---- cached or computed again ---------------------------------------------------------------- */
 
 enum { NOTHING, LITTLE, ALL, ROOMS };
@@ -74,17 +88,12 @@ static dt_module *step(walk *w, int batch)
                   "network %llu: %s", (unsigned long long)w->d->seed, dt_error(w->t->ctx));
         TEST_EACH(stop[r].at == stop[0].at, "network %llu ends elsewhere",
                   (unsigned long long)w->d->seed);
-        for (int i = 0; i < 2; i++) {
-            dt_tensor *one = stop[0].input[i], *other = stop[r].input[i];
-            TEST_EACH((one == NULL) == (other == NULL), "network %llu has other inputs",
-                      (unsigned long long)w->d->seed);
-            if (one != NULL) same_input(w->d, stop[r].at, one, other);
-        }
+        same_calls(w->d, &stop[0], &stop[r]);
         TEST_EACH(w->room[r].used <= w->room[r].limit, "network %llu keeps too much",
                   (unsigned long long)w->d->seed);
     }
     dt_module *at = stop[0].at;
-    for (int r = 0; r < ROOMS; r++) dt__calib_stop_free(&stop[r]);
+    for (int r = 0; r < ROOMS; r++) dt__calib_stop_free(w->t->ctx, &stop[r]);
     return at;
 }
 
@@ -180,7 +189,7 @@ START_TEST(each_module_runs_once_a_batch)
         for (;; layers++) {
             TEST_OK(ctx, dt__calib_run(&cache, t, x, &first_prepared, &stop));
             dt_module *at = stop.at;
-            dt__calib_stop_free(&stop);
+            dt__calib_stop_free(ctx, &stop);
             if (at == NULL) break;
             TEST_OK(ctx, dt__convert_layer(m, at, NULL));
         }
@@ -216,7 +225,7 @@ START_TEST(activations_that_no_later_layer_reads_are_freed)
     TEST_OK(ctx, dt__calib_run(&cache, t, x, &target, &stop));
     ck_assert_ptr_eq(stop.at, target.user);
     ck_assert_uint_le(room.used, 32 * 64 * sizeof(float) + 256);
-    dt__calib_stop_free(&stop);
+    dt__calib_stop_free(ctx, &stop);
     dt__calib_clear(&cache);
     ck_assert_uint_eq(room.used, 0);
     dt_tape_free(t);
@@ -304,8 +313,15 @@ static dt_tensor *paired(dt_tape *t, odd *s, dt_tensor *x)
     return dt_forward(t, s->c, dt_mul(t, out[0], out[1]));
 }
 
-typedef dt_tensor *(*habit)(dt_tape *t, odd *s, dt_tensor *x);
-static const habit habits[] = { again, in_place, between, wrapped, paired };
+typedef struct habit {
+    dt_tensor *(*run)(dt_tape *t, odd *s, dt_tensor *x);
+    bool repeats; /* all calls of a layer count */
+} habit;
+
+static const habit habits[] = {
+    { again, false },  { in_place, false }, { between, false }, { wrapped, false },
+    { paired, false }, { again, true },     { paired, true },
+};
 
 typedef struct odd_net {
     odd parts;
@@ -318,10 +334,11 @@ static void run_odd(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     odd_net *s = dt_module_state(m);
     (void)n_in;
     (void)n_out;
-    out[0] = s->how(t, &s->parts, in[0]);
+    out[0] = s->how.run(t, &s->parts, in[0]);
 }
 
 static const dt_module_type odd_type = { .name = "odd", .forward = run_odd };
+static const dt_module_type repeating_type = { .name = "odd", .forward = run_odd, .repeats = true };
 
 static dt_status add_odd(dt_module *m, const char *name, dt_module **part)
 {
@@ -335,7 +352,8 @@ static dt_status add_odd(dt_module *m, const char *name, dt_module **part)
 static dt_status create_odd(dt_ctx *ctx, habit how, dt_module **out)
 {
     dt_module *m;
-    DT__TRY(dt_module_create(ctx, &odd_type, sizeof(odd_net), &m));
+    const dt_module_type *type = how.repeats ? &repeating_type : &odd_type;
+    DT__TRY(dt_module_create(ctx, type, sizeof(odd_net), &m));
     odd_net *s = dt_module_state(m);
     s->how = how;
     dt_status status = add_odd(m, "a", &s->parts.a);
@@ -369,9 +387,9 @@ static dt_status walk_odd(dt_ctx *ctx, void *user)
         if (s == DT_OK) TEST_EACH(a.at == b.at, "habit ends elsewhere");
         dt_module *at = a.at;
         done = s == DT_OK && at == NULL;
-        if (s == DT_OK && !done) same_input(&d, at, a.input[0], b.input[0]);
-        dt__calib_stop_free(&a);
-        dt__calib_stop_free(&b);
+        if (s == DT_OK && !done) same_calls(&d, &a, &b);
+        dt__calib_stop_free(ctx, &a);
+        dt__calib_stop_free(ctx, &b);
         if (s == DT_OK && !done) s = dt__convert_layer(m, at, NULL);
     }
     if (m != NULL) dt__calib_clear(&cache);
@@ -394,7 +412,7 @@ START_TEST(a_layer_is_converted_once)
     dt_ctx *ctx;
     dt_module *m;
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
-    TEST_OK(ctx, create_odd(ctx, again, &m));
+    TEST_OK(ctx, create_odd(ctx, habits[0], &m));
     dt_module *a = dt_module_at(m, "a");
     TEST_OK(ctx, dt__convert_layer(m, a, NULL));
     ck_assert(dt_is_packed(dt_param(a, "weight")) && dt_is_prepared(m));

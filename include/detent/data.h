@@ -12,33 +12,46 @@ extern "C" {
 #endif
 
 /* A dataset: examples, each with a target. Images in memory, pixels u8 [count, channels, height,
- * width], or sequences of tokens. */
+ * width], arrays of numbers of any shape, or sequences of tokens. */
 typedef struct dt_dataset dt_dataset;
 
 /* What a model predicts for an example. */
 typedef enum dt_target {
-    DT_TARGET_CLASS, /* of an image: its label, in [0, classes) */
-    DT_TARGET_IMAGE, /* another image of its size */
-    DT_TARGET_MASK,  /* a class in [0, classes) for each pixel: [height, width] */
-    DT_TARGET_TOKENS /* of tokens: the next token after each */
+    DT_TARGET_CLASS,  /* of an image or array: its label, in [0, classes) */
+    DT_TARGET_IMAGE,  /* of an image: another of its size */
+    DT_TARGET_MASK,   /* a class in [0, classes) for each pixel: [height, width] */
+    DT_TARGET_TOKENS, /* of tokens: the next token after each */
+    DT_TARGET_VALUES, /* of an array: k numbers (regression) */
+    DT_TARGET_BITS    /* of an array: k numbers, each 0 or 1 (multi-label classification) */
 } dt_target;
 
 /* Frees a dataset; no loader may use it any more. NULL is allowed. */
 DT_API void dt_dataset_free(dt_dataset *d);
 
 DT_API int64_t dt_dataset_count(const dt_dataset *d);    /* number of examples */
-DT_API int64_t dt_dataset_channels(const dt_dataset *d); /* bytes of a pixel; 0 for tokens */
-DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of an image */
-DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* columns of an image */
+DT_API int64_t dt_dataset_channels(const dt_dataset *d); /* bytes of a pixel; else 0 */
+DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of an image; else 0 */
+DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* columns of an image; else 0 */
 DT_API dt_target dt_dataset_target(const dt_dataset *d); /* the type of its targets */
 /* As declared, or the largest label + 1; for tokens the size of the vocabulary; 0 if targets are
- * images. */
+ * images, numbers or bits. */
 DT_API int64_t dt_dataset_classes(const dt_dataset *d);
+
+/* Writes the shape of an example's x and returns its rank: 3 for images, 1 for tokens. */
+DT_API int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1]);
+
+/* Numbers that a model gives for each target: the classes of labels, masks and tokens, k of numbers
+ * and bits, 0 if targets are images. */
+DT_API int64_t dt_dataset_outputs(const dt_dataset *d);
+
+/* The name of class i, or of number i of a target, lent; NULL if there is none. */
+DT_API const char *dt_dataset_class_name(const dt_dataset *d, int64_t i);
 
 /* Image i, lent: channels * height * width bytes. NULL with ARG if there is none. */
 DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
 
-/* The label of example i; -1 with ARG if there is none, or targets are not labels. */
+/* The label of example i, an image or an array; -1 with ARG if there is none, or targets are not
+ * labels. */
 DT_API int dt_dataset_label(const dt_dataset *d, int64_t i);
 
 /* The target image or mask of example i, lent: channels * height * width or height * width bytes.
@@ -66,6 +79,68 @@ typedef struct dt_images {
 
 /* A dataset that holds a copy of `images`. Errors: ARG (extents, a class out of range), NOMEM. */
 DT_API dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *images, dt_dataset **out);
+
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+/* The type of an array's numbers. */
+typedef enum dt_array_dtype {
+    DT_ARRAY_F32,
+    DT_ARRAY_F64,
+    DT_ARRAY_F16, /* IEEE 754 binary16 */
+    DT_ARRAY_U8,
+    DT_ARRAY_I8,
+    DT_ARRAY_U16,
+    DT_ARRAY_I16,
+    DT_ARRAY_I32,
+    DT_ARRAY_I64
+} dt_array_dtype;
+
+/* Examples of any shape and their targets, in the caller's memory. */
+typedef struct dt_arrays {
+    int64_t count;
+    int rank;                      /* of an example: 1 ... DT_MAX_RANK-1 */
+    int64_t dims[DT_MAX_RANK - 1]; /* its extents, at least 1 */
+    /* The dimension that counts channels (dt_dataset_standardize); a negative one counts from the
+     * end: -1 for tables [columns] and signals [time, channels], 0 for [channels, height, width] */
+    int axis;
+    dt_array_dtype x_dtype;
+    const void *x;          /* [count, dims...] */
+    dt_target target;       /* DT_TARGET_CLASS, DT_TARGET_VALUES or DT_TARGET_BITS */
+    dt_array_dtype y_dtype; /* of labels: integers */
+    const void *y;          /* labels [count]; values and bits [count, outputs] */
+    int64_t outputs;        /* classes, 0: the largest label + 1; numbers of a target, at least 1 */
+    const char *const *names; /* [outputs], of classes or of the numbers of a target; NULL: none */
+    bool borrow; /* x stays where it is, unchanged until the dataset and those split from it are
+                  * freed; false: it is copied */
+} dt_arrays;
+
+/* A dataset of arrays. A loader converts x to f32. Targets are copied. Errors: ARG (extents,
+ * dtypes), FORMAT (NaN or infinity in x or y, a number that f32 does not hold, a label outside, a
+ * bit that is neither 0 nor 1), naming row and column, NOMEM. */
+DT_API dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out);
+
+/* Number of channels of arrays: the extent of the axis; else 0. */
+DT_API int64_t dt_dataset_array_channels(const dt_dataset *d);
+
+/* Sets how a loader standardizes a number v of an array's channel c, in fp32:
+ *     x = (v - mean[c]) / deviation[c]
+ * n is 1, for all channels, or their number. Datasets split off later inherit it; zeros that fill
+ * up an example are standardized as other numbers are. Errors: ARG (no arrays, another n, a number
+ * that is not finite as f32, a deviation <= 0), NOMEM. */
+DT_API dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
+                                        const double *deviation);
+
+/* Finds mean and standard deviation (of the population) of every channel over all examples, as they
+ * are before dt_dataset_standardize. Sums are of double, in an order that does not depend on the
+ * number of threads. The deviation of a constant channel is 1, and the context's log names it. The
+ * arrays have dt_dataset_array_channels numbers. Errors: ARG (no arrays, no examples), NOMEM. */
+DT_API dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation);
+
+/* The means and deviations that a loader uses, dt_dataset_array_channels of them, lent until the
+ * next dt_dataset_standardize. False if none are set. */
+DT_API bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double **deviation);
+
+/* ---- images --------------------------------------------------------------------------------- */
 
 /* Sets how a loader normalizes a byte p of channel c:
  *     x = (p/255 - mean[c]) / deviation[c]
@@ -273,9 +348,10 @@ DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
  * for images every value of a target, for tokens those other than -100. */
 DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
 
-/* The next batch: *x f32 [batch, channels, height, width], or i32 [batch, context] for tokens.
- * *target depends on the type of targets:
+/* The next batch: *x f32 [batch, shape of an example], [batch, channels, height, width] for images,
+ * or i32 [batch, context] for tokens. *target depends on the type of targets:
  *     labels  i32 [batch]
+ *     values  f32 [batch, k]; bits likewise, 0 or 1
  *     images  f32 [batch, channels, height, width], p/255
  *     masks   i32 [batch, height, width]
  *     tokens  i32 [batch, context]: target[t] is the token after x[t]; -100 (ignored) in

@@ -65,6 +65,8 @@ typedef struct dt_module_type {
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
     bool block;   /* a checkpointing unit: dt_recompute makes backward run it again */
+    bool repeats; /* forward runs children several times: rounders see the inputs of all its calls,
+                     computed with the weight as it is prepared; of others those of the first */
     /* The number of groups where `weight` is [in, out / groups, ...] (transposed convolutions).
      * NULL or a result of 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
@@ -261,6 +263,36 @@ DT_API dt_status dt_conv1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_mo
 /* dt_conv_transpose1d with weight [in, out/groups, kernel[0]]. */
 DT_API dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *layer,
                                             dt_module **out);
+/* A stack of recurrent layers; start from dt_recurrent_defaults(). */
+typedef struct dt_recurrent_layer {
+    int64_t in, hidden; /* extent of x, and of h in each direction */
+    int64_t layers;     /* each reads the h of the one below; default 1 */
+    bool bias;          /* default true */
+    bool bidirectional; /* a second direction, backwards in time; its h follows the first one's */
+    bool last;          /* y is h after the last step of each direction, in place of all steps */
+    double dropout;     /* between layers, in training; default 0 */
+} dt_recurrent_layer;
+
+/* one layer, biases */
+DT_API dt_recurrent_layer dt_recurrent_defaults(void);
+
+/* A gated recurrent unit, dt_gru_cell in each time step: x [N, T, in] -> y [N, T, D hidden] or,
+ * with `last`, [N, D hidden]; D is 1, bidirectional 2. A second input is the initial h, [layers D,
+ * N, hidden] (without: zeros), a second output the final h, likewise. Row i D + d of both is layer
+ * i in direction d.
+ *
+ * The products are linear layers: children layers.i.ih of the input, of all steps at once, and
+ * layers.i.hh of h, step by step; ih_reverse and hh_reverse of the second direction. Their weights
+ * are [3 hidden, in] and [3 hidden, hidden], biases [3 hidden], all initialized uniform in
+ * +-1/sqrt(hidden); PyTorch's weight_ih_l0 is layers.0.ih.weight, its bias_hh_l1_reverse
+ * layers.1.hh_reverse.bias. A preset quantizes these products; gates and states are floats.
+ *
+ * Errors: ARG (an extent below 1 or too large, dropout outside 0...1 or with one layer), NOMEM; in
+ * forward SHAPE (x, no time step, a state), ARG (the number of inputs or outputs). */
+DT_API dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
+/* A long short-term memory, dt_lstm_cell in each time step, with weights of 4 hidden rows;
+ * otherwise as above. Initial and final c are the third input and output. */
+DT_API dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 /* y = weight[index]; weight [count, width] initialized normal(0, 1). */
 DT_API dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out);
 /* dt_layer_norm over the last dimension; weight and bias [width], initialized to 1 and 0. */

@@ -81,6 +81,8 @@ struct dt_op {
     bool optional[DT_MAX_IN];         /* operand i may be NULL; then in[i] and arg[i] are NULL */
     bool over_dy[DT_MAX_IN]; /* dx[i] may share dy's memory: backward reads each element of dy
                                  before it writes that element of dx[i], and never after */
+    bool adds[DT_MAX_IN];    /* backward adds to dx[i], which holds the operand's gradient so far
+                                 or zeros: for operands of which each call reads a part */
     dt_saves saves;          /* after forward */
     dt_saves saves_coded;    /* after forward_codes */
     size_t options_size;
@@ -95,8 +97,8 @@ struct dt_op {
     /* Whether forward_codes can use the codes of operand i, given how they are divided into rows.
      * If not, the op gets the dequantized value. NULL: always. Internal. */
     bool (*takes_codes)(const dt_call *c, int i);
-    /* Writes every dx[i] that is not NULL; `dy` is the gradient of y. NULL: the op is in-place or
-     * not differentiable. */
+    /* Writes every dx[i] that is not NULL, or adds to it (`adds`); `dy` is the gradient of y. NULL:
+     * the op is in-place or not differentiable. */
     void (*backward)(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
     size_t (*scratch)(const dt_call *c); /* bytes of workspace for backward; NULL: none */
 };
@@ -500,6 +502,22 @@ DT_API dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
 
 /* y[..., :] = weight[index[...], :]; weight [V, C], index i32 or i64 in 0...V-1, else ARG. */
 DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
+
+/* ---- recurrent cells ------------------------------------------------------------------------- */
+
+/* One time step of a gated recurrent unit, as PyTorch's GRUCell [Cho et al. 2014]:
+ *     r, z = sigmoid(gi + gh)      n = tanh(gi_n + r gh_n)      h' = (1 - z) n + z h
+ * gi = x W_ih^T + b_ih and gh = h W_hh^T + b_hh are [N, 3 hidden]: columns of r, of z, of n. h and
+ * the result are [N, hidden]. Keeps 4 numbers an element, and h, for backward. */
+DT_API dt_tensor *dt_gru_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *h);
+
+/* One time step of a long short-term memory, as PyTorch's LSTMCell [Hochreiter and Schmidhuber
+ * 1997; Gers et al. 2000]:
+ *     i, f, o = sigmoid(gi + gh)   g = tanh(gi_g + gh_g)   c' = f c + i g   h' = o tanh(c')
+ * gi and gh are [N, 4 hidden]: columns of i, of f, of g, of o. The state and the result are
+ * [2 N, hidden]: N rows of h, then N rows of c; dt_slice cuts them. The state's h is not read.
+ * Keeps 5 numbers an element, and the state, for backward. */
+DT_API dt_tensor *dt_lstm_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state);
 
 /* ---- mixtures of experts --------------------------------------------------------------------- */
 

@@ -34,6 +34,18 @@ static bool is_own(const dt_tensor *dy)
            dt_is_contiguous(dy);
 }
 
+/* The operand's gradient so far, if the op can add to it in place, else zeros. */
+static dt_status take_gradient(dt_tensor *x, dt_tensor **dx)
+{
+    if (x->kind == NULL && x->whole == NULL && x->grad != NULL && is_own(x->grad)) {
+        *dx = x->grad;
+        x->grad = NULL; /* until pullback */
+        (*dx)->storage->version++;
+        return DT_OK;
+    }
+    return dt_tensor_create(x->ctx, x->dtype, x->rank, x->dims, dx);
+}
+
 /* Where the op allows it and dy is not needed elsewhere, the first gradient of dy's shape is
  * written over dy. */
 static dt_status make_gradients(const dt_call *c, dt_tensor *dy, dt_tensor **dx)
@@ -48,7 +60,8 @@ static dt_status make_gradients(const dt_call *c, dt_tensor *dy, dt_tensor **dx)
             free_dy = false;
             continue;
         }
-        DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, &dx[i]));
+        if (c->op->adds[i]) DT__TRY(take_gradient(c->in[i], &dx[i]));
+        else DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, &dx[i]));
     }
     return DT_OK;
 }

@@ -1,5 +1,5 @@
 /* Functions that all kinds of datasets share. */
-#include "data/dataset.h"
+#include "data/arrays.h"
 
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
 {
@@ -28,6 +28,32 @@ void dt_dataset_free(dt_dataset *d)
 int64_t dt_dataset_count(const dt_dataset *d) { return d->count; }
 int64_t dt_dataset_classes(const dt_dataset *d) { return d->classes; }
 dt_target dt_dataset_target(const dt_dataset *d) { return d->target; }
+
+int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1])
+{
+    dt__side x, target;
+    d->kind->sides(d, &x, &target);
+    for (int i = 0; i < x.rank; i++) dims[i] = x.dims[i];
+    return x.rank;
+}
+
+int64_t dt_dataset_outputs(const dt_dataset *d)
+{
+    return d->arrays != NULL ? d->arrays->outputs : d->classes;
+}
+
+int dt_dataset_label(const dt_dataset *d, int64_t i)
+{
+    if (d->target != DT_TARGET_CLASS || d->kind->label == NULL) {
+        dt_fail(d->ctx, DT_ERR_ARG, "dataset: its %s have no labels", d->kind->examples);
+    } else if (i < 0 || i >= d->count) {
+        dt_fail(d->ctx, DT_ERR_ARG, "dataset: the label of example %lld of %lld (counted from 0)",
+                (long long)i, (long long)d->count);
+    } else {
+        return d->kind->label(d, i);
+    }
+    return -1;
+}
 
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled)
 {

@@ -1,6 +1,6 @@
 /* Internals of datasets: the fields that every kind has, the table of a kind's functions, and the
- * fields of each kind. The kinds are images (images.c, images_batch.c) and sequences
- * (sequences.c). */
+ * fields of each kind. The kinds are images (images.c, images_batch.c), arrays (arrays.c) and
+ * sequences (sequences.c). */
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
@@ -50,7 +50,8 @@ typedef struct dt__data_kind {
                                                               * loss */
     /* Removes the last `count` examples from d; `last`, a copy of d, becomes them. */
     void (*split)(dt_dataset *d, dt_dataset *last, int64_t count);
-    void (*drop)(dt_dataset *d); /* releases the fields of the kind */
+    void (*drop)(dt_dataset *d);                        /* releases the fields of the kind */
+    int (*label)(const dt_dataset *d, int64_t example); /* of targets that are labels; NULL: none */
 } dt__data_kind;
 
 struct dt_dataset {
@@ -61,10 +62,13 @@ struct dt_dataset {
     int64_t classes;
     /* images: views of two storages, so that a split shares the bytes */
     int64_t channels, height, width;
-    int64_t first; /* index of the first image in the storages */
+    int64_t first; /* index of the first image in the storages; likewise of arrays and pieces */
     dt__storage *pixels, *targets;
     dt_reals mean, deviation; /* empty: 0 and 1 */
     double noise;
+    /* arrays: a part of the store, from example `first` on */
+    struct dt__array_store *arrays;
+    dt__storage *scaling; /* f64 [2, channels]: means and deviations; NULL: 0 and 1 */
     /* sequences of tokens */
     int64_t context;
     struct dt__token_store *store;

@@ -21,6 +21,11 @@ static int64_t labels(const dt_dataset *d, int64_t example)
     return dt__dataset_target_bytes(d);
 }
 
+static int label_of(const dt_dataset *d, int64_t example)
+{
+    return *dt__dataset_target(d, example);
+}
+
 static void split(dt_dataset *d, dt_dataset *last, int64_t count)
 {
     d->count -= count;
@@ -46,6 +51,7 @@ const dt__data_kind dt__data_images = {
     .labels = labels,
     .split = split,
     .drop = drop,
+    .label = label_of,
 };
 
 dt_status dt__images_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
@@ -72,25 +78,18 @@ int64_t dt_dataset_channels(const dt_dataset *d) { return d->channels; }
 int64_t dt_dataset_height(const dt_dataset *d) { return d->height; }
 int64_t dt_dataset_width(const dt_dataset *d) { return d->width; }
 
+static dt_status check_kind(const dt_dataset *d)
+{
+    if (d->kind == &dt__data_images) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_ARG, "dataset: it has %s, not images", d->kind->examples);
+}
+
 static bool has(const dt_dataset *d, int64_t i)
 {
-    if (d->kind != &dt__data_images) {
-        dt_fail(d->ctx, DT_ERR_ARG, "dataset: it has %s, not images", d->kind->examples);
-        return false;
-    }
+    if (check_kind(d) != DT_OK) return false;
     if (i >= 0 && i < d->count) return true;
     dt_fail(d->ctx, DT_ERR_ARG, "dataset: image %lld of %lld (counted from 0)", (long long)i,
             (long long)d->count);
-    return false;
-}
-
-/* Checks that image i exists and that its target is a label, or else an image or mask. */
-static bool has_target(const dt_dataset *d, int64_t i, bool label)
-{
-    if (!has(d, i)) return false;
-    if ((d->target == DT_TARGET_CLASS) == label) return true;
-    dt_fail(d->ctx, DT_ERR_ARG, "dataset: its targets are %s",
-            label ? "images or masks, not labels" : "labels, not images or masks");
     return false;
 }
 
@@ -99,14 +98,12 @@ const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i)
     return has(d, i) ? dt__dataset_image(d, i) : NULL;
 }
 
-int dt_dataset_label(const dt_dataset *d, int64_t i)
-{
-    return has_target(d, i, true) ? *dt__dataset_target(d, i) : -1;
-}
-
 const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i)
 {
-    return has_target(d, i, false) ? dt__dataset_target(d, i) : NULL;
+    if (!has(d, i)) return NULL;
+    if (d->target != DT_TARGET_CLASS) return dt__dataset_target(d, i);
+    dt_fail(d->ctx, DT_ERR_ARG, "dataset: its targets are labels, not images or masks");
+    return NULL;
 }
 
 /* ---- creation ----------------------------------------------------------------------------- */
@@ -185,6 +182,7 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_r
 
 dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean, const dt_reals *deviation)
 {
+    DT__TRY(check_kind(d));
     DT__TRY(check_numbers(d, "mean", mean, false));
     DT__TRY(check_numbers(d, "deviation", deviation, true));
     d->mean = *mean;
@@ -197,6 +195,7 @@ dt_status dt_dataset_denoise(dt_dataset *d, double noise)
     if (!(noise >= 0) || !isfinite((float)noise)) {
         return dt_fail(d->ctx, DT_ERR_ARG, "noise: %g: a finite number from 0 on wanted", noise);
     }
+    DT__TRY(check_kind(d));
     dt__storage_release(d->targets);
     dt__storage_retain(d->pixels);
     d->targets = d->pixels;

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-/* Drops dimensions of extent 1 and merges neighbours that are contiguous in x and y, for the
- * longest inner loop. */
-static dt__copy merged(const dt__copy *c)
+dt__copy dt__copy_merged(const dt__copy *c)
 {
     dt__copy out = { .rank = 0, .x = c->x, .y = c->y };
     for (int d = 0; d < c->rank; d++) {
@@ -57,7 +55,7 @@ void dt__copy_bytes(const dt__copy *copy, size_t element)
     for (int d = 0; d < copy->rank; d++) {
         if (copy->dims[d] == 0) return;
     }
-    const dt__copy c = merged(copy);
+    const dt__copy c = dt__copy_merged(copy);
     const int outer = c.rank > 0 ? c.rank - 1 : 0;
     const line l = { c.rank > 0 ? c.dims[outer] : 1, c.rank > 0 ? c.x_strides[outer] : 1,
                      c.rank > 0 ? c.y_strides[outer] : 1, element };

@@ -21,6 +21,7 @@
 #include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
+#include "kernels/cells.h"
 
 /* A part of a matrix: rows r0 ... r1-1 and columns c0 ... c1-1, written to y with leading dimension
  * ldy. */
@@ -390,6 +391,9 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
     return ctx->kernels[dtype == DT_F64];
 }
 
+/* The same copy without dimensions of extent 1, and with neighbours merged that are contiguous in x
+ * and y, for the longest inner loop. */
+dt__copy dt__copy_merged(const dt__copy *c);
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
 

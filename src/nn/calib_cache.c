@@ -28,6 +28,7 @@ typedef struct dt__calib_pass {
     int64_t at;      /* number of calls so far; cached calls from here on are of the last pass */
     bool used_cache; /* it has used a kept result */
     dt__calib_stop stop;
+    const dt_module *until; /* after stop.at was reached: the module at whose end the pass ends */
 } pass;
 
 typedef dt__calib_call call;
@@ -144,22 +145,42 @@ static dt_status take_input(dt_tape *t, dt_tensor *x, dt_tensor **out)
     return s;
 }
 
+static dt_status take_inputs(dt_tape *t, dt_tensor *const *x, int n, dt__calib_stop *stop)
+{
+    DT__TRY(DT__RESERVE(t->ctx, stop->call, stop->n_calls, stop->room_calls));
+    dt__calib_inputs *to = &stop->call[stop->n_calls++];
+    *to = (dt__calib_inputs){ { NULL } };
+    for (int i = 0; i < n && i < DT__COUNT_OF(to->input); i++) {
+        DT__TRY(take_input(t, x[i], &to->input[i]));
+    }
+    return DT_OK;
+}
+
+/* The outermost module that runs the innermost open one and repeats; NULL: none. */
+static const dt_module *repeating(const dt_tape *t)
+{
+    const dt_module *found = NULL;
+    for (const dt__open_module *o = t->open->caller; o != NULL; o = o->caller) {
+        if (o->m->type->repeats) found = o->m;
+    }
+    return found;
+}
+
 bool dt__calib_stops(dt_tape *t, dt_module *m, dt_tensor *const *x, int n)
 {
     if (t->calib == NULL || t->status != DT_OK) return false;
     pass *p = t->calib->pass;
-    if (!p->target->is(p->target->user, m)) return false;
-    dt_status s = DT_OK;
-    for (int i = 0; i < n && i < DT__COUNT_OF(p->stop.input) && s == DT_OK; i++) {
-        s = take_input(t, x[i], &p->stop.input[i]);
-    }
-    if (s == DT_OK) {
+    const bool again = p->stop.at == m;
+    if (!again && (p->stop.at != NULL || !p->target->is(p->target->user, m))) return false;
+    dt_status s = take_inputs(t, x, n, &p->stop);
+    if (s == DT_OK && !again) {
         p->stop.at = m;
+        p->until = repeating(t);
         drop_calls(t->calib, p->at);
         free_unreachable(t->calib); /* before leaving the open scopes drops everything */
+        if (p->until == NULL) s = DT_ERR_INTERRUPTED; /* nothing runs on this tape any more */
     }
-    dt__tape_adopt(t, s == DT_OK ? DT_ERR_INTERRUPTED : s); /* nothing runs on this tape any more */
-    return true;
+    return dt__tape_adopt(t, s) != DT_OK;
 }
 
 /* The batch belongs to the caller, who may overwrite it: a result that is the batch itself is
@@ -198,6 +219,10 @@ void dt__calib_keep(dt_tape *t, const dt_module *m, int64_t position, dt_tensor 
 {
     dt__calib_cache *cache = t->calib;
     if (cache == NULL || t->status != DT_OK) return;
+    if (cache->pass->stop.at != NULL) { /* computed with weights that are not final */
+        if (m == cache->pass->until) dt__tape_adopt(t, DT_ERR_INTERRUPTED);
+        return;
+    }
     drop_calls(cache, position); /* the result of m replaces those of the calls within m */
     cache->pass->at = position;
     for (int64_t i = 0; i < position; i++) {
@@ -222,7 +247,8 @@ static dt_status run(dt__calib_cache *cache, dt_tape *t, pass *p)
     t->calib = NULL;
     t->on_read = NULL;
     dt_no_grad(t, grad);
-    return p->stop.at != NULL ? DT_OK : t->status;
+    const bool stopped = p->stop.at != NULL && t->status == DT_ERR_INTERRUPTED;
+    return stopped ? DT_OK : t->status;
 }
 
 /* Whether the storage of result k of call i was counted with an earlier one. */
@@ -277,9 +303,13 @@ static void charge_budget(dt__calib_cache *cache)
     budget->used += bytes;
 }
 
-void dt__calib_stop_free(dt__calib_stop *stop)
+void dt__calib_stop_free(dt_ctx *ctx, dt__calib_stop *stop)
 {
-    for (int i = 0; i < DT__COUNT_OF(stop->input); i++) dt_tensor_free(stop->input[i]);
+    for (int64_t k = 0; k < stop->n_calls; k++) {
+        dt__calib_inputs *of = &stop->call[k];
+        for (int i = 0; i < DT__COUNT_OF(of->input); i++) dt_tensor_free(of->input[i]);
+    }
+    dt__release(ctx, stop->call);
     *stop = (dt__calib_stop){ .at = NULL };
 }
 
@@ -289,7 +319,7 @@ dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
     pass p = { .target = target, .x = x };
     dt_status s = run(cache, t, &p);
     if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) { /* a freed result was read */
-        dt__calib_stop_free(&p.stop);
+        dt__calib_stop_free(t->ctx, &p.stop);
         dt__calib_clear(cache);
         cache->disabled = true;
         p = (pass){ .target = target, .x = x };
@@ -299,7 +329,7 @@ dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
     else dt__calib_clear(cache);
     cache->pass = NULL;
     dt_tape_reset(t);
-    if (s != DT_OK) dt__calib_stop_free(&p.stop);
+    if (s != DT_OK) dt__calib_stop_free(t->ctx, &p.stop);
     *stop = p.stop;
     return s;
 }

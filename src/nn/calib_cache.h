@@ -2,7 +2,8 @@
  *
  * Layers are quantized in the order in which they run. A calibration pass runs the model on the
  * batch up to the first module that the caller asks for, stops before that module computes, and
- * returns its input. All modules that returned before it are already quantized, so their results no
+ * returns its input. Where a module around it runs it several times, the pass goes on with its
+ * prepared weight to the end of that module, for the inputs of all calls. All modules that returned before it are already quantized, so their results no
  * longer change: the pass keeps them, and the next pass over the same batch reads them instead of
  * computing them again.
  *
@@ -42,11 +43,17 @@ typedef struct dt__calib_target {
     void *user;
 } dt__calib_target;
 
-/* The module at which a pass stopped (NULL: the model ran to its end), and its first inputs: after
- * its hooks, dequantized, contiguous; NULL beyond their number. */
+/* The first inputs of a call: after the hooks, dequantized, contiguous; NULL beyond their number. */
+typedef struct dt__calib_inputs {
+    dt_tensor *input[2];
+} dt__calib_inputs;
+
+/* The module at which a pass stopped (NULL: the model ran to its end), and its inputs: of its first
+ * call or, where a module around it repeats (dt_module_type.repeats), of all calls in it. */
 typedef struct dt__calib_stop {
     dt_module *at;
-    dt_tensor *input[2];
+    dt__calib_inputs *call;
+    int64_t n_calls, room_calls;
 } dt__calib_stop;
 
 /* Runs a pass over x, the batch of this cache, on t, which is reset before and after. If the
@@ -55,7 +62,7 @@ typedef struct dt__calib_stop {
 dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
                         const dt__calib_target *target, dt__calib_stop *stop);
 /* Frees the inputs. */
-void dt__calib_stop_free(dt__calib_stop *stop);
+void dt__calib_stop_free(dt_ctx *ctx, dt__calib_stop *stop);
 /* Frees all results; the next pass computes everything. */
 void dt__calib_clear(dt__calib_cache *cache);
 

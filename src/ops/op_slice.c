@@ -1,5 +1,7 @@
 /* Every step-th element from start to below stop of some dimensions: a view.
  *     y[.., i, ..] = x[.., start + i step, ..]      dx = dy there, else 0
+ * Backward adds to the gradient that x has so far: slices that cut x into many parts cost as much
+ * as x, not as x times their number.
  * Starts and stops as in Python: negative from the end, clamped to the extent. */
 #include "ops/ops_list.h"
 #include "ops/view.h"
@@ -71,14 +73,13 @@ static dt_status shape(dt_call *c)
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     cut y;
-    c->kernels->fill(dt__count(dx[0]), 0, dt__data_mut(dx[0]));
     if (dy->count == 0 || slice(c, dx[0], &y) != DT_OK) return;
     dt__copy copy = { .rank = dy->rank, .x = dt__data(dy) };
     copy.y = (char *)dt__data_mut(dx[0]) + (size_t)y.offset * dt_dtype_size(dy->dtype);
     memcpy(copy.dims, dy->dims, sizeof copy.dims);
     memcpy(copy.x_strides, dy->strides, sizeof copy.x_strides);
     memcpy(copy.y_strides, y.strides, sizeof copy.y_strides);
-    c->kernels->copy(&copy);
+    c->kernels->add_strided(&copy);
 }
 
 const dt_op dt__op_slice = {
@@ -88,6 +89,7 @@ const dt_op dt__op_slice = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
+    .adds = { true },
     .options_size = sizeof(dt_slice_options),
     .defaults = &defaults,
     .keys = keys,

@@ -386,8 +386,8 @@ static dt_status walk_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *st
 }
 
 /* Adds the inputs of a grouped weight. */
-static dt_status add_routed(const work *w, const dt__calib_stop *quantized,
-                            const dt__calib_stop *plain)
+static dt_status add_routed(const work *w, const dt__calib_inputs *quantized,
+                            const dt__calib_inputs *plain)
 {
     const dt__routed_input in[] = { { quantized->input[0], quantized->input[1] },
                                     { plain->input[0], plain->input[1] } };
@@ -402,14 +402,25 @@ static dt_status add_routed(const work *w, const dt__calib_stop *quantized,
     return s;
 }
 
+/* Adds the inputs of all calls; `plain`: those of the float model, if there is one. */
 static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
                             const dt__calib_stop *plain)
 {
+    static const dt__calib_inputs none = { { NULL } };
     dt_weight_op op;
     dt__weight_op_of(w->layer, &op);
-    return op.kind == DT_WEIGHT_GROUPED_LINEAR
-               ? add_routed(w, quantized, plain)
-               : dt_statistics_add(w->statistics, quantized->input[0], plain->input[0]);
+    if (w->twin != NULL && plain->n_calls != quantized->n_calls) {
+        return dt_fail(w->ctx, DT_ERR_STATE, "%lld calls, of the float model %lld",
+                       (long long)quantized->n_calls, (long long)plain->n_calls);
+    }
+    for (int64_t i = 0; i < quantized->n_calls; i++) {
+        const dt__calib_inputs *q = &quantized->call[i], *x = &none;
+        if (w->twin != NULL) x = &plain->call[i];
+        DT__TRY(op.kind == DT_WEIGHT_GROUPED_LINEAR
+                    ? add_routed(w, q, x)
+                    : dt_statistics_add(w->statistics, q->input[0], x->input[0]));
+    }
+    return DT_OK;
 }
 
 /* Runs batch i to its next layer. The first batch that reaches a layer determines w->layer. A batch
@@ -428,8 +439,8 @@ static dt_status advance(work *w, int64_t i)
         if (w->twin != NULL) s = walk_float(w, i, x, &plain);
         if (s == DT_OK) s = blame(w, add_inputs(w, &quantized, &plain), w->layer->path);
     }
-    dt__calib_stop_free(&quantized);
-    dt__calib_stop_free(&plain);
+    dt__calib_stop_free(w->ctx, &quantized);
+    dt__calib_stop_free(w->ctx, &plain);
     return s;
 }
 

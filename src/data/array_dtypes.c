@@ -1,0 +1,108 @@
+/* Numbers of arrays, converted to f32: exactly where f32 has the value, else rounded to nearest. */
+#include "data/array_dtypes.h"
+
+#include "core/half.h"
+
+#include <string.h>
+
+/* ---- conversion --------------------------------------------------------------------------- */
+
+#define CONVERSIONS(name, type)                                                                    \
+    static void name##_to_f32(const uint8_t *from, int64_t n, float *to)                           \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            type value;                                                                            \
+            memcpy(&value, from + (size_t)i * sizeof value, sizeof value);                         \
+            to[i] = (float)value;                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static double name##_at(const uint8_t *from)                                                   \
+    {                                                                                              \
+        type value;                                                                                \
+        memcpy(&value, from, sizeof value);                                                        \
+        return (double)value;                                                                      \
+    }
+
+CONVERSIONS(f32, float)
+CONVERSIONS(f64, double)
+CONVERSIONS(u8, uint8_t)
+CONVERSIONS(i8, int8_t)
+CONVERSIONS(u16, uint16_t)
+CONVERSIONS(i16, int16_t)
+CONVERSIONS(i32, int32_t)
+CONVERSIONS(i64, int64_t)
+
+static void f16_to_f32(const uint8_t *from, int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, from + (size_t)i * sizeof half, sizeof half);
+        to[i] = dt__f16_to_f32(half);
+    }
+}
+
+static double f16_at(const uint8_t *from)
+{
+    float value;
+    f16_to_f32(from, 1, &value);
+    return (double)value;
+}
+
+#define ROW(name, in_file, bytes, integer)                                                         \
+    {                                                                                              \
+#name, in_file, bytes, integer, name##_to_f32, name##_at                                   \
+    }
+
+static const dt__array_dtype dtypes[DT__ARRAY_DTYPES] = {
+    [DT_ARRAY_F32] = ROW(f32, "F32", 4, false), [DT_ARRAY_F64] = ROW(f64, "F64", 8, false),
+    [DT_ARRAY_F16] = ROW(f16, "F16", 2, false), [DT_ARRAY_U8] = ROW(u8, "U8", 1, true),
+    [DT_ARRAY_I8] = ROW(i8, "I8", 1, true),     [DT_ARRAY_U16] = ROW(u16, "U16", 2, true),
+    [DT_ARRAY_I16] = ROW(i16, "I16", 2, true),  [DT_ARRAY_I32] = ROW(i32, "I32", 4, true),
+    [DT_ARRAY_I64] = ROW(i64, "I64", 8, true),
+};
+
+const dt__array_dtype *dt__array_dtype_of(int dtype)
+{
+    return dtype >= 0 && dtype < DT__ARRAY_DTYPES ? &dtypes[dtype] : NULL;
+}
+
+/* ---- numbers that are not finite ---------------------------------------------------------- */
+
+#define BLOCK 4096 /* numbers that are checked at a time */
+
+static bool is_finite(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+/* As dt__first_not_finite, for at most BLOCK numbers. */
+static int64_t first_of_block(const dt__array_dtype *dtype, const uint8_t *from, int64_t n)
+{
+    float value[BLOCK];
+    int bad = 0;
+    dtype->to_f32(from, n, value);
+    for (int64_t i = 0; i < n; i++) bad |= !is_finite(value[i]);
+    for (int64_t i = 0; bad && i < n; i++) {
+        if (!is_finite(value[i])) return i;
+    }
+    return -1;
+}
+
+int64_t dt__first_not_finite(const dt_ctx *ctx, int dtype, const uint8_t *from, int64_t n)
+{
+    const dt__array_dtype *t = &dtypes[dtype];
+    int64_t first = n;
+    if (t->is_integer) return -1;
+    const int before = dt__threads_enter(ctx);
+#pragma omp parallel for schedule(static) reduction(min : first)
+    for (int64_t b = 0; b < dt__ceil_div(n, BLOCK); b++) {
+        if (first < n) continue;
+        const int64_t at = b * BLOCK;
+        const int64_t bad = first_of_block(t, from + at * t->bytes, dt__min_i64(BLOCK, n - at));
+        if (bad >= 0) first = at + bad;
+    }
+    dt__threads_leave(before);
+    return first == n ? -1 : first;
+}

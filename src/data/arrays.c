@@ -1,0 +1,362 @@
+/* Arrays of numbers with their targets, a kind of dataset. Examples are cut from recordings: runs
+ * of rows in memory or in a mapped file, which are converted when a batch is made. */
+#include "data/arrays.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- the store ---------------------------------------------------------------------------- */
+
+dt__array_store *dt__array_store_create(dt_ctx *ctx)
+{
+    dt__array_store *s = dt__alloc_zero(ctx, sizeof *s);
+    if (s == NULL) return NULL;
+    s->ctx = ctx;
+    s->refs = 1;
+    s->length = s->stride = 1;
+    return s;
+}
+
+static void drop_source(dt_ctx *ctx, dt__array_source *source)
+{
+    if (source->map != NULL) munmap(source->map, source->map_bytes);
+    dt__storage_release(source->storage);
+    dt__release(ctx, source->name);
+}
+
+void dt__array_store_release(dt__array_store *s)
+{
+    if (s == NULL || --s->refs > 0) return;
+    for (int64_t i = 0; i < s->n_sources; i++) drop_source(s->ctx, &s->source[i]);
+    for (int64_t i = 0; s->class_name != NULL && i < s->outputs; i++) {
+        dt__release(s->ctx, s->class_name[i]);
+    }
+    dt__release(s->ctx, s->class_name);
+    dt__release(s->ctx, s->source);
+    dt__release(s->ctx, s->recording);
+    dt__storage_release(s->targets);
+    dt__release(s->ctx, s);
+}
+
+dt_status dt__array_store_keep(dt__array_store *s, const char *name, dt__array_source source)
+{
+    source.name = dt__copy_string(s->ctx, name);
+    const dt_status status = source.name == NULL
+                                 ? DT_ERR_NOMEM
+                                 : DT__RESERVE(s->ctx, s->source, s->n_sources, s->sources_room);
+    if (status == DT_OK) s->source[s->n_sources++] = source;
+    else drop_source(s->ctx, &source);
+    return status;
+}
+
+dt_status dt__array_store_add(dt__array_store *s, const uint8_t *data, int64_t rows)
+{
+    DT__TRY(DT__RESERVE(s->ctx, s->recording, s->n_recordings, s->room));
+    const int64_t before = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end;
+    const int64_t windows = rows == 0 ? 0 : 1 + dt__max_i64(0, rows - s->length) / s->stride;
+    s->recording[s->n_recordings++] =
+        (dt__recording){ data, rows, before + windows, (int)s->n_sources - 1 };
+    return DT_OK;
+}
+
+static int64_t index_of(const dt__array_store *s, int64_t example)
+{
+    int64_t low = 0, high = s->n_recordings - 1;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (s->recording[middle].end > example) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+void dt__array_example(const dt__array_store *s, int64_t example, float *x)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
+    const int64_t r = index_of(s, example);
+    const dt__recording *in = &s->recording[r];
+    const int64_t first = s->stride * (example - (r == 0 ? 0 : in[-1].end));
+    const int64_t have = s->row * dt__min_i64(s->length, in->rows - first);
+    dtype->to_f32(in->data + first * s->row * dtype->bytes, have, x);
+    memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
+}
+
+dt__array_channels dt__array_channels_of(const dt__array_store *s)
+{
+    dt__array_channels c = { 1, s->dims[s->axis], 1 };
+    for (int i = 0; i < s->axis; i++) c.outer *= s->dims[i];
+    for (int i = s->axis + 1; i < s->rank; i++) c.inner *= s->dims[i];
+    return c;
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+/* FORMAT for number `at` of a recording, which is not finite. */
+static dt_status refuse_number(const dt__array_store *s, const dt__recording *in, int64_t at)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
+    const double value = dtype->at(in->data + at * dtype->bytes);
+    return dt_fail(s->ctx, DT_ERR_FORMAT,
+                   "%s: row %lld, column %lld (counted from 0) is %g; finite numbers of f32 are "
+                   "wanted",
+                   s->source[in->source].name, (long long)(at / s->row), (long long)(at % s->row),
+                   value);
+}
+
+dt_status dt__array_store_check(const dt__array_store *s)
+{
+    for (int64_t i = 0; i < s->n_recordings; i++) {
+        const dt__recording *in = &s->recording[i];
+        const int64_t bad = dt__first_not_finite(s->ctx, s->dtype, in->data, in->rows * s->row);
+        if (bad >= 0) return refuse_number(s, in, bad);
+    }
+    return DT_OK;
+}
+
+static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(y->dtype);
+    const double most = y->outputs == 0 ? (double)INT32_MAX : (double)y->outputs - 1;
+    int32_t *label = s->targets->data;
+    int64_t largest = -1;
+    for (int64_t i = 0; i < y->n; i++) {
+        const double value = dtype->at((const uint8_t *)y->data + i * dtype->bytes);
+        if (!(value >= 0 && value <= most)) {
+            return dt_fail(s->ctx, DT_ERR_FORMAT,
+                           "%s: row %lld (counted from 0) is the label %.0f; 0 to %.0f wanted",
+                           y->name, (long long)i, value, most);
+        }
+        label[i] = (int32_t)value;
+        largest = dt__max_i64(largest, label[i]);
+    }
+    s->outputs = y->outputs == 0 ? largest + 1 : y->outputs;
+    return DT_OK;
+}
+
+static dt_status take_numbers(dt__array_store *s, const dt__array_view *y, bool bits)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(y->dtype);
+    const int64_t n = y->n * y->outputs;
+    float *value = s->targets->data;
+    dtype->to_f32(y->data, n, value);
+    int64_t bad = dt__first_not_finite(s->ctx, DT_ARRAY_F32, s->targets->data, n);
+    for (int64_t i = 0; bits && bad < 0 && i < n; i++) {
+        if (value[i] != 0 && value[i] != 1) bad = i;
+    }
+    s->outputs = y->outputs;
+    if (bad < 0) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_FORMAT, "%s: row %lld, column %lld (counted from 0) is %g; %s",
+                   y->name, (long long)(bad / y->outputs), (long long)(bad % y->outputs),
+                   dtype->at((const uint8_t *)y->data + bad * dtype->bytes),
+                   bits ? "0 or 1 is wanted" : "finite numbers of f32 are wanted");
+}
+
+dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt__array_view *y)
+{
+    const bool labels = target == DT_TARGET_CLASS;
+    const int64_t dims[] = { y->n, labels ? 1 : y->outputs, (int64_t)sizeof(float) };
+    int64_t bytes;
+    if (!dt__product(3, dims, &bytes)) {
+        return dt_fail(s->ctx, DT_ERR_NOMEM, "%s: %lld targets of %lld numbers", y->name,
+                       (long long)y->n, (long long)y->outputs);
+    }
+    s->targets = dt__storage_create(s->ctx, (size_t)bytes);
+    if (s->targets == NULL) return DT_ERR_NOMEM;
+    return labels ? take_labels(s, y) : take_numbers(s, y, target == DT_TARGET_BITS);
+}
+
+/* ---- as a kind ---------------------------------------------------------------------------- */
+
+static dt_status check(const dt_dataset *d, const dt_loader_options *o)
+{
+    const dt_augment_options *a = &o->augment;
+    if (a->shift == 0 && a->crop == 0 && !a->flip) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_ARG, "loader: arrays can be neither moved nor mirrored");
+}
+
+static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
+{
+    const dt__array_store *s = d->arrays;
+    *x = (dt__side){ .dtype = DT_F32, .rank = s->rank };
+    memcpy(x->dims, s->dims, sizeof x->dims);
+    *target = d->target == DT_TARGET_CLASS ? (dt__side){ DT_I32, 0, { 0 } }
+                                           : (dt__side){ DT_F32, 1, { s->outputs } };
+}
+
+static int64_t labels(const dt_dataset *d, int64_t example)
+{
+    (void)example; /* all have the same size */
+    return d->target == DT_TARGET_CLASS ? 1 : d->arrays->outputs;
+}
+
+static int label_of(const dt_dataset *d, int64_t example)
+{
+    return *(const int32_t *)dt__array_target(d, example);
+}
+
+static void split(dt_dataset *d, dt_dataset *last, int64_t count)
+{
+    d->count -= count;
+    last->count = count;
+    last->first += d->count;
+    d->arrays->refs++;
+    if (d->scaling != NULL) dt__storage_retain(d->scaling);
+}
+
+static void drop(dt_dataset *d)
+{
+    dt__array_store_release(d->arrays);
+    dt__storage_release(d->scaling);
+}
+
+const dt__data_kind dt__data_arrays = {
+    .examples = "arrays",
+    .check = check,
+    .sides = sides,
+    .begin = dt__arrays_begin,
+    .end = dt__arrays_end,
+    .fill = dt__arrays_fill,
+    .labels = labels,
+    .split = split,
+    .drop = drop,
+    .label = label_of,
+};
+
+const void *dt__array_target(const dt_dataset *d, int64_t example)
+{
+    const dt__array_store *s = d->arrays;
+    const int64_t i = d->first + example, at = s->target_each_recording ? index_of(s, i) : i;
+    const int64_t each = d->target == DT_TARGET_CLASS ? 1 : s->outputs;
+    return (const uint8_t *)s->targets->data + at * each * (int64_t)sizeof(float);
+}
+
+dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_dataset **out)
+{
+    const dt_dataset d = {
+        .kind = &dt__data_arrays,
+        .count = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end,
+        .target = target,
+        .classes = target == DT_TARGET_CLASS ? s->outputs : 0,
+        .arrays = s,
+    };
+    return dt__dataset_make(ctx, &d, out);
+}
+
+const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
+{
+    const dt__array_store *s = d->arrays;
+    return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
+}
+
+int64_t dt_dataset_array_channels(const dt_dataset *d)
+{
+    return d->arrays == NULL ? 0 : d->arrays->dims[d->arrays->axis];
+}
+
+/* ---- creation ----------------------------------------------------------------------------- */
+
+static dt_status check_shape(dt_ctx *ctx, const dt_arrays *a, int64_t *count)
+{
+    int64_t dims[DT_MAX_RANK + 1] = { a->count, (int64_t)sizeof(double) };
+    if (a->rank < 1 || a->rank > DT_MAX_RANK - 1 || a->axis < -a->rank || a->axis >= a->rank) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "arrays: axis %d of examples of rank %d: rank 1 to %d, and an axis in it "
+                       "wanted",
+                       a->axis, a->rank, DT_MAX_RANK - 1);
+    }
+    bool good = a->count >= 0;
+    for (int i = 0; i < a->rank; i++) {
+        dims[i + 2] = a->dims[i];
+        good = good && a->dims[i] >= 1;
+    }
+    if (good && dt__product(a->rank + 2, dims, count)) {
+        *count /= (int64_t)sizeof(double);
+        return DT_OK;
+    }
+    char text[160];
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "arrays: %lld examples of shape %s: extents of at least 1 wanted",
+                   (long long)a->count, dt__dims_text(a->rank, a->dims, text, sizeof text));
+}
+
+static dt_status check_arrays(dt_ctx *ctx, const dt_arrays *a)
+{
+    const dt__array_dtype *y = dt__array_dtype_of((int)a->y_dtype);
+    if (dt__array_dtype_of((int)a->x_dtype) == NULL || y == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "arrays: dtypes %d and %d: those of dt_array_dtype wanted",
+                       (int)a->x_dtype, (int)a->y_dtype);
+    }
+    if (a->target == DT_TARGET_CLASS) {
+        if (y->is_integer && a->outputs >= 0 && a->outputs <= INT32_MAX) return DT_OK;
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "arrays: labels %s of %lld classes: integers, 0 (found) to "
+                       "%d wanted",
+                       y->name, (long long)a->outputs, INT32_MAX);
+    }
+    if (a->target != DT_TARGET_VALUES && a->target != DT_TARGET_BITS) {
+        return dt_fail(ctx, DT_ERR_ARG, "arrays: targets of kind %d: labels, values or bits wanted",
+                       (int)a->target);
+    }
+    if (a->outputs >= 1) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "arrays: targets of %lld numbers: at least 1 wanted",
+                   (long long)a->outputs);
+}
+
+dt_status dt__array_store_names(dt__array_store *s, const char *const *names)
+{
+    if (names == NULL) return DT_OK;
+    s->class_name = dt__alloc_array(s->ctx, s->outputs, sizeof *s->class_name);
+    if (s->class_name == NULL) return DT_ERR_NOMEM;
+    memset(s->class_name, 0, (size_t)s->outputs * sizeof *s->class_name);
+    for (int64_t i = 0; i < s->outputs; i++) {
+        s->class_name[i] = dt__copy_string(s->ctx, names[i]);
+        if (s->class_name[i] == NULL) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
+/* The rows of x, `count` numbers: copied, or where they are. */
+static dt_status take_x(dt__array_store *s, const dt_arrays *a, int64_t count)
+{
+    dt__array_source source = { 0 };
+    const uint8_t *data = a->x;
+    const size_t bytes = (size_t)(count * dt__array_dtype_of(s->dtype)->bytes);
+    if (!a->borrow) {
+        source.storage = dt__storage_create(s->ctx, bytes);
+        if (source.storage == NULL) return DT_ERR_NOMEM;
+        if (bytes > 0) memcpy(source.storage->data, a->x, bytes);
+        data = source.storage->data;
+    }
+    DT__TRY(dt__array_store_keep(s, "arrays: x", source));
+    return dt__array_store_add(s, data, a->count);
+}
+
+static dt_status fill_store(dt__array_store *s, const dt_arrays *a, int64_t count)
+{
+    const dt__array_view y = { "arrays: y", (int)a->y_dtype, a->y, a->count, a->outputs };
+    s->dtype = (int)a->x_dtype;
+    s->rank = a->rank;
+    memcpy(s->dims, a->dims, sizeof s->dims);
+    s->axis = a->axis < 0 ? a->axis + a->rank : a->axis;
+    s->row = 1;
+    for (int i = 0; i < a->rank; i++) s->row *= a->dims[i];
+    DT__TRY(take_x(s, a, count));
+    DT__TRY(dt__array_store_check(s));
+    DT__TRY(dt__array_store_targets(s, a->target, &y));
+    return dt__array_store_names(s, a->names);
+}
+
+dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out)
+{
+    int64_t count;
+    *out = NULL;
+    DT__TRY(check_shape(ctx, arrays, &count));
+    DT__TRY(check_arrays(ctx, arrays));
+    dt__array_store *s = dt__array_store_create(ctx);
+    if (s == NULL) return DT_ERR_NOMEM;
+    const dt_status status = fill_store(s, arrays, count);
+    if (status == DT_OK) return dt__arrays_wrap(ctx, s, arrays->target, out);
+    dt__array_store_release(s);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* Internals of datasets of arrays: where the numbers are, and how examples are cut from them. */
+#ifndef DT__DATA_ARRAYS_H
+#define DT__DATA_ARRAYS_H
+
+#include "data/array_dtypes.h"
+#include "data/dataset.h"
+
+/* n numbers somewhere, as an argument. */
+typedef struct dt__array_view {
+    const char *name; /* for messages */
+    int dtype;        /* dt_array_dtype */
+    const void *data;
+    int64_t n;       /* examples or recordings */
+    int64_t outputs; /* of labels: classes, 0: the largest + 1; else numbers of each */
+} dt__array_view;
+
+/* What keeps the bytes of an array: a storage, a mapped file, or nothing (the caller). */
+typedef struct dt__array_source {
+    char *name; /* of the file, for messages; NULL: memory of the caller */
+    dt__storage *storage;
+    void *map;
+    size_t map_bytes;
+} dt__array_source;
+
+/* Rows in one piece, from which examples are cut: an array whose rows are examples, or a signal
+ * whose rows are moments. Its example w is the rows w stride ... w stride + length - 1; rows beyond
+ * its end are zeros. */
+typedef struct dt__recording {
+    const uint8_t *data;
+    int64_t rows;
+    int64_t end; /* the index after its last example, counted over all recordings */
+    int source;
+} dt__recording;
+
+/* The arrays of a dataset and of all datasets split from it, reference-counted. */
+typedef struct dt__array_store {
+    dt_ctx *ctx;
+    int refs;
+    int dtype; /* dt_array_dtype of x */
+    int rank;  /* shape of an example */
+    int64_t dims[DT_MAX_RANK - 1];
+    int axis;               /* the dimension of an example that counts its channels */
+    int64_t length, stride; /* rows of an example, and between the first rows of two examples */
+    int64_t row;            /* numbers of a row */
+    dt__recording *recording;
+    int64_t n_recordings, room;
+    dt__array_source *source;
+    int64_t n_sources, sources_room;
+    int64_t outputs;            /* classes, or numbers of a target */
+    dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
+    bool target_each_recording; /* n counts recordings, not examples */
+    char **class_name;          /* [outputs]; NULL: none */
+} dt__array_store;
+
+extern const dt__data_kind dt__data_arrays;
+
+/* An empty store with one reference: rows are examples. NULL: NOMEM. */
+dt__array_store *dt__array_store_create(dt_ctx *ctx);
+void dt__array_store_release(dt__array_store *s); /* NULL is allowed */
+
+/* Adds rows in one piece; their source is the last one added. NOMEM. */
+dt_status dt__array_store_add(dt__array_store *s, const uint8_t *data, int64_t rows);
+/* Adds a source, whose storage and map it takes over, also after an error. NOMEM. */
+dt_status dt__array_store_keep(dt__array_store *s, const char *name, dt__array_source source);
+
+/* Sets the targets to a checked copy of y: labels in [0, outputs), finite numbers, or bits. Errors:
+ * FORMAT, naming array and row, NOMEM. */
+dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt__array_view *y);
+
+/* Copies the names of the outputs, [outputs]; NULL: none. NOMEM. */
+dt_status dt__array_store_names(dt__array_store *s, const char *const *names);
+
+/* Checks that all numbers of x are finite. FORMAT, naming array, row and column. */
+dt_status dt__array_store_check(const dt__array_store *s);
+
+/* Creates the dataset of all examples. Takes over the caller's reference of the store, also after
+ * an error. */
+dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_dataset **out);
+
+/* The numbers of an example. */
+static inline int64_t dt__array_size(const dt__array_store *s) { return s->row * s->length; }
+
+/* The target of an example: an i32, or f32 [outputs]. */
+const void *dt__array_target(const dt_dataset *d, int64_t example);
+
+/* Writes example `example` of the store as f32, without standardizing. */
+void dt__array_example(const dt__array_store *s, int64_t example, float *x);
+
+/* What comes before and after the axis in an example: [outer, channels, inner]. */
+typedef struct dt__array_channels {
+    int64_t outer, channels, inner;
+} dt__array_channels;
+
+dt__array_channels dt__array_channels_of(const dt__array_store *s);
+
+/* Their functions for a loader (arrays_batch.c). */
+dt_status dt__arrays_begin(const dt_dataset *d, void **state);
+void dt__arrays_end(dt_ctx *ctx, void *state);
+void dt__arrays_fill(const dt__batch *b);
+
+#endif

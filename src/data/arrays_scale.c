@@ -1,0 +1,181 @@
+/* Standardizing arrays: means and deviations of channels.
+ *     M2      = sum of (v - mean)^2          deviation = sqrt(M2 / n)
+ * Examples are cut into blocks of a size that shapes alone decide. Each block is summed in two
+ * passes, and blocks are joined in their order [Chan, Golub, LeVeque, "Updating formulae and a
+ * pairwise algorithm for computing sample variances", 1979, equation 2.1]:
+ *     delta = mean_b - mean
+ *     mean  = mean + delta n_b / (n + n_b)
+ *     M2    = M2 + M2_b + delta^2 n n_b / (n + n_b) */
+#include "data/arrays.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 16384             /* numbers of a block, about */
+#define MOST_AT_ONCE 64         /* blocks that are summed before they are joined, */
+#define ROOM ((int64_t)1 << 22) /* or fewer, of so many numbers together */
+
+/* ---- setting ------------------------------------------------------------------------------ */
+
+static dt_status check_kind(const dt_dataset *d)
+{
+    if (d->kind == &dt__data_arrays) return DT_OK;
+    return dt_fail(d->ctx, DT_ERR_ARG, "dataset: it has %s, not arrays", d->kind->examples);
+}
+
+static dt_status check_numbers(const dt_dataset *d, const char *what, int64_t n, const double *list)
+{
+    const bool above_0 = strcmp(what, "deviation") == 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float value = (float)list[i];
+        if (isfinite(value) && (!above_0 || value > 0)) continue;
+        return dt_fail(d->ctx, DT_ERR_ARG, "%s of channel %lld: %g: a finite number%s wanted", what,
+                       (long long)i, list[i], above_0 ? " above 0" : "");
+    }
+    return DT_OK;
+}
+
+dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
+                                 const double *deviation)
+{
+    DT__TRY(check_kind(d));
+    const int64_t channels = dt_dataset_array_channels(d);
+    if (n != 1 && n != channels) {
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "mean and deviation: %lld numbers for arrays of %lld channel%s: one for all "
+                       "or one for each wanted",
+                       (long long)n, (long long)channels, channels == 1 ? "" : "s");
+    }
+    DT__TRY(check_numbers(d, "mean", n, mean));
+    DT__TRY(check_numbers(d, "deviation", n, deviation));
+    dt__storage *both = dt__storage_create(d->ctx, 2 * (size_t)channels * sizeof(double));
+    if (both == NULL) return DT_ERR_NOMEM;
+    double *to = both->data;
+    for (int64_t i = 0; i < channels; i++) {
+        to[i] = mean[n == 1 ? 0 : i];
+        to[channels + i] = deviation[n == 1 ? 0 : i];
+    }
+    dt__storage_release(d->scaling);
+    d->scaling = both;
+    return DT_OK;
+}
+
+bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double **deviation)
+{
+    if (d->scaling == NULL) return false;
+    *mean = d->scaling->data;
+    *deviation = *mean + dt_dataset_array_channels(d);
+    return true;
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+typedef struct measuring {
+    const dt_dataset *d;
+    dt__array_channels shape;
+    int64_t each;    /* examples of a block */
+    int64_t at_once; /* blocks */
+    float *values;   /* [at_once][each examples] */
+    double *sums;    /* [at_once][2][channels]: mean and M2 of a block */
+} measuring;
+
+/* Adds v - from[c], or its square, of every number to out[c]; from NULL: v. */
+static void add_up(const dt__array_channels *s, const float *v, const double *from, double *out)
+{
+    for (int64_t o = 0; o < s->outer; o++) {
+        for (int64_t c = 0; c < s->channels; c++) {
+            const double shift = from == NULL ? 0 : from[c];
+            double sum = 0;
+            for (int64_t k = 0; k < s->inner; k++) {
+                const double difference = (double)*v++ - shift;
+                sum += from == NULL ? difference : difference * difference;
+            }
+            out[c] += sum;
+        }
+    }
+}
+
+static void measure_block(const measuring *m, int64_t first, int64_t n, int64_t slot)
+{
+    const dt__array_store *s = m->d->arrays;
+    const int64_t size = dt__array_size(s), channels = m->shape.channels;
+    float *v = m->values + slot * m->each * size;
+    double *mean = m->sums + 2 * slot * channels, *squares = mean + channels;
+    const dt__array_channels all = { n * m->shape.outer, channels, m->shape.inner };
+    memset(mean, 0, 2 * (size_t)channels * sizeof *mean);
+    for (int64_t i = 0; i < n; i++) dt__array_example(s, m->d->first + first + i, v + i * size);
+    add_up(&all, v, NULL, mean);
+    for (int64_t c = 0; c < channels; c++) mean[c] /= (double)(all.outer * all.inner);
+    add_up(&all, v, mean, squares);
+}
+
+/* Joins a block of n_b numbers a channel to the n before it, whose M2 is in `squares`. */
+static void join(const measuring *m, int64_t slot, double n, double n_b, double *mean,
+                 double *squares)
+{
+    const int64_t channels = m->shape.channels;
+    const double *own = m->sums + 2 * slot * channels;
+    for (int64_t c = 0; c < channels; c++) {
+        const double delta = own[c] - mean[c];
+        mean[c] += delta * (n_b / (n + n_b));
+        squares[c] += own[channels + c] + delta * delta * (n * n_b / (n + n_b));
+    }
+}
+
+static void measure_all(const measuring *m, double *mean, double *squares)
+{
+    const dt_dataset *d = m->d;
+    const int64_t blocks = dt__ceil_div(d->count, m->each);
+    const double each = (double)(m->shape.outer * m->shape.inner);
+    const int before = dt__threads_enter(d->ctx);
+    for (int64_t done = 0; done < blocks; done += m->at_once) {
+        const int64_t n = dt__min_i64(m->at_once, blocks - done);
+#pragma omp parallel for schedule(static)
+        for (int64_t b = 0; b < n; b++) {
+            const int64_t first = (done + b) * m->each;
+            measure_block(m, first, dt__min_i64(m->each, d->count - first), b);
+        }
+        for (int64_t b = 0; b < n; b++) {
+            const int64_t first = (done + b) * m->each;
+            join(m, b, (double)first * each, (double)dt__min_i64(m->each, d->count - first) * each,
+                 mean, squares);
+        }
+    }
+    dt__threads_leave(before);
+}
+
+/* M2 becomes the deviation. */
+static void finish(const measuring *m, double *squares)
+{
+    const dt_dataset *d = m->d;
+    const double n = (double)d->count * (double)(m->shape.outer * m->shape.inner);
+    for (int64_t c = 0; c < m->shape.channels; c++) {
+        const double deviation = sqrt(squares[c] / n);
+        const bool constant = !((float)deviation > 0);
+        squares[c] = constant ? 1 : deviation;
+        if (!constant) continue;
+        dt__say(d->ctx, "data: channel %lld is constant; its deviation is taken as 1",
+                (long long)c);
+    }
+}
+
+dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation)
+{
+    DT__TRY(check_kind(d));
+    if (d->count == 0) return dt_fail(d->ctx, DT_ERR_ARG, "dataset: no examples to measure");
+    const int64_t size = dt__array_size(d->arrays), channels = dt_dataset_array_channels(d);
+    measuring m = { .d = d, .shape = dt__array_channels_of(d->arrays) };
+    m.each = dt__max_i64(1, BLOCK / size);
+    m.at_once = dt__min_i64(MOST_AT_ONCE, dt__max_i64(1, ROOM / (m.each * size)));
+    m.values = dt__alloc_array(d->ctx, m.at_once * m.each, (size_t)size * sizeof *m.values);
+    m.sums = dt__alloc_array(d->ctx, 2 * m.at_once, (size_t)channels * sizeof *m.sums);
+    const dt_status status = m.values == NULL || m.sums == NULL ? DT_ERR_NOMEM : DT_OK;
+    for (int64_t c = 0; c < channels; c++) mean[c] = deviation[c] = 0;
+    if (status == DT_OK) {
+        measure_all(&m, mean, deviation);
+        finish(&m, deviation);
+    }
+    dt__release(d->ctx, m.values);
+    dt__release(d->ctx, m.sums);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* One time step of a long short-term memory [Hochreiter and Schmidhuber 1997; forget gate: Gers et
+ * al. 2000]. The products are ops of their own. An op's gradients flow through one result, so h and
+ * c are the halves of one: rows 0...N-1 and N...2N-1.
+ *     i, f, o = sigmoid(gi + gh)   g = tanh(gi_g + gh_g)   c' = f c + i g   h' = o tanh(c')
+ *     dc' += dh' o (1 - tanh(c')^2)
+ *     dgi = dgh = dc' g i (1 - i), dc' c f (1 - f), dc' i (1 - g^2), dh' tanh(c') o (1 - o)
+ *     dc = dc' f      dh = 0, since h acts through gh
+ * i, f, g, o and tanh(c') are kept for backward as result 1. */
+#include "ops/ops_list.h"
+
+enum { GI, GH, STATE };
+
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, 3, 3));
+    for (int i = 0; i < 3; i++) DT__TRY(dt__want_float(c, i));
+    DT__TRY(dt__want_rank(c, GI, 2, 2));
+    const int64_t rows = c->in[GI]->dims[0], hidden = c->in[GI]->dims[1] / 4;
+    if (c->in[GI]->dims[1] % 4 != 0) {
+        return dt_refuse(c, DT_ERR_SHAPE, "gi has %lld columns, which 4 gates do not divide",
+                         (long long)c->in[GI]->dims[1]);
+    }
+    DT__TRY(dt__want_dims(c, GH, 2, c->in[GI]->dims));
+    /* Extents of tensors of floats are at most 2^60. */
+    DT__TRY(dt__want_dims(c, STATE, 2, (const int64_t[]){ 2 * rows, hidden }));
+    DT__TRY(dt_result(c, 0, c->in[GI]->dtype, 2, c->in[STATE]->dims));
+    if (!c->recording) return DT_OK;
+    return dt_result(c, 1, c->in[GI]->dtype, 3, (const int64_t[]){ rows, 5, hidden });
+}
+
+static void forward(const dt_call *c)
+{
+    const dt__cell cell = { .rows = c->y->dims[0] / 2,
+                            .hidden = c->y->dims[1],
+                            .gi = dt__data(c->arg[GI]),
+                            .gh = dt__data(c->arg[GH]),
+                            .state = dt__data(c->arg[STATE]),
+                            .y = dt__data_mut(c->y),
+                            .gates = c->recording ? dt__data_mut(c->out[1]) : NULL };
+    c->kernels->lstm_cell(&cell);
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt__cell cell = { .rows = dy->dims[0] / 2,
+                            .hidden = dy->dims[1],
+                            .state = dt__data(c->arg[STATE]),
+                            .gates = dt__data_mut(c->out[1]) };
+    void *d[3];
+    for (int i = 0; i < 3; i++) d[i] = dx[i] != NULL ? dt__data_mut(dx[i]) : NULL;
+    c->kernels->lstm_cell_backward(&cell, dt__data(dy), d);
+}
+
+const dt_op dt__op_lstm_cell = {
+    .name = "lstm_cell",
+    .text = "h' = o tanh(c'), c' = f c + i g, i, f and o = sigmoid(gi + gh), g = tanh(gi_g + gh_g)",
+    .in_name = { "gi", "gh", "state" },
+    .out_name = { "y", "gates" },
+    .ungrouped = true,
+    .saves = { .arg = { DT_NOTHING, DT_NOTHING, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .over_dy = { false, false, true },
+};
+
+dt_tensor *dt_lstm_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state)
+{
+    return dt_apply(t, &dt__op_lstm_cell, DT__CALL(gi, gh, state));
+}
+
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 1, 4 }, .given = true, .values = { 1, -1, 0.5, 2 } },
+              { { 1, 4 }, .given = true, .values = { 0.5, 0, -1, 1 } },
+              { { 2, 1 }, .given = true, .values = { 9, -2 } } },
+      .n_y = 2, .y = { -0.6895264107141343, -0.9156980355269383 } },
+    { "far out",
+      .in = { { { 1, 4 }, .given = true, .values = { 800, -800, -40, 800 } },
+              { { 1, 4 }, .given = true, .values = { 0, 0, -800, 0 } },
+              { { 2, 1 }, .given = true, .values = { 7, 5 } } },
+      .n_y = 2, .y = { -0.7615941559557649, -1 } },
+    { "random", .in = { { { 3, 20 }, .low = -3, .high = 3 }, { { 3, 20 } }, { { 6, 5 } } } },
+    { "wide", .in = { { { 2, 280 } }, { { 2, 280 } }, { { 4, 70 } } } },
+    { "long", .in = { { { 300, 280 } }, { { 300, 280 } }, { { 600, 70 } } }, .rough = true },
+    { "no rows", .in = { { { 0, 8 } }, { { 0, 8 } }, { { 0, 2 } } } },
+    { "columns", .in = { { { 2, 7 } }, { { 2, 7 } }, { { 4, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "gi has 7 columns" },
+    { "h alone", .in = { { { 2, 8 } }, { { 2, 8 } }, { { 2, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "state must be [4,2]" },
+    { "products", .in = { { { 2, 8 } }, { { 2, 4 } }, { { 4, 2 } } }, .fails = DT_ERR_SHAPE,
+      .says = "gh must be [2,8]" },
+    { "integers", .in = { { { 2, 4 }, .dtype = DT_I32 }, { { 2, 4 } }, { { 4, 1 } } },
+      .fails = DT_ERR_DTYPE },
+};
+DT__CASES(lstm_cell, cases)
