@@ -89,6 +89,27 @@ typedef struct dt_pool_layer {
     dt_pool_options pool;
 } dt_pool_layer;
 
+typedef struct dt_affine_layer {
+    dt_layer_head head;
+    dt_affine_options affine;
+} dt_affine_layer;
+
+typedef struct dt_prelu_layer {
+    dt_layer_head head;
+    int64_t channels;
+    double init;
+} dt_prelu_layer;
+
+typedef struct dt_dim_layer { /* softmax, log_softmax */
+    dt_layer_head head;
+    int64_t dim;
+} dt_dim_layer;
+
+typedef struct dt_recurrent_item { /* gru, lstm; `in` is inferred */
+    dt_layer_head head;
+    dt_recurrent_layer recurrent;
+} dt_recurrent_item;
+
 typedef struct dt_upsample_layer {
     dt_layer_head head;
     int64_t factor;

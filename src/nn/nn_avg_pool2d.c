@@ -20,7 +20,7 @@ dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_m
 /* ---- in recipes ----------------------------------------------------------------------------- */
 
 static const dt_key layer_keys[] = {
-    DT__POOL_KEYS("avg_pool2d"),
+    DT__POOL_KEYS("avg_pool2d", DT_KEY_PAIR),
     { "count_include_pad", DT_KEY_BOOL, offsetof(dt_pool_layer, pool.count_include_pad),
       .fallback = "true", .text = "whether padding counts in the divisor" },
     { 0 },

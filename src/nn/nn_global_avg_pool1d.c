@@ -1,5 +1,6 @@
 /* Global average pooling of signals: [N, C, L] to [N, C, 1]. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -17,6 +18,25 @@ dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out)
 {
     return dt_module_create(ctx, &dt__nn_global_avg_pool1d, 0, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("global_avg_pool1d", dt_plain_layer),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    (void)options;
+    return dt_global_avg_pool1d_create(ctx, out);
+}
+
+DT__LAYER_TYPE(global_avg_pool1d, "mean of each channel of a signal: [channels, 1]", dt_plain_layer,
+               layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

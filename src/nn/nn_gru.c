@@ -11,6 +11,20 @@ dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module 
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__RECURRENT_KEYS("gru"), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__recurrent_item_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(gru, "gated recurrent unit over [time, width]", dt_recurrent_item, layer_keys, 1, 1,
+               .create = layer_create);
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make(dt_ctx *ctx, dt_module **out)

@@ -12,6 +12,20 @@ dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__RECURRENT_KEYS("lstm"), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__recurrent_item_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(lstm, "long short-term memory over [time, width]", dt_recurrent_item, layer_keys, 1,
+               1, .create = layer_create);
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make(dt_ctx *ctx, dt_module **out)

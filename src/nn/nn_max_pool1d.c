@@ -17,6 +17,25 @@ dt_status dt_max_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_m
     return dt__pool_create(ctx, &dt__nn_max_pool1d, options, 1, out);
 }
 
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__POOL_KEYS("max_pool1d", DT_KEY_INT),
+    { "dilation", DT_KEY_INT, DT__POOL_EXTENT(dilation, 0, "0", "distance of elements; 0: 1") },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    return dt_max_pool1d_create(ctx, &((const dt_pool_layer *)options)->pool, out);
+}
+
+DT__LAYER_TYPE(max_pool1d, "the largest value of each window of a signal", dt_pool_layer,
+               layer_keys, 1, 1, .create = layer_create);
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 static const dt_pool_options strided = { .kernel = { 2 }, .stride = { 1 } },

@@ -20,7 +20,7 @@ dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_m
 /* ---- in recipes ----------------------------------------------------------------------------- */
 
 static const dt_key layer_keys[] = {
-    DT__POOL_KEYS("max_pool2d"),
+    DT__POOL_KEYS("max_pool2d", DT_KEY_PAIR),
     { "dilation", DT_KEY_PAIR, DT__POOL_EXTENT(dilation, 0, "0", "distance of elements; 0: 1") },
     { 0 },
 };

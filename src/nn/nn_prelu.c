@@ -1,6 +1,7 @@
 /* Relu with a learned slope below 0 [He et al. 2015].      y = x > 0 ? x : weight[c] x
  * weight [channels], or [1] for all channels. */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 #include <math.h>
@@ -33,6 +34,29 @@ dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module 
     DT__TRY(dt_module_create(ctx, &dt__nn_prelu, 0, &m));
     return dt__layer_done(build(m, channels, init), m, out);
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("prelu", dt_prelu_layer),
+    { "channels", DT_KEY_INT, offsetof(dt_prelu_layer, channels), .least = 1, .most = 1 << 24,
+      .fallback = "1", .text = "number of slopes: 1, or one for each channel" },
+    { "init", DT_KEY_REAL, offsetof(dt_prelu_layer, init), .least = -DT_NO_LIMIT,
+      .most = DT_NO_LIMIT, .fallback = "0.25", .text = "initial slope" },
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    const dt_prelu_layer *o = options;
+    return dt_prelu_create(ctx, o->channels, o->init, out);
+}
+
+DT__LAYER_TYPE(prelu, "relu with a learned slope below 0", dt_prelu_layer, layer_keys, 1, 1,
+               .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* Softmax along one dimension.      y = exp(x - max) / sum of exp(x - max) */
 #include "nn/layer_cases.h"
+#include "nn/layer_type.h"
 #include "nn/module.h"
 
 typedef struct softmax {
@@ -28,6 +29,21 @@ dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
     ((softmax *)dt_module_state(*out))->dim = dim;
     return DT_OK;
 }
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__DIM_KEYS("softmax"), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)in;
+    (void)n_in;
+    return dt_softmax_create(ctx, ((const dt_dim_layer *)options)->dim, out);
+}
+
+DT__LAYER_TYPE(softmax, "softmax along a dimension", dt_dim_layer, layer_keys, 1, 1,
+               .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -11,15 +11,15 @@
 dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool_options *options,
                           int axes, dt_module **out);
 
-/* Keys of 2-d pooling. */
+/* Keys of pooling; `type` is DT_KEY_INT in one dimension and DT_KEY_PAIR in two. */
 #define DT__POOL_EXTENT(field, low, first, about)                                                  \
     .offset = offsetof(dt_pool_layer, pool.field), .least = low, .most = 1 << 16,                  \
     .fallback = first, .text = about
-#define DT__POOL_KEYS(kind)                                                                        \
+#define DT__POOL_KEYS(kind, type)                                                                  \
     DT__LAYER_HEAD(kind, dt_pool_layer),                                                           \
-        { "kernel", DT_KEY_PAIR, DT__POOL_EXTENT(kernel, 1, "2", "extent of a window") },          \
-        { "stride", DT_KEY_PAIR, DT__POOL_EXTENT(stride, 0, "0", "step; 0: the kernel") },         \
-        { "padding", DT_KEY_PAIR,                                                                  \
+        { "kernel", type, DT__POOL_EXTENT(kernel, 1, "2", "extent of a window") },                 \
+        { "stride", type, DT__POOL_EXTENT(stride, 0, "0", "step; 0: the kernel") },                \
+        { "padding", type,                                                                         \
           DT__POOL_EXTENT(padding, 0, "0", "before and after x; at most half a window") },         \
     {                                                                                              \
         "ceil_mode", DT_KEY_BOOL, offsetof(dt_pool_layer, pool.ceil_mode),                         \

@@ -403,3 +403,13 @@ dt_recurrent_layer dt_recurrent_defaults(void)
 {
     return (dt_recurrent_layer){ .layers = 1, .bias = true };
 }
+
+dt_status dt__recurrent_item_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
+                                    const dt_shape *in, dt_module **out)
+{
+    dt_recurrent_layer o = ((const dt_recurrent_item *)options)->recurrent;
+    *out = NULL;
+    DT__TRY(dt__want_example_rank(ctx, kind->name, in, 2));
+    o.in = in->dims[1];
+    return dt__recurrent_create(ctx, kind, &o, out);
+}
