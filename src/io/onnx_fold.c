@@ -195,6 +195,20 @@ dt_status dt__onnx_fold_concat(dt__onnx *g)
     return DT_OK;
 }
 
+/* Cuts one dimension of a walk, forwards or backwards: indices first, first + step, ... before end,
+ * where both may count from the end, and are clamped. */
+static void cut(walk *w, int axis, int64_t first, int64_t end, int64_t step)
+{
+    const int64_t n = w->dims[axis], low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    first = dt__max_i64(low, dt__min_i64(high, first < 0 ? first + n : first));
+    end = dt__max_i64(low, dt__min_i64(high, end < 0 ? end + n : end));
+    step = dt__max_i64(-n - 1, dt__min_i64(step, n + 1));
+    const int64_t reach = step > 0 ? end - first : first - end, by = step > 0 ? step : -step;
+    w->first += reach > 0 ? first * w->stride[axis] : 0;
+    w->dims[axis] = reach > 0 ? dt__ceil_div(reach, by) : 0;
+    w->stride[axis] *= step;
+}
+
 dt_status dt__onnx_fold_slice(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
@@ -210,14 +224,9 @@ dt_status dt__onnx_fold_slice(dt__onnx *g)
     for (int i = 0; i < starts.n; i++) {
         int axis;
         DT__TRY(dt__onnx_axis(g, i < axes.n ? axes.v[i] : i, v->rank, &axis));
-        const int64_t n = v->dims[axis], step = i < steps.n ? steps.v[i] : 1;
-        int64_t first = starts.v[i], end = i < ends.n ? ends.v[i] : n;
-        if (step < 1) return dt__onnx_refuse(g, "steps below 1 are not known");
-        first = dt__max_i64(0, dt__min_i64(n, first < 0 ? first + n : first));
-        end = dt__max_i64(first, dt__min_i64(n, end < 0 ? end + n : end));
-        w.first += first * w.stride[axis];
-        w.dims[axis] = (end - first) / step + ((end - first) % step != 0);
-        w.stride[axis] *= dt__min_i64(step, n + 1);
+        const int64_t step = i < steps.n ? steps.v[i] : 1;
+        if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
+        cut(&w, axis, starts.v[i], i < ends.n ? ends.v[i] : INT64_MAX, step);
     }
     DT__TRY(make(g, v, w.rank, w.dims, &to));
     copy(&to, v, &w);

@@ -85,16 +85,49 @@ static dt_status resolve(dt__onnx *g, const dt_shape *x, const dt__onnx_value *t
     return DT_OK;
 }
 
+/* The batch is dimension `at` of v, and of its result; the dimensions before it stay. *out: `to`
+ * with the batch first. */
+static dt_status move_batch(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *to, int at,
+                            dt__onnx_value *out)
+{
+    dt__onnx_number *n;
+    DT__TRY(dt__onnx_constant(g, out, 1, &to->count, NULL, &n));
+    for (int i = 0; i < to->count; i++) {
+        const dt__onnx_number own = dt__onnx_number_at(to, i);
+        const bool copies = i < v->rank && own.value == 0;
+        n[i < at ? i + 1 : i == at ? 0 : i] = copies ? dt__onnx_extent(g, v, i) : own;
+        const bool same = i < at && !own.batch && own.value == dt__onnx_extent(g, v, i).value;
+        if (i < at && !copies && !same) {
+            return dt__onnx_refuse(g, "changes dimensions before the batch, which is number %d",
+                                   at);
+        }
+    }
+    return to->count > at ? DT_OK : dt__onnx_refuse(g, "its result has no batch");
+}
+
 dt_status dt__onnx_reshape(dt__onnx *g)
 {
     dt__onnx_layer *x;
     dt_shape shape = { .rank = 0 };
-    const dt__onnx_value *to = dt__onnx_in(g, 1);
+    const dt__onnx_value *v = dt__onnx_in(g, 0), *to = dt__onnx_in(g, 1);
+    dt__onnx_value first = { .name = to->name };
+    int order[DT_MAX_RANK], at = 0;
     if (to->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "to a computed shape");
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
-    DT__TRY(resolve(g, &x->shape, to, &shape));
+    if (v->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
+    while (v->axis[at] != 0) at++;
+    if (at > 0) {
+        DT__TRY(move_batch(g, v, to, at, &first));
+        for (int i = 0; i < v->rank; i++) order[i < at ? i + 1 : i == at ? 0 : i] = v->axis[i];
+        DT__TRY(dt__onnx_permuted(g, dt__onnx_maker(g, v), order, &x));
+    } else {
+        DT__TRY(dt__onnx_plain(g, v, &x));
+    }
+    DT__TRY(resolve(g, &x->shape, at > 0 ? &first : to, &shape));
     DT__TRY(dt__onnx_reshaped(g, x, &shape, &x));
     dt__onnx_result(g, 0, x);
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    for (int i = 0; i <= at && at > 0; i++) out->axis[i] = i < at ? i + 1 : 0;
+    if (at > 0) out->plain = -1;
     return DT_OK;
 }
 
