@@ -22,9 +22,10 @@ typedef DtOnnx__Tensor dt__onnx_tensor;
 typedef struct dt__onnx_file {
     dt_ctx *ctx;
     const char *path; /* for messages, lent */
-    ProtobufCAllocator allocator;
+    void *blocks; /* memory of the model */
     DtOnnx__Model *model; /* with a graph */
     int64_t opset;
+    size_t size; /* in bytes */
 } dt__onnx_file;
 
 /* Reads a file; dt__onnx_close frees it, also after an error: IO; FORMAT; UNSUPPORTED (the version

@@ -1,6 +1,7 @@
 /* Opens a file of ONNX: maps it and has protobuf-c unpack it into memory of the context. No message
  * of onnx.proto contains itself, so the depth is bounded; the memory is bounded by a multiple of
  * the file's size, since an empty message takes two bytes there and a hundred here. */
+#include "core/block_list.h"
 #include "io/looks.h"
 #include "io/onnx.h"
 #include "io/replace_file.h"
@@ -18,8 +19,18 @@
 #define GROWTH 80
 #define SLACK ((size_t)1 << 20)
 
-static void *allocate(void *user, size_t bytes) { return dt__alloc(user, bytes); }
-static void release(void *user, void *pointer) { dt__release(user, pointer); }
+/* Blocks are freed all at once: protobuf-c loses some where a field occurs twice. */
+static void *allocate(void *user, size_t bytes)
+{
+    dt__onnx_file *f = user;
+    return dt__block_list_add(f->ctx, &f->blocks, bytes);
+}
+
+static void release(void *user, void *pointer)
+{
+    (void)user;
+    (void)pointer;
+}
 
 static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
 {
@@ -29,7 +40,8 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     ctx->pool.limit = ctx->pool.count.used + most + SLACK;
     ctx->pool.limited = false;
     ctx->status = DT_OK;
-    f->model = dt_onnx__model__unpack(&f->allocator, n, bytes);
+    ProtobufCAllocator allocator = { allocate, release, f };
+    f->model = dt_onnx__model__unpack(&allocator, n, bytes);
     ctx->pool.limit = 0;
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
@@ -49,7 +61,7 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     if (about.st_size == 0) {
         return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: no ONNX file: it is empty", f->path);
     }
-    const size_t n = (size_t)about.st_size;
+    const size_t n = f->size = (size_t)about.st_size;
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return dt__fail_os(f->ctx, f->path, "map");
     const dt_status s = unpack(f, bytes, n);
@@ -84,7 +96,7 @@ static dt_status check(dt__onnx_file *f)
 
 dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
 {
-    *out = (dt__onnx_file){ .ctx = ctx, .allocator = { allocate, release, ctx } };
+    *out = (dt__onnx_file){ .ctx = ctx };
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "ONNX: path is NULL");
     out->path = dt__path_tail(path);
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -96,7 +108,7 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
 
 void dt__onnx_close(dt__onnx_file *file)
 {
-    if (file->model != NULL) dt_onnx__model__free_unpacked(file->model, &file->allocator);
+    dt__block_list_free(file->ctx, &file->blocks);
     file->model = NULL;
 }
 

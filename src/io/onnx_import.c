@@ -144,6 +144,24 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
     return load(g, *out);
 }
 
+/* What a model and the arithmetic of shapes may take: extents of a hostile file could ask for any. */
+#define GROWTH 40
+#define SLACK ((size_t)1 << 30)
+
+static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options)
+{
+    dt_ctx *ctx = g->ctx;
+    size_t most;
+    if (!dt__mul_size(g->file->size, GROWTH, &most) || most > SIZE_MAX / 4) most = SIZE_MAX / 4;
+    ctx->pool.limit = ctx->pool.count.used + most + SLACK;
+    ctx->pool.limited = false;
+    const dt_status s = import(g, out, options);
+    ctx->pool.limit = 0;
+    if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: it describes a model many times as large as the file",
+                   g->file->path);
+}
+
 /* Weights of modules are not drawn, and random streams stay as they are. */
 static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_info *info)
 {
@@ -156,7 +174,7 @@ static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_i
     dt_status s = dt_tape_create(f->ctx, &g.tape);
     if (s == DT_OK) {
         g.tape->no_grad = g.tape->shapes_only = true;
-        s = import(&g, out, &options);
+        s = import_within(&g, out, &options);
     }
     f->ctx->blank = blank;
     memcpy(f->ctx->stream, streams, sizeof streams);
