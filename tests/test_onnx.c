@@ -15,17 +15,21 @@
 #include <stdlib.h>
 
 static dt_ctx *ctx;
+static test_memory memory;
 
 static void begin(void)
 {
+    dt_ctx_options options = dt_ctx_defaults();
     test_begin();
-    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    memory = (test_memory){ .live = 0 };
+    options.allocator = test_allocator(&memory);
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
 }
 
 static void end(void)
 {
-    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
-    dt_ctx_free(ctx);
+    dt_ctx_free(ctx); /* nothing else is alive, so it frees all */
+    ck_assert_int_eq(memory.live, 0);
     test_end();
 }
 
