@@ -209,6 +209,24 @@ DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *valu
  * converted or frozen), NOMEM. */
 DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
 
+#define DT_MAX_NAME_RULES 16
+
+/* What a file's tensors are called in the model. */
+typedef struct dt_name_rule {
+    const char *from; /* a POSIX extended regular expression that matches the whole name */
+    const char *to;   /* the new name: \1 to \9 are what parentheses of `from` matched */
+    bool skip;        /* such tensors are left out, and `to` is NULL or empty */
+} dt_name_rule;
+
+/* Errors: CONFIG (no regular expression; a part that `from` lacks; both or none of to and skip). */
+DT_API dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule);
+
+/* dt_model_load_weights with other names: the first rule that matches a tensor's name renames it or
+ * leaves it out; others keep theirs. Errors: also CONFIG (a rule that matches nothing, those of
+ * dt_name_rule_check), ARG (n). */
+DT_API dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule,
+                                       int64_t n);
+
 /* Checks an open file of detent: version, hash, settings, codes and scales; if it describes its
  * model, that the model can be built and, for a checkpoint, the run resumed. Files of other
  * programs pass. Errors: as dt_model_load. */

@@ -21,8 +21,8 @@ typedef DtOnnx__Tensor dt__onnx_tensor;
 
 typedef struct dt__onnx_file {
     dt_ctx *ctx;
-    const char *path; /* for messages, lent */
-    void *blocks; /* memory of the model */
+    const char *path;     /* for messages, lent */
+    void *blocks;         /* memory of the model */
     DtOnnx__Model *model; /* with a graph */
     int64_t opset;
     size_t size; /* in bytes */

@@ -144,7 +144,7 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
     return load(g, *out);
 }
 
-/* What a model and the arithmetic of shapes may take: extents of a hostile file could ask for any. */
+/* How much memory the model may take, as extents of a hostile file could ask for any. */
 #define GROWTH 40
 #define SLACK ((size_t)1 << 30)
 

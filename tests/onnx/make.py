@@ -1,7 +1,7 @@
 """Makes the ONNX files of this folder, and for each a safetensors file with inputs and the outputs
 of onnxruntime. Files are made by PyTorch, or by onnx.helper as other programs write them.
 
-    python3 tests/onnx/make.py          (needs torch, onnx, onnxruntime; see scripts/check-import)"""
+    python3 tests/onnx/make.py      (needs torch, onnx, onnxruntime; see scripts/check-import)"""
 import os
 import sys
 
@@ -30,9 +30,9 @@ def from_torch(name, net, *shape, opset=17, fixed=False, **options):
         net(torch.randn(8, *shape) * 2 + 1)
     net.eval()
     axes = {} if fixed else {"dynamic_axes": {"x": {0: "n"}, "y": {0: "n"}}}
-    torch.onnx.export(net, torch.randn(1 if fixed else 2, *shape), os.path.join(HERE, name + ".onnx"),
-                      input_names=["x"], output_names=["y"], opset_version=opset, dynamo=False,
-                      **axes, **options)
+    x = torch.randn(1 if fixed else 2, *shape)
+    torch.onnx.export(net, x, os.path.join(HERE, name + ".onnx"), input_names=["x"],
+                      output_names=["y"], opset_version=opset, dynamo=False, **axes, **options)
     save_values(name)
 
 
@@ -115,8 +115,9 @@ class Recurrent(nn.Module):
 
 
 def up():
-    return nn.Sequential(nn.ConvTranspose2d(2, 4, 3, 2, 1, 1), nn.PReLU(4), nn.Upsample(scale_factor=2),
-                         nn.ConvTranspose2d(4, 2, 2, groups=2), nn.Tanh(), nn.LeakyReLU(0.2),
+    return nn.Sequential(nn.ConvTranspose2d(2, 4, 3, 2, 1, 1), nn.PReLU(4),
+                         nn.Upsample(scale_factor=2), nn.ConvTranspose2d(4, 2, 2, groups=2),
+                         nn.Tanh(), nn.LeakyReLU(0.2),
                          nn.ReflectionPad2d((1, 2, 0, 1)), nn.ELU(), nn.Hardtanh(-0.5, 0.75))
 
 
