@@ -3,8 +3,8 @@
 #include "testing.h"
 
 #include "core/core.h"
+#include "io/onnx.pb-c.h"
 #include "nn/module.h"
-#include "onnx.pb-c.h"
 
 #include <detent/io.h>
 #include <detent/layers.h>

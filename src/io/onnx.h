@@ -12,7 +12,7 @@
 #include "core/core.h"
 #include "nn/layer_type.h"
 
-#include "onnx.pb-c.h"
+#include "io/onnx.pb-c.h"
 
 typedef DtOnnx__Node dt__onnx_node;
 typedef DtOnnx__Tensor dt__onnx_tensor;

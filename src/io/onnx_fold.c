@@ -271,7 +271,7 @@ dt_status dt__onnx_fold_gather(dt__onnx *g)
 /* Result 0 with one value everywhere. A batch dimension is 1 in it, as it broadcasts. */
 static dt_status fill(dt__onnx *g, const dt__onnx_value *shape, const dt__onnx_value *value)
 {
-    int64_t dims[DT_MAX_RANK], count = 1;
+    int64_t dims[DT_MAX_RANK] = { 0 }, count = 1;
     target to;
     if (shape->count > DT_MAX_RANK) {
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
