@@ -463,6 +463,86 @@ START_TEST(other_files)
 }
 END_TEST
 
+/* ---- the program ----------------------------------------------------------------------------- */
+
+typedef struct call {
+    const char *arguments; /* F: the folder of the test; O: tests/onnx */
+    int status;
+    const char *says;
+    bool writes;
+} call;
+
+static const call calls[] = {
+    { "O/cnn.onnx -o F/m.safetensors", 0, "F/m.safetensors: 23 layers, 361 parameters", true },
+    { "O/cnn.onnx -o F/m.safetensors --verify O/cnn.safetensors", 0, "y: largest difference",
+      true },
+    { "O/cnn.onnx -o F/m.safetensors --verify F/wrong.safetensors", 1, "nothing was written",
+      false },
+    { "O/cnn.onnx -o F/m.safetensors --verify O/keras.safetensors", 4,
+      "does not fit the model: conv2d", false },
+    { "O/two.onnx -o F/m.safetensors --verify O/cnn.safetensors", 4, "no tensor 'a'", false },
+    { "O/cnn.onnx", 2, "-o FILE is missing", false },
+    { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
+    { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },
+};
+
+/* s with the letters F and O in front of a slash replaced by folders. */
+static void expand(char *to, size_t size, const char *s, const char *folder)
+{
+    size_t n = 0;
+    for (; *s != 0; s++) {
+        const char *with = s[1] != '/' ? NULL
+                           : *s == 'F' ? folder
+                           : *s == 'O' ? DETENT_SOURCE_DIR "/tests/onnx"
+                                       : NULL;
+        if (with == NULL) to[n++] = *s;
+        else n += (size_t)snprintf(to + n, size - n, "%s", with);
+    }
+    to[n] = 0;
+}
+
+/* Inputs and outputs of cnn.onnx, where one number of the outputs is wrong. */
+static void write_wrong(const char *folder)
+{
+    char path[TEST_PATH];
+    dt_file *file;
+    dt_writer *w;
+    dt_tensor *x, *y;
+    path_of(path, "cnn", ".safetensors");
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_OK(ctx, dt_file_load(file, "x", DT_F32, &x));
+    TEST_OK(ctx, dt_file_load(file, "y", DT_F32, &y));
+    dt_file_close(file);
+    ((float *)dt_data_mut(y))[3] += 0.01f;
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    TEST_OK(ctx, dt_writer_add(w, "x", x));
+    TEST_OK(ctx, dt_writer_add(w, "y", y));
+    test_join(path, folder, "wrong.safetensors");
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_tensor_free(x);
+    dt_tensor_free(y);
+}
+
+START_TEST(program)
+{
+    char folder[TEST_PATH], path[TEST_PATH], arguments[4 * TEST_PATH], says[TEST_PATH + 64];
+    char *output = NULL;
+    const call *k = &calls[_i];
+    test_folder(folder);
+    write_wrong(folder);
+    expand(arguments, sizeof arguments, k->arguments, folder);
+    expand(says, sizeof says, k->says, folder);
+    const int status =
+        test_shell(&output, "'%s/detent' import %s 2>&1", DETENT_BINARY_DIR, arguments);
+    ck_assert_msg(status == k->status, "%s: %d: %s", k->arguments, status, output);
+    ck_assert_msg(strstr(output, says) != NULL, "%s: %s", k->arguments, output);
+    free(output);
+    test_join(path, folder, "m.safetensors");
+    ck_assert_int_eq(test_file_exists(path), k->writes);
+}
+END_TEST
+
 Suite *test_onnx_suite(void)
 {
     const int n = DT__COUNT_OF(files);
@@ -486,5 +566,10 @@ Suite *test_onnx_suite(void)
     tcase_add_test(bad, every_allocation);
     tcase_add_test(bad, other_files);
     suite_add_tcase(s, bad);
+    TCase *run = tcase_create("program");
+    tcase_add_checked_fixture(run, begin, end);
+    tcase_set_timeout(run, 300);
+    tcase_add_loop_test(run, program, 0, DT__COUNT_OF(calls));
+    suite_add_tcase(s, run);
     return s;
 }

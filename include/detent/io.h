@@ -196,7 +196,7 @@ typedef struct dt_onnx_difference {
 
 /* Runs an imported model, in evaluation, on inputs of a safetensors file and compares its results
  * with the outputs in that file; both have the names of the ONNX file. *n: the number of outputs.
- * Errors: IO; FORMAT (a tensor is missing); SHAPE, DTYPE; NOMEM. */
+ * Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                                 dt_onnx_difference out[DT_MAX_OUT], int *n);
 

@@ -90,6 +90,12 @@ static dt_status verify(verification *v, const char *path, dt_onnx_difference *o
     dt_train(v->m, false);
     dt_status s = dt_tape_create(v->ctx, &t);
     if (s == DT_OK) s = run(v, t, out);
+    if (s == DT_ERR_SHAPE || s == DT_ERR_DTYPE) {
+        char text[DT__MESSAGE_SIZE / 2];
+        snprintf(text, sizeof text, "%s", dt_error(v->ctx));
+        s = dt_fail(v->ctx, DT_ERR_FORMAT, "%s: it does not fit the model: %s", dt__path_tail(path),
+                    text);
+    }
     dt_train(v->m, training);
     dt_tape_free(t);
     for (int i = 0; i < v->n_in; i++) dt_tensor_free(v->in[i]);
