@@ -299,7 +299,8 @@ static mark modes(const dt__layer_cases *l, const dt__layer_case *k)
     if (a.drew != k->random) m = complain(l, k, ".random is wrong of training");
     const bool differs = !ops_near(a.y[0], b.y[0], 0, 0);
     if (differs && !k->random && !has_buffers(k)) m = complain(l, k, "training is no evaluation");
-    if (same_state(&a, &b) == has_buffers(k)) m = complain(l, k, "buffers change in evaluation");
+    if (same_state(&a, &b) == (has_buffers(k) && !k->fixed))
+        m = complain(l, k, "buffers change in evaluation");
     layers_free(&a);
     layers_free(&b);
     layers_open(&o, &evaluation);

@@ -205,6 +205,28 @@ typedef struct dt_exporter {
 /* The i-th exporter; NULL past the last. */
 DT_API const dt_exporter *dt_exporter_at(int i);
 
+/* Reads an ONNX model (operators of version 9 to 21) as a float model of family layers, which
+ * computes the same. The first dimension of every input is the batch, of any size; the others must
+ * be numbers in the file. Layers have the paths of their initializers ("features.0" of
+ * "features.0.weight"), else of their nodes. Random streams do not change. `info` (or NULL)
+ * receives how it was built; free it with dt_model_info_free. Errors: IO; FORMAT (damaged, no ONNX
+ * file); UNSUPPORTED, naming the nodes that cannot be read; NOMEM. */
+DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out,
+                                dt_model_info *info);
+
+/* How far results are from those that another program computed. */
+typedef struct dt_onnx_difference {
+    char output[96]; /* the ONNX file's name of the output, cut if it is longer */
+    double absolute; /* the largest difference of two elements */
+    double relative; /* that, divided by the largest expected magnitude */
+} dt_onnx_difference;
+
+/* Runs an imported model, in evaluation, on inputs of a safetensors file and compares its results
+ * with the outputs in that file; both have the names of the ONNX file. *n: the number of outputs.
+ * Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
+DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
+                                dt_onnx_difference out[DT_MAX_OUT], int *n);
+
 /* ---- weights alone -------------------------------------------------------------------------- */
 
 /* Copies the weights of a file of any origin into a float or prepared model (there into the
@@ -219,6 +241,23 @@ DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
  * converted model whose family is not known comes back: build the float model, then restore it. All
  * or nothing. Errors: as dt_model_load_weights; FORMAT where paths or shapes differ. */
 DT_API dt_status dt_model_restore(dt_module *m, const char *path);
+#define DT_MAX_NAME_RULES 16
+
+/* What a file's tensors are called in the model. */
+typedef struct dt_name_rule {
+    const char *from; /* a POSIX extended regular expression that matches the whole name */
+    const char *to;   /* the new name: \1 to \9 are what parentheses of `from` matched */
+    bool skip;        /* such tensors are left out, and `to` is NULL or empty */
+} dt_name_rule;
+
+/* Errors: CONFIG (no regular expression; a part that `from` lacks; both or none of to and skip). */
+DT_API dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule);
+
+/* dt_model_load_weights with other names: the first rule that matches a tensor's name renames it or
+ * leaves it out; others keep theirs. Errors: also CONFIG (a rule that matches nothing, those of
+ * dt_name_rule_check), ARG (n). */
+DT_API dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule,
+                                       int64_t n);
 
 /* Checks an open file of detent: version, hash, settings, codes and scales; if it describes its
  * model, that the model can be built and, for a checkpoint, the run resumed. Files of other

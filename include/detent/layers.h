@@ -99,10 +99,15 @@ typedef struct dt_size_layer { /* adaptive pools; in one dimension [0] counts */
     int64_t size[2];
 } dt_size_layer;
 
-typedef struct dt_softmax_layer {
+typedef struct dt_affine_layer {
+    dt_layer_head head;
+    dt_affine_options affine;
+} dt_affine_layer;
+
+typedef struct dt_dim_layer { /* softmax, log_softmax */
     dt_layer_head head;
     int64_t dim; /* 0 is the batch, as in PyTorch */
-} dt_softmax_layer;
+} dt_dim_layer;
 
 typedef struct dt_prelu_layer {
     dt_layer_head head;

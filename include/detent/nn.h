@@ -325,6 +325,18 @@ DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module *
 DT_API dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module **out);
 /* dt_softmax over dimension `dim`; negative ones count from the end. */
 DT_API dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out);
+/* dt_log_softmax over dimension `dim`; negative ones count from the end. */
+DT_API dt_status dt_log_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out);
+
+typedef struct dt_affine_options {
+    dt_ints shape;    /* of weight and bias; broadcasts to an example: [channels, 1, 1] */
+    bool scale, bias; /* which of them exist */
+    bool trained;     /* they are parameters; false: buffers */
+} dt_affine_options;
+
+/* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither of them, an extent below 1);
+ * in forward SHAPE. */
+DT_API dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out);
 /* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
  * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);

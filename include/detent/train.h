@@ -7,6 +7,7 @@
 #define DETENT_TRAIN_H
 
 #include <detent/data.h>
+#include <detent/io.h>
 #include <detent/layers.h>
 #include <detent/nn.h>
 #include <detent/optim.h>
@@ -27,7 +28,9 @@ typedef struct dt_run_options {
 
 typedef struct dt_model_options {
     const char *family_name;
-    const char *init; /* initial weights; NULL: random, from run.seed */
+    const char *init;                    /* initial weights; NULL: random, from run.seed */
+    dt_name_rule map[DT_MAX_NAME_RULES]; /* names of tensors in that file */
+    int64_t n_map;
     const dt_family *family;
     const void *options; /* the family's struct, for family->create */
 } dt_model_options;

@@ -95,6 +95,12 @@ static const cli_command commands[] = {
       "a model whose layers have adapters, to one that computes the same without", cli_merge,
       .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
+    { "import", "MODEL.onnx -o FILE", "an ONNX model as a float model of family layers", cli_import,
+      .least_words = 1, .most_words = 1,
+      .options = { { "-o", "FILE", "the file to write", .writes = true },
+                   { "--verify", "FILE",
+                     "a safetensors file of inputs and outputs, by name: compare before "
+                     "writing" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,

@@ -45,6 +45,7 @@ typedef struct dt__layer_case {
     /* The first output again, from parameters and inputs, by ops or children one by one. */
     dt_tensor *(*plain)(dt_tape *t, dt_module *m, dt_tensor *const *in);
     bool training;    /* the values are those of training mode */
+    bool fixed;       /* its buffers do not change in training */
     bool random;      /* draws numbers in training */
     bool rough;       /* no gradient check: not smooth at these values, or too many values */
     dt_status fails;  /* the error of create or of forward; DT_OK: none */

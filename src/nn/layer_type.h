@@ -14,6 +14,15 @@
             .fallback = "[]", .text = "layers or inputs to read; none: the layer before"           \
     }
 
+/* Keys of a layer that works along one dimension (dt_dim_layer). */
+#define DT__DIM_KEYS(kind)                                                                         \
+    DT__LAYER_HEAD(kind, dt_dim_layer),                                                            \
+    {                                                                                              \
+        "dim", DT_KEY_INT, offsetof(dt_dim_layer, dim),                                            \
+            .least = -DT_MAX_RANK, .most = DT_MAX_RANK - 1, .fallback = "-1",                      \
+            .text = "dimension; 0 is the batch, 1 the channels, -1 the last"                       \
+    }
+
 /* Keys of a norm behind a layer, or of a norm alone. */
 #define DT__LAYER_GROUPS(options, field)                                                           \
     {                                                                                              \

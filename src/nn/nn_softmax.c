@@ -32,25 +32,18 @@ dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 
 /* ---- in recipes ----------------------------------------------------------------------------- */
 
-static const dt_key layer_keys[] = {
-    DT__LAYER_HEAD("softmax", dt_softmax_layer),
-    { "dim", DT_KEY_INT, offsetof(dt_softmax_layer, dim), .least = -DT_MAX_RANK,
-      .most = DT_MAX_RANK - 1, .fallback = "-1",
-      .text = "dimension; 0 is the batch, negative ones count from the end" },
-    { 0 },
-};
+static const dt_key layer_keys[] = { DT__DIM_KEYS("softmax"), { 0 } };
 
 static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
                               dt_module **out)
 {
-    const dt_softmax_layer *o = options;
     (void)in;
     (void)n_in;
-    return dt_softmax_create(ctx, o->dim, out);
+    return dt_softmax_create(ctx, ((const dt_dim_layer *)options)->dim, out);
 }
 
-DT__LAYER_TYPE(softmax, "exp(x) / sum of exp(x) along a dimension", dt_softmax_layer, layer_keys, 1,
-               1, .create = layer_create);
+DT__LAYER_TYPE(softmax, "softmax along a dimension", dt_dim_layer, layer_keys, 1, 1,
+               .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 

@@ -134,9 +134,25 @@ static void check_key(dt_recipe *r, const char *parent, const dt_key *key, const
                  *wanted == 0 ? "not there" : wanted, r->options.model.init);
 }
 
+static void check_map(dt_recipe *r)
+{
+    const dt_model_options *m = &r->options.model;
+    if (m->n_map > 0 && m->init == NULL) {
+        dt__complain(r, dt__given(r, "model.map"),
+                     "'model.map' names tensors of the file of 'model.init', which is not given");
+    }
+    for (int64_t i = 0; i < m->n_map; i++) {
+        if (m->map[i].from == NULL) continue; /* missing, which is an error already */
+        const char *path = dt__recipe_format(r, "model.map.%lld", (long long)i);
+        if (dt_name_rule_check(r->ctx, &m->map[i]) == DT_OK) continue;
+        dt__complain(r, dt__given(r, path), "'%s': %s", path, dt_error(r->ctx));
+    }
+}
+
 void dt__recipe_check_init(dt_recipe *r)
 {
     const dt_model_options *m = &r->options.model;
+    check_map(r);
     const void *const of[] = { m->options, r->init_options };
     if (r->init_options == NULL || r->init_family != m->family) return;
     for (const dt_key *k = m->family->keys; k->name != NULL; k++) check_key(r, "model", k, of);

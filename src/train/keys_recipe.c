@@ -24,6 +24,19 @@ static const dt_key run_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_name_rule, field)
+
+static const dt_key name_keys[] = {
+    { "from", DT_KEY_STRING, AT(from), .fallback = "!",
+      .text = "extended regular expression that matches the whole name of a tensor in the file" },
+    { "to", DT_KEY_STRING, AT(to),
+      .text = "its name in the model; \\1 to \\9 are what parentheses of `from` matched" },
+    { "skip", DT_KEY_BOOL, AT(skip), .fallback = "false",
+      .text = "such tensors are left out, in place of `to`" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_model_options, field)
 
 const dt_key dt_model_keys[] = {
@@ -32,6 +45,10 @@ const dt_key dt_model_keys[] = {
       .text =
           "safetensors file or Hugging Face folder of the initial weights, else they are random; "
           "options of the model that are not given are taken from it" },
+    { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
+      .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
+      .text = "names of tensors in the file of `init`, where they are not those of the model; the "
+              "first rule that matches a name counts" },
     { 0 },
 };
 

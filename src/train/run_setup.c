@@ -13,7 +13,8 @@ dt_status dt__run_model(dt__run *r, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
     DT__TRY(m->family->create(r->ctx, m->options, out));
-    dt_status status = m->init == NULL ? DT_OK : dt_model_load_weights(*out, m->init);
+    dt_status status =
+        m->init == NULL ? DT_OK : dt_model_load_renamed(*out, m->init, m->map, m->n_map);
     if (status == DT_OK) status = dt_recipe_adapt(r->recipe, *out);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);

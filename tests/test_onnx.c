@@ -1,0 +1,575 @@
+/* ONNX files: those of tests/onnx (see make.py there) agree with onnxruntime, train quantized and
+ * convert; damaged and hostile ones are refused. */
+#include "testing.h"
+
+#include "core/core.h"
+#include "io/onnx.pb-c.h"
+#include "nn/module.h"
+
+#include <detent/io.h>
+#include <detent/layers.h>
+#include <detent/optim.h>
+#include <detent/qat.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static dt_ctx *ctx;
+static test_memory memory;
+
+static void begin(void)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    test_begin();
+    memory = (test_memory){ .live = 0 };
+    options.allocator = test_allocator(&memory);
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+}
+
+static void end(void)
+{
+    dt_ctx_free(ctx); /* nothing else is alive, so it frees all */
+    ck_assert_int_eq(memory.live, 0);
+    test_end();
+}
+
+/* ---- good files ------------------------------------------------------------------------------ */
+
+static const char *const files[] = { "cnn", "folded", "fixed", "tokens", "recurrent",
+                                     "up",  "keras",  "old",   "two" };
+
+static void path_of(char path[TEST_PATH], const char *name, const char *suffix)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s%s", name, suffix);
+    test_join(path, DETENT_SOURCE_DIR "/tests/onnx", file);
+}
+
+static void assert_agrees(dt_module *m, const char *name)
+{
+    char onnx[TEST_PATH], values[TEST_PATH];
+    dt_onnx_difference d[DT_MAX_OUT];
+    int n;
+    path_of(onnx, name, ".onnx");
+    path_of(values, name, ".safetensors");
+    TEST_OK(ctx, dt_onnx_verify(m, onnx, values, d, &n));
+    ck_assert_int_eq(n, strcmp(name, "keras") == 0 ? 2 : 1);
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(d[i].relative <= 1e-5, "%s: %s differs by %g", name, d[i].output,
+                      d[i].relative);
+    }
+}
+
+/* The model computes what onnxruntime computes, also when it is saved and loaded. */
+START_TEST(agree_with_onnxruntime)
+{
+    char path[TEST_PATH], folder[TEST_PATH], saved[TEST_PATH];
+    const char *name = files[_i];
+    dt_module *m;
+    dt_model_info info;
+    path_of(path, name, ".onnx");
+    test_folder(folder);
+    test_join(saved, folder, "model.safetensors");
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &m, &info));
+    assert_agrees(m, name);
+    TEST_OK(ctx, dt_model_save(m, &info, saved));
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    TEST_OK(ctx, dt_model_load(ctx, saved, &m, &info));
+    ck_assert_str_eq(info.family->name, "layers");
+    assert_agrees(m, name);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+}
+END_TEST
+
+static dt_tensor *first_input(const dt_layers_options *o)
+{
+    int64_t dims[DT_MAX_RANK] = { 4 };
+    dt_tensor *x;
+    const dt_ints *shape = &o->input.shape[0];
+    for (int i = 0; i < shape->n; i++) dims[1 + i] = shape->v[i];
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, shape->n + 1, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    return x;
+}
+
+/* The mean square of the first output; with a gradient it is trained. */
+static double step(dt_module *m, dt_tensor *x, dt_optimizer *o)
+{
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, o == NULL);
+    dt_tensor *loss = dt_mean(t, dt_square(t, dt_forward(t, m, x)), NULL);
+    TEST_OK(ctx, dt_tape_status(t));
+    const double value = (double)*(const float *)dt_data(loss);
+    if (o != NULL) {
+        TEST_OK(ctx, dt_backward(t, loss, NULL));
+        TEST_OK(ctx, dt_optimizer_step(o, t, 1e-3));
+        dt_zero_grad(m);
+    }
+    dt_tape_free(t);
+    return value;
+}
+
+/* Imported networks are as any other: they learn with QAT, and convert to the same results. */
+START_TEST(train_and_convert)
+{
+    char path[TEST_PATH];
+    dt_module *m;
+    dt_model_info info;
+    dt_optimizer *o;
+    dt_qat_options qat = dt_qat_defaults();
+    path_of(path, files[_i], ".onnx");
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &m, &info));
+    if (((const dt_layers_options *)info.options)->input.n > 1 ||
+        ((const dt_layers_options *)info.options)->output.n > 1) {
+        dt_model_info_free(ctx, &info);
+        dt_module_free(m);
+        return;
+    }
+    dt_tensor *x = first_input(info.options);
+    qat.preset = DT_INT8_DYNAMIC_INT8_WEIGHT;
+    TEST_OK(ctx, dt_prepare(m, &qat));
+    ck_assert(dt_is_prepared(m));
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    dt_train(m, true);
+    for (int i = 0; i < 4; i++) step(m, x, o);
+    dt_optimizer_free(o);
+    dt_train(m, false);
+    const double prepared = step(m, x, NULL);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    ck_assert(dt_is_converted(m));
+    const double converted = step(m, x, NULL);
+    ck_assert_double_eq(prepared, converted);
+    dt_tensor_free(x);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+}
+END_TEST
+
+/* ---- files that are refused ------------------------------------------------------------------ */
+
+/* A graph in the making. Messages are packed by protobuf-c, and nothing is freed before the end. */
+typedef struct draft {
+    DtOnnx__Node node[8];
+    DtOnnx__Node *nodes[8];
+    char *name[8][4];
+    DtOnnx__Dimension dim[4];
+    DtOnnx__Dimension *dims[4];
+    DtOnnx__Shape shape;
+    DtOnnx__TensorType tensor;
+    DtOnnx__Type type;
+    DtOnnx__ValueInfo in, out;
+    DtOnnx__ValueInfo *ins[1], *outs[1];
+    DtOnnx__Tensor weight;
+    DtOnnx__Tensor *weights[1];
+    int64_t extent[8];
+    DtOnnx__OperatorSet opset;
+    DtOnnx__OperatorSet *opsets[1];
+    DtOnnx__Graph graph;
+    DtOnnx__Model model;
+} draft;
+
+/* A model without nodes: input x [n, 2, 3, 3], output y. */
+static void draft_begin(draft *d)
+{
+    *d = (draft){ .shape = DT_ONNX__SHAPE__INIT,
+                  .tensor = DT_ONNX__TENSOR_TYPE__INIT,
+                  .type = DT_ONNX__TYPE__INIT,
+                  .in = DT_ONNX__VALUE_INFO__INIT,
+                  .out = DT_ONNX__VALUE_INFO__INIT,
+                  .weight = DT_ONNX__TENSOR__INIT,
+                  .opset = DT_ONNX__OPERATOR_SET__INIT,
+                  .graph = DT_ONNX__GRAPH__INIT,
+                  .model = DT_ONNX__MODEL__INIT };
+    for (int i = 0; i < 4; i++) {
+        d->dim[i] = (DtOnnx__Dimension)DT_ONNX__DIMENSION__INIT;
+        d->dim[i].dim_value = i == 0 ? 0 : i == 1 ? 2 : 3;
+        d->dims[i] = &d->dim[i];
+    }
+    d->shape.n_dim = 4;
+    d->shape.dim = d->dims;
+    d->tensor.elem_type = 1;
+    d->tensor.shape = &d->shape;
+    d->type.tensor_type = &d->tensor;
+    d->in.name = "x";
+    d->in.type = &d->type;
+    d->out.name = "y";
+    d->ins[0] = &d->in;
+    d->outs[0] = &d->out;
+    d->graph.n_input = d->graph.n_output = 1;
+    d->graph.input = d->ins;
+    d->graph.output = d->outs;
+    d->graph.node = d->nodes;
+    d->opset.version = 17;
+    d->opsets[0] = &d->opset;
+    d->model.n_opset_import = 1;
+    d->model.opset_import = d->opsets;
+    d->model.graph = &d->graph;
+}
+
+static void draft_node(draft *d, const char *kind, char *a, char *b, char *y)
+{
+    const size_t i = d->graph.n_node++;
+    d->node[i] = (DtOnnx__Node)DT_ONNX__NODE__INIT;
+    d->name[i][0] = a;
+    d->name[i][1] = b;
+    d->name[i][2] = y;
+    d->node[i].op_type = (char *)(uintptr_t)kind;
+    d->node[i].n_input = b == NULL ? 1 : 2;
+    d->node[i].input = d->name[i];
+    d->node[i].n_output = 1;
+    d->node[i].output = &d->name[i][2];
+    d->nodes[i] = &d->node[i];
+}
+
+/* A weight w of float zeros; `bytes` of data. */
+static void draft_weight(draft *d, int rank, const int64_t *dims, size_t bytes)
+{
+    static uint8_t zeros[4096];
+    d->weight.name = "w";
+    d->weight.data_type = 1;
+    d->weight.n_dims = (size_t)rank;
+    d->weight.dims = d->extent;
+    for (int i = 0; i < rank; i++) d->extent[i] = dims[i];
+    d->weight.raw_data = (ProtobufCBinaryData){ bytes, zeros };
+    d->weights[0] = &d->weight;
+    d->graph.n_initializer = 1;
+    d->graph.initializer = d->weights;
+}
+
+/* Imports it and expects this status, and this in the message. */
+static void refuses(const draft *d, dt_status status, const char *says)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_module *m;
+    dt_model_info info;
+    const size_t n = dt_onnx__model__get_packed_size(&d->model);
+    uint8_t *bytes = malloc(n + 1);
+    dt_onnx__model__pack(&d->model, bytes);
+    test_folder(folder);
+    test_join(path, folder, "model.onnx");
+    test_write_file(path, bytes, n);
+    free(bytes);
+    const dt_status is = dt_onnx_import(ctx, path, &m, &info);
+    ck_assert_msg(is == status, "%d: %s", is, dt_error(ctx));
+    if (is == DT_OK) dt_model_info_free(ctx, &info);
+    else ck_assert_msg(strstr(dt_error(ctx), says) != NULL, "%s", dt_error(ctx));
+    dt_module_free(m);
+}
+
+/* Without a fault the drafts are read, so each fault is the cause of its error. */
+START_TEST(draft_is_good)
+{
+    draft d;
+    draft_begin(&d);
+    draft_node(&d, "Conv", "x", "w", "c");
+    draft_node(&d, "Relu", "c", NULL, "y");
+    draft_weight(&d, 4, (const int64_t[]){ 4, 2, 3, 3 }, 4 * 72);
+    refuses(&d, DT_OK, "");
+}
+END_TEST
+
+START_TEST(unknown_nodes_at_once)
+{
+    draft d;
+    draft_begin(&d);
+    draft_node(&d, "NonZero", "x", NULL, "a");
+    draft_node(&d, "Relu", "a", NULL, "b");
+    draft_node(&d, "Loop", "b", NULL, "y");
+    d.node[0].name = "first";
+    d.node[2].name = "second";
+    refuses(&d, DT_ERR_UNSUPPORTED,
+            "2 nodes cannot be read: NonZero 'first': the operator is not known; Loop 'second'");
+    d.node[1].domain = "com.microsoft";
+    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'b': an operator outside of the standard");
+}
+END_TEST
+
+START_TEST(graphs_that_do_not_hang_together)
+{
+    draft d;
+    draft_begin(&d);
+    draft_node(&d, "Relu", "b", NULL, "a"); /* a cycle */
+    draft_node(&d, "Relu", "a", NULL, "b");
+    draft_node(&d, "Add", "x", "a", "y");
+    refuses(&d, DT_ERR_UNSUPPORTED, "'b' is made by a later node");
+    draft_begin(&d);
+    draft_node(&d, "Relu", "y", NULL, "y");
+    refuses(&d, DT_ERR_UNSUPPORTED, "'y' is made by a later node");
+    draft_begin(&d);
+    draft_node(&d, "Conv", "x", "w", "y");
+    refuses(&d, DT_ERR_UNSUPPORTED, "its input 1 'w' is nowhere made");
+    draft_begin(&d);
+    draft_node(&d, "Relu", "x", NULL, "a");
+    refuses(&d, DT_ERR_UNSUPPORTED, "the output 'y' is not computed");
+    draft_node(&d, "Relu", "x", NULL, "a");
+    refuses(&d, DT_ERR_FORMAT, "two values have the name 'a'");
+    draft_begin(&d);
+    draft_node(&d, "Relu", "x", NULL, "x");
+    refuses(&d, DT_ERR_FORMAT, "two values have the name 'x'");
+    draft_begin(&d);
+    refuses(&d, DT_ERR_FORMAT, "no nodes");
+    draft_node(&d, "Relu", "x", NULL, "y");
+    d.node[0].n_input = 0;
+    refuses(&d, DT_ERR_UNSUPPORTED, "its input 0 '' is absent");
+    d.node[0].n_input = 1;
+    d.node[0].n_output = 0;
+    refuses(&d, DT_ERR_UNSUPPORTED, "the output 'y' is not computed");
+}
+END_TEST
+
+START_TEST(tensors_that_are_wrong)
+{
+    static const int64_t good[] = { 4, 2, 3, 3 }, huge[] = { INT64_MAX, 2, 3, 3 },
+                         below[] = { -4, 2, 3, 3 }, wide[] = { 4, 1, 3, 3 };
+    draft d;
+    draft_begin(&d);
+    draft_node(&d, "Conv", "x", "w", "y");
+    draft_weight(&d, 4, good, 4 * 71);
+    refuses(&d, DT_ERR_FORMAT, "'w' has 72 elements by its shape, but data of 71");
+    draft_weight(&d, 4, good, 4 * 72 + 1);
+    refuses(&d, DT_ERR_FORMAT, "'w' has 72 elements");
+    draft_weight(&d, 4, huge, 16);
+    refuses(&d, DT_ERR_FORMAT, "'w' has 4 dimensions, or is too large");
+    draft_weight(&d, 4, below, 4 * 72);
+    refuses(&d, DT_ERR_FORMAT, "'w' has 4 dimensions, or is too large");
+    draft_weight(&d, 4, wide, 4 * 36);
+    refuses(&d, DT_ERR_UNSUPPORTED, ".weight has 36 numbers; 72 are wanted");
+    draft_weight(&d, 4, good, 4 * 72);
+    d.weight.data_type = 8;
+    refuses(&d, DT_ERR_UNSUPPORTED, "'w' has the data type 8");
+    draft_weight(&d, 4, good, 0);
+    d.weight.data_location = 1;
+    refuses(&d, DT_ERR_UNSUPPORTED, "'w' is in another file; write all into one");
+}
+END_TEST
+
+START_TEST(inputs_that_are_wrong)
+{
+    draft d;
+    draft_begin(&d);
+    draft_node(&d, "Relu", "x", NULL, "y");
+    d.dim[2].dim_value = 0;
+    d.dim[2].dim_param = "height";
+    refuses(&d, DT_ERR_UNSUPPORTED, "the input 'x' must have numbers as dimensions");
+    draft_begin(&d);
+    draft_node(&d, "Relu", "x", NULL, "y");
+    d.shape.n_dim = 1;
+    refuses(&d, DT_ERR_UNSUPPORTED, "must be a tensor of a batch and");
+    d.shape.n_dim = 4;
+    d.tensor.elem_type = 7;
+    refuses(&d, DT_ERR_UNSUPPORTED, "the input 'x' must have floats");
+    d.tensor.elem_type = 1;
+    d.opset.version = 22;
+    refuses(&d, DT_ERR_UNSUPPORTED, "operators of version 22");
+    d.opset.version = 17;
+    d.dim[1].dim_value = d.dim[2].dim_value = d.dim[3].dim_value = INT32_MAX;
+    refuses(&d, DT_ERR_UNSUPPORTED, "cannot be read");
+    d.dim[2].dim_value = d.dim[3].dim_value = 1;
+    d.dim[1].dim_value = 1 << 28;
+    refuses(&d, DT_ERR_FORMAT, "many times as large as the file");
+}
+END_TEST
+
+/* ---- damaged files --------------------------------------------------------------------------- */
+
+/* Imports bytes; whether they are a model. */
+static bool imports(const char *path, const char *bytes, size_t n)
+{
+    dt_module *m;
+    test_write_file(path, bytes, n);
+    const dt_status s = dt_onnx_import(ctx, path, &m, NULL);
+    TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_ARG,
+              "%d: %s", s, dt_error(ctx));
+    dt_module_free(m);
+    return s == DT_OK;
+}
+
+START_TEST(truncations)
+{
+    char path[TEST_PATH], folder[TEST_PATH];
+    size_t n;
+    path_of(path, files[_i], ".onnx");
+    char *bytes = test_read_file(path, &n);
+    test_folder(folder);
+    test_join(path, folder, "cut.onnx");
+    const size_t by = (size_t)test_count((test_draws){ 1, 1 + (int64_t)(n / 400) });
+    for (size_t i = 0; i < n; i += by) {
+        TEST_EACH(!imports(path, bytes, i), "%zu of %zu bytes are a model", i, n);
+    }
+    ck_assert(imports(path, bytes, n));
+    free(bytes);
+}
+END_TEST
+
+START_TEST(mutations)
+{
+    char path[TEST_PATH], folder[TEST_PATH];
+    size_t n;
+    int good = 0;
+    dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
+    path_of(path, files[_i], ".onnx");
+    char *bytes = test_read_file(path, &n), *copy = malloc(n);
+    test_folder(folder);
+    test_join(path, folder, "changed.onnx");
+    const int64_t draws = test_count((test_draws){ 1000, 300 });
+    for (int64_t i = 0; i < draws; i++) {
+        memcpy(copy, bytes, n);
+        for (uint64_t k = dt__random_below(&s, 3) + 1; k > 0; k--) {
+            const uint64_t at = dt__random_below(&s, n);
+            copy[at] = (char)(unsigned char)dt__random_below(&s, 256);
+        }
+        good += imports(path, copy, n);
+    }
+    printf("onnx: %d of %d changed files %s are models\n", good, (int)draws, files[_i]);
+    free(copy);
+    free(bytes);
+}
+END_TEST
+
+static dt_status import_one(dt_ctx *own, void *user)
+{
+    dt_module *m;
+    dt_model_info info;
+    DT__TRY(dt_onnx_import(own, user, &m, &info));
+    dt_model_info_free(own, &info);
+    dt_module_free(m);
+    return DT_OK;
+}
+
+START_TEST(every_allocation)
+{
+    char path[TEST_PATH];
+    path_of(path, "keras", ".onnx");
+    ck_assert_int_gt(test_every_allocation(import_one, path), 100);
+}
+END_TEST
+
+START_TEST(other_files)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_module *m;
+    test_folder(folder);
+    ck_assert_int_eq(dt_onnx_import(ctx, folder, &m, NULL), DT_ERR_IO);
+    test_join(path, folder, "none.onnx");
+    ck_assert_int_eq(dt_onnx_import(ctx, path, &m, NULL), DT_ERR_IO);
+    test_write_text(path, "");
+    ck_assert_int_eq(dt_onnx_import(ctx, path, &m, NULL), DT_ERR_FORMAT);
+    test_write_text(path, "a text");
+    ck_assert_int_eq(dt_onnx_import(ctx, path, &m, NULL), DT_ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "no ONNX file"));
+}
+END_TEST
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+typedef struct call {
+    const char *arguments; /* F: the folder of the test; O: tests/onnx */
+    int status;
+    const char *says;
+    bool writes;
+} call;
+
+static const call calls[] = {
+    { "O/cnn.onnx -o F/m.safetensors", 0, "F/m.safetensors: 23 layers, 361 parameters", true },
+    { "O/cnn.onnx -o F/m.safetensors --verify O/cnn.safetensors", 0, "y: largest difference",
+      true },
+    { "O/cnn.onnx -o F/m.safetensors --verify F/wrong.safetensors", 1, "nothing was written",
+      false },
+    { "O/cnn.onnx -o F/m.safetensors --verify O/keras.safetensors", 4,
+      "does not fit the model: conv2d", false },
+    { "O/two.onnx -o F/m.safetensors --verify O/cnn.safetensors", 4, "no tensor 'a'", false },
+    { "O/cnn.onnx", 2, "-o FILE is missing", false },
+    { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
+    { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },
+};
+
+/* s with the letters F and O in front of a slash replaced by folders. */
+static void expand(char *to, size_t size, const char *s, const char *folder)
+{
+    size_t n = 0;
+    for (; *s != 0; s++) {
+        const char *with = s[1] != '/' ? NULL
+                           : *s == 'F' ? folder
+                           : *s == 'O' ? DETENT_SOURCE_DIR "/tests/onnx"
+                                       : NULL;
+        if (with == NULL) to[n++] = *s;
+        else n += (size_t)snprintf(to + n, size - n, "%s", with);
+    }
+    to[n] = 0;
+}
+
+/* Inputs and outputs of cnn.onnx, where one number of the outputs is wrong. */
+static void write_wrong(const char *folder)
+{
+    char path[TEST_PATH];
+    dt_file *file;
+    dt_writer *w;
+    dt_tensor *x, *y;
+    path_of(path, "cnn", ".safetensors");
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_OK(ctx, dt_file_load(file, "x", DT_F32, &x));
+    TEST_OK(ctx, dt_file_load(file, "y", DT_F32, &y));
+    dt_file_close(file);
+    ((float *)dt_data_mut(y))[3] += 0.01f;
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    TEST_OK(ctx, dt_writer_add(w, "x", x));
+    TEST_OK(ctx, dt_writer_add(w, "y", y));
+    test_join(path, folder, "wrong.safetensors");
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_tensor_free(x);
+    dt_tensor_free(y);
+}
+
+START_TEST(program)
+{
+    char folder[TEST_PATH], path[TEST_PATH], arguments[4 * TEST_PATH], says[TEST_PATH + 64];
+    char *output = NULL;
+    const call *k = &calls[_i];
+    test_folder(folder);
+    write_wrong(folder);
+    expand(arguments, sizeof arguments, k->arguments, folder);
+    expand(says, sizeof says, k->says, folder);
+    const int status =
+        test_shell(&output, "'%s/detent' import %s 2>&1", DETENT_BINARY_DIR, arguments);
+    ck_assert_msg(status == k->status, "%s: %d: %s", k->arguments, status, output);
+    ck_assert_msg(strstr(output, says) != NULL, "%s: %s", k->arguments, output);
+    free(output);
+    test_join(path, folder, "m.safetensors");
+    ck_assert_int_eq(test_file_exists(path), k->writes);
+}
+END_TEST
+
+Suite *test_onnx_suite(void)
+{
+    const int n = DT__COUNT_OF(files);
+    Suite *s = suite_create("onnx");
+    TCase *c = tcase_create("good");
+    tcase_add_checked_fixture(c, begin, end);
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, agree_with_onnxruntime, 0, n);
+    tcase_add_loop_test(c, train_and_convert, 0, n);
+    suite_add_tcase(s, c);
+    TCase *bad = tcase_create("bad");
+    tcase_add_checked_fixture(bad, begin, end);
+    tcase_set_timeout(bad, 300);
+    tcase_add_test(bad, draft_is_good);
+    tcase_add_test(bad, unknown_nodes_at_once);
+    tcase_add_test(bad, graphs_that_do_not_hang_together);
+    tcase_add_test(bad, tensors_that_are_wrong);
+    tcase_add_test(bad, inputs_that_are_wrong);
+    tcase_add_loop_test(bad, truncations, 0, n);
+    tcase_add_loop_test(bad, mutations, 0, n);
+    tcase_add_test(bad, every_allocation);
+    tcase_add_test(bad, other_files);
+    suite_add_tcase(s, bad);
+    TCase *run = tcase_create("program");
+    tcase_add_checked_fixture(run, begin, end);
+    tcase_set_timeout(run, 300);
+    tcase_add_loop_test(run, program, 0, DT__COUNT_OF(calls));
+    suite_add_tcase(s, run);
+    return s;
+}
