@@ -4,9 +4,10 @@
 #include "core/block_list.h"
 #include "io/looks.h"
 #include "io/onnx.h"
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 
 #include <fcntl.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -54,7 +55,7 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
 static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
 {
     struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__fail_os(f->ctx, f->path, "read");
+    if (fstat(descriptor, &about) != 0) return dt__file_fail(f->ctx, "read", f->path, errno);
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(f->ctx, DT_ERR_IO, "%s: cannot read: no regular file", f->path);
     }
@@ -63,7 +64,7 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     }
     const size_t n = f->size = (size_t)about.st_size;
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (bytes == MAP_FAILED) return dt__fail_os(f->ctx, f->path, "map");
+    if (bytes == MAP_FAILED) return dt__file_fail(f->ctx, "map", f->path, errno);
     const dt_status s = unpack(f, bytes, n);
     munmap(bytes, n);
     return s;
@@ -100,7 +101,7 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "ONNX: path is NULL");
     out->path = dt__path_tail(path);
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return dt__fail_os(ctx, out->path, "open");
+    if (descriptor < 0) return dt__file_fail(ctx, "open", out->path, errno);
     const dt_status s = map_and_unpack(out, descriptor);
     close(descriptor);
     return s == DT_OK ? check(out) : s;

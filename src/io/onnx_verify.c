@@ -1,7 +1,7 @@
 /* dt_onnx_verify: compares a model's results with those that another program computed. */
 #include "core/json.h"
 #include "io/onnx.h"
-#include "io/replace_file.h"
+#include "core/atomic_file.h"
 
 #include <detent/io.h>
 

@@ -17,37 +17,6 @@ typedef struct dt__cell_kind {
 /* dt_gru_create, dt_lstm_create. `kind` is constant. */
 dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
                                const dt_recurrent_layer *options, dt_module **out);
-/* Keys of both as layers of a list. */
-#define DT__RECURRENT_AT(field) .offset = offsetof(dt_recurrent_item, recurrent.field)
-#define DT__RECURRENT_KEYS(kind)                                                                   \
-    DT__LAYER_HEAD(kind, dt_recurrent_item),                                                       \
-        { "hidden",                                                                                \
-          DT_KEY_INT,                                                                              \
-          DT__RECURRENT_AT(hidden),                                                                \
-          .least = 1,                                                                              \
-          .most = 1 << 20,                                                                         \
-          .fallback = "!",                                                                         \
-          .text = "width of the state in each direction" },                                        \
-        { "layers",                                                                                \
-          DT_KEY_INT,                                                                              \
-          DT__RECURRENT_AT(layers),                                                                \
-          .least = 1,                                                                              \
-          .most = 1 << 10,                                                                         \
-          .fallback = "1",                                                                         \
-          .text = "how many, each on the states of the one before" },                              \
-        { "bias", DT_KEY_BOOL, DT__RECURRENT_AT(bias), .fallback = "true",                         \
-          .text = "whether the products have biases" },                                            \
-        { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
-          .text = "a second direction, backwards in time, whose states follow the first one's" },  \
-        { "last", DT_KEY_BOOL, DT__RECURRENT_AT(last), .fallback = "false",                        \
-          .text = "the result is the last state of each direction, in place of all steps" },       \
-    {                                                                                              \
-        "dropout", DT_KEY_REAL, DT__RECURRENT_AT(dropout), .most = 1, .fallback = "0",             \
-                                                           .text = "between layers, in training"   \
-    }
-/* dt_layer_type.create of both. */
-dt_status dt__recurrent_item_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
-                                    const dt_shape *in, dt_module **out);
 /* forward of such networks' types */
 void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                            dt_tensor **out, int n_out);
