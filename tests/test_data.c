@@ -757,7 +757,7 @@ START_TEST(bad_options)
         { DT_ERR_CONFIG, "data.train_count" },
         { DT_ERR_FORMAT, "27 x 28" },
         { DT_ERR_FORMAT, "holds no images" },
-        { DT_ERR_IO, "'nowhere/train-" },
+        { DT_ERR_IO, "nowhere/train-" },
         { DT_ERR_CONFIG, "data.test_count" },
     };
     o[0].train.n = 1;

@@ -213,8 +213,9 @@ START_TEST(rearranging_ops_are_refused)
 }
 END_TEST
 
-/* Ops with role CODES read the rows as one matrix, except those for experts, and rearranging ops
- * would mix experts: both are refused. All others are allowed. */
+/* Ops with role CODES read the rows as one matrix, except those for experts; rearranging ops, and
+ * the cells, which read rows as gates, would mix experts: they are refused. All others are
+ * allowed. */
 START_TEST(every_op_accepts_or_refuses_grouped_operands)
 {
     static const dt_op *const ops[] = {
@@ -230,7 +231,9 @@ START_TEST(every_op_accepts_or_refuses_grouped_operands)
                                             &dt__op_concat,
                                             &dt__op_pad,
                                             &dt__op_upsample_nearest,
-                                            &dt__op_upsample_nearest1d };
+                                            &dt__op_upsample_nearest1d,
+                                            &dt__op_gru_cell,
+                                            &dt__op_lstm_cell };
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         bool wanted = false;
         for (int k = 0; k < DT_MAX_IN; k++) wanted = wanted || ops[i]->role[k] == DT_CODES;

@@ -235,7 +235,7 @@ START_TEST(recipe)
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.train_count is 2", open_data(ctx, &o, &d));
     o.train_count = 0;
     o.test = (dt_strings){ 1, { "nothing" } };
-    TEST_FAILS(ctx, DT_ERR_IO, "/nothing'", open_data(ctx, &o, &d));
+    TEST_FAILS(ctx, DT_ERR_IO, "/nothing: cannot open", open_data(ctx, &o, &d));
     o.test = (dt_strings){ 2, { "test", "test" } };
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.test names 2 folders", open_data(ctx, &o, &d));
     o.test.n = 0;
@@ -243,7 +243,7 @@ START_TEST(recipe)
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.channels", open_data(ctx, &o, &d));
     o.channels = 3;
     o.task = DT_DATA_SEGMENTATION;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.task segmentation", open_data(ctx, &o, &d));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.task is none of the tasks", open_data(ctx, &o, &d));
     ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
     dt_ctx_free(ctx);
 }

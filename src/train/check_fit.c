@@ -79,8 +79,8 @@ static dt_status check_output(fit *f, bool has_labels)
                           : same_shape(have, wanted, has_labels ? 1 : 0);
     if (!fits) {
         return dt_recipe_refuse(f->r, path,
-                                "the model gives %s for an %s, but the targets are %s: %s is "
-                                "wanted",
+                                "the model gives %s for an %s, but the targets are %s: it must "
+                                "give %s",
                                 shape_of(f->r, have),
                                 dt_dataset_channels(f->d) > 0 ? "image" : "array", what,
                                 shape_of(f->r, wanted));
