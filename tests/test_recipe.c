@@ -860,6 +860,13 @@ START_TEST(shipped_recipes_are_right)
         "shakespeare-moe",
         "names-bytes-tiny",
         "finetune-llama-int4",
+        "sounds-dscnn",
+        "sensors-conv1d",
+        "sensors-gru",
+        "sensors-anomaly",
+        "table-classes",
+        "table-values",
+        "digits-mobilenet",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
@@ -899,7 +906,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 15);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 23);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

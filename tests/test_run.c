@@ -1156,6 +1156,9 @@ static const struct {
     { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST }, { "mnist-tfc-w2a2", MNIST },
     { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },          { "shakespeare-char-gpt", TEXT },
     { "shakespeare-llama", TEXT }, { "shakespeare-moe", TEXT }, { "names-bytes-tiny", TEXT },
+    { "sounds-dscnn", DRAWN },     { "sensors-conv1d", DRAWN }, { "sensors-gru", DRAWN },
+    { "sensors-anomaly", DRAWN },  { "table-classes", DRAWN },  { "table-values", DRAWN },
+    { "digits-mobilenet", DRAWN },
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
