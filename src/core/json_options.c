@@ -466,7 +466,7 @@ static dt_status set_default(dt_ctx *ctx, const dt_key *key, void *options)
     dt__chars t = { .ctx = ctx };
     const char *text = json_of(&t, key);
     dt_status s = text == NULL ? DT_ERR_NOMEM : DT_OK;
-    if (s == DT_OK && key->type == DT_KEY_STRING) {
+    if (s == DT_OK && (key->type == DT_KEY_STRING || key->type == DT_KEY_PATH)) {
         *(const char **)(void *)((char *)options + key->offset) = key->fallback;
     } else if (s == DT_OK) {
         char *strings = dt__alloc(ctx, strlen(text) + 1);
