@@ -445,6 +445,37 @@ START_TEST(lists_can_be_written_in_c)
     TEST_FAILS(ctx, DT_ERR_ARG, "layers.2.from.0: no layer before this one is called 'nothing'",
                dt_layers_create(ctx, &o, &m));
     ck_assert_ptr_null(m);
+    down.head.from.n = 0;
+    down.after.activation = 99;
+    TEST_FAILS(ctx, DT_ERR_ARG, "activation", dt_layers_create(ctx, &o, &m));
+    down.after.activation = up.after.activation;
+    down.after.norm = -1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "norm", dt_layers_create(ctx, &o, &m));
+    list[2].kind = NULL;
+    TEST_FAILS(ctx, DT_ERR_ARG, "layers.2: it has no kind", dt_layers_create(ctx, &o, &m));
+    dt_repeat_layers none = { .times = 0, .name = "r", .layers = { 1, list } };
+    list[2] = (dt_list_item){ dt_layer_kind("repeat"), &none };
+    TEST_FAILS(ctx, DT_ERR_ARG, "repeated 0 times", dt_layers_create(ctx, &o, &m));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Shapes are inferred without the memory of the activations. */
+START_TEST(shapes_need_no_memory)
+{
+    dt_ctx *ctx;
+    dt_recipe *r;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt_module *m = make_model(ctx,
+                              "  family: layers\n  input: [1, 4096, 4096]\n  layers:\n"
+                              "  - {conv2d: a, out: 64, padding: 1}\n"
+                              "  - {permute: p, dims: [0, 2, 3, 1]}\n"
+                              "  - {reshape: flat, shape: [16777216, 64]}\n"
+                              "  - {linear: b, out: 2}\n",
+                              &r);
+    ck_assert_uint_lt(dt_memory_of(ctx).peak, (size_t)1 << 20);
+    dt_module_free(m);
+    dt_recipe_free(r);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -512,6 +543,7 @@ Suite *test_layer_lists_suite(void)
     tcase_add_loop_test(c, layers_of_networks_for_devices, 0, (int)(sizeof nets / sizeof nets[0]));
     tcase_add_loop_test(c, every_fault_has_its_place, 0, (int)(sizeof faults / sizeof faults[0]));
     tcase_add_test(c, lists_can_be_written_in_c);
+    tcase_add_test(c, shapes_need_no_memory);
     tcase_add_test(c, repetitions_can_be_recomputed);
     tcase_add_test(c, failing_allocations_leak_nothing);
     suite_add_tcase(suite, c);

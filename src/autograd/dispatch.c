@@ -39,7 +39,9 @@ dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
 dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims)
 {
     dt_tensor *y;
-    const dt_status s = dt__tensor_create_raw(c->ctx, dtype, rank, dims, &y);
+    const bool without_data = c->tape != NULL && c->tape->shapes_only;
+    const dt_status s = (without_data ? dt__tensor_create_shape
+                                      : dt__tensor_create_raw)(c->ctx, dtype, rank, dims, &y);
     if (s != DT_OK) return dt_refuse(c, s, "result %d: %s", i, dt_error(c->ctx));
     c->out[i] = y;
     if (i >= c->n_out) c->n_out = i + 1;
@@ -90,6 +92,9 @@ static bool writes(const dt_call *c, int i) { return would_write(c, i) && !keeps
 
 static dt_status contiguous_copy(const dt_call *c, const dt_tensor *x, dt_tensor **out)
 {
+    if (c->tape->shapes_only) {
+        return dt__tensor_create_shape(c->ctx, x->dtype, x->rank, x->dims, out);
+    }
     DT__TRY(dt__tensor_create_raw(c->ctx, x->dtype, x->rank, x->dims, out));
     dt__copy_tensor(x, *out);
     return DT_OK;

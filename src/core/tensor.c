@@ -156,6 +156,18 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
     return DT_ERR_NOMEM;
 }
 
+dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                  dt_tensor **out)
+{
+    if (!dt__is_float(dtype)) return dt_tensor_create(ctx, dtype, rank, dims, out);
+    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
+    (*out)->storage = dt__storage_create(ctx, 0);
+    if ((*out)->storage != NULL) return DT_OK;
+    dt_tensor_free(*out);
+    *out = NULL;
+    return DT_ERR_NOMEM;
+}
+
 dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                            dt_tensor **out)
 {

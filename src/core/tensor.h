@@ -59,6 +59,10 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
 /* The same with an uninitialized storage. */
 dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 dt_tensor **out);
+/* For a tape that only checks shapes: floats have no elements, and must not be read; integers,
+ * which shape functions may read, are 0. */
+dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                  dt_tensor **out);
 /* A new dense handle with the same storage, shape and grouping, not on a tape. For wrappers with a
  * storage (the master's), too. */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);

@@ -2,6 +2,7 @@
 #include "nn/layers_build.h"
 
 #include "core/block_list.h"
+#include "nn/blocks.h"
 #include "nn/graph.h"
 
 #include <stdio.h>
@@ -146,6 +147,11 @@ static dt_status add_modules(const layer *l, dt_module *holder, const char *name
     const dt_layer_after *a =
         l->type->after == 0 ? NULL : (const void *)((const char *)l->options + l->type->after);
     dt_module *part = NULL;
+    if (a != NULL) {
+        dt_ctx *ctx = l->s->b->ctx;
+        DT__TRY(dt__want_choice(ctx, l->name, "norm", a->norm, dt_layer_norm_names));
+        DT__TRY(dt__want_choice(ctx, l->name, "activation", a->activation, dt_activation_names));
+    }
     const bool is_unit = a != NULL && (a->norm != NORM_NONE ||
                                        strcmp(dt_activation_names[a->activation], "identity") != 0);
     if (is_unit) return add_unit(l, a, holder, name, shape, number);
@@ -333,6 +339,13 @@ static dt_status build_repeat(layer *l, const dt_repeat_layers *o)
                                     "layer, those inside of it any",
                                     l->n_in));
     }
+    if (o->times < 1) {
+        ready = false;
+        DT__TRY(dt__layers_fault_at(l->s->b, l->path,
+                                    "it is repeated %lld times; at least once "
+                                    "must be",
+                                    (long long)o->times));
+    }
     if (ready && named) DT__TRY(holder_of(l, &holder, &last));
     if (holder == NULL) return set_last(l, false, &(dt_shape){ .rank = 0 }, -1);
     const dt_status made = dt_module_create(l->s->b->ctx, &dt__nn_list, 0, &list);
@@ -358,6 +371,9 @@ static dt_status build_item(dt__layers_scope *s, const dt_list_item *item, int64
     if (l.path == NULL) return DT_ERR_NOMEM;
     if (s->b->modules >= MOST_MODULES) {
         return dt__layers_fault_at(s->b, l.path, "more than %d layers", MOST_MODULES);
+    }
+    if (item->kind == NULL || item->options == NULL) {
+        return dt__layers_fault_at(s->b, l.path, "it has no kind or no options");
     }
     if (item->kind == &dt__repeat_kind) {
         const dt_repeat_layers *o = item->options;

@@ -51,7 +51,9 @@ static void add_call(void *user, const dt__module_call *c)
     if (c->m->n_children > 0 || y == NULL || t->status != DT_OK) return;
     dt_layer_row *row = row_of(t, c->m);
     if (row == NULL) return;
-    row->multiply_adds += dt__module_products(c->m, c->in[0]);
+    for (int i = 0; i < c->n_in; i++) {
+        row->multiply_adds += dt__module_products(c->m, c->in[i]);
+    }
     row->output.rank = y->rank > 0 ? y->rank - 1 : 0;
     memcpy(row->output.dims, y->dims + 1, (size_t)row->output.rank * sizeof row->output.dims[0]);
 }
@@ -62,7 +64,7 @@ static dt_status make_input(dt_ctx *ctx, const dt_example *e, dt_tensor **out)
     int64_t dims[DT_MAX_RANK] = { 1, e->dims[1] };
     if (e->rank == 0) return dt_tensor_create(ctx, DT_I32, 2, dims, out);
     for (int i = 0; i < e->rank; i++) dims[1 + i] = e->dims[i];
-    return dt_tensor_create(ctx, DT_F32, 1 + e->rank, dims, out);
+    return dt__tensor_create_shape(ctx, DT_F32, 1 + e->rank, dims, out);
 }
 
 static dt_status make_inputs(dt_module *twin, const dt_family *family, const void *options,
