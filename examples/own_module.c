@@ -153,7 +153,7 @@ static dt_status load(dt_ctx *ctx, const char *run)
 
 int main(void)
 {
-    char dir[] = "/tmp/own_module.XXXXXX", run[64];
+    char dir[] = "own_module.XXXXXX", run[64];
     dt_ctx *ctx;
     if (dt_ctx_create(&ctx, NULL) != DT_OK || mkdtemp(dir) == NULL) return 1;
     snprintf(run, sizeof run, "%s/run", dir);

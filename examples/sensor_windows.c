@@ -102,7 +102,7 @@ static dt_status predict(dt_ctx *ctx)
 
 int main(void)
 {
-    char dir[] = "/tmp/sensor_windows.XXXXXX";
+    char dir[] = "sensor_windows.XXXXXX";
     dt_ctx *ctx;
     dt_dataset *trained = NULL, *tested = NULL;
     if (dt_ctx_create(&ctx, NULL) != DT_OK || mkdtemp(dir) == NULL || chdir(dir) != 0) return 1;

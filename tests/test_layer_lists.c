@@ -447,10 +447,10 @@ START_TEST(lists_can_be_written_in_c)
     ck_assert_ptr_null(m);
     down.head.from.n = 0;
     down.after.activation = 99;
-    TEST_FAILS(ctx, DT_ERR_ARG, "activation", dt_layers_create(ctx, &o, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "'activation' is choice 99", dt_layers_create(ctx, &o, &m));
     down.after.activation = up.after.activation;
     down.after.norm = -1;
-    TEST_FAILS(ctx, DT_ERR_ARG, "norm", dt_layers_create(ctx, &o, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "'norm' is choice -1", dt_layers_create(ctx, &o, &m));
     list[2].kind = NULL;
     TEST_FAILS(ctx, DT_ERR_ARG, "layers.2: it has no kind", dt_layers_create(ctx, &o, &m));
     dt_repeat_layers none = { .times = 0, .name = "r", .layers = { 1, list } };

@@ -2,7 +2,6 @@
 #include "nn/layers_build.h"
 
 #include "core/block_list.h"
-#include "nn/blocks.h"
 #include "nn/graph.h"
 
 #include <stdio.h>
@@ -147,11 +146,6 @@ static dt_status add_modules(const layer *l, dt_module *holder, const char *name
     const dt_layer_after *a =
         l->type->after == 0 ? NULL : (const void *)((const char *)l->options + l->type->after);
     dt_module *part = NULL;
-    if (a != NULL) {
-        dt_ctx *ctx = l->s->b->ctx;
-        DT__TRY(dt__want_choice(ctx, l->name, "norm", a->norm, dt_layer_norm_names));
-        DT__TRY(dt__want_choice(ctx, l->name, "activation", a->activation, dt_activation_names));
-    }
     const bool is_unit = a != NULL && (a->norm != NORM_NONE ||
                                        strcmp(dt_activation_names[a->activation], "identity") != 0);
     if (is_unit) return add_unit(l, a, holder, name, shape, number);
@@ -210,6 +204,22 @@ static dt_status check_count(layer *l, bool *ready)
         (l->n_in < t->least_in ? t->least_in : t->most_in) == 1 ? "" : "s", l->n_in);
 }
 
+/* Options made in C can hold an index that no choice has. */
+static dt_status check_choices(const layer *l, bool *ready)
+{
+    for (const dt_key *key = l->type->item.keys; key->name != NULL && *ready; key++) {
+        if (key->type != DT_KEY_CHOICE) continue;
+        const int index = *(const int *)(const void *)((const char *)l->options + key->offset);
+        int n = 0;
+        while (key->choices[n] != NULL) n++;
+        *ready = index >= 0 && index < n;
+        if (*ready) continue;
+        return dt__layers_fault_at(l->s->b, l->path, "'%s' is choice %d, outside 0...%d", key->name,
+                                   index, n - 1);
+    }
+    return DT_OK;
+}
+
 /* ---- an item --------------------------------------------------------------------------------- */
 
 /* The name: dotted, of parts that are not empty, and not taken. */
@@ -254,6 +264,7 @@ static dt_status build_layer(layer *l, const dt_strings *from)
     DT__TRY(check_name(l, &named));
     DT__TRY(read_inputs(l, from, &ready));
     if (ready) DT__TRY(check_count(l, &ready));
+    if (ready) DT__TRY(check_choices(l, &ready));
     dt_module *holder = NULL;
     const char *last;
     if (ready && named) DT__TRY(holder_of(l, &holder, &last));
