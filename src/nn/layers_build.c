@@ -12,7 +12,7 @@
 
 enum { NORM_NONE, NORM_BATCH, NORM_GROUP, NORM_LAYER }; /* as dt_layer_norm_names */
 
-/* An item on its way into a scope. */
+/* A layer that is being added to a list. */
 typedef struct layer {
     dt__layers_scope *s;
     const dt_layer_type *type;
