@@ -87,7 +87,7 @@ dt_status dt__verify_axes(const dt__verify_call *c, const dt__verify_list *axes,
 {
     for (int d = 0; d < DT_MAX_RANK; d++) set[d] = false;
     for (int i = 0; i < axes->n; i++) {
-        int d;
+        int d = 0;
         DT__TRY(dt__verify_axis(c, axes->v[i], rank, &d));
         if (set[d]) return dt__verify_refuse(c, "axis %d is named twice", d);
         set[d] = true;

@@ -13,7 +13,6 @@ static double real_mul(double a, double b) { return a * b; }
 static double real_div(double a, double b) { return a / b; }
 static double real_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 static double real_max(double a, double b) { return isnan(a) || a > b ? a : b; }
-static double real_mod(double a, double b) { return fmod(a, b); }
 static double real_prelu(double x, double slope) { return x < 0 ? x * slope : x; }
 
 static double real_neg(double x, double b) { return (void)b, -x; }
@@ -60,13 +59,6 @@ static int64_t whole_abs(int64_t a, int64_t b) { return (void)b, a < 0 ? whole_s
 static int64_t whole_sign(int64_t a, int64_t b) { return (void)b, (a > 0) - (a < 0); }
 static int64_t whole_relu(int64_t a, int64_t b) { return (void)b, a < 0 ? 0 : a; }
 static int64_t whole_prelu(int64_t x, int64_t slope) { return x < 0 ? whole_mul(x, slope) : x; }
-/* The sign of the divisor, as in Python; fmod = 1: that of the dividend. */
-static int64_t whole_mod(int64_t a, int64_t b)
-{
-    const int64_t r = b == -1 ? 0 : a % b;
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-static int64_t whole_fmod(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 static int64_t whole_and(int64_t a, int64_t b) { return a & b; }
 static int64_t whole_or(int64_t a, int64_t b) { return a | b; }
 static int64_t whole_xor(int64_t a, int64_t b) { return a ^ b; }
@@ -90,8 +82,7 @@ static dt_status row_whole(const dt__verify_row *r)
 {
     int64_t a[DT__VERIFY_CHUNK], b[DT__VERIFY_CHUNK] = { 0 };
     int64_t (*f)(int64_t, int64_t) = r->c->op->whole;
-    const bool divides = f == whole_div || f == whole_mod;
-    if (f == whole_mod && dt__verify_int(r->c, "fmod", 0) != 0) f = whole_fmod;
+    const bool divides = f == whole_div;
     dt__verify_load_whole(r->x[0], r->from[0], r->step[0], r->n, a);
     if (r->x[1] != NULL) dt__verify_load_whole(r->x[1], r->from[1], r->step[1], r->n, b);
     for (int64_t i = 0; i < r->n; i++) {
@@ -248,7 +239,7 @@ static dt_status is_nan(dt__verify_call *c)
     const dt__verify_value *x = c->in[0];
     DT__TRY(dt__verify_make(c, 0, DT__VERIFY_BOOL, x->rank, x->dims, &y));
     for (int64_t i = 0; i < y->count; i++) {
-        ((uint8_t *)y->data)[i] = isnan(dt__verify_real_at(x, i)) != 0;
+        ((uint8_t *)y->data)[i] = (uint8_t)(isnan(dt__verify_real_at(x, i)) ? 1 : 0);
     }
     return DT_OK;
 }
@@ -357,7 +348,6 @@ const dt__verify_operator dt__verify_elementwise[] = {
     BINARY("Mul", NUMBERS, real_mul, whole_mul),
     BINARY("Div", NUMBERS, real_div, whole_div),
     BINARY("PRelu", NUMBERS, real_prelu, whole_prelu),
-    { "Mod", binary, 2, 2, 1, 2, DT__VERIFY_NUMBERS, "fmod ", real_mod, whole_mod, 0, 0 },
     { "Pow", power, 2, 2, 1, 1, DT__VERIFY_FLOATS | DT__VERIFY_INDICES, NULL, NULL, NULL, 0, 0 },
     FOLD("Min", NUMBERS, real_min, whole_min),
     FOLD("Max", NUMBERS, real_max, whole_max),

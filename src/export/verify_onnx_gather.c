@@ -41,7 +41,7 @@ static dt_status gather(dt__verify_call *c)
     for (int d = axis + 1; d < x->rank; d++) inner *= dims[rank++] = x->dims[d];
     DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
     for (int64_t k = 0; k < index->count; k++) {
-        int64_t at;
+        int64_t at = 0;
         DT__TRY(place_of(c, dt__verify_whole_at(index, k), x->dims[axis], &at));
         for (int64_t i = 0; i < outer; i++) {
             copy(x, (i * x->dims[axis] + at) * inner, y, (i * index->count + k) * inner, inner);
@@ -79,7 +79,7 @@ static dt_status gather_elements(dt__verify_call *c)
     DT__TRY(walk_places(c, x, index, &axis, &w));
     DT__TRY(dt__verify_make(c, 0, x->type, index->rank, index->dims, &y));
     for (int64_t i = 0; i < y->count; i++, dt__verify_step(&w)) {
-        int64_t at;
+        int64_t at = 0;
         DT__TRY(place_of(c, dt__verify_whole_at(index, i), x->dims[axis], &at));
         copy(x, w.offset[0] + at * w.stride[1][axis], y, i, 1);
     }
@@ -122,7 +122,7 @@ static dt_status scatter_elements(dt__verify_call *c)
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     copy(x, 0, y, 0, x->count);
     for (int64_t i = 0; i < index->count; i++, dt__verify_step(&w)) {
-        int64_t at;
+        int64_t at = 0;
         DT__TRY(place_of(c, dt__verify_whole_at(index, i), x->dims[axis], &at));
         put(y, w.offset[0] + at * w.stride[1][axis], update, i, how);
     }
@@ -161,7 +161,7 @@ static dt_status block_of(const dt__verify_call *c, const tuples *t, int64_t i, 
     const dt__verify_value *x = c->in[0], *index = c->in[1];
     int64_t from = i / dt__max_i64(t->count / dt__max_i64(t->batch, 1), 1);
     for (int k = 0; k < t->n; k++) {
-        int64_t at;
+        int64_t at = 0;
         const int64_t extent = x->dims[t->batch_rank + k];
         DT__TRY(place_of(c, dt__verify_whole_at(index, i * t->n + k), extent, &at));
         from = from * extent + at;
@@ -182,7 +182,7 @@ static dt_status gather_nd(dt__verify_call *c)
     for (int d = t.batch_rank + t.n; d < x->rank; d++) dims[rank++] = x->dims[d];
     DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
     for (int64_t i = 0; i < t.count; i++) {
-        int64_t from;
+        int64_t from = 0;
         DT__TRY(block_of(c, &t, i, &from));
         copy(x, from, y, i * t.size, t.size);
     }
@@ -203,33 +203,9 @@ static dt_status scatter_nd(dt__verify_call *c)
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     copy(x, 0, y, 0, x->count);
     for (int64_t i = 0; i < t.count; i++) {
-        int64_t to;
+        int64_t to = 0;
         DT__TRY(block_of(c, &t, i, &to));
         for (int64_t k = 0; k < t.size; k++) put(y, to + k, update, i * t.size + k, how);
-    }
-    return DT_OK;
-}
-
-/* `on` at the places, `off` elsewhere. */
-static dt_status one_hot(dt__verify_call *c)
-{
-    const dt__verify_value *index = c->in[0], *values = c->in[2];
-    int axis;
-    int64_t depth, dims[DT_MAX_RANK + 1], inner = 1;
-    dt__verify_value *y;
-    DT__TRY(check_places(c, 0));
-    DT__TRY(dt__verify_input_int(c, 1, &depth));
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", -1), index->rank + 1, &axis));
-    if (values->count != 2) return dt__verify_refuse(c, "its values are not two");
-    for (int d = 0; d <= index->rank; d++) {
-        dims[d] = d == axis ? depth : index->dims[d < axis ? d : d - 1];
-        if (d > axis) inner *= dims[d];
-    }
-    DT__TRY(dt__verify_make(c, 0, values->type, index->rank + 1, dims, &y));
-    for (int64_t i = 0; i < y->count; i++) {
-        const int64_t from = i / inner / depth * inner + i % inner;
-        const int64_t at = dt__verify_whole_at(index, from);
-        copy(values, (at < 0 ? at + depth : at) == i / inner % depth, y, i, 1);
     }
     return DT_OK;
 }
@@ -241,6 +217,5 @@ const dt__verify_operator dt__verify_gathers[] = {
     { "ScatterElements", scatter_elements, 3, 3, 1, 1, DT__VERIFY_PLAIN, "axis reduction ", NULL,
       NULL, 0, 0 },
     { "ScatterND", scatter_nd, 3, 3, 1, 1, DT__VERIFY_PLAIN, "reduction ", NULL, NULL, 0, 0 },
-    { "OneHot", one_hot, 3, 3, 1, 1, DT__VERIFY_NUMBERS, "axis ", NULL, NULL, 0, 0 },
     { .name = NULL },
 };

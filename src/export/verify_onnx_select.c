@@ -131,7 +131,7 @@ static dt_status split(dt__verify_call *c)
     DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, &axis));
     DT__TRY(select_all(c, x, &s));
     for (int64_t k = 0; k < c->n_out; k++) {
-        int64_t n;
+        int64_t n = 0;
         DT__TRY(part_size(c, x->dims[axis], k, &n));
         if (n < 0 || n > x->dims[axis] - start) {
             return dt__verify_refuse(c, "the parts do not fit %lld elements",
@@ -210,7 +210,7 @@ static dt_status tile(dt__verify_call *c)
     if (times.n != x->rank) return dt__verify_refuse(c, "%d repeats", times.n);
     DT__TRY(select_all(c, x, &s));
     for (int d = 0; d < x->rank; d++) {
-        int64_t n;
+        int64_t n = 0;
         if (times.v[d] < 0 || __builtin_mul_overflow(times.v[d], x->dims[d], &n)) {
             return dt__verify_refuse(c, "%lld repeats", (long long)times.v[d]);
         }
