@@ -75,6 +75,9 @@ int64_t dt__verify_outputs(const dt__verify *v);
 const char *dt__verify_input_name(const dt__verify *v, int64_t i);
 dt__verify_type dt__verify_input_type(const dt__verify *v, int64_t i);
 const char *dt__verify_output_name(const dt__verify *v, int64_t i);
+/* Type and extents that input i is declared with: the symbol "batch" is `batch`, any other symbol
+ * 0. False if it has no shape, or elements. */
+bool dt__verify_input_dims(const dt__verify *v, int64_t i, int64_t batch, dt__verify_value *out);
 
 /* Runs the graph. Inputs are copied. Errors: SHAPE, DTYPE (inputs that the graph does not have or
  * declares otherwise); FORMAT (a node that does not fit its inputs, with its name); NOMEM. */

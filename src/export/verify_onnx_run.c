@@ -172,7 +172,7 @@ static dt_status set_inputs(dt__verify *v, const dt__verify_named *in, int64_t n
         to->value = x->value;
         to->value.data = NULL;
         DT__TRY(allocate(v, to));
-        memcpy(to->value.data, x->value.data, to->bytes);
+        if (to->bytes > 0) memcpy(to->value.data, x->value.data, to->bytes);
     }
     return DT_OK;
 }
@@ -261,6 +261,21 @@ dt__verify_type dt__verify_input_type(const dt__verify *v, int64_t i)
     const DtOnnx__Type *type = v->input[i]->type;
     const bool known = type != NULL && type->tensor_type != NULL;
     return known ? (dt__verify_type)type->tensor_type->elem_type : DT__VERIFY_F32;
+}
+
+bool dt__verify_input_dims(const dt__verify *v, int64_t i, int64_t batch, dt__verify_value *out)
+{
+    const DtOnnx__Type *type = v->input[i]->type;
+    const DtOnnx__TensorType *tensor = type == NULL ? NULL : type->tensor_type;
+    if (tensor == NULL || tensor->shape == NULL || tensor->shape->n_dim > DT_MAX_RANK) return false;
+    *out = (dt__verify_value){ .type = dt__verify_input_type(v, i),
+                               .rank = (int)tensor->shape->n_dim };
+    for (int d = 0; d < out->rank; d++) {
+        const DtOnnx__Dimension *dim = tensor->shape->dim[d];
+        const bool symbol = *dim->dim_param != 0;
+        out->dims[d] = !symbol ? dim->dim_value : strcmp(dim->dim_param, "batch") == 0 ? batch : 0;
+    }
+    return dt__verify_fits(out->rank, out->dims, &out->count) && out->count == 0;
 }
 
 const char *dt__verify_output_name(const dt__verify *v, int64_t i)
