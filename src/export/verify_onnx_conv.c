@@ -60,7 +60,7 @@ static void load_example(dt__verify_call *c, const conv *v, int64_t n)
     dt__verify_load_real(c->in[0], n * size, 1, size, v->x);
 }
 
-/* The results o for which o stride - before + shift lies in 0...in - 1: from *from to before *to. */
+/* The results o, *from <= o < *to, for which o stride - before + shift lies in 0...in - 1. */
 static void inside(const dt__verify_window *w, int i, int64_t tap, int64_t *from, int64_t *to)
 {
     const int64_t shift = tap * w->dilation[i] - w->before[i];

@@ -59,6 +59,13 @@ static int64_t whole_abs(int64_t a, int64_t b) { return (void)b, a < 0 ? whole_s
 static int64_t whole_sign(int64_t a, int64_t b) { return (void)b, (a > 0) - (a < 0); }
 static int64_t whole_relu(int64_t a, int64_t b) { return (void)b, a < 0 ? 0 : a; }
 static int64_t whole_prelu(int64_t x, int64_t slope) { return x < 0 ? whole_mul(x, slope) : x; }
+/* The sign of the divisor, as in Python; fmod = 1: that of the dividend. */
+static int64_t whole_fmod(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+static int64_t whole_mod(int64_t a, int64_t b)
+{
+    const int64_t r = whole_fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 static int64_t whole_and(int64_t a, int64_t b) { return a & b; }
 static int64_t whole_or(int64_t a, int64_t b) { return a | b; }
 static int64_t whole_xor(int64_t a, int64_t b) { return a ^ b; }
@@ -82,7 +89,8 @@ static dt_status row_whole(const dt__verify_row *r)
 {
     int64_t a[DT__VERIFY_CHUNK], b[DT__VERIFY_CHUNK] = { 0 };
     int64_t (*f)(int64_t, int64_t) = r->c->op->whole;
-    const bool divides = f == whole_div;
+    const bool divides = f == whole_div || f == whole_mod;
+    if (f == whole_mod && dt__verify_int(r->c, "fmod", 0) != 0) f = whole_fmod;
     dt__verify_load_whole(r->x[0], r->from[0], r->step[0], r->n, a);
     if (r->x[1] != NULL) dt__verify_load_whole(r->x[1], r->from[1], r->step[1], r->n, b);
     for (int64_t i = 0; i < r->n; i++) {
@@ -348,6 +356,8 @@ const dt__verify_operator dt__verify_elementwise[] = {
     BINARY("Mul", NUMBERS, real_mul, whole_mul),
     BINARY("Div", NUMBERS, real_div, whole_div),
     BINARY("PRelu", NUMBERS, real_prelu, whole_prelu),
+    { "Mod", binary, 2, 2, 1, 2, DT__VERIFY_INDICES | DT__VERIFY_BYTES, "fmod ", NULL, whole_mod, 0,
+      0 },
     { "Pow", power, 2, 2, 1, 1, DT__VERIFY_FLOATS | DT__VERIFY_INDICES, NULL, NULL, NULL, 0, 0 },
     FOLD("Min", NUMBERS, real_min, whole_min),
     FOLD("Max", NUMBERS, real_max, whole_max),

@@ -1,4 +1,4 @@
-/* A graph that was read: its values, each in a slot, and its nodes. For the reader and the run of it. */
+/* A graph that was read: its values, each in a slot, and its nodes. */
 #ifndef DT__EXPORT_VERIFY_ONNX_GRAPH_H
 #define DT__EXPORT_VERIFY_ONNX_GRAPH_H
 

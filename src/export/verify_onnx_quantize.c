@@ -31,7 +31,8 @@ static dt_status read_grid(const dt__verify_call *c, grid *g)
     const dt__verify_value *x = c->in[0];
     const int64_t block = dt__verify_int(c, "block_size", 0);
     *g = (grid){ .scale = c->in[1], .zero = dt__verify_in(c, 2), .axis = -1, .block = 1 };
-    if (g->zero != NULL &&
+    const bool single = g->zero != NULL && g->zero->count == 1 && g->scale->count == 1;
+    if (g->zero != NULL && !single &&
         (g->zero->rank != g->scale->rank ||
          memcmp(g->zero->dims, g->scale->dims, (size_t)g->scale->rank * sizeof(int64_t)) != 0)) {
         return dt__verify_refuse(c, "scales and zero points differ in shape");

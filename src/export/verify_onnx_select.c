@@ -1,5 +1,5 @@
 /* Operators that choose elements of each dimension by itself.
- *     y[i, j, ...] = x[table_0[i], table_1[j], ...]        -1 in a table: a constant in its place */
+ *     y[i, j, ...] = x[table_0[i], table_1[j], ...]      -1 in a table: a constant in its place */
 #include "export/verify_onnx.h"
 
 #include <math.h>
