@@ -1,6 +1,7 @@
 /* Format c: random networks, layers and presets are exported, compiled and run; each folder's
  * self-test compares bits with dt_forward. Warnings are errors. 20 networks, 4 under a sanitizer;
  * DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
+#include "layers_run.h"
 #include "random_nets.h"
 #include "testing.h"
 
@@ -55,18 +56,36 @@ static void make_integer(dt_ctx *ctx, dt_module *m, dt_tensor *x, const dt_qat_o
 
 /* ---- exporting ------------------------------------------------------------------------------- */
 
-/* Exports a model of one input like x. */
-static dt_status export_like(dt_module *m, const dt_tensor *x, const char *path)
+/* A model, its inputs, and how it is called. */
+typedef struct subject {
+    dt_module *m;
+    dt_tensor *const *x;
+    int n_in, n_out;
+    const char *name; /* of the files */
+} subject;
+
+static dt_status trace_of(const subject *o, dt_trace **out)
 {
-    dt_ctx *ctx = dt_module_ctx(m);
-    const dt_export_options options = dt_export_defaults();
+    dt_trace_input in[DT_MAX_IN];
+    for (int i = 0; i < o->n_in; i++) {
+        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = dt_rank(o->x[i]), .dims = { 1 } };
+        for (int d = 1; d < in[i].rank; d++) in[i].dims[d] = dt_dim(o->x[i], d);
+    }
+    return dt_trace_create(
+        o->m, &(dt_trace_options){ .input = in, .n_inputs = o->n_in, .n_outputs = o->n_out }, out);
+}
+
+/* Exports a model that has no family. */
+static dt_status export_subject(const subject *o, const char *path)
+{
+    dt_ctx *ctx = dt_module_ctx(o->m);
+    dt_export_options options = dt_export_defaults();
     dt_export_summary summary = { .bytes = 0 };
-    dt_trace_input in = { .dtype = DT_F32, .rank = dt_rank(x), .dims = { 1 } };
-    for (int d = 1; d < in.rank; d++) in.dims[d] = dt_dim(x, d);
+    options.name = o->name;
     dt_trace *t;
-    DT__TRY(dt_trace_create(m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &t));
+    DT__TRY(trace_of(o, &t));
     const dt_exporter *e = dt_exporter_named("c");
-    dt_export_call call = { .ctx = ctx, .m = m, .trace = t, .options = &options, .path = path,
+    dt_export_call call = { .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path,
                             .summary = &summary };
     dt_status s = DT_OK;
     for (int64_t i = 0; i < dt_trace_calls(t) && s == DT_OK; i++) {
@@ -99,11 +118,12 @@ static void new_folder(char path[TEST_PATH])
     test_join(path, path, "net");
 }
 
-static void check_model(dt_module *m, const dt_tensor *x, const char *cc, const char *what)
+static void check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
 {
     char path[TEST_PATH];
+    const subject o = { m, &x, 1, 1, "net" };
     new_folder(path);
-    TEST_EACH(export_like(m, x, path) == DT_OK, "%s: %s", what, dt_error(dt_module_ctx(m)));
+    TEST_EACH(export_subject(&o, path) == DT_OK, "%s: %s", what, dt_error(dt_module_ctx(m)));
     check_folder(path, cc, what);
 }
 
@@ -145,12 +165,107 @@ START_TEST(random_networks_have_the_same_bits)
 }
 END_TEST
 
+/* ---- every kind of layer --------------------------------------------------------------------- */
+
+#define DT__NN(name) extern const dt__layer_cases dt__cases_of_layer_##name;
+#include "nn/nn.inc"
+#undef DT__NN
+
+static const dt__layer_cases *const layers[] = {
+#define DT__NN(name) &dt__cases_of_layer_##name,
+#include "nn/nn.inc"
+#undef DT__NN
+};
+
+/* Layers of language models, which have an example of their own (tokens). */
+static bool is_of_language(const char *name)
+{
+    static const char *const names[] = { "embedding", "attention", "moe", "router", "decoder",
+                                         "transformer_block", "grouped_linear", "list", NULL };
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    return false;
+}
+
+/* A layer of a case that has seen a batch; preset -1: float. */
+static void open_layer(layers_scene *o, const dt__layer_case *k, int preset)
+{
+    dt_qat_options options = dt_qat_defaults();
+    const layers_setup s = { .k = k, .real = DT_F32, .threads = 1 };
+    dt_tensor *y[DT_MAX_OUT];
+    layers_open(o, &s);
+    options.preset = preset;
+    if (preset < 0) return;
+    if (dt_prepare(o->holder, &options) != DT_OK) return; /* it has nothing to quantize */
+    dt_train(o->holder, true);
+    const bool observed = dt_is_observed(o->holder);
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, true));
+    TEST_OK(o->ctx, layers_forward(o, y));
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, false));
+    dt_tape_reset(o->t);
+    dt_train(o->holder, false);
+    TEST_OK(o->ctx, dt_convert(o->holder, NULL, NULL));
+}
+
+/* Returns whether the case is of a layer that takes examples side by side. */
+static bool check_case(const dt__layer_cases *l, const dt__layer_case *k, int preset)
+{
+    layers_scene o;
+    char path[TEST_PATH], what[200];
+    dt_trace *t = NULL;
+    snprintf(what, sizeof what, "layer %s, case \"%s\", preset %d", l->name, k->name, preset);
+    open_layer(&o, k, preset);
+    const subject of = { o.layer, o.in, o.n_in, o.n_out, "net" };
+    const bool traced = trace_of(&of, &t) == DT_OK;
+    dt_trace_free(t);
+    if (traced) {
+        new_folder(path);
+        TEST_EACH(export_subject(&of, path) == DT_OK, "%s: %s", what, dt_error(o.ctx));
+        check_folder(path, "cc " STRICT " -O0", what);
+    }
+    layers_close(&o);
+    return traced;
+}
+
+static bool is_usable(const dt__layer_case *k)
+{
+    bool is = k->fails == DT_OK && !k->training && layers_inputs(k) > 0;
+    for (int i = 0; i < layers_inputs(k); i++) {
+        int64_t count = 1;
+        for (int d = 0; d < DT_MAX_RANK && k->in[i].dims[d] > 0; d++) count *= k->in[i].dims[d];
+        is = is && k->in[i].dims[0] > 0 && (k->in[i].dtype == 0 || k->in[i].dtype == DT_F32);
+    }
+    return is;
+}
+
+START_TEST(layers_have_the_same_bits)
+{
+    int preset = -1, cases = 0, kinds = 0;
+    for (int i = _i; i < DT__COUNT_OF(layers); i += PARTS) {
+        const dt__layer_cases *l = layers[i];
+        int done = 0;
+        for (int k = 0; k < l->n && !is_of_language(l->name) && done < 3; k++) {
+            if (!is_usable(&l->cases[k])) continue;
+            if (!check_case(l, &l->cases[k], preset)) continue;
+            done++;
+            preset = preset == DT_INT4_INT4 ? -1 : preset + 1;
+        }
+        cases += done;
+        kinds += done > 0;
+        if (done == 0 && !is_of_language(l->name)) printf("export_c: no case of %s\n", l->name);
+    }
+    printf("export_c: %d cases of %d kinds of layers\n", cases, kinds);
+}
+END_TEST
+
 Suite *test_export_c_suite(void)
 {
     Suite *s = suite_create("export_c");
     TCase *c = tcase_create("networks");
     tcase_set_timeout(c, 900);
     tcase_add_loop_test(c, random_networks_have_the_same_bits, 0, PARTS);
+    tcase_add_loop_test(c, layers_have_the_same_bits, 0, PARTS);
     suite_add_tcase(s, c);
     return s;
 }
