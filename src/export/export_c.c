@@ -99,9 +99,13 @@ static dt_status run_examples(dt__c_about *a)
 
 static dt_status begin(const dt_export_call *call, dt__c_program *p)
 {
-    *p = (dt__c_program){ .ctx = call->ctx, .trace = call->trace, .options = call->options,
-                          .length = 1, .constants = { .ctx = call->ctx },
-                          .functions = { .ctx = call->ctx }, .checksum = 2166136261u };
+    *p = (dt__c_program){ .ctx = call->ctx,
+                          .trace = call->trace,
+                          .options = call->options,
+                          .length = 1,
+                          .constants = { .ctx = call->ctx },
+                          .functions = { .ctx = call->ctx },
+                          .checksum = 2166136261u };
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
     if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
@@ -153,8 +157,10 @@ static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const 
 static dt_status write_files(const dt__c_about *a)
 {
     dt__new_folder folder;
-    file files[4] = { { .put = dt__c_put_header }, { .put = dt__c_put_source },
-                      { .put = dt__c_put_test }, { "README.md", dt__c_put_readme } };
+    file files[4] = { { .put = dt__c_put_header },
+                      { .put = dt__c_put_source },
+                      { .put = dt__c_put_test },
+                      { "README.md", dt__c_put_readme } };
     snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
     snprintf(files[1].name, sizeof files[1].name, "%s.c", a->name);
     snprintf(files[2].name, sizeof files[2].name, "%s_test.c", a->name);
