@@ -4,7 +4,8 @@
  * texts (c_texts.inc). Values have names that stand for pointers of the right type: v12 is value 12
  * of the trace, in the arena, x0 an input, y0 an output, c12 the table of a parameter or constant.
  * Memory is planned when all statements are known, so an emitter only says how many bytes a call
- * needs besides its values (dt__c_scratch). Extents are those of one example and, of a language
+ * needs besides its values (dt__c_scratch). Where dt_trace_is_in_place says so, a result may lie over
+ * its operand. Extents are those of one example and, of a language
  * model, of one token.
  *
  * Functions of dt__c_program do nothing after an error, which p->status keeps. */
@@ -45,6 +46,8 @@ extern const dt__c_emitter dt__c_emit_products[], dt__c_emit_convs[], dt__c_emit
 /* Operand i and result i of a call, as pointers; "0" of an operand that is not given. A quantized
  * operand of which the op reads dequantized values is those values. */
 dt__c_name dt__c_in(dt__c_program *p, const dt_trace_call *c, int i);
+/* A value as it is, without quantization. */
+dt__c_name dt__c_value(dt__c_program *p, int64_t value);
 dt__c_name dt__c_out(dt__c_program *p, const dt_trace_call *c, int i);
 /* Their extents. */
 int dt__c_rank(const dt__c_program *p, int64_t value);
@@ -63,17 +66,15 @@ void dt__c_line(dt__c_program *p, const char *format, ...) DT_PRINTF(2, 3);
 /* The shortest literal with the bits of v. */
 dt__c_name dt__c_float(float v);
 
-/* Tables of constants; the result is the table's name, `prefix` and a number. `what` is a comment.
- * Tables with the same data are written once. */
-dt__c_name dt__c_floats(dt__c_program *p, const char *prefix, const char *what, const float *v,
+/* Tables of constants, of a name that no other has: `w5_codes`. `what` becomes a comment; names of a
+ * stranger go through dt__c_comment (c_program.h). The self-test covers them by a checksum. */
+void dt__c_floats(dt__c_program *p, const char *name, const char *what, const float *v, int64_t n);
+void dt__c_bytes(dt__c_program *p, const char *name, const char *what, const uint8_t *v, int64_t n);
+void dt__c_signed_bytes(dt__c_program *p, const char *name, const char *what, const int8_t *v,
                         int64_t n);
-dt__c_name dt__c_bytes(dt__c_program *p, const char *prefix, const char *what, const uint8_t *v,
-                       int64_t n);
-dt__c_name dt__c_signed_bytes(dt__c_program *p, const char *prefix, const char *what,
-                              const int8_t *v, int64_t n);
-dt__c_name dt__c_shorts(dt__c_program *p, const char *prefix, const char *what, const uint16_t *v,
-                        int64_t n);
-/* Any other constant: `declaration` is all in front of " = ", `value` all behind it. */
-void dt__c_constant(dt__c_program *p, const char *declaration, const char *value);
+void dt__c_shorts(dt__c_program *p, const char *name, const char *what, const uint16_t *v,
+                  int64_t n);
+/* Any other constant, as lines of C. */
+void dt__c_constant(dt__c_program *p, const char *format, ...) DT_PRINTF(2, 3);
 
 #endif
