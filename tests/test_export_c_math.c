@@ -35,10 +35,10 @@ static void teardown(void)
 
 typedef enum spread { ANY, USUAL, POSITIVE } spread; /* all bits of floats; -8 ... 8; 0 ... 8 */
 
-static const float special[] = { 0,         -0.0F,      INFINITY, -INFINITY, NAN,    0x1p-149F,
+static const float special[] = { 0,          -0.0F,     INFINITY, -INFINITY, NAN,    0x1p-149F,
                                  -0x1p-149F, 0x1p-126F, 104,      -104,      88.8F,  -88.8F,
-                                 20,        -20,        0.02F,    -0.02F,    10.06F, -14.2F,
-                                 FLT_MAX,   -FLT_MAX,   1,        -1 };
+                                 20,         -20,       0.02F,    -0.02F,    10.06F, -14.2F,
+                                 FLT_MAX,    -FLT_MAX,  1,        -1 };
 
 static void draw_values(dt__stream *s, spread kind, int64_t n, float *to)
 {
@@ -59,7 +59,7 @@ static bool same(const float *a, const float *b, int64_t n, int64_t *at)
     return true;
 }
 
-/* ---- checks: a statement of C, and the op that it stands for ---------------------------------- */
+/* ---- checks: a statement of C, and the op that it stands for -------------------------------- */
 
 #define OPERANDS 6
 
@@ -90,10 +90,7 @@ static dt_tensor *op_gru(dt_tensor *const *x) { return dt_gru_cell(t, x[0], x[1]
 static dt_tensor *op_lstm(dt_tensor *const *x) { return dt_lstm_cell(t, x[0], x[1], x[2]); }
 static dt_tensor *op_combine(dt_tensor *const *x) { return dt_moe_combine(t, x[0], x[1]); }
 
-static dt_tensor *op_layer(dt_tensor *const *x)
-{
-    return dt_layer_norm(t, x[0], x[1], x[2], NULL);
-}
+static dt_tensor *op_layer(dt_tensor *const *x) { return dt_layer_norm(t, x[0], x[1], x[2], NULL); }
 
 static dt_tensor *op_group(dt_tensor *const *x)
 {
@@ -139,7 +136,7 @@ static dt_tensor *op_attention(dt_tensor *const *x)
 #define EACH .rank = { 1 }, .dims = { { COUNT } }
 #define TURN                                                                                       \
     "static const double f[4] = { 1, 0.5, 0.25, 0.125 };"                                          \
-    "float c[4], s[4]; rotary_turn(12345, f, 4, c, s);"
+    "float turn[8]; rotary_turn(12345, f, 4, turn);"
 #define CACHE(keys)                                                                                \
     "static float k[300000], v[300000], room[300]; int32_t i;"                                     \
     "for (i = 0; i < " keys "; i++) {"                                                             \
@@ -161,8 +158,8 @@ static const check checks[] = {
       .dims = { { COUNT }, { COUNT } } },
     { "layer_norm", "norm_layer(x[0], 7, 83, x[1], x[2], 1e-5, y);", op_layer, USUAL,
       .rank = { 2, 1, 1 }, .dims = { { 7, 83 }, { 83 }, { 83 } } },
-    { "layer_norm_plain", "norm_layer(x[0], 7, 5, 0, 0, 1e-5, y);", op_layer, USUAL,
-      .rank = { 2 }, .dims = { { 7, 5 } } },
+    { "layer_norm_plain", "norm_layer(x[0], 7, 5, 0, 0, 1e-5, y);", op_layer, USUAL, .rank = { 2 },
+      .dims = { { 7, 5 } } },
     { "rms_norm", "norm_rms(x[0], 7, 83, x[1], 1e-5, y);", op_rms, USUAL, .rank = { 2, 1 },
       .dims = { { 7, 83 }, { 83 } } },
     { "rms_norm_plain", "norm_rms(x[0], 70, 3, 0, 1e-5, y);", op_rms, USUAL, .rank = { 2 },
@@ -189,17 +186,17 @@ static const check checks[] = {
       .rank = { 2 }, .dims = { { 1, 40 } } },
     { "combine", "moe_combine(x[0], x[1], 3, 77, y);", op_combine, USUAL, .rank = { 3, 2 },
       .dims = { { 1, 3, 77 }, { 1, 3 } } },
-    { "rotary", TURN "rotary(x[0], 5, 12, 4, 1, c, s, y);", op_rotary, USUAL, .rank = { 4 },
+    { "rotary", TURN "rotary(x[0], 5, 12, 4, 1, turn, y);", op_rotary, USUAL, .rank = { 4 },
       .dims = { { 1, 1, 5, 12 } } },
-    { "rotary_interleaved", TURN "rotary(x[0], 5, 12, 4, 2, c, s, y);", op_rotary_2, USUAL,
+    { "rotary_interleaved", TURN "rotary(x[0], 5, 12, 4, 2, turn, y);", op_rotary_2, USUAL,
       .rank = { 4 }, .dims = { { 1, 1, 5, 12 } } },
     { "attention",
       "static const attention_shape a = { 4, 2, 24, 200, 16, 512, 0x1.a20bd8p-3f };" CACHE("130"),
       op_attention, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 4, 24 }, { 1, 130, 2, 24 }, { 1, 130, 2, 24 } }, .other = USUAL },
     { "attention_parts",
-      "static const attention_shape a = { 4, 1, 32, 1300, 16, 512, 0x1.6a09e6p-3f };"
-      CACHE("1290"), op_attention, USUAL, .rank = { 4, 4, 4 },
+      "static const attention_shape a = { 4, 1, 32, 1300, 16, 512, 0x1.6a09e6p-3f };" CACHE("1290"),
+      op_attention, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 4, 32 }, { 1, 1290, 1, 32 }, { 1, 1290, 1, 32 } } },
     { "attention_grouped",
       "static const attention_shape a = { 10, 2, 13, 600, 1, 600, 0x1.1c01aap-2f };" CACHE("599"),
