@@ -98,11 +98,12 @@ static void put_line(dt__c_program *p, dt__chars *to, const char *line, const ch
         }
         const mark m = read_mark(p, &line);
         const int64_t step = next == NULL ? 0 : read_mark(p, &next).address - m.address;
-        char base[24];
-        if (m.block < 0) snprintf(base, sizeof base, "x%lld", (long long)(-1 - m.block));
-        else snprintf(base, sizeof base, "%s", p->block[m.block].name);
+        const int64_t *in;
+        const int n = dt_trace_inputs(p->trace, &in);
         if (m.block >= 0) p->block[m.block].used = true;
-        dt__put_text(to, base);
+        if (m.block >= 0) dt__put_text(to, p->block[m.block].name);
+        else if (n == 1) dt__put_text(to, "x");
+        else dt__c_printf(to, "x%lld", (long long)(-1 - m.block));
         if (m.offset != 0) dt__c_printf(to, " + %lld", (long long)m.offset);
         if (step != 0) {
             dt__c_printf(to, " %c step * %lld", step < 0 ? '-' : '+', (long long)llabs(step));
@@ -114,6 +115,7 @@ static void put_line(dt__c_program *p, dt__chars *to, const char *line, const ch
 static void put_lines(dt__c_program *p, dt__chars *to, int64_t from, int64_t n, bool loop)
 {
     int depth = loop ? 2 : 1;
+    for (int64_t i = 0; i < from; i++) depth += depth_of(p->line[i]);
     for (int64_t i = from; i < from + n; i++) {
         const int change = depth_of(p->line[i]);
         if (change < 0) depth--;

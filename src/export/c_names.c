@@ -43,7 +43,7 @@ const char *dt__c_comment(const char *from, char to[DT__C_COMMENT])
     size_t n = 0;
     for (; *from != '\0' && n + 1 < DT__C_COMMENT; from++) {
         const unsigned char c = (unsigned char)*from;
-        const bool plain = c >= ' ' && c < 127 && strchr("*/\\?", c) == NULL;
+        const bool plain = c >= ' ' && c < 127 && strchr("*/\\?|", c) == NULL;
         to[n++] = plain ? (char)c : '_';
     }
     to[n] = '\0';

@@ -165,7 +165,8 @@ static void place_outputs(dt__c_program *p)
         dt__c_block *b = &p->block[p->place[out[i]].index];
         if (b->output >= 0) continue;
         b->output = i;
-        snprintf(b->name, sizeof b->name, "y%d", i);
+        if (n == 1) snprintf(b->name, sizeof b->name, "y");
+        else snprintf(b->name, sizeof b->name, "y%d", i);
     }
 }
 

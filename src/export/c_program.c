@@ -89,7 +89,7 @@ static dt__c_name plus(const char *base, int64_t offset)
 {
     dt__c_name name;
     if (offset == 0) snprintf(name.text, sizeof name.text, "%s", base);
-    else snprintf(name.text, sizeof name.text, "%s + %lld", base, (long long)offset);
+    else snprintf(name.text, sizeof name.text, "%.20s + %lld", base, (long long)offset);
     return name;
 }
 
@@ -178,6 +178,20 @@ dt_status dt__c_emit_calls(dt__c_program *p)
     return p->status;
 }
 
+void dt__c_copy_outputs(dt__c_program *p)
+{
+    const int64_t *out;
+    const int n = dt_trace_outputs(p->trace, &out);
+    for (int i = 0; i < n; i++) {
+        const dt__c_place *at = &p->place[out[i]];
+        if (at->home == DT__C_BLOCK && p->block[at->index].output == i) continue;
+        char y[16] = "y";
+        if (n > 1) snprintf(y, sizeof y, "y%d", i);
+        dt__c_line(p, "memcpy(%s, %s, %lld * sizeof(float));", y, dt__c_value(p, out[i]).text,
+                   (long long)dt__c_count(p, out[i]));
+    }
+}
+
 dt_status dt__c_plan(dt__c_program *p)
 {
     DT__TRY(p->status);
@@ -210,6 +224,7 @@ void dt__c_program_free(dt__c_program *p)
     dt__release(p->ctx, p->block);
     dt__release(p->ctx, p->table);
     dt__release(p->ctx, p->matrix);
+    dt__release(p->ctx, p->fixed);
     dt__release(p->ctx, p->constants.bytes);
     dt__release(p->ctx, p->functions.bytes);
 }

@@ -2,7 +2,7 @@
 #ifndef DT__EXPORT_C_PROGRAM_H
 #define DT__EXPORT_C_PROGRAM_H
 
-#include "export/c_emit.h"
+#include "export/c_codes.h"
 
 /* Where a value lies: `offset` elements behind an input, an output, a table, or a block. */
 typedef enum dt__c_home { DT__C_NOWHERE, DT__C_INPUT, DT__C_TABLE, DT__C_BLOCK } dt__c_home;
@@ -37,9 +37,15 @@ typedef struct dt__c_table {
 /* The table of a weight that a product multiplies. */
 typedef struct dt__c_matrix {
     int64_t value, bias;
-    bool integer;
-    dt__c_name name;
+    bool by_codes; /* what it is multiplied by has codes */
+    dt__c_weight weight;
 } dt__c_matrix;
+
+/* The grid of a static range. */
+typedef struct dt__c_static {
+    const dt_tensor *scale, *zero_point;
+    dt__c_name name;
+} dt__c_static;
 
 struct dt__c_program {
     dt_ctx *ctx;
@@ -58,10 +64,13 @@ struct dt__c_program {
     int64_t n_tables, room_tables;
     dt__c_matrix *matrix;
     int64_t n_matrices, room_matrices;
+    dt__c_static *fixed;
+    int64_t n_fixed, room_fixed;
     char **line; /* statements; owned */
     int64_t n_lines, room_lines;
     dt__chars constants, functions;
     size_t flash, arena; /* bytes of tables; of the arena */
+    uint32_t checksum; /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
     int64_t integer_products, float_products;
 };
@@ -70,6 +79,8 @@ struct dt__c_program {
 dt_status dt__c_place_values(dt__c_program *p);
 /* Writes all calls as lines. */
 dt_status dt__c_emit_calls(dt__c_program *p);
+/* Copies outputs that lie elsewhere to the caller's memory. */
+void dt__c_copy_outputs(dt__c_program *p);
 /* Places blocks in the arena. */
 dt_status dt__c_plan(dt__c_program *p);
 /* Writes the lines (c_fold.c), repeated ones as loops; marks the blocks that they name. */

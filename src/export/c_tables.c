@@ -39,6 +39,9 @@ void dt__c_constant(dt__c_program *p, const char *format, ...)
     if (p->status == DT_OK) dt__put(&p->constants, text, (size_t)(n < 0 ? 0 : n));
 }
 
+/* The checksum of NAME_checksum: FNV-1a over bytes, numbers of 16 bits, or bits of floats. */
+static void check(dt__c_program *p, uint32_t v) { p->checksum = (p->checksum ^ v) * 16777619u; }
+
 /* ---- rows of numbers ------------------------------------------------------------------------- */
 
 typedef struct rows {
@@ -64,6 +67,7 @@ static rows begin(dt__c_program *p, const dt__c_table *t, const char *type, cons
 {
     dt__c_fail(p, DT__RESERVE(p->ctx, p->table, p->n_tables, p->room_tables));
     if (p->status == DT_OK) p->table[p->n_tables++] = *t;
+    dt__c_want(p, t->floats ? "check_floats" : t->shorts ? "check_shorts" : "check_bytes");
     if (what[0] != '\0') dt__c_printf(&p->constants, "/* %s */\n", what);
     dt__c_printf(&p->constants, "static const %s %s[%lld] = {\n", type, t->name, (long long)t->n);
     p->flash += (size_t)t->n * (t->floats ? sizeof(float) : t->shorts ? 2 : 1);
@@ -90,6 +94,9 @@ void dt__c_floats(dt__c_program *p, const char *name, const char *what, const fl
                                   "export: %s has a value that is not finite, at %lld", what,
                                   (long long)i));
         }
+        uint32_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        check(p, bits);
         put_number(&r, dt__c_float(v[i]).text);
     }
     end(&r);
@@ -101,6 +108,7 @@ void dt__c_bytes(dt__c_program *p, const char *name, const char *what, const uin
     rows r = begin(p, &t, "uint8_t", what);
     for (int64_t i = 0; i < n; i++) {
         char text[8];
+        check(p, v[i]);
         snprintf(text, sizeof text, "%3d", v[i]);
         put_number(&r, text);
     }
@@ -114,6 +122,7 @@ void dt__c_signed_bytes(dt__c_program *p, const char *name, const char *what, co
     rows r = begin(p, &t, "int8_t", what);
     for (int64_t i = 0; i < n; i++) {
         char text[8];
+        check(p, (uint8_t)v[i]);
         snprintf(text, sizeof text, "%4d", v[i]);
         put_number(&r, text);
     }
@@ -128,6 +137,7 @@ void dt__c_shorts(dt__c_program *p, const char *name, const char *what, const ui
     rows r = begin(p, &t, "uint16_t", what);
     for (int64_t i = 0; i < n; i++) {
         char text[8];
+        check(p, v[i]);
         snprintf(text, sizeof text, "%d", v[i]);
         put_number(&r, text);
     }

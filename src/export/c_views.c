@@ -5,7 +5,7 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const void *field(const dt_trace_call *c, const char *name)
+const void *dt__c_field(const dt_trace_call *c, const char *name)
 {
     const dt_key *k = c->op->keys;
     while (strcmp(k->name, name) != 0) k++;
@@ -14,17 +14,17 @@ static const void *field(const dt_trace_call *c, const char *name)
 
 int64_t dt__c_int(const dt_trace_call *c, const char *key, int i)
 {
-    return ((const int64_t *)field(c, key))[i];
+    return ((const int64_t *)dt__c_field(c, key))[i];
 }
 
 double dt__c_real(const dt_trace_call *c, const char *key)
 {
-    return *(const double *)field(c, key);
+    return *(const double *)dt__c_field(c, key);
 }
 
-bool dt__c_flag(const dt_trace_call *c, const char *key) { return *(const bool *)field(c, key); }
+bool dt__c_flag(const dt_trace_call *c, const char *key) { return *(const bool *)dt__c_field(c, key); }
 
-const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key) { return field(c, key); }
+const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key) { return dt__c_field(c, key); }
 
 int dt__c_axis(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
 

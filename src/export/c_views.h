@@ -4,7 +4,9 @@
 
 #include "export/c_emit.h"
 
-/* An option of a call by its key's name, which the op has; of a pair, element i. */
+/* An option of a call by its key's name, which the op has, as a pointer to its field. */
+const void *dt__c_field(const dt_trace_call *c, const char *key);
+/* The same by type; of a pair, element i. */
 int64_t dt__c_int(const dt_trace_call *c, const char *key, int i);
 double dt__c_real(const dt_trace_call *c, const char *key);
 bool dt__c_flag(const dt_trace_call *c, const char *key);

@@ -11,7 +11,7 @@ static int code_range(const float *x, int32_t n, float *lo, float *hi)
         if (v < least) least = v;
         if (v > most) most = v;
     }
-    *lo = least;
-    *hi = most;
+    *lo = bad ? 0 : least;
+    *hi = bad ? 0 : most;
     return bad;
 }

@@ -9,7 +9,8 @@ static uint64_t text_mix(uint64_t z)
 
 static double text_draw(uint64_t seed, uint64_t k)
 {
-    const uint64_t golden = 0x9e3779b97f4a7c15u, key = text_mix(text_mix(seed + golden) + golden * 8);
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
+    const uint64_t key = text_mix(text_mix(seed + golden) + golden * 8);
     uint32_t a = (uint32_t)k, b = (uint32_t)(k >> 32), c = 0, d = 0;
     uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
     int32_t round;

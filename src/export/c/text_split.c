@@ -12,7 +12,9 @@ static int32_t text_split(const text_bpe *b, const uint8_t *p, const uint8_t *en
     }
     const int32_t first = text_class_at(b, p, end, &n);
     const uint8_t *word = (first & 9) != 0 ? p + n : p;
-    if (text_class_at(b, word, end, &m) == 2) return (int32_t)(text_skip(b, word, end, 2, most) - p);
+    if (text_class_at(b, word, end, &m) == 2) {
+        return (int32_t)(text_skip(b, word, end, 2, most) - p);
+    }
     if (first == 4) return (int32_t)(text_skip(b, p, end, 4, 3) - p);
     if (kind != 1) return text_spaces(b, p, end, 1);
     return (int32_t)(text_skip(b, text_skip(b, q, end, 1, most), end, 16, most) - p);
