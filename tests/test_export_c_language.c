@@ -6,6 +6,7 @@
 #include <detent/export.h>
 #include <detent/nn.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static dt_ctx *ctx;

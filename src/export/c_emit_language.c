@@ -29,6 +29,11 @@ static bool refuse(char *why, size_t size, const char *text)
     return false;
 }
 
+/* Text of C that names make. */
+typedef struct expression {
+    char text[160];
+} expression;
+
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
 static bool has_length(const dt_trace *t, int64_t value)
@@ -43,12 +48,13 @@ static bool has_length(const dt_trace *t, int64_t value)
 /* Ops whose result for a token depends on that token alone. Those with a `dim` must not run along
  * the length. */
 static const char *const by_token[] = {
-    "linear",    "embedding", "rotary",     "attention",   "grouped_linear", "moe_router",
-    "moe_combine", "rms_norm", "layer_norm", "reshape",    "flatten",        "softmax",
-    "log_softmax", "add",     "sub",        "mul",         "div",            "neg",
-    "exp",       "log",       "sqrt",       "square",      "tanh",           "sigmoid",
-    "silu",      "swiglu",    "gelu",       "elu",         "relu",           "relu6",
-    "leaky_relu", "hardswish", "hardsigmoid", "clamp",
+    "linear",     "embedding",   "rotary",      "attention",  "grouped_linear",
+    "moe_router", "moe_combine", "rms_norm",    "layer_norm", "reshape",
+    "flatten",    "softmax",     "log_softmax", "add",        "sub",
+    "mul",        "div",         "neg",         "exp",        "log",
+    "sqrt",       "square",      "tanh",        "sigmoid",    "silu",
+    "swiglu",     "gelu",        "elu",         "relu",       "relu6",
+    "leaky_relu", "hardswish",   "hardsigmoid", "clamp",
 };
 
 static bool is_by_token(const char *op)
@@ -97,9 +103,9 @@ static const dt_trace_call *head_of(const dt_trace *t, int64_t table)
 }
 
 /* Index i as an expression. */
-static dt__c_name index_of(dt__c_program *p, const dt_trace_call *c, const char *i)
+static expression index_of(dt__c_program *p, const dt_trace_call *c, const char *i)
 {
-    dt__c_name name;
+    expression name;
     if (value_at(p->trace, c->in[INDEX].value)->kind == DT_VALUE_POSITIONS) {
         snprintf(name.text, sizeof name.text, "position");
         return name;
@@ -116,7 +122,7 @@ static void emit_embedding(dt__c_program *p, const dt_trace_call *c)
     const dt_trace_call *head = head_of(p->trace, c->in[TABLE].value);
     const dt__c_weight_operand own = { TABLE, DT_MAX_IN, 0 }, tied = { 1, 2, 0 };
     const dt__c_name y = dt__c_out(p, c, 0);
-    const dt__c_name index = index_of(p, c, n > 1 ? "i" : "0");
+    const expression index = index_of(p, c, n > 1 ? "i" : "0");
     const char *step = n > 1 ? " + i * " : "";
     char to[128];
     dt__c_weight w;
@@ -164,8 +170,9 @@ static void same_turns(const dt__c_program *p, const dt_trace_call *c, int64_t c
 
 static void put_frequencies(dt__c_program *p, const dt_rotary_options *o, int64_t pairs)
 {
-    dt__c_constant(p, "/* radians that a position turns each pair by */\n"
-                      "static const double f%lld[%lld] = {\n",
+    dt__c_constant(p,
+                   "/* radians that a position turns each pair by */\n"
+                   "static const double f%lld[%lld] = {\n",
                    (long long)p->at, (long long)pairs);
     for (int64_t i = 0; i < pairs; i++) {
         dt__c_constant(p, "%s%a,%s", i % 4 == 0 ? "    " : " ", dt__rotary_frequency(o, i, pairs),
@@ -187,8 +194,8 @@ static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pai
         if (p->status != DT_OK) return name;
         p->block[p->n_blocks - 1].last = calls[1];
         dt__c_want(p, "rotary_turn");
-        dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at,
-                   (long long)pairs, name.text);
+        dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at, (long long)pairs,
+                   name.text);
         return name;
     }
     int64_t i = 0;
@@ -235,19 +242,17 @@ static bool takes_attention(const dt_trace *t, const dt_trace_call *c, char *why
     return true;
 }
 
-/* The most tokens that the state has room for. */
-static int64_t context_of(const dt__c_program *p)
-{
-    const int64_t context = dt_trace_context(p->trace), wanted = p->options->context;
-    return wanted > 0 && wanted < context ? wanted : context;
-}
-
 /* Memory of the state that outlives a token. */
 static dt__c_name kept(dt__c_program *p, const char *name, int64_t n)
 {
     dt__c_name mark = { "" };
-    dt__c_block b = { .type = "float", .n = n, .size = sizeof(float), .first = 0,
-                      .last = dt_trace_calls(p->trace), .value = -1, .output = -1 };
+    dt__c_block b = { .type = "float",
+                      .n = n,
+                      .size = sizeof(float),
+                      .first = 0,
+                      .last = dt_trace_calls(p->trace),
+                      .value = -1,
+                      .output = -1 };
     snprintf(b.name, sizeof b.name, "%s%lld", name, (long long)p->at);
     const int64_t i = dt__c_block_add(p, &b);
     snprintf(mark.text, sizeof mark.text, "%c%lld:0%c", DT__C_MARK, (long long)i, DT__C_END);
@@ -264,17 +269,26 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, int64_t capacity
     const bool few = dt__attention_is_short(&a);
     const double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)width);
     dt__c_want(p, "attention_shape");
-    dt__c_constant(p, "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %d, %lld, "
-                      "%s };\n",
+    dt__c_constant(p,
+                   "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %d, %lld, "
+                   "%s };\n",
                    (long long)p->at, (long long)heads, (long long)kv, (long long)width,
                    (long long)capacity, few ? DT__ATTENTION_LANES : 1,
                    few ? (long long)DT__ATTENTION_PART : (long long)capacity,
                    dt__c_float((float)scale).text);
 }
 
+static bool is_last(const dt__c_program *p, const dt_trace_call *c)
+{
+    for (int64_t i = p->at + 1; i < dt_trace_calls(p->trace); i++) {
+        if (dt_trace_call_at(p->trace, i)->op == c->op) return false;
+    }
+    return true;
+}
+
 static void emit_attention(dt__c_program *p, const dt_trace_call *c)
 {
-    const int64_t capacity = context_of(p), width = dt__c_dim(p, c->in[Q].value, 3);
+    const int64_t capacity = dt__c_context(p), width = dt__c_dim(p, c->in[Q].value, 3);
     const int64_t kept_floats = dt__c_dim(p, c->in[K].value, 2) * capacity * width;
     const dt__c_name q = dt__c_in(p, c, Q), k = dt__c_in(p, c, K), v = dt__c_in(p, c, V);
     const dt__c_name keys = kept(p, "keys", kept_floats), values = kept(p, "values", kept_floats);
@@ -285,6 +299,10 @@ static void emit_attention(dt__c_program *p, const dt_trace_call *c)
     dt__c_line(p, "attention_keep(%s, &a%lld, position, %s);", k.text, (long long)p->at, keys.text);
     dt__c_line(p, "attention_keep(%s, &a%lld, position, %s);", v.text, (long long)p->at,
                values.text);
+    if (is_last(p, c)) {
+        p->skips = true;
+        dt__c_line(p, "if (y) { /* later tokens read keys and values alone */");
+    }
     dt__c_line(p, "attention(&a%lld, %s, %s, %s, position + 1, %s, %s);", (long long)p->at, q.text,
                keys.text, values.text, room.text, dt__c_out(p, c, 0).text);
 }
@@ -299,13 +317,13 @@ static bool takes_router(const dt_trace *t, const dt_trace_call *c, char *why, s
 }
 
 /* `name`, or row i of it where there are several rows of n elements. */
-static dt__c_name row_of(dt__c_name name, int64_t rows, const char *i, int64_t n)
+static expression row_of(dt__c_name name, int64_t rows, const char *i, int64_t n)
 {
-    const size_t used = strlen(name.text);
-    if (rows > 1) {
-        snprintf(name.text + used, sizeof name.text - used, " + %s * %lld", i, (long long)n);
-    }
-    return name;
+    expression row;
+    if (rows > 1)
+        snprintf(row.text, sizeof row.text, "%s + %.60s * %lld", name.text, i, (long long)n);
+    else snprintf(row.text, sizeof row.text, "%s", name.text);
+    return row;
 }
 
 static void open_rows(dt__c_program *p, const char *i, int64_t rows)
@@ -343,9 +361,9 @@ static void emit_combine(dt__c_program *p, const dt_trace_call *c)
     const dt__c_name parts = dt__c_in(p, c, 0), weights = dt__c_in(p, c, 1);
     dt__c_want(p, "moe_combine");
     open_rows(p, "i", rows);
-    dt__c_line(p, "moe_combine(%s, %s, %lld, %lld, %s);",
-               row_of(parts, rows, "i", top_k * n).text, row_of(weights, rows, "i", top_k).text,
-               (long long)top_k, (long long)n, row_of(dt__c_out(p, c, 0), rows, "i", n).text);
+    dt__c_line(p, "moe_combine(%s, %s, %lld, %lld, %s);", row_of(parts, rows, "i", top_k * n).text,
+               row_of(weights, rows, "i", top_k).text, (long long)top_k, (long long)n,
+               row_of(dt__c_out(p, c, 0), rows, "i", n).text);
     close_rows(p, rows);
 }
 
@@ -360,7 +378,7 @@ typedef struct grouped {
     dt__c_room room;
     dt__c_name x, u, y, index, ordered;
     int64_t rows, each, out;
-    bool few, scatters;
+    bool few, scatters, ordered_experts;
 } grouped;
 
 static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
@@ -377,18 +395,29 @@ static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, 
 /* The product of row r with its expert k: rows of the weight from the expert's first one on. */
 static void put_expert(dt__c_program *p, const grouped *g)
 {
-    char at[64], first[160];
+    char at[64], expert[128], first[160], order[160] = "";
     const int64_t all = g->rows * g->each;
     const char *i = g->each == 1 ? "r" : g->rows == 1 ? "k" : at;
     snprintf(at, sizeof at, "(r * %lld + k)", (long long)g->each);
     if (all == 1) i = "0";
-    snprintf(first, sizeof first, "(%s)[%s] * %lld", g->index.text, i, (long long)g->out);
-    const dt__c_name y = row_of(g->y, all, i, g->out);
-    const dt__c_name x = row_of(g->x, g->rows, "r", g->w.columns);
+    snprintf(expert, sizeof expert, "(%s)[%s]", g->index.text, i);
+    snprintf(first, sizeof first, "%s * %lld", expert, (long long)g->out);
+    if (g->ordered_experts) {
+        snprintf(order, sizeof order, " + %s * %lld", expert, (long long)g->w.columns);
+    }
+    const expression y = row_of(g->y, all, i, g->out);
+    const expression x = row_of(g->x, g->rows, "r", g->w.columns);
     if (!g->few) {
-        const dt__c_row row = { g->w.integer ? g->u.text : x.text, first, y.text, "", g->out, 1 };
+        const dt__c_row row = {
+            g->w.integer ? g->u.text : x.text, first, y.text, order, g->out, 1
+        };
         dt__c_put_product(p, &g->w, &g->k, &g->room, &row);
         return;
+    }
+    if (g->scatters) {
+        dt__c_want(p, "codes_scatter_floats");
+        dt__c_line(p, "scatter_floats(%s, %s%s, %lld, %s);", x.text, g->w.places.text, order,
+                   (long long)g->w.columns, g->ordered.text);
     }
     dt__c_want(p, "product_floats_codes");
     dt__c_line(p, "product_floats_codes(&%s, %d, %s, %s, %lld, %s, 1);", g->w.name.text, g->w.bits,
@@ -397,18 +426,13 @@ static void put_expert(dt__c_program *p, const grouped *g)
 
 static void put_row(dt__c_program *p, const dt_trace_call *c, const grouped *g)
 {
-    const dt__c_name x = row_of(g->x, g->rows, "r", g->w.columns);
+    const expression x = row_of(g->x, g->rows, "r", g->w.columns);
     const long long n = (long long)g->w.columns;
     if (g->w.integer && g->k.by_row) {
         dt__c_find_grid(p, &g->k, &c->in[X], x.text, g->w.columns);
     }
     if (g->w.integer) {
         dt__c_line(p, "quantize(%s, %lld, %s, %s);", x.text, n, g->k.grid.text, g->u.text);
-    }
-    if (g->scatters) {
-        dt__c_want(p, "codes_scatter_floats");
-        dt__c_line(p, "scatter_floats(%s, %s, %lld, %s);", x.text, g->w.places.text, n,
-                   g->ordered.text);
     }
     open_rows(p, "k", g->each);
     put_expert(p, g);
@@ -440,6 +464,7 @@ static void emit_grouped(dt__c_program *p, const dt_trace_call *c)
     g.x = g.w.integer ? dt__c_value(p, x->value) : dt__c_in(p, c, X);
     g.index = dt__c_value(p, c->in[EXPERT].value);
     g.few = g.w.coded && x->quant == NULL && strcmp(g.w.zeros.text, "0") == 0;
+    g.ordered_experts = strcmp(g.w.places.text, "0") != 0 || strcmp(g.w.order.text, "0") != 0;
     g.scatters = g.few && strcmp(g.w.places.text, "0") != 0;
     if (g.w.integer) {
         p->integer_products++;
