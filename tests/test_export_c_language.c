@@ -16,7 +16,7 @@ static void teardown(void) { dt_ctx_free(ctx); }
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-typedef enum form { PLAIN, PREPARED, CONVERTED, FORMS } form;
+typedef enum form { PLAIN, CONVERTED } form;
 
 /* A batch in training mode, which initializes static and learned ranges. */
 static void observe(const random_net *d, dt_module *m)
@@ -37,14 +37,15 @@ static void observe(const random_net *d, dt_module *m)
 static dt_module *model_of(uint64_t seed, form f, random_net *d)
 {
     *d = random_net_of_family(seed, seed % 2 == 0 ? "gpt" : "llama");
+    int64_t *context = seed % 2 == 0 ? &d->options.gpt.context : &d->options.llama.context;
+    *context += seed % 7 == 0 ? 600 : 60; /* two parts of keys, and two tiles of them */
     dt_seed(ctx, seed);
     dt_module *m = random_net_create(ctx, d);
-    if (f >= PREPARED) {
-        TEST_EACH(dt_prepare(m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
-                  dt_error(ctx));
-        observe(d, m);
-    }
-    if (f >= CONVERTED) TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    if (f == PLAIN) return m;
+    TEST_EACH(dt_prepare(m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+              dt_error(ctx));
+    observe(d, m);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
     return m;
 }
 
@@ -161,7 +162,8 @@ static void check(uint64_t seed, form f)
 START_TEST(logits_are_the_decoders)
 {
     const int64_t n = test_networks((test_draws){ 24, 4 });
-    for (uint64_t seed = 0; seed < (uint64_t)n; seed++) check(seed + 500, (form)(seed / 2 % FORMS));
+    for (uint64_t seed = 0; seed < (uint64_t)n; seed++)
+        check(seed + 500, seed / 2 % 4 == 0 ? PLAIN : CONVERTED);
 }
 END_TEST
 
