@@ -110,6 +110,10 @@ static expression index_of(dt__c_program *p, const dt_trace_call *c, const char 
         snprintf(name.text, sizeof name.text, "position");
         return name;
     }
+    if (dt_trace_has_length(p->trace)) {
+        snprintf(name.text, sizeof name.text, "token");
+        return name;
+    }
     const dt__c_name x = dt__c_value(p, c->in[INDEX].value);
     snprintf(name.text, sizeof name.text, "(%s)[%s]", x.text, i);
     return name;

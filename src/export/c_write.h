@@ -5,6 +5,7 @@
 #include "export/c_program.h"
 
 #include <detent/io.h>
+#include <detent/text.h>
 
 #define DT__C_TEST_TOKENS 48 /* of the self-test of a language model */
 
@@ -19,6 +20,7 @@ typedef struct dt__c_about {
     float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
     int examples;
     int64_t multiply_adds;
+    const dt_tokenizer *tokenizer;    /* of a language model with text; NULL: no text */
     uint32_t sums[DT__C_TEST_TOKENS]; /* of logits, of a language model */
 } dt__c_about;
 
@@ -37,6 +39,8 @@ void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_readme(const dt__c_about *a, dt__chars *to);
+void dt__c_put_text_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_text_source(const dt__c_about *a, dt__chars *to);
 /* What the self-test expects. */
 dt_status dt__c_language_expected(dt__c_about *a);
 

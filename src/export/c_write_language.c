@@ -79,7 +79,6 @@ void dt__c_put_language_run(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "    uint8_t *const memory = (uint8_t *)state + %d;\n", HEAD);
     dt__c_put_pointers(a, to);
     dt__c_printf(to,
-                 "    const int32_t *const x = &token;\n"
                  "    int32_t position = %s_length(state);\n"
                  "    int bad = 0;\n"
                  "    if (token < 0 || token >= %s_VOCAB || position >= %s_CONTEXT) return 1;\n",

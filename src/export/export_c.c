@@ -165,17 +165,22 @@ static dt_status write_files(const dt__c_about *a)
 {
     dt__new_folder folder;
     const bool language = dt_trace_has_length(a->p->trace);
-    file files[4] = { { .put = language ? dt__c_put_language_header : dt__c_put_header },
+    file files[6] = { { .put = language ? dt__c_put_language_header : dt__c_put_header },
                       { .put = dt__c_put_source },
                       { .put = language ? dt__c_put_language_test : dt__c_put_test },
-                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme } };
+                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme },
+                      { .put = dt__c_put_text_header },
+                      { .put = dt__c_put_text_source } };
     snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
     snprintf(files[1].name, sizeof files[1].name, "%s.c", a->name);
     snprintf(files[2].name, sizeof files[2].name, "%s_test.c", a->name);
     snprintf(files[3].name, sizeof files[3].name, "README.md");
+    snprintf(files[4].name, sizeof files[4].name, "%s_text.h", a->name);
+    snprintf(files[5].name, sizeof files[5].name, "%s_text.c", a->name);
+    const int n = a->tokenizer != NULL ? 6 : 4;
     DT__TRY(dt__folder_begin(a->call->ctx, a->call->path, &folder));
     dt_status s = DT_OK;
-    for (int i = 0; i < DT__COUNT_OF(files) && s == DT_OK; i++) {
+    for (int i = 0; i < n && s == DT_OK; i++) {
         s = write_file(a, &folder, &files[i]);
     }
     if (s == DT_OK) s = dt__folder_commit(&folder);
@@ -206,10 +211,26 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
+/* The tokenizer that goes along where the options want text. */
+static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
+{
+    *k = NULL;
+    if (!call->options->text) return DT_OK;
+    const char *text = call->info != NULL ? call->info->tokenizer : NULL;
+    if (text != NULL && dt_trace_has_length(call->trace)) {
+        return dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k);
+    }
+    return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
+                   "export: text is wanted, but this is no language model with a tokenizer");
+}
+
 static dt_status write(const dt_export_call *call)
 {
+    dt_tokenizer *k;
+    DT__TRY(open_tokenizer(call, &k));
     dt__c_program p;
-    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx } };
+    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx },
+                      .tokenizer = k };
     name_files(call, &a);
     dt_status s = begin(call, &p);
     if (s == DT_OK) s = write_all(&a);
@@ -222,6 +243,7 @@ static dt_status write(const dt_export_call *call)
     for (int i = 0; i < DT_MAX_OUT; i++) dt__release(call->ctx, a.expected[i]);
     dt__release(call->ctx, a.body.bytes);
     dt__c_program_free(&p);
+    dt_tokenizer_free(k);
     return s;
 }
 
