@@ -10,6 +10,6 @@ static void embedding_codes(const weight_matrix *w, int32_t bits, const int8_t *
     for (i = 0; i < w->columns; i++) {
         const int32_t place = places ? places[i] : i, at = r * groups + place / w->group;
         const int32_t q = code_at(w, bits, r, place) - (zeros ? zeros[at] : 0);
-        y[order ? order[i] : i] = (float)q * w->scales[at];
+        y[order ? order[i] : i] = rounded((float)q * w->scales[at]);
     }
 }

@@ -19,5 +19,5 @@ static void moe_route(const float *x, int32_t n, int32_t top_k, int all, float *
     }
     if (all) total = softmax_powers(x, n, 1, base, 0);
     factor = total == 0 ? 0 : (float)(1.0 / total);
-    for (i = 0; i < top_k; i++) weights[i] *= factor;
+    for (i = 0; i < top_k; i++) weights[i] = rounded(weights[i] * factor);
 }
