@@ -20,14 +20,14 @@ void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_ope
 
 /* A weight of a product, as a table of the program. */
 typedef struct dt__c_weight {
-    dt__c_name name;  /* of the weight_matrix, or of the floats */
-    dt__c_name bias;  /* of floats: a table, or "0" */
-    dt__c_name zeros; /* zero points: a table, or "0" */
-    dt__c_name order; /* place j of a row holds column order[j]; "0": column j */
+    dt__c_name name;   /* of the weight_matrix, or of the floats */
+    dt__c_name bias;   /* of floats: a table, or "0" */
+    dt__c_name zeros;  /* zero points: a table, or "0" */
+    dt__c_name order;  /* place j of a row holds column order[j]; "0": column j */
     dt__c_name places; /* the inverse */
-    bool coded;       /* codes, else floats [rows][columns] */
-    bool integer;     /* codes that are multiplied as integers */
-    int bits;         /* as kept: 2, 4 or 8 */
+    bool coded;        /* codes, else floats [rows][columns] */
+    bool integer;      /* codes that are multiplied as integers */
+    int bits;          /* as kept: 2, 4 or 8 */
     int64_t rows, columns, group, groups;
 } dt__c_weight;
 

@@ -66,8 +66,9 @@ static void emit_batch_norm(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, "map_line");
     dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) { /* a channel: middle, slope, offset */",
                (long long)channels);
-    dt__c_line(p, "map_line(%s + i * %lld, %lld, %s[3 * i], %s[3 * i + 1], %s[3 * i + 2], "
-                  "%s + i * %lld);",
+    dt__c_line(p,
+               "map_line(%s + i * %lld, %lld, %s[3 * i], %s[3 * i + 1], %s[3 * i + 2], "
+               "%s + i * %lld);",
                in.text, (long long)inner, (long long)inner, name, name, name, out.text,
                (long long)inner);
     dt__c_line(p, "}");

@@ -77,8 +77,12 @@ static void lengthen(dt__c_program *p, int64_t v)
 static void give_block(dt__c_program *p, int64_t v)
 {
     const dt_trace_value *of = value_of(p, v);
-    dt__c_block b = { .n = dt__c_count(p, v), .size = dt_dtype_size(of->dtype), .value = v,
-                      .first = of->first, .last = of->last, .output = -1,
+    dt__c_block b = { .n = dt__c_count(p, v),
+                      .size = dt_dtype_size(of->dtype),
+                      .value = v,
+                      .first = of->first,
+                      .last = of->last,
+                      .output = -1,
                       .type = of->dtype == DT_I32 ? "int32_t" : "float" };
     snprintf(b.name, sizeof b.name, "v%lld", (long long)v);
     p->place[v] = (dt__c_place){ DT__C_BLOCK, dt__c_block_add(p, &b), 0 };

@@ -52,11 +52,11 @@ struct dt__c_program {
     dt_status status;
     const dt_trace *trace;
     const dt_export_options *options;
-    int64_t length;   /* tokens */
-    int64_t at;       /* the call that is being written */
-    bool *wanted;     /* texts */
-    bool *tabled;     /* of each value: its table is written */
-    unsigned grids;   /* functions of dynamic ranges that are written */
+    int64_t length;     /* tokens */
+    int64_t at;         /* the call that is being written */
+    bool *wanted;       /* texts */
+    bool *tabled;       /* of each value: its table is written */
+    unsigned grids;     /* functions of dynamic ranges that are written */
     dt__c_place *place; /* of each value */
     dt__c_block *block;
     int64_t n_blocks, room_blocks;
@@ -70,7 +70,7 @@ struct dt__c_program {
     int64_t n_lines, room_lines;
     dt__chars constants, functions;
     size_t flash, arena; /* bytes of tables; of the arena */
-    uint32_t checksum; /* of the tables */
+    uint32_t checksum;   /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
     bool skips;          /* what follows the last keys and values is in a block of its own */
     int64_t integer_products, float_products;

@@ -26,8 +26,7 @@ bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, c
     const int64_t n = dt_trace_count(w, 1, 1);
     const int64_t rows = w->rank > 0 ? dt__max_i64(1, w->extent[0].size) : 1;
     if (c->in[weight].quant != NULL && n / rows > MOST_COLUMNS) {
-        snprintf(why, size, "a row of %lld codes; at most %d", (long long)(n / rows),
-                 MOST_COLUMNS);
+        snprintf(why, size, "a row of %lld codes; at most %d", (long long)(n / rows), MOST_COLUMNS);
         return false;
     }
     return true;
@@ -187,8 +186,9 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, dt__c_weight *w
     free_rows(p->ctx, &r);
     const char *base = w->name.text;
     dt__c_want(p, "product_matrix");
-    dt__c_constant(p, "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
-                      "%lld };\n",
+    dt__c_constant(p,
+                   "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
+                   "%lld };\n",
                    base, base, base, w->integer ? base : "0", w->integer ? "_sums" : "",
                    w->bias.text, (long long)w->rows, (long long)w->columns, (long long)w->group);
 }

@@ -13,10 +13,10 @@
 typedef struct dt__c_about {
     const dt_export_call *call;
     dt__c_program *p;
-    dt__chars body;            /* statements of NAME_run */
-    char name[DT__C_NAME];     /* of functions */
-    char upper[DT__C_NAME];    /* of macros */
-    const dt_model_data *data; /* what it was trained on; NULL: not known */
+    dt__chars body;              /* statements of NAME_run */
+    char name[DT__C_NAME];       /* of functions */
+    char upper[DT__C_NAME];      /* of macros */
+    const dt_model_data *data;   /* what it was trained on; NULL: not known */
     float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
     int examples;
     int64_t multiply_adds;

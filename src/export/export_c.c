@@ -104,9 +104,13 @@ static dt_status run_examples(dt__c_about *a)
 
 static dt_status begin(const dt_export_call *call, dt__c_program *p)
 {
-    *p = (dt__c_program){ .ctx = call->ctx, .trace = call->trace, .options = call->options,
-                          .length = 1, .constants = { .ctx = call->ctx },
-                          .functions = { .ctx = call->ctx }, .checksum = 2166136261u };
+    *p = (dt__c_program){ .ctx = call->ctx,
+                          .trace = call->trace,
+                          .options = call->options,
+                          .length = 1,
+                          .constants = { .ctx = call->ctx },
+                          .functions = { .ctx = call->ctx },
+                          .checksum = 2166136261u };
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
     if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;

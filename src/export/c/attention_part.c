@@ -2,9 +2,8 @@
  * far and m' the largest one with the next keys,
  *     sum = sum e^(m - m') + sum of e^(s - m')       y = y e^(m - m') + sum of e^(s - m') v
  * y still is to be divided by *sum; *most becomes m. */
-static void attention_part(const attention_shape *a, const float *q, const float *k,
-                           const float *v, int32_t from, int32_t to, float *most, float *sum,
-                           float *y)
+static void attention_part(const attention_shape *a, const float *q, const float *k, const float *v,
+                           int32_t from, int32_t to, float *most, float *sum, float *y)
 {
     const float least = float_of(0xff800000u); /* -infinity */
     const int32_t width = a->width;
