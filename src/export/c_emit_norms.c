@@ -124,7 +124,7 @@ static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < dim; d++) outer *= dt__c_dim(p, x, d);
     for (int d = dim + 1; d < rank; d++) inner *= dt__c_dim(p, x, d);
-    dt__c_want(p, c->op->name);
+    dt__c_want(p, strcmp(c->op->name, "softmax") == 0 ? "softmax_lines" : c->op->name);
     dt__c_line(p, "%s(%s, %lld, %lld, %lld, %s);", c->op->name, dt__c_in(p, c, X).text,
                (long long)outer, (long long)dt__c_dim(p, x, dim), (long long)inner,
                dt__c_out(p, c, 0).text);

@@ -72,6 +72,7 @@ struct dt__c_program {
     size_t flash, arena; /* bytes of tables; of the arena */
     uint32_t checksum;   /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
+    bool skips;          /* what follows the last keys and values is in a block of its own */
     int64_t integer_products, float_products;
 };
 
@@ -86,6 +87,13 @@ dt_status dt__c_plan(dt__c_program *p);
 /* Writes the lines (c_fold.c), repeated ones as loops; marks the blocks that they name. */
 void dt__c_put_lines(dt__c_program *p, dt__chars *to);
 void dt__c_program_free(dt__c_program *p);
+
+/* ---- language models (c_emit_language.c) ------------------------------------------------------ */
+
+/* The most tokens of a text. */
+int64_t dt__c_context(const dt__c_program *p);
+/* Whether a call computes each token by itself. */
+bool dt__c_takes_token(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 
 int64_t dt__c_block_add(dt__c_program *p, const dt__c_block *b);
 /* Keeps the first error. */

@@ -241,7 +241,7 @@ bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weigh
     snprintf(w->name.text, sizeof w->name.text, "w%lld", (long long)p->at);
     if (bias >= 0) w->bias = dt__c_in(p, c, of->bias);
     w->coded = c->in[of->weight].coded && dt_is_packed(v->tensor);
-    w->integer = w->coded && c->in[0].coded;
+    w->integer = w->coded && of->weight != 0 && c->in[0].coded;
     if (p->status == DT_OK && w->coded) put_coded(p, v, w);
     else if (p->status == DT_OK) put_floats(p, v, of->transposed_groups, w);
     dt__c_fail(p, DT__RESERVE(p->ctx, p->matrix, p->n_matrices, p->room_matrices));

@@ -117,16 +117,18 @@ static void put_texts(const dt__c_about *a, dt__chars *to)
     }
 }
 
-/* Blocks that statements name, as pointers into the arena. */
-static void put_pointers(const dt__c_about *a, dt__chars *to)
+static bool uses_memory(const dt__c_about *a)
 {
     bool any = false;
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         any = any || (b->used && b->output < 0);
     }
-    if (any) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
-    else dt__put_text(to, "    (void)arena;\n");
+    return any;
+}
+
+void dt__c_put_pointers(const dt__c_about *a, dt__chars *to)
+{
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         if (!b->used || b->output >= 0) continue;
@@ -142,7 +144,9 @@ static void put_run(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
     dt__put_text(to, ")\n{\n");
-    put_pointers(a, to);
+    if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
+    else dt__put_text(to, "    (void)arena;\n");
+    dt__c_put_pointers(a, to);
     dt__put_text(to, "    int bad = 0;\n");
     dt__put(to, a->body.bytes, a->body.used);
     dt__put_text(to, "    return bad;\n}\n");
@@ -233,7 +237,8 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "\n/* ---- the model "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");
-    put_run(a, to);
+    if (dt_trace_has_length(a->p->trace)) dt__c_put_language_run(a, to);
+    else put_run(a, to);
     put_checksum(a, to);
     if (has_scale(a)) put_standardize(a, to);
     if (has_names(a)) put_names(a, to);

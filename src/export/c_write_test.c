@@ -128,7 +128,7 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static void put_map(const dt__c_about *a, dt__chars *to)
+void dt__c_put_map(const dt__c_about *a, dt__chars *to)
 {
     char module[DT__C_COMMENT];
     dt__put_text(to, "| bytes | from | calls | holds |\n|---|---|---|---|\n");
@@ -164,5 +164,5 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
         (long long)p->float_products, a->p->checksum);
     dt__put_text(to, "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 "
                      "-mfpmath=sse`.\n\n## The arena\n\n");
-    put_map(a, to);
+    dt__c_put_map(a, to);
 }

@@ -27,7 +27,7 @@ static void attention_part(const attention_shape *a, const float *q, const float
         }
         factor = math_exp(*most - base);
         *sum = rounded(*sum * factor) + attention_fold(lane, 16);
-        for (i = 0; i < width && *most != largest; i++) y[i] *= factor;
+        for (i = 0; i < width && *most != largest; i++) y[i] = rounded(y[i] * factor);
         *most = largest;
         for (j = 0; j < n; j++) {
             const float *row = v + (at + j) * width;
