@@ -72,10 +72,10 @@ dt__value dt__put_node(dt__put *p, const char *op, const char *const *in, int n)
     dt__put_node(p, op, (const char *const[]){ __VA_ARGS__ },                                      \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
 /* Attributes of the node that was added last. */
-void dt__put_int(dt__put *p, const char *name, int64_t value);
-void dt__put_ints(dt__put *p, const char *name, int64_t n, const int64_t *value);
-void dt__put_real(dt__put *p, const char *name, float value);
-void dt__put_text(dt__put *p, const char *name, const char *value);
+void dt__put_attr_int(dt__put *p, const char *name, int64_t value);
+void dt__put_attr_ints(dt__put *p, const char *name, int64_t n, const int64_t *value);
+void dt__put_attr_real(dt__put *p, const char *name, float value);
+void dt__put_attr_text(dt__put *p, const char *name, const char *value);
 /* More results of the node that was added last; out[0] is its first one. */
 void dt__put_results(dt__put *p, int64_t n, dt__value *out);
 /* The node that was added last is one of com.microsoft. */

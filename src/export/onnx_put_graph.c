@@ -141,19 +141,19 @@ static DtOnnx__Attribute *attribute(dt__put *p, const char *name, int type)
     return a;
 }
 
-void dt__put_int(dt__put *p, const char *name, int64_t value)
+void dt__put_attr_int(dt__put *p, const char *name, int64_t value)
 {
     DtOnnx__Attribute *a = attribute(p, name, AS_INT);
     if (a != NULL) a->i = value;
 }
 
-void dt__put_real(dt__put *p, const char *name, float value)
+void dt__put_attr_real(dt__put *p, const char *name, float value)
 {
     DtOnnx__Attribute *a = attribute(p, name, AS_FLOAT);
     if (a != NULL) a->f = value;
 }
 
-void dt__put_ints(dt__put *p, const char *name, int64_t n, const int64_t *value)
+void dt__put_attr_ints(dt__put *p, const char *name, int64_t n, const int64_t *value)
 {
     DtOnnx__Attribute *a = attribute(p, name, AS_INTS);
     if (a == NULL) return;
@@ -163,7 +163,7 @@ void dt__put_ints(dt__put *p, const char *name, int64_t n, const int64_t *value)
     a->n_ints = (size_t)n;
 }
 
-void dt__put_text(dt__put *p, const char *name, const char *value)
+void dt__put_attr_text(dt__put *p, const char *name, const char *value)
 {
     DtOnnx__Attribute *a = attribute(p, name, AS_STRING);
     char *text = copy(p, value);

@@ -115,7 +115,7 @@ static dt__value *cut_codes(dt__put *p, const dt__put_quantized *x, const dt__pu
     if (w->order != NULL) {
         for (int64_t i = 0; i < w->columns; i++) sizes[i] = w->order[i];
         u = DT__PUT(p, "Gather", u, dt__put_i64s(p, w->columns, sizes));
-        if (u != NULL) dt__put_int(p, "axis", -1);
+        if (u != NULL) dt__put_attr_int(p, "axis", -1);
     }
     cut[0] = u;
     if (terms == 1) return cut;
@@ -124,7 +124,7 @@ static dt__value *cut_codes(dt__put *p, const dt__put_quantized *x, const dt__pu
         sizes[i] = t.to - t.from;
     }
     if (DT__PUT(p, "Split", u, dt__put_i64s(p, terms, sizes)) == NULL) return NULL;
-    dt__put_int(p, "axis", -1);
+    dt__put_attr_int(p, "axis", -1);
     dt__put_results(p, terms, cut);
     return cut;
 }
@@ -153,11 +153,11 @@ static void conv_attributes(dt__put *p, const dt__put_conv *c)
 {
     int64_t pads[4];
     for (int i = 0; i < 2 * c->n; i++) pads[i] = c->padding[i % c->n];
-    dt__put_ints(p, "strides", c->n, c->stride);
-    dt__put_ints(p, "pads", 2 * c->n, pads);
-    dt__put_ints(p, "dilations", c->n, c->dilation);
-    dt__put_int(p, "group", c->groups);
-    if (c->transposed) dt__put_ints(p, "output_padding", c->n, c->output_padding);
+    dt__put_attr_ints(p, "strides", c->n, c->stride);
+    dt__put_attr_ints(p, "pads", 2 * c->n, pads);
+    dt__put_attr_ints(p, "dilations", c->n, c->dilation);
+    dt__put_attr_int(p, "group", c->groups);
+    if (c->transposed) dt__put_attr_ints(p, "output_padding", c->n, c->output_padding);
 }
 
 dt__value dt__put_conv_floats(dt__put *p, dt__value x, dt__value weight, dt__value bias,
@@ -182,7 +182,7 @@ dt__value dt__put_conv_weight(dt__put *p, dt__value matrix, int64_t rows, const 
     }
     dt__value parts = DT__PUT(p, "Reshape", matrix, DT__PUT_I64(p, g, out, in, taps));
     parts = DT__PUT(p, "Transpose", parts);
-    if (parts != NULL) dt__put_ints(p, "perm", 4, (const int64_t[]){ 0, 2, 1, 3 });
+    if (parts != NULL) dt__put_attr_ints(p, "perm", 4, (const int64_t[]){ 0, 2, 1, 3 });
     const int64_t shape[] = { g * in, out, k0, k1 };
     return DT__PUT(p, "Reshape", parts, dt__put_i64s(p, 2 + c->n, shape));
 }

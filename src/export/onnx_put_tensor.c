@@ -126,7 +126,7 @@ dt__value dt__put_i64s(dt__put *p, int64_t n, const int64_t *value)
 dt__value dt__put_cast(dt__put *p, dt__value x, int type)
 {
     dt__value y = DT__PUT(p, "Cast", x);
-    if (y != NULL) dt__put_int(p, "to", type);
+    if (y != NULL) dt__put_attr_int(p, "to", type);
     return y;
 }
 

@@ -107,7 +107,7 @@ static dt__value reordered(dt__put *p, const dt__put_weight *w, dt__value matrix
                               .data = index,
                               .bytes = (size_t)(each * w->columns) * sizeof *index, .lent = true };
     dt__value y = DT__PUT(p, each == 1 ? "Gather" : "GatherElements", matrix, dt__put_tensor(p, &a));
-    if (y != NULL) dt__put_int(p, "axis", axis);
+    if (y != NULL) dt__put_attr_int(p, "axis", axis);
     return y;
 }
 
