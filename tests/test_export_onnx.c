@@ -8,6 +8,7 @@
 #include "export/exporters.h"
 #include "io/onnx.h"
 
+#include <detent/ops.h>
 #include <detent/optim.h>
 
 #include <math.h>
@@ -50,20 +51,16 @@ static dt_tensor *output_of(dt_module *m, dt_tensor *x)
     return copy;
 }
 
-/* The trace of one example of x. */
+/* The trace of one example of x, or of a family. */
 static dt_trace *trace_of(dt_module *m, const random_net *d, const dt_tensor *x)
 {
     dt_trace *t;
+    const dt_model_info info = { .family = d->family, .options = &d->options };
     dt_trace_input in = { .dtype = x->dtype, .rank = x->rank, .dims = { 1 } };
     for (int i = 1; i < x->rank; i++) in.dims[i] = x->dims[i];
-    if (d->vocab > 0) {
-        in.tokens = true;
-        in.dims[1] = 1;
-        in.below = d->vocab;
-        in.name = "tokens";
-    }
     const dt_trace_options o = { .input = &in, .n_inputs = 1 };
-    const dt_status s = dt_trace_create(m, &o, &t);
+    const dt_status s = d->family != NULL ? dt_trace_model(m, &info, false, &t)
+                                          : dt_trace_create(m, &o, &t);
     ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
                   dt_error(dt_module_ctx(m)));
     return t;
@@ -78,8 +75,153 @@ static dt_status export_to(dt_module *m, const dt_trace *t, const char *path,
     return dt_exporter_named("onnx")->write(&call);
 }
 
-static void save(const char *path, const char *name, const dt_tensor *x)
+static void save(const char *folder, uint64_t seed, const char *what, const dt_tensor *x)
 {
-    const dt_named_tensor one = { name, (dt_tensor *)(uintptr_t)x };
-    TEST_OK(x->ctx, dt_tensors_save(x->ctx, path, &one, 1));
+    char path[TEST_PATH], name[64];
+    dt_writer *w;
+    snprintf(name, sizeof name, "%llu.%s.safetensors", (unsigned long long)seed, what);
+    test_join(path, folder, name);
+    TEST_OK(x->ctx, dt_writer_create(x->ctx, &w));
+    TEST_OK(x->ctx, dt_writer_add(w, what, x));
+    TEST_OK(x->ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+}
+
+/* A converted network, an input and its output. */
+typedef struct example {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_tensor *x, *y;
+    dt_trace *trace;
+} example;
+
+static example example_of(const random_net *d)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.seed = d->seed;
+    options.threads = 1;
+    example e;
+    TEST_OK(NULL, dt_ctx_create(&e.ctx, &options));
+    e.m = random_net_create(e.ctx, d);
+    e.x = random_net_input(e.ctx, d);
+    if (d->float_step) train_once(e.m, e.x);
+    TEST_OK(e.ctx, dt_prepare(e.m, &d->qat));
+    train_once(e.m, e.x);
+    TEST_OK(e.ctx, dt_convert(e.m, NULL, NULL));
+    e.y = output_of(e.m, e.x);
+    e.trace = trace_of(e.m, d, e.x);
+    return e;
+}
+
+static void example_free(example *e)
+{
+    dt_trace_free(e->trace);
+    dt_tensor_free(e->x);
+    dt_tensor_free(e->y);
+    dt_module_free(e->m);
+    dt_ctx_free(e->ctx);
+}
+
+/* ---- what a file holds ----------------------------------------------------------------------- */
+
+/* Whether an earlier node, an input or a constant makes a value. */
+static bool is_made(const DtOnnx__Graph *g, const char *name, size_t node)
+{
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        if (strcmp(g->initializer[i]->name, name) == 0) return true;
+    }
+    for (size_t i = 0; i < g->n_input; i++) {
+        if (strcmp(g->input[i]->name, name) == 0) return true;
+    }
+    for (size_t i = 0; i < node; i++) {
+        for (size_t k = 0; k < g->node[i]->n_output; k++) {
+            if (strcmp(g->node[i]->output[k], name) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static bool is_printable(const char *name)
+{
+    for (; *name != 0; name++) {
+        if (*name <= ' ' || *name > '~') return false;
+    }
+    return true;
+}
+
+static void check_node(const DtOnnx__Graph *g, size_t i)
+{
+    const DtOnnx__Node *n = g->node[i];
+    for (size_t k = 0; k < n->n_input; k++) {
+        ck_assert_msg(n->input[k][0] == 0 || is_made(g, n->input[k], i), "%s is not made",
+                      n->input[k]);
+    }
+    for (size_t k = 0; k < n->n_output; k++) {
+        ck_assert_msg(!is_made(g, n->output[k], i), "%s is made twice", n->output[k]);
+        ck_assert_msg(is_printable(n->output[k]), "a name with strange letters");
+    }
+}
+
+static void check_file(dt_ctx *ctx, const char *path)
+{
+    dt__onnx_file f;
+    const dt_status s = dt__onnx_open(ctx, path, &f);
+    ck_assert_msg(s == DT_OK, "%s", dt_error(ctx));
+    const DtOnnx__Graph *g = f.model->graph;
+    ck_assert_int_eq(f.opset, 21);
+    ck_assert_int_eq(f.model->ir_version, 10);
+    ck_assert_str_eq(f.model->producer_name, "detent");
+    ck_assert_uint_eq(g->n_input, 1);
+    ck_assert_uint_eq(g->n_output, 1);
+    ck_assert_str_eq(g->input[0]->type->tensor_type->shape->dim[0]->dim_param, "batch");
+    ck_assert_str_eq(g->output[0]->type->tensor_type->shape->dim[0]->dim_param, "batch");
+    for (size_t i = 0; i < g->n_node; i++) check_node(g, i);
+    dt__onnx_close(&f);
+}
+
+static void check_network(const random_net *d, const char *folder, bool keep)
+{
+    char path[TEST_PATH], name[64];
+    dt_export_summary summary = { .bytes = 0 };
+    example e = example_of(d);
+    snprintf(name, sizeof name, "%llu.onnx", (unsigned long long)d->seed);
+    test_join(path, folder, name);
+    const dt_status s = export_to(e.m, e.trace, path, &summary);
+    ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed, dt_error(e.ctx));
+    check_file(e.ctx, path);
+    if (keep) {
+        save(folder, d->seed, "in", e.x);
+        save(folder, d->seed, "out", e.y);
+        printf("%llu %s %s\n", (unsigned long long)d->seed,
+               d->family == NULL ? "convolutions" : d->family->name, summary.promise);
+    }
+    example_free(&e);
+}
+
+#define PARTS 4
+
+START_TEST(networks_are_written)
+{
+    static const char *const families[] = { "mlp", "cnn", "resnet", "unet", "gpt", "llama" };
+    char folder[TEST_PATH];
+    const char *kept = getenv("DETENT_EXPORTS"), *first = getenv("DETENT_SEED");
+    const uint64_t count = (uint64_t)test_networks(draws);
+    const uint64_t from = first != NULL ? strtoull(first, NULL, 10) : 1;
+    test_folder(folder);
+    for (uint64_t i = (uint64_t)_i; i < count; i += PARTS) {
+        const random_net d = i % 2 == 0 ? random_net_of(from + i)
+                                        : random_net_of_family(from + i, families[i / 2 % 6]);
+        check_network(&d, kept != NULL ? kept : folder, kept != NULL);
+    }
+}
+END_TEST
+
+Suite *test_export_onnx_suite(void)
+{
+    Suite *s = suite_create("export_onnx");
+    TCase *networks = tcase_create("networks");
+    tcase_set_timeout(networks, 600);
+    tcase_add_loop_test(networks, networks_are_written, 0, PARTS);
+    suite_add_tcase(s, networks);
+    return s;
 }

@@ -14,18 +14,18 @@
  * list; an emitter that needs another one adds it here. f: float, d: double.
  *
  *     Add Sub Mul Div                      f, d; Add also int32; Add, Sub, Mul also int64
- *     Neg Round Relu Exp Log Tanh Sigmoid Erf    f
+ *     Neg Round Abs                        f, d
+ *     Relu Exp Log Tanh Sigmoid Erf        f
  *     Sqrt                                 f, d
- *     Min Max                              f; Max also d; two operands
+ *     Min Max                              f, d; two operands
  *     Clip                                 f, bounds are inputs, either may be left out
- *     LeakyRelu, Elu                       f; alpha
+ *     LeakyRelu                            f; alpha
  *     PRelu                                f
  *     Cast                                 to: f, d, uint8, int8, int32, float16, bfloat16; from
  *                                          these, int4 and int64
  *     MatMul                               f
  *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128
- *     Conv, ConvTranspose                  f, 1 and 2 dimensions; strides, pads, dilations, group,
- *                                          output_padding
+ *     Conv, ConvTranspose                  f, 1 and 2 dimensions; strides, pads, dilations, group
  *     MaxPool                              f; kernel_shape, strides, dilations
  *     ReduceMin ReduceMax                  f, axes are an input; keepdims
  *     ReduceSum ReduceMean                 f, d, likewise
@@ -37,7 +37,9 @@
  *     Pad                                  mode: constant, reflect, edge, wrap
  *     Gather(axis), GatherElements(axis)   indices int32 or int64
  *     Shape Range                          int64
- *     LessOrEqual Equal Where              int64, int32; f
+ *     LessOrEqual                          int64
+ *     Equal                                int32
+ *     Less Where                           f, d
  *     MatMulNBits                          of com.microsoft; K, N, bits, block_size,
  *                                          accuracy_level; --ops nbits
  *     QuantizeLinear, DequantizeLinear     uint8, int8, int32; axis; --ops qdq */
@@ -190,6 +192,15 @@ static void progress(const dt_export_call *call, int64_t done, int64_t all)
     if (o->progress != NULL) o->progress(o->user, done, all);
 }
 
+static bool has_attention(const dt_trace *t)
+{
+    const dt_trace_call *c = dt_trace_call_at(t, 0);
+    for (int64_t i = 0; c != NULL; c = dt_trace_call_at(t, ++i)) {
+        if (strcmp(c->op->name, "attention") == 0) return true;
+    }
+    return false;
+}
+
 static dt_status put_calls(dt__put_model *m)
 {
     const int64_t n = dt_trace_calls(m->trace);
@@ -217,6 +228,7 @@ static void summarize(const dt__put_model *m)
 
 static dt_status write_graph(dt__put_model *m)
 {
+    m->native = has_attention(m->trace);
     put_inputs(m);
     if (m->call->options->past) put_past(m);
     DT__TRY(put_calls(m));

@@ -15,9 +15,9 @@ static void cut(dt__put *p, dt__value x, int axis, int n, dt__value *part)
     for (int i = 0; i < n; i++) part[i] = NULL;
 }
 
-static dt__value gate(dt__put *p, dt__value a, dt__value b)
+static dt__value gate(dt__put_model *m, dt__value a, dt__value b)
 {
-    return DT__PUT(p, "Sigmoid", DT__PUT(p, "Add", a, b));
+    return dt__put_sigmoid(m, DT__PUT(&m->p, "Add", a, b));
 }
 
 /* r, z = sigmoid(gi + gh)      n = tanh(gi_n + r gh_n)      y = n + z (h - n) */
@@ -25,12 +25,11 @@ static void put_gru(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     dt__value gi[3], gh[3], h = dt__put_in(m, c, STATE);
-    m->near = true;
     cut(p, dt__put_in(m, c, GI), 1, 3, gi);
     cut(p, dt__put_in(m, c, GH), 1, 3, gh);
-    dt__value r = gate(p, gi[0], gh[0]), z = gate(p, gi[1], gh[1]);
+    dt__value r = gate(m, gi[0], gh[0]), z = gate(m, gi[1], gh[1]);
     dt__value n = DT__PUT(p, "Add", gi[2], DT__PUT(p, "Mul", r, gh[2]));
-    n = DT__PUT(p, "Tanh", n);
+    n = dt__put_tanh(m, n);
     dt__value step = DT__PUT(p, "Mul", z, DT__PUT(p, "Sub", h, n));
     dt__put_out(m, c, 0, DT__PUT(p, "Add", n, step));
 }
@@ -40,22 +39,21 @@ static void put_lstm(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     dt__value gi[4], gh[4], state[2];
-    m->near = true;
     cut(p, dt__put_in(m, c, GI), 1, 4, gi);
     cut(p, dt__put_in(m, c, GH), 1, 4, gh);
     cut(p, dt__put_in(m, c, STATE), 0, 2, state);
-    dt__value i = gate(p, gi[0], gh[0]), f = gate(p, gi[1], gh[1]), o = gate(p, gi[3], gh[3]);
-    dt__value g = DT__PUT(p, "Tanh", DT__PUT(p, "Add", gi[2], gh[2]));
+    dt__value i = gate(m, gi[0], gh[0]), f = gate(m, gi[1], gh[1]), o = gate(m, gi[3], gh[3]);
+    dt__value g = dt__put_tanh(m, DT__PUT(p, "Add", gi[2], gh[2]));
     dt__value cell = DT__PUT(p, "Mul", f, state[1]);
     cell = DT__PUT(p, "Add", cell, DT__PUT(p, "Mul", i, g));
-    dt__value h = DT__PUT(p, "Mul", o, DT__PUT(p, "Tanh", cell));
+    dt__value h = DT__PUT(p, "Mul", o, dt__put_tanh(m, cell));
     dt__value y = DT__PUT(p, "Concat", h, cell);
     if (y != NULL) dt__put_attr_int(p, "axis", 0);
     dt__put_out(m, c, 0, y);
 }
 
 const dt__put_emitter dt__put_cells[] = {
-    { "gru_cell", "Split, Sigmoid, Tanh, Mul, Add", NULL, put_gru },
-    { "lstm_cell", "Split, Sigmoid, Tanh, Mul, Add, Concat", NULL, put_lstm },
+    { "gru_cell", "Split, sigmoid, tanh, Mul, Add", NULL, put_gru },
+    { "lstm_cell", "Split, sigmoid, tanh, Mul, Add, Concat", NULL, put_lstm },
     { NULL, NULL, NULL, NULL },
 };

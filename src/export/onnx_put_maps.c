@@ -21,6 +21,9 @@ static void done(dt__put_model *m, const dt_trace_call *c, dt__value y) { dt__pu
         dt__value x = X;                                                                           \
         done(m, c, DT__PUT(&m->p, op, x, dt__put_in(m, c, 1)));                                    \
     }
+/* Functions of onnx_put_exp.c. */
+#define BY(name, function)                                                                         \
+    static void name(dt__put_model *m, const dt_trace_call *c) { done(m, c, function(m, X)); }
 /* The same, with other last bits. */
 #define NEAR(name, op)                                                                             \
     static void name(dt__put_model *m, const dt_trace_call *c)                                     \
@@ -36,10 +39,10 @@ SAME2(put_div, "Div")
 SAME(put_neg, "Neg")
 SAME(put_sqrt, "Sqrt")
 SAME(put_relu, "Relu")
-NEAR(put_exp, "Exp")
+BY(put_exp, dt__put_exp)
 NEAR(put_log, "Log")
-NEAR(put_tanh, "Tanh")
-NEAR(put_sigmoid, "Sigmoid")
+BY(put_tanh, dt__put_tanh)
+BY(put_sigmoid, dt__put_sigmoid)
 
 static void put_square(dt__put_model *m, const dt_trace_call *c)
 {
@@ -49,8 +52,7 @@ static void put_square(dt__put_model *m, const dt_trace_call *c)
 
 static dt__value silu_of(dt__put_model *m, dt__value x)
 {
-    m->near = true;
-    return DT__PUT(&m->p, "Mul", x, DT__PUT(&m->p, "Sigmoid", x));
+    return DT__PUT(&m->p, "Mul", x, dt__put_sigmoid(m, x));
 }
 
 static void put_silu(dt__put_model *m, const dt_trace_call *c) { done(m, c, silu_of(m, X)); }
@@ -103,12 +105,14 @@ static void put_leaky_relu(dt__put_model *m, const dt_trace_call *c)
     done(m, c, y);
 }
 
+/* x where x > 0, else alpha (e^x - 1) */
 static void put_elu(dt__put_model *m, const dt_trace_call *c)
 {
-    m->near = true;
-    dt__value y = DT__PUT(&m->p, "Elu", X);
-    if (y != NULL) dt__put_attr_real(&m->p, "alpha", (float)dt__put_number(c, "alpha"));
-    done(m, c, y);
+    dt__put *p = &m->p;
+    dt__value x = X;
+    dt__value below = dt__put_expm1(m, DT__PUT(p, "Min", x, number(m, 0)));
+    below = DT__PUT(p, "Mul", below, number(m, dt__put_number(c, "alpha")));
+    done(m, c, DT__PUT(p, "Where", DT__PUT(p, "Less", number(m, 0), x), x, below));
 }
 
 /* The slope of a channel goes with dimension 1. */
@@ -128,17 +132,18 @@ static void put_gelu(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     dt__value x = X;
-    m->near = true;
     if (dt__put_option(c, "approximate") == DT_GELU_ERF) {
+        m->near = true;
         dt__value erf = DT__PUT(p, "Erf", DT__PUT(p, "Mul", x, number(m, 0.70710678118654752)));
         dt__value two = DT__PUT(p, "Mul", x, DT__PUT(p, "Add", erf, number(m, 1)));
         done(m, c, DT__PUT(p, "Mul", two, number(m, 0.5)));
         return;
     }
-    dt__value cube = DT__PUT(p, "Mul", DT__PUT(p, "Mul", x, x), x);
-    dt__value u = DT__PUT(p, "Add", x, DT__PUT(p, "Mul", cube, number(m, 0.044715)));
+    dt__value cube = DT__PUT(p, "Mul", x, number(m, 0.044715));
+    cube = DT__PUT(p, "Mul", DT__PUT(p, "Mul", cube, x), x);
+    dt__value u = DT__PUT(p, "Add", x, cube);
     u = DT__PUT(p, "Mul", u, number(m, 1.59576912160573071176));
-    done(m, c, DT__PUT(p, "Mul", x, DT__PUT(p, "Sigmoid", u)));
+    done(m, c, DT__PUT(p, "Mul", x, dt__put_sigmoid(m, u)));
 }
 
 const dt__put_emitter dt__put_maps[] = {
@@ -147,22 +152,22 @@ const dt__put_emitter dt__put_maps[] = {
     { "mul", "Mul", NULL, put_mul },
     { "div", "Div", NULL, put_div },
     { "neg", "Neg", NULL, put_neg },
-    { "exp", "Exp", NULL, put_exp },
+    { "exp", "as exp.h, or Exp", NULL, put_exp },
     { "log", "Log", NULL, put_log },
     { "sqrt", "Sqrt", NULL, put_sqrt },
     { "square", "Mul", NULL, put_square },
-    { "tanh", "Tanh", NULL, put_tanh },
-    { "sigmoid", "Sigmoid", NULL, put_sigmoid },
-    { "silu", "Sigmoid, Mul", NULL, put_silu },
-    { "swiglu", "Sigmoid, Mul", NULL, put_swiglu },
+    { "tanh", "as exp.h, or Tanh", NULL, put_tanh },
+    { "sigmoid", "as exp.h, or Sigmoid", NULL, put_sigmoid },
+    { "silu", "sigmoid, Mul", NULL, put_silu },
+    { "swiglu", "sigmoid, Mul", NULL, put_swiglu },
     { "relu", "Relu", NULL, put_relu },
     { "leaky_relu", "LeakyRelu", NULL, put_leaky_relu },
     { "relu6", "Clip", NULL, put_relu6 },
     { "hardswish", "Add, Clip, Mul, Div", NULL, put_hardswish },
     { "hardsigmoid", "Add, Clip, Div", NULL, put_hardsigmoid },
-    { "elu", "Elu", NULL, put_elu },
+    { "elu", "as exp.h; Where", NULL, put_elu },
     { "prelu", "PRelu", NULL, put_prelu },
-    { "gelu", "Erf or Sigmoid, Mul, Add", NULL, put_gelu },
+    { "gelu", "Erf, or sigmoid; Mul, Add", NULL, put_gelu },
     { "clamp", "Clip", NULL, put_clamp },
     { NULL, NULL, NULL, NULL },
 };

@@ -16,7 +16,9 @@ typedef struct dt__put_model {
     dt_status status;              /* of what is no failure of the builder */
     int64_t layers;                /* attention calls so far */
     int64_t integer_products, float_products;
-    bool near; /* an op whose last bits differ from detent's is in it */
+    dt__value powers[2], wide_powers; /* tables of 2^n, or NULL */
+    bool native; /* exp, tanh and sigmoid are the runtime's */
+    bool near;   /* an op whose last bits differ from detent's is in it */
 } dt__put_model;
 
 /* How an op of a trace is written. */
@@ -62,6 +64,13 @@ dt_status dt__put_rows_of(dt__put_model *m, const dt_trace_call *c, int i, dt__p
 void dt__put_rows_free(dt__put_model *m, dt__put_rows *r);
 /* Whether the product of operands x and w multiplies integers. */
 bool dt__put_is_integer(const dt__put_model *m, const dt_trace_call *c, int x, int w);
+
+/* ---- functions (onnx_put_exp.c) -------------------------------------------------------------- */
+
+dt__value dt__put_exp(dt__put_model *m, dt__value x);
+dt__value dt__put_sigmoid(dt__put_model *m, dt__value x);
+dt__value dt__put_tanh(dt__put_model *m, dt__value x);
+dt__value dt__put_expm1(dt__put_model *m, dt__value x); /* of x <= 0 */
 
 /* ---- options --------------------------------------------------------------------------------- */
 

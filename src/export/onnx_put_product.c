@@ -149,25 +149,68 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
+/* Extent of a transposed convolution without padding. */
+static int64_t whole_of(const dt__put_conv *c, int d)
+{
+    return (c->size[d] - 1) * c->stride[d] + c->dilation[d] * (c->kernel[d] - 1) + 1;
+}
+
+/* Output padding, which runtimes want below the stride, is less padding at the end, then zeros
+ * behind the result. Where nothing would be left in between, all padding is cut off afterwards. */
+static bool is_cut(const dt__put_conv *c)
+{
+    bool cut = false;
+    for (int d = 0; d < c->n && c->transposed; d++) {
+        const int64_t after = dt__max_i64(0, c->padding[d] - c->output_padding[d]);
+        cut = cut || whole_of(c, d) <= c->padding[d] + after;
+    }
+    return cut;
+}
+
 static void conv_attributes(dt__put *p, const dt__put_conv *c)
 {
-    int64_t pads[4];
-    for (int i = 0; i < 2 * c->n; i++) pads[i] = c->padding[i % c->n];
+    int64_t pads[4] = { 0 };
+    for (int d = 0; d < c->n && !is_cut(c); d++) {
+        pads[d] = c->padding[d];
+        pads[c->n + d] = dt__max_i64(0, c->padding[d] - c->output_padding[d]);
+    }
     dt__put_attr_ints(p, "strides", c->n, c->stride);
     dt__put_attr_ints(p, "pads", 2 * c->n, pads);
     dt__put_attr_ints(p, "dilations", c->n, c->dilation);
     dt__put_attr_int(p, "group", c->groups);
-    if (c->transposed) dt__put_attr_ints(p, "output_padding", c->n, c->output_padding);
+}
+
+static dt__value with_output_padding(dt__put *p, dt__value y, const dt__put_conv *c)
+{
+    int64_t pads[8] = { 0 }, start[2], stop[2], axes[2] = { 2, 3 };
+    bool any = false;
+    for (int d = 0; d < c->n; d++) {
+        const int64_t at = 2 + c->n + 2 + d;
+        pads[at] = is_cut(c) ? c->output_padding[d]
+                             : dt__max_i64(0, c->output_padding[d] - c->padding[d]);
+        any = any || pads[at] > 0;
+        start[d] = c->padding[d];
+        stop[d] = whole_of(c, d) - c->padding[d] + c->output_padding[d];
+    }
+    if (any) y = DT__PUT(p, "Pad", y, dt__put_i64s(p, 2 * (2 + c->n), pads));
+    if (!is_cut(c)) return y;
+    return DT__PUT(p, "Slice", y, dt__put_i64s(p, c->n, start), dt__put_i64s(p, c->n, stop),
+                   dt__put_i64s(p, c->n, axes));
 }
 
 dt__value dt__put_conv_floats(dt__put *p, dt__value x, dt__value weight, dt__value bias,
                               const dt__put_conv *c)
 {
-    const char *op = c->transposed ? "ConvTranspose" : "Conv";
     const char *const in[] = { x, weight, bias };
-    dt__value y = dt__put_node(p, op, in, bias != NULL && *bias == 0 ? 2 : 3);
+    const bool has_bias = bias == NULL || *bias != 0;
+    dt__value y = dt__put_node(p, c->transposed ? "ConvTranspose" : "Conv", in,
+                               has_bias && !c->transposed ? 3 : 2);
     if (y != NULL) conv_attributes(p, c);
-    return y;
+    if (!c->transposed) return y;
+    y = with_output_padding(p, y, c);
+    if (!has_bias) return y;
+    const int64_t shape[] = { -1, 1, 1 };
+    return DT__PUT(p, "Add", y, DT__PUT(p, "Reshape", bias, dt__put_i64s(p, 1 + c->n, shape)));
 }
 
 static int64_t taps_of(const dt__put_conv *c) { return c->kernel[0] * (c->n > 1 ? c->kernel[1] : 1); }

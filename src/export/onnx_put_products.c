@@ -96,6 +96,7 @@ static dt__put_conv conv_of(const dt__put_model *m, const dt_trace_call *c)
                        .groups = o->groups,
                        .channels = x->extent[1].size };
     for (int d = 0; d < v.n; d++) {
+        v.size[d] = x->extent[2 + d].size;
         v.kernel[d] = w->extent[2 + d].size;
         v.stride[d] = o->stride[d];
         v.padding[d] = o->padding[d];

@@ -98,7 +98,7 @@ typedef struct dt__put_conv {
     int n; /* 1 or 2 dimensions of space */
     bool transposed;
     int64_t kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;
-    int64_t channels; /* of x */
+    int64_t channels, size[2]; /* of x */
 } dt__put_conv;
 
 dt__value dt__put_conv_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w,
