@@ -198,6 +198,12 @@ static void check_network(const random_net *d, const char *folder, bool keep)
     example_free(&e);
 }
 
+static int64_t context_of(const random_net *d)
+{
+    const bool gpt = strcmp(d->family->name, "gpt") == 0;
+    return gpt ? d->options.gpt.context : d->options.llama.context;
+}
+
 #define PARTS 4
 
 START_TEST(networks_are_written)
@@ -211,6 +217,7 @@ START_TEST(networks_are_written)
     for (uint64_t i = (uint64_t)_i; i < count; i += PARTS) {
         const random_net d = i % 2 == 0 ? random_net_of(from + i)
                                         : random_net_of_family(from + i, families[i / 2 % 6]);
+        if (d.vocab > 0 && context_of(&d) < 5) continue; /* a trace runs 5 tokens */
         check_network(&d, kept != NULL ? kept : folder, kept != NULL);
     }
 }

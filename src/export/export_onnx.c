@@ -23,7 +23,7 @@
  *     PRelu                                f
  *     Cast                                 to: f, d, uint8, int8, int32, float16, bfloat16; from
  *                                          these, int4 and int64
- *     MatMul                               f
+ *     MatMul, Gemm(transB)                 f; Gemm with --ops qdq alone
  *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128
  *     Conv, ConvTranspose                  f, 1 and 2 dimensions; strides, pads, dilations, group
  *     MaxPool                              f; kernel_shape, strides, dilations
@@ -63,9 +63,14 @@ const dt__put_emitter *dt__put_emitter_of(const char *op)
 static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size)
 {
-    (void)options;
     const dt__put_emitter *e = dt__put_emitter_of(c->op->name);
     if (e == NULL) return false;
+    const dt_quant_spec *a = c->in[0].quant;
+    if (options->onnx_ops == DT_ONNX_QDQ && a != NULL && a->activation &&
+        a->range == DT_RANGE_DYNAMIC) {
+        snprintf(why, size, "--ops qdq wants static ranges, and its input has a dynamic one");
+        return false;
+    }
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
@@ -221,9 +226,12 @@ static void summarize(const dt__put_model *m)
     dt_export_summary *s = m->call->summary;
     s->integer_products = m->integer_products;
     s->float_products = m->float_products;
-    s->promise = !m->near ? "onnxruntime computes the model's bits"
-                          : "onnxruntime's results differ in last bits, of products of floats, exp "
-                            "and the like";
+    static const char *const near[] = {
+        "onnxruntime's results differ in last bits, of products of floats, exp and the like",
+        "activations stay in float: results are those of preset int4-weight, but for last bits",
+        "onnxruntime's results differ by the rounding of biases, and where a code flips"
+    };
+    s->promise = m->near ? near[m->call->options->onnx_ops] : "onnxruntime computes the model's bits";
 }
 
 static dt_status write_graph(dt__put_model *m)

@@ -114,22 +114,18 @@ static void put_all(dt__put_model *m, const dt_trace_call *c, experts *x)
 {
     dt__put *p = &m->p;
     const dt_trace_value *v = dt_trace_value_at(m->trace, c->out[0]);
-    const bool split = v->rank == 3 && dt__put_operand(m, c, X)->rank == 2;
-    dt__value index = dt__put_in(m, c, INDEX);
-    if (!split) {
-        const dt_extent flat[] = { { -1, 0, 0 } };
-        index = dt__put_reshaped(m, index, 1, flat);
-    }
-    index = DT__PUT(p, "Unsqueeze", index, DT__PUT_I64(p, -1));
+    const int64_t rows = dt_trace_count(dt__put_operand(m, c, X), 1, 1) / x->columns;
+    const int64_t chosen = dt_trace_count(dt__put_operand(m, c, INDEX), 1, 1) / rows;
+    dt__value index = DT__PUT(p, "Reshape", dt__put_in(m, c, INDEX), DT__PUT_I64(p, -1, chosen, 1));
     dt__value y = dt__put_f32(p, 0);
     for (int64_t e = 0; e < x->n; e++) {
         const int32_t number = (int32_t)e;
         const dt__put_array a = { .type = DT__PUT_INT32, .data = &number, .bytes = sizeof number };
         dt__value mine = through(m, c, x, e);
-        if (split) mine = DT__PUT(p, "Unsqueeze", mine, DT__PUT_I64(p, 1));
+        mine = DT__PUT(p, "Reshape", mine, DT__PUT_I64(p, -1, 1, x->out));
         y = DT__PUT(p, "Where", DT__PUT(p, "Equal", index, dt__put_tensor(p, &a)), mine, y);
     }
-    dt__put_out(m, c, 0, y);
+    dt__put_out(m, c, 0, dt__put_reshaped(m, y, v->rank, v->extent));
 }
 
 static void put_grouped(dt__put_model *m, const dt_trace_call *c)

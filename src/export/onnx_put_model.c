@@ -234,6 +234,7 @@ void dt__put_rows_free(dt__put_model *m, dt__put_rows *r)
 bool dt__put_is_integer(const dt__put_model *m, const dt_trace_call *c, int x, int w)
 {
     const dt_trace_operand *a = &c->in[x], *b = &c->in[w];
+    if (m->call->options->onnx_ops != DT_ONNX_PLAIN) return false;
     if (a->quant == NULL || b->quant == NULL || !a->coded || !b->coded) return false;
     const dt_tensor *weight = dt__put_operand(m, c, w)->tensor;
     if (weight == NULL || a->quant->granularity == DT_PER_GROUP) return false;
@@ -305,6 +306,11 @@ static dt__value value_of(dt__put_model *m, int64_t id)
     return m->value[id];
 }
 
+dt__value dt__put_plain(dt__put_model *m, const dt_trace_call *c, int i)
+{
+    return value_of(m, c->in[i].value);
+}
+
 dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, int i)
 {
     const dt_trace_operand *o = &c->in[i];
@@ -323,6 +329,7 @@ dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
     const dt_trace_operand *o = &c->in[i];
     if (o->quant == NULL) return value_of(m, o->value);
     if (o->weight) return of_codes(m, c, i);
+    if (m->call->options->onnx_ops == DT_ONNX_NBITS) return value_of(m, o->value);
     const dt__put_quantized q = dt__put_activation(m, c, i);
     return dt__put_dequantize(&m->p, &q);
 }

@@ -72,6 +72,16 @@ dt__value dt__put_sigmoid(dt__put_model *m, dt__value x);
 dt__value dt__put_tanh(dt__put_model *m, dt__value x);
 dt__value dt__put_expm1(dt__put_model *m, dt__value x); /* of x <= 0 */
 
+/* ---- other operators (onnx_put_qdq.c) -------------------------------------------------------- */
+
+/* Whether operands x and w make a pair of static int8 codes, a scale a row of the weight. */
+bool dt__put_takes_qdq(const dt_trace_call *c, int x, int w);
+/* Their product, `x` being the floats in front of its quantization; v NULL: a linear layer. */
+dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
+                      const dt__put_conv *v, dt__value x);
+/* Operand i without its quantization. */
+dt__value dt__put_plain(dt__put_model *m, const dt_trace_call *c, int i);
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 int64_t dt__put_option(const dt_trace_call *c, const char *name); /* an integer, choice or bool */

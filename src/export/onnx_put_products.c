@@ -49,9 +49,58 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
+/* MatMulNBits, or a product of floats where the weight has no groups for it. */
+static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
+{
+    dt__put_rows r;
+    dt__value y = NULL;
+    if (dt__put_rows_of(m, c, w, &r) != DT_OK) {
+        dt__put_rows_free(m, &r);
+        return NULL;
+    }
+    const bool taken = dt__put_takes_nbits(&r.w);
+    if (taken) y = dt__put_nbits(&m->p, dt__put_plain(m, c, X), &r.w, m->call->options->accuracy);
+    dt__put_rows_free(m, &r);
+    if (!taken) return of_floats(m, c, w);
+    m->near = true;
+    m->integer_products++;
+    return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
+}
+
+/* A product as QuantizeLinear and DequantizeLinear; v NULL: a linear layer. */
+static dt__value of_pairs(dt__put_model *m, const dt_trace_call *c, const dt__put_conv *v)
+{
+    dt__put_rows r;
+    dt__value y = NULL;
+    m->near = true;
+    m->integer_products++;
+    if (dt__put_rows_of(m, c, WEIGHT, &r) == DT_OK) {
+        y = dt__put_qdq(m, c, &r.w, v, dt__put_plain(m, c, X));
+    }
+    dt__put_rows_free(m, &r);
+    return y;
+}
+
+/* Says which product stays in float where others do not. */
+static void note_float(const dt__put_model *m, const dt_trace_call *c)
+{
+    const dt_export_options *o = m->call->options;
+    char line[200];
+    if (o->note == NULL || o->onnx_ops == DT_ONNX_PLAIN) return;
+    snprintf(line, sizeof line, "%.120s: %s stays in float", c->module, c->op->name);
+    o->note(o->user, line);
+}
+
 static dt__value product(dt__put_model *m, const dt_trace_call *c, int w)
 {
-    return dt__put_is_integer(m, c, X, w) ? of_codes(m, c, w) : of_floats(m, c, w);
+    const int ops = m->call->options->onnx_ops;
+    if (dt__put_is_integer(m, c, X, w)) return of_codes(m, c, w);
+    if (ops == DT_ONNX_NBITS && c->in[w].quant != NULL) return of_nbits(m, c, w);
+    if (ops == DT_ONNX_QDQ && w == WEIGHT && dt__put_takes_qdq(c, X, w)) {
+        return of_pairs(m, c, NULL);
+    }
+    note_float(m, c);
+    return of_floats(m, c, w);
 }
 
 /* Without fused ops no activation follows. */
@@ -131,7 +180,13 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
     const bool integer = dt__put_is_integer(m, c, X, WEIGHT) &&
                          (bias != NULL || !dt__put_has(c, BIAS));
     dt__put_rows r;
+    const bool by_axis = !v.transposed || v.groups == 1; /* a scale for each row */
+    if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && dt__put_takes_qdq(c, X, WEIGHT)) {
+        dt__put_out(m, c, 0, of_pairs(m, c, &v));
+        return;
+    }
     if (!integer) {
+        note_float(m, c);
         dt__put_out(m, c, 0, conv_of_floats(m, c, &v));
         return;
     }

@@ -93,6 +93,11 @@ dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value
 dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w,
                                const float *bias);
 
+/* The same of floats by MatMulNBits (onnx_put_nbits.c), where a weight has groups that it can take;
+ * `accuracy` is accuracy_level. */
+bool dt__put_takes_nbits(const dt__put_weight *w);
+dt__value dt__put_nbits(dt__put *p, dt__value x, const dt__put_weight *w, int64_t accuracy);
+
 /* A convolution. One-dimensional ones have n = 1. */
 typedef struct dt__put_conv {
     int n; /* 1 or 2 dimensions of space */
