@@ -1,6 +1,7 @@
 /* Format onnx on random networks: the file is read back by protobuf-c and its structure checked;
  * hostile names, failing allocations and writes. With DETENT_EXPORTS=FOLDER the files stay there,
  * N.onnx beside N.in.safetensors and N.out.safetensors, for scripts/exports/onnx_check.py. */
+#include "models.h"
 #include "random_nets.h"
 #include "testing.h"
 
@@ -66,13 +67,19 @@ static dt_trace *trace_of(dt_module *m, const random_net *d, const dt_tensor *x)
     return t;
 }
 
+static dt_status export_as(const dt_export_options *o, dt_module *m, const dt_trace *t,
+                           const char *path, dt_export_summary *summary)
+{
+    const dt_export_call call = { .ctx = dt_module_ctx(m), .m = m, .trace = t, .options = o,
+                                  .path = path, .summary = summary };
+    return dt_exporter_named("onnx")->write(&call);
+}
+
 static dt_status export_to(dt_module *m, const dt_trace *t, const char *path,
                            dt_export_summary *summary)
 {
     const dt_export_options o = dt_export_defaults();
-    const dt_export_call call = { .ctx = dt_module_ctx(m), .m = m, .trace = t, .options = &o,
-                                  .path = path, .summary = summary };
-    return dt_exporter_named("onnx")->write(&call);
+    return export_as(&o, m, t, path, summary);
 }
 
 static void save(const char *folder, uint64_t seed, const char *what, const dt_tensor *x)
@@ -179,6 +186,39 @@ static void check_file(dt_ctx *ctx, const char *path)
     dt__onnx_close(&f);
 }
 
+static bool expressed(const dt_trace *t, const dt_export_options *o)
+{
+    char why[200];
+    for (int64_t i = 0; i < dt_trace_calls(t); i++) {
+        const dt_trace_call *c = dt_trace_call_at(t, i);
+        if (!dt_exporter_named("onnx")->expresses(t, c, o, why, sizeof why)) return false;
+    }
+    return true;
+}
+
+/* The other forms of a file: with past keys and values, nbits, qdq. */
+static void check_forms(const random_net *d, const example *e, const char *folder)
+{
+    static const char *const names[] = { "past", "nbits", "qdq" };
+    static const int ops[] = { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
+    for (int i = 0; i < 3; i++) {
+        char path[TEST_PATH], name[64];
+        dt_export_options o = dt_export_defaults();
+        dt_export_summary summary;
+        o.onnx_ops = ops[i];
+        o.past = i == 0;
+        if ((i == 0 && d->vocab == 0) || !expressed(e->trace, &o)) continue;
+        snprintf(name, sizeof name, "%llu.%s.onnx", (unsigned long long)d->seed, names[i]);
+        test_join(path, folder, name);
+        TEST_EACH(export_as(&o, e->m, e->trace, path, &summary) == DT_OK, "network %llu: %s",
+                  (unsigned long long)d->seed, dt_error(e->ctx));
+        dt__onnx_file f;
+        TEST_OK(e->ctx, dt__onnx_open(e->ctx, path, &f));
+        for (size_t k = 0; k < f.model->graph->n_node; k++) check_node(f.model->graph, k);
+        dt__onnx_close(&f);
+    }
+}
+
 static void check_network(const random_net *d, const char *folder, bool keep)
 {
     char path[TEST_PATH], name[64];
@@ -189,11 +229,13 @@ static void check_network(const random_net *d, const char *folder, bool keep)
     const dt_status s = export_to(e.m, e.trace, path, &summary);
     ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed, dt_error(e.ctx));
     check_file(e.ctx, path);
+    check_forms(d, &e, folder);
     if (keep) {
         save(folder, d->seed, "in", e.x);
         save(folder, d->seed, "out", e.y);
-        printf("%llu %s %s\n", (unsigned long long)d->seed,
-               d->family == NULL ? "convolutions" : d->family->name, summary.promise);
+        printf("%llu %s %d %s\n", (unsigned long long)d->seed,
+               d->family == NULL ? "convolutions" : d->family->name, d->qat.preset,
+               summary.promise);
     }
     example_free(&e);
 }
@@ -223,12 +265,126 @@ START_TEST(networks_are_written)
 }
 END_TEST
 
+/* ---- what can go wrong ----------------------------------------------------------------------- */
+
+static const int64_t sizes[] = { 12, 9, 4, 0 };
+
+static dt_status export_small(dt_ctx *ctx, const char *path, const dt_export_options *o)
+{
+    const dt_mlp_options options = small_options(sizes, DT_NORM_NONE, 0);
+    const dt_model_info info = small_info(&options);
+    dt_module *m = NULL;
+    dt_status s = info.family->create(ctx, &options, &m);
+    if (s == DT_OK) s = dt_prepare(m, NULL);
+    if (s == DT_OK) s = dt_convert(m, NULL, NULL);
+    if (s == DT_OK) s = dt_export(m, &info, "onnx", o, path, NULL);
+    dt_module_free(m);
+    return s;
+}
+
+static dt_status export_default(dt_ctx *ctx, void *path)
+{
+    const dt_status s = export_small(ctx, path, NULL);
+    if (s != DT_OK && test_file_exists(path)) return DT_OK; /* which fails the test */
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "small.onnx");
+    ck_assert_int_gt(test_every_allocation(export_default, path), 100);
+    ck_assert(test_file_exists(path));
+    char *list;
+    ck_assert_int_eq(test_shell(&list, "ls -A %s | wc -l", folder), 0);
+    ck_assert_int_eq(atoi(list), 1);
+    free(list);
+}
+END_TEST
+
+static dt_ctx *ctx;
+static void open_ctx(void) { TEST_OK(NULL, dt_ctx_create(&ctx, NULL)); }
+static void close_ctx(void) { dt_ctx_free(ctx); }
+
+START_TEST(a_full_disk)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "small.onnx");
+    if (!test_limit_files(500)) return;
+    const dt_status s = export_small(ctx, path, NULL);
+    test_limit_files(-1);
+    ck_assert_int_eq(s, DT_ERR_IO);
+    ck_assert(!test_file_exists(path));
+}
+END_TEST
+
+START_TEST(what_cannot_be_expressed)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_export_options o = dt_export_defaults();
+    test_folder(folder);
+    test_join(path, folder, "small.onnx");
+    o.onnx_ops = DT_ONNX_QDQ;
+    ck_assert_int_eq(export_small(ctx, path, &o), DT_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "linear in "));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "static ranges"));
+    ck_assert(!test_file_exists(path));
+}
+END_TEST
+
+static void add_two(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_add(t, in[0], in[1]);
+}
+
+static const dt_module_type sum_of_two = { .name = "sum_of_two", .forward = add_two };
+
+/* Two inputs with strange letters, without which their names are the same. */
+START_TEST(hostile_names)
+{
+    static const char *const given[] = { "a:b \"\n", "a_b__\x7f" };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_trace_input in[2];
+    dt_export_summary summary;
+    dt_module *m = NULL;
+    dt_trace *t = NULL;
+    test_folder(folder);
+    test_join(path, folder, "names.onnx");
+    TEST_OK(ctx, dt_module_create(ctx, &sum_of_two, 0, &m));
+    for (int i = 0; i < 2; i++) {
+        in[i] = (dt_trace_input){ .name = given[i], .dtype = DT_F32, .rank = 2, .dims = { 1, 3 } };
+    }
+    TEST_OK(ctx, dt_trace_create(m, &(dt_trace_options){ .input = in, .n_inputs = 2 }, &t));
+    TEST_OK(ctx, export_to(m, t, path, &summary));
+    dt__onnx_file f;
+    TEST_OK(ctx, dt__onnx_open(ctx, path, &f));
+    ck_assert_str_eq(f.model->graph->input[0]->name, "a_b___");
+    ck_assert_str_eq(f.model->graph->input[1]->name, "a_b____1");
+    dt__onnx_close(&f);
+    dt_trace_free(t);
+    dt_module_free(m);
+}
+END_TEST
+
 Suite *test_export_onnx_suite(void)
 {
     Suite *s = suite_create("export_onnx");
-    TCase *networks = tcase_create("networks");
+    TCase *networks = tcase_create("networks"), *bad = tcase_create("bad");
     tcase_set_timeout(networks, 600);
     tcase_add_loop_test(networks, networks_are_written, 0, PARTS);
+    tcase_set_timeout(bad, 300);
+    tcase_add_checked_fixture(bad, open_ctx, close_ctx);
+    tcase_add_test(bad, every_allocation);
+    tcase_add_test(bad, a_full_disk);
+    tcase_add_test(bad, what_cannot_be_expressed);
+    tcase_add_test(bad, hostile_names);
     suite_add_tcase(s, networks);
+    suite_add_tcase(s, bad);
     return s;
 }

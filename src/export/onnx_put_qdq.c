@@ -2,12 +2,13 @@
  * turn into integer kernels:
  *
  *     x        uint8 by the static range, then floats again
- *     weight   int8 codes of -127 ... 127 with a scale a row, then floats
+ *     weight   codes of -127 ... 127 as uint8 with zero point 128 and a scale a row, then floats
  *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w
  *     y        Conv, ConvTranspose, Gemm or MatMul of these floats
  *
- * Codes of -128 become -127, since kernels of other runtimes are wrong for them. Other products
- * stay in float, and are listed. */
+ * Codes of -128 become -127, since kernels of other runtimes are wrong for them. int8 weights would
+ * saturate in onnxruntime on x86 without VNNI: up to a tenth of the largest output was wrong. Other
+ * products stay in float, and are listed. */
 #include "export/onnx_put_model.h"
 
 #include "autograd/op.h"
@@ -24,22 +25,15 @@ bool dt__put_takes_qdq(const dt_trace_call *c, int x, int w)
            b->granularity != DT_PER_GROUP && !dt__has_zero(b);
 }
 
-/* A row of floats, or of int32 or int8, as a constant. */
+/* Floats, int32 or uint8 as a constant. */
 static dt__value row(dt__put *p, const dt__put_weight *w, int type, const void *data, int rank,
                      const int64_t *dims)
 {
-    size_t n = type == DT__PUT_INT8 ? 1 : 4;
+    size_t n = type == DT__PUT_UINT8 ? 1 : 4;
     for (int i = 0; i < rank; i++) n *= (size_t)dims[i];
     return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = type, .rank = rank,
                                                .dims = dims, .data = data, .bytes = n,
                                                .lent = true });
-}
-
-static dt__value dequantized(dt__put *p, dt__value q, dt__value scale, int axis)
-{
-    dt__value y = DT__PUT(p, "DequantizeLinear", q, scale);
-    if (y != NULL && axis >= 0) dt__put_attr_int(p, "axis", axis);
-    return y;
 }
 
 /* Through uint8 and back. */
@@ -56,26 +50,26 @@ static dt__value input_of(dt__put_model *m, const dt_trace_call *c, dt__value x,
 }
 
 /* Codes of the weight in the order of `place`, limited; *clipped of them were -128. */
-static int8_t *limited(dt__put *p, const dt__put_weight *w, int64_t *clipped)
+static uint8_t *limited(dt__put *p, const dt__put_weight *w, int64_t *clipped)
 {
     const int64_t n = w->rows * w->columns;
-    int8_t *codes = dt__put_memory(p, n, 1);
+    uint8_t *codes = dt__put_memory(p, n, 1);
     *clipped = 0;
     for (int64_t i = 0; i < n && codes != NULL; i++) {
         const bool lowest = w->codes[i] == -128;
-        codes[i] = lowest ? -127 : w->codes[i];
+        codes[i] = (uint8_t)((lowest ? -127 : w->codes[i]) + 128);
         *clipped += lowest;
     }
     return codes;
 }
 
 /* [g, out, in, taps] as [g, in, out, taps]: the weight of a transposed convolution. */
-static int8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *v,
-                      const int8_t *codes)
+static uint8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *v,
+                       const uint8_t *codes)
 {
     const int64_t g = v->groups, in = v->channels / g, out = w->rows / g;
     const int64_t taps = w->columns / in;
-    int8_t *to = dt__put_memory(p, w->rows * w->columns, 1);
+    uint8_t *to = dt__put_memory(p, w->rows * w->columns, 1);
     for (int64_t n = 0; n < w->rows && to != NULL; n++) {
         for (int64_t i = 0; i < w->columns; i++) {
             const int64_t at = (n / out * in + i / taps) * out + n % out;
@@ -89,7 +83,7 @@ static dt__value weight_of(dt__put_model *m, const dt__put_weight *w, const dt__
                            int64_t *clipped)
 {
     dt__put *p = &m->p;
-    const int8_t *codes = limited(p, w, clipped);
+    const uint8_t *codes = limited(p, w, clipped);
     if (codes == NULL) return NULL;
     const bool transposed = v != NULL && v->transposed;
     if (transposed) codes = turned(p, w, v, codes);
@@ -99,11 +93,16 @@ static dt__value weight_of(dt__put_model *m, const dt__put_weight *w, const dt__
     if (transposed) dims[0] = v->channels;
     if (transposed) dims[1] = w->rows / v->groups;
     for (int d = 0; v != NULL && d < v->n; d++) dims[2 + d] = v->kernel[d];
-    dt__value q = row(p, w, DT__PUT_INT8, codes, v == NULL ? 2 : 2 + v->n, dims);
+    dt__value q = row(p, w, DT__PUT_UINT8, codes, v == NULL ? 2 : 2 + v->n, dims);
     float *scale = dt__put_memory(p, w->rows, sizeof *scale);
     for (int64_t n = 0; n < w->rows && scale != NULL; n++) scale[n] = w->scale[n];
     const int64_t channels = transposed ? w->rows / v->groups : w->rows;
-    return dequantized(p, q, row(p, w, DT__PUT_FLOAT, scale, 1, &channels), transposed);
+    uint8_t *zero = dt__put_memory(p, channels, 1);
+    for (int64_t n = 0; n < channels && zero != NULL; n++) zero[n] = 128;
+    dt__value y = DT__PUT(p, "DequantizeLinear", q, row(p, w, DT__PUT_FLOAT, scale, 1, &channels),
+                          row(p, w, DT__PUT_UINT8, zero, 1, &channels));
+    if (y != NULL) dt__put_attr_int(p, "axis", transposed);
+    return y;
 }
 
 static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float *bias, float s)
@@ -117,8 +116,10 @@ static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float 
         const double v = rint((double)bias[n] / (double)scale[n]);
         q[n] = (int32_t)(v < -2147483647 ? -2147483647 : v > 2147483647 ? 2147483647 : v);
     }
-    return dequantized(p, row(p, w, DT__PUT_INT32, q, 1, &w->rows),
-                       row(p, w, DT__PUT_FLOAT, scale, 1, &w->rows), 0);
+    dt__value y = DT__PUT(p, "DequantizeLinear", row(p, w, DT__PUT_INT32, q, 1, &w->rows),
+                          row(p, w, DT__PUT_FLOAT, scale, 1, &w->rows));
+    if (y != NULL) dt__put_attr_int(p, "axis", 0);
+    return y;
 }
 
 static void note_clipped(const dt__put_model *m, const dt_trace_call *c, int64_t clipped)
