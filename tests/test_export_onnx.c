@@ -60,8 +60,8 @@ static dt_trace *trace_of(dt_module *m, const random_net *d, const dt_tensor *x)
     dt_trace_input in = { .dtype = x->dtype, .rank = x->rank, .dims = { 1 } };
     for (int i = 1; i < x->rank; i++) in.dims[i] = x->dims[i];
     const dt_trace_options o = { .input = &in, .n_inputs = 1 };
-    const dt_status s = d->family != NULL ? dt_trace_model(m, &info, false, &t)
-                                          : dt_trace_create(m, &o, &t);
+    const dt_status s =
+        d->family != NULL ? dt_trace_model(m, &info, false, &t) : dt_trace_create(m, &o, &t);
     ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
                   dt_error(dt_module_ctx(m)));
     return t;
@@ -70,8 +70,9 @@ static dt_trace *trace_of(dt_module *m, const random_net *d, const dt_tensor *x)
 static dt_status export_as(const dt_export_options *o, dt_module *m, const dt_trace *t,
                            const char *path, dt_export_summary *summary)
 {
-    const dt_export_call call = { .ctx = dt_module_ctx(m), .m = m, .trace = t, .options = o,
-                                  .path = path, .summary = summary };
+    const dt_export_call call = {
+        .ctx = dt_module_ctx(m), .m = m, .trace = t, .options = o, .path = path, .summary = summary
+    };
     return dt_exporter_named("onnx")->write(&call);
 }
 

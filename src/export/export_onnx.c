@@ -46,8 +46,8 @@
 
 /* ---- emitters -------------------------------------------------------------------------------- */
 
-static const dt__put_emitter *const lists[] = { dt__put_maps,  dt__put_shapes, dt__put_sums,
-                                                dt__put_products, dt__put_pools, dt__put_norms,
+static const dt__put_emitter *const lists[] = { dt__put_maps,     dt__put_shapes,  dt__put_sums,
+                                                dt__put_products, dt__put_pools,   dt__put_norms,
                                                 dt__put_language, dt__put_experts, dt__put_cells };
 
 const dt__put_emitter *dt__put_emitter_of(const char *op)
@@ -182,7 +182,8 @@ static void put_metadata(dt__put_model *m)
 {
     const dt_model_info *info = m->call->info;
     const char *const texts[][2] = { { "detent.data", info == NULL ? NULL : info->data },
-                                     { "detent.tokenizer", info == NULL ? NULL : info->tokenizer } };
+                                     { "detent.tokenizer",
+                                       info == NULL ? NULL : info->tokenizer } };
     for (int i = 0; i < DT__COUNT_OF(texts); i++) {
         const char *text = texts[i][1];
         if (text != NULL && dt__is_utf8(text)) dt__put_property(&m->p, texts[i][0], text);
@@ -231,7 +232,8 @@ static void summarize(const dt__put_model *m)
         "activations stay in float: results are those of preset int4-weight, but for last bits",
         "onnxruntime's results differ by the rounding of biases, and where a code flips"
     };
-    s->promise = m->near ? near[m->call->options->onnx_ops] : "onnxruntime computes the model's bits";
+    s->promise =
+        m->near ? near[m->call->options->onnx_ops] : "onnxruntime computes the model's bits";
 }
 
 static dt_status write_graph(dt__put_model *m)

@@ -28,9 +28,11 @@ static dt__value float_powers(dt__put_model *m, int which)
         const int half = (n - (n < 0)) / 2; /* as n >> 1 */
         power[n + MOST] = ldexpf(1, which == 0 ? half : n - half);
     }
-    return m->powers[which] = dt__put_tensor(
-               &m->p, &(dt__put_array){ .type = DT__PUT_FLOAT, .rank = 1, .dims = dims,
-                                        .data = power, .bytes = sizeof power });
+    return m->powers[which] = dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_FLOAT,
+                                                                      .rank = 1,
+                                                                      .dims = dims,
+                                                                      .data = power,
+                                                                      .bytes = sizeof power });
 }
 
 static dt__value exp_of(dt__put_model *m, dt__value x)
@@ -77,9 +79,11 @@ static dt__value wide_powers(dt__put_model *m)
     const int64_t dims[] = { WIDE + WIDEST + 1 };
     if (m->wide_powers != NULL) return m->wide_powers;
     for (int n = -WIDE; n <= WIDEST; n++) power[n + WIDE] = ldexp(1, n);
-    return m->wide_powers = dt__put_tensor(
-               &m->p, &(dt__put_array){ .type = DT__PUT_DOUBLE, .rank = 1, .dims = dims,
-                                        .data = power, .bytes = sizeof power });
+    return m->wide_powers = dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_DOUBLE,
+                                                                    .rank = 1,
+                                                                    .dims = dims,
+                                                                    .data = power,
+                                                                    .bytes = sizeof power });
 }
 
 /* p with e^r - 1 = r p; *r; and *power = 2^n. */

@@ -77,7 +77,9 @@ static dt__value bias_of(dt__put_model *m, const dt_trace_call *c, const experts
 {
     const float *bias = dt__put_data(m, c, BIAS);
     const int64_t dims[] = { x->out };
-    return dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_FLOAT, .rank = 1, .dims = dims,
+    return dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_FLOAT,
+                                                   .rank = 1,
+                                                   .dims = dims,
                                                    .data = bias + e * x->out,
                                                    .bytes = (size_t)x->out * sizeof *bias });
 }
@@ -91,8 +93,12 @@ static dt__value float_weight(dt__put_model *m, const dt_trace_call *c, const ex
     const float *data = dt__put_data(m, c, WEIGHT);
     const int64_t dims[] = { x->out, x->columns };
     const size_t bytes = (size_t)(x->out * x->columns) * sizeof *data;
-    const dt__put_array a = { .type = DT__PUT_FLOAT, .rank = 2, .dims = dims, .bytes = bytes,
-                              .data = data + e * x->out * x->columns, .lent = true };
+    const dt__put_array a = { .type = DT__PUT_FLOAT,
+                              .rank = 2,
+                              .dims = dims,
+                              .bytes = bytes,
+                              .data = data + e * x->out * x->columns,
+                              .lent = true };
     return DT__PUT_TRANSPOSE(&m->p, dt__put_tensor(&m->p, &a), 1, 0);
 }
 
@@ -131,7 +137,9 @@ static void put_all(dt__put_model *m, const dt_trace_call *c, experts *x)
 static void put_grouped(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *w = dt__put_operand(m, c, WEIGHT);
-    experts x = { .n = w->extent[0].size, .out = w->extent[1].size, .columns = w->extent[2].size,
+    experts x = { .n = w->extent[0].size,
+                  .out = w->extent[1].size,
+                  .columns = w->extent[2].size,
                   .quantized = c->in[WEIGHT].quant != NULL,
                   .integer = dt__put_is_integer(m, c, X, WEIGHT) };
     if (x.integer) m->integer_products++;

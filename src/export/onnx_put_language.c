@@ -25,12 +25,19 @@ static dt__value table_of(dt__put *p, const dt__put_weight *w, const float *scal
 {
     const int64_t dims[] = { w->rows, w->groups, 1 }, n = w->rows * w->groups;
     if (zero == NULL) {
-        return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = DT__PUT_FLOAT,
-                                                   .rank = 3, .dims = dims, .data = scale,
+        return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
+                                                   .type = DT__PUT_FLOAT,
+                                                   .rank = 3,
+                                                   .dims = dims,
+                                                   .data = scale,
                                                    .bytes = (size_t)n * sizeof *scale });
     }
-    return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = DT__PUT_INT8, .rank = 3,
-                                               .dims = dims, .data = zero, .bytes = (size_t)n });
+    return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
+                                               .type = DT__PUT_INT8,
+                                               .rank = 3,
+                                               .dims = dims,
+                                               .data = zero,
+                                               .bytes = (size_t)n });
 }
 
 /* Rows of codes, dequantized: the table stays codes in memory. Rows of whole groups only. */
@@ -90,8 +97,11 @@ static dt__value angles(dt__put_model *m, const dt_trace_call *c, int64_t pairs,
         }
     }
     const int64_t dims[] = { context, 1, pairs };
-    return dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_FLOAT, .rank = 3, .dims = dims,
-                                                   .data = table, .lent = true,
+    return dt__put_tensor(&m->p, &(dt__put_array){ .type = DT__PUT_FLOAT,
+                                                   .rank = 3,
+                                                   .dims = dims,
+                                                   .data = table,
+                                                   .lent = true,
                                                    .bytes = (size_t)n * sizeof *table });
 }
 

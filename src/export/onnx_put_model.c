@@ -145,8 +145,9 @@ static dt_status codes_of(dt_tensor *x, const dt_trace_operand *o, dt__codes **o
         return DT_OK;
     }
     if (dt_is_fake_quant(x)) return dt__fq_codes(x, out);
-    const dt__fq like = { .quant = *o->quant, .enabled = true, .scale = o->scale,
-                          .zero_point = o->zero_point };
+    const dt__fq like = {
+        .quant = *o->quant, .enabled = true, .scale = o->scale, .zero_point = o->zero_point
+    };
     return dt__codes_make(x, &like, "a weight", out);
 }
 
@@ -260,10 +261,11 @@ const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i)
 
 static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
 {
-    static const int types[] = { [DT_F32] = DT__PUT_FLOAT, [DT_F64] = DT__PUT_DOUBLE,
-                                 [DT_I32] = DT__PUT_INT32, [DT_I64] = DT__PUT_INT64,
-                                 [DT_U8] = DT__PUT_UINT8,  [DT_I8] = DT__PUT_INT8,
-                                 [DT_BOOL] = DT__PUT_BOOL };
+    static const int types[] = {
+        [DT_F32] = DT__PUT_FLOAT, [DT_F64] = DT__PUT_DOUBLE, [DT_I32] = DT__PUT_INT32,
+        [DT_I64] = DT__PUT_INT64, [DT_U8] = DT__PUT_UINT8,   [DT_I8] = DT__PUT_INT8,
+        [DT_BOOL] = DT__PUT_BOOL
+    };
     const dt_tensor *x = v->tensor;
     const dt__put_array a = { .name = *v->name == 0 ? NULL : dt__put_clean(&m->p, v->name),
                               .type = types[x->dtype],

@@ -11,14 +11,15 @@ typedef struct dt__put_model {
     dt__put p;
     const dt_export_call *call;
     const dt_trace *trace;
-    dt__value *value;     /* of each value of the trace; NULL: not in the graph yet */
-    dt__value batch, length, past; /* i64 [1], or NULL: not asked for yet; past: of earlier tokens */
-    dt_status status;              /* of what is no failure of the builder */
-    int64_t layers;                /* attention calls so far */
+    dt__value *value; /* of each value of the trace; NULL: not in the graph yet */
+    dt__value batch, length,
+        past;         /* i64 [1], or NULL: not asked for yet; past: of earlier tokens */
+    dt_status status; /* of what is no failure of the builder */
+    int64_t layers;   /* attention calls so far */
     int64_t integer_products, float_products;
     dt__value powers[2], wide_powers; /* tables of 2^n, or NULL */
-    bool native; /* exp, tanh and sigmoid are the runtime's */
-    bool near;   /* an op whose last bits differ from detent's is in it */
+    bool native;                      /* exp, tanh and sigmoid are the runtime's */
+    bool near;                        /* an op whose last bits differ from detent's is in it */
 } dt__put_model;
 
 /* How an op of a trace is written. */

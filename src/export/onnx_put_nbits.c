@@ -40,8 +40,12 @@ static dt__value bytes(dt__put *p, const dt__put_weight *w, const uint8_t *data,
 {
     size_t n = 1;
     for (int i = 0; i < rank; i++) n *= (size_t)dims[i];
-    return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = DT__PUT_UINT8, .rank = rank,
-                                               .dims = dims, .data = data, .bytes = n,
+    return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
+                                               .type = DT__PUT_UINT8,
+                                               .rank = rank,
+                                               .dims = dims,
+                                               .data = data,
+                                               .bytes = n,
                                                .lent = true });
 }
 
@@ -73,8 +77,12 @@ static dt__value block_scales(dt__put *p, const dt__put_weight *w, int64_t block
     for (int64_t i = 0; i < count; i++) {
         scale[i] = w->scale[i / blocks * w->groups + group_at(w, block, i % blocks)];
     }
-    return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = DT__PUT_FLOAT, .rank = 1,
-                                               .dims = &count, .data = scale, .lent = true,
+    return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
+                                               .type = DT__PUT_FLOAT,
+                                               .rank = 1,
+                                               .dims = &count,
+                                               .data = scale,
+                                               .lent = true,
                                                .bytes = (size_t)count * sizeof *scale });
 }
 

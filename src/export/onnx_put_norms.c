@@ -100,8 +100,11 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
     batch_constants(m, c, n, constants);
     dt__value y = dt__put_in(m, c, B_X);
     for (int i = 0; i < 3; i++) {
-        const dt__put_array a = { .type = DT__PUT_FLOAT, .rank = v->rank - 1, .dims = dims,
-                                  .data = constants + i * n, .lent = true,
+        const dt__put_array a = { .type = DT__PUT_FLOAT,
+                                  .rank = v->rank - 1,
+                                  .dims = dims,
+                                  .data = constants + i * n,
+                                  .lent = true,
                                   .bytes = (size_t)n * sizeof *constants };
         y = DT__PUT(p, ops[i], y, dt__put_tensor(p, &a));
     }
@@ -137,8 +140,8 @@ static void put_group_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value x = dt__put_in(m, c, 0);
     dt__value rows = DT__PUT(p, "Reshape", x, DT__PUT_I64(p, -1, groups, n));
     rows = dt__put_cast(p, rows, DT__PUT_DOUBLE);
-    dt__value first = DT__PUT(p, "Slice", rows, DT__PUT_I64(p, 0), DT__PUT_I64(p, 1),
-                              DT__PUT_I64(p, 2));
+    dt__value first =
+        DT__PUT(p, "Slice", rows, DT__PUT_I64(p, 0), DT__PUT_I64(p, 1), DT__PUT_I64(p, 2));
     dt__value d = DT__PUT(p, "Sub", rows, first);
     dt__value shift = wide_mean(p, d, 1, last, n);
     dt__value var = wide_mean(p, DT__PUT(p, "Mul", d, d), 1, last, n);

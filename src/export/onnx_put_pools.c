@@ -105,8 +105,11 @@ static dt__value counts(dt__put *p, const windows *w, const dt_pool_options *o)
         same = same && count[i] == count[0];
     }
     if (same && n > 0) return dt__put_f32(p, count[0]);
-    return dt__put_tensor(p, &(dt__put_array){ .type = DT__PUT_FLOAT, .rank = w->n, .dims = w->out,
-                                               .data = count, .bytes = (size_t)n * sizeof *count,
+    return dt__put_tensor(p, &(dt__put_array){ .type = DT__PUT_FLOAT,
+                                               .rank = w->n,
+                                               .dims = w->out,
+                                               .data = count,
+                                               .bytes = (size_t)n * sizeof *count,
                                                .lent = true });
 }
 

@@ -22,8 +22,12 @@
 dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value, int type)
 {
     const int64_t n = c->w->rows, dims[] = { n, 1, 1 };
-    dt__put_array a = { .name = c->w->name, .type = type, .rank = 1 + c->behind, .dims = dims,
-                        .data = value, .bytes = (size_t)n * sizeof *value };
+    dt__put_array a = { .name = c->w->name,
+                        .type = type,
+                        .rank = 1 + c->behind,
+                        .dims = dims,
+                        .data = value,
+                        .bytes = (size_t)n * sizeof *value };
     if (type == DT__PUT_FLOAT) return dt__put_tensor(p, &a);
     double *wide = dt__put_memory(p, n, sizeof *wide);
     if (wide == NULL) return NULL;
@@ -186,8 +190,8 @@ static dt__value with_output_padding(dt__put *p, dt__value y, const dt__put_conv
     bool any = false;
     for (int d = 0; d < c->n; d++) {
         const int64_t at = 2 + c->n + 2 + d;
-        pads[at] = is_cut(c) ? c->output_padding[d]
-                             : dt__max_i64(0, c->output_padding[d] - c->padding[d]);
+        pads[at] =
+            is_cut(c) ? c->output_padding[d] : dt__max_i64(0, c->output_padding[d] - c->padding[d]);
         any = any || pads[at] > 0;
         start[d] = c->padding[d];
         stop[d] = whole_of(c, d) - c->padding[d] + c->output_padding[d];
@@ -213,7 +217,10 @@ dt__value dt__put_conv_floats(dt__put *p, dt__value x, dt__value weight, dt__val
     return DT__PUT(p, "Add", y, DT__PUT(p, "Reshape", bias, dt__put_i64s(p, 1 + c->n, shape)));
 }
 
-static int64_t taps_of(const dt__put_conv *c) { return c->kernel[0] * (c->n > 1 ? c->kernel[1] : 1); }
+static int64_t taps_of(const dt__put_conv *c)
+{
+    return c->kernel[0] * (c->n > 1 ? c->kernel[1] : 1);
+}
 
 dt__value dt__put_conv_weight(dt__put *p, dt__value matrix, int64_t rows, const dt__put_conv *c)
 {

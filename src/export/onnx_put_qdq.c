@@ -31,8 +31,12 @@ static dt__value row(dt__put *p, const dt__put_weight *w, int type, const void *
 {
     size_t n = type == DT__PUT_UINT8 ? 1 : 4;
     for (int i = 0; i < rank; i++) n *= (size_t)dims[i];
-    return dt__put_tensor(p, &(dt__put_array){ .name = w->name, .type = type, .rank = rank,
-                                               .dims = dims, .data = data, .bytes = n,
+    return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
+                                               .type = type,
+                                               .rank = rank,
+                                               .dims = dims,
+                                               .data = data,
+                                               .bytes = n,
                                                .lent = true });
 }
 

@@ -79,8 +79,7 @@ static dt__put_quantized dynamic_range(dt__put *p, dt__value x, const dt__put_sc
     dt__value steps = DT__PUT(p, "Round", DT__PUT(p, "Div", lo, s));
     dt__value z = DT__PUT(p, "Clip", DT__PUT(p, "Sub", dt__put_f32(p, qmin), steps),
                           dt__put_f32(p, qmin), dt__put_f32(p, qmax));
-    return (dt__put_quantized){ .scale = s,
-                                .zero_u = DT__PUT(p, "Add", z, dt__put_f32(p, 128)) };
+    return (dt__put_quantized){ .scale = s, .zero_u = DT__PUT(p, "Add", z, dt__put_f32(p, 128)) };
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */

@@ -102,8 +102,8 @@ static dt__value bin_sums(dt__put_model *m, dt__value x, int dim, int64_t in, in
     dt__value *bin = dt__put_memory(p, n, sizeof *bin);
     for (int64_t i = 0; i < n && !p->failed; i++) {
         const int64_t from = i * in / n, to = dt__ceil_div((i + 1) * in, n);
-        dt__value part = DT__PUT(p, "Slice", x, DT__PUT_I64(p, from), DT__PUT_I64(p, to),
-                                 DT__PUT_I64(p, dim));
+        dt__value part =
+            DT__PUT(p, "Slice", x, DT__PUT_I64(p, from), DT__PUT_I64(p, to), DT__PUT_I64(p, dim));
         bin[i] = reduced(p, "ReduceSum", part, &axes, true);
     }
     if (p->failed) return NULL;
@@ -133,8 +133,11 @@ static void put_adaptive_avg(dt__put_model *m, const dt_trace_call *c)
         const int64_t columns = dt__ceil_div((s + 1) * in[1], dims[1]) - s * in[1] / dims[1];
         count[i] = (double)(rows * columns);
     }
-    const dt__put_array a = { .type = DT__PUT_DOUBLE, .rank = axes, .dims = dims + 2 - axes,
-                              .data = count, .lent = true,
+    const dt__put_array a = { .type = DT__PUT_DOUBLE,
+                              .rank = axes,
+                              .dims = dims + 2 - axes,
+                              .data = count,
+                              .lent = true,
                               .bytes = (size_t)(dims[0] * dims[1]) * sizeof *count };
     v = DT__PUT(p, "Div", v, dt__put_tensor(p, &a));
     dt__put_out(m, c, 0, dt__put_cast(p, v, DT__PUT_FLOAT));

@@ -8,8 +8,8 @@
 
 static size_t size_of(int type)
 {
-    return type == DT__PUT_DOUBLE || type == DT__PUT_INT64   ? 8
-           : type == DT__PUT_FLOAT || type == DT__PUT_INT32  ? 4
+    return type == DT__PUT_DOUBLE || type == DT__PUT_INT64       ? 8
+           : type == DT__PUT_FLOAT || type == DT__PUT_INT32      ? 4
            : type == DT__PUT_FLOAT16 || type == DT__PUT_BFLOAT16 ? 2
                                                                  : 1;
 }
@@ -44,8 +44,8 @@ static bool is_same(const DtOnnx__Tensor *t, const dt__put_array *a)
 {
     uint8_t bytes[SMALL];
     copy_little(bytes, a->data, a->bytes, size_of(a->type));
-    return t->data_type == a->type && t->n_dims == (size_t)a->rank &&
-           t->raw_data.len == a->bytes && memcmp(t->raw_data.data, bytes, a->bytes) == 0;
+    return t->data_type == a->type && t->n_dims == (size_t)a->rank && t->raw_data.len == a->bytes &&
+           memcmp(t->raw_data.data, bytes, a->bytes) == 0;
 }
 
 static dt__value find(const dt__put *p, const dt__put_array *a)
@@ -80,8 +80,7 @@ dt__value dt__put_tensor(dt__put *p, const dt__put_array *a)
     int64_t *dims = dt__put_memory(p, a->rank, sizeof *dims);
     char *name = dt__put_memory(p, (int64_t)room, 1);
     const bool lent = a->lent && (is_little() || size_of(a->type) == 1);
-    uint8_t *data = lent ? (uint8_t *)(uintptr_t)a->data
-                         : dt__put_memory(p, (int64_t)a->bytes, 1);
+    uint8_t *data = lent ? (uint8_t *)(uintptr_t)a->data : dt__put_memory(p, (int64_t)a->bytes, 1);
     if (p->failed) return NULL;
     p->failed = DT__RESERVE(p->ctx, p->tensor, p->tensors, p->room_tensors) != DT_OK;
     if (p->failed) return NULL;
@@ -100,14 +99,14 @@ dt__value dt__put_tensor(dt__put *p, const dt__put_array *a)
 
 dt__value dt__put_f32(dt__put *p, float value)
 {
-    return put_once(p, &(dt__put_array){ .type = DT__PUT_FLOAT, .data = &value,
-                                         .bytes = sizeof value });
+    return put_once(
+        p, &(dt__put_array){ .type = DT__PUT_FLOAT, .data = &value, .bytes = sizeof value });
 }
 
 dt__value dt__put_f64(dt__put *p, double value)
 {
-    return put_once(p, &(dt__put_array){ .type = DT__PUT_DOUBLE, .data = &value,
-                                         .bytes = sizeof value });
+    return put_once(
+        p, &(dt__put_array){ .type = DT__PUT_DOUBLE, .data = &value, .bytes = sizeof value });
 }
 
 dt__value dt__put_u8(dt__put *p, int value)
@@ -118,7 +117,10 @@ dt__value dt__put_u8(dt__put *p, int value)
 
 dt__value dt__put_i64s(dt__put *p, int64_t n, const int64_t *value)
 {
-    const dt__put_array a = { .type = DT__PUT_INT64, .rank = 1, .dims = &n, .data = value,
+    const dt__put_array a = { .type = DT__PUT_INT64,
+                              .rank = 1,
+                              .dims = &n,
+                              .data = value,
                               .bytes = (size_t)n * sizeof *value };
     return a.bytes <= SMALL ? put_once(p, &a) : dt__put_tensor(p, &a);
 }
@@ -142,8 +144,12 @@ static int64_t count_of(const dt__put_codes *c)
 static dt__value put_codes(dt__put *p, const dt__put_codes *c)
 {
     const int64_t n = count_of(c);
-    dt__put_array a = { .name = c->name, .type = DT__PUT_INT8, .rank = c->rank, .dims = c->dims,
-                        .data = c->codes, .bytes = (size_t)n };
+    dt__put_array a = { .name = c->name,
+                        .type = DT__PUT_INT8,
+                        .rank = c->rank,
+                        .dims = c->dims,
+                        .data = c->codes,
+                        .bytes = (size_t)n };
     if (c->bits > 4) return dt__put_tensor(p, &a);
     uint8_t *packed = dt__put_memory(p, n / 2 + 1, 1);
     if (packed == NULL) return NULL;
@@ -169,7 +175,11 @@ dt__value dt__put_codes_u8(dt__put *p, const dt__put_codes *c)
     uint8_t *u = dt__put_memory(p, n, 1);
     if (u == NULL) return NULL;
     for (int64_t i = 0; i < n; i++) u[i] = (uint8_t)(c->codes[i] + 128);
-    return dt__put_tensor(p, &(dt__put_array){ .name = c->name, .type = DT__PUT_UINT8,
-                                               .rank = c->rank, .dims = c->dims, .data = u,
-                                               .bytes = (size_t)n, .lent = true });
+    return dt__put_tensor(p, &(dt__put_array){ .name = c->name,
+                                               .type = DT__PUT_UINT8,
+                                               .rank = c->rank,
+                                               .dims = c->dims,
+                                               .data = u,
+                                               .bytes = (size_t)n,
+                                               .lent = true });
 }

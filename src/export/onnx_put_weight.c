@@ -77,14 +77,14 @@ static dt__value per_group(dt__put *p, const dt__put_weight *w, bool columns_fir
         }
     }
     const int64_t by_row[] = { w->rows, w->groups, 1 }, by_column[] = { w->groups, 1, w->rows };
-    return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
-                                               .type = DT__PUT_FLOAT,
-                                               .rank = 3,
-                                               .dims = columns_first ? by_column : by_row,
-                                               .data = value,
-                                               .bytes = (size_t)(w->rows * w->groups) *
-                                                        sizeof *value,
-                                               .lent = true });
+    return dt__put_tensor(p,
+                          &(dt__put_array){ .name = w->name,
+                                            .type = DT__PUT_FLOAT,
+                                            .rank = 3,
+                                            .dims = columns_first ? by_column : by_row,
+                                            .data = value,
+                                            .bytes = (size_t)(w->rows * w->groups) * sizeof *value,
+                                            .lent = true });
 }
 
 /* Columns from positions back to where they belong. One order for all rows; else row by row. */
@@ -102,11 +102,17 @@ static dt__value reordered(dt__put *p, const dt__put_weight *w, dt__value matrix
     }
     const int64_t one[] = { w->columns }, by_row[] = { w->rows, w->columns };
     const int64_t by_column[] = { w->columns, w->rows };
-    const dt__put_array a = { .name = w->name, .type = DT__PUT_INT64, .rank = each == 1 ? 1 : 2,
-                              .dims = each == 1 ? one : axis == 0 ? by_column : by_row,
+    const dt__put_array a = { .name = w->name,
+                              .type = DT__PUT_INT64,
+                              .rank = each == 1 ? 1 : 2,
+                              .dims = each == 1   ? one
+                                      : axis == 0 ? by_column
+                                                  : by_row,
                               .data = index,
-                              .bytes = (size_t)(each * w->columns) * sizeof *index, .lent = true };
-    dt__value y = DT__PUT(p, each == 1 ? "Gather" : "GatherElements", matrix, dt__put_tensor(p, &a));
+                              .bytes = (size_t)(each * w->columns) * sizeof *index,
+                              .lent = true };
+    dt__value y =
+        DT__PUT(p, each == 1 ? "Gather" : "GatherElements", matrix, dt__put_tensor(p, &a));
     if (y != NULL) dt__put_attr_int(p, "axis", axis);
     return y;
 }
