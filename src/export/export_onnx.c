@@ -159,6 +159,17 @@ static void put_past(dt__put_model *m)
     m->past = DT__PUT(&m->p, "Gather", shape, DT__PUT_I64(&m->p, 2));
 }
 
+/* Moves the last n outputs in front of the keys and values that attention has added. */
+static void put_first(dt__put_model *m, int n)
+{
+    DtOnnx__ValueInfo **out = m->p.output, *mine[DT_MAX_OUT];
+    const int64_t others = m->p.outputs - n;
+    if (m->p.failed) return;
+    memcpy(mine, out + others, (size_t)n * sizeof *mine);
+    memmove(out + n, out, (size_t)others * sizeof *out);
+    memcpy(out, mine, (size_t)n * sizeof *mine);
+}
+
 /* Outputs of language models are logits, others output, output1, ... */
 static void put_outputs(dt__put_model *m)
 {
@@ -172,6 +183,7 @@ static void put_outputs(dt__put_model *m)
         const dt__put_port port = port_of(m, dt_trace_value_at(m->trace, id[i]), name);
         dt__put_output(&m->p, &port, m->value[id[i]]);
     }
+    put_first(m, n);
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
