@@ -50,14 +50,21 @@ static const dt__put_emitter *const lists[] = { dt__put_maps,     dt__put_shapes
                                                 dt__put_products, dt__put_pools,   dt__put_norms,
                                                 dt__put_language, dt__put_experts, dt__put_cells };
 
-const dt__put_emitter *dt__put_emitter_of(const char *op)
+const dt__put_emitter *dt__put_emitter_at(int i)
 {
-    for (int i = 0; i < DT__COUNT_OF(lists); i++) {
-        for (const dt__put_emitter *e = lists[i]; e->op != NULL; e++) {
-            if (strcmp(e->op, op) == 0) return e;
+    for (int k = 0; k < DT__COUNT_OF(lists); k++) {
+        for (const dt__put_emitter *e = lists[k]; e->op != NULL; e++) {
+            if (i-- == 0) return e;
         }
     }
     return NULL;
+}
+
+const dt__put_emitter *dt__put_emitter_of(const char *op)
+{
+    const dt__put_emitter *e = dt__put_emitter_at(0);
+    for (int i = 0; e != NULL && strcmp(e->op, op) != 0;) e = dt__put_emitter_at(++i);
+    return e;
 }
 
 static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,

@@ -62,6 +62,8 @@ dt_status dt__put_status(const dt__put *p);
 
 /* Memory that lives as long as the builder, zeroed; NULL: NOMEM. */
 void *dt__put_memory(dt__put *p, int64_t count, size_t size);
+/* Memory that the caller frees with dt__release, zeroed; NULL: NOMEM. */
+void *dt__put_scratch(dt__put *p, int64_t count, size_t size);
 /* A copy of a stranger's text for a name: letters, digits and _ - . / stay, any other byte becomes
  * an underscore, and an empty text becomes one. */
 const char *dt__put_clean(dt__put *p, const char *text);

@@ -37,6 +37,16 @@ void *dt__put_memory(dt__put *p, int64_t count, size_t size)
     return memory;
 }
 
+void *dt__put_scratch(dt__put *p, int64_t count, size_t size)
+{
+    size_t bytes;
+    if (p->failed) return NULL;
+    if (!dt__mul_size((size_t)count, size, &bytes)) bytes = SIZE_MAX / 2;
+    void *memory = dt__alloc_zero(p->ctx, bytes);
+    p->failed = memory == NULL;
+    return memory;
+}
+
 static char *copy(dt__put *p, const char *text)
 {
     const size_t bytes = strlen(text) + 1;

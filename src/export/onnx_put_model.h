@@ -31,6 +31,8 @@ typedef struct dt__put_emitter {
     void (*emit)(dt__put_model *m, const dt_trace_call *c);
 } dt__put_emitter;
 
+/* The i-th emitter; NULL past the last. */
+const dt__put_emitter *dt__put_emitter_at(int i);
 /* The emitter of an op; NULL: there is none. */
 const dt__put_emitter *dt__put_emitter_of(const char *op);
 /* Lists, ended by an empty row (onnx_put_<topic>.c). */

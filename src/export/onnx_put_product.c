@@ -10,9 +10,9 @@
  * point 128, since products of pairs of int8 saturate on x86 without VNNI.
  *
  * A convolution multiplies floats, by Conv or ConvTranspose: codes are whole numbers, and a sum
- * below 2^24 is exact in any order. That takes a tenth of ConvInteger's time. With v = u - zu the
- * padding is 0, and sum of u * q = sum of v * q + zu * sum of q. Where a sum may be larger, it is
- * cut in half until it may not. */
+ * below 2^24 is exact in any order. That takes a tenth of ConvInteger's time. Padding is zu. A
+ * transposed one multiplies v = u - zu, which is 0 between pixels, and adds zu * sum of q. Where a
+ * sum may be larger, it is cut in half until it may not. */
 #include "export/onnx_put_quant.h"
 
 #include <math.h>
@@ -96,7 +96,7 @@ dt__value dt__put_chain_end(dt__put *p, const dt__put_chain *c, const float *bia
 static dt__value term_codes(dt__put *p, const dt__put_weight *w, const dt__put_term *t)
 {
     const int64_t k = t->to - t->from, dims[] = { k, w->rows };
-    int8_t *codes = dt__put_memory(p, k * w->rows, 1);
+    int8_t *codes = dt__put_scratch(p, k * w->rows, 1);
     if (codes == NULL) return NULL;
     for (int64_t n = 0; n < w->rows; n++) {
         for (int64_t i = 0; i < k; i++) {
@@ -104,7 +104,9 @@ static dt__value term_codes(dt__put *p, const dt__put_weight *w, const dt__put_t
         }
     }
     const dt__put_codes c = { w->name, w->bits, 2, dims, codes };
-    return w->bits > 7 ? dt__put_codes_u8(p, &c) : dt__put_codes_as(p, &c, DT__PUT_INT8);
+    dt__value y = w->bits > 7 ? dt__put_codes_u8(p, &c) : dt__put_codes_as(p, &c, DT__PUT_INT8);
+    dt__release(p->ctx, codes);
+    return y;
 }
 
 /* x as uint8, its columns in the weight's order, cut into terms. */
@@ -264,7 +266,7 @@ static dt__value term_kernel(dt__put *p, const dt__put_weight *w, const dt__put_
                              const dt__put_term *t, const window *v)
 {
     const int64_t in = v->to - v->from, taps = taps_of(c), out = w->rows / c->groups;
-    int8_t *codes = dt__put_memory(p, w->rows * in * taps, 1);
+    int8_t *codes = dt__put_scratch(p, w->rows * in * taps, 1);
     if (codes == NULL) return NULL;
     for (int64_t n = 0; n < w->rows; n++) {
         for (int64_t i = t->from; i < t->to; i++) {
@@ -278,29 +280,46 @@ static dt__value term_kernel(dt__put *p, const dt__put_weight *w, const dt__put_
     const int64_t channels_first[] = { c->groups * in, out, k0, k1 };
     const dt__put_codes k = { w->name, w->bits, 2 + c->n,
                               c->transposed ? channels_first : rows_first, codes };
-    return dt__put_codes_as(p, &k, DT__PUT_FLOAT);
+    dt__value y = dt__put_codes_as(p, &k, DT__PUT_FLOAT);
+    dt__release(p->ctx, codes);
+    return y;
 }
 
-/* The sum of u * q over a term whose sums are exact in floats. */
+/* x of a convolution: u = v + zu with its padding, which is zu as well. Of a transposed one v. */
+static dt__value padded_codes(dt__put *p, const dt__put_quantized *x, dt__put_conv *c)
+{
+    int64_t pads[8] = { 0 };
+    bool any = false;
+    if (c->transposed) return x->v;
+    for (int d = 0; d < c->n; d++) {
+        pads[2 + d] = pads[2 + c->n + 2 + d] = c->padding[d];
+        any = any || c->padding[d] > 0;
+        c->padding[d] = 0;
+    }
+    dt__value v = any ? DT__PUT(p, "Pad", x->v, dt__put_i64s(p, 2 * (2 + c->n), pads)) : x->v;
+    return DT__PUT(p, "Add", v, x->zero_u);
+}
+
+/* The sum of u * q over a term whose sums are exact in floats; x is of padded_codes. */
 static dt__value small_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv *c,
-                           const dt__put_term *t)
+                           const dt__put_term *t, dt__value x)
 {
     const dt__put_weight *w = a->w;
     const window v = window_of(w, c, t);
-    dt__value x = a->x->v;
     if (v.to - v.from < c->channels / c->groups) {
         x = DT__PUT(p, "Slice", x, DT__PUT_I64(p, v.from), DT__PUT_I64(p, v.to), DT__PUT_I64(p, 1));
     }
+    dt__value y = dt__put_conv_floats(p, x, term_kernel(p, w, c, t, &v), "", c);
+    if (!c->transposed) return y;
     float *sum = dt__put_memory(p, w->rows, sizeof *sum);
     if (sum == NULL) return NULL;
     for (int64_t n = 0; n < w->rows; n++) sum[n] = (float)code_sum(w, t, n);
-    dt__value y = dt__put_conv_floats(p, x, term_kernel(p, w, c, t, &v), "", c);
     dt__value rest = DT__PUT(p, "Mul", a->x->zero_u, dt__put_per_row(p, a, sum, DT__PUT_FLOAT));
     return DT__PUT(p, "Add", y, rest);
 }
 
 /* The same for any term, as INT32 where it had to be cut. At most 32,768 columns: 7 cuts deep. */
-static dt__value conv_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv *c,
+static dt__value conv_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv *c, dt__value x,
                           const dt__put_term *t, int *type)
 {
     int64_t pieces = 1;
@@ -319,7 +338,7 @@ static dt__value conv_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv
     for (int64_t i = 0; i < pieces; i++) {
         const dt__put_term part = { t->group, t->from + n * i / pieces,
                                     t->from + n * (i + 1) / pieces };
-        dt__value sum = small_sum(p, a, c, &part);
+        dt__value sum = small_sum(p, a, c, &part, x);
         if (pieces > 1) sum = dt__put_cast(p, sum, DT__PUT_INT32);
         total = i == 0 ? sum : DT__PUT(p, "Add", total, sum);
     }
@@ -331,11 +350,13 @@ dt__value dt__put_conv_codes(dt__put *p, const dt__put_quantized *x, const dt__p
 {
     const int64_t terms = dt__put_terms(w);
     dt__put_chain a = { .w = w, .x = x, .behind = c->n };
+    dt__put_conv conv = *c;
+    dt__value u = padded_codes(p, x, &conv);
     dt__put_chain_begin(p, &a);
     for (int64_t i = 0; i < terms && !p->failed; i++) {
         const dt__put_term t = dt__put_term_at(w, i);
         int type;
-        dt__value sum = conv_sum(p, &a, c, &t, &type);
+        dt__value sum = conv_sum(p, &a, &conv, u, &t, &type);
         dt__put_chain_add(p, &a, i, sum, type);
     }
     return dt__put_chain_end(p, &a, bias);

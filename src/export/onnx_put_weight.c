@@ -49,7 +49,7 @@ static int64_t place(const dt__put_weight *w, bool columns_first, int64_t n, int
 static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns_first)
 {
     const int64_t count = w->rows * w->groups * w->group;
-    int8_t *codes = dt__put_memory(p, count, 1);
+    int8_t *codes = dt__put_scratch(p, count, 1);
     if (codes == NULL) return NULL;
     for (int64_t n = 0; n < w->rows; n++) {
         for (int64_t at = 0; at < w->columns; at++) {
@@ -60,7 +60,9 @@ static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns
     const int64_t by_row[] = { w->rows, w->groups, w->group };
     const int64_t by_column[] = { w->groups, w->group, w->rows };
     const dt__put_codes c = { w->name, w->bits, 3, columns_first ? by_column : by_row, codes };
-    return dt__put_codes_as(p, &c, DT__PUT_FLOAT);
+    dt__value y = dt__put_codes_as(p, &c, DT__PUT_FLOAT);
+    dt__release(p->ctx, codes);
+    return y;
 }
 
 /* A number of each group, shaped to go with the codes. */
