@@ -1,6 +1,6 @@
-/* Convolutions of floats whose sums have a stated order (numerics §2): from 0, over k = channel taps
- * + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and in a
- * transposed convolution what lies between pixels, are terms with x = 0.
+/* Convolutions of floats whose sums have a stated order (numerics §2): from 0, over k = channel *
+ * taps + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and in
+ * a transposed convolution what lies between pixels, are terms with x = 0.
  *
  * A unit of work is COLUMNS positions of the result of one group of a sample: their terms are
  * gathered, DEPTH at a time, as a matrix that the kernel `ordered` multiplies by the group's
@@ -62,16 +62,47 @@ static const float *turn_weight(const ordered_work *o, float *to)
     return to;
 }
 
-/* Where tap k of an axis reads for position t of the result; -1: outside of x, or between its
- * pixels. */
-static int64_t place_of(const ordered_work *o, int axis, int64_t t, int64_t k)
+/* Where a tap of an axis reads x: for position t of the result at (t * scale + start) / step, where
+ * step divides that. */
+typedef struct tap_line {
+    int64_t scale, start, step;
+    int64_t end; /* extent of x */
+} tap_line;
+
+static tap_line tap_line_of(const ordered_work *o, int axis, int64_t tap)
 {
     const dt__conv *c = o->c;
-    const int64_t reach = k * c->dilation[axis], pad = c->padding[axis], step = c->stride[axis];
-    const int64_t at = o->transposed ? t + pad - reach : t * step - pad + reach;
-    if (o->transposed && at % step != 0) return -1;
-    const int64_t place = o->transposed ? at / step : at;
-    return at >= 0 && place < o->x_size[axis] ? place : -1;
+    const int64_t reach = tap * c->dilation[axis], pad = c->padding[axis], stride = c->stride[axis];
+    return o->transposed ? (tap_line){ 1, pad - reach, stride, o->x_size[axis] }
+                         : (tap_line){ stride, reach - pad, 1, o->x_size[axis] };
+}
+
+/* The place in x; -1: outside, or between pixels. */
+static int64_t place_of(const tap_line *l, int64_t t)
+{
+    const int64_t at = t * l->scale + l->start;
+    return at >= 0 && at % l->step == 0 && at / l->step < l->end ? at / l->step : -1;
+}
+
+/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result. */
+static void gather_row(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
+{
+    const int64_t start = first * l->scale + l->start;
+    int64_t j = start < 0 ? dt__ceil_div(-start, l->scale) : 0;
+    while (j < n && (start + j * l->scale) % l->step != 0) j++;
+    const int64_t at = (start + j * l->scale) / l->step;
+    if (l->step > 1 || j > 0 || j >= n) memset(to, 0, (size_t)n * sizeof *to);
+    if (j >= n || at >= l->end) {
+        memset(to, 0, (size_t)n * sizeof *to);
+        return;
+    }
+    const int64_t jump = l->step > 1 ? l->step : 1, by = l->step > 1 ? 1 : l->scale;
+    const int64_t inside = dt__min_i64(dt__ceil_div(n - j, jump), dt__ceil_div(l->end - at, by));
+    const float *from = row + at;
+    if (jump == 1 && by == 1) memcpy(to + j, from, (size_t)inside * sizeof *to);
+    else
+        for (int64_t i = 0; i < inside; i++) to[j + i * jump] = from[i * by];
+    for (int64_t i = j + inside * jump; i < n && jump == 1; i++) to[i] = 0;
 }
 
 /* Term k of positions t ... t+n-1. */
@@ -79,15 +110,15 @@ static void gather_term(const ordered_work *o, const float *x, int64_t k, int64_
                         float *to)
 {
     const int64_t width = o->y_size[1], tap = k % o->taps;
+    const tap_line rows = tap_line_of(o, 0, tap / o->c->kernel[1]);
+    const tap_line columns = tap_line_of(o, 1, tap % o->c->kernel[1]);
     const float *plane = x + k / o->taps * (o->x_size[0] * o->x_size[1]);
     for (int64_t i = 0; i < n;) {
         const int64_t row = (t + i) / width, first = (t + i) % width;
         const int64_t count = dt__min_i64(width - first, n - i);
-        const int64_t from = place_of(o, 0, row, tap / o->c->kernel[1]);
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t at = from < 0 ? -1 : place_of(o, 1, first + j, tap % o->c->kernel[1]);
-            to[i + j] = at < 0 ? 0 : plane[from * o->x_size[1] + at];
-        }
+        const int64_t from = place_of(&rows, row);
+        if (from < 0) memset(to + i, 0, (size_t)count * sizeof *to);
+        else gather_row(&columns, plane + from * o->x_size[1], first, count, to + i);
         i += count;
     }
 }
