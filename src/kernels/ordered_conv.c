@@ -84,42 +84,63 @@ static int64_t place_of(const tap_line *l, int64_t t)
     return at >= 0 && at % l->step == 0 && at / l->step < l->end ? at / l->step : -1;
 }
 
-/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result. */
-static void gather_row(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
+/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result, where no
+ * pixels lie apart. */
+static void read_line(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
 {
-    const int64_t start = first * l->scale + l->start;
-    int64_t j = start < 0 ? dt__ceil_div(-start, l->scale) : 0;
-    while (j < n && (start + j * l->scale) % l->step != 0) j++;
-    const int64_t at = (start + j * l->scale) / l->step;
-    if (l->step > 1 || j > 0 || j >= n) memset(to, 0, (size_t)n * sizeof *to);
-    if (j >= n || at >= l->end) {
-        memset(to, 0, (size_t)n * sizeof *to);
-        return;
+    const int64_t scale = l->scale, start = first * scale + l->start;
+    int64_t j = 0;
+    for (; j < n && start + j * scale < 0; j++) to[j] = 0;
+    if (scale == 1) {
+        const int64_t past = dt__max_i64(j, dt__min_i64(n, l->end - start));
+        for (; j < past; j++) to[j] = row[start + j];
+    } else {
+        for (; j < n && start + j * scale < l->end; j++) to[j] = row[start + j * scale];
     }
-    const int64_t jump = l->step > 1 ? l->step : 1, by = l->step > 1 ? 1 : l->scale;
-    const int64_t inside = dt__min_i64(dt__ceil_div(n - j, jump), dt__ceil_div(l->end - at, by));
-    const float *from = row + at;
-    if (jump == 1 && by == 1) memcpy(to + j, from, (size_t)inside * sizeof *to);
-    else
-        for (int64_t i = 0; i < inside; i++) to[j + i * jump] = from[i * by];
-    for (int64_t i = j + inside * jump; i < n && jump == 1; i++) to[i] = 0;
+    for (; j < n; j++) to[j] = 0;
 }
 
-/* Term k of positions t ... t+n-1. */
-static void gather_term(const ordered_work *o, const float *x, int64_t k, int64_t t, int64_t n,
-                        float *to)
+/* The same where they do. */
+static void read_apart(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
 {
-    const int64_t width = o->y_size[1], tap = k % o->taps;
-    const tap_line rows = tap_line_of(o, 0, tap / o->c->kernel[1]);
-    const tap_line columns = tap_line_of(o, 1, tap % o->c->kernel[1]);
-    const float *plane = x + k / o->taps * (o->x_size[0] * o->x_size[1]);
-    for (int64_t i = 0; i < n;) {
-        const int64_t row = (t + i) / width, first = (t + i) % width;
-        const int64_t count = dt__min_i64(width - first, n - i);
-        const int64_t from = place_of(&rows, row);
+    int64_t j = 0;
+    memset(to, 0, (size_t)n * sizeof *to);
+    while (j < n && place_of(l, first + j) < 0) j++;
+    if (j == n) return;
+    for (int64_t at = place_of(l, first + j); j < n && at < l->end; j += l->step) to[j] = row[at++];
+}
+
+/* A place in the result: the first of a unit's positions. */
+typedef struct corner {
+    int64_t row, column;
+} corner;
+
+/* What a tap reads in one plane of x for n positions from c on. */
+static void gather_term(const ordered_work *o, const tap_line line[2], const float *plane, corner c,
+                        int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; c = (corner){ c.row + 1, 0 }) {
+        const int64_t count = dt__min_i64(o->y_size[1] - c.column, n - i);
+        const int64_t from = place_of(&line[0], c.row);
+        const float *row = plane + from * o->x_size[1];
         if (from < 0) memset(to + i, 0, (size_t)count * sizeof *to);
-        else gather_row(&columns, plane + from * o->x_size[1], first, count, to + i);
+        else (line[1].step == 1 ? read_line : read_apart)(&line[1], row, c.column, count, to + i);
         i += count;
+    }
+}
+
+/* Terms p ... p+depth-1, rows of COLUMNS floats. */
+static void gather(const ordered_work *o, const float *x, int64_t p, int64_t depth, corner c,
+                   int64_t n, float *to)
+{
+    int64_t channel = p / o->taps, tap = p % o->taps;
+    for (int64_t k = 0; k < depth; k++, to += COLUMNS) {
+        const tap_line line[2] = { tap_line_of(o, 0, tap / o->c->kernel[1]),
+                                   tap_line_of(o, 1, tap % o->c->kernel[1]) };
+        gather_term(o, line, x + channel * o->x_size[0] * o->x_size[1], c, n, to);
+        if (++tap < o->taps) continue;
+        tap = 0;
+        channel++;
     }
 }
 
@@ -129,10 +150,11 @@ static void multiply(const ordered_work *o, const dt__kernels *kernels, const fl
 {
     float terms[DEPTH * COLUMNS];
     const int64_t plane = o->y_size[0] * o->y_size[1];
+    const corner first = { t / o->y_size[1], t % o->y_size[1] };
     for (int64_t r = 0; r < o->out; r++) memset(y + r * plane + t, 0, (size_t)n * sizeof *y);
     for (int64_t p = 0; p < o->depth; p += DEPTH) {
         const int64_t depth = dt__min_i64(DEPTH, o->depth - p);
-        for (int64_t k = 0; k < depth; k++) gather_term(o, x, p + k, t, n, terms + k * COLUMNS);
+        gather(o, x, p, depth, first, n, terms);
         kernels->ordered(&(dt__ordered){ .m = o->out,
                                          .n = n,
                                          .k = depth,
