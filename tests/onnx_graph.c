@@ -13,6 +13,8 @@ typedef struct block {
 
 static block *blocks;
 
+#define NODES 16
+
 static void *memory(size_t bytes)
 {
     block *b = calloc(1, sizeof *b + bytes + 1);
@@ -185,7 +187,7 @@ DtOnnx__Model *onnx_model(const onnx_case *c)
     node->output = memory(ONNX_VALUES * sizeof(char *));
     g->input = memory(ONNX_VALUES * sizeof(void *));
     g->output = memory(ONNX_VALUES * sizeof(void *));
-    g->initializer = memory(ONNX_VALUES * sizeof(void *));
+    g->initializer = memory(NODES * sizeof(void *));
     for (int i = 0; i < ONNX_VALUES && c->in[i] != NULL; i++) {
         char *name = memory(8);
         if (*c->in[i] != '-') snprintf(name, 8, "x%d", i);
@@ -198,7 +200,7 @@ DtOnnx__Model *onnx_model(const onnx_case *c)
         node->output[node->n_output++] = name;
         if (c->out[i] != NULL) g->output[g->n_output++] = declare(onnx_tensor(c->out[i], name));
     }
-    g->node = memory(sizeof(void *));
+    g->node = memory(NODES * sizeof(void *));
     g->node[g->n_node++] = node;
     m->graph = g;
     m->opset_import = memory(2 * sizeof(void *));
@@ -211,6 +213,32 @@ DtOnnx__Model *onnx_model(const onnx_case *c)
     m->n_opset_import = 2;
     m->ir_version = 10;
     return m;
+}
+
+void onnx_node(DtOnnx__Model *m, const char *op, const char *with, const char *in, const char *out)
+{
+    DtOnnx__Graph *g = m->graph;
+    DtOnnx__Node *node = memory(sizeof *node);
+    ck_assert_uint_lt(g->n_node, NODES);
+    *node = (DtOnnx__Node)DT_ONNX__NODE__INIT;
+    node->op_type = copy(op, strlen(op));
+    attributes(with, node);
+    node->input = memory(ONNX_VALUES * sizeof(char *));
+    node->output = memory(sizeof(char *));
+    while (*in != 0) {
+        const size_t n = strcspn(in, " ");
+        node->input[node->n_input++] = copy(in, n);
+        in += n + strspn(in + n, " ");
+    }
+    node->output[node->n_output++] = g->output[0]->name = copy(out, strlen(out));
+    g->node[g->n_node++] = node;
+}
+
+void onnx_weight(DtOnnx__Model *m, const char *name, const char *tensor)
+{
+    DtOnnx__Graph *g = m->graph;
+    ck_assert_uint_lt(g->n_initializer, NODES);
+    g->initializer[g->n_initializer++] = onnx_tensor(tensor, copy(name, strlen(name)));
 }
 
 unsigned char *onnx_pack(const DtOnnx__Model *m, size_t *n)

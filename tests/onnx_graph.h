@@ -24,6 +24,11 @@ typedef struct onnx_case {
 DtOnnx__Tensor *onnx_tensor(const char *text, char *name);
 /* The model of one node with inputs x0, x1, ... and outputs y0, y1, ... */
 DtOnnx__Model *onnx_model(const onnx_case *c);
+/* Adds a node to a model: blank-separated inputs, one output, which the graph's output 0 becomes. */
+void onnx_node(DtOnnx__Model *m, const char *op, const char *attributes, const char *in,
+               const char *out);
+/* Adds an initializer. */
+void onnx_weight(DtOnnx__Model *m, const char *name, const char *tensor);
 /* Its bytes; they live until onnx_forget. */
 unsigned char *onnx_pack(const DtOnnx__Model *m, size_t *n);
 void onnx_forget(void);

@@ -50,13 +50,12 @@ static void fill(dt_tensor *x, int64_t below, dt__stream *s)
 
 static dt_status make_inputs(verification *v, const dt_model_info *info)
 {
-    int64_t context = 0;
     dt__stream s = dt__stream_of(0, DT__FOR_USER);
-    DT__TRY(dt__trace_inputs_of(v->m, info, v->in, &v->n_in, &context));
+    DT__TRY(dt__trace_inputs_of(v->m, info, v->in, &v->n_in));
     for (int i = 0; i < v->n_in; i++) {
         dt_trace_input *in = &v->in[i];
         in->dims[0] = BATCH;
-        if (in->tokens) in->dims[1] = context > 0 ? dt__min_i64(LENGTH, context) : LENGTH;
+        if (in->tokens) in->dims[1] = in->context > 0 ? dt__min_i64(LENGTH, in->context) : LENGTH;
         DT__TRY(dt_tensor_create(v->ctx, in->dtype, in->rank, in->dims, &v->x[i]));
         fill(v->x[i], in->below, &s);
     }

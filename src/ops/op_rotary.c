@@ -103,9 +103,9 @@ static double scaled_frequency(const dt_rotary_options *o, double frequency)
     return (1 - share) * frequency / o->factor + share * frequency;
 }
 
-double dt__rotary_frequency(const dt_rotary_options *o, int64_t j, int64_t pairs)
+double dt__rotary_frequency(const dt_rotary_options *o, int64_t pair, int64_t pairs)
 {
-    const double frequency = pow(o->theta, -(double)j / (double)pairs);
+    const double frequency = pow(o->theta, -(double)pair / (double)pairs);
     if (o->scaling == DT_ROPE_LINEAR) return frequency / o->factor;
     return o->scaling == DT_ROPE_LLAMA3 ? scaled_frequency(o, frequency) : frequency;
 }

@@ -1,0 +1,416 @@
+/* Format c: random networks, layers and presets are exported, compiled and run; each folder's
+ * self-test compares bits with dt_forward. Warnings are errors. 20 networks, 4 under a sanitizer;
+ * DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
+#include "layers_run.h"
+#include "random_nets.h"
+#include "testing.h"
+
+#include "core/core.h"
+#include "export/c_program.h"
+
+#include <detent/export.h>
+#include <detent/layers.h>
+#include <detent/optim.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const test_draws draws = { .usual = 20, .sanitized = 4 };
+
+#define STRICT "-std=c99 -pedantic -Wall -Wextra -Wconversion -Werror"
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* A step of training, so that norms have statistics and ranges are observed. */
+static void train_once(dt_ctx *ctx, dt_module *m, dt_tensor *x)
+{
+    dt_optimizer *o;
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    dt_train(m, true);
+    dt_tensor *y = dt_forward(t, m, x);
+    dt_tensor *loss = dt_mean(t, dt_mul(t, y, y), NULL);
+    TEST_EACH(dt_backward(t, loss, NULL) == DT_OK, "%s", dt_error(ctx));
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.01));
+    dt_zero_grad(m);
+    dt_optimizer_free(o);
+    dt_tape_free(t);
+}
+
+/* Trains, prepares and converts; with qat NULL the model stays float. */
+static void make_integer(dt_ctx *ctx, dt_module *m, dt_tensor *x, const dt_qat_options *qat)
+{
+    train_once(ctx, m, x);
+    if (qat == NULL) return;
+    TEST_OK(ctx, dt_prepare(m, qat));
+    train_once(ctx, m, x);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+}
+
+/* ---- exporting ------------------------------------------------------------------------------- */
+
+/* A model, its inputs, and how it is called. */
+typedef struct subject {
+    dt_module *m;
+    dt_tensor *const *x;
+    int n_in, n_out;
+    const char *name; /* of the files */
+} subject;
+
+static dt_status trace_of(const subject *o, dt_trace **out)
+{
+    dt_trace_input in[DT_MAX_IN];
+    for (int i = 0; i < o->n_in; i++) {
+        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = dt_rank(o->x[i]), .dims = { 1 } };
+        for (int d = 1; d < in[i].rank; d++) in[i].dims[d] = dt_dim(o->x[i], d);
+    }
+    return dt_trace_create(
+        o->m, &(dt_trace_options){ .input = in, .n_inputs = o->n_in, .n_outputs = o->n_out }, out);
+}
+
+/* Exports a model that has no family. */
+static dt_status export_subject(const subject *o, const char *path)
+{
+    dt_ctx *ctx = dt_module_ctx(o->m);
+    dt_export_options options = dt_export_defaults();
+    dt_export_summary summary = { .bytes = 0 };
+    options.name = o->name;
+    dt_trace *t;
+    DT__TRY(trace_of(o, &t));
+    const dt_exporter *e = dt_exporter_named("c");
+    dt_export_call call = {
+        .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path, .summary = &summary
+    };
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < dt_trace_calls(t) && s == DT_OK; i++) {
+        char why[200] = "no emitter";
+        const dt_trace_call *c = dt_trace_call_at(t, i);
+        if (!e->expresses(t, c, &options, why, sizeof why)) {
+            s = dt_fail(ctx, DT_ERR_UNSUPPORTED, "%s: %s", c->op->name, why);
+        }
+    }
+    if (s == DT_OK) s = e->write(&call);
+    dt_trace_free(t);
+    return s;
+}
+
+/* Compiles the folder `path`, whose files are called net, and runs the self-test. */
+static void check_folder(const char *path, const char *cc, const char *what)
+{
+    char *output;
+    int status = test_shell(&output, "cd %s && %s net.c net_test.c -o net_test 2>&1", path, cc);
+    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
+    free(output);
+    status = test_shell(&output, "%s/net_test 2>&1", path);
+    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
+    free(output);
+}
+
+static void new_folder(char path[TEST_PATH])
+{
+    test_folder(path);
+    test_join(path, path, "net");
+}
+
+static void check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
+{
+    char path[TEST_PATH];
+    const subject o = { m, &x, 1, 1, "net" };
+    new_folder(path);
+    TEST_EACH(export_subject(&o, path) == DT_OK, "%s: %s", what, dt_error(dt_module_ctx(m)));
+    check_folder(path, cc, what);
+}
+
+/* ---- random networks ------------------------------------------------------------------------- */
+
+static void check_network(const random_net *d, const char *cc)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    char what[64];
+    dt_ctx *ctx;
+    options.seed = d->seed;
+    options.threads = 1;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    dt_module *m = random_net_create(ctx, d);
+    dt_tensor *x = random_net_input(ctx, d);
+    snprintf(what, sizeof what, "%s network %llu", d->family == NULL ? "a" : d->family->name,
+             (unsigned long long)d->seed);
+    make_integer(ctx, m, x, d->seed % 5 == 0 ? NULL : &d->qat);
+    check_model(m, x, cc, what);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+
+#define PARTS 2
+
+START_TEST(random_networks_have_the_same_bits)
+{
+    static const char *const names[] = { NULL, "mlp", NULL, "cnn", NULL, "resnet", NULL, "unet" };
+    const uint64_t first = number_from("DETENT_SEED", 1);
+    const uint64_t count = (uint64_t)test_networks(draws);
+    for (uint64_t i = (uint64_t)_i; i < count; i += PARTS) {
+        const char *family = names[i / PARTS % DT__COUNT_OF(names)];
+        const random_net d =
+            family == NULL ? random_net_of(first + i) : random_net_of_family(first + i, family);
+        check_network(&d, i % 8 == 3 ? "cc -O3 -march=native -ffp-contract=fast -w"
+                                     : "cc " STRICT " -O1");
+    }
+}
+END_TEST
+
+/* ---- every kind of layer --------------------------------------------------------------------- */
+
+#define DT__NN(name) extern const dt__layer_cases dt__cases_of_layer_##name;
+#include "nn/nn.inc"
+#undef DT__NN
+
+static const dt__layer_cases *const layers[] = {
+#define DT__NN(name) &dt__cases_of_layer_##name,
+#include "nn/nn.inc"
+#undef DT__NN
+};
+
+/* Layers of language models, which have an example of their own (tokens). */
+static bool is_of_language(const char *name)
+{
+    static const char *const names[] = { "embedding",      "attention", "moe",
+                                         "router",         "decoder",   "transformer_block",
+                                         "grouped_linear", "list",      NULL };
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    return false;
+}
+
+/* A layer of a case that has seen a batch; preset -1: float. */
+static void open_layer(layers_scene *o, const dt__layer_case *k, int preset)
+{
+    dt_qat_options options = dt_qat_defaults();
+    const layers_setup s = { .k = k, .real = DT_F32, .threads = 1 };
+    dt_tensor *y[DT_MAX_OUT];
+    layers_open(o, &s);
+    options.preset = preset;
+    if (preset < 0) return;
+    if (dt_prepare(o->holder, &options) != DT_OK) return; /* it has nothing to quantize */
+    dt_train(o->holder, true);
+    const bool observed = dt_is_observed(o->holder);
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, true));
+    TEST_OK(o->ctx, layers_forward(o, y));
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, false));
+    dt_tape_reset(o->t);
+    dt_train(o->holder, false);
+    TEST_OK(o->ctx, dt_convert(o->holder, NULL, NULL));
+}
+
+/* Returns whether the case is of a layer that takes examples side by side. */
+static bool check_case(const dt__layer_cases *l, const dt__layer_case *k, int preset)
+{
+    layers_scene o;
+    char path[TEST_PATH], what[200];
+    dt_trace *t = NULL;
+    snprintf(what, sizeof what, "layer %s, case \"%s\", preset %d", l->name, k->name, preset);
+    open_layer(&o, k, preset);
+    const subject of = { o.layer, o.in, o.n_in, o.n_out, "net" };
+    const bool traced = trace_of(&of, &t) == DT_OK;
+    dt_trace_free(t);
+    if (traced) {
+        new_folder(path);
+        TEST_EACH(export_subject(&of, path) == DT_OK, "%s: %s", what, dt_error(o.ctx));
+        check_folder(path, "cc " STRICT " -O0", what);
+    }
+    layers_close(&o);
+    return traced;
+}
+
+static bool is_usable(const dt__layer_case *k)
+{
+    bool is = k->fails == DT_OK && !k->training && layers_inputs(k) > 0;
+    for (int i = 0; i < layers_inputs(k); i++) {
+        int64_t count = 1;
+        for (int d = 0; d < DT_MAX_RANK && k->in[i].dims[d] > 0; d++) count *= k->in[i].dims[d];
+        is = is && k->in[i].dims[0] > 0 && (k->in[i].dtype == 0 || k->in[i].dtype == DT_F32);
+    }
+    return is;
+}
+
+START_TEST(layers_have_the_same_bits)
+{
+    int preset = -1, cases = 0, kinds = 0;
+    for (int i = _i; i < DT__COUNT_OF(layers); i += PARTS) {
+        const dt__layer_cases *l = layers[i];
+        int done = 0;
+        for (int k = 0; k < l->n && !is_of_language(l->name) && done < 3; k++) {
+            if (!is_usable(&l->cases[k])) continue;
+            if (!check_case(l, &l->cases[k], preset)) continue;
+            done++;
+            preset = preset == DT_INT4_INT4 ? -1 : preset + 1;
+        }
+        cases += done;
+        kinds += done > 0;
+        if (done == 0 && !is_of_language(l->name)) printf("export_c: no case of %s\n", l->name);
+    }
+    printf("export_c: %d cases of %d kinds of layers\n", cases, kinds);
+}
+END_TEST
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static dt_module *small_mlp(dt_ctx *ctx)
+{
+    static const dt_mlp_options options = {
+        .sizes = { 3, { 12, 9, 4 } }, .bias = true, .eps = 1e-5, .momentum = 0.1
+    };
+    const dt_qat_options qat = dt_qat_defaults();
+    dt_module *m;
+    if (dt_mlp_create(ctx, &options, &m) != DT_OK) return NULL;
+    if (dt_prepare(m, &qat) == DT_OK && dt_convert(m, NULL, NULL) == DT_OK) return m;
+    dt_module_free(m);
+    return NULL;
+}
+
+static dt_status export_mlp(dt_ctx *ctx, void *user)
+{
+    dt_tensor *x = NULL;
+    dt_module *m = small_mlp(ctx);
+    if (m == NULL) return dt_error_status(ctx);
+    dt_status s = dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 12 }, &x);
+    const subject o = { m, &x, 1, 1, "net" };
+    if (s == DT_OK) s = export_subject(&o, user);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    return s;
+}
+
+static void export_new(char path[TEST_PATH])
+{
+    dt_ctx *ctx;
+    new_folder(path);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, export_mlp(ctx, path));
+    dt_ctx_free(ctx);
+}
+
+/* One byte of each table, changed in turn, is noticed. */
+START_TEST(a_changed_constant_is_noticed)
+{
+    char path[TEST_PATH], *output;
+    export_new(path);
+    const int status = test_shell(
+        &output,
+        "cd %s && for t in $(sed -n 's/^static const [a-z0-9_]* \\([cw][0-9a-z_]*\\)\\[.*/\\1/p' "
+        "net.c); do sed \"/ $t\\[.*= {/{n;s/^    [^,]*,/    1,/}\" net.c > changed.c; "
+        "cc -O0 changed.c net_test.c -o changed && { cmp -s net.c changed.c || ! ./changed; } > "
+        "log "
+        "|| { echo \"$t\"; exit 1; }; echo $t >> done; done 2>&1; wc -l < done",
+        path);
+    ck_assert_msg(status == 0, "%s", output);
+    ck_assert_msg(atoi(output) >= 8, "%s tables were changed", output);
+    free(output);
+}
+END_TEST
+
+/* All compilers that are here, C and C++, at several levels. */
+START_TEST(compilers_agree)
+{
+    static const char *const compilers[] = {
+        "gcc " STRICT " -O0",
+        "gcc " STRICT " -O3 -march=native",
+        "gcc -std=gnu17 -O3 -march=native -ffp-contract=fast -funroll-loops",
+        "gcc " STRICT " -Os -DFMA_BY_INTEGERS",
+        "g++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
+        "clang " STRICT " -O2",
+        "clang -O3 -march=native -ffp-contract=fast",
+        "clang++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
+    };
+    char path[TEST_PATH];
+    export_new(path);
+    for (int i = 0; i < DT__COUNT_OF(compilers); i++) {
+        if (test_shell(NULL, "command -v %.*s > /dev/null", (int)strcspn(compilers[i], " "),
+                       compilers[i]) == 0) {
+            check_folder(path, compilers[i], "mlp");
+        }
+    }
+    char *output;
+    ck_assert_int_ne(test_shell(&output, "cd %s && cc -ffast-math -c net.c 2>&1", path), 0);
+    ck_assert_msg(strstr(output, "-ffast-math") != NULL, "%s", output);
+    free(output);
+}
+END_TEST
+
+START_TEST(names_become_identifiers)
+{
+    static const struct {
+        const char *from, *to;
+    } names[] = { { "digits", "digits" },
+                  { "my-net.v2", "my_net_v2" },
+                  { "7up", "up" },
+                  { "int", "int_" },
+                  { "", "model" },
+                  { "*/ #include <x>", "include_x" },
+                  { "\xc3\xa9t\xc3\xa9", "t" },
+                  { "a\nb", "a_b" },
+                  { "__x__", "x" } };
+    char name[DT__C_NAME], text[DT__C_COMMENT];
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        dt__c_identifier(names[i].from, name);
+        ck_assert_str_eq(name, names[i].to);
+    }
+    ck_assert_str_eq(dt__c_comment("a*/b\\\n?"
+                                   "?/\x7f",
+                                   text),
+                     "a__b______");
+}
+END_TEST
+
+START_TEST(every_allocation_may_fail)
+{
+    char path[TEST_PATH], inside[TEST_PATH + 16];
+    new_folder(path);
+    const int64_t runs = test_some_allocations(5, export_mlp, path);
+    ck_assert_int_gt(runs, 20);
+    snprintf(inside, sizeof inside, "%s/net.c", path);
+    ck_assert(test_file_exists(inside));
+}
+END_TEST
+
+START_TEST(a_failed_write_leaves_nothing)
+{
+    char folder[TEST_PATH], path[TEST_PATH], *output;
+    dt_ctx *ctx;
+    test_folder(folder);
+    test_join(path, folder, "net");
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    bool limited = test_limit_files(1000);
+    const dt_status s = export_mlp(ctx, path);
+    test_limit_files(-1);
+    if (limited) ck_assert_int_eq(s, DT_ERR_IO);
+    ck_assert_int_eq(test_shell(&output, "ls -A %s", folder), 0);
+    if (limited) ck_assert_str_eq(output, "");
+    free(output);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_export_c_suite(void)
+{
+    Suite *s = suite_create("export_c");
+    TCase *c = tcase_create("networks");
+    tcase_set_timeout(c, 900);
+    tcase_add_loop_test(c, random_networks_have_the_same_bits, 0, PARTS);
+    tcase_add_loop_test(c, layers_have_the_same_bits, 0, PARTS);
+    tcase_add_test(c, a_changed_constant_is_noticed);
+    tcase_add_test(c, compilers_agree);
+    tcase_add_test(c, names_become_identifiers);
+    tcase_add_test(c, every_allocation_may_fail);
+    tcase_add_test(c, a_failed_write_leaves_nothing);
+    suite_add_tcase(s, c);
+    return s;
+}
