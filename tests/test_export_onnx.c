@@ -372,6 +372,11 @@ START_TEST(what_cannot_be_expressed)
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "linear in "));
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "static ranges"));
     ck_assert(!test_file_exists(path));
+    o = dt_export_defaults();
+    o.past = true;
+    ck_assert_int_eq(export_small(ctx, path, &o), DT_ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "language models"));
+    ck_assert(!test_file_exists(path));
 }
 END_TEST
 

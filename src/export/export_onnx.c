@@ -259,6 +259,11 @@ static dt_status write_graph(dt__put_model *m)
 {
     m->native = has_attention(m->trace);
     put_inputs(m);
+    if (m->call->options->past && !m->native) {
+        return dt_fail(m->call->ctx, DT_ERR_ARG,
+                       "export: past keys and values are of language models; this model has no "
+                       "attention");
+    }
     if (m->call->options->past) put_past(m);
     DT__TRY(put_calls(m));
     put_outputs(m);

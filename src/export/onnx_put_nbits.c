@@ -7,7 +7,8 @@
  *     zero points   uint8 [rows * bytes of a row's codes], absent: 2^(bits-1)
  *
  * A block is a power of two from 16 to 256: a group of another length is cut into such blocks, or
- * the weight stays a matrix of floats. */
+ * the weight stays a matrix of floats. So do 8 bits at accuracy_level 0, where onnxruntime 1.32
+ * dequantizes the weight at each call: 20 to 80 times the time of the product of floats. */
 #include "export/onnx_put_model.h"
 
 #include <string.h>
@@ -22,13 +23,24 @@ static int64_t block_of(const dt__put_weight *w)
     return 0;
 }
 
-bool dt__put_takes_nbits(const dt__put_weight *w)
+/* 2, 4 or 8 bits; at level 0 onnxruntime is fast with 4 bits alone. */
+static int bits_of(const dt__put_weight *w, int64_t accuracy)
 {
-    return w->order == NULL && w->columns > 0 && block_of(w) > 0;
+    return w->bits <= 2 && accuracy > 0 ? 2 : w->bits <= 4 ? 4 : 8;
 }
 
-/* 2, 4 or 8 bits. */
-static int bits_of(const dt__put_weight *w) { return w->bits <= 2 ? 2 : w->bits <= 4 ? 4 : 8; }
+bool dt__put_takes_nbits(const dt__put_weight *w, int64_t accuracy)
+{
+    const bool fast = accuracy > 0 || bits_of(w, accuracy) == 4;
+    return fast && w->order == NULL && w->columns > 0 && block_of(w) > 0;
+}
+
+/* A weight in blocks. */
+typedef struct blocked {
+    const dt__put_weight *w;
+    int bits;
+    int64_t block, blocks; /* of a row */
+} blocked;
 
 static void put_bits(uint8_t *to, int64_t at, int bits, int code)
 {
@@ -49,13 +61,14 @@ static dt__value bytes(dt__put *p, const dt__put_weight *w, const uint8_t *data,
                                                .lent = true });
 }
 
-static dt__value packed_codes(dt__put *p, const dt__put_weight *w, int64_t block, int64_t blocks)
+static dt__value packed_codes(dt__put *p, const blocked *b)
 {
-    const int bits = bits_of(w), offset = 1 << (bits - 1);
-    const int64_t dims[] = { w->rows, blocks, block * bits / 8 }, row = blocks * dims[2];
+    const dt__put_weight *w = b->w;
+    const int bits = b->bits, offset = 1 << (bits - 1);
+    const int64_t dims[] = { w->rows, b->blocks, b->block * bits / 8 }, row = b->blocks * dims[2];
     uint8_t *packed = dt__put_memory(p, w->rows * row, 1);
     for (int64_t n = 0; n < w->rows && packed != NULL; n++) {
-        for (int64_t k = 0; k < blocks * block; k++) {
+        for (int64_t k = 0; k < b->blocks * b->block; k++) {
             const int code = k < w->columns ? w->codes[n * w->columns + k] : 0;
             put_bits(packed + n * row, k, bits, code + offset);
         }
@@ -64,18 +77,19 @@ static dt__value packed_codes(dt__put *p, const dt__put_weight *w, int64_t block
 }
 
 /* The group that a block is in. */
-static int64_t group_at(const dt__put_weight *w, int64_t block, int64_t i)
+static int64_t group_at(const blocked *b, int64_t i)
 {
-    return dt__min_i64(i * block / w->group, w->groups - 1);
+    return dt__min_i64(i * b->block / b->w->group, b->w->groups - 1);
 }
 
-static dt__value block_scales(dt__put *p, const dt__put_weight *w, int64_t block, int64_t blocks)
+static dt__value block_scales(dt__put *p, const blocked *b)
 {
-    const int64_t count = w->rows * blocks;
+    const dt__put_weight *w = b->w;
+    const int64_t blocks = b->blocks, count = w->rows * blocks;
     float *scale = dt__put_memory(p, count, sizeof *scale);
     if (scale == NULL) return NULL;
     for (int64_t i = 0; i < count; i++) {
-        scale[i] = w->scale[i / blocks * w->groups + group_at(w, block, i % blocks)];
+        scale[i] = w->scale[i / blocks * w->groups + group_at(b, i % blocks)];
     }
     return dt__put_tensor(p, &(dt__put_array){ .name = w->name,
                                                .type = DT__PUT_FLOAT,
@@ -86,15 +100,16 @@ static dt__value block_scales(dt__put *p, const dt__put_weight *w, int64_t block
                                                .bytes = (size_t)count * sizeof *scale });
 }
 
-static dt__value block_zeros(dt__put *p, const dt__put_weight *w, int64_t block, int64_t blocks)
+static dt__value block_zeros(dt__put *p, const blocked *b)
 {
-    const int bits = bits_of(w), offset = 1 << (bits - 1);
-    const int64_t row = dt__ceil_div(blocks * bits, 8), count = w->rows * row;
+    const dt__put_weight *w = b->w;
+    const int bits = b->bits, offset = 1 << (bits - 1);
+    const int64_t blocks = b->blocks, row = dt__ceil_div(blocks * bits, 8), count = w->rows * row;
     if (w->zero_point == NULL) return "";
     uint8_t *zero = dt__put_memory(p, count, 1);
     for (int64_t n = 0; n < w->rows && zero != NULL; n++) {
         for (int64_t i = 0; i < blocks; i++) {
-            const int z = w->zero_point[n * w->groups + group_at(w, block, i)];
+            const int z = w->zero_point[n * w->groups + group_at(b, i)];
             put_bits(zero + n * row, i, bits, z + offset);
         }
     }
@@ -103,17 +118,16 @@ static dt__value block_zeros(dt__put *p, const dt__put_weight *w, int64_t block,
 
 dt__value dt__put_nbits(dt__put *p, dt__value x, const dt__put_weight *w, int64_t accuracy)
 {
-    const int64_t block = block_of(w), blocks = dt__ceil_div(w->columns, block);
-    dt__value b = packed_codes(p, w, block, blocks);
-    dt__value scale = block_scales(p, w, block, blocks);
-    dt__value zero = block_zeros(p, w, block, blocks);
-    dt__value y = *(zero == NULL ? "" : zero) == 0 ? DT__PUT(p, "MatMulNBits", x, b, scale)
-                                                   : DT__PUT(p, "MatMulNBits", x, b, scale, zero);
+    const int64_t block = block_of(w);
+    const blocked b = { w, bits_of(w, accuracy), block, dt__ceil_div(w->columns, block) };
+    dt__value codes = packed_codes(p, &b), scale = block_scales(p, &b), zero = block_zeros(p, &b);
+    const char *const in[] = { x, codes, scale, zero };
+    dt__value y = dt__put_node(p, "MatMulNBits", in, w->zero_point == NULL ? 3 : 4);
     if (y == NULL) return NULL;
     dt__put_microsoft(p);
     dt__put_attr_int(p, "K", w->columns);
     dt__put_attr_int(p, "N", w->rows);
-    dt__put_attr_int(p, "bits", bits_of(w));
+    dt__put_attr_int(p, "bits", b.bits);
     dt__put_attr_int(p, "block_size", block);
     dt__put_attr_int(p, "accuracy_level", accuracy);
     return y;

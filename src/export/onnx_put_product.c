@@ -19,23 +19,18 @@
 
 /* ---- numbers of rows ------------------------------------------------------------------------- */
 
+/* Doubles are stored as floats, which readers cast when they load the file. */
 dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value, int type)
 {
     const int64_t n = c->w->rows, dims[] = { n, 1, 1 };
-    dt__put_array a = { .name = c->w->name,
-                        .type = type,
-                        .rank = 1 + c->behind,
-                        .dims = dims,
-                        .data = value,
-                        .bytes = (size_t)n * sizeof *value };
-    if (type == DT__PUT_FLOAT) return dt__put_tensor(p, &a);
-    double *wide = dt__put_memory(p, n, sizeof *wide);
-    if (wide == NULL) return NULL;
-    for (int64_t i = 0; i < n; i++) wide[i] = (double)value[i];
-    a.data = wide;
-    a.bytes = (size_t)n * sizeof *wide;
-    a.lent = true;
-    return dt__put_tensor(p, &a);
+    const dt__put_array a = { .name = c->w->name,
+                              .type = DT__PUT_FLOAT,
+                              .rank = 1 + c->behind,
+                              .dims = dims,
+                              .data = value,
+                              .bytes = (size_t)n * sizeof *value };
+    dt__value y = dt__put_tensor(p, &a);
+    return type == DT__PUT_FLOAT ? y : dt__put_cast(p, y, type);
 }
 
 /* Sum of the codes of a row in a term; exact. */
@@ -72,7 +67,7 @@ void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum
 {
     const dt__put_weight *w = c->w;
     const dt__put_term t = dt__put_term_at(w, term);
-    float *scale = dt__put_memory(p, w->rows, sizeof *scale);
+    float *scale = dt__put_scratch(p, w->rows, sizeof *scale);
     if (scale == NULL) return;
     for (int64_t n = 0; n < w->rows; n++) scale[n] = w->scale[n * w->groups + t.group];
     if (type != DT__PUT_FLOAT && !dt__put_is_small(w, &t)) {
@@ -80,6 +75,7 @@ void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum
     }
     dt__value product = DT__PUT(p, "Mul", dt__put_cast(p, sum, DT__PUT_DOUBLE),
                                 dt__put_per_row(p, c, scale, DT__PUT_DOUBLE));
+    dt__release(p->ctx, scale);
     dt__value wide = DT__PUT(p, "Add", product, dt__put_cast(p, c->acc, DT__PUT_DOUBLE));
     c->acc = dt__put_cast(p, wide, DT__PUT_FLOAT);
 }

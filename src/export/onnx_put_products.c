@@ -49,6 +49,16 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
+/* Says which product stays in float where others do not. */
+static void note_float(const dt__put_model *m, const dt_trace_call *c)
+{
+    const dt_export_options *o = m->call->options;
+    char line[200];
+    if (o->note == NULL || o->onnx_ops == DT_ONNX_PLAIN) return;
+    snprintf(line, sizeof line, "%.120s: %s stays in float", c->module, c->op->name);
+    o->note(o->user, line);
+}
+
 /* MatMulNBits, or a product of floats where the weight has no groups for it. */
 static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
 {
@@ -58,10 +68,14 @@ static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
         dt__put_rows_free(m, &r);
         return NULL;
     }
-    const bool taken = dt__put_takes_nbits(&r.w);
-    if (taken) y = dt__put_nbits(&m->p, dt__put_plain(m, c, X), &r.w, m->call->options->accuracy);
+    const int64_t accuracy = m->call->options->accuracy;
+    const bool taken = dt__put_takes_nbits(&r.w, accuracy);
+    if (taken) y = dt__put_nbits(&m->p, dt__put_plain(m, c, X), &r.w, accuracy);
     dt__put_rows_free(m, &r);
-    if (!taken) return of_floats(m, c, w);
+    if (!taken) {
+        note_float(m, c);
+        return of_floats(m, c, w);
+    }
     m->near = true;
     m->integer_products++;
     return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
@@ -79,16 +93,6 @@ static dt__value of_pairs(dt__put_model *m, const dt_trace_call *c, const dt__pu
     }
     dt__put_rows_free(m, &r);
     return y;
-}
-
-/* Says which product stays in float where others do not. */
-static void note_float(const dt__put_model *m, const dt_trace_call *c)
-{
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (o->note == NULL || o->onnx_ops == DT_ONNX_PLAIN) return;
-    snprintf(line, sizeof line, "%.120s: %s stays in float", c->module, c->op->name);
-    o->note(o->user, line);
 }
 
 static dt__value product(dt__put_model *m, const dt_trace_call *c, int w)

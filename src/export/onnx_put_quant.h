@@ -95,7 +95,7 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
 
 /* The same of floats by MatMulNBits (onnx_put_nbits.c), where a weight has groups that it can take;
  * `accuracy` is accuracy_level. */
-bool dt__put_takes_nbits(const dt__put_weight *w);
+bool dt__put_takes_nbits(const dt__put_weight *w, int64_t accuracy);
 dt__value dt__put_nbits(dt__put *p, dt__value x, const dt__put_weight *w, int64_t accuracy);
 
 /* A convolution. One-dimensional ones have n = 1. */
