@@ -1,0 +1,11 @@
+/* The exported model under its own names: compiled with -DNAME=... -DHEADER=... -DINPUTS=...
+ * -DOUTPUTS=... */
+#ifndef EXPORTED_H
+#define EXPORTED_H
+#include HEADER
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b) JOIN2(a, b)
+#define MODEL_RUN JOIN(NAME, _run)
+#define MODEL_SELFTEST JOIN(NAME, _selftest)
+#endif
