@@ -53,6 +53,7 @@ uint64_t host_clock(void)
         SYST_RVR = 0xFFFFFFu;
         SYST_CVR = 0;
         SYST_CSR = 7u; /* processor clock, interrupt, on */
+        while (SYST_CVR == 0) {} /* the first tick loads it */
     }
     uint32_t before, now;
     do {
