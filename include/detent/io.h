@@ -191,20 +191,6 @@ typedef struct dt_hf_options {
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
-/* A format in which models are written for other programs. */
-typedef struct dt_exporter {
-    const char *name; /* "hf" */
-    const char *text; /* one sentence of help */
-    const char *was;  /* an old name that the program still accepts; NULL: none */
-    bool folder;      /* it writes a folder; false: a file */
-    bool floats;      /* the format holds floats only (options->dequantize) */
-    dt_status (*write)(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
-                       const char *path);
-} dt_exporter;
-
-/* The i-th exporter; NULL past the last. */
-DT_API const dt_exporter *dt_exporter_at(int i);
-
 /* Reads an ONNX model (operators of version 9 to 21) as a float model of family layers, which
  * computes the same. The first dimension of every input is the batch, of any size; the others must
  * be numbers in the file. Layers have the paths of their initializers ("features.0" of

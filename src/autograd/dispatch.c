@@ -114,6 +114,9 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
         }
         dt__retain(inner);
         c->arg[i] = inner;
+    } else if (c->tape->shapes_only && kind != &dt__dense) {
+        const dt_tensor *x = c->in[i];
+        return dt__handle_create(c->ctx, x->dtype, x->rank, x->dims, &c->arg[i]);
     } else {
         DT__TRY(kind->value(c->tape, c->in[i], &c->arg[i], pull));
     }
@@ -129,7 +132,7 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
 static dt_status ask_for_codes(dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
-    if (c->op->role[i] != DT_CODES || kind->codes == NULL) return DT_OK;
+    if (c->op->role[i] != DT_CODES || kind->codes == NULL || c->tape->shapes_only) return DT_OK;
     DT__TRY(kind->codes(c->tape, c->in[i], &c->codes[i]));
     if (c->codes[i] != NULL && c->op->takes_codes != NULL && !c->op->takes_codes(c, i)) {
         dt__codes_release(c->codes[i]);
@@ -401,6 +404,7 @@ static dt_status run(dt_call *c)
     const bool wanted = decide_recording(c);
     dt_status s = resolve_all(c, pull);
     if (s == DT_OK) s = compute(c);
+    if (s == DT_OK && c->tape->on_call != NULL) c->tape->on_call(c->tape->on_call_user, c);
     if (s == DT_OK && c->recording) s = record(c, pull);
     free_unreachable(c, pull);
     if (s == DT_OK) return lend_results(c, wanted);

@@ -73,6 +73,9 @@ struct dt_tape {
     /* Called after each module's forward (src/nn/module.h), which is then not fused; NULL: none. */
     void (*on_forward)(void *user, const struct dt__module_call *call);
     void *on_forward_user;
+    /* Called after each op, before operands are freed; modules are then not fused. NULL: none. */
+    void (*on_call)(void *user, const dt_call *c);
+    void *on_call_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
 

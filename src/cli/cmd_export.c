@@ -1,19 +1,44 @@
 /* detent export: writes a model in the format of another program. */
 #include "cli.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <detent/export.h>
 
-enum { FORMAT, OUTPUT, DTYPE, DEQUANTIZE }; /* options, as in main.c */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { /* options, as in main.c */
+       FORMAT,
+       OUTPUT,
+       VERIFY,
+       QUIET,
+       NAME,
+       CONTEXT,
+       TEXT,
+       OPS,
+       PAST,
+       ACCURACY,
+       DTYPE,
+       DEQUANTIZE
+};
+
+/* Which options belong to which format. */
+static const struct {
+    int option;
+    const char *name, *format;
+} belongs[] = {
+    { NAME, "--name", "c" },    { CONTEXT, "--context", "c" },
+    { TEXT, "--text", "c" },    { OPS, "--ops", "onnx" },
+    { PAST, "--past", "onnx" }, { ACCURACY, "--accuracy-level", "onnx" },
+    { DTYPE, "--dtype", "hf" }, { DEQUANTIZE, "--dequantize", "hf" },
+};
 
 static const dt_exporter *find_exporter(const char *name)
 {
-    const dt_exporter *e = NULL;
-    for (int i = 0; (e = dt_exporter_at(i)) != NULL; i++) {
-        if (strcmp(e->name, name) == 0) break;
-        if (e->was == NULL || strcmp(e->was, name) != 0) continue;
+    const dt_exporter *e = dt_exporter_named(name);
+    if (e != NULL && strcmp(e->name, name) != 0) {
         fprintf(stderr, "detent export: --format %s is now called %s\n", name, e->name);
-        break;
     }
     return e;
 }
@@ -32,39 +57,147 @@ static int refuse_format(const cli_args *args)
     return cli_fail(args, CLI_USAGE, "no format '%s'; there are: %s", name, names);
 }
 
-static int read_options(const cli_args *args, dt_hf_options *o)
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* *out = the place of an option's value among names; unchanged if it is not given. */
+static int read_choice(const cli_args *args, int option, const char *name,
+                       const char *const *choices, int *out)
 {
-    const char *name = args->option[DTYPE];
-    o->dequantize = args->option[DEQUANTIZE] != NULL;
-    if (name == NULL) return CLI_DONE;
-    for (o->dtype = 0; dt_hf_dtypes[o->dtype] != NULL; o->dtype++) {
-        if (strcmp(dt_hf_dtypes[o->dtype], name) == 0) return CLI_DONE;
+    const char *value = args->option[option];
+    char all[120] = "";
+    for (int i = 0; value != NULL && choices[i] != NULL; i++) {
+        if (strcmp(choices[i], value) == 0) {
+            *out = i;
+            return CLI_DONE;
+        }
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", choices[i]);
     }
-    return cli_fail(args, CLI_USAGE, "--dtype must be as_read, f32, f16 or bf16, not '%s'", name);
+    if (value == NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "%s must be one of %s, not '%s'", name, all, value);
 }
 
-static int write(const cli_args *args, dt_ctx *ctx, const dt_exporter *e, const dt_hf_options *o)
+static int read_count(const cli_args *args, int option, const char *name, int64_t *out)
 {
-    dt_module *m = NULL;
-    dt_model_info info;
+    const char *value = args->option[option];
+    char *end;
+    if (value == NULL) return CLI_DONE;
+    *out = strtoll(value, &end, 10);
+    if (end != value && *end == 0 && *out > 0 && *out <= INT32_MAX) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "%s must be a number above 0, not '%s'", name, value);
+}
+
+static int check_belongs(const cli_args *args, const dt_exporter *e)
+{
+    for (size_t i = 0; i < sizeof belongs / sizeof belongs[0]; i++) {
+        if (args->option[belongs[i].option] == NULL) continue;
+        if (strcmp(belongs[i].format, e->name) == 0) continue;
+        return cli_fail(args, CLI_USAGE, "%s is an option of --format %s, not of %s",
+                        belongs[i].name, belongs[i].format, e->name);
+    }
+    return CLI_DONE;
+}
+
+static int read_options(const cli_args *args, const dt_exporter *e, dt_export_options *o)
+{
+    static const char *const levels[] = { "0", "1", "2", "3", "4", NULL };
+    int level = 0;
+    int status = check_belongs(args, e);
+    o->hf.dequantize = args->option[DEQUANTIZE] != NULL;
+    o->past = args->option[PAST] != NULL;
+    o->text = args->option[TEXT] != NULL;
+    o->name = args->option[NAME];
+    if (status == CLI_DONE) {
+        status = read_choice(args, DTYPE, "--dtype", dt_hf_dtypes, &o->hf.dtype);
+    }
+    if (status == CLI_DONE) status = read_choice(args, OPS, "--ops", dt_onnx_ops, &o->onnx_ops);
+    if (status == CLI_DONE) {
+        status = read_choice(args, ACCURACY, "--accuracy-level", levels, &level);
+    }
+    if (status == CLI_DONE) status = read_count(args, CONTEXT, "--context", &o->context);
+    o->accuracy = level;
+    if (status != CLI_DONE || level == 0 || level == 4) return status;
+    return cli_fail(args, CLI_USAGE, "--accuracy-level must be 0 or 4, not '%d'", level);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void print_note(void *user, const char *line)
+{
+    (void)user;
+    printf("  %s\n", line);
+}
+
+static void print_progress(void *user, int64_t done, int64_t all)
+{
+    (void)user;
+    fprintf(stderr, "\rexporting %3d %%%s", all > 0 ? (int)(100 * done / all) : 100,
+            done == all ? "\r               \r" : "");
+    fflush(stderr);
+}
+
+static void print_summary(const dt_export_summary *s)
+{
+    if (s->promise == NULL) return;
+    printf("  %zu bytes; %lld products of integers, %lld of floats\n  %s\n", s->bytes,
+           (long long)s->integer_products, (long long)s->float_products, s->promise);
+}
+
+static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
+{
+    dt_export_difference d[DT_MAX_OUT];
+    int n = 0;
+    if (dt_export_verify(m, info, args->option[OUTPUT], d, &n) != DT_OK) {
+        return cli_fail_by(args, ctx);
+    }
+    for (int i = 0; i < n; i++) {
+        printf("  %s: %lld of %lld values have the model's bits; largest difference %.3g, of the "
+               "largest value %.3g\n",
+               d[i].output, (long long)d[i].equal, (long long)d[i].values, d[i].absolute,
+               d[i].relative);
+    }
+    return CLI_DONE;
+}
+
+static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
+                       const dt_export_options *o, dt_module *m, const dt_model_info *info)
+{
+    dt_export_summary summary;
     const char *from = args->words[0], *to = args->option[OUTPUT];
-    if (dt_model_load(ctx, from, &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    if (e->floats && dt_is_prepared(m) && !o->dequantize) {
+    if (e->floats && dt_is_prepared(m) && !o->hf.dequantize) {
         fprintf(stderr, "detent export: the weights before they are quantized are written; "
                         "--dequantize writes what their integers say\n");
     }
-    const dt_status s = e->write(m, &info, o, to);
-    dt_model_info_free(ctx, &info);
-    dt_module_free(m);
+    if (e->traced && dt_is_prepared(m)) {
+        fprintf(stderr,
+                "detent export: %s is prepared, not converted; its converted form is "
+                "written\n",
+                from);
+        if (dt_convert(m, NULL, NULL) != DT_OK) return cli_fail_by(args, ctx);
+    }
+    const dt_status s = dt_export(m, info, e->name, o, to, &summary);
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
     printf("%s: %s of %s\n", to, e->name, from);
-    return CLI_DONE;
+    if (args->option[QUIET] == NULL) print_summary(&summary);
+    return args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m, info);
+}
+
+static int load_and_write(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
+                          const dt_export_options *o)
+{
+    dt_module *m = NULL;
+    dt_model_info info;
+    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    const int status = write_model(args, ctx, e, o, m, &info);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return status;
 }
 
 int cli_export(const cli_args *args)
 {
-    dt_hf_options options = { .dtype = DT_HF_AS_READ };
+    dt_export_options options = dt_export_defaults();
     const char *name = args->option[FORMAT];
     const dt_exporter *e = name == NULL ? NULL : find_exporter(name);
     if (e == NULL) return refuse_format(args);
@@ -73,11 +206,15 @@ int cli_export(const cli_args *args)
                         e->folder ? "folder" : "file");
     }
     int status = cli_check_apart(args, e->folder ? NULL : args->option[OUTPUT]);
-    if (status == CLI_DONE) status = read_options(args, &options);
+    if (status == CLI_DONE) status = read_options(args, e, &options);
     if (status != CLI_DONE) return status;
+    if (args->option[QUIET] == NULL) {
+        options.note = print_note;
+        if (isatty(STDERR_FILENO)) options.progress = print_progress;
+    }
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;
-    const int written = write(args, ctx, e, &options);
+    status = load_and_write(args, ctx, e, &options);
     dt_ctx_free(ctx);
-    return written;
+    return status;
 }

@@ -1,13 +1,14 @@
 /* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
  * one row; the state of a training run is one line. */
 #include "cli.h"
+#include "graph_table.h"
 #include "layer_table.h"
 #include "text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON, LAYERS }; /* options, as in main.c */
+enum { JSON, LAYERS, GRAPH }; /* options, as in main.c */
 
 #define OWN "detent." /* prefix of tensors that are not the model's */
 
@@ -284,13 +285,19 @@ static void print_json(look *l)
            t->run_bytes);
 }
 
-/* The layers of the model in the file. */
-static int print_layers(const cli_args *args, dt_ctx *ctx)
+/* The layers of the model in the file, or the ops that it runs. */
+static int print_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_module *m = NULL;
     dt_model_info info;
+    const char *graph = args->option[GRAPH];
+    if (graph != NULL && strcmp(graph, "table") != 0 && strcmp(graph, "dot") != 0) {
+        return cli_fail(args, CLI_USAGE, "--graph must be table or dot, not '%s'", graph);
+    }
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    const dt_status s = cli_print_layers(m, info.family, info.options, args->option[JSON] != NULL);
+    const dt_status s =
+        graph != NULL ? cli_print_graph(m, &info, strcmp(graph, "dot") == 0)
+                      : cli_print_layers(m, info.family, info.options, args->option[JSON] != NULL);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
@@ -300,8 +307,8 @@ int cli_inspect(const cli_args *args)
 {
     dt_ctx *ctx = cli_ctx(args, 1);
     if (ctx == NULL) return CLI_FAILED;
-    if (args->option[LAYERS] != NULL) {
-        const int printed = print_layers(args, ctx);
+    if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL) {
+        const int printed = print_model(args, ctx);
         dt_ctx_free(ctx);
         return printed;
     }

@@ -111,8 +111,8 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
  * each call is watched, nor under activation checkpointing, which runs a whole module again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
-    return t->status == DT_OK && t->calib == NULL && t->on_forward == NULL && m != NULL &&
-           !m->recomputed && m->type->fusion != NULL;
+    return t->status == DT_OK && t->calib == NULL && t->on_forward == NULL && t->on_call == NULL &&
+           m != NULL && !m->recomputed && m->type->fusion != NULL;
 }
 
 /* The number of activation m if the epilogue of `fusion` can compute it; else negative. */

@@ -22,9 +22,9 @@ static dt_status update_range(const dt__input_hook *hook, dt_tape *t, const dt_m
                               dt_tensor *x)
 {
     const bool trains = dt_is_training(m) && hook->enabled;
-    const bool observes = !hook->frozen && (trains || hook->observing);
+    const bool observes = !hook->frozen && !t->shapes_only && (trains || hook->observing);
     if (observes && !dt__runs_again(t)) DT__TRY(observe(hook, t, x));
-    if (!hook->enabled || dt__quantizer_has_seen(hook->range)) return DT_OK;
+    if (!hook->enabled || t->shapes_only || dt__quantizer_has_seen(hook->range)) return DT_OK;
     return dt_tape_fail(
         t, DT_ERR_STATE,
         "module %s: the range of its input has seen no batch; train, or run batches "

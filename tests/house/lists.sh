@@ -46,5 +46,5 @@ check ops op ops.inc DT__OP
 check nn nn nn.inc DT__NN
 check qat scheme schemes.inc DT__SCHEME
 check ptq round rounders.inc DT__ROUNDER
-check io export exporters.inc DT__EXPORTER
+check export export exporters.inc DT__EXPORTER
 [ "$failed" -eq 0 ]

@@ -1,5 +1,10 @@
-/* Exporter hf: a folder in the format of Hugging Face's transformers (hf_save.c). */
-#include "io/export.h"
+/* Exporter hf: a folder in the format of Hugging Face's transformers (src/io/hf_save.c). */
+#include "export/exporters.h"
+
+static dt_status write(const dt_export_call *e)
+{
+    return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
+}
 
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
@@ -7,5 +12,5 @@ const dt_exporter dt__exporter_hf = {
             "what else reads Llama, Qwen2, Qwen3 and Mixtral",
     .folder = true,
     .floats = true,
-    .write = dt_hf_save,
+    .write = write,
 };

@@ -1,11 +1,7 @@
 /* Exporter stacked: a model file of detent with one tensor per grouped parameter. */
-#include "io/export.h"
+#include "export/exporters.h"
 
-static dt_status write(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
-                       const char *path)
-{
-    return dt__export_own(&(dt__own_export){ m, info, options, DT_GROUPED_STACKED }, path);
-}
+static dt_status write(const dt_export_call *e) { return dt__export_own(e, DT_GROUPED_STACKED); }
 
 const dt_exporter dt__exporter_stacked = {
     .name = "stacked",

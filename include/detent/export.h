@@ -1,0 +1,248 @@
+/* export.h: models leave detent. A trace is the list of ops that a model runs; exporters write
+ * models in formats of other programs, most of them from a trace. docs/export.md says what each
+ * format holds, and what is promised of it.
+ */
+#ifndef DETENT_EXPORT_H
+#define DETENT_EXPORT_H
+
+#include <detent/io.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the trace ------------------------------------------------------------------------------- */
+
+/* An extent of a tensor: size * batch^batch_power * length^length_power. */
+typedef struct dt_extent {
+    int64_t size;
+    int batch, length; /* the powers: 0 or 1 */
+} dt_extent;
+
+typedef enum dt_value_kind {
+    DT_VALUE_INPUT,
+    DT_VALUE_PARAMETER, /* a parameter or buffer of the model */
+    DT_VALUE_CONSTANT,  /* computed from parameters alone, or made by a layer */
+    DT_VALUE_POSITIONS, /* i32 [length]: 0, 1, ... */
+    DT_VALUE_RESULT     /* of a call */
+} dt_value_kind;
+
+/* A tensor of a trace. */
+typedef struct dt_trace_value {
+    dt_value_kind kind;
+    dt_dtype dtype;
+    int rank;
+    dt_extent extent[DT_MAX_RANK];
+    const char *name; /* path of a parameter, name of an input; of others "" */
+    /* Of a PARAMETER the model's own, quantized or not; of a CONSTANT its values, where an extent
+     * that is not constant is 1: all elements along it are equal. Lent. NULL: others. */
+    dt_tensor *tensor;
+    int64_t call;        /* the call that makes a RESULT; -1: none */
+    int result;          /* which of its results */
+    int64_t first, last; /* the calls that write and last read it; last is dt_trace_calls() of an
+                          * output of the model; -1 of what is not a RESULT */
+} dt_trace_value;
+
+/* How a call reads a value. */
+typedef struct dt_trace_operand {
+    int64_t value; /* -1: this operand is not given */
+    /* How it is quantized in front of the call; NULL: it is not. */
+    const dt_quant_spec *quant;
+    bool coded;  /* the call reads its codes; false with `quant`: its dequantized values */
+    bool sample; /* of an activation: a row of codes is all but the first dimension */
+    bool weight; /* `quant` is the scheme of a weight, which has scales of its own */
+    /* Of an activation's static or learned range: f32 and i8 [1], lent; NULL: dynamic, or the
+     * scheme has no zero point. */
+    dt_tensor *scale, *zero_point;
+} dt_trace_operand;
+
+/* A call of an op. */
+typedef struct dt_trace_call {
+    const dt_op *op;
+    const void *options; /* of a batch of one example; NULL: the op has none */
+    const char *module;  /* path of the module that made the call; "" of the model itself */
+    const char *type;    /* the type of that module: "conv2d" */
+    int n_in, n_out;
+    dt_trace_operand in[DT_MAX_IN];
+    int64_t out[DT_MAX_OUT]; /* values; -1: nothing reads this result */
+    const void *other[2];    /* the options with another batch and another length; internal */
+} dt_trace_call;
+
+typedef struct dt_trace dt_trace;
+
+/* An input of a model. Dimension 0 is the batch. */
+typedef struct dt_trace_input {
+    const char *name; /* NULL: "input", "input1", ... */
+    dt_dtype dtype;   /* DT_F32, or DT_I32 for tokens */
+    int rank;
+    int64_t dims[DT_MAX_RANK]; /* of one example: dims[0] is 1 */
+    bool tokens;               /* [1, length]: dimension 1 is symbolic, too */
+    int64_t below;             /* of integers: values are 0 ... below - 1 */
+} dt_trace_input;
+
+typedef struct dt_trace_options {
+    const dt_trace_input *input;
+    int n_inputs, n_outputs; /* n_outputs 0: 1 */
+    /* Ops check shapes and compute nothing: constants have no values, and ranges need not have been
+     * observed. For questions about formats before a model is trained. */
+    bool shapes_only;
+} dt_trace_options;
+
+/* Runs a module in evaluation, without gradients and without fused ops, and writes down each call
+ * of an op. What does not depend on an input becomes a constant; calls whose results nobody reads
+ * are left out. The module runs with two batch sizes, and two lengths where an input has tokens:
+ * extents that differ are symbolic. `m` may be of any type, with ops of the program's own; it is
+ * left in evaluation mode and must outlive the trace. Errors: UNSUPPORTED, naming op and module (an
+ * extent that is no multiple of batch and length; a call that writes, or draws random numbers),
+ * ARG, those of the forward pass, NOMEM. */
+DT_API dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trace **out);
+/* The same of a model of a family, whose inputs `info` describes. */
+DT_API dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only,
+                                dt_trace **out);
+/* NULL is allowed. */
+DT_API void dt_trace_free(dt_trace *t);
+
+/* The number of calls, and call i in the order in which they run: lent, NULL outside. */
+DT_API int64_t dt_trace_calls(const dt_trace *t);
+DT_API const dt_trace_call *dt_trace_call_at(const dt_trace *t, int64_t i); /* as above */
+/* The number of values, and value i in the order in which they are made: lent, NULL outside. */
+DT_API int64_t dt_trace_values(const dt_trace *t);
+DT_API const dt_trace_value *dt_trace_value_at(const dt_trace *t, int64_t i); /* as above */
+/* The number of inputs and outputs; *values: which values they are, lent. */
+DT_API int dt_trace_inputs(const dt_trace *t, const int64_t **values);
+DT_API int dt_trace_outputs(const dt_trace *t, const int64_t **values); /* as above */
+DT_API bool dt_trace_has_length(const dt_trace *t);                     /* an input has tokens */
+/* The most tokens that the model takes; 0: it takes none. */
+DT_API int64_t dt_trace_context(const dt_trace *t);
+
+/* The integer at `offset` of a call's options as an extent, since it may depend on the batch. */
+DT_API dt_extent dt_trace_option(const dt_trace_call *c, size_t offset);
+/* The extent for a batch size and a length. */
+DT_API int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length);
+/* Elements of a value. */
+DT_API int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length);
+/* Multiply-adds of a call; 0 of ops that are no products. */
+DT_API int64_t dt_trace_multiply_adds(const dt_trace *t, const dt_trace_call *c, int64_t batch,
+                                      int64_t length);
+/* Whether the result has the elements of its operand in the same order: reshape, flatten. */
+DT_API bool dt_trace_is_view(const dt_trace_call *c);
+/* Whether the op may write its first result over operand i: it reads each element before it writes
+ * that element, and both have one shape. */
+DT_API bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i);
+
+/* Where the results of a trace lie in one block of memory. */
+typedef struct dt_trace_plan {
+    size_t bytes; /* of the block */
+    /* of each value; SIZE_MAX: no RESULT, an output of the model, or a view of one of these */
+    size_t *offset;
+    void *memory;
+} dt_trace_plan;
+
+/* Plans for one batch size and length. Values that are read at the same time do not overlap; views
+ * lie where their operand lies, and results over operands that end there, where the op allows it.
+ * `align` is a power of two. Free it with dt_trace_plan_free. Errors: ARG, NOMEM. */
+DT_API dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length,
+                                      size_t align, dt_trace_plan *out);
+/* Frees a plan and zeroes it. */
+DT_API void dt_trace_plan_free(dt_ctx *ctx, dt_trace_plan *p);
+
+/* A block with a lifetime, for dt_plan_blocks. */
+typedef struct dt_plan_block {
+    size_t bytes;
+    int64_t first, last; /* it is used from call `first` to call `last`, both included */
+    size_t offset;       /* the result */
+} dt_plan_block;
+
+/* Places blocks so that those whose lifetimes meet do not overlap: the largest first, each into the
+ * smallest gap that holds it. *bytes: what all take together. */
+DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align,
+                                size_t *bytes);
+
+/* ---- exporters ------------------------------------------------------------------------------- */
+
+enum { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
+extern DT_API const char *const dt_onnx_ops[]; /* "plain", "nbits", "qdq", ended by NULL */
+
+typedef struct dt_export_options {
+    dt_hf_options hf; /* of format hf */
+    int onnx_ops;     /* of format onnx: DT_ONNX_... */
+    bool past;        /* of format onnx: keys and values of earlier tokens are inputs and outputs */
+    int64_t accuracy; /* of format onnx, nbits: accuracy_level, 0 or 4 */
+    const char *name; /* of format c: begins all names; NULL: of the path */
+    int64_t context;  /* of format c: the most tokens of a language model; 0: as many as it has */
+    bool text;        /* of format c: tokenizer and sampling too */
+    /* Called as the export goes on, and with each thing to know about what was written, or
+     * NULL. */
+    void (*progress)(void *user, int64_t done, int64_t all);
+    void (*note)(void *user, const char *line);
+    void *user;
+} dt_export_options;
+
+typedef struct dt_export_summary {
+    int64_t integer_products, float_products; /* calls that multiply integers there, and floats */
+    size_t bytes;                             /* written */
+    const char *promise; /* what is equal to detent's results, in one sentence */
+} dt_export_summary;
+
+/* What an exporter is given. */
+typedef struct dt_export_call {
+    dt_ctx *ctx;
+    dt_module *m;
+    const dt_model_info *info;
+    const dt_trace *trace; /* NULL unless the exporter is `traced` */
+    const dt_export_options *options;
+    const char *path;
+    dt_export_summary *summary;
+} dt_export_call;
+
+/* A format in which models are written for other programs. */
+typedef struct dt_exporter {
+    const char *name; /* "hf" */
+    const char *text; /* one sentence of help */
+    const char *was;  /* an old name that the program still accepts; NULL: none */
+    bool folder;      /* it writes a folder; false: a file */
+    bool floats;      /* the format holds floats only (options->hf.dequantize) */
+    bool traced;      /* it reads a trace, and models that are not prepared or are converted */
+    /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
+    bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
+                      char *why, size_t size);
+    dt_status (*write)(const dt_export_call *call);
+} dt_exporter;
+
+/* The i-th exporter; NULL past the last. */
+DT_API const dt_exporter *dt_exporter_at(int i);
+/* The exporter with this name, or with this old name; NULL if there is none. */
+DT_API const dt_exporter *dt_exporter_named(const char *name);
+
+/* Everything as the format does it by default; no callbacks. */
+DT_API dt_export_options dt_export_defaults(void);
+
+/* Writes a model in a format, all or nothing. `options` NULL: defaults; `summary` may be NULL.
+ * Errors: ARG (no such format), STATE (a prepared model for a format that wants it converted),
+ * UNSUPPORTED (what the format cannot express: each op with its module and the reason), IO, those
+ * of the format, NOMEM. */
+DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
+                           const dt_export_options *options, const char *path,
+                           dt_export_summary *summary);
+/* Whether a model, prepared or not, could be written: OK, or dt_export's UNSUPPORTED. Writes
+ * nothing; ranges need not have been observed. */
+DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format,
+                                 const dt_export_options *options);
+
+/* How far an export's results are from the model's. */
+typedef struct dt_export_difference {
+    char output[96];           /* name, cut if it is longer */
+    int64_t values, equal;     /* how many there are, and how many have the same bits */
+    double absolute, relative; /* the largest difference; divided by the largest magnitude */
+} dt_export_difference;
+
+/* Runs an exported file by an interpreter that shares nothing with the writer, on random inputs,
+ * and the model on the same. Errors: UNSUPPORTED (format c: its own self-test does that; formats
+ * without an interpreter), IO, FORMAT, NOMEM. */
+DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
+                                  dt_export_difference out[DT_MAX_OUT], int *n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,149 @@
+/* The list of exporters, and what all of them have in common: the trace, and the error that lists
+ * all that a format cannot express, before anything is written. */
+#include "export/exporters.h"
+#include "export/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DT__EXPORTER(name) &dt__exporter_##name,
+static const dt_exporter *const exporters[] = {
+#include "export/exporters.inc"
+};
+#undef DT__EXPORTER
+
+const char *const dt_onnx_ops[] = { "plain", "nbits", "qdq", NULL };
+
+const dt_exporter *dt_exporter_at(int i)
+{
+    return i >= 0 && i < DT__COUNT_OF(exporters) ? exporters[i] : NULL;
+}
+
+const dt_exporter *dt_exporter_named(const char *name)
+{
+    for (int i = 0; i < DT__COUNT_OF(exporters); i++) {
+        const dt_exporter *e = exporters[i];
+        if (strcmp(e->name, name) == 0) return e;
+        if (e->was != NULL && strcmp(e->was, name) == 0) return e;
+    }
+    return NULL;
+}
+
+dt_export_options dt_export_defaults(void)
+{
+    return (dt_export_options){ .hf = { .dtype = DT_HF_AS_READ } };
+}
+
+dt_status dt__export_own(const dt_export_call *e, int grouped)
+{
+    const dt_hf_options *o = &e->options->hf;
+    if (o->dtype != DT_HF_AS_READ || o->dequantize) {
+        return dt_fail(e->ctx, DT_ERR_ARG,
+                       "export: a file of detent holds a model as it is; dtype and dequantize are "
+                       "of format hf");
+    }
+    dt_model_info info = *e->info;
+    info.grouped = grouped;
+    return dt_model_save(e->m, &info, e->path);
+}
+
+/* ---- what a format cannot express ------------------------------------------------------------ */
+
+/* The list of refused calls, as text. Calls of one op with one reason have one line, which names
+ * the first modules. */
+typedef struct refusals {
+    char text[DT__MESSAGE_SIZE];
+    size_t used;
+    int64_t n, hidden;
+} refusals;
+
+static bool says(const refusals *r, const char *line) { return strstr(r->text, line) != NULL; }
+
+static void add_refusal(refusals *r, const dt_trace_call *c, const char *why)
+{
+    char line[320];
+    const size_t room = sizeof r->text - r->used;
+    snprintf(line, sizeof line, "\n  %s in %s (%s): %s", c->op->name,
+             c->module[0] != 0 ? c->module : "the model", c->type, why);
+    if (says(r, line)) return;
+    r->n++;
+    if (strlen(line) + 120 > room) r->hidden++;
+    else r->used += (size_t)snprintf(r->text + r->used, room, "%s", line);
+}
+
+static dt_status check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
+{
+    dt_ctx *ctx = t->ctx;
+    refusals r = { .used = 0 };
+    for (int64_t i = 0; i < t->n_calls && e->expresses != NULL; i++) {
+        char why[200] = "the format has no such op";
+        if (!e->expresses(t, &t->call[i], o, why, sizeof why)) add_refusal(&r, &t->call[i], why);
+    }
+    if (r.n == 0) return DT_OK;
+    if (r.hidden > 0) {
+        snprintf(r.text + r.used, sizeof r.text - r.used, "\n  and %lld more", (long long)r.hidden);
+    }
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "format %s cannot express this model:%s", e->name,
+                   r.text);
+}
+
+/* ---- exporting ------------------------------------------------------------------------------- */
+
+static dt_status find(dt_ctx *ctx, const char *format, const dt_exporter **out)
+{
+    *out = format == NULL ? NULL : dt_exporter_named(format);
+    if (*out != NULL) return DT_OK;
+    char names[256] = "";
+    for (int i = 0; i < DT__COUNT_OF(exporters); i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ", exporters[i]->name);
+    }
+    return dt_fail(ctx, DT_ERR_ARG, "export: no format '%s'; there are: %s",
+                   format == NULL ? "" : format, names);
+}
+
+dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format,
+                          const dt_export_options *options)
+{
+    const dt_export_options o = options != NULL ? *options : dt_export_defaults();
+    const dt_exporter *e;
+    dt_trace *t;
+    DT__TRY(find(dt_module_ctx(m), format, &e));
+    if (!e->traced) return DT_OK;
+    DT__TRY(dt_trace_model(m, info, true, &t));
+    const dt_status s = check_calls(e, t, &o);
+    dt_trace_free(t);
+    return s;
+}
+
+static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
+{
+    dt_trace *t;
+    if (dt_is_prepared(call->m)) {
+        return dt_fail(call->ctx, DT_ERR_STATE,
+                       "export: format %s holds integers; convert the model first", e->name);
+    }
+    DT__TRY(dt_trace_model(call->m, call->info, false, &t));
+    dt_status s = check_calls(e, t, call->options);
+    call->trace = t;
+    if (s == DT_OK) s = e->write(call);
+    dt_trace_free(t);
+    return s;
+}
+
+dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
+                    const dt_export_options *options, const char *path, dt_export_summary *summary)
+{
+    const dt_export_options o = options != NULL ? *options : dt_export_defaults();
+    dt_export_summary own = { .bytes = 0 };
+    const dt_exporter *e;
+    dt_export_call call = { .ctx = dt_module_ctx(m),
+                            .m = m,
+                            .info = info,
+                            .options = &o,
+                            .path = path,
+                            .summary = summary != NULL ? summary : &own };
+    *call.summary = (dt_export_summary){ .bytes = 0 };
+    DT__TRY(find(call.ctx, format, &e));
+    return e->traced ? trace_and_write(e, &call) : e->write(&call);
+}

@@ -1,0 +1,17 @@
+/* The exporters (export_<name>.c). */
+#ifndef DT__EXPORT_EXPORTERS_H
+#define DT__EXPORT_EXPORTERS_H
+
+#include "core/core.h"
+
+#include <detent/export.h>
+
+#define DT__EXPORTER(name) extern const dt_exporter dt__exporter_##name;
+#include "export/exporters.inc"
+#undef DT__EXPORTER
+
+/* Writes a model as a file of detent, float, prepared or converted as it is; `grouped` is
+ * DT_GROUPED_... ARG if the options ask for another dtype or for dequantization. */
+dt_status dt__export_own(const dt_export_call *e, int grouped);
+
+#endif

@@ -1,0 +1,262 @@
+/* Making a trace, and questions about it. */
+#include "export/trace.h"
+
+#include "nn/family.h"
+#include "nn/graph.h"
+
+#include <string.h>
+
+/* Sizes of the runs that are compared. */
+static const dt__trace_size runs[3] = { { 1, 2 }, { 3, 2 }, { 1, 5 } };
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static dt_status check_options(dt_module *m, const dt_trace_options *o)
+{
+    if (o == NULL || o->input == NULL || o->n_inputs < 1 || o->n_inputs > DT_MAX_IN ||
+        o->n_outputs < 0 || o->n_outputs > DT_MAX_OUT) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "trace: a model has 1...%d inputs and 1...%d outputs",
+                       DT_MAX_IN, DT_MAX_OUT);
+    }
+    for (int i = 0; i < o->n_inputs; i++) {
+        const dt_trace_input *in = &o->input[i];
+        const bool fits = in->rank >= (in->tokens ? 2 : 1) && in->rank <= DT_MAX_RANK &&
+                          in->dims[0] == 1 &&
+                          (in->dtype == DT_F32 || (in->dtype == DT_I32 && in->below > 0));
+        if (fits) continue;
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "trace: input %d must be one example, dims[0] = 1, of f32, or of i32 with "
+                       "`below` above 0; tokens are [1, length]",
+                       i);
+    }
+    return DT_OK;
+}
+
+static dt_status join(dt_module *m, const dt_trace_options *o, int which, dt_trace *t)
+{
+    dt_trace *other;
+    DT__TRY(dt__trace_record(m, o, &runs[1 + which], &other));
+    const dt_status s = dt__trace_join(t, other, &runs[0], &runs[1 + which], which);
+    dt_trace_free(other);
+    return s;
+}
+
+dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trace **out)
+{
+    dt_trace *t;
+    *out = NULL;
+    DT__TRY(check_options(m, options));
+    DT__TRY(dt__trace_record(m, options, &runs[0], &t));
+    dt_status s = join(m, options, 0, t);
+    if (s == DT_OK && t->tokens) s = join(m, options, 1, t);
+    if (s == DT_OK) s = dt__trace_prune(t);
+    if (s == DT_OK) *out = t;
+    else dt_trace_free(t);
+    return s;
+}
+
+/* The inputs of a model, as its graph or its family describes them. */
+static dt_status inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n,
+                           int64_t *context)
+{
+    const dt_shape *shapes = NULL;
+    dt_example x, y;
+    *n = dt__graph_inputs(m, &shapes);
+    for (int i = 0; i < *n; i++) {
+        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = 1 + shapes[i].rank, .dims = { 1 } };
+        for (int k = 0; k < shapes[i].rank; k++) in[i].dims[1 + k] = shapes[i].dims[k];
+    }
+    if (*n > 0) return DT_OK;
+    if (info == NULL || info->family == NULL || info->family->shapes == NULL) {
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "trace: the shapes of this model's inputs are not "
+                       "known; dt_trace_create takes them");
+    }
+    DT__TRY(info->family->shapes(m->ctx, info->options, &x, &y));
+    *n = 1;
+    in[0] = (dt_trace_input){ .dtype = DT_F32, .rank = 1 + x.rank, .dims = { 1 } };
+    for (int k = 0; k < x.rank; k++) in[0].dims[1 + k] = x.dims[k];
+    if (x.rank > 0) return DT_OK;
+    in[0] = (dt_trace_input){ .name = "tokens",
+                              .dtype = DT_I32,
+                              .rank = 2,
+                              .dims = { 1, 1 },
+                              .tokens = true,
+                              .below = x.dims[0] };
+    *context = x.dims[1];
+    return DT_OK;
+}
+
+dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only, dt_trace **out)
+{
+    dt_trace_input in[DT_MAX_IN];
+    int64_t context = 0;
+    dt_trace_options o = { .input = in, .shapes_only = shapes_only };
+    *out = NULL;
+    DT__TRY(inputs_of(m, info, in, &o.n_inputs, &context));
+    o.n_outputs = dt__module_outputs(m);
+    DT__TRY(dt_trace_create(m, &o, out));
+    (*out)->context = context;
+    return DT_OK;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+int64_t dt_trace_calls(const dt_trace *t) { return t->n_calls; }
+int64_t dt_trace_values(const dt_trace *t) { return t->n_values; }
+bool dt_trace_has_length(const dt_trace *t) { return t->tokens; }
+int64_t dt_trace_context(const dt_trace *t) { return t->context; }
+
+const dt_trace_call *dt_trace_call_at(const dt_trace *t, int64_t i)
+{
+    return i >= 0 && i < t->n_calls ? &t->call[i] : NULL;
+}
+
+const dt_trace_value *dt_trace_value_at(const dt_trace *t, int64_t i)
+{
+    return i >= 0 && i < t->n_values ? &t->value[i] : NULL;
+}
+
+int dt_trace_inputs(const dt_trace *t, const int64_t **values)
+{
+    *values = t->in;
+    return t->n_in;
+}
+
+int dt_trace_outputs(const dt_trace *t, const int64_t **values)
+{
+    *values = t->out;
+    return t->n_out;
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length)
+{
+    return e.size * (e.batch != 0 ? batch : 1) * (e.length != 0 ? length : 1);
+}
+
+void dt__trace_dims(const dt_trace_value *v, int64_t batch, int64_t length, int64_t *dims)
+{
+    for (int i = 0; i < v->rank; i++) dims[i] = dt_extent_at(v->extent[i], batch, length);
+}
+
+int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
+{
+    int64_t n = 1;
+    for (int i = 0; i < v->rank; i++) n *= dt_extent_at(v->extent[i], batch, length);
+    return n;
+}
+
+static int64_t int_at(const void *options, size_t offset)
+{
+    int64_t v;
+    memcpy(&v, (const char *)options + offset, sizeof v);
+    return v;
+}
+
+dt_extent dt_trace_option(const dt_trace_call *c, size_t offset)
+{
+    dt_extent e = { int_at(c->options, offset), 0, 0 };
+    const int64_t base = e.size;
+    if (c->other[1] != NULL && int_at(c->other[1], offset) != base) {
+        e.length = 1;
+        e.size /= runs[0].length;
+    }
+    if (c->other[0] != NULL && int_at(c->other[0], offset) != base) e.batch = 1;
+    return e;
+}
+
+/* ---- what ops cost, and where their results may lie ------------------------------------------ */
+
+typedef struct query {
+    const dt_trace *t;
+    const dt_trace_call *c;
+    int64_t batch, length;
+} query;
+
+static const dt_trace_value *operand(const query *q, int i)
+{
+    return &q->t->value[q->c->in[i].value];
+}
+
+static int64_t count(const query *q, int64_t value)
+{
+    return dt_trace_count(&q->t->value[value], q->batch, q->length);
+}
+
+static int64_t extent(const query *q, int i, int d)
+{
+    const dt_trace_value *v = operand(q, i);
+    return dt_extent_at(v->extent[d < 0 ? v->rank + d : d], q->batch, q->length);
+}
+
+static int64_t of_linear(const query *q) { return count(q, q->c->out[0]) * extent(q, 0, -1); }
+
+/* The elements of a filter, for each element of the result; the other way round if transposed. */
+static int64_t of_conv(const query *q)
+{
+    return count(q, q->c->out[0]) * (count(q, q->c->in[1].value) / extent(q, 1, 0));
+}
+
+static int64_t of_transposed(const query *q)
+{
+    return count(q, q->c->in[0].value) * (count(q, q->c->in[1].value) / extent(q, 1, 0));
+}
+
+/* q k^T and its product with v; what a causal mask leaves out is counted. */
+static int64_t of_attention(const query *q)
+{
+    return 2 * count(q, q->c->in[0].value) * extent(q, 1, 1);
+}
+
+static const struct {
+    const char *op;
+    int64_t (*products)(const query *q);
+} products[] = {
+    { "linear", of_linear },
+    { "grouped_linear", of_linear },
+    { "matmul", of_linear },
+    { "conv1d", of_conv },
+    { "conv2d", of_conv },
+    { "conv_transpose1d", of_transposed },
+    { "conv_transpose2d", of_transposed },
+    { "attention", of_attention },
+};
+
+int64_t dt_trace_multiply_adds(const dt_trace *t, const dt_trace_call *c, int64_t batch,
+                               int64_t length)
+{
+    const query q = { t, c, batch, length };
+    for (int i = 0; i < DT__COUNT_OF(products); i++) {
+        if (strcmp(products[i].op, c->op->name) == 0) return products[i].products(&q);
+    }
+    return 0;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, name) != 0) names++;
+    return *names != NULL;
+}
+
+bool dt_trace_is_view(const dt_trace_call *c)
+{
+    static const char *const names[] = { "reshape", "flatten", NULL };
+    return is_one_of(c->op->name, names);
+}
+
+bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i)
+{
+    static const char *const names[] = {
+        "add",        "sub",        "mul",          "div",          "neg",         "exp",
+        "log",        "sqrt",       "square",       "tanh",         "sigmoid",     "silu",
+        "relu",       "leaky_relu", "relu6",        "elu",          "hardsigmoid", "hardswish",
+        "gelu",       "clamp",      "swiglu",       "prelu",        "softmax",     "log_softmax",
+        "layer_norm", "rms_norm",   "batch_norm1d", "batch_norm2d", "group_norm",  NULL
+    };
+    if (!is_one_of(c->op->name, names) || c->in[i].value < 0 || c->out[0] < 0) return false;
+    const dt_trace_value *x = &t->value[c->in[i].value], *y = &t->value[c->out[0]];
+    if (c->in[i].quant != NULL || x->rank != y->rank || x->dtype != y->dtype) return false;
+    return memcmp(x->extent, y->extent, (size_t)x->rank * sizeof x->extent[0]) == 0;
+}
