@@ -8,9 +8,18 @@
 enum { EDGE = 64, CANARY = 0xA5 };
 
 static uint32_t x_words[INPUTS], y_words[OUTPUTS];
-static union { float f[INPUTS]; uint32_t u[INPUTS]; } x;
-static union { float f[OUTPUTS]; uint32_t u[OUTPUTS]; } y;
-static union { uint64_t align[2]; uint8_t byte[EDGE + ARENA_BYTES + EDGE]; } memory;
+static union {
+    float f[INPUTS];
+    uint32_t u[INPUTS];
+} x;
+static union {
+    float f[OUTPUTS];
+    uint32_t u[OUTPUTS];
+} y;
+static union {
+    uint64_t align[2];
+    uint8_t byte[EDGE + ARENA_BYTES + EDGE];
+} memory;
 
 static uint32_t little(const uint32_t *word)
 {

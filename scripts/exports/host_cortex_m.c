@@ -53,7 +53,8 @@ uint64_t host_clock(void)
         SYST_RVR = 0xFFFFFFu;
         SYST_CVR = 0;
         SYST_CSR = 7u; /* processor clock, interrupt, on */
-        while (SYST_CVR == 0) {} /* the first tick loads it */
+        while (SYST_CVR == 0) {
+        } /* the first tick loads it */
     }
     uint32_t before, now;
     do {
@@ -97,7 +98,8 @@ void start(void)
     for (uint32_t *to = &data_begin; to < &data_end; to++) *to = *from++;
     for (uint32_t *to = &bss_begin; to < &bss_end; to++) *to = 0;
     leave(main());
-    for (;;) {}
+    for (;;) {
+    }
 }
 
 __attribute__((section(".vectors"), used)) static const void *const vectors[16] = {

@@ -65,7 +65,8 @@ size_t host_used_stack(void) { return 0; }
 __attribute__((used)) static void run(void)
 {
     call(EXIT, main(), 0, 0, 0);
-    for (;;) {}
+    for (;;) {
+    }
 }
 
 __asm(".globl _start\n_start:\n.option push\n.option norelax\nla gp, __global_pointer$\n"

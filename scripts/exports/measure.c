@@ -8,7 +8,10 @@
 enum { EDGE = 64, CANARY = 0xA5, RUNS = 5 };
 
 static float x[INPUTS], y[OUTPUTS];
-static union { uint64_t align[2]; uint8_t byte[ARENA_BYTES + EDGE]; } arena;
+static union {
+    uint64_t align[2];
+    uint8_t byte[ARENA_BYTES + EDGE];
+} arena;
 
 static uint64_t known_loop(void)
 {
