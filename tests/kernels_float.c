@@ -1038,6 +1038,21 @@ static void adam(kernel_run *r, void (*f)(const dt__adam *))
     KERNEL_CALL(r, f(&a));
 }
 
+static void ordered(kernel_run *r, void (*f)(const dt__ordered *))
+{
+    dt__ordered g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
+    g.n = dt__min_i64(kernel_size(r), 513);
+    g.m = kernel_extent(r, g.n);
+    g.k = kernel_pick(r, 5) == 4 ? 0 : 4 * kernel_extent(r, g.n);
+    g.lda = (g.trans_a ? g.m : g.k) + kernel_pick(r, 3);
+    g.ldb = (g.trans_b ? g.k : g.n) + kernel_pick(r, 3);
+    g.ldc = g.n + kernel_pick(r, 3);
+    g.a = kernel_floats(r, (g.trans_a ? g.k : g.m) * g.lda);
+    g.b = kernel_floats(r, (g.trans_b ? g.n : g.k) * g.ldb);
+    g.c = kernel_floats(r, g.m * g.ldc);
+    KERNEL_CALL(r, f(&g));
+}
+
 static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
 {
     dt__gemm g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
@@ -1400,6 +1415,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(unpack_codes, unpack_codes, 0)                                                            \
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
+    CASE(ordered, ordered, 0)                                                                      \
     CASE(gemm, gemm, 0)                                                                            \
     CASE(gemms, gemms, 0)
 

@@ -2,6 +2,7 @@
  * work is large enough; else to the kernel table. For given kernels the shape alone decides. */
 #include "kernels/kernels.h"
 #include "kernels/onednn.h"
+#include "kernels/ordered_conv.h"
 #include "kernels/sets.h"
 
 static bool is_fast(const dt_ctx *ctx, const dt__kernels *kernels)
@@ -24,6 +25,10 @@ static size_t plain_scratch(const dt__conv_work *w)
 dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch)
 {
+    if (work->ordered) {
+        *scratch = plain_scratch(work) + (size_t)dt__ordered_conv_room(work) * sizeof(float);
+        return DT_OK;
+    }
     *scratch = SIZE_MAX;
     if (is_fast(ctx, kernels)) DT__TRY(dt__onednn_open(ctx, work, scratch));
     const size_t plain = plain_scratch(work);
@@ -47,11 +52,15 @@ static const void *read_images(const dt__source *source, int64_t images, int64_t
 
 void dt__conv_compute(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *w)
 {
-    if (is_fast(ctx, kernels) && dt__onednn_run(ctx, w)) return;
+    if (!w->ordered && is_fast(ctx, kernels) && dt__onednn_run(ctx, w)) return;
     const dt__conv *c = w->conv;
     float *room = w->scratch;
     const void *x = read_images(w->x_source, c->batch, c->in * dt__conv_x_plane(c), w->x, &room);
     const void *y = read_images(w->y_source, c->batch, c->out * dt__conv_y_plane(c), w->y, &room);
+    if (w->ordered) {
+        dt__ordered_conv(kernels, w, w->to_x != NULL ? y : x, room);
+        return;
+    }
     if (w->to_y != NULL) kernels->conv(c, x, w->w, w->bias, w->to_y);
     if (w->to_x != NULL) kernels->conv_backward_x(c, y, w->w, w->bias, w->to_x);
     if (w->to_w != NULL) kernels->conv_backward_w(c, x, y, w->to_w);

@@ -26,6 +26,7 @@ typedef struct dt__conv_work {
     const struct dt__source *x_source, *y_source; /* in place of x or y; an image is a row */
     const void *bias;                             /* or NULL */
     void *to_x, *to_y, *to_w;
+    bool ordered;  /* of floats, forward alone: sums have a stated order (ordered_conv.h) */
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
 

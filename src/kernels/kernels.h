@@ -45,6 +45,20 @@ typedef struct dt__sink {
     void *to;
 } dt__sink;
 
+/* c += op(a) * op(b), row-major, as dt__gemm has it, with sums in a stated order: from c on, the
+ * terms ascending in k, each by a fused multiply-add. The same bits in every set; on the calling
+ * thread. */
+typedef struct dt__ordered {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+} dt__ordered;
+
 /* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
  * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading
  * dimensions are in elements; c must not overlap a or b. An operand may be a source in place of a
@@ -64,6 +78,9 @@ typedef struct dt__gemm {
     const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
     bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
+    /* The kernel `ordered` of the table: sums then have its order, from 0 on, and nothing is
+     * accumulated. NULL: OpenBLAS decides. */
+    void (*ordered)(const dt__ordered *g);
     void *scratch;
 } dt__gemm;
 

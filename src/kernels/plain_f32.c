@@ -8,6 +8,8 @@
 #define EXP dt__exp_f32
 #define EXPM1 dt__expm1_f32
 #define TANH dt__tanh_f32
+#define LOG dt__log_f32
+#define ERFC dt__erfc_f32
 #define BLAS(name) cblas_s##name
 #include "kernels/plain.inc"
 

@@ -8,6 +8,8 @@
 #define EXP exp
 #define EXPM1 expm1
 #define TANH tanh
+#define LOG log
+#define ERFC erfc
 #define BLAS(name) cblas_d##name
 #include "kernels/plain.inc"
 

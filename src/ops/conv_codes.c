@@ -107,7 +107,8 @@ static void make_work(const dt_call *c, const float *dy, float *y, float *dx, fl
                             .y_source = transposed ? source : NULL,
                             .to_x = transposed ? y : dx,
                             .to_y = transposed ? dx : y,
-                            .to_w = dw };
+                            .to_w = dw,
+                            .ordered = y != NULL && c->tape->no_grad };
     if (y != NULL && c->arg[BIAS] != NULL) k->w.bias = dt__data(c->arg[BIAS]);
     if (c->scratch != NULL) k->w.scratch = (float *)c->scratch + k->room.weight + k->room.rows;
 }

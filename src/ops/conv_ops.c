@@ -68,6 +68,7 @@ static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
                             .bias = c->arg[BIAS] != NULL ? dt__data(c->arg[BIAS]) : NULL,
                             .to_x = transposed ? y : NULL,
                             .to_y = transposed ? NULL : y,
+                            .ordered = c->y->dtype == DT_F32 && c->tape->no_grad,
                             .scratch = c->scratch };
 }
 

@@ -53,7 +53,8 @@ bool dt__grouped_multiplies(const dt__grouped *g)
 bool dt__grouped_is_few(const dt__grouped *g, int64_t rows)
 {
     const dt__codes *w = g->c->codes[g->weight];
-    return g->c->codes[g->x] == NULL && dt__codes_multiply_floats(rows, w) &&
+    const int64_t counted = g->c->tape->no_grad ? 0 : rows;
+    return g->c->codes[g->x] == NULL && dt__codes_multiply_floats(counted, w) &&
            w->layout.expert_rows == g->c->arg[g->weight]->dims[1];
 }
 
@@ -229,10 +230,10 @@ static part part_of(const product *p, int64_t i)
  * Returns the number of parts. */
 static int64_t cut_all(product *p, int threads)
 {
-    const int64_t experts = p->g->routing.experts;
+    const int64_t experts = p->g->routing.experts, most = p->x != NULL ? ROWS : DT__FGEMM_ROWS;
     int64_t chunks = 0, parts = 0;
     for (int64_t e = 0; e < experts; e++) {
-        const int64_t rows = rows_of(p, e), count = dt__ceil_div(rows, ROWS);
+        const int64_t rows = rows_of(p, e), count = dt__ceil_div(rows, most);
         p->cut[e].chunks = count;
         p->cut[e].rows = count == 0 ? 0 : dt__round_up(dt__ceil_div(rows, count), 8);
         chunks += count;

@@ -208,7 +208,11 @@ static void run_forward(const work *w, void *y)
         const operands t = { rows_of_x(w, e), rows_of_weight(w, e), rows_of_y(w, e, y) };
         dt__gemm *g = set_product(
             w, n++, &t,
-            &(dt__gemm){ .trans_b = true, .m = rows_of(w, e), .n = w->out, .k = w->in });
+            &(dt__gemm){ .trans_b = true,
+                         .m = rows_of(w, e),
+                         .n = w->out,
+                         .k = w->in,
+                         .ordered = dt__ordered_of(w->of.c) });
         if (bias == NULL) continue;
         g->bias = (const char *)dt__data(bias) + (size_t)(e * w->out) * w->element;
     }

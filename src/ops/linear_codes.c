@@ -1,7 +1,8 @@
 /* The products of linear.
  *
  *     both operands have codes for an integer product          y by numerics §2
- *     few rows of values, and codes of W without zero points   the same
+ *     values, and codes of W without zero points, where        the same
+ *         rows are few or the tape has no gradients
  *     else                                                     y = x^ W^^T + b, fp32
  *     backward                                                 dx = dy W^      dw = dy^T x^
  *
@@ -76,6 +77,7 @@ static void make_forward(const dt__linear_part *p, product *to)
                         .ldc = n,
                         .a_source = source_of(&to->x),
                         .b_source = source_of(&to->w),
+                        .ordered = dt__ordered_of(p->c),
                         .scratch = p->c->scratch };
 }
 
@@ -124,8 +126,8 @@ static size_t scratch_of(const dt__linear_part *p, const product *of)
 static bool is_few(const dt__linear_part *p)
 {
     const dt_call *c = p->c;
-    return c->codes[p->x] == NULL &&
-           dt__codes_multiply_floats(dt__rows(c->arg[p->x]), c->codes[p->weight]);
+    const int64_t rows = c->tape->no_grad ? 1 : dt__rows(c->arg[p->x]);
+    return c->codes[p->x] == NULL && dt__codes_multiply_floats(rows, c->codes[p->weight]);
 }
 
 size_t dt__linear_forward_scratch(const dt__linear_part *p)

@@ -109,7 +109,8 @@ static void forward(const dt_call *c)
                          .b = dt__data(b),
                          .ldb = n,
                          .c = dt__data_mut(c->y),
-                         .ldc = n };
+                         .ldc = n,
+                         .ordered = dt__ordered_of(c) };
     products(c, &(job){ &all, g, { 0, 1, 2 }, dt_dtype_size(a->dtype) });
 }
 

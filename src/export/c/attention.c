@@ -1,0 +1,29 @@
+/* y = softmax(scale q k^T) v of each head, over n keys and values. Query head h reads head
+ * h / (heads / kv_heads) of k and v. room: 2 * width values. */
+static void attention(const attention_shape *a, const float *q, const float *k, const float *v,
+                      int32_t n, float *room, float *y)
+{
+    const int32_t width = a->width, head = a->capacity * width;
+    float *second = room + width;
+    int32_t h, i, at;
+    for (h = 0; h < a->heads; h++, q += width, y += width) {
+        const int32_t group = h / (a->heads / a->kv_heads);
+        float most = 0, sum = 0, factor;
+        int seen;
+        for (i = 0; i < width; i++) room[i] = q[i] * a->scale;
+        for (at = 0; at < n; at += a->part) {
+            const int32_t end = n - at < a->part ? n : at + a->part;
+            const float *keys = k + group * head, *values = v + group * head;
+            if (at == 0) {
+                attention_part(a, room, keys, values, at, end, &most, &sum, y);
+            } else {
+                float most_2, sum_2;
+                attention_part(a, room, keys, values, at, end, &most_2, &sum_2, second);
+                attention_join(&most, &sum, y, most_2, sum_2, second, width);
+            }
+        }
+        seen = most != float_of(0xff800000u); /* one score is above -infinity */
+        factor = 1.0f / sum;
+        for (i = 0; i < width; i++) y[i] = seen ? y[i] * factor : 0;
+    }
+}

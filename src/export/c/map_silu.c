@@ -1,0 +1,6 @@
+/* y = x / (1 + e^-x) of n values. */
+static void map_silu(const float *x, int32_t n, float *y)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) y[i] = x[i] * math_sigmoid(x[i]);
+}

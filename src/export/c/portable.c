@@ -1,0 +1,23 @@
+/* What these functions count on: floats of IEEE 754 that are rounded as they are written. */
+#include <stdint.h>
+#if defined(__STDC_HOSTED__) && __STDC_HOSTED__ == 0
+#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+void *memcpy(void *to, const void *from, size_t n);
+void *memset(void *to, int value, size_t n);
+#ifdef __cplusplus
+}
+#endif
+#else
+#include <string.h>
+#endif
+
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||     \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "this file gives the trained model's results only without -ffast-math and its parts"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+#error "arithmetic of floats must be done in float; on x86: -msse2 -mfpmath=sse"
+#endif

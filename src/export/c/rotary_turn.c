@@ -1,0 +1,12 @@
+/* The cosines and sines of position * frequency of each of `pairs` pairs. */
+static void rotary_turn(int32_t position, const double *frequency, int32_t pairs, float *cosine,
+                        float *sine)
+{
+    int32_t i;
+    for (i = 0; i < pairs; i++) {
+        double s, c;
+        math_sin_cos((double)position * frequency[i], &s, &c);
+        cosine[i] = (float)c;
+        sine[i] = (float)s;
+    }
+}

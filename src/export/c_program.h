@@ -1,0 +1,111 @@
+/* Format c: the program that is being written. Emitters see c_emit.h alone. */
+#ifndef DT__EXPORT_C_PROGRAM_H
+#define DT__EXPORT_C_PROGRAM_H
+
+#include "export/c_codes.h"
+
+/* Where a value lies: `offset` elements behind an input, an output, a table, or a block. */
+typedef enum dt__c_home { DT__C_NOWHERE, DT__C_INPUT, DT__C_TABLE, DT__C_BLOCK } dt__c_home;
+typedef struct dt__c_place {
+    dt__c_home home;
+    int64_t index;
+    int64_t offset;
+} dt__c_place;
+
+/* A piece of the arena, or an output. Several values may lie in one. */
+typedef struct dt__c_block {
+    char name[24];
+    const char *type;    /* of its elements */
+    int64_t n;           /* elements */
+    size_t size;         /* of one */
+    int64_t first, last; /* calls */
+    int64_t value;       /* the first that lies in it; -1: memory of one call */
+    int output;          /* it is an output, and not in the arena; -1: in the arena */
+    size_t at;           /* offset in the arena, in bytes */
+    bool used;           /* a statement names it */
+    bool gone;           /* its values moved into another one */
+} dt__c_block;
+
+/* A constant that the self-test's checksum covers. */
+typedef struct dt__c_table {
+    char name[24];
+    int64_t n;
+    bool floats; /* else bytes, or `shorts` */
+    bool shorts;
+} dt__c_table;
+
+/* The table of a weight that a product multiplies. */
+typedef struct dt__c_matrix {
+    int64_t value, bias;
+    bool by_codes; /* what it is multiplied by has codes */
+    dt__c_weight weight;
+} dt__c_matrix;
+
+/* The grid of a static range. */
+typedef struct dt__c_static {
+    const dt_tensor *scale, *zero_point;
+    dt__c_name name;
+} dt__c_static;
+
+struct dt__c_program {
+    dt_ctx *ctx;
+    dt_status status;
+    const dt_trace *trace;
+    const dt_export_options *options;
+    int64_t length;   /* tokens */
+    int64_t at;       /* the call that is being written */
+    bool *wanted;     /* texts */
+    bool *tabled;     /* of each value: its table is written */
+    unsigned grids;   /* functions of dynamic ranges that are written */
+    dt__c_place *place; /* of each value */
+    dt__c_block *block;
+    int64_t n_blocks, room_blocks;
+    dt__c_table *table;
+    int64_t n_tables, room_tables;
+    dt__c_matrix *matrix;
+    int64_t n_matrices, room_matrices;
+    dt__c_static *fixed;
+    int64_t n_fixed, room_fixed;
+    char **line; /* statements; owned */
+    int64_t n_lines, room_lines;
+    dt__chars constants, functions;
+    size_t flash, arena; /* bytes of tables; of the arena */
+    uint32_t checksum; /* of the tables */
+    int64_t loops;       /* statements that were folded into loops */
+    int64_t integer_products, float_products;
+};
+
+/* Places values in blocks (c_places.c), before the first emitter. */
+dt_status dt__c_place_values(dt__c_program *p);
+/* Writes all calls as lines. */
+dt_status dt__c_emit_calls(dt__c_program *p);
+/* Copies outputs that lie elsewhere to the caller's memory. */
+void dt__c_copy_outputs(dt__c_program *p);
+/* Places blocks in the arena. */
+dt_status dt__c_plan(dt__c_program *p);
+/* Writes the lines (c_fold.c), repeated ones as loops; marks the blocks that they name. */
+void dt__c_put_lines(dt__c_program *p, dt__chars *to);
+void dt__c_program_free(dt__c_program *p);
+
+int64_t dt__c_block_add(dt__c_program *p, const dt__c_block *b);
+/* Keeps the first error. */
+void dt__c_fail(dt__c_program *p, dt_status s);
+void dt__c_printf(dt__chars *to, const char *format, ...) DT_PRINTF(2, 3);
+
+/* In a line, a place in a block is written as MARK index : offset END; in input i as of block -1 -
+ * i. */
+#define DT__C_MARK '\001'
+#define DT__C_END '\002'
+
+/* ---- names of strangers ---------------------------------------------------------------------- */
+
+#define DT__C_NAME 32 /* bytes of a name of ours */
+/* The name of an export: letters, digits and _ of `from`, not beginning with a digit; "model" where
+ * nothing is left. */
+void dt__c_identifier(const char *from, char to[DT__C_NAME]);
+/* Text for a comment: nothing in it ends the comment, continues a line or is a trigraph. Cut if it
+ * is longer; returns `to`. */
+#define DT__C_COMMENT 96
+const char *dt__c_comment(const char *from, char to[DT__C_COMMENT]);
+
+#endif

@@ -1,0 +1,230 @@
+/* Format c: NAME.h and NAME.c. */
+#include "export/c_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt__c_name dt__c_given(const char *base, int i, int n)
+{
+    dt__c_name name;
+    if (n == 1) snprintf(name.text, sizeof name.text, "%s", base);
+    else snprintf(name.text, sizeof name.text, "%s%d", base, i);
+    return name;
+}
+
+void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
+{
+    dt__put_text(to, "[");
+    for (int d = 1; d < dt__c_rank(p, value); d++) {
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "", (long long)dt__c_dim(p, value, d));
+    }
+    dt__put_text(to, "]");
+}
+
+void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const int in = dt_trace_inputs(a->p->trace, &v);
+    for (int i = 0; i < in; i++) dt__c_printf(to, "const float *%s, ", dt__c_given("x", i, in).text);
+    const int out = dt_trace_outputs(a->p->trace, &v);
+    for (int i = 0; i < out; i++) dt__c_printf(to, "float *%s, ", dt__c_given("y", i, out).text);
+    dt__put_text(to, "void *arena");
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+static void put_sizes(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const struct {
+        const char *word, *base;
+        int n;
+    } sides[] = { { "INPUTS", "x", dt_trace_inputs(a->p->trace, &v) },
+                  { "OUTPUTS", "y", dt_trace_outputs(a->p->trace, &v) } };
+    for (int s = 0; s < 2; s++) {
+        if (s == 0) dt_trace_inputs(a->p->trace, &v);
+        else dt_trace_outputs(a->p->trace, &v);
+        for (int i = 0; i < sides[s].n; i++) {
+            dt__c_printf(to, "#define %s_%s %lld /* elements of %s, ", a->upper,
+                         dt__c_given(sides[s].word, i, sides[s].n).text,
+                         (long long)dt__c_count(a->p, v[i]),
+                         dt__c_given(sides[s].base, i, sides[s].n).text);
+            dt__c_put_extents(a->p, v[i], to);
+            dt__put_text(to, " */\n");
+        }
+    }
+    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n\n", a->upper, a->p->arena > 0 ? a->p->arena : 8);
+}
+
+static bool has_scale(const dt__c_about *a) { return a->data != NULL && a->data->channels > 0; }
+static bool has_names(const dt__c_about *a) { return a->data != NULL && a->data->n_names > 0; }
+
+static void put_helpers(const dt__c_about *a, dt__chars *to)
+{
+    if (has_scale(a)) {
+        dt__c_printf(to,
+                     "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns "
+                     "raw numbers v\n * into that; x may be v. */\n"
+                     "void %s_standardize(const float *v, float *x);\n\n",
+                     a->name);
+    }
+    if (has_names(a)) {
+        dt__c_printf(to,
+                     "#define %s_CLASSES %lld\n"
+                     "/* The name of class i; 0 outside of 0 ... %s_CLASSES - 1. */\n"
+                     "const char *%s_class_name(int i);\n\n",
+                     a->upper, (long long)a->data->n_names, a->upper, a->name);
+    }
+}
+
+void dt__c_put_header(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "/* %s: a model of detent, without libraries, allocation and global state. README.md "
+                 "says what\n * it takes. */\n#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n"
+                 "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+                 a->name, a->upper, a->upper);
+    put_sizes(a, to);
+    dt__c_printf(to,
+                 "/* One example. `arena` has %s_ARENA_BYTES bytes, aligned to 8, and holds nothing "
+                 "between two\n * calls. Returns 0; or 1 where a number to be quantized is not "
+                 "finite, and y means nothing. */\nint %s_run(",
+                 a->upper, a->name);
+    dt__c_put_parameters(a, to);
+    dt__c_printf(to,
+                 ");\n\n/* A checksum of all constants. */\nuint32_t %s_checksum(void);\n\n"
+                 "/* In %s_test.c: how many outputs differ in a bit from those of detent, plus 1 where "
+                 "a constant\n * was changed. 0 is right. */\nint %s_selftest(void *arena);\n\n",
+                 a->name, a->name, a->name);
+    put_helpers(a, to);
+    dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static void put_texts(const dt__c_about *a, dt__chars *to)
+{
+    for (int i = 0; i < dt__c_texts_n; i++) {
+        if (i != 0 && !a->p->wanted[i]) continue;
+        dt__put_text(to, dt__c_texts[i].text);
+        dt__put_text(to, "\n");
+    }
+}
+
+/* Blocks that statements name, as pointers into the arena. */
+static void put_pointers(const dt__c_about *a, dt__chars *to)
+{
+    bool any = false;
+    for (int64_t i = 0; i < a->p->n_blocks; i++) {
+        const dt__c_block *b = &a->p->block[i];
+        any = any || (b->used && b->output < 0);
+    }
+    if (any) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
+    else dt__put_text(to, "    (void)arena;\n");
+    for (int64_t i = 0; i < a->p->n_blocks; i++) {
+        const dt__c_block *b = &a->p->block[i];
+        if (!b->used || b->output >= 0) continue;
+        const bool bytes = strcmp(b->type, "uint8_t") == 0;
+        dt__c_printf(to, "    %s *const %s = %s%s%s(memory + %zu); /* %lld */\n", b->type, b->name,
+                     bytes ? "" : "(", bytes ? "" : b->type, bytes ? "" : " *)(void *)", b->at,
+                     (long long)b->n);
+    }
+}
+
+static void put_run(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "int %s_run(", a->name);
+    dt__c_put_parameters(a, to);
+    dt__put_text(to, ")\n{\n");
+    put_pointers(a, to);
+    dt__put_text(to, "    int bad = 0;\n");
+    dt__put(to, a->body.bytes, a->body.used);
+    dt__put_text(to, "    return bad;\n}\n");
+}
+
+static void put_checksum(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "\nuint32_t %s_checksum(void)\n{\n    uint32_t sum = 2166136261u;\n", a->name);
+    for (int64_t i = 0; i < a->p->n_tables; i++) {
+        const dt__c_table *t = &a->p->table[i];
+        dt__c_printf(to, "    sum = check_%s(sum, %s, %lld);\n",
+                     t->floats ? "floats" : t->shorts ? "shorts" : "bytes", t->name,
+                     (long long)t->n);
+    }
+    dt__put_text(to, "    return sum;\n}\n");
+}
+
+static void put_reals(dt__chars *to, const char *name, const double *v, int64_t n)
+{
+    dt__c_printf(to, "    static const float %s[%lld] = {", name, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        dt__c_printf(to, "%s%s", i % 4 == 0 ? "\n        " : " ", dt__c_float((float)v[i]).text);
+        dt__put_text(to, ",");
+    }
+    dt__put_text(to, "\n    };\n");
+}
+
+/* Channel c of an example is c of `axis`: [outer][channels][inner]. */
+static void put_standardize(const dt__c_about *a, dt__chars *to)
+{
+    const dt_model_data *d = a->data;
+    int64_t inner = 1, all = 1;
+    for (int k = 0; k < d->input.n; k++) {
+        all *= d->input.v[k];
+        if (k > d->axis) inner *= d->input.v[k];
+    }
+    dt__c_printf(to, "\nvoid %s_standardize(const float *v, float *x)\n{\n", a->name);
+    put_reals(to, "mean", d->mean, d->channels);
+    put_reals(to, "deviation", d->deviation, d->channels);
+    dt__c_printf(to,
+                 "    for (int32_t i = 0; i < %lld; i++) {\n"
+                 "        const int32_t c = i / %lld %% %lld;\n"
+                 "        x[i] = (v[i] - mean[c]) / deviation[c];\n    }\n}\n",
+                 (long long)all, (long long)inner, (long long)d->channels);
+}
+
+/* A string of a stranger: all but letters, digits and a few signs as octal escapes. */
+static void put_string(dt__chars *to, const char *text)
+{
+    dt__put_text(to, "\"");
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        const bool plain = c >= ' ' && c < 127 && strchr("\"\\?%", c) == NULL;
+        if (plain) dt__put(to, text, 1);
+        else dt__c_printf(to, "\\%03o", c);
+    }
+    dt__put_text(to, "\"");
+}
+
+static void put_names(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "\nconst char *%s_class_name(int i)\n{\n    static const char *const names[] = {",
+                 a->name);
+    for (int64_t i = 0; i < a->data->n_names; i++) {
+        dt__put_text(to, "\n        ");
+        put_string(to, a->data->names[i]);
+        dt__put_text(to, ",");
+    }
+    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES ? names[i] : 0;\n}\n", a->upper);
+}
+
+void dt__c_put_source(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "/* %s: written by detent; README.md says how it was trained. */\n#include "
+                     "\"%s.h\"\n\n",
+                 a->name, a->name);
+    put_texts(a, to);
+    dt__put(to, a->p->functions.bytes, a->p->functions.used);
+    dt__put_text(to, "/* ---- constants "
+                     "-----------------------------------------------------------------------------"
+                     "- */\n\n");
+    dt__put(to, a->p->constants.bytes, a->p->constants.used);
+    dt__put_text(to, "\n/* ---- the model "
+                     "-----------------------------------------------------------------------------"
+                     "- */\n\n");
+    put_run(a, to);
+    put_checksum(a, to);
+    if (has_scale(a)) put_standardize(a, to);
+    if (has_names(a)) put_names(a, to);
+}

@@ -1,0 +1,39 @@
+/* Format c: the files of an export. */
+#ifndef DT__EXPORT_C_WRITE_H
+#define DT__EXPORT_C_WRITE_H
+
+#include "export/c_program.h"
+
+#include <detent/io.h>
+
+/* What the files say of a model besides its program. */
+typedef struct dt__c_about {
+    const dt_export_call *call;
+    dt__c_program *p;
+    dt__chars body;            /* statements of NAME_run */
+    char name[DT__C_NAME];     /* of functions */
+    char upper[DT__C_NAME];    /* of macros */
+    const dt_model_data *data; /* what it was trained on; NULL: not known */
+    float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
+    int examples;
+    int64_t multiply_adds;
+} dt__c_about;
+
+/* The next n numbers of an example of the self-test, from -2 to 2 with six bits of fraction; *state
+ * is dt__c_seed(example) at its beginning. */
+uint32_t dt__c_seed(uint32_t example);
+void dt__c_example(uint32_t *state, int64_t n, float *x);
+
+void dt__c_put_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_source(const dt__c_about *a, dt__chars *to);
+void dt__c_put_test(const dt__c_about *a, dt__chars *to);
+void dt__c_put_readme(const dt__c_about *a, dt__chars *to);
+
+/* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
+void dt__c_put_parameters(const dt__c_about *a, dt__chars *to);
+/* "x", or "x1" where there are several. */
+dt__c_name dt__c_given(const char *base, int i, int n);
+/* " [3, 32, 32]" of a value, without the batch. */
+void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to);
+
+#endif

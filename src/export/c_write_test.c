@@ -1,0 +1,163 @@
+/* Format c: NAME_test.c and README.md. */
+#include "export/c_write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint32_t dt__c_seed(uint32_t example) { return example * 2654435761u + 1; }
+
+void dt__c_example(uint32_t *state, int64_t n, float *x)
+{
+    for (int64_t i = 0; i < n; i++) {
+        *state = *state * 1664525u + 1013904223u;
+        x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;
+    }
+}
+
+/* ---- the self-test --------------------------------------------------------------------------- */
+
+static void put_expected(const dt__c_about *a, dt__chars *to, int i, int64_t n, const char *name)
+{
+    dt__c_printf(to, "/* The bits of %s that detent computed. */\nstatic const uint32_t expected_%s[%lld] "
+                     "= {",
+                 name, name, (long long)(n * a->examples));
+    for (int64_t k = 0; k < n * a->examples; k++) {
+        uint32_t bits;
+        memcpy(&bits, &a->expected[i][k], sizeof bits);
+        dt__c_printf(to, "%s0x%08xu,", k % 8 == 0 ? "\n    " : " ", bits);
+    }
+    dt__put_text(to, "\n};\n\n");
+}
+
+static const char tools[] =
+    "/* n numbers from -2 to 2, the same everywhere. */\n"
+    "static void make_example(uint32_t *state, float *x, int32_t n)\n"
+    "{\n"
+    "    int32_t i;\n"
+    "    for (i = 0; i < n; i++) {\n"
+    "        *state = *state * 1664525u + 1013904223u;\n"
+    "        x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;\n"
+    "    }\n"
+    "}\n\n"
+    "static int differing(const float *y, const uint32_t *expected, int32_t n)\n"
+    "{\n"
+    "    int wrong = 0;\n"
+    "    int32_t i;\n"
+    "    for (i = 0; i < n; i++) {\n"
+    "        uint32_t bits;\n"
+    "        memcpy(&bits, &y[i], sizeof bits);\n"
+    "        wrong += bits != expected[i];\n"
+    "    }\n"
+    "    return wrong;\n"
+    "}\n\n";
+
+static void put_selftest(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *in, *out;
+    const int n_in = dt_trace_inputs(a->p->trace, &in), n_out = dt_trace_outputs(a->p->trace, &out);
+    dt__c_printf(to, "int %s_selftest(void *arena)\n{\n", a->name);
+    for (int i = 0; i < n_in; i++) {
+        dt__c_printf(to, "    static float %s[%lld];\n", dt__c_given("x", i, n_in).text,
+                     (long long)dt__c_count(a->p, in[i]));
+    }
+    for (int i = 0; i < n_out; i++) {
+        dt__c_printf(to, "    static float %s[%lld];\n", dt__c_given("y", i, n_out).text,
+                     (long long)dt__c_count(a->p, out[i]));
+    }
+    dt__c_printf(to,
+                 "    int wrong = %s_checksum() != 0x%08xu;\n"
+                 "    uint32_t example;\n"
+                 "    for (example = 0; example < %d; example++) {\n"
+                 "        uint32_t state = example * 2654435761u + 1;\n",
+                 a->name, a->p->checksum, a->examples);
+    for (int i = 0; i < n_in; i++) {
+        dt__c_printf(to, "        make_example(&state, %s, %lld);\n", dt__c_given("x", i, n_in).text,
+                     (long long)dt__c_count(a->p, in[i]));
+    }
+    dt__c_printf(to, "        wrong += %s_run(", a->name);
+    for (int i = 0; i < n_in; i++) dt__c_printf(to, "%s, ", dt__c_given("x", i, n_in).text);
+    for (int i = 0; i < n_out; i++) dt__c_printf(to, "%s, ", dt__c_given("y", i, n_out).text);
+    dt__put_text(to, "arena);\n");
+    for (int i = 0; i < n_out; i++) {
+        const long long n = (long long)dt__c_count(a->p, out[i]);
+        const dt__c_name y = dt__c_given("y", i, n_out);
+        dt__c_printf(to, "        wrong += differing(%s, expected_%s + example * %lld, %lld);\n",
+                     y.text, y.text, n, n);
+    }
+    dt__put_text(to, "    }\n    return wrong;\n}\n");
+}
+
+static void put_main(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "\n#ifndef %s_NO_MAIN\n#include <stdio.h>\n\n"
+                 "/* 64 bytes in front of the arena and behind it must not change. */\n"
+                 "static union {\n    double align;\n    uint8_t bytes[64 + %s_ARENA_BYTES + 64];\n"
+                 "} memory;\n\n"
+                 "int main(void)\n{\n"
+                 "    int wrong, i;\n"
+                 "    memset(memory.bytes, 0xa5, sizeof memory.bytes);\n"
+                 "    wrong = %s_selftest(memory.bytes + 64);\n"
+                 "    for (i = 0; i < 64; i++) {\n"
+                 "        wrong += memory.bytes[i] != 0xa5;\n"
+                 "        wrong += memory.bytes[64 + %s_ARENA_BYTES + i] != 0xa5;\n"
+                 "    }\n"
+                 "    printf(\"%s: %%d wrong\\n\", wrong);\n"
+                 "    return wrong != 0;\n}\n#endif\n",
+                 a->upper, a->upper, a->name, a->upper, a->name);
+}
+
+void dt__c_put_test(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *out;
+    const int n = dt_trace_outputs(a->p->trace, &out);
+    dt__c_printf(to,
+                 "/* The self-test of %s, and a program that runs it; %s_NO_MAIN leaves the program "
+                 "out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
+                 a->name, a->upper, a->name);
+    for (int i = 0; i < n; i++) {
+        put_expected(a, to, i, dt__c_count(a->p, out[i]), dt__c_given("y", i, n).text);
+    }
+    dt__put_text(to, tools);
+    put_selftest(a, to);
+    put_main(a, to);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void put_map(const dt__c_about *a, dt__chars *to)
+{
+    char module[DT__C_COMMENT];
+    dt__put_text(to, "| bytes | from | calls | holds |\n|---|---|---|---|\n");
+    for (int64_t i = 0; i < a->p->n_blocks; i++) {
+        const dt__c_block *b = &a->p->block[i];
+        if (b->gone || b->output >= 0) continue;
+        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first);
+        dt__c_printf(to, "| %zu | %zu | %lld ... %lld | %s %s%s |\n", (size_t)b->n * b->size, b->at,
+                     (long long)b->first, (long long)b->last,
+                     dt__c_comment(c->module, module), c->op->name,
+                     b->value < 0 ? ", while it runs" : "");
+    }
+}
+
+void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
+{
+    const dt__c_program *p = a->p;
+    char family[DT__C_COMMENT];
+    const dt_family *f = a->call->info != NULL ? a->call->info->family : NULL;
+    dt__c_printf(to,
+                 "# %s\n\nA model of detent (family %s) as C99. `%s.c` and `%s.h` need no library; "
+                 "`%s_test.c` shows that a\ncompiler and a processor give the same bits as detent:\n\n"
+                 "    cc -O2 %s.c %s_test.c -o %s_test && ./%s_test\n\n",
+                 a->name, f != NULL ? dt__c_comment(f->name, family) : "of its own", a->name,
+                 a->name, a->name, a->name, a->name, a->name, a->name);
+    dt__c_printf(to,
+                 "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| arena | %zu bytes "
+                 "|\n| multiply-adds | %lld |\n| products of integers | %lld |\n| products of floats | "
+                 "%lld |\n| checksum of the constants | %08x |\n\n",
+                 p->flash, p->arena, (long long)a->multiply_adds, (long long)p->integer_products,
+                 (long long)p->float_products, a->p->checksum);
+    dt__put_text(to, "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 "
+                     "-mfpmath=sse`.\n\n## The arena\n\n");
+    put_map(a, to);
+}

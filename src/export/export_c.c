@@ -1,0 +1,217 @@
+/* Format c: a model as C99 without libraries (docs/export.md). The trace becomes statements
+ * (c_emit_<topic>.c), memory is planned (c_places.c, c_program.c), repeated statements become loops
+ * (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or none. */
+#include "autograd/kind.h"
+#include "core/atomic_file.h"
+#include "export/c_write.h"
+#include "export/exporters.h"
+#include "io/new_folder.h"
+
+#include <detent/nn.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXAMPLES 2 /* of the self-test */
+
+static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
+                      char *why, size_t size)
+{
+    (void)options;
+    const dt__c_emitter *e = dt__c_emitter_of(c->op->name);
+    if (e == NULL) return false;
+    for (int i = 0; i < c->n_in; i++) {
+        const int64_t v = c->in[i].value;
+        if (v < 0 || dt_trace_value_at(t, v)->dtype == DT_F32) continue;
+        if (dt_trace_value_at(t, v)->kind == DT_VALUE_PARAMETER) continue;
+        snprintf(why, size, "operand %s is not of f32", c->op->in_name[i]);
+        return false;
+    }
+    return e->takes == NULL || e->takes(t, c, why, size);
+}
+
+/* ---- the self-test's results ----------------------------------------------------------------- */
+
+static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor **x)
+{
+    const int64_t *in;
+    const int n = dt_trace_inputs(a->p->trace, &in);
+    uint32_t state = dt__c_seed(example);
+    for (int i = 0; i < n; i++) {
+        int64_t dims[DT_MAX_RANK];
+        const int rank = dt__c_rank(a->p, in[i]);
+        for (int d = 0; d < rank; d++) dims[d] = dt__c_dim(a->p, in[i], d);
+        DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
+        dt__c_example(&state, x[i]->count, dt__data_mut(x[i]));
+    }
+    return DT_OK;
+}
+
+/* The values of x in order. */
+static dt_status copy_values(dt_tensor *x, float *to)
+{
+    dt_tensor *dense;
+    DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &dense));
+    dt__copy_tensor(x, dense);
+    memcpy(to, dt__data(dense), (size_t)dense->count * sizeof(float));
+    dt_tensor_free(dense);
+    return DT_OK;
+}
+
+static dt_status run_example(dt__c_about *a, int example, dt_tape *t)
+{
+    const int64_t *v;
+    dt_tensor *x[DT_MAX_IN] = { NULL }, *y[DT_MAX_OUT] = { NULL };
+    const int in = dt_trace_inputs(a->p->trace, &v), out = dt_trace_outputs(a->p->trace, &v);
+    dt_status s = make_inputs(a, (uint32_t)example, x);
+    if (s == DT_OK) s = dt_forward_n(t, a->call->m, x, in, y, out);
+    for (int i = 0; i < out && s == DT_OK; i++) {
+        s = copy_values(y[i], a->expected[i] + example * dt__c_count(a->p, v[i]));
+    }
+    for (int i = 0; i < in; i++) dt_tensor_free(x[i]);
+    return s;
+}
+
+static dt_status run_examples(dt__c_about *a)
+{
+    const int64_t *v;
+    dt_tape *t;
+    const int out = dt_trace_outputs(a->p->trace, &v);
+    a->examples = EXAMPLES;
+    for (int i = 0; i < out; i++) {
+        a->expected[i] =
+            dt__alloc_array(a->call->ctx, EXAMPLES * dt__c_count(a->p, v[i]), sizeof(float));
+        if (a->expected[i] == NULL) return DT_ERR_NOMEM;
+    }
+    DT__TRY(dt_tape_create(a->call->ctx, &t));
+    dt_train(a->call->m, false);
+    dt_no_grad(t, true);
+    dt_status s = DT_OK;
+    for (int i = 0; i < EXAMPLES && s == DT_OK; i++) {
+        s = run_example(a, i, t);
+        dt_tape_reset(t);
+    }
+    dt_tape_free(t);
+    return s;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static dt_status begin(const dt_export_call *call, dt__c_program *p)
+{
+    *p = (dt__c_program){ .ctx = call->ctx, .trace = call->trace, .options = call->options,
+                          .length = 1, .constants = { .ctx = call->ctx },
+                          .functions = { .ctx = call->ctx }, .checksum = 2166136261u };
+    p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
+    p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
+    if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__c_place_values(p));
+    DT__TRY(dt__c_emit_calls(p));
+    dt__c_copy_outputs(p);
+    return dt__c_plan(p);
+}
+
+static void name_files(const dt_export_call *call, dt__c_about *a)
+{
+    char path[256];
+    const char *from = call->options->name;
+    if (from == NULL) {
+        snprintf(path, sizeof path, "%s", call->path);
+        size_t n = strlen(path);
+        while (n > 1 && path[n - 1] == '/') path[--n] = '\0';
+        const char *slash = strrchr(path, '/');
+        from = slash != NULL ? slash + 1 : path;
+    }
+    dt__c_identifier(from, a->name);
+    for (int i = 0; i < DT__C_NAME; i++) {
+        const char c = a->name[i];
+        a->upper[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+typedef struct file {
+    char name[DT__C_NAME + 8];
+    void (*put)(const dt__c_about *a, dt__chars *to);
+} file;
+
+static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const file *f)
+{
+    dt__chars text = { .ctx = a->call->ctx };
+    f->put(a, &text);
+    const char *path = text.failed ? NULL : dt__folder_file(folder, f->name);
+    dt_status s = text.failed ? DT_ERR_NOMEM : path == NULL ? DT_ERR_IO : DT_OK;
+    if (s == DT_OK) {
+        s = dt__file_replace(a->call->ctx, path, &(dt__span){ text.bytes, text.used }, 1);
+    }
+    if (s == DT_OK) a->call->summary->bytes += text.used;
+    dt__release(a->call->ctx, text.bytes);
+    return s;
+}
+
+static dt_status write_files(const dt__c_about *a)
+{
+    dt__new_folder folder;
+    file files[4] = { { .put = dt__c_put_header }, { .put = dt__c_put_source },
+                      { .put = dt__c_put_test }, { "README.md", dt__c_put_readme } };
+    snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
+    snprintf(files[1].name, sizeof files[1].name, "%s.c", a->name);
+    snprintf(files[2].name, sizeof files[2].name, "%s_test.c", a->name);
+    DT__TRY(dt__folder_begin(a->call->ctx, a->call->path, &folder));
+    dt_status s = DT_OK;
+    for (int i = 0; i < DT__COUNT_OF(files) && s == DT_OK; i++) {
+        s = write_file(a, &folder, &files[i]);
+    }
+    if (s == DT_OK) s = dt__folder_commit(&folder);
+    dt__folder_abandon(&folder);
+    return s;
+}
+
+static dt_status write_all(dt__c_about *a)
+{
+    const dt_export_call *call = a->call;
+    dt_model_data data = { .target = NULL };
+    dt_status s = DT_OK;
+    if (call->info != NULL && call->info->data != NULL) {
+        s = dt_model_data_parse(call->ctx, call->info->data, call->path, &data);
+        if (s == DT_OK) a->data = &data;
+    }
+    dt__c_put_lines(a->p, &a->body);
+    for (int64_t i = 0; i < dt_trace_calls(call->trace); i++) {
+        a->multiply_adds +=
+            dt_trace_multiply_adds(call->trace, dt_trace_call_at(call->trace, i), 1, a->p->length);
+    }
+    if (s == DT_OK && (a->body.failed || a->p->constants.failed || a->p->functions.failed)) {
+        s = DT_ERR_NOMEM;
+    }
+    if (s == DT_OK) s = run_examples(a);
+    if (s == DT_OK) s = write_files(a);
+    dt_model_data_free(call->ctx, &data);
+    return s;
+}
+
+static dt_status write(const dt_export_call *call)
+{
+    dt__c_program p;
+    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx } };
+    name_files(call, &a);
+    dt_status s = begin(call, &p);
+    if (s == DT_OK) s = write_all(&a);
+    call->summary->integer_products = p.integer_products;
+    call->summary->float_products = p.float_products;
+    call->summary->promise = "the same bits as detent eval, with any C99 compiler";
+    for (int i = 0; i < DT_MAX_OUT; i++) dt__release(call->ctx, a.expected[i]);
+    dt__release(call->ctx, a.body.bytes);
+    dt__c_program_free(&p);
+    return s;
+}
+
+const dt_exporter dt__exporter_c = {
+    .name = "c",
+    .text = "C99 without libraries: a folder with NAME.c, NAME.h, a self-test and a page",
+    .folder = true,
+    .traced = true,
+    .expresses = expresses,
+    .write = write,
+};
