@@ -11,11 +11,8 @@ strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 compile() { # kind compiler flags board export program defines
     name=$(basename "$5"/*.h .h)
     capital=$(printf %s "$name" | tr '[:lower:]' '[:upper:]')
-    inputs=1
-    outputs=1
-    [ ! -e extents ] || read -r inputs outputs < extents
-    defines="$7 -DNAME=$name -DHEADER=\"$name.h\" -DINPUTS=$inputs -DOUTPUTS=$outputs
-        -DARENA_BYTES=${capital}_ARENA_BYTES"
+    defines="$7 -DNAME=$name -DHEADER=\"$name.h\" -D${capital}_NO_MAIN
+        -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DARENA_BYTES=${capital}_ARENA_BYTES"
     standard=-std=c99
     plain=$2
     headers=
@@ -42,9 +39,15 @@ compile() { # kind compiler flags board export program defines
         "$plain" -std=c11 $3 $headers -Wall -Wextra -Werror -I"$5" -I"$files" $defines \
             -c "$files/$object.c" -o "$object.o" || return 1
     done
+    for source in "$name" "${name}_test"; do
+        object=model.o
+        [ "$source" = "$name" ] || object=model_test.o
+        # shellcheck disable=SC2086
+        "$2" $standard $3 $headers $strict -I"$5" -D"${capital}_NO_MAIN" -c "$5/$source.c" \
+            -o $object || return 1
+    done
     # shellcheck disable=SC2086
-    "$2" $standard $3 $headers $strict -I"$5" -c "$5/$name.c" -o model.o &&
-        "$plain" $3 "$6.o" "$host.o" model.o $link -o program
+    "$plain" $3 "$6.o" "$host.o" model.o model_test.o $link -o program
 }
 
 # Runs the program of the current folder.
