@@ -50,7 +50,10 @@ typedef struct dt_trace_operand {
     const dt_quant_spec *quant;
     bool coded;  /* the call reads its codes; false with `quant`: its dequantized values */
     bool sample; /* of an activation: a row of codes is all but the first dimension */
-    bool weight; /* `quant` is the scheme of a weight, which has scales of its own */
+    /* `quant` is the scheme of a weight. A PARAMETER is a FakeQuantTensor or packed; a CONSTANT,
+     * the weight of a layer with a folded norm or an adapter in a prepared model, is quantized by
+     * it. */
+    bool weight;
     /* Of an activation's static or learned range: f32 and i8 [1], lent; NULL: dynamic, or the
      * scheme has no zero point. */
     dt_tensor *scale, *zero_point;
@@ -60,6 +63,7 @@ typedef struct dt_trace_operand {
 typedef struct dt_trace_call {
     const dt_op *op;
     const void *options; /* of a batch of one example; NULL: the op has none */
+    int64_t length;      /* the number of tokens that `options` are of; internal */
     const char *module;  /* path of the module that made the call; "" of the model itself */
     const char *type;    /* the type of that module: "conv2d" */
     int n_in, n_out;
@@ -78,6 +82,7 @@ typedef struct dt_trace_input {
     int64_t dims[DT_MAX_RANK]; /* of one example: dims[0] is 1 */
     bool tokens;               /* [1, length]: dimension 1 is symbolic, too */
     int64_t below;             /* of integers: values are 0 ... below - 1 */
+    int64_t context;           /* of tokens: the most that the model takes; 0: no limit */
 } dt_trace_input;
 
 typedef struct dt_trace_options {
@@ -214,6 +219,11 @@ DT_API const dt_exporter *dt_exporter_at(int i);
 /* The exporter with this name, or with this old name; NULL if there is none. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
+/* Reads a format as recipes name it: "c", "hf", "onnx", "onnx-nbits", "onnx-qdq". Sets *exporter,
+ * and of *options what the name says. False: there is none. */
+DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
+                             dt_export_options *options);
+
 /* Everything as the format does it by default; no callbacks. */
 DT_API dt_export_options dt_export_defaults(void);
 
@@ -224,10 +234,9 @@ DT_API dt_export_options dt_export_defaults(void);
 DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                            const dt_export_options *options, const char *path,
                            dt_export_summary *summary);
-/* Whether a model, prepared or not, could be written: OK, or dt_export's UNSUPPORTED. Writes
- * nothing; ranges need not have been observed. */
-DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format,
-                                 const dt_export_options *options);
+/* Whether a model, prepared or not, could be written in a format as recipes name it: OK, or
+ * dt_export's UNSUPPORTED. Writes nothing; ranges need not have been observed. */
+DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format);
 
 /* How far an export's results are from the model's. */
 typedef struct dt_export_difference {

@@ -111,6 +111,7 @@ typedef struct dt_calibration_options {
 
 typedef struct dt_convert_options {
     const char *output; /* relative to run.dir */
+    dt_strings formats; /* that the model must be able to leave in */
     dt_rounding_options rounding;
     dt_calibration_options calibration;
 } dt_convert_options;

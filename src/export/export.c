@@ -102,13 +102,28 @@ static dt_status find(dt_ctx *ctx, const char *format, const dt_exporter **out)
                    format == NULL ? "" : format, names);
 }
 
-dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format,
-                          const dt_export_options *options)
+bool dt_export_format(const char *name, const dt_exporter **exporter, dt_export_options *options)
 {
-    const dt_export_options o = options != NULL ? *options : dt_export_defaults();
+    char base[16];
+    const size_t n = strcspn(name, "-");
+    snprintf(base, sizeof base, "%.*s", (int)(n < sizeof base ? n : 0), name);
+    *options = dt_export_defaults();
+    *exporter = dt_exporter_named(base);
+    if (*exporter == NULL || name[n] == 0) return *exporter != NULL;
+    const bool onnx = strcmp(base, "onnx") == 0;
+    for (int i = 0; onnx && dt_onnx_ops[i] != NULL; i++) {
+        options->onnx_ops = i;
+        if (strcmp(dt_onnx_ops[i], name + n + 1) == 0) return true;
+    }
+    return false;
+}
+
+dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format)
+{
+    dt_export_options o;
     const dt_exporter *e;
     dt_trace *t;
-    DT__TRY(find(dt_module_ctx(m), format, &e));
+    if (!dt_export_format(format, &e, &o)) DT__TRY(find(dt_module_ctx(m), format, &e));
     if (!e->traced) return DT_OK;
     DT__TRY(dt_trace_model(m, info, true, &t));
     const dt_status s = check_calls(e, t, &o);

@@ -187,9 +187,12 @@ static dt_status add_call(recorder *r, const dt_call *c)
 {
     dt_trace *t = r->t;
     const dt_module *m = c->tape->open != NULL ? c->tape->open->m : t->m;
-    dt_trace_call k = {
-        .op = c->op, .module = m->path, .type = m->type->name, .n_in = c->n_in, .n_out = c->n_out
-    };
+    dt_trace_call k = { .op = c->op,
+                        .module = m->path,
+                        .type = m->type->name,
+                        .n_in = c->n_in,
+                        .n_out = c->n_out,
+                        .length = r->size.length };
     bool variable = false;
     DT__TRY(check_call(c));
     for (int i = 0; i < c->n_in; i++) {
@@ -289,7 +292,10 @@ static dt_status begin(dt_module *m, const dt_trace_options *o, dt_trace *t)
     t->names = dt__alloc(m->ctx, DT_MAX_IN * 16);
     if (t->names == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < o->n_inputs; i++) {
-        t->tokens = t->tokens || o->input[i].tokens;
+        if (o->input[i].tokens) {
+            t->tokens = true;
+            t->context = o->input[i].context;
+        }
         if (i == 0) snprintf(t->names, 16, "input");
         else snprintf(t->names + (size_t)i * 16, 16, "input%d", i);
     }

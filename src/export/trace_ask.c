@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* Sizes of the runs that are compared. */
-static const dt__trace_size runs[3] = { { 1, 2 }, { 3, 2 }, { 1, 5 } };
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static dt_status check_options(dt_module *m, const dt_trace_options *o)
@@ -32,11 +29,39 @@ static dt_status check_options(dt_module *m, const dt_trace_options *o)
     return DT_OK;
 }
 
+/* The sizes of a run and of one to compare it with, which fit the model's context. */
+static void sizes_of(int64_t context, int which, dt__trace_size *a, dt__trace_size *b)
+{
+    const bool roomy = context == 0 || context >= 5;
+    *a = *b = (dt__trace_size){ 1, roomy ? 2 : 1 };
+    if (which == 0) b->batch = 3;
+    else b->length = roomy ? 5 : context;
+}
+
+static int64_t context_of(const dt_trace_options *o)
+{
+    int64_t context = 0;
+    for (int i = 0; i < o->n_inputs; i++) {
+        if (o->input[i].tokens) context = o->input[i].context;
+    }
+    return context;
+}
+
+static dt_status record(dt_module *m, const dt_trace_options *o, dt_trace **out)
+{
+    dt__trace_size size, other;
+    sizes_of(context_of(o), 0, &size, &other);
+    return dt__trace_record(m, o, &size, out);
+}
+
 static dt_status join(dt_module *m, const dt_trace_options *o, int which, dt_trace *t)
 {
+    dt__trace_size size, other_size;
     dt_trace *other;
-    DT__TRY(dt__trace_record(m, o, &runs[1 + which], &other));
-    const dt_status s = dt__trace_join(t, other, &runs[0], &runs[1 + which], which);
+    sizes_of(t->context, which, &size, &other_size);
+    if (size.batch == other_size.batch && size.length == other_size.length) return DT_OK;
+    DT__TRY(dt__trace_record(m, o, &other_size, &other));
+    const dt_status s = dt__trace_join(t, other, &size, &other_size, which);
     dt_trace_free(other);
     return s;
 }
@@ -46,7 +71,7 @@ dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trac
     dt_trace *t;
     *out = NULL;
     DT__TRY(check_options(m, options));
-    DT__TRY(dt__trace_record(m, options, &runs[0], &t));
+    DT__TRY(record(m, options, &t));
     dt_status s = join(m, options, 0, t);
     if (s == DT_OK && t->tokens) s = join(m, options, 1, t);
     if (s == DT_OK) s = dt__trace_prune(t);
@@ -56,8 +81,7 @@ dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trac
 }
 
 /* The inputs of a model, as its graph or its family describes them. */
-static dt_status inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n,
-                           int64_t *context)
+static dt_status inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n)
 {
     const dt_shape *shapes = NULL;
     dt_example x, y;
@@ -82,22 +106,19 @@ static dt_status inputs_of(dt_module *m, const dt_model_info *info, dt_trace_inp
                               .rank = 2,
                               .dims = { 1, 1 },
                               .tokens = true,
-                              .below = x.dims[0] };
-    *context = x.dims[1];
+                              .below = x.dims[0],
+                              .context = x.dims[1] };
     return DT_OK;
 }
 
 dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only, dt_trace **out)
 {
     dt_trace_input in[DT_MAX_IN];
-    int64_t context = 0;
     dt_trace_options o = { .input = in, .shapes_only = shapes_only };
     *out = NULL;
-    DT__TRY(inputs_of(m, info, in, &o.n_inputs, &context));
+    DT__TRY(inputs_of(m, info, in, &o.n_inputs));
     o.n_outputs = dt__module_outputs(m);
-    DT__TRY(dt_trace_create(m, &o, out));
-    (*out)->context = context;
-    return DT_OK;
+    return dt_trace_create(m, &o, out);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -161,7 +182,7 @@ dt_extent dt_trace_option(const dt_trace_call *c, size_t offset)
     const int64_t base = e.size;
     if (c->other[1] != NULL && int_at(c->other[1], offset) != base) {
         e.length = 1;
-        e.size /= runs[0].length;
+        e.size /= c->length;
     }
     if (c->other[0] != NULL && int_at(c->other[0], offset) != base) e.batch = 1;
     return e;

@@ -1,6 +1,6 @@
-/* Convolutions of floats whose sums have a stated order (numerics §2): from 0, over k = channel taps
- * + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and in a
- * transposed convolution what lies between pixels, are terms with x = 0.
+/* Convolutions of floats whose sums have a stated order (numerics §2): from 0, over k = channel *
+ * taps + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and in
+ * a transposed convolution what lies between pixels, are terms with x = 0.
  *
  * A unit of work is COLUMNS positions of the result of one group of a sample: their terms are
  * gathered, DEPTH at a time, as a matrix that the kernel `ordered` multiplies by the group's

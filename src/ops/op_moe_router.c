@@ -44,6 +44,7 @@ static dt_status check_logits(const dt_call *c)
 {
     const int64_t experts = dt__columns(c->in[0]);
     int64_t bad = -1;
+    if (c->tape->shapes_only) return DT_OK;
     c->kernels->first_nonfinite(dt__count(c->arg[0]), dt__data(c->arg[0]), &bad);
     if (bad < 0) return DT_OK;
     return dt_refuse(c, DT_ERR_NUMERIC, "the logit of expert %lld in row %lld is not finite",

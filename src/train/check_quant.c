@@ -6,6 +6,8 @@
 #include "qat/scheme.h"
 #include "train/recipe.h"
 
+#include <detent/export.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -365,11 +367,27 @@ static void check_quantize(dt_recipe *r)
     check_model_parts(r, &b);
 }
 
+static void check_formats(dt_recipe *r)
+{
+    const dt_strings *formats = &r->options.convert.formats;
+    for (int i = 0; i < formats->n; i++) {
+        const dt_exporter *e;
+        dt_export_options o;
+        if (formats->v[i] == NULL || dt_export_format(formats->v[i], &e, &o)) continue;
+        const char *path = dt__recipe_format(r, "convert.formats.%d", i);
+        dt__node *node = dt__given(r, path);
+        dt__complain(r, node != NULL ? node : dt__given(r, "convert.formats"),
+                     "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq",
+                     path, dt__recipe_quote_text(r, formats->v[i], strlen(formats->v[i])));
+    }
+}
+
 static void check_convert(dt_recipe *r)
 {
     const block b = convert_block(r);
     dt__node *node = dt__given(r, "convert.rounder");
     if (dt__given(r, "convert") == NULL) return;
+    check_formats(r);
     check_block(r, &b);
     check_model_parts(r, &b);
     if (node == NULL || r->options.qat.given || b.o->rounder == DT_ROUND_NEAREST) return;

@@ -4,6 +4,7 @@
 #include "train/rounding.h"
 #include "train/run.h"
 
+#include <detent/export.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,24 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     return dt_recipe_refuse(r->recipe, "qat.freeze_observer_step",
                             "there is no observer to freeze; 'qat.activation.range' would have to "
                             "be static");
+}
+
+/* What a format of convert.formats cannot hold is found here, not after the training. */
+static dt_status check_formats(dt__run *r, dt_module *trial)
+{
+    const dt_strings *formats = &r->o->convert.formats;
+    const dt_model_info info = { .family = r->o->model.family, .options = r->o->model.options };
+    for (int i = 0; i < formats->n; i++) {
+        char path[40], words[DT__MESSAGE_SIZE];
+        const dt_status s = dt_export_check(trial, &info, formats->v[i]);
+        if (s != DT_ERR_UNSUPPORTED && s != DT_ERR_ARG) DT__TRY(s);
+        if (s == DT_OK) continue;
+        snprintf(words, sizeof words, "%s", dt_error(r->ctx));
+        snprintf(path, sizeof path, "convert.formats.%d", i);
+        if (dt__given(r->recipe, path) == NULL) snprintf(path, sizeof path, "convert.formats");
+        return dt_recipe_refuse(r->recipe, path, "%s", words);
+    }
+    return DT_OK;
 }
 
 /* Whether `name` is a relative path whose parts are neither "." nor "..", nor empty, nor longer
@@ -109,6 +128,7 @@ dt_status dt__run_check(dt__run *r)
     dt_status status = check_last_batch(r, trial);
     if (status == DT_OK) status = dt__run_count_products(r, trial);
     if (status == DT_OK) status = check_qat(r, trial);
+    if (status == DT_OK) status = check_formats(r, trial);
     if (status == DT_OK) status = dt__run_open_teacher(r, trial, false);
     if (status == DT_OK) dt__run_describe(r, trial);
     dt_module_free(trial);

@@ -1,0 +1,271 @@
+/* Format c: random networks, layers and presets are exported, compiled and run; each folder's
+ * self-test compares bits with dt_forward. Warnings are errors. 20 networks, 4 under a sanitizer;
+ * DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
+#include "layers_run.h"
+#include "random_nets.h"
+#include "testing.h"
+
+#include "core/core.h"
+#include "export/c_program.h"
+
+#include <detent/export.h>
+#include <detent/layers.h>
+#include <detent/optim.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const test_draws draws = { .usual = 20, .sanitized = 4 };
+
+#define STRICT "-std=c99 -pedantic -Wall -Wextra -Wconversion -Werror"
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* A step of training, so that norms have statistics and ranges are observed. */
+static void train_once(dt_ctx *ctx, dt_module *m, dt_tensor *x)
+{
+    dt_optimizer *o;
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
+    dt_train(m, true);
+    dt_tensor *y = dt_forward(t, m, x);
+    dt_tensor *loss = dt_mean(t, dt_mul(t, y, y), NULL);
+    TEST_EACH(dt_backward(t, loss, NULL) == DT_OK, "%s", dt_error(ctx));
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.01));
+    dt_zero_grad(m);
+    dt_optimizer_free(o);
+    dt_tape_free(t);
+}
+
+/* Trains, prepares and converts; with qat NULL the model stays float. */
+static void make_integer(dt_ctx *ctx, dt_module *m, dt_tensor *x, const dt_qat_options *qat)
+{
+    train_once(ctx, m, x);
+    if (qat == NULL) return;
+    TEST_OK(ctx, dt_prepare(m, qat));
+    train_once(ctx, m, x);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+}
+
+/* ---- exporting ------------------------------------------------------------------------------- */
+
+/* A model, its inputs, and how it is called. */
+typedef struct subject {
+    dt_module *m;
+    dt_tensor *const *x;
+    int n_in, n_out;
+    const char *name; /* of the files */
+} subject;
+
+static dt_status trace_of(const subject *o, dt_trace **out)
+{
+    dt_trace_input in[DT_MAX_IN];
+    for (int i = 0; i < o->n_in; i++) {
+        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = dt_rank(o->x[i]), .dims = { 1 } };
+        for (int d = 1; d < in[i].rank; d++) in[i].dims[d] = dt_dim(o->x[i], d);
+    }
+    return dt_trace_create(
+        o->m, &(dt_trace_options){ .input = in, .n_inputs = o->n_in, .n_outputs = o->n_out }, out);
+}
+
+/* Exports a model that has no family. */
+static dt_status export_subject(const subject *o, const char *path)
+{
+    dt_ctx *ctx = dt_module_ctx(o->m);
+    dt_export_options options = dt_export_defaults();
+    dt_export_summary summary = { .bytes = 0 };
+    options.name = o->name;
+    dt_trace *t;
+    DT__TRY(trace_of(o, &t));
+    const dt_exporter *e = dt_exporter_named("c");
+    dt_export_call call = { .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path,
+                            .summary = &summary };
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < dt_trace_calls(t) && s == DT_OK; i++) {
+        char why[200] = "no emitter";
+        const dt_trace_call *c = dt_trace_call_at(t, i);
+        if (!e->expresses(t, c, &options, why, sizeof why)) {
+            s = dt_fail(ctx, DT_ERR_UNSUPPORTED, "%s: %s", c->op->name, why);
+        }
+    }
+    if (s == DT_OK) s = e->write(&call);
+    dt_trace_free(t);
+    return s;
+}
+
+/* Compiles the folder `path`, whose files are called net, and runs the self-test. */
+static void check_folder(const char *path, const char *cc, const char *what)
+{
+    char *output;
+    int status = test_shell(&output, "cd %s && %s net.c net_test.c -o net_test 2>&1", path, cc);
+    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
+    free(output);
+    status = test_shell(&output, "%s/net_test 2>&1", path);
+    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
+    free(output);
+}
+
+static void new_folder(char path[TEST_PATH])
+{
+    test_folder(path);
+    test_join(path, path, "net");
+}
+
+static void check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
+{
+    char path[TEST_PATH];
+    const subject o = { m, &x, 1, 1, "net" };
+    new_folder(path);
+    TEST_EACH(export_subject(&o, path) == DT_OK, "%s: %s", what, dt_error(dt_module_ctx(m)));
+    check_folder(path, cc, what);
+}
+
+/* ---- random networks ------------------------------------------------------------------------- */
+
+static void check_network(const random_net *d, const char *cc)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    char what[64];
+    dt_ctx *ctx;
+    options.seed = d->seed;
+    options.threads = 1;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    dt_module *m = random_net_create(ctx, d);
+    dt_tensor *x = random_net_input(ctx, d);
+    snprintf(what, sizeof what, "%s network %llu", d->family == NULL ? "a" : d->family->name,
+             (unsigned long long)d->seed);
+    make_integer(ctx, m, x, d->seed % 5 == 0 ? NULL : &d->qat);
+    check_model(m, x, cc, what);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+
+#define PARTS 2
+
+START_TEST(random_networks_have_the_same_bits)
+{
+    static const char *const names[] = { NULL, "mlp", NULL, "cnn", NULL, "resnet", NULL, "unet" };
+    const uint64_t first = number_from("DETENT_SEED", 1);
+    const uint64_t count = (uint64_t)test_networks(draws);
+    for (uint64_t i = (uint64_t)_i; i < count; i += PARTS) {
+        const char *family = names[i / PARTS % DT__COUNT_OF(names)];
+        const random_net d = family == NULL ? random_net_of(first + i)
+                                            : random_net_of_family(first + i, family);
+        check_network(&d, i % 8 == 3 ? "cc -O3 -march=native -ffp-contract=fast -w"
+                                     : "cc " STRICT " -O1");
+    }
+}
+END_TEST
+
+/* ---- every kind of layer --------------------------------------------------------------------- */
+
+#define DT__NN(name) extern const dt__layer_cases dt__cases_of_layer_##name;
+#include "nn/nn.inc"
+#undef DT__NN
+
+static const dt__layer_cases *const layers[] = {
+#define DT__NN(name) &dt__cases_of_layer_##name,
+#include "nn/nn.inc"
+#undef DT__NN
+};
+
+/* Layers of language models, which have an example of their own (tokens). */
+static bool is_of_language(const char *name)
+{
+    static const char *const names[] = { "embedding", "attention", "moe", "router", "decoder",
+                                         "transformer_block", "grouped_linear", "list", NULL };
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    return false;
+}
+
+/* A layer of a case that has seen a batch; preset -1: float. */
+static void open_layer(layers_scene *o, const dt__layer_case *k, int preset)
+{
+    dt_qat_options options = dt_qat_defaults();
+    const layers_setup s = { .k = k, .real = DT_F32, .threads = 1 };
+    dt_tensor *y[DT_MAX_OUT];
+    layers_open(o, &s);
+    options.preset = preset;
+    if (preset < 0) return;
+    if (dt_prepare(o->holder, &options) != DT_OK) return; /* it has nothing to quantize */
+    dt_train(o->holder, true);
+    const bool observed = dt_is_observed(o->holder);
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, true));
+    TEST_OK(o->ctx, layers_forward(o, y));
+    if (observed) TEST_OK(o->ctx, dt_observe(o->holder, false));
+    dt_tape_reset(o->t);
+    dt_train(o->holder, false);
+    TEST_OK(o->ctx, dt_convert(o->holder, NULL, NULL));
+}
+
+/* Returns whether the case is of a layer that takes examples side by side. */
+static bool check_case(const dt__layer_cases *l, const dt__layer_case *k, int preset)
+{
+    layers_scene o;
+    char path[TEST_PATH], what[200];
+    dt_trace *t = NULL;
+    snprintf(what, sizeof what, "layer %s, case \"%s\", preset %d", l->name, k->name, preset);
+    open_layer(&o, k, preset);
+    const subject of = { o.layer, o.in, o.n_in, o.n_out, "net" };
+    const bool traced = trace_of(&of, &t) == DT_OK;
+    dt_trace_free(t);
+    if (traced) {
+        new_folder(path);
+        TEST_EACH(export_subject(&of, path) == DT_OK, "%s: %s", what, dt_error(o.ctx));
+        check_folder(path, "cc " STRICT " -O0", what);
+    }
+    layers_close(&o);
+    return traced;
+}
+
+static bool is_usable(const dt__layer_case *k)
+{
+    bool is = k->fails == DT_OK && !k->training && layers_inputs(k) > 0;
+    for (int i = 0; i < layers_inputs(k); i++) {
+        int64_t count = 1;
+        for (int d = 0; d < DT_MAX_RANK && k->in[i].dims[d] > 0; d++) count *= k->in[i].dims[d];
+        is = is && k->in[i].dims[0] > 0 && (k->in[i].dtype == 0 || k->in[i].dtype == DT_F32);
+    }
+    return is;
+}
+
+START_TEST(layers_have_the_same_bits)
+{
+    int preset = -1, cases = 0, kinds = 0;
+    for (int i = _i; i < DT__COUNT_OF(layers); i += PARTS) {
+        const dt__layer_cases *l = layers[i];
+        int done = 0;
+        for (int k = 0; k < l->n && !is_of_language(l->name) && done < 3; k++) {
+            if (!is_usable(&l->cases[k])) continue;
+            if (!check_case(l, &l->cases[k], preset)) continue;
+            done++;
+            preset = preset == DT_INT4_INT4 ? -1 : preset + 1;
+        }
+        cases += done;
+        kinds += done > 0;
+        if (done == 0 && !is_of_language(l->name)) printf("export_c: no case of %s\n", l->name);
+    }
+    printf("export_c: %d cases of %d kinds of layers\n", cases, kinds);
+}
+END_TEST
+
+Suite *test_export_c_suite(void)
+{
+    Suite *s = suite_create("export_c");
+    TCase *c = tcase_create("networks");
+    tcase_set_timeout(c, 900);
+    tcase_add_loop_test(c, random_networks_have_the_same_bits, 0, PARTS);
+    tcase_add_loop_test(c, layers_have_the_same_bits, 0, PARTS);
+    suite_add_tcase(s, c);
+    return s;
+}
