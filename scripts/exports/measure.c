@@ -1,7 +1,6 @@
 /* What an inference of an exported model takes: bytes of the arena, bytes of the stack, and time
  * by host_clock: nanoseconds, or instructions under `qemu -icount shift=0`; the least of runs that
- * take SPEND together. `loop` is what the
- * clock says of a loop of 3,000,000 instructions. */
+ * take SPEND together. `loop` is what the clock says of a loop of 3,000,000 instructions. */
 #include "host.h"
 #include "exported.h"
 #include "report.h"
@@ -45,7 +44,7 @@ int main(void)
     print_line("stack", stack);
     print_line("loop", known_loop());
     uint64_t least = UINT64_MAX, all = 0;
-    for (int i = 0; i < RUNS || all < SPEND; i++) {
+    for (int i = 0; i < RUNS || all <= SPEND; i++) {
         uint64_t begin = host_clock();
         MODEL_RUN(x, y, arena.byte);
         uint64_t took = host_clock() - begin;
