@@ -85,8 +85,9 @@ static dt_status export_subject(const subject *o, const char *path)
     dt_trace *t;
     DT__TRY(trace_of(o, &t));
     const dt_exporter *e = dt_exporter_named("c");
-    dt_export_call call = { .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path,
-                            .summary = &summary };
+    dt_export_call call = {
+        .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path, .summary = &summary
+    };
     dt_status s = DT_OK;
     for (int64_t i = 0; i < dt_trace_calls(t) && s == DT_OK; i++) {
         char why[200] = "no emitter";
@@ -157,8 +158,8 @@ START_TEST(random_networks_have_the_same_bits)
     const uint64_t count = (uint64_t)test_networks(draws);
     for (uint64_t i = (uint64_t)_i; i < count; i += PARTS) {
         const char *family = names[i / PARTS % DT__COUNT_OF(names)];
-        const random_net d = family == NULL ? random_net_of(first + i)
-                                            : random_net_of_family(first + i, family);
+        const random_net d =
+            family == NULL ? random_net_of(first + i) : random_net_of_family(first + i, family);
         check_network(&d, i % 8 == 3 ? "cc -O3 -march=native -ffp-contract=fast -w"
                                      : "cc " STRICT " -O1");
     }
@@ -180,8 +181,9 @@ static const dt__layer_cases *const layers[] = {
 /* Layers of language models, which have an example of their own (tokens). */
 static bool is_of_language(const char *name)
 {
-    static const char *const names[] = { "embedding", "attention", "moe", "router", "decoder",
-                                         "transformer_block", "grouped_linear", "list", NULL };
+    static const char *const names[] = { "embedding",      "attention", "moe",
+                                         "router",         "decoder",   "transformer_block",
+                                         "grouped_linear", "list",      NULL };
     for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], name) == 0) return true;
     }
@@ -259,6 +261,144 @@ START_TEST(layers_have_the_same_bits)
 }
 END_TEST
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static dt_module *small_mlp(dt_ctx *ctx)
+{
+    static const dt_mlp_options options = {
+        .sizes = { 3, { 12, 9, 4 } }, .bias = true, .eps = 1e-5, .momentum = 0.1
+    };
+    const dt_qat_options qat = dt_qat_defaults();
+    dt_module *m;
+    if (dt_mlp_create(ctx, &options, &m) != DT_OK) return NULL;
+    if (dt_prepare(m, &qat) == DT_OK && dt_convert(m, NULL, NULL) == DT_OK) return m;
+    dt_module_free(m);
+    return NULL;
+}
+
+static dt_status export_mlp(dt_ctx *ctx, void *user)
+{
+    dt_tensor *x = NULL;
+    dt_module *m = small_mlp(ctx);
+    if (m == NULL) return dt_error_status(ctx);
+    dt_status s = dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 12 }, &x);
+    const subject o = { m, &x, 1, 1, "net" };
+    if (s == DT_OK) s = export_subject(&o, user);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    return s;
+}
+
+static void export_new(char path[TEST_PATH])
+{
+    dt_ctx *ctx;
+    new_folder(path);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, export_mlp(ctx, path));
+    dt_ctx_free(ctx);
+}
+
+/* One byte of each table, changed in turn, is noticed. */
+START_TEST(a_changed_constant_is_noticed)
+{
+    char path[TEST_PATH], *output;
+    export_new(path);
+    const int status = test_shell(
+        &output,
+        "cd %s && for t in $(sed -n 's/^static const [a-z0-9_]* \\([cw][0-9a-z_]*\\)\\[.*/\\1/p' "
+        "net.c); do sed \"/ $t\\[.*= {/{n;s/^    [^,]*,/    1,/}\" net.c > changed.c; "
+        "cc -O0 changed.c net_test.c -o changed && { cmp -s net.c changed.c || ! ./changed; } > "
+        "log "
+        "|| { echo \"$t\"; exit 1; }; echo $t >> done; done 2>&1; wc -l < done",
+        path);
+    ck_assert_msg(status == 0, "%s", output);
+    ck_assert_msg(atoi(output) >= 8, "%s tables were changed", output);
+    free(output);
+}
+END_TEST
+
+/* All compilers that are here, C and C++, at several levels. */
+START_TEST(compilers_agree)
+{
+    static const char *const compilers[] = {
+        "gcc " STRICT " -O0",
+        "gcc " STRICT " -O3 -march=native",
+        "gcc -std=gnu17 -O3 -march=native -ffp-contract=fast -funroll-loops",
+        "gcc " STRICT " -Os -DFMA_BY_INTEGERS",
+        "g++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
+        "clang " STRICT " -O2",
+        "clang -O3 -march=native -ffp-contract=fast",
+        "clang++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
+    };
+    char path[TEST_PATH];
+    export_new(path);
+    for (int i = 0; i < DT__COUNT_OF(compilers); i++) {
+        if (test_shell(NULL, "command -v %.*s > /dev/null", (int)strcspn(compilers[i], " "),
+                       compilers[i]) == 0) {
+            check_folder(path, compilers[i], "mlp");
+        }
+    }
+    char *output;
+    ck_assert_int_ne(test_shell(&output, "cd %s && cc -ffast-math -c net.c 2>&1", path), 0);
+    ck_assert_msg(strstr(output, "-ffast-math") != NULL, "%s", output);
+    free(output);
+}
+END_TEST
+
+START_TEST(names_become_identifiers)
+{
+    static const struct {
+        const char *from, *to;
+    } names[] = { { "digits", "digits" },
+                  { "my-net.v2", "my_net_v2" },
+                  { "7up", "up" },
+                  { "int", "int_" },
+                  { "", "model" },
+                  { "*/ #include <x>", "include_x" },
+                  { "\xc3\xa9t\xc3\xa9", "t" },
+                  { "a\nb", "a_b" },
+                  { "__x__", "x" } };
+    char name[DT__C_NAME], text[DT__C_COMMENT];
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        dt__c_identifier(names[i].from, name);
+        ck_assert_str_eq(name, names[i].to);
+    }
+    ck_assert_str_eq(dt__c_comment("a*/b\\\n?"
+                                   "?/\x7f",
+                                   text),
+                     "a__b______");
+}
+END_TEST
+
+START_TEST(every_allocation_may_fail)
+{
+    char path[TEST_PATH], inside[TEST_PATH + 16];
+    new_folder(path);
+    const int64_t runs = test_some_allocations(5, export_mlp, path);
+    ck_assert_int_gt(runs, 20);
+    snprintf(inside, sizeof inside, "%s/net.c", path);
+    ck_assert(test_file_exists(inside));
+}
+END_TEST
+
+START_TEST(a_failed_write_leaves_nothing)
+{
+    char folder[TEST_PATH], path[TEST_PATH], *output;
+    dt_ctx *ctx;
+    test_folder(folder);
+    test_join(path, folder, "net");
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    bool limited = test_limit_files(1000);
+    const dt_status s = export_mlp(ctx, path);
+    test_limit_files(-1);
+    if (limited) ck_assert_int_eq(s, DT_ERR_IO);
+    ck_assert_int_eq(test_shell(&output, "ls -A %s", folder), 0);
+    if (limited) ck_assert_str_eq(output, "");
+    free(output);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_export_c_suite(void)
 {
     Suite *s = suite_create("export_c");
@@ -266,6 +406,11 @@ Suite *test_export_c_suite(void)
     tcase_set_timeout(c, 900);
     tcase_add_loop_test(c, random_networks_have_the_same_bits, 0, PARTS);
     tcase_add_loop_test(c, layers_have_the_same_bits, 0, PARTS);
+    tcase_add_test(c, a_changed_constant_is_noticed);
+    tcase_add_test(c, compilers_agree);
+    tcase_add_test(c, names_become_identifiers);
+    tcase_add_test(c, every_allocation_may_fail);
+    tcase_add_test(c, a_failed_write_leaves_nothing);
     suite_add_tcase(s, c);
     return s;
 }

@@ -296,6 +296,48 @@ START_TEST(a_result_does_not_depend_on_the_batch)
 }
 END_TEST
 
+/* The results of the network of a seed, float and by preset int4-weight, with the kernels of a
+ * mask. */
+static float *results_with(uint64_t mask, uint64_t seed, bool quantized, int64_t *count)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    dt_ctx *ctx;
+    o.cpu_mask = mask;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &o));
+    const random_net d = net_of(seed);
+    dt_module *m = random_net_create(ctx, &d);
+    dt_tensor *x = random_net_input(ctx, &d);
+    dt_qat_options qat = dt_qat_defaults();
+    qat.preset = DT_INT4_WEIGHT;
+    if (quantized) TEST_OK(ctx, dt_prepare(m, &qat));
+    if (quantized) TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    float *y = results_on(ctx, m, x, count);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    return y;
+}
+
+/* Without gradients every instruction set gives the same bits, products of floats included. */
+START_TEST(a_result_does_not_depend_on_the_processor)
+{
+    const int64_t networks = test_networks((test_draws){ .usual = 30, .sanitized = 6 });
+    for (int64_t i = 0; i < 2 * networks; i++) {
+        const uint64_t seed = first_seed() + 2000 + (uint64_t)(i / 2);
+        int64_t count, n;
+        float *plain = results_with(0, seed, i % 2 == 1, &count);
+        for (uint64_t mask = 1; mask < 8; mask = 2 * mask + 1) {
+            float *y = results_with(mask, seed, i % 2 == 1, &n);
+            ck_assert_int_eq(n, count);
+            ck_assert_msg(memcmp(y, plain, (size_t)n * sizeof(float)) == 0, "seed %llu, mask %llu",
+                          (unsigned long long)seed, (unsigned long long)mask);
+            free(y);
+        }
+        free(plain);
+    }
+}
+END_TEST
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool overlap(const dt_plan_block *a, const dt_plan_block *b)
@@ -423,6 +465,7 @@ Suite *test_trace_suite(void)
     tcase_set_timeout(c, 300);
     tcase_add_test(c, a_trace_computes_what_the_model_does);
     tcase_add_test(c, a_result_does_not_depend_on_the_batch);
+    tcase_add_test(c, a_result_does_not_depend_on_the_processor);
     tcase_add_test(c, blocks_in_use_together_do_not_overlap);
     tcase_add_loop_test(c, what_no_trace_holds_is_refused, 0, DT__COUNT_OF(refused));
     tcase_add_test(c, every_allocation_may_fail);

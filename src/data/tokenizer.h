@@ -41,6 +41,9 @@ typedef struct dt__split {
 } dt__split;
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end);
 size_t dt__split_llama3(const unsigned char *p, const unsigned char *end);
+/* The class of a character in these expressions, a bit: 1 other, 2 letter, 4 number, 8 space, 16
+ * \r or \n. */
+int dt__split_class(uint32_t c);
 extern const dt__split dt__splits[]; /* ends with .next NULL; the first is GPT-2's */
 
 /* A merge of two neighbouring tokens into one; smaller indices are applied first. */

@@ -55,6 +55,8 @@ static int class_of(uint32_t c)
     }
 }
 
+int dt__split_class(uint32_t c) { return c < 0x80 ? class_of_ascii(c) : class_of(c); }
+
 /* Class and length of the character at `p`; class 0 at the end. */
 static int class_at(const unsigned char *p, const unsigned char *end, int *bytes)
 {

@@ -28,9 +28,9 @@ static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
     const float scale = *(const float *)dt__data(o->scale);
     const int32_t zero = zero_of(o), qmin = dt__qmin(o->quant), qmax = dt__qmax(o->quant);
     snprintf(name.text, sizeof name.text, "&g%lld", (long long)p->n_fixed);
-    dt__c_constant(p, "static const code_grid %s = { %s, %s, %d.0f, %d.0f, %d };\n",
-                   name.text + 1, dt__c_float(scale).text, dt__c_float(1.0f / scale).text,
-                   qmin - zero, qmax - zero, zero + 128);
+    dt__c_constant(p, "static const code_grid %s = { %s, %s, %d.0f, %d.0f, %d };\n", name.text + 1,
+                   dt__c_float(scale).text, dt__c_float(1.0f / scale).text, qmin - zero,
+                   qmax - zero, zero + 128);
     dt__c_fail(p, DT__RESERVE(p->ctx, p->fixed, p->n_fixed, p->room_fixed));
     if (p->status != DT_OK) return name;
     p->fixed[p->n_fixed++] = (dt__c_static){ o->scale, o->zero_point, name };

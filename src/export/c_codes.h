@@ -20,14 +20,14 @@ void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_ope
 
 /* A weight of a product, as a table of the program. */
 typedef struct dt__c_weight {
-    dt__c_name name;  /* of the weight_matrix, or of the floats */
-    dt__c_name bias;  /* of floats: a table, or "0" */
-    dt__c_name zeros; /* zero points: a table, or "0" */
-    dt__c_name order; /* place j of a row holds column order[j]; "0": column j */
+    dt__c_name name;   /* of the weight_matrix, or of the floats */
+    dt__c_name bias;   /* of floats: a table, or "0" */
+    dt__c_name zeros;  /* zero points: a table, or "0" */
+    dt__c_name order;  /* place j of a row holds column order[j]; "0": column j */
     dt__c_name places; /* the inverse */
-    bool coded;       /* codes, else floats [rows][columns] */
-    bool integer;     /* codes that are multiplied as integers */
-    int bits;         /* as kept: 2, 4 or 8 */
+    bool coded;        /* codes, else floats [rows][columns] */
+    bool integer;      /* codes that are multiplied as integers */
+    int bits;          /* as kept: 2, 4 or 8 */
     int64_t rows, columns, group, groups;
 } dt__c_weight;
 
@@ -39,6 +39,8 @@ typedef struct dt__c_weight_operand {
 } dt__c_weight_operand;
 bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weight_operand *of,
                      dt__c_weight *out);
+/* Whether the call is a product of integers. */
+bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c);
 /* Whether dt__c_weight_of can: for the `takes` of products. */
 bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                         size_t size);

@@ -26,7 +26,7 @@ typedef struct dt__c_program dt__c_program;
 
 /* How an op is written. */
 typedef struct dt__c_emitter {
-    const char *op; /* name of the op */
+    const char *op;   /* name of the op */
     const char *text; /* of ops that are one function of elements, text(x, n, y); else NULL */
     /* Whether it can write a call; if not, says why in `why`. NULL: every call. */
     bool (*takes)(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);

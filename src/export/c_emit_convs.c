@@ -50,12 +50,11 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, const conv *v)
                    "    %lld, %lld, %lld, %lld, %lld, %lld, %lld,\n"
                    "    %lld, %lld, %lld, %lld,\n"
                    "    %lld, %lld, %lld, %lld\n};\n",
-                   (long long)p->at, (long long)v->in[0], (long long)v->in[1],
-                   (long long)v->in[2], (long long)v->out[0], (long long)v->out[1],
-                   (long long)v->out[2], (long long)v->groups, (long long)kernel[0],
-                   (long long)kernel[1], (long long)value[0][0], (long long)value[0][1],
-                   (long long)value[1][0], (long long)value[1][1], (long long)value[2][0],
-                   (long long)value[2][1]);
+                   (long long)p->at, (long long)v->in[0], (long long)v->in[1], (long long)v->in[2],
+                   (long long)v->out[0], (long long)v->out[1], (long long)v->out[2],
+                   (long long)v->groups, (long long)kernel[0], (long long)kernel[1],
+                   (long long)value[0][0], (long long)value[0][1], (long long)value[1][0],
+                   (long long)value[1][1], (long long)value[2][0], (long long)value[2][1]);
 }
 
 /* " + i * width + j", without what is 0. */
@@ -87,8 +86,8 @@ static void put_position(dt__c_program *p, const conv *v)
         snprintf(zero, sizeof zero, ", (uint8_t)%s.zero", grid);
     }
     dt__c_line(p, "%s(&s%lld, %s, %s, %s, %s%s, %s);", patch, (long long)p->at, v->x.text,
-               v->groups > 1 ? "group" : "0", v->out[1] > 1 ? "i" : "0",
-               v->out[2] > 1 ? "j" : "0", zero, v->patch.text);
+               v->groups > 1 ? "group" : "0", v->out[1] > 1 ? "i" : "0", v->out[2] > 1 ? "j" : "0",
+               zero, v->patch.text);
     const dt__c_row row = { v->patch.text, first, y, order, outs, plane };
     dt__c_put_product(p, &v->w, &v->k, &v->room, &row);
 }
@@ -113,7 +112,8 @@ static void put_loops(dt__c_program *p, const conv *v)
 static void emit(dt__c_program *p, const dt_trace_call *c)
 {
     const dt_trace_operand *x = &c->in[X];
-    conv v = { .groups = dt__c_int(c, "groups", 0), .y = dt__c_out(p, c, 0),
+    conv v = { .groups = dt__c_int(c, "groups", 0),
+               .y = dt__c_out(p, c, 0),
                .transposed = strncmp(c->op->name, "conv_transpose", 14) == 0 };
     const dt__c_weight_operand of = { WEIGHT, BIAS, v.transposed ? v.groups : 0 };
     if (!dt__c_weight_of(p, c, &of, &v.w)) return;

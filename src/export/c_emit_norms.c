@@ -66,8 +66,9 @@ static void emit_batch_norm(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, "map_line");
     dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) { /* a channel: middle, slope, offset */",
                (long long)channels);
-    dt__c_line(p, "map_line(%s + i * %lld, %lld, %s[3 * i], %s[3 * i + 1], %s[3 * i + 2], "
-                  "%s + i * %lld);",
+    dt__c_line(p,
+               "map_line(%s + i * %lld, %lld, %s[3 * i], %s[3 * i + 1], %s[3 * i + 2], "
+               "%s + i * %lld);",
                in.text, (long long)inner, (long long)inner, name, name, name, out.text,
                (long long)inner);
     dt__c_line(p, "}");
@@ -123,7 +124,7 @@ static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < dim; d++) outer *= dt__c_dim(p, x, d);
     for (int d = dim + 1; d < rank; d++) inner *= dt__c_dim(p, x, d);
-    dt__c_want(p, c->op->name);
+    dt__c_want(p, strcmp(c->op->name, "softmax") == 0 ? "softmax_lines" : c->op->name);
     dt__c_line(p, "%s(%s, %lld, %lld, %lld, %s);", c->op->name, dt__c_in(p, c, X).text,
                (long long)outer, (long long)dt__c_dim(p, x, dim), (long long)inner,
                dt__c_out(p, c, 0).text);

@@ -46,13 +46,14 @@ static windows windows_of(const dt__c_program *p, const dt_trace_call *c, bool d
 static void put_windows(dt__c_program *p, const dt_trace_call *c, const windows *w)
 {
     dt__c_want(p, "pool_shape");
-    dt__c_line(p, "static const pool_shape windows = { %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
-                  "%lld, %lld, %lld, %lld, %lld, %lld };",
-               (long long)dt__c_dim(p, c->in[0].value, 1), (long long)w->in[0],
-               (long long)w->in[1], (long long)w->out[0], (long long)w->out[1],
-               (long long)w->kernel[0], (long long)w->kernel[1], (long long)w->stride[0],
-               (long long)w->stride[1], (long long)w->padding[0], (long long)w->padding[1],
-               (long long)w->dilation[0], (long long)w->dilation[1]);
+    dt__c_line(p,
+               "static const pool_shape windows = { %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
+               "%lld, %lld, %lld, %lld, %lld, %lld };",
+               (long long)dt__c_dim(p, c->in[0].value, 1), (long long)w->in[0], (long long)w->in[1],
+               (long long)w->out[0], (long long)w->out[1], (long long)w->kernel[0],
+               (long long)w->kernel[1], (long long)w->stride[0], (long long)w->stride[1],
+               (long long)w->padding[0], (long long)w->padding[1], (long long)w->dilation[0],
+               (long long)w->dilation[1]);
 }
 
 static void emit_max_pool(dt__c_program *p, const dt_trace_call *c)

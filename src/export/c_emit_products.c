@@ -1,13 +1,11 @@
 /* Format c: linear layers.
  *
  *     codes times codes                     by integers (numerics.md section 2)
- *     at most 16 rows of floats times codes without zero points       a scale once a group
+ *     floats times codes without zero points      a scale once a group
  *     else                                  acc = fma(x[k], w[k], acc), k ascending */
 #include "export/c_codes.h"
 #include "export/c_program.h"
 #include "export/c_views.h"
-
-#include "kernels/panels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +18,10 @@ static bool takes(const dt_trace *t, const dt_trace_call *c, char *why, size_t s
 }
 
 /* The functions behind a product, by the number of dt_activation. */
-static const char *const activations[] = { NULL,           "map_relu", "map_gelu_erf",
-                                           "map_gelu_tanh", "map_tanh", "map_sigmoid",
-                                           "map_silu",      "map_relu6", "map_hardswish",
-                                           "map_hardsigmoid", "map_elu" };
+static const char *const activations[] = {
+    NULL,       "map_relu",  "map_gelu_erf",  "map_gelu_tanh",   "map_tanh", "map_sigmoid",
+    "map_silu", "map_relu6", "map_hardswish", "map_hardsigmoid", "map_elu"
+};
 
 void dt__c_put_after(dt__c_program *p, const dt_trace_call *c, int residual, int activation)
 {
@@ -77,22 +75,22 @@ static void put_rows(dt__c_program *p, const dt_trace_call *c, const linear *l)
     if (l->rows > 1) dt__c_line(p, "}");
 }
 
-/* Few rows of floats, times codes. */
-static void put_few(dt__c_program *p, const dt_trace_call *c, linear *l)
+/* Rows of floats, times codes. */
+static void put_floats(dt__c_program *p, const dt_trace_call *c, linear *l)
 {
     char x[96], y[96];
     const dt__c_weight *w = &l->w;
     at_row(x, sizeof x, l->x.text, l->rows, w->columns);
     at_row(y, sizeof y, l->y.text, l->rows, w->rows);
     const bool ordered = strcmp(w->places.text, "0") != 0;
-    const dt__c_name room = ordered ? dt__c_scratch(p, c, "float", w->columns, sizeof(float))
-                                    : (dt__c_name){ "" };
+    const dt__c_name room =
+        ordered ? dt__c_scratch(p, c, "float", w->columns, sizeof(float)) : (dt__c_name){ "" };
     dt__c_want(p, "product_floats_codes");
     if (l->rows > 1) dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) {", (long long)l->rows);
     if (ordered) {
         dt__c_want(p, "codes_scatter_floats");
-        dt__c_line(p, "scatter_floats(%s, %s, %lld, %s);", x, w->places.text,
-                   (long long)w->columns, room.text);
+        dt__c_line(p, "scatter_floats(%s, %s, %lld, %s);", x, w->places.text, (long long)w->columns,
+                   room.text);
     }
     dt__c_line(p, "product_floats_codes(&%s, %d, %s, 0, %lld, %s, 1);", w->name.text, w->bits,
                ordered ? room.text : x, (long long)w->rows, y);
@@ -107,7 +105,7 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     l.rows = dt__c_count(p, x->value) / dt__max_i64(1, l.w.columns);
     l.x = l.w.integer ? dt__c_value(p, x->value) : dt__c_in(p, c, X);
     const bool zeros = strcmp(l.w.zeros.text, "0") != 0;
-    const bool few = l.w.coded && x->quant == NULL && !zeros && l.rows <= DT__FGEMM_ROWS;
+    const bool by_codes = l.w.coded && x->quant == NULL && !zeros;
     if (l.w.integer) {
         p->integer_products++;
         l.k = dt__c_coding_of(p, x);
@@ -119,7 +117,7 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     const bool block = l.w.integer && l.k.dynamic;
     if (block) dt__c_line(p, "{");
     if (block) dt__c_declare_grid(p, &l.k);
-    if (few) put_few(p, c, &l);
+    if (by_codes) put_floats(p, c, &l);
     else put_rows(p, c, &l);
     if (block) dt__c_line(p, "}");
     dt__c_put_after(p, c, RESIDUAL, *(const int *)dt__c_field(c, "activation"));

@@ -21,8 +21,7 @@ static void put_copy(dt__c_program *p, const char *x, dt__c_view v, const char *
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
         used += (size_t)snprintf(from + used, sizeof from - used, " + i%d * %lld", d,
                                  (long long)v.strides[d]);
-        put += (size_t)snprintf(into + put, sizeof into - put, " + i%d * %lld", d,
-                                (long long)y[d]);
+        put += (size_t)snprintf(into + put, sizeof into - put, " + i%d * %lld", d, (long long)y[d]);
     }
     const long long n = line ? (long long)v.dims[v.rank - 1] : 1;
     if (!line || v.strides[v.rank - 1] == 1) {
@@ -56,7 +55,8 @@ static void emit_view(dt__c_program *p, const dt_trace_call *c)
     int64_t y[DT_MAX_RANK];
     dt__c_view_of(p, c, &v);
     const bool quantized = c->in[0].quant != NULL;
-    if (!quantized && same_place(p, c->out[0], c->in[0].value, v.offset) && dt__c_is_run(&v)) return;
+    if (!quantized && same_place(p, c->out[0], c->in[0].value, v.offset) && dt__c_is_run(&v))
+        return;
     if (dt__c_count(p, c->out[0]) == 0) return;
     strides_of(p, dt_trace_is_view(c) ? c->in[0].value : c->out[0], y);
     put_copy(p, dt__c_in(p, c, 0).text, v, dt__c_out(p, c, 0).text, y);
@@ -126,8 +126,8 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
         k += (size_t)snprintf(inside + k, sizeof inside - k, "%sk%d >= 0", k > 0 ? " && " : "", d);
     }
     const int64_t n = rank > 0 ? dt__c_dim(p, x, -1) : 1;
-    dt__c_line(p, "pad_line(%s%s%s%s, %lld, %lld, %d, %s, %lld, %s);", inside,
-               k > 0 ? " ? " : "", at, k > 0 ? " : 0" : "", (long long)n,
+    dt__c_line(p, "pad_line(%s%s%s%s, %lld, %lld, %d, %s, %lld, %s);", inside, k > 0 ? " ? " : "",
+               at, k > 0 ? " : 0" : "", (long long)n,
                (long long)(rank > 0 ? before_of(pads, rank, rank - 1) : 0),
                *(const int *)dt__c_field(c, "mode"),
                dt__c_float((float)dt__c_real(c, "value")).text,

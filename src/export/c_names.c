@@ -10,12 +10,12 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_reserved(const char *name)
 {
     static const char *const words[] = {
-        "auto",     "break",   "case",     "char",    "class",  "const",    "continue", "default",
-        "delete",   "do",      "double",   "else",    "enum",   "export",   "extern",   "float",
-        "for",      "friend",  "goto",     "if",      "inline", "int",      "long",     "namespace",
-        "new",      "operator", "private", "public",  "register", "return", "short",    "signed",
-        "sizeof",   "static",  "struct",   "switch",  "template", "this",   "try",      "typedef",
-        "union",    "unsigned", "using",   "virtual", "void",   "volatile", "while",
+        "auto",   "break",    "case",    "char",    "class",    "const",    "continue", "default",
+        "delete", "do",       "double",  "else",    "enum",     "export",   "extern",   "float",
+        "for",    "friend",   "goto",    "if",      "inline",   "int",      "long",     "namespace",
+        "new",    "operator", "private", "public",  "register", "return",   "short",    "signed",
+        "sizeof", "static",   "struct",  "switch",  "template", "this",     "try",      "typedef",
+        "union",  "unsigned", "using",   "virtual", "void",     "volatile", "while",
     };
     for (int i = 0; i < DT__COUNT_OF(words); i++) {
         if (strcmp(words[i], name) == 0) return true;

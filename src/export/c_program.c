@@ -93,6 +93,31 @@ static dt__c_name plus(const char *base, int64_t offset)
     return name;
 }
 
+/* Writes x, a constant whose elements along some dimensions are all equal and kept once, with all
+ * elements that the value has. */
+static void put_repeated(dt__c_program *p, int64_t value, const dt_tensor *x, const char *name)
+{
+    const int64_t n = dt__c_count(p, value);
+    const float *from = dt__data(x);
+    float *all = dt__alloc_array(p->ctx, n, sizeof *all);
+    if (all == NULL) {
+        dt__c_fail(p, DT_ERR_NOMEM);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, at = 0, step = 1;
+        for (int d = x->rank - 1; d >= 0; d--) {
+            const int64_t extent = dt__c_dim(p, value, d);
+            at += rest % extent % x->dims[d] * step;
+            rest /= extent;
+            step *= x->dims[d];
+        }
+        all[i] = from[at];
+    }
+    dt__c_floats(p, name, "", all, n);
+    dt__release(p->ctx, all);
+}
+
 /* The table of a parameter or constant; of a quantized one, its dequantized values. */
 static dt__c_name table_of(dt__c_program *p, int64_t value)
 {
@@ -108,7 +133,8 @@ static dt__c_name table_of(dt__c_program *p, int64_t value)
         dt__c_fail(p, dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
                               "export: %s is no contiguous tensor of f32", v->name));
     }
-    if (p->status == DT_OK) {
+    if (p->status == DT_OK && x->count != dt__c_count(p, value)) put_repeated(p, value, x, base);
+    else if (p->status == DT_OK) {
         dt__c_floats(p, base, dt__c_comment(v->name, comment), dt__data(x), x->count);
     }
     dt_tensor_free(made);
@@ -142,10 +168,15 @@ dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *t
     int same = 0;
     (void)c;
     for (int64_t i = p->n_blocks - 1; i >= 0 && p->block[i].value < 0; i--) {
-        same += p->block[i].first == p->at;
+        same += p->block[i].first == 2 * p->at;
     }
-    dt__c_block b = { .type = type, .n = n, .size = size, .first = p->at, .last = p->at,
-                      .value = -1, .output = -1 };
+    dt__c_block b = { .type = type,
+                      .n = n,
+                      .size = size,
+                      .first = 2 * p->at,
+                      .last = 2 * p->at + 1,
+                      .value = -1,
+                      .output = -1 };
     snprintf(b.name, sizeof b.name, "r%lld%c", (long long)p->at, same == 0 ? '\0' : 'a' + same);
     return block_name(dt__c_block_add(p, &b), 0);
 }
@@ -201,8 +232,8 @@ dt_status dt__c_plan(dt__c_program *p)
     for (int64_t i = 0; i < p->n_blocks; i++) {
         const dt__c_block *b = &p->block[i];
         if (b->gone || b->output >= 0) continue;
-        plan[n++] = (dt_plan_block){ .bytes = (size_t)b->n * b->size, .first = b->first,
-                                     .last = b->last };
+        plan[n++] =
+            (dt_plan_block){ .bytes = (size_t)b->n * b->size, .first = b->first, .last = b->last };
     }
     p->status = dt_plan_blocks(p->ctx, plan, n, sizeof(double), &p->arena);
     n = 0;

@@ -18,7 +18,7 @@ typedef struct dt__c_block {
     const char *type;    /* of its elements */
     int64_t n;           /* elements */
     size_t size;         /* of one */
-    int64_t first, last; /* calls */
+    int64_t first, last; /* half calls: 2 c while call c reads, 2 c + 1 while it writes */
     int64_t value;       /* the first that lies in it; -1: memory of one call */
     int output;          /* it is an output, and not in the arena; -1: in the arena */
     size_t at;           /* offset in the arena, in bytes */
@@ -52,11 +52,11 @@ struct dt__c_program {
     dt_status status;
     const dt_trace *trace;
     const dt_export_options *options;
-    int64_t length;   /* tokens */
-    int64_t at;       /* the call that is being written */
-    bool *wanted;     /* texts */
-    bool *tabled;     /* of each value: its table is written */
-    unsigned grids;   /* functions of dynamic ranges that are written */
+    int64_t length;     /* tokens */
+    int64_t at;         /* the call that is being written */
+    bool *wanted;       /* texts */
+    bool *tabled;       /* of each value: its table is written */
+    unsigned grids;     /* functions of dynamic ranges that are written */
     dt__c_place *place; /* of each value */
     dt__c_block *block;
     int64_t n_blocks, room_blocks;
@@ -70,8 +70,9 @@ struct dt__c_program {
     int64_t n_lines, room_lines;
     dt__chars constants, functions;
     size_t flash, arena; /* bytes of tables; of the arena */
-    uint32_t checksum; /* of the tables */
+    uint32_t checksum;   /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
+    bool skips;          /* what follows the last keys and values is in a block of its own */
     int64_t integer_products, float_products;
 };
 
@@ -86,6 +87,13 @@ dt_status dt__c_plan(dt__c_program *p);
 /* Writes the lines (c_fold.c), repeated ones as loops; marks the blocks that they name. */
 void dt__c_put_lines(dt__c_program *p, dt__chars *to);
 void dt__c_program_free(dt__c_program *p);
+
+/* ---- language models (c_emit_language.c) ------------------------------------------------------ */
+
+/* The most tokens of a text. */
+int64_t dt__c_context(const dt__c_program *p);
+/* Whether a call computes each token by itself. */
+bool dt__c_takes_token(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 
 int64_t dt__c_block_add(dt__c_program *p, const dt__c_block *b);
 /* Keeps the first error. */

@@ -22,7 +22,10 @@ double dt__c_real(const dt_trace_call *c, const char *key)
     return *(const double *)dt__c_field(c, key);
 }
 
-bool dt__c_flag(const dt_trace_call *c, const char *key) { return *(const bool *)dt__c_field(c, key); }
+bool dt__c_flag(const dt_trace_call *c, const char *key)
+{
+    return *(const bool *)dt__c_field(c, key);
+}
 
 const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key) { return dt__c_field(c, key); }
 

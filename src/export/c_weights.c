@@ -26,11 +26,18 @@ bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, c
     const int64_t n = dt_trace_count(w, 1, 1);
     const int64_t rows = w->rank > 0 ? dt__max_i64(1, w->extent[0].size) : 1;
     if (c->in[weight].quant != NULL && n / rows > MOST_COLUMNS) {
-        snprintf(why, size, "a row of %lld codes; at most %d", (long long)(n / rows),
-                 MOST_COLUMNS);
+        snprintf(why, size, "a row of %lld codes; at most %d", (long long)(n / rows), MOST_COLUMNS);
         return false;
     }
     return true;
+}
+
+bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c)
+{
+    if (c->n_in < 2 || !c->in[0].coded || !c->in[1].coded || c->in[1].value < 0) return false;
+    const dt_trace_value *w = dt_trace_value_at(t, c->in[1].value);
+    if (w->tensor == NULL || !dt_is_packed(w->tensor)) return false;
+    return ((const dt__packed *)w->tensor->ext)->codes->integer;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
@@ -187,8 +194,9 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, dt__c_weight *w
     free_rows(p->ctx, &r);
     const char *base = w->name.text;
     dt__c_want(p, "product_matrix");
-    dt__c_constant(p, "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
-                      "%lld };\n",
+    dt__c_constant(p,
+                   "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
+                   "%lld };\n",
                    base, base, base, w->integer ? base : "0", w->integer ? "_sums" : "",
                    w->bias.text, (long long)w->rows, (long long)w->columns, (long long)w->group);
 }
@@ -233,7 +241,7 @@ bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weigh
     snprintf(w->name.text, sizeof w->name.text, "w%lld", (long long)p->at);
     if (bias >= 0) w->bias = dt__c_in(p, c, of->bias);
     w->coded = c->in[of->weight].coded && dt_is_packed(v->tensor);
-    w->integer = w->coded && c->in[0].coded;
+    w->integer = w->coded && of->weight != 0 && c->in[0].coded;
     if (p->status == DT_OK && w->coded) put_coded(p, v, w);
     else if (p->status == DT_OK) put_floats(p, v, of->transposed_groups, w);
     dt__c_fail(p, DT__RESERVE(p->ctx, p->matrix, p->n_matrices, p->room_matrices));

@@ -26,7 +26,8 @@ void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
     const int in = dt_trace_inputs(a->p->trace, &v);
-    for (int i = 0; i < in; i++) dt__c_printf(to, "const float *%s, ", dt__c_given("x", i, in).text);
+    for (int i = 0; i < in; i++)
+        dt__c_printf(to, "const float *%s, ", dt__c_given("x", i, in).text);
     const int out = dt_trace_outputs(a->p->trace, &v);
     for (int i = 0; i < out; i++) dt__c_printf(to, "float *%s, ", dt__c_given("y", i, out).text);
     dt__put_text(to, "void *arena");
@@ -63,11 +64,12 @@ static bool has_names(const dt__c_about *a) { return a->data != NULL && a->data-
 static void put_helpers(const dt__c_about *a, dt__chars *to)
 {
     if (has_scale(a)) {
-        dt__c_printf(to,
-                     "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns "
-                     "raw numbers v\n * into that; x may be v. */\n"
-                     "void %s_standardize(const float *v, float *x);\n\n",
-                     a->name);
+        dt__c_printf(
+            to,
+            "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns "
+            "raw numbers v\n * into that; x may be v. */\n"
+            "void %s_standardize(const float *v, float *x);\n\n",
+            a->name);
     }
     if (has_names(a)) {
         dt__c_printf(to,
@@ -80,23 +82,26 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
 
 void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 {
-    dt__c_printf(to,
-                 "/* %s: a model of detent, without libraries, allocation and global state. README.md "
-                 "says what\n * it takes. */\n#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n"
-                 "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-                 a->name, a->upper, a->upper);
+    dt__c_printf(
+        to,
+        "/* %s: a model of detent, without libraries, allocation and global state. README.md "
+        "says what\n * it takes. */\n#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+        a->name, a->upper, a->upper);
     put_sizes(a, to);
-    dt__c_printf(to,
-                 "/* One example. `arena` has %s_ARENA_BYTES bytes, aligned to 8, and holds nothing "
-                 "between two\n * calls. Returns 0; or 1 where a number to be quantized is not "
-                 "finite, and y means nothing. */\nint %s_run(",
-                 a->upper, a->name);
+    dt__c_printf(
+        to,
+        "/* One example. `arena` has %s_ARENA_BYTES bytes, aligned to 8, and holds nothing "
+        "between two\n * calls. Returns 0; or 1 where a number to be quantized is not "
+        "finite, and y means nothing. */\nint %s_run(",
+        a->upper, a->name);
     dt__c_put_parameters(a, to);
-    dt__c_printf(to,
-                 ");\n\n/* A checksum of all constants. */\nuint32_t %s_checksum(void);\n\n"
-                 "/* In %s_test.c: how many outputs differ in a bit from those of detent, plus 1 where "
-                 "a constant\n * was changed. 0 is right. */\nint %s_selftest(void *arena);\n\n",
-                 a->name, a->name, a->name);
+    dt__c_printf(
+        to,
+        ");\n\n/* A checksum of all constants. */\nuint32_t %s_checksum(void);\n\n"
+        "/* In %s_test.c: how many outputs differ in a bit from those of detent, plus 1 where "
+        "a constant\n * was changed. 0 is right. */\nint %s_selftest(void *arena);\n\n",
+        a->name, a->name, a->name);
     put_helpers(a, to);
     dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
@@ -112,16 +117,18 @@ static void put_texts(const dt__c_about *a, dt__chars *to)
     }
 }
 
-/* Blocks that statements name, as pointers into the arena. */
-static void put_pointers(const dt__c_about *a, dt__chars *to)
+static bool uses_memory(const dt__c_about *a)
 {
     bool any = false;
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         any = any || (b->used && b->output < 0);
     }
-    if (any) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
-    else dt__put_text(to, "    (void)arena;\n");
+    return any;
+}
+
+void dt__c_put_pointers(const dt__c_about *a, dt__chars *to)
+{
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         if (!b->used || b->output >= 0) continue;
@@ -137,7 +144,9 @@ static void put_run(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
     dt__put_text(to, ")\n{\n");
-    put_pointers(a, to);
+    if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
+    else dt__put_text(to, "    (void)arena;\n");
+    dt__c_put_pointers(a, to);
     dt__put_text(to, "    int bad = 0;\n");
     dt__put(to, a->body.bytes, a->body.used);
     dt__put_text(to, "    return bad;\n}\n");
@@ -149,8 +158,10 @@ static void put_checksum(const dt__c_about *a, dt__chars *to)
     for (int64_t i = 0; i < a->p->n_tables; i++) {
         const dt__c_table *t = &a->p->table[i];
         dt__c_printf(to, "    sum = check_%s(sum, %s, %lld);\n",
-                     t->floats ? "floats" : t->shorts ? "shorts" : "bytes", t->name,
-                     (long long)t->n);
+                     t->floats   ? "floats"
+                     : t->shorts ? "shorts"
+                                 : "bytes",
+                     t->name, (long long)t->n);
     }
     dt__put_text(to, "    return sum;\n}\n");
 }
@@ -199,20 +210,23 @@ static void put_string(dt__chars *to, const char *text)
 
 static void put_names(const dt__c_about *a, dt__chars *to)
 {
-    dt__c_printf(to, "\nconst char *%s_class_name(int i)\n{\n    static const char *const names[] = {",
+    dt__c_printf(to,
+                 "\nconst char *%s_class_name(int i)\n{\n    static const char *const names[] = {",
                  a->name);
     for (int64_t i = 0; i < a->data->n_names; i++) {
         dt__put_text(to, "\n        ");
         put_string(to, a->data->names[i]);
         dt__put_text(to, ",");
     }
-    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES ? names[i] : 0;\n}\n", a->upper);
+    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES ? names[i] : 0;\n}\n",
+                 a->upper);
 }
 
 void dt__c_put_source(const dt__c_about *a, dt__chars *to)
 {
-    dt__c_printf(to, "/* %s: written by detent; README.md says how it was trained. */\n#include "
-                     "\"%s.h\"\n\n",
+    dt__c_printf(to,
+                 "/* %s: written by detent; README.md says how it was trained. */\n#include "
+                 "\"%s.h\"\n\n",
                  a->name, a->name);
     put_texts(a, to);
     dt__put(to, a->p->functions.bytes, a->p->functions.used);
@@ -223,7 +237,8 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "\n/* ---- the model "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");
-    put_run(a, to);
+    if (dt_trace_has_length(a->p->trace)) dt__c_put_language_run(a, to);
+    else put_run(a, to);
     put_checksum(a, to);
     if (has_scale(a)) put_standardize(a, to);
     if (has_names(a)) put_names(a, to);

@@ -5,18 +5,23 @@
 #include "export/c_program.h"
 
 #include <detent/io.h>
+#include <detent/text.h>
+
+#define DT__C_TEST_TOKENS 48 /* of the self-test of a language model */
 
 /* What the files say of a model besides its program. */
 typedef struct dt__c_about {
     const dt_export_call *call;
     dt__c_program *p;
-    dt__chars body;            /* statements of NAME_run */
-    char name[DT__C_NAME];     /* of functions */
-    char upper[DT__C_NAME];    /* of macros */
-    const dt_model_data *data; /* what it was trained on; NULL: not known */
+    dt__chars body;              /* statements of NAME_run */
+    char name[DT__C_NAME];       /* of functions */
+    char upper[DT__C_NAME];      /* of macros */
+    const dt_model_data *data;   /* what it was trained on; NULL: not known */
     float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
     int examples;
     int64_t multiply_adds;
+    const dt_tokenizer *tokenizer;    /* of a language model with text; NULL: no text */
+    uint32_t sums[DT__C_TEST_TOKENS]; /* of logits, of a language model */
 } dt__c_about;
 
 /* The next n numbers of an example of the self-test, from -2 to 2 with six bits of fraction; *state
@@ -28,6 +33,21 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_readme(const dt__c_about *a, dt__chars *to);
+
+/* The files of a language model (c_write_language.c). */
+void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_language_run(const dt__c_about *a, dt__chars *to);
+void dt__c_put_language_test(const dt__c_about *a, dt__chars *to);
+void dt__c_put_language_readme(const dt__c_about *a, dt__chars *to);
+void dt__c_put_text_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_text_source(const dt__c_about *a, dt__chars *to);
+/* What the self-test expects. */
+dt_status dt__c_language_expected(dt__c_about *a);
+
+/* Blocks that statements name, as pointers into the bytes at `memory`. */
+void dt__c_put_pointers(const dt__c_about *a, dt__chars *to);
+/* The page's table of what lies in the arena. */
+void dt__c_put_map(const dt__c_about *a, dt__chars *to);
 
 /* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
 void dt__c_put_parameters(const dt__c_about *a, dt__chars *to);

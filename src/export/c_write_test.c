@@ -18,9 +18,11 @@ void dt__c_example(uint32_t *state, int64_t n, float *x)
 
 static void put_expected(const dt__c_about *a, dt__chars *to, int i, int64_t n, const char *name)
 {
-    dt__c_printf(to, "/* The bits of %s that detent computed. */\nstatic const uint32_t expected_%s[%lld] "
-                     "= {",
-                 name, name, (long long)(n * a->examples));
+    dt__c_printf(
+        to,
+        "/* The bits of %s that detent computed. */\nstatic const uint32_t expected_%s[%lld] "
+        "= {",
+        name, name, (long long)(n * a->examples));
     for (int64_t k = 0; k < n * a->examples; k++) {
         uint32_t bits;
         memcpy(&bits, &a->expected[i][k], sizeof bits);
@@ -71,8 +73,8 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
                  "        uint32_t state = example * 2654435761u + 1;\n",
                  a->name, a->p->checksum, a->examples);
     for (int i = 0; i < n_in; i++) {
-        dt__c_printf(to, "        make_example(&state, %s, %lld);\n", dt__c_given("x", i, n_in).text,
-                     (long long)dt__c_count(a->p, in[i]));
+        dt__c_printf(to, "        make_example(&state, %s, %lld);\n",
+                     dt__c_given("x", i, n_in).text, (long long)dt__c_count(a->p, in[i]));
     }
     dt__c_printf(to, "        wrong += %s_run(", a->name);
     for (int i = 0; i < n_in; i++) dt__c_printf(to, "%s, ", dt__c_given("x", i, n_in).text);
@@ -111,10 +113,11 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *out;
     const int n = dt_trace_outputs(a->p->trace, &out);
-    dt__c_printf(to,
-                 "/* The self-test of %s, and a program that runs it; %s_NO_MAIN leaves the program "
-                 "out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
-                 a->name, a->upper, a->name);
+    dt__c_printf(
+        to,
+        "/* The self-test of %s, and a program that runs it; %s_NO_MAIN leaves the program "
+        "out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
+        a->name, a->upper, a->name);
     for (int i = 0; i < n; i++) {
         put_expected(a, to, i, dt__c_count(a->p, out[i]), dt__c_given("y", i, n).text);
     }
@@ -125,16 +128,16 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static void put_map(const dt__c_about *a, dt__chars *to)
+void dt__c_put_map(const dt__c_about *a, dt__chars *to)
 {
     char module[DT__C_COMMENT];
     dt__put_text(to, "| bytes | from | calls | holds |\n|---|---|---|---|\n");
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         if (b->gone || b->output >= 0) continue;
-        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first);
+        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first / 2);
         dt__c_printf(to, "| %zu | %zu | %lld ... %lld | %s %s%s |\n", (size_t)b->n * b->size, b->at,
-                     (long long)b->first, (long long)b->last,
+                     (long long)b->first / 2, (long long)b->last / 2,
                      dt__c_comment(c->module, module), c->op->name,
                      b->value < 0 ? ", while it runs" : "");
     }
@@ -145,19 +148,21 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     const dt__c_program *p = a->p;
     char family[DT__C_COMMENT];
     const dt_family *f = a->call->info != NULL ? a->call->info->family : NULL;
-    dt__c_printf(to,
-                 "# %s\n\nA model of detent (family %s) as C99. `%s.c` and `%s.h` need no library; "
-                 "`%s_test.c` shows that a\ncompiler and a processor give the same bits as detent:\n\n"
-                 "    cc -O2 %s.c %s_test.c -o %s_test && ./%s_test\n\n",
-                 a->name, f != NULL ? dt__c_comment(f->name, family) : "of its own", a->name,
-                 a->name, a->name, a->name, a->name, a->name, a->name);
-    dt__c_printf(to,
-                 "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| arena | %zu bytes "
-                 "|\n| multiply-adds | %lld |\n| products of integers | %lld |\n| products of floats | "
-                 "%lld |\n| checksum of the constants | %08x |\n\n",
-                 p->flash, p->arena, (long long)a->multiply_adds, (long long)p->integer_products,
-                 (long long)p->float_products, a->p->checksum);
+    dt__c_printf(
+        to,
+        "# %s\n\nA model of detent (family %s) as C99. `%s.c` and `%s.h` need no library; "
+        "`%s_test.c` shows that a\ncompiler and a processor give the same bits as detent:\n\n"
+        "    cc -O2 %s.c %s_test.c -o %s_test && ./%s_test\n\n",
+        a->name, f != NULL ? dt__c_comment(f->name, family) : "of its own", a->name, a->name,
+        a->name, a->name, a->name, a->name, a->name);
+    dt__c_printf(
+        to,
+        "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| arena | %zu bytes "
+        "|\n| multiply-adds | %lld |\n| products of integers | %lld |\n| products of floats | "
+        "%lld |\n| checksum of the constants | %08x |\n\n",
+        p->flash, p->arena, (long long)a->multiply_adds, (long long)p->integer_products,
+        (long long)p->float_products, a->p->checksum);
     dt__put_text(to, "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 "
                      "-mfpmath=sse`.\n\n## The arena\n\n");
-    put_map(a, to);
+    dt__c_put_map(a, to);
 }

@@ -20,6 +20,10 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
     (void)options;
     const dt__c_emitter *e = dt__c_emitter_of(c->op->name);
     if (e == NULL) return false;
+    if (dt_trace_has_length(t)) {
+        return dt__c_takes_token(t, c, why, size) &&
+               (e->takes == NULL || e->takes(t, c, why, size));
+    }
     for (int i = 0; i < c->n_in; i++) {
         const int64_t v = c->in[i].value;
         if (v < 0 || dt_trace_value_at(t, v)->dtype == DT_F32) continue;
@@ -74,6 +78,7 @@ static dt_status run_example(dt__c_about *a, int example, dt_tape *t)
 
 static dt_status run_examples(dt__c_about *a)
 {
+    if (dt_trace_has_length(a->p->trace)) return dt__c_language_expected(a);
     const int64_t *v;
     dt_tape *t;
     const int out = dt_trace_outputs(a->p->trace, &v);
@@ -99,12 +104,22 @@ static dt_status run_examples(dt__c_about *a)
 
 static dt_status begin(const dt_export_call *call, dt__c_program *p)
 {
-    *p = (dt__c_program){ .ctx = call->ctx, .trace = call->trace, .options = call->options,
-                          .length = 1, .constants = { .ctx = call->ctx },
-                          .functions = { .ctx = call->ctx }, .checksum = 2166136261u };
+    *p = (dt__c_program){ .ctx = call->ctx,
+                          .trace = call->trace,
+                          .options = call->options,
+                          .length = 1,
+                          .constants = { .ctx = call->ctx },
+                          .functions = { .ctx = call->ctx },
+                          .checksum = 2166136261u };
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
     if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
+    if (call->options->context > dt_trace_context(call->trace)) {
+        return dt_fail(call->ctx, DT_ERR_ARG,
+                       "export: a context of %lld tokens; the model has one of %lld",
+                       (long long)call->options->context,
+                       (long long)dt_trace_context(call->trace));
+    }
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
     dt__c_copy_outputs(p);
@@ -153,14 +168,23 @@ static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const 
 static dt_status write_files(const dt__c_about *a)
 {
     dt__new_folder folder;
-    file files[4] = { { .put = dt__c_put_header }, { .put = dt__c_put_source },
-                      { .put = dt__c_put_test }, { "README.md", dt__c_put_readme } };
+    const bool language = dt_trace_has_length(a->p->trace);
+    file files[6] = { { .put = language ? dt__c_put_language_header : dt__c_put_header },
+                      { .put = dt__c_put_source },
+                      { .put = language ? dt__c_put_language_test : dt__c_put_test },
+                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme },
+                      { .put = dt__c_put_text_header },
+                      { .put = dt__c_put_text_source } };
     snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
     snprintf(files[1].name, sizeof files[1].name, "%s.c", a->name);
     snprintf(files[2].name, sizeof files[2].name, "%s_test.c", a->name);
+    snprintf(files[3].name, sizeof files[3].name, "README.md");
+    snprintf(files[4].name, sizeof files[4].name, "%s_text.h", a->name);
+    snprintf(files[5].name, sizeof files[5].name, "%s_text.c", a->name);
+    const int n = a->tokenizer != NULL ? 6 : 4;
     DT__TRY(dt__folder_begin(a->call->ctx, a->call->path, &folder));
     dt_status s = DT_OK;
-    for (int i = 0; i < DT__COUNT_OF(files) && s == DT_OK; i++) {
+    for (int i = 0; i < n && s == DT_OK; i++) {
         s = write_file(a, &folder, &files[i]);
     }
     if (s == DT_OK) s = dt__folder_commit(&folder);
@@ -191,19 +215,39 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
+/* The tokenizer that goes along where the options want text. */
+static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
+{
+    *k = NULL;
+    if (!call->options->text) return DT_OK;
+    const char *text = call->info != NULL ? call->info->tokenizer : NULL;
+    if (text != NULL && dt_trace_has_length(call->trace)) {
+        return dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k);
+    }
+    return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
+                   "export: text is wanted, but this is no language model with a tokenizer");
+}
+
 static dt_status write(const dt_export_call *call)
 {
+    dt_tokenizer *k;
+    DT__TRY(open_tokenizer(call, &k));
     dt__c_program p;
-    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx } };
+    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx },
+                      .tokenizer = k };
     name_files(call, &a);
     dt_status s = begin(call, &p);
     if (s == DT_OK) s = write_all(&a);
     call->summary->integer_products = p.integer_products;
     call->summary->float_products = p.float_products;
-    call->summary->promise = "the same bits as detent eval, with any C99 compiler";
+    call->summary->promise =
+        dt_trace_has_length(call->trace)
+            ? "the same bits as detent's decoder, token by token, with any C99 compiler"
+            : "the same bits as detent eval, with any C99 compiler";
     for (int i = 0; i < DT_MAX_OUT; i++) dt__release(call->ctx, a.expected[i]);
     dt__release(call->ctx, a.body.bytes);
     dt__c_program_free(&p);
+    dt_tokenizer_free(k);
     return s;
 }
 

@@ -1,5 +1,5 @@
-/* e^x, e^x - 1, tanh x, log x and 1 - erf x of floats, by operations that every compiler vectorizes:
- * no table, no branch, no call. Exports of format c compute them by the same operations
+/* e^x, e^x - 1, tanh x, log x and 1 - erf x of floats, by operations that every compiler
+ * vectorizes: no table, no branch, no call. Exports of format c compute them by the same operations
  * (src/export/c/math_*.c), so nothing here may depend on a C library.
  *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + (r + r^2 p(r)))
  * with |r| <= 0.347. In floats n ln 2 is subtracted in two parts, the first of them exact, and p
@@ -96,8 +96,8 @@ static inline float dt__tanh_f32(float x)
     return (float)copysign(a < 0.02 ? near : (1 - e) / (1 + e), v);
 }
 
-/* The logarithm of a normal double x > 0, within 2e-16 of exact ones or of a relative 4e-16; inf and
- * NaN are themselves.
+/* The logarithm of a normal double x > 0, within 2e-16 or a relative 4e-16; infinity and NaN are
+ * themselves.
  *     x = 2^e m, m in 0.7 ... 1.42      s = (m - 1) / (m + 1)
  *     log x = e ln 2 + 2 s (1 + s^2 / 3 + s^4 / 5 + ...) */
 static inline double dt__log_series(double x)

@@ -62,33 +62,85 @@ static const float *turn_weight(const ordered_work *o, float *to)
     return to;
 }
 
-/* Where tap k of an axis reads for position t of the result; -1: outside of x, or between its
- * pixels. */
-static int64_t place_of(const ordered_work *o, int axis, int64_t t, int64_t k)
+/* Where a tap of an axis reads x: for position t of the result at (t * scale + start) / step, where
+ * step divides that. */
+typedef struct tap_line {
+    int64_t scale, start, step;
+    int64_t end; /* extent of x */
+} tap_line;
+
+static tap_line tap_line_of(const ordered_work *o, int axis, int64_t tap)
 {
     const dt__conv *c = o->c;
-    const int64_t reach = k * c->dilation[axis], pad = c->padding[axis], step = c->stride[axis];
-    const int64_t at = o->transposed ? t + pad - reach : t * step - pad + reach;
-    if (o->transposed && at % step != 0) return -1;
-    const int64_t place = o->transposed ? at / step : at;
-    return at >= 0 && place < o->x_size[axis] ? place : -1;
+    const int64_t reach = tap * c->dilation[axis], pad = c->padding[axis], stride = c->stride[axis];
+    return o->transposed ? (tap_line){ 1, pad - reach, stride, o->x_size[axis] }
+                         : (tap_line){ stride, reach - pad, 1, o->x_size[axis] };
 }
 
-/* Term k of positions t ... t+n-1. */
-static void gather_term(const ordered_work *o, const float *x, int64_t k, int64_t t, int64_t n,
-                        float *to)
+/* The place in x; -1: outside, or between pixels. */
+static int64_t place_of(const tap_line *l, int64_t t)
 {
-    const int64_t width = o->y_size[1], tap = k % o->taps;
-    const float *plane = x + k / o->taps * (o->x_size[0] * o->x_size[1]);
-    for (int64_t i = 0; i < n;) {
-        const int64_t row = (t + i) / width, first = (t + i) % width;
-        const int64_t count = dt__min_i64(width - first, n - i);
-        const int64_t from = place_of(o, 0, row, tap / o->c->kernel[1]);
-        for (int64_t j = 0; j < count; j++) {
-            const int64_t at = from < 0 ? -1 : place_of(o, 1, first + j, tap % o->c->kernel[1]);
-            to[i + j] = at < 0 ? 0 : plane[from * o->x_size[1] + at];
-        }
+    const int64_t at = t * l->scale + l->start;
+    return at >= 0 && at % l->step == 0 && at / l->step < l->end ? at / l->step : -1;
+}
+
+/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result, where no
+ * pixels lie apart. */
+static void read_line(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
+{
+    const int64_t scale = l->scale, start = first * scale + l->start;
+    int64_t j = 0;
+    for (; j < n && start + j * scale < 0; j++) to[j] = 0;
+    if (scale == 1) {
+        const int64_t past = dt__max_i64(j, dt__min_i64(n, l->end - start));
+        for (; j < past; j++) to[j] = row[start + j];
+    } else {
+        for (; j < n && start + j * scale < l->end; j++) to[j] = row[start + j * scale];
+    }
+    for (; j < n; j++) to[j] = 0;
+}
+
+/* The same where they do. */
+static void read_apart(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
+{
+    int64_t j = 0;
+    memset(to, 0, (size_t)n * sizeof *to);
+    while (j < n && place_of(l, first + j) < 0) j++;
+    if (j == n) return;
+    for (int64_t at = place_of(l, first + j); j < n && at < l->end; j += l->step) to[j] = row[at++];
+}
+
+/* A place in the result: the first of a unit's positions. */
+typedef struct corner {
+    int64_t row, column;
+} corner;
+
+/* What a tap reads in one plane of x for n positions from c on. */
+static void gather_term(const ordered_work *o, const tap_line line[2], const float *plane, corner c,
+                        int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; c = (corner){ c.row + 1, 0 }) {
+        const int64_t count = dt__min_i64(o->y_size[1] - c.column, n - i);
+        const int64_t from = place_of(&line[0], c.row);
+        const float *row = plane + from * o->x_size[1];
+        if (from < 0) memset(to + i, 0, (size_t)count * sizeof *to);
+        else (line[1].step == 1 ? read_line : read_apart)(&line[1], row, c.column, count, to + i);
         i += count;
+    }
+}
+
+/* Terms p ... p+depth-1, rows of COLUMNS floats. */
+static void gather(const ordered_work *o, const float *x, int64_t p, int64_t depth, corner c,
+                   int64_t n, float *to)
+{
+    int64_t channel = p / o->taps, tap = p % o->taps;
+    for (int64_t k = 0; k < depth; k++, to += COLUMNS) {
+        const tap_line line[2] = { tap_line_of(o, 0, tap / o->c->kernel[1]),
+                                   tap_line_of(o, 1, tap % o->c->kernel[1]) };
+        gather_term(o, line, x + channel * o->x_size[0] * o->x_size[1], c, n, to);
+        if (++tap < o->taps) continue;
+        tap = 0;
+        channel++;
     }
 }
 
@@ -98,10 +150,11 @@ static void multiply(const ordered_work *o, const dt__kernels *kernels, const fl
 {
     float terms[DEPTH * COLUMNS];
     const int64_t plane = o->y_size[0] * o->y_size[1];
+    const corner first = { t / o->y_size[1], t % o->y_size[1] };
     for (int64_t r = 0; r < o->out; r++) memset(y + r * plane + t, 0, (size_t)n * sizeof *y);
     for (int64_t p = 0; p < o->depth; p += DEPTH) {
         const int64_t depth = dt__min_i64(DEPTH, o->depth - p);
-        for (int64_t k = 0; k < depth; k++) gather_term(o, x, p + k, t, n, terms + k * COLUMNS);
+        gather(o, x, p, depth, first, n, terms);
         kernels->ordered(&(dt__ordered){ .m = o->out,
                                          .n = n,
                                          .k = depth,

@@ -3,6 +3,7 @@
  * Backward rotates dy by -a. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
+#include "ops/rotary.h"
 
 #include <math.h>
 #include <string.h>
@@ -102,15 +103,20 @@ static double scaled_frequency(const dt_rotary_options *o, double frequency)
     return (1 - share) * frequency / o->factor + share * frequency;
 }
 
+double dt__rotary_frequency(const dt_rotary_options *o, int64_t pair, int64_t pairs)
+{
+    const double frequency = pow(o->theta, -(double)pair / (double)pairs);
+    if (o->scaling == DT_ROPE_LINEAR) return frequency / o->factor;
+    return o->scaling == DT_ROPE_LLAMA3 ? scaled_frequency(o, frequency) : frequency;
+}
+
 static void turn(const dt_call *c, const dt_tensor *x, bool back, dt_tensor *y)
 {
     const dt_rotary_options *o = c->options;
     const dt_tensor *position = c->arg[1];
     double *frequency = c->scratch;
     for (int64_t j = 0; j < c->state[0]; j++) {
-        frequency[j] = pow(o->theta, -(double)j / (double)c->state[0]);
-        if (o->scaling == DT_ROPE_LINEAR) frequency[j] /= o->factor;
-        if (o->scaling == DT_ROPE_LLAMA3) frequency[j] = scaled_frequency(o, frequency[j]);
+        frequency[j] = dt__rotary_frequency(o, j, c->state[0]);
     }
     dt__rotary r = { .batch = x->dims[0],
                      .time = x->dims[1],

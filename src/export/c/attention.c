@@ -24,6 +24,6 @@ static void attention(const attention_shape *a, const float *q, const float *k, 
         }
         seen = most != float_of(0xff800000u); /* one score is above -infinity */
         factor = 1.0f / sum;
-        for (i = 0; i < width; i++) y[i] = seen ? y[i] * factor : 0;
+        for (i = 0; i < width; i++) y[i] = seen ? rounded(y[i] * factor) : 0;
     }
 }

@@ -1,4 +1,5 @@
-/* Keeps a token's key or value, [heads][width], as token `at` of a cache [heads][capacity][width]. */
+/* Keeps a token's key or value, [heads][width], as token `at` of a cache, [heads][capacity]
+ * [width]. */
 static void attention_keep(const float *x, const attention_shape *a, int32_t at, float *cache)
 {
     const size_t bytes = (size_t)a->width * sizeof *x;

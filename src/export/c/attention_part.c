@@ -2,9 +2,8 @@
  * far and m' the largest one with the next keys,
  *     sum = sum e^(m - m') + sum of e^(s - m')       y = y e^(m - m') + sum of e^(s - m') v
  * y still is to be divided by *sum; *most becomes m. */
-static void attention_part(const attention_shape *a, const float *q, const float *k,
-                           const float *v, int32_t from, int32_t to, float *most, float *sum,
-                           float *y)
+static void attention_part(const attention_shape *a, const float *q, const float *k, const float *v,
+                           int32_t from, int32_t to, float *most, float *sum, float *y)
 {
     const float least = float_of(0xff800000u); /* -infinity */
     const int32_t width = a->width;
@@ -28,7 +27,7 @@ static void attention_part(const attention_shape *a, const float *q, const float
         }
         factor = math_exp(*most - base);
         *sum = rounded(*sum * factor) + attention_fold(lane, 16);
-        for (i = 0; i < width && *most != largest; i++) y[i] *= factor;
+        for (i = 0; i < width && *most != largest; i++) y[i] = rounded(y[i] * factor);
         *most = largest;
         for (j = 0; j < n; j++) {
             const float *row = v + (at + j) * width;

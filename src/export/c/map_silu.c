@@ -2,5 +2,5 @@
 static void map_silu(const float *x, int32_t n, float *y)
 {
     int32_t i;
-    for (i = 0; i < n; i++) y[i] = x[i] * math_sigmoid(x[i]);
+    for (i = 0; i < n; i++) y[i] = rounded(x[i] * math_sigmoid(x[i]));
 }

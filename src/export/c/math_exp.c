@@ -15,5 +15,6 @@ static float math_exp(float x)
     p = rounded(p * r) + 0.16666577f;
     p = rounded(p * r) + 0.5f;
     p = (rounded(p * (r * r)) + r) + 1.0f;
-    return p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(k - half + 127) << 23);
+    p *= float_of((uint32_t)(half + 127) << 23);
+    return rounded(p * float_of((uint32_t)(k - half + 127) << 23));
 }

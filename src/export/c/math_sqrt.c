@@ -1,4 +1,4 @@
-/* The square root of x >= 0, rounded half to even: a root of 54 bits, two bits of x a step, of which
+/* The square root of x >= 0, rounded to nearest: a root of 54 bits, two bits of x a step, of which
  * the last one rounds. (No root of 54 bits has a square of 54 bits, so there are no halves.) */
 static double math_sqrt(double x)
 {

@@ -18,7 +18,8 @@ static void norm_layer(const float *x, int32_t rows, int32_t n, const float *wei
         for (i = 0; i < n; i++) {
             float v = ((x[i] - middle) + rest) * r;
             if (weight) v *= weight[i];
-            y[i] = bias ? rounded(v) + bias[i] : v;
+            v = rounded(v);
+            y[i] = bias ? v + bias[i] : v;
         }
     }
 }

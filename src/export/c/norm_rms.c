@@ -10,6 +10,6 @@ static void norm_rms(const float *x, int32_t rows, int32_t n, const float *weigh
         float r;
         for (i = 0; i < n; i++) lane[i % 8] += (double)x[i] * (double)x[i]; /* exact products */
         r = (float)(1.0 / math_sqrt(sum_of_8(lane) / (double)n + eps));
-        for (i = 0; i < n; i++) y[i] = weight ? x[i] * r * weight[i] : x[i] * r;
+        for (i = 0; i < n; i++) y[i] = rounded(weight ? x[i] * r * weight[i] : x[i] * r);
     }
 }

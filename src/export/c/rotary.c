@@ -2,8 +2,9 @@
  *     (u cos - v sin, u sin + v cos)
  * Pair i is (i, i + pairs) or, with a step of 2, (2i, 2i + 1); other values stay. y may be x. */
 static void rotary(const float *x, int32_t heads, int32_t width, int32_t pairs, int32_t step,
-                   const float *cosine, const float *sine, float *y)
+                   const float *turn, float *y)
 {
+    const float *cosine = turn, *sine = turn + pairs;
     const int32_t second = step == 1 ? pairs : 1;
     int32_t h, i;
     for (h = 0; h < heads; h++, x += width, y += width) {

@@ -7,6 +7,8 @@ static void softmax(const float *x, int32_t outer, int32_t n, int32_t inner, flo
         const float base = softmax_base(x + at, n, inner);
         const double total = softmax_powers(x + at, n, inner, base, y + at);
         const float factor = total == 0 ? 0 : (float)(1.0 / total);
-        for (i = 0; i < n; i++) y[at + i * inner] *= factor;
+        for (i = 0; i < n; i++) {
+            y[at + i * inner] = rounded(y[at + i * inner] * factor);
+        }
     }
 }

@@ -1,0 +1,9 @@
+/* Byte pair encoding: `byte` is the token of each byte; merge i makes `result[i]` of the neighbours
+ * left[i] and right[i], by which merges are sorted; those with a smaller rank come first. `whole`:
+ * a piece that is a token needs no merges. `ranges` are classes of characters (text_class). */
+typedef struct text_bpe {
+    const int32_t *byte, *left, *right, *result, *rank;
+    const uint32_t *ranges;
+    int32_t merges, n_ranges;
+    int whole, llama3; /* text is split as for Llama 3, else as for GPT-2 */
+} text_bpe;

@@ -1,0 +1,298 @@
+/* Format c: NAME_text.h and NAME_text.c of a language model: its tokenizer, sampling as dt_sample
+ * does it, and a program that continues a text. */
+#include "export/c_write.h"
+
+#include "data/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- NAME_text.h ----------------------------------------------------------------------------- */
+
+static const char declarations[] =
+    "#define %s_END %d /* the token that ends a text; -1: none */\n\n"
+    "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for "
+    "them "
+    "(of\n * each piece as many as bytes), or a character is no token. */\n"
+    "int32_t %s_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n"
+    "/* The bytes of a token, which need not be whole characters, and *bytes: how many. */\n"
+    "const char *%s_decode(int32_t token, int32_t *bytes);\n\n"
+    "typedef struct %s_sampling {\n"
+    "    double temperature; /* 0: always the likeliest token */\n"
+    "    double top_p;       /* of the fewest tokens with this share of the probability; 1: all "
+    "*/\n"
+    "    int32_t top_k;      /* of the likeliest ones; 0: all */\n"
+    "    uint64_t seed;\n"
+    "} %s_sampling;\n\n"
+    "/* Draws a token by the logits: number `draw` of the seed, as dt_sample does. room: %s_VOCAB "
+    "integers. */\n"
+    "int32_t %s_sample(const float *logits, const %s_sampling *how, uint64_t draw, int32_t "
+    "*room);\n\n";
+
+void dt__c_put_text_header(const dt__c_about *a, dt__chars *to)
+{
+    const char *n = a->name, *u = a->upper;
+    dt__c_printf(to,
+                 "/* %s: text of its tokens, and sampling. */\n#ifndef %s_TEXT_H\n#define "
+                 "%s_TEXT_H\n\n#include \"%s.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+                 n, u, u, n);
+    dt__c_printf(to, declarations, u, dt_tokenizer_end(a->tokenizer), n, n, n, n, u, n, n);
+    dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+typedef int64_t number_at(const void *from, int64_t i);
+
+static void put_table(dt__chars *to, const char *declaration, const void *from, int64_t n,
+                      number_at *at)
+{
+    dt__c_printf(to, "static const %s[%lld] = {", declaration, (long long)dt__max_i64(1, n));
+    for (int64_t i = 0; i < dt__max_i64(1, n); i++) {
+        dt__c_printf(to, "%s%lld,", i % 12 == 0 ? "\n    " : " ",
+                     i < n ? (long long)at(from, i) : 0LL);
+    }
+    dt__put_text(to, "\n};\n");
+}
+
+static int64_t byte_at(const void *from, int64_t i) { return ((const uint8_t *)from)[i]; }
+static int64_t integer_at(const void *from, int64_t i) { return ((const int32_t *)from)[i]; }
+static int64_t word_at(const void *from, int64_t i) { return ((const uint32_t *)from)[i]; }
+
+/* A token that text is split into, for sorting. */
+typedef struct plain {
+    const char *bytes;
+    uint32_t n;
+    int32_t id;
+} plain;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const plain *p = a, *q = b;
+    const uint32_t n = p->n < q->n ? p->n : q->n;
+    const int order = memcmp(p->bytes, q->bytes, n);
+    return order != 0 ? order : (p->n > q->n) - (p->n < q->n);
+}
+
+/* Whether text is looked up in the list of sorted tokens. */
+static bool looks_up(const dt_tokenizer *k)
+{
+    return k->kind == &dt__tokenizer_is_chars ||
+           (k->kind == &dt__tokenizer_is_bpe && k->bpe.ignore_merges);
+}
+
+static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
+{
+    int64_t n = 0;
+    plain *sorted = dt__alloc_array(to->ctx, k->vocab, sizeof *sorted);
+    int32_t *id = dt__alloc_array(to->ctx, k->vocab, sizeof *id);
+    for (int64_t i = 0; i < k->vocab && sorted != NULL && looks_up(k); i++) {
+        const dt__token *t = &k->token[i];
+        if (t->there && !t->added) sorted[n++] = (plain){ k->bytes + t->at, t->n, (int32_t)i };
+    }
+    if (n > 0) qsort(sorted, (size_t)n, sizeof *sorted, by_bytes);
+    for (int64_t i = 0; i < n && id != NULL; i++) id[i] = sorted[i].id;
+    const bool made = sorted != NULL && id != NULL;
+    if (made) put_table(to, "int32_t sorted", id, n, integer_at);
+    dt__c_printf(to, "static const text_tokens tokens = { bytes, start, sorted, %lld };\n",
+                 (long long)n);
+    dt__release(to->ctx, sorted);
+    dt__release(to->ctx, id);
+    return made ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* The bytes of all tokens, one token after the other, and where each begins. */
+static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
+{
+    dt__chars bytes = { .ctx = to->ctx };
+    uint32_t *start = dt__alloc_array(to->ctx, k->vocab + 1, sizeof *start);
+    if (start == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i <= k->vocab; i++) {
+        start[i] = (uint32_t)bytes.used;
+        if (i < k->vocab && k->token[i].there) {
+            dt__put(&bytes, k->bytes + k->token[i].at, k->token[i].n);
+        }
+    }
+    const bool made = !bytes.failed;
+    if (made) put_table(to, "uint8_t bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
+    if (made) put_table(to, "uint32_t start", start, k->vocab + 1, word_at);
+    dt__release(to->ctx, bytes.bytes);
+    dt__release(to->ctx, start);
+    return made ? put_sorted(k, to) : DT_ERR_NOMEM;
+}
+
+/* ---- byte pair encoding ---------------------------------------------------------------------- */
+
+/* A merge, for sorting by its pair. */
+typedef struct ranked {
+    dt__merge merge;
+    int32_t rank;
+} ranked;
+
+static int by_pair(const void *a, const void *b)
+{
+    const dt__merge *p = &((const ranked *)a)->merge, *q = &((const ranked *)b)->merge;
+    if (p->left != q->left) return p->left < q->left ? -1 : 1;
+    return (p->right > q->right) - (p->right < q->right);
+}
+
+static int64_t left_at(const void *from, int64_t i) { return ((const ranked *)from)[i].merge.left; }
+static int64_t right_at(const void *from, int64_t i)
+{
+    return ((const ranked *)from)[i].merge.right;
+}
+static int64_t result_at(const void *from, int64_t i)
+{
+    return ((const ranked *)from)[i].merge.result;
+}
+static int64_t rank_at(const void *from, int64_t i) { return ((const ranked *)from)[i].rank; }
+
+/* Above ASCII: the first character of each run of one class, * 32 + class. */
+static int64_t put_classes(dt__chars *to)
+{
+    int64_t n = 0;
+    int before = -1;
+    dt__put_text(to, "static const uint32_t ranges[] = {");
+    for (uint32_t c = 128; c < 0x110000; c++) {
+        const int kind = dt__split_class(c);
+        if (kind == before) continue;
+        dt__c_printf(to, "%s%u,", n % 12 == 0 ? "\n    " : " ", c * 32 + (uint32_t)kind);
+        before = kind;
+        n++;
+    }
+    dt__put_text(to, "\n};\n");
+    return n;
+}
+
+static dt_status put_bpe(const dt_tokenizer *k, dt__chars *to)
+{
+    const dt__bpe *b = &k->bpe;
+    ranked *merge = dt__alloc_array(to->ctx, b->merges + 1, sizeof *merge);
+    if (merge == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < b->merges; i++) merge[i] = (ranked){ b->merge[i], (int32_t)i };
+    if (b->merges > 0) qsort(merge, (size_t)b->merges, sizeof *merge, by_pair);
+    put_table(to, "int32_t byte_token", b->byte, 256, integer_at);
+    put_table(to, "int32_t merge_left", merge, b->merges, left_at);
+    put_table(to, "int32_t merge_right", merge, b->merges, right_at);
+    put_table(to, "int32_t merge_result", merge, b->merges, result_at);
+    put_table(to, "int32_t merge_rank", merge, b->merges, rank_at);
+    dt__release(to->ctx, merge);
+    const int64_t n = put_classes(to);
+    dt__c_printf(
+        to,
+        "static const text_bpe bpe = { byte_token, merge_left, merge_right, merge_result,\n"
+        "                              merge_rank, ranges, %lld, %lld, %d, %d };\n",
+        (long long)b->merges, (long long)n, b->ignore_merges, b->split->next == dt__split_llama3);
+    return DT_OK;
+}
+
+/* ---- NAME_text.c ----------------------------------------------------------------------------- */
+
+/* How each kind of tokenizer is written. */
+static const struct {
+    const dt__tokenizer_kind *kind;
+    const char *text; /* the function that encodes; NULL: none */
+    const char *call;
+    dt_status (*put)(const dt_tokenizer *k, dt__chars *to);
+} kinds[] = {
+    { &dt__tokenizer_is_bytes, NULL,
+      "    int32_t i;\n    if (most < bytes) return -1;\n"
+      "    for (i = 0; i < bytes; i++) ids[i] = (uint8_t)text[i];\n    return bytes;\n",
+      NULL },
+    { &dt__tokenizer_is_chars, "text_encode_characters",
+      "    return text_encode_characters(&tokens, (const uint8_t *)text, bytes, ids, most);\n",
+      NULL },
+    { &dt__tokenizer_is_bpe, "text_encode_bpe",
+      "    return text_encode_bpe(&bpe, &tokens, (const uint8_t *)text, bytes, ids, most);\n",
+      put_bpe },
+};
+
+static int kind_of(const dt_tokenizer *k)
+{
+    int i = 0;
+    while (kinds[i].kind != k->kind) i++;
+    return i;
+}
+
+static void put_texts(const dt_tokenizer *k, dt__chars *to)
+{
+    bool *wanted = dt__alloc_zero(to->ctx, (size_t)dt__c_texts_n);
+    if (wanted == NULL) {
+        to->failed = true;
+        return;
+    }
+    dt__c_text_want(wanted, dt__c_text_named("text_sample"));
+    dt__c_text_want(wanted, dt__c_text_named("text_draw"));
+    dt__c_text_want(wanted, dt__c_text_named("text_tokens"));
+    if (kinds[kind_of(k)].text != NULL) {
+        dt__c_text_want(wanted, dt__c_text_named(kinds[kind_of(k)].text));
+    }
+    for (int i = 0; i < dt__c_texts_n; i++) {
+        if (i == 0 || wanted[i]) {
+            dt__put_text(to, dt__c_texts[i].text);
+            dt__put_text(to, "\n");
+        }
+    }
+    dt__release(to->ctx, wanted);
+}
+
+static const char functions[] =
+    "\nint32_t %s_encode(const char *text, int32_t bytes, int32_t *ids, int32_t most)\n{\n%s}\n\n"
+    "const char *%s_decode(int32_t token, int32_t *n)\n{\n"
+    "    *n = 0;\n    if (token < 0 || token >= %lld) return \"\";\n"
+    "    *n = (int32_t)(tokens.start[token + 1] - tokens.start[token]);\n"
+    "    return (const char *)tokens.bytes + tokens.start[token];\n}\n\n"
+    "int32_t %s_sample(const float *logits, const %s_sampling *how, uint64_t draw, int32_t *room)\n"
+    "{\n    return text_sample(logits, %s_VOCAB, how->temperature, how->top_k, how->top_p,\n"
+    "                       text_draw(how->seed, draw), room);\n}\n";
+
+static const char program[] =
+    "\n#ifdef %s_MAIN\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+    "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
+    "static double state[%s_STATE_BYTES / 8];\n"
+    "static float logits[%s_VOCAB];\n"
+    "static int32_t prompt[%s_CONTEXT], room[%s_VOCAB];\n\n"
+    "int main(int argc, char **argv)\n{\n"
+    "    const char *text = argc > 1 ? argv[1] : \"\\n\", *made;\n"
+    "    const long most = argc > 2 ? atol(argv[2]) : 200;\n"
+    "    %s_sampling how = { 0.8, 1.0, 0, 0 };\n"
+    "    const int32_t n = %s_encode(text, (int32_t)strlen(text), prompt, %s_CONTEXT);\n"
+    "    int32_t i, token, bytes;\n";
+
+static const char rest_of_program[] =
+    "    if (argc > 3) how.temperature = atof(argv[3]);\n"
+    "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
+    "    if (n < 1) {\n"
+    "        fprintf(stderr, \"the prompt is empty, too long, or has characters that are no "
+    "tokens\\n\");\n        return 1;\n    }\n"
+    "    %s_reset(state);\n"
+    "    for (i = 0; i < n; i++) {\n"
+    "        if (%s_next(state, prompt[i], i + 1 < n ? 0 : logits) != 0) return 1;\n    }\n"
+    "    fputs(text, stdout);\n"
+    "    for (i = 0; i < most; i++) {\n"
+    "        token = %s_sample(logits, &how, (uint64_t)i, room);\n"
+    "        if (token == %s_END) break;\n"
+    "        made = %s_decode(token, &bytes);\n"
+    "        fwrite(made, 1, (size_t)bytes, stdout);\n"
+    "        if (%s_next(state, token, logits) != 0) break; /* the context is full */\n"
+    "    }\n    fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
+
+void dt__c_put_text_source(const dt__c_about *a, dt__chars *to)
+{
+    const dt_tokenizer *k = a->tokenizer;
+    const int kind = kind_of(k);
+    const char *n = a->name, *u = a->upper;
+    dt__c_printf(to,
+                 "/* %s: its tokenizer (%s), and sampling. With -D%s_MAIN it is a program:\n"
+                 " *     cc -O2 -D%s_MAIN %s.c %s_text.c -o %s && ./%s \"a text\" 200 0.8 1 */\n"
+                 "#include \"%s_text.h\"\n\n",
+                 n, kinds[kind].kind->name, u, u, n, n, n, n, n);
+    put_texts(k, to);
+    dt_status s = put_tokens(k, to);
+    if (s == DT_OK && kinds[kind].put != NULL) s = kinds[kind].put(k, to);
+    if (s != DT_OK) to->failed = true;
+    dt__c_printf(to, functions, n, kinds[kind].call, n, (long long)k->vocab, n, n, u);
+    dt__c_printf(to, program, u, u, u, u, u, n, n, u);
+    dt__c_printf(to, rest_of_program, n, n, n, u, n, n);
+}

@@ -1,0 +1,10 @@
+/* Rotary positions: the angle of a pair for each position. */
+#ifndef DT__OPS_ROTARY_H
+#define DT__OPS_ROTARY_H
+
+#include <detent/ops.h>
+
+/* The frequency of pair j of `pairs`, with its scaling; its angle is position * frequency. */
+double dt__rotary_frequency(const dt_rotary_options *o, int64_t j, int64_t pairs);
+
+#endif
