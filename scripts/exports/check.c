@@ -52,6 +52,9 @@ int main(void)
            host_read(file, y_words, sizeof y_words) == sizeof y_words) {
         for (unsigned i = 0; i < INPUTS; i++) x.u[i] = little(x_words + i);
         for (unsigned i = 0; i < OUTPUTS; i++) y.u[i] = 0;
+#if defined(STANDARDIZE)
+        MODEL_STANDARDIZE(x.f, x.f);
+#endif
         refused += MODEL_RUN(x.f, y.f, arena) != 0;
         for (unsigned i = 0; i < OUTPUTS; i++) equal += y.u[i] == little(y_words + i);
         all += OUTPUTS;

@@ -13,6 +13,7 @@ compile() { # kind compiler flags board export program defines
     capital=$(printf %s "$name" | tr '[:lower:]' '[:upper:]')
     defines="$7 -DNAME=$name -DHEADER=\"$name.h\" -D${capital}_NO_MAIN
         -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DARENA_BYTES=${capital}_ARENA_BYTES"
+    ! grep -q "${name}_standardize" "$5/$name.h" || defines="$defines -DSTANDARDIZE"
     standard=-std=c99
     plain=$2
     headers=
