@@ -117,8 +117,7 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
     if (call->options->context > dt_trace_context(call->trace)) {
         return dt_fail(call->ctx, DT_ERR_ARG,
                        "export: a context of %lld tokens; the model has one of %lld",
-                       (long long)call->options->context,
-                       (long long)dt_trace_context(call->trace));
+                       (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
@@ -233,8 +232,7 @@ static dt_status write(const dt_export_call *call)
     dt_tokenizer *k;
     DT__TRY(open_tokenizer(call, &k));
     dt__c_program p;
-    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx },
-                      .tokenizer = k };
+    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx }, .tokenizer = k };
     name_files(call, &a);
     dt_status s = begin(call, &p);
     if (s == DT_OK) s = write_all(&a);
