@@ -286,6 +286,37 @@ START_TEST(other_text_is_evaluated)
 }
 END_TEST
 
+/* A model carries its tokenizer: neither its file nor the training data need exist. */
+START_TEST(ids_need_no_tokenizer)
+{
+    char path[TEST_PATH];
+    char text[401] = "";
+    for (int i = 0; i < 400; i++) text[i] = (char)('a' + (i * i + i / 7) % 23);
+    test_join(path, folder, "train.txt");
+    test_write_text(path, text);
+    ck_assert_int_eq(test_shell(NULL, "cp %s/tests/golden/tokenizer/gpt2-512/tokenizer.json %s",
+                                DETENT_SOURCE_DIR, folder),
+                     0);
+    test_join(path, folder, "bpe.yaml");
+    test_write_text(path, "run: {dir: bpe}\n"
+                          "model: {family: gpt, vocab: 512, context: 8, width: 8, heads: 2, "
+                          "layers: 1}\n"
+                          "data: {format: tokens, train: [ids.bin], tokenizer: tokenizer.json, "
+                          "context: 8, validation: 0.2}\n"
+                          "train: {epochs: 1}\n");
+    expect(0, "", "tokenize train.txt -o ids.bin --tokenizer tokenizer.json");
+    expect(0, "files in bpe", "train bpe.yaml --quiet");
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && mv ids.bin other.bin && mv train.txt other.txt && "
+                                "rm tokenizer.json",
+                                folder),
+                     0);
+    expect(0, "examples ", "eval bpe data.test=[other.bin]");
+    expect(0, "examples ", "eval bpe data.format=text data.test=[other.txt]");
+    expect(2, "ids.bin: cannot open", "eval bpe");
+}
+END_TEST
+
 START_TEST(adapters_are_merged)
 {
     static const int64_t sizes[] = { 784, 12, 10, 0 };
@@ -450,6 +481,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, nearest_needs_no_data);
     tcase_add_test(c, mistakes_of_training);
     tcase_add_test(c, other_text_is_evaluated);
+    tcase_add_test(c, ids_need_no_tokenizer);
     tcase_add_test(c, adapters_are_merged);
     tcase_add_test(c, a_run_is_converted);
     tcase_add_test(c, inspect_shows_one_row_a_weight);

@@ -39,6 +39,8 @@ typedef struct dt__c_weight_operand {
 } dt__c_weight_operand;
 bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weight_operand *of,
                      dt__c_weight *out);
+/* Whether the call is a product of integers. */
+bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c);
 /* Whether dt__c_weight_of can: for the `takes` of products. */
 bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                         size_t size);

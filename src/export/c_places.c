@@ -66,12 +66,36 @@ static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int6
     return -1;
 }
 
+/* Whether a call has read all of operand 0 before it writes its result: a product of integers makes
+ * codes of it first. A linear layer of several rows does so row by row. */
+static bool reads_first(const dt__c_program *p, const dt_trace_call *c)
+{
+    if (!dt__c_is_integer(p->trace, c) || !reads_once(c, c->in[0].value)) return false;
+    if (strcmp(c->op->name, "linear") != 0) return true;
+    return dt__c_count(p, c->in[0].value) == dt__c_dim(p, c->in[0].value, -1);
+}
+
+/* Half calls: 2 c while call c reads, 2 c + 1 while it writes. */
+static int64_t first_of(const dt__c_program *p, int64_t v)
+{
+    const dt_trace_value *of = value_of(p, v);
+    const dt_trace_call *c = dt_trace_call_at(p->trace, of->first);
+    return 2 * of->first + (c != NULL && reads_first(p, c));
+}
+
+static int64_t last_of(const dt__c_program *p, int64_t v)
+{
+    const dt_trace_value *of = value_of(p, v);
+    const dt_trace_call *c = dt_trace_call_at(p->trace, of->last);
+    return 2 * of->last + !(c != NULL && c->in[0].value == v && reads_first(p, c));
+}
+
 static void lengthen(dt__c_program *p, int64_t v)
 {
     dt__c_block *b = &p->block[p->place[v].index];
-    const dt_trace_value *of = value_of(p, v);
-    if (of->last > b->last) b->last = of->last;
-    if (of->first < b->first) b->first = of->first;
+    const int64_t first = first_of(p, v), last = last_of(p, v);
+    if (last > b->last) b->last = last;
+    if (first < b->first) b->first = first;
 }
 
 static void give_block(dt__c_program *p, int64_t v)
@@ -80,8 +104,8 @@ static void give_block(dt__c_program *p, int64_t v)
     dt__c_block b = { .n = dt__c_count(p, v),
                       .size = dt_dtype_size(of->dtype),
                       .value = v,
-                      .first = of->first,
-                      .last = of->last,
+                      .first = first_of(p, v),
+                      .last = last_of(p, v),
                       .output = -1,
                       .type = of->dtype == DT_I32 ? "int32_t" : "float" };
     snprintf(b.name, sizeof b.name, "v%lld", (long long)v);

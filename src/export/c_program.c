@@ -168,11 +168,15 @@ dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *t
     int same = 0;
     (void)c;
     for (int64_t i = p->n_blocks - 1; i >= 0 && p->block[i].value < 0; i--) {
-        same += p->block[i].first == p->at;
+        same += p->block[i].first == 2 * p->at;
     }
-    dt__c_block b = {
-        .type = type, .n = n, .size = size, .first = p->at, .last = p->at, .value = -1, .output = -1
-    };
+    dt__c_block b = { .type = type,
+                      .n = n,
+                      .size = size,
+                      .first = 2 * p->at,
+                      .last = 2 * p->at + 1,
+                      .value = -1,
+                      .output = -1 };
     snprintf(b.name, sizeof b.name, "r%lld%c", (long long)p->at, same == 0 ? '\0' : 'a' + same);
     return block_name(dt__c_block_add(p, &b), 0);
 }

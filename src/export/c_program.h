@@ -18,7 +18,7 @@ typedef struct dt__c_block {
     const char *type;    /* of its elements */
     int64_t n;           /* elements */
     size_t size;         /* of one */
-    int64_t first, last; /* calls */
+    int64_t first, last; /* half calls: 2 c while call c reads, 2 c + 1 while it writes */
     int64_t value;       /* the first that lies in it; -1: memory of one call */
     int output;          /* it is an output, and not in the arena; -1: in the arena */
     size_t at;           /* offset in the arena, in bytes */

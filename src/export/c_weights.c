@@ -32,6 +32,14 @@ bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, c
     return true;
 }
 
+bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c)
+{
+    if (c->n_in < 2 || !c->in[0].coded || !c->in[1].coded || c->in[1].value < 0) return false;
+    const dt_trace_value *w = dt_trace_value_at(t, c->in[1].value);
+    if (w->tensor == NULL || !dt_is_packed(w->tensor)) return false;
+    return ((const dt__packed *)w->tensor->ext)->codes->integer;
+}
+
 /* ---- codes ----------------------------------------------------------------------------------- */
 
 /* The codes of a weight as rows, in buffers of their own. */

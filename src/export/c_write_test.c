@@ -135,10 +135,11 @@ void dt__c_put_map(const dt__c_about *a, dt__chars *to)
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
         if (b->gone || b->output >= 0) continue;
-        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first);
+        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first / 2);
         dt__c_printf(to, "| %zu | %zu | %lld ... %lld | %s %s%s |\n", (size_t)b->n * b->size, b->at,
-                     (long long)b->first, (long long)b->last, dt__c_comment(c->module, module),
-                     c->op->name, b->value < 0 ? ", while it runs" : "");
+                     (long long)b->first / 2, (long long)b->last / 2,
+                     dt__c_comment(c->module, module), c->op->name,
+                     b->value < 0 ? ", while it runs" : "");
     }
 }
 

@@ -37,6 +37,10 @@ dt_status dt__trace_join(dt_trace *t, dt_trace *other, const dt__trace_size *siz
 /* Leaves out what no output depends on, and sets lifetimes. */
 dt_status dt__trace_prune(dt_trace *t);
 
+/* The inputs of a model in `in`, of DT_MAX_IN elements, as its graph or its family describes them.
+ * Errors: ARG, those of the family. */
+dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n);
+
 /* Frees what a call owns. */
 void dt__trace_call_free(dt_ctx *ctx, const dt_trace_call *c);
 

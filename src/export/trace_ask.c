@@ -80,8 +80,7 @@ dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trac
     return s;
 }
 
-/* The inputs of a model, as its graph or its family describes them. */
-static dt_status inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n)
+dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n)
 {
     const dt_shape *shapes = NULL;
     dt_example x, y;
@@ -116,7 +115,7 @@ dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_on
     dt_trace_input in[DT_MAX_IN];
     dt_trace_options o = { .input = in, .shapes_only = shapes_only };
     *out = NULL;
-    DT__TRY(inputs_of(m, info, in, &o.n_inputs));
+    DT__TRY(dt__trace_inputs_of(m, info, in, &o.n_inputs));
     o.n_outputs = dt__module_outputs(m);
     return dt_trace_create(m, &o, out);
 }

@@ -1,13 +1,213 @@
-/* Running exported files: which interpreter reads a file. */
+/* Running exported files: dt_export_verify gives an export and its model the same random inputs,
+ * and compares what both compute. */
+#include "core/atomic_file.h"
+#include "core/json.h"
+#include "core/tensor.h"
 #include "export/trace.h"
+#include "export/verify_onnx.h"
+#include "nn/graph.h"
+#include "nn/module.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BATCH 3
+#define LENGTH 7
+
+typedef struct verification {
+    dt_ctx *ctx;
+    dt_module *m;
+    const char *path; /* its tail */
+    dt__verify *file;
+    int64_t output[DT_MAX_OUT]; /* of the file, for each of the model */
+    dt_trace_input in[DT_MAX_IN];
+    int n_in, n_out;
+    dt_tensor *x[DT_MAX_IN];
+    dt__verify_named *given; /* inputs of the file, whose data are in tensors of `wide` or `x` */
+    int64_t n_given;
+    dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
+    dt_tape *tape;
+    dt_tensor *y[DT_MAX_OUT];
+} verification;
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Numbers of about a normal distribution, or indices. The context's streams stay as they are. */
+static void fill(dt_tensor *x, int64_t below, dt__stream *s)
+{
+    for (int64_t i = 0; i < x->count; i++) {
+        if (x->dtype == DT_I32) {
+            ((int32_t *)dt_data_mut(x))[i] = (int32_t)dt__random_below(s, (uint64_t)below);
+        } else {
+            double sum = -2;
+            for (int k = 0; k < 4; k++) sum += dt__random_unit(s);
+            ((float *)dt_data_mut(x))[i] = (float)(sum * 1.7320508075688772);
+        }
+    }
+}
+
+static dt_status make_inputs(verification *v, const dt_model_info *info)
+{
+    dt__stream s = dt__stream_of(0, DT__FOR_USER);
+    DT__TRY(dt__trace_inputs_of(v->m, info, v->in, &v->n_in));
+    for (int i = 0; i < v->n_in; i++) {
+        dt_trace_input *in = &v->in[i];
+        in->dims[0] = BATCH;
+        if (in->tokens) in->dims[1] = in->context > 0 ? dt__min_i64(LENGTH, in->context) : LENGTH;
+        DT__TRY(dt_tensor_create(v->ctx, in->dtype, in->rank, in->dims, &v->x[i]));
+        fill(v->x[i], in->below, &s);
+    }
+    return DT_OK;
+}
+
+/* Input i of the model as the file wants it: tokens may be int64 there. */
+static dt_status give(verification *v, int i)
+{
+    const dt__verify_type type = dt__verify_input_type(v->file, i);
+    dt_tensor *x = v->x[i];
+    if (x->dtype == DT_I32 && type == DT__VERIFY_I64) {
+        DT__TRY(dt_tensor_create(v->ctx, DT_I64, x->rank, x->dims, &v->wide[i]));
+        const int32_t *from = dt_data(x);
+        int64_t *to = dt_data_mut(v->wide[i]);
+        for (int64_t k = 0; k < x->count; k++) to[k] = from[k];
+        x = v->wide[i];
+    }
+    dt__verify_value *to = &v->given[i].value;
+    v->given[i].name = dt__verify_input_name(v->file, i);
+    *to = (dt__verify_value){ .type = x->dtype == DT_I64   ? DT__VERIFY_I64
+                                      : x->dtype == DT_I32 ? DT__VERIFY_I32
+                                                           : DT__VERIFY_F32,
+                              .rank = x->rank,
+                              .count = x->count,
+                              .data = (void *)(uintptr_t)dt_data(x) };
+    memcpy(to->dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
+    return DT_OK;
+}
+
+/* An input beyond the model's: keys or values of earlier tokens, of which there are none. */
+static dt_status give_none(verification *v, int64_t i)
+{
+    static float none;
+    dt__verify_named *to = &v->given[i];
+    char shown[DT__SHOWN];
+    to->name = dt__verify_input_name(v->file, i);
+    if (strncmp(to->name, "past", 4) != 0 ||
+        !dt__verify_input_dims(v->file, i, BATCH, &to->value)) {
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the model has no input '%s'", v->path,
+                       dt__shown(to->name, shown));
+    }
+    to->value.data = &none;
+    return DT_OK;
+}
+
+static dt_status give_all(verification *v)
+{
+    v->n_given = dt__verify_inputs(v->file);
+    if (v->n_given < v->n_in) {
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %lld inputs, but the model has %d", v->path,
+                       (long long)v->n_given, v->n_in);
+    }
+    v->given = dt__alloc_zero(v->ctx, (size_t)v->n_given * sizeof *v->given);
+    if (v->given == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < v->n_in; i++) DT__TRY(give(v, i));
+    for (int64_t i = v->n_in; i < v->n_given; i++) DT__TRY(give_none(v, i));
+    return DT_OK;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+static dt_status compare(const verification *v, int i, dt_export_difference *d)
+{
+    const dt__verify_value *is = dt__verify_output(v->file, v->output[i]);
+    const dt_tensor *y = v->y[i];
+    char wanted[160], own[160];
+    *d = (dt_export_difference){ .values = y->count };
+    snprintf(d->output, sizeof d->output, "%s", dt__verify_output_name(v->file, v->output[i]));
+    if (is->type != DT__VERIFY_F32 || is->rank != y->rank ||
+        memcmp(is->dims, y->dims, (size_t)y->rank * sizeof y->dims[0]) != 0) {
+        dt__dims_text(y->rank, y->dims, wanted, sizeof wanted);
+        dt__dims_text(is->rank, is->dims, own, sizeof own);
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: output %d is %s %s, but float %s of the model",
+                       v->path, i, dt__verify_type_name(is->type), own, wanted);
+    }
+    const float *a = is->data, *b = dt_data(y);
+    double largest = 0;
+    for (int64_t k = 0; k < y->count; k++) {
+        d->equal += memcmp(&a[k], &b[k], sizeof a[k]) == 0;
+        if (a[k] == b[k]) largest = fmax(largest, fabs((double)b[k]));
+        else {
+            const double apart = fabs((double)a[k] - (double)b[k]);
+            if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
+            largest = fmax(largest, fabs((double)b[k]));
+        }
+    }
+    d->relative = largest > 0 ? d->absolute / largest : d->absolute;
+    return DT_OK;
+}
+
+static dt_status run_model(verification *v)
+{
+    DT__TRY(dt_tape_create(v->ctx, &v->tape));
+    dt_no_grad(v->tape, true);
+    const bool training = dt_is_training(v->m);
+    dt_train(v->m, false);
+    const dt_status s = dt_forward_n(v->tape, v->m, v->x, v->n_in, v->y, v->n_out);
+    dt_train(v->m, training);
+    return s;
+}
+
+/* The outputs of the file that are the model's: all but keys and values for the next tokens. */
+static dt_status find_outputs(verification *v)
+{
+    int n = 0;
+    v->n_out = dt__module_outputs(v->m);
+    for (int64_t i = 0; i < dt__verify_outputs(v->file); i++) {
+        if (strncmp(dt__verify_output_name(v->file, i), "present", 7) == 0) continue;
+        if (n < v->n_out) v->output[n] = i;
+        n++;
+    }
+    if (n == v->n_out) return DT_OK;
+    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %d outputs, but the model has %d", v->path, n,
+                   v->n_out);
+}
+
+static dt_status verify(verification *v, const dt_model_info *info, const char *path,
+                        dt_export_difference *out)
+{
+    DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
+    DT__TRY(find_outputs(v));
+    DT__TRY(make_inputs(v, info));
+    DT__TRY(give_all(v));
+    DT__TRY(dt__verify_run(v->file, v->given, v->n_given));
+    DT__TRY(run_model(v));
+    for (int i = 0; i < v->n_out; i++) DT__TRY(compare(v, i, &out[i]));
+    return DT_OK;
+}
 
 dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                            dt_export_difference out[DT_MAX_OUT], int *n)
 {
-    (void)info;
-    (void)out;
+    dt_ctx *ctx = dt_module_ctx(m);
+    struct stat about;
     *n = 0;
-    return dt_fail(dt_module_ctx(m), DT_ERR_UNSUPPORTED,
-                   "verify: %s has no format that detent runs; a folder of format c tests itself",
-                   path);
+    if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "verify: path is NULL");
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "verify: %s is a folder; files of format onnx are run, and a folder of "
+                       "format c tests itself",
+                       path);
+    }
+    verification v = { .ctx = ctx, .m = m, .path = dt__path_tail(path) };
+    const dt_status s = verify(&v, info, path, out);
+    if (s == DT_OK) *n = v.n_out;
+    dt_tape_free(v.tape);
+    for (int i = 0; i < DT_MAX_IN; i++) {
+        dt_tensor_free(v.x[i]);
+        dt_tensor_free(v.wide[i]);
+    }
+    dt__release(ctx, v.given);
+    dt__verify_close(v.file);
+    return s;
 }

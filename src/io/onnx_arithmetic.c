@@ -240,6 +240,30 @@ dt_status dt__onnx_difference(dt__onnx *g)
     return with_constant(g, &minus, a, "bias");
 }
 
+/* x^2 and x^3 as products of layers. */
+dt_status dt__onnx_power(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0), *exponent = dt__onnx_in(g, 1);
+    double n;
+    if (!is_constant(exponent) || is_constant(v)) {
+        return dt__onnx_refuse(g, "with a computed exponent is not known");
+    }
+    DT__TRY(dt__onnx_real_of(g, exponent, "the exponent", &n));
+    if (n != 1 && n != 2 && n != 3) {
+        return dt__onnx_refuse(g, "with the exponent %g; 1, 2 and 3 are known", n);
+    }
+    dt__onnx_layer *x = dt__onnx_maker(g, v), *l = x;
+    for (double i = 1; i < n; i++) {
+        dt__onnx_layer *so_far = l;
+        DT__TRY(dt__onnx_new(g, "mul", &l));
+        dt__onnx_read_from(l, so_far);
+        dt__onnx_read_from(l, x);
+        DT__TRY(dt__onnx_add(g, l));
+    }
+    keep_order(g, v, l);
+    return DT_OK;
+}
+
 dt_status dt__onnx_quotient(dt__onnx *g)
 {
     const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);

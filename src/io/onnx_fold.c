@@ -343,6 +343,12 @@ dt_status dt__onnx_fold_constant(dt__onnx *g)
 static bool calculate(char op, bool integer, dt__onnx_number a, dt__onnx_number b,
                       dt__onnx_number *y)
 {
+    if (op == 'P' || op == 'E') {
+        const bool equal = a.batch == b.batch && a.value == b.value;
+        *y = (dt__onnx_number){ op == 'E' ? equal : pow(a.value, b.value), false };
+        if (a.batch == b.batch) return op == 'E' || !a.batch;
+        return op == 'E' && (a.batch ? b.value : a.value) < 1; /* a batch has an example */
+    }
     *y = (dt__onnx_number){ 0, a.batch || b.batch };
     if (op == 'M') y->value = a.value * b.value;
     if (op == 'A') y->value = a.value + b.value;
@@ -374,22 +380,55 @@ static walk spread(const dt__onnx_value *v, int rank)
     return w;
 }
 
+/* Walks over n constants that are broadcast against each other, and the result's extents. */
+static dt_status broadcast(dt__onnx *g, const dt__onnx_value *const *v, int n, walk *from,
+                           int64_t *dims)
+{
+    int rank = 0;
+    int64_t count, most = MOST_FILLED;
+    for (int k = 0; k < n; k++) {
+        rank = v[k]->rank > rank ? v[k]->rank : rank;
+        most = dt__max_i64(most, v[k]->count);
+    }
+    for (int i = 0; i < rank; i++) dims[i] = 1;
+    for (int k = 0; k < n; k++) {
+        from[k] = spread(v[k], rank);
+        for (int i = 0; i < rank; i++) {
+            const int64_t x = from[k].dims[i];
+            if (x != dims[i] && x != 1 && dims[i] != 1) {
+                return dt__onnx_refuse(g, "the shapes do not fit");
+            }
+            if (dims[i] == 1) dims[i] = x;
+        }
+    }
+    if (dt__product(rank, dims, &count) && count <= most) return DT_OK;
+    return dt__onnx_refuse(g, "of more than %lld elements", (long long)most);
+}
+
+/* The next element of n walks over extents `dims`, whose places are `at`. */
+static void step(walk *from, int n, const int64_t *dims, int64_t *at)
+{
+    for (int d = from->rank - 1; d >= 0; d--) {
+        for (int k = 0; k < n; k++) from[k].first += from[k].stride[d];
+        if (++at[d] < dims[d]) break;
+        for (int k = 0; k < n; k++) from[k].first -= dims[d] * from[k].stride[d];
+        at[d] = 0;
+    }
+}
+
 dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
 {
-    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
-    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    const dt__onnx_value *const v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
+    const dt__onnx_value *a = v[0], *b = v[1];
     const char op = *g->node->op_type;
-    const dt__onnx_value like = { .f = a->n != NULL || b->n != NULL ? NULL : a->f,
-                                  .integer = a->integer && b->integer };
-    walk from[2] = { spread(a, rank), spread(b, rank) };
+    const bool numbers = a->n != NULL || b->n != NULL || op == 'E';
+    const dt__onnx_value like = { .f = numbers && (op != 'P' || a->n != NULL) ? NULL : a->f,
+                                  .integer = a->integer && (b->integer || op == 'P') };
+    walk from[2];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
     target to;
-    for (int i = 0; i < rank; i++) {
-        const int64_t x = from[0].dims[i], y = from[1].dims[i];
-        if (x != y && x != 1 && y != 1) return dt__onnx_refuse(g, "the shapes do not fit");
-        dims[i] = x == 1 ? y : x;
-    }
-    DT__TRY(make(g, &like, rank, dims, &to));
+    DT__TRY(broadcast(g, v, 2, from, dims));
+    DT__TRY(make(g, &like, from->rank, dims, &to));
     const int64_t count = dt__onnx_out(g, 0)->count;
     for (int64_t i = 0; i < count; i++) {
         const dt__onnx_number x = dt__onnx_number_at(a, from[0].first);
@@ -400,12 +439,49 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
         }
         if (to.f != NULL) to.f[i] = (float)z.value;
         else to.n[i] = z;
-        for (int d = rank - 1; d >= 0; d--) {
-            for (int k = 0; k < 2; k++) from[k].first += from[k].stride[d];
-            if (++at[d] < dims[d]) break;
-            for (int k = 0; k < 2; k++) from[k].first -= dims[d] * from[k].stride[d];
-            at[d] = 0;
-        }
+        step(from, 2, dims, at);
+    }
+    return DT_OK;
+}
+
+dt_status dt__onnx_fold_where(dt__onnx *g)
+{
+    const dt__onnx_value *const v[3] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1), dt__onnx_in(g, 2) };
+    const dt__onnx_value like = { .f = v[1]->n != NULL || v[2]->n != NULL ? NULL : v[1]->f,
+                                  .integer = v[1]->integer && v[2]->integer };
+    walk from[3];
+    int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
+    target to;
+    DT__TRY(broadcast(g, v, 3, from, dims));
+    DT__TRY(make(g, &like, from->rank, dims, &to));
+    const int64_t count = dt__onnx_out(g, 0)->count;
+    for (int64_t i = 0; i < count; i++) {
+        const int chosen = dt__onnx_number_at(v[0], from[0].first).value != 0 ? 1 : 2;
+        put(&to, v[chosen], from[chosen].first);
+        step(from, 3, dims, at);
+    }
+    return DT_OK;
+}
+
+/* start, start + delta, ... before limit. */
+dt_status dt__onnx_fold_range(dt__onnx *g)
+{
+    double end[3];
+    const dt__onnx_value like = *dt__onnx_in(g, 0);
+    target to;
+    for (int i = 0; i < 3; i++) {
+        DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, i), "an end of the range", &end[i]));
+    }
+    const double n = fmax(ceil((end[1] - end[0]) / end[2]), 0);
+    if (!(n <= MOST_FILLED)) {
+        return dt__onnx_refuse(g, "of %g elements; %d are the most", n, MOST_FILLED);
+    }
+    const int64_t count = (int64_t)n;
+    DT__TRY(make(g, &like, 1, &count, &to));
+    for (int64_t i = 0; i < count; i++) {
+        const double x = end[0] + (double)i * end[2];
+        if (to.f != NULL) to.f[i] = (float)x;
+        else to.n[i] = (dt__onnx_number){ x, false };
     }
     return DT_OK;
 }

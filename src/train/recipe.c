@@ -282,9 +282,8 @@ static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wante
     if (text && !train_wanted && o->test.n > 0 && (ids || !chars || o->given != NULL)) {
         o->train.n = 0;
     }
-    if (ids && (chars || (o->tokenizer != NULL && strcmp(o->tokenizer, "bytes") == 0))) {
-        o->tokenizer = NULL;
-    }
+    const bool bytes = o->tokenizer != NULL && strcmp(o->tokenizer, "bytes") == 0;
+    if (ids && (chars || bytes || o->given != NULL)) o->tokenizer = NULL;
 }
 
 dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,

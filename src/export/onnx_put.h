@@ -1,0 +1,149 @@
+/* Building a model of ONNX (https://github.com/onnx/onnx, docs/IR.md): nodes, constants, the file.
+ *
+ * A value is its name, which ends in a colon and a number that no other value has; inputs and
+ * outputs of the graph have names without a colon. The first call that fails, for want of memory
+ * alone, marks the builder: it and all later ones return NULL, and dt__put_status reports it. So an
+ * emitter reads as arithmetic. */
+#ifndef DT__EXPORT_ONNX_PUT_H
+#define DT__EXPORT_ONNX_PUT_H
+
+#include "core/core.h"
+
+#include "io/onnx.pb-c.h"
+
+#define DT__PUT_OPSET 21 /* the first with INT4 */
+#define DT__PUT_IR 10
+
+/* TensorProto.DataType */
+enum {
+    DT__PUT_FLOAT = 1,
+    DT__PUT_UINT8 = 2,
+    DT__PUT_INT8 = 3,
+    DT__PUT_INT32 = 6,
+    DT__PUT_INT64 = 7,
+    DT__PUT_BOOL = 9,
+    DT__PUT_FLOAT16 = 10,
+    DT__PUT_DOUBLE = 11,
+    DT__PUT_BFLOAT16 = 16,
+    DT__PUT_INT4 = 22
+};
+
+typedef const char *dt__value;
+
+/* A small constant that the graph has already. */
+typedef struct dt__put_constant {
+    const DtOnnx__Tensor *tensor;
+    struct dt__put_constant *next;
+} dt__put_constant;
+
+#define DT__PUT_BUCKETS 256
+
+typedef struct dt__put {
+    dt_ctx *ctx;
+    const char *hint; /* what names of new values begin with, lent; NULL: the operator */
+    int64_t names;    /* values so far */
+    bool failed;
+    bool microsoft; /* an operator of com.microsoft is used */
+    void *blocks;   /* memory of all messages */
+    DtOnnx__Node **node;
+    DtOnnx__Tensor **tensor;
+    DtOnnx__ValueInfo **input, **output;
+    DtOnnx__Property **property;
+    int64_t nodes, room_nodes, tensors, room_tensors, inputs, room_inputs, outputs, room_outputs;
+    int64_t properties, room_properties;
+    dt__put_constant *constant[DT__PUT_BUCKETS];
+} dt__put;
+
+/* ---- the graph (onnx_put_graph.c) ------------------------------------------------------------ */
+
+void dt__put_begin(dt_ctx *ctx, dt__put *p);
+void dt__put_free(dt__put *p);
+dt_status dt__put_status(const dt__put *p);
+
+/* Memory that lives as long as the builder, zeroed; NULL: NOMEM. */
+void *dt__put_memory(dt__put *p, int64_t count, size_t size);
+/* Memory that the caller frees with dt__release, zeroed; NULL: NOMEM. */
+void *dt__put_scratch(dt__put *p, int64_t count, size_t size);
+/* A copy of a stranger's text for a name: letters, digits and _ - . / stay, any other byte becomes
+ * an underscore, and an empty text becomes one. */
+const char *dt__put_clean(dt__put *p, const char *text);
+
+/* Adds a node with one result. `in` may contain "" for an input that is left out. */
+dt__value dt__put_node(dt__put *p, const char *op, const char *const *in, int n);
+#define DT__PUT(p, op, ...)                                                                        \
+    dt__put_node(p, op, (const char *const[]){ __VA_ARGS__ },                                      \
+                 (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
+/* Attributes of the node that was added last. */
+void dt__put_attr_int(dt__put *p, const char *name, int64_t value);
+void dt__put_attr_ints(dt__put *p, const char *name, int64_t n, const int64_t *value);
+void dt__put_attr_real(dt__put *p, const char *name, float value);
+void dt__put_attr_text(dt__put *p, const char *name, const char *value);
+/* More results of the node that was added last; out[0] is its first one. */
+void dt__put_results(dt__put *p, int64_t n, dt__value *out);
+/* The node that was added last is one of com.microsoft. */
+void dt__put_microsoft(dt__put *p);
+
+/* An extent of an input or output: a symbol, or (NULL) a number. */
+typedef struct dt__put_extent {
+    const char *symbol;
+    int64_t value;
+} dt__put_extent;
+
+typedef struct dt__put_port {
+    const char *name; /* as it is to stand in the file; copied */
+    int type;         /* DT__PUT_FLOAT, ... */
+    int rank;
+    dt__put_extent dim[DT_MAX_RANK];
+} dt__put_port;
+
+/* An input of the graph; returns its value. */
+dt__value dt__put_input(dt__put *p, const dt__put_port *port);
+/* An output, which is `from`. */
+void dt__put_output(dt__put *p, const dt__put_port *port, dt__value from);
+/* A text in metadata_props, both copied. */
+void dt__put_property(dt__put *p, const char *key, const char *value);
+
+/* ---- constants (onnx_put_tensor.c) ----------------------------------------------------------- */
+
+/* A constant as it lies in memory, in the machine's order of bytes. */
+typedef struct dt__put_array {
+    const char *name; /* what its name begins with; NULL: "constant" */
+    int type, rank;
+    const int64_t *dims;
+    const void *data;
+    size_t bytes;
+    bool lent; /* the data outlive the builder: they are not copied */
+} dt__put_array;
+
+dt__value dt__put_tensor(dt__put *p, const dt__put_array *a);
+/* Numbers without dimensions; equal ones are one constant. */
+dt__value dt__put_f32(dt__put *p, float value);
+dt__value dt__put_f64(dt__put *p, double value);
+dt__value dt__put_u8(dt__put *p, int value);
+/* [n]; equal ones are one constant. */
+dt__value dt__put_i64s(dt__put *p, int64_t n, const int64_t *value);
+#define DT__PUT_I64(p, ...)                                                                        \
+    dt__put_i64s(p, (int64_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),         \
+                 (const int64_t[]){ __VA_ARGS__ })
+
+/* Codes of `bits` bits, as INT4 (low nibble first) or INT8. */
+typedef struct dt__put_codes {
+    const char *name;
+    int bits, rank;
+    const int64_t *dims;
+    const int8_t *codes;
+} dt__put_codes;
+
+/* The codes as a value of another type; readers fold the Cast when they load the file. */
+dt__value dt__put_codes_as(dt__put *p, const dt__put_codes *c, int type);
+/* The codes plus 128, as UINT8. */
+dt__value dt__put_codes_u8(dt__put *p, const dt__put_codes *c);
+dt__value dt__put_cast(dt__put *p, dt__value x, int type);
+
+/* ---- the file (onnx_put_file.c) -------------------------------------------------------------- */
+
+/* Writes the model, whole or not at all. *bytes = its size. Errors: IO, NOMEM, UNSUPPORTED (above 2
+ * GiB, the most that a message of protobuf holds). */
+dt_status dt__put_write(dt__put *p, const char *path, size_t *bytes);
+
+#endif

@@ -1,0 +1,237 @@
+/* Operators that the import of ONNX folds or spells out, in graphs made here: what detent reads
+ * computes what the interpreter of ONNX computes of the same file. */
+#include "testing.h"
+
+#include "onnx_graph.h"
+
+#include <detent/export.h>
+
+static dt_ctx *ctx;
+static test_memory memory;
+static char folder[TEST_PATH], path[TEST_PATH];
+
+static void begin(void)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    test_begin();
+    memory = (test_memory){ .live = 0 };
+    options.allocator = test_allocator(&memory);
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    test_folder(folder);
+    test_join(path, folder, "graph.onnx");
+}
+
+static void end(void)
+{
+    onnx_forget();
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(memory.live, 0);
+    test_end();
+}
+
+/* A model that begins with h = relu(x0), for x0 [batch, 4]; its output is y [batch, columns]. */
+static DtOnnx__Model *start(const char *out)
+{
+    const onnx_case relu = { .op = "Relu", .in = { "f32 1 4: 0 0 0 0" }, .out = { out } };
+    DtOnnx__Model *m = onnx_model(&relu);
+    DtOnnx__ValueInfo *ends[] = { m->graph->input[0], m->graph->output[0] };
+    m->graph->node[0]->output[0] = "h";
+    for (int i = 0; i < 2; i++) {
+        DtOnnx__Dimension *batch = ends[i]->type->tensor_type->shape->dim[0];
+        batch->dim_value = 0;
+        batch->dim_param = "batch";
+    }
+    return m;
+}
+
+static void write_model(const DtOnnx__Model *m)
+{
+    size_t n;
+    const unsigned char *bytes = onnx_pack(m, &n);
+    test_write_file(path, bytes, n);
+}
+
+/* Imports the graph, and compares model and file on random inputs. */
+static void agrees(const DtOnnx__Model *m)
+{
+    dt_module *imported;
+    dt_model_info info;
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    write_model(m);
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
+    ck_assert_int_eq(n, 1);
+    ck_assert_msg(d[0].relative <= 1e-6, "they differ by %g", d[0].relative);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(imported);
+}
+
+static void refuses(const DtOnnx__Model *m, const char *says)
+{
+    dt_module *imported;
+    write_model(m);
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, &imported, NULL));
+}
+
+START_TEST(powers)
+{
+    for (int n = 1; n <= 3; n++) {
+        static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3" };
+        DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+        onnx_weight(m, "n", exponents[n - 1]);
+        onnx_node(m, "Pow", NULL, "h n", "y");
+        agrees(m);
+    }
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "n", "f32: 0.3");
+    onnx_node(m, "Pow", NULL, "h n", "y");
+    refuses(m, "with the exponent 0.3; 1, 2 and 3 are known");
+    m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "n", "i64: 2");
+    onnx_weight(m, "w", "f32 4: 1 -2 3 0.5");
+    onnx_node(m, "Pow", NULL, "w n", "squares"); /* of a constant */
+    onnx_node(m, "Mul", NULL, "h squares", "y");
+    agrees(m);
+}
+END_TEST
+
+/* As torch.Tensor.expand exports it: -1 in a shape means the extent that is there. */
+START_TEST(where_of_shapes)
+{
+    DtOnnx__Model *m = start("f32 1 2 2: 0 0 0 0");
+    onnx_weight(m, "given", "i64 3: -1 2 2");
+    onnx_weight(m, "none", "i64: -1");
+    onnx_weight(m, "whole", "i64 1: 4");
+    onnx_node(m, "Shape", "end=1", "h", "batch");
+    onnx_node(m, "Equal", NULL, "given none", "open");
+    onnx_node(m, "Where", NULL, "open batch given", "shape");
+    onnx_node(m, "Reshape", NULL, "h shape", "y");
+    agrees(m);
+    m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "one", "i64: 1");
+    onnx_node(m, "Shape", "end=1", "h", "batch");
+    onnx_node(m, "Equal", NULL, "batch one", "is");
+    onnx_node(m, "Where", NULL, "is one batch", "y");
+    refuses(m, "Equal");
+}
+END_TEST
+
+START_TEST(ranges)
+{
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "a", "f32: 0.5");
+    onnx_weight(m, "b", "f32: 2.5");
+    onnx_weight(m, "c", "f32: 0.5");
+    onnx_node(m, "Range", NULL, "a b c", "r");
+    onnx_node(m, "Add", NULL, "h r", "y");
+    agrees(m);
+    m = start("f32 1 2: 0 0");
+    onnx_weight(m, "a", "i64: 2");
+    onnx_weight(m, "b", "i64: -2");
+    onnx_weight(m, "c", "i64: -2");
+    onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 1 2 3");
+    onnx_node(m, "Range", NULL, "a b c", "columns"); /* 2, 0 */
+    onnx_node(m, "Gather", "axis=1", "w columns", "part");
+    onnx_node(m, "MatMul", NULL, "h part", "y");
+    agrees(m);
+    m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "a", "i64: 0");
+    onnx_weight(m, "b", "i64: 1000000");
+    onnx_weight(m, "c", "i64: 1");
+    onnx_node(m, "Range", NULL, "a b c", "r");
+    onnx_node(m, "Add", NULL, "h r", "y");
+    refuses(m, "of 1e+06 elements; 65536 are the most");
+}
+END_TEST
+
+START_TEST(large_broadcasts)
+{
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "one", "f32: 1");
+    onnx_weight(m, "rows", "i64 2: 60000 1");
+    onnx_weight(m, "columns", "i64 2: 1 60000");
+    onnx_node(m, "Expand", NULL, "one rows", "a");
+    onnx_node(m, "Expand", NULL, "one columns", "b");
+    onnx_node(m, "Add", NULL, "a b", "c");
+    onnx_node(m, "Add", NULL, "h c", "y");
+    refuses(m, "of more than 65536 elements");
+}
+END_TEST
+
+/* Makes x1 of the sum a tensor in another file. */
+static DtOnnx__Model *outside(const char *location, const char *offset, const char *length)
+{
+    static DtOnnx__Property property[3], *properties[3];
+    const char *const keys[] = { "location", "offset", "length" };
+    const char *const values[] = { location, offset, length };
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "w", "f32 4: 1 2 3 4");
+    onnx_node(m, "Add", NULL, "h w", "y");
+    DtOnnx__Tensor *w = m->graph->initializer[0];
+    w->n_external_data = 0;
+    w->external_data = properties;
+    for (int i = 0; i < 3; i++) {
+        property[i] = (DtOnnx__Property)DT_ONNX__PROPERTY__INIT;
+        property[i].key = (char *)(uintptr_t)keys[i];
+        property[i].value = (char *)(uintptr_t)values[i];
+        if (values[i] != NULL) properties[w->n_external_data++] = &property[i];
+    }
+    w->raw_data.len = 0;
+    w->data_location = 1;
+    return m;
+}
+
+START_TEST(data_in_other_files)
+{
+    static const float data[] = { 9, 1, 2, 3, 4 };
+    char file[TEST_PATH];
+    dt_module *imported, *plain;
+    dt_model_info info;
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    test_join(file, folder, "weights.bin");
+    test_write_file(file, data, sizeof data);
+    write_model(outside("weights.bin", "4", "16"));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0"); /* the same in one file */
+    onnx_weight(m, "w", "f32 4: 1 2 3 4");
+    onnx_node(m, "Add", NULL, "h w", "y");
+    write_model(m);
+    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
+    ck_assert_int_eq(d[0].equal, d[0].values);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(imported);
+    write_model(outside("weights.bin", NULL, NULL));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &plain, NULL));
+    dt_module_free(plain);
+    write_model(outside("weights.bin", "8", NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' wants 16 bytes from 8 on, but",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("weights.bin", "8", "12"));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("weights.bin", "-4", NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("nothing.bin", NULL, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, &plain, NULL));
+    refuses(outside("../weights.bin", NULL, NULL), "outside of the model's folder");
+    refuses(outside("/etc/passwd", NULL, NULL), "outside of the model's folder");
+    refuses(outside("a/..", NULL, NULL), "outside of the model's folder");
+}
+END_TEST
+
+Suite *test_onnx_more_suite(void)
+{
+    Suite *s = suite_create("onnx_more");
+    TCase *c = tcase_create("onnx_more");
+    tcase_add_checked_fixture(c, begin, end);
+    tcase_add_test(c, powers);
+    tcase_add_test(c, where_of_shapes);
+    tcase_add_test(c, ranges);
+    tcase_add_test(c, large_broadcasts);
+    tcase_add_test(c, data_in_other_files);
+    suite_add_tcase(s, c);
+    return s;
+}
