@@ -196,14 +196,14 @@ static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pai
         put_frequencies(p, c->options, pairs);
         name = dt__c_scratch(p, c, "float", 2 * pairs, sizeof(float));
         if (p->status != DT_OK) return name;
-        p->block[p->n_blocks - 1].last = calls[1];
+        p->block[p->n_blocks - 1].last = DT__C_WRITES(calls[1]);
         dt__c_want(p, "rotary_turn");
         dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at, (long long)pairs,
                    name.text);
         return name;
     }
     int64_t i = 0;
-    while (p->block[i].value >= 0 || p->block[i].first != calls[0]) i++;
+    while (p->block[i].value >= 0 || p->block[i].first != DT__C_READS(calls[0])) i++;
     snprintf(name.text, sizeof name.text, "%c%lld:0%c", DT__C_MARK, (long long)i, DT__C_END);
     return name;
 }
@@ -254,7 +254,7 @@ static dt__c_name kept(dt__c_program *p, const char *name, int64_t n)
                       .n = n,
                       .size = sizeof(float),
                       .first = 0,
-                      .last = dt_trace_calls(p->trace),
+                      .last = DT__C_WRITES(dt_trace_calls(p->trace)),
                       .value = -1,
                       .output = -1 };
     snprintf(b.name, sizeof b.name, "%s%lld", name, (long long)p->at);
