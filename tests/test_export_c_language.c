@@ -313,6 +313,71 @@ START_TEST(text_is_that_of_the_tokenizer)
 }
 END_TEST
 
+/* ---- failures ------------------------------------------------------------------------------- */
+
+static dt_status export_mixture(dt_ctx *c, void *user)
+{
+    const dt_llama_options o = { .vocab = 20,
+                                 .context = 9,
+                                 .layers = 1,
+                                 .heads = 2,
+                                 .width = 8,
+                                 .hidden = 12,
+                                 .tied = true,
+                                 .theta = 10000,
+                                 .eps = 1e-5,
+                                 .moe = { .given = true, .experts = 3, .top_k = 2 } };
+    const dt_model_info info = { .family = dt_family_named(c, "llama"),
+                                 .options = &o,
+                                 .tokenizer = "{\"model\":{\"type\":\"chars\",\"characters\":"
+                                              "\"abc\"}}" };
+    const dt_qat_options qat = dt_qat_defaults();
+    char path[TEST_PATH];
+    static int number;
+    dt_export_options options = dt_export_defaults();
+    options.text = true;
+    snprintf(path, sizeof path, "%s/%d", (const char *)user, number++);
+    dt_module *m;
+    if (info.family == NULL || dt_llama_create(c, &o, &m) != DT_OK) return dt_error_status(c);
+    dt_status s = dt_prepare(m, &qat);
+    if (s == DT_OK) s = dt_convert(m, NULL, NULL);
+    if (s == DT_OK) s = dt_export(m, &info, "c", &options, path, NULL);
+    ck_assert(s == DT_OK || !test_file_exists(path));
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(allocations_may_fail)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    ck_assert_int_gt(
+        test_some_allocations(test_count((test_draws){ 7, 61 }), export_mixture, folder), 10);
+}
+END_TEST
+
+START_TEST(mistakes_are_refused)
+{
+    char folder[TEST_PATH];
+    const dt_gpt_options o = {
+        .vocab = 20, .context = 9, .layers = 1, .heads = 2, .width = 8, .eps = 1e-5
+    };
+    const dt_model_info info = { .family = dt_family_named(ctx, "gpt"), .options = &o };
+    dt_export_options options = dt_export_defaults();
+    dt_module *m;
+    test_folder(folder);
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    options.context = 10;
+    TEST_FAILS(ctx, DT_ERR_ARG, "a context of 10 tokens; the model has one of 9",
+               dt_export(m, &info, "c", &options, folder, NULL));
+    options.context = 5;
+    options.text = true;
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "no language model with a tokenizer",
+               dt_export(m, &info, "c", &options, folder, NULL));
+    dt_module_free(m);
+}
+END_TEST
+
 Suite *test_export_c_language_suite(void)
 {
     Suite *suite = suite_create("export_c_language");
@@ -320,6 +385,8 @@ Suite *test_export_c_language_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, logits_are_the_decoders);
     tcase_add_loop_test(tc, text_is_that_of_the_tokenizer, 0, DT__COUNT_OF(tokenizers));
+    tcase_add_test(tc, allocations_may_fail);
+    tcase_add_test(tc, mistakes_are_refused);
     suite_add_tcase(suite, tc);
     return suite;
 }
