@@ -71,8 +71,9 @@ static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int6
 static bool reads_first(const dt__c_program *p, const dt_trace_call *c)
 {
     if (!dt__c_is_integer(p->trace, c) || !reads_once(c, c->in[0].value)) return false;
-    if (strcmp(c->op->name, "linear") != 0) return true;
-    return dt__c_count(p, c->in[0].value) == dt__c_dim(p, c->in[0].value, -1);
+    if (strncmp(c->op->name, "conv", 4) == 0) return true;
+    return strcmp(c->op->name, "linear") == 0 &&
+           dt__c_count(p, c->in[0].value) == dt__c_dim(p, c->in[0].value, -1);
 }
 
 static int64_t first_of(const dt__c_program *p, int64_t v)
