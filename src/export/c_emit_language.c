@@ -1,5 +1,5 @@
 /* Format c: ops of language models, one token at a time. Extents are those of one token; what a
- * token leaves for the next ones are the keys and values of each attention, which stay in the state:
+ * token leaves for the next ones are keys and values of each attention, which stay in the state:
  *
  *     keys[..][position] = k      values[..][position] = v
  *     y = attention(q, keys[..][0 ... position], values[..][0 ... position])
@@ -214,7 +214,7 @@ static void emit_rotary(dt__c_program *p, const dt_trace_call *c)
     const int64_t width = dt__c_dim(p, c->in[0].value, -1);
     const int64_t pairs = (o->rotary_dim > 0 ? o->rotary_dim : width) / 2;
     const dt__c_name x = dt__c_in(p, c, 0), turn = turns_of(p, c, pairs);
-    dt__c_want(p, "rotary");
+    dt__c_want(p, "rotary_pairs");
     dt__c_line(p, "rotary(%s, %lld, %lld, %lld, %d, %s, %s);", x.text,
                (long long)(dt__c_count(p, c->out[0]) / dt__max_i64(1, width)), (long long)width,
                (long long)pairs, o->pairing == DT_ROTARY_INTERLEAVED ? 2 : 1, turn.text,
