@@ -168,7 +168,7 @@ START_TEST(logits_are_the_decoders)
 }
 END_TEST
 
-/* ---- tokenizers and sampling ------------------------------------------------------------------ */
+/* ---- tokenizers and sampling ---------------------------------------------------------------- */
 
 typedef struct sampling { /* as story_text.h declares it */
     double temperature, top_p;
