@@ -249,11 +249,19 @@ static dt_status write(const dt_export_call *call)
     return s;
 }
 
+static const char *becomes(const char *op)
+{
+    const dt__c_emitter *e = dt__c_emitter_of(op);
+    if (e == NULL) return NULL;
+    return e->text != NULL ? e->text : "C";
+}
+
 const dt_exporter dt__exporter_c = {
     .name = "c",
     .text = "C99 without libraries: a folder with NAME.c, NAME.h, a self-test and a page",
     .folder = true,
     .traced = true,
     .expresses = expresses,
+    .becomes = becomes,
     .write = write,
 };

@@ -15,38 +15,49 @@ static void cut(dt__put *p, dt__value x, int axis, int n, dt__value *part)
     for (int i = 0; i < n; i++) part[i] = NULL;
 }
 
-static dt__value gate(dt__put_model *m, dt__value a, dt__value b)
+/* Parts of given sizes along dimension 1. */
+static void cut_at(dt__put *p, dt__value x, const int64_t size[2], dt__value part[2])
 {
-    return dt__put_sigmoid(m, DT__PUT(&m->p, "Add", a, b));
+    if (DT__PUT(p, "Split", x, dt__put_i64s(p, 2, size)) != NULL) {
+        dt__put_attr_int(p, "axis", 1);
+        dt__put_results(p, 2, part);
+        return;
+    }
+    part[0] = part[1] = NULL;
 }
 
-/* r, z = sigmoid(gi + gh)      n = tanh(gi_n + r gh_n)      y = n + z (h - n) */
+/* r, z = sigmoid(gi + gh)      n = tanh(gi_n + r gh_n)      y = n + z (h - n); r and z are computed
+ * together, which halves the number of nodes. */
 static void put_gru(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
-    dt__value gi[3], gh[3], h = dt__put_in(m, c, STATE);
-    cut(p, dt__put_in(m, c, GI), 1, 3, gi);
-    cut(p, dt__put_in(m, c, GH), 1, 3, gh);
-    dt__value r = gate(m, gi[0], gh[0]), z = gate(m, gi[1], gh[1]);
-    dt__value n = DT__PUT(p, "Add", gi[2], DT__PUT(p, "Mul", r, gh[2]));
+    const int64_t hidden = dt__put_operand(m, c, STATE)->extent[1].size;
+    const int64_t sizes[] = { 2 * hidden, hidden };
+    dt__value gi[2], gh[2], rz[2], h = dt__put_in(m, c, STATE);
+    cut_at(p, dt__put_in(m, c, GI), sizes, gi);
+    cut_at(p, dt__put_in(m, c, GH), sizes, gh);
+    cut(p, dt__put_sigmoid(m, DT__PUT(p, "Add", gi[0], gh[0])), 1, 2, rz);
+    dt__value n = DT__PUT(p, "Add", gi[1], DT__PUT(p, "Mul", rz[0], gh[1]));
     n = dt__put_tanh(m, n);
-    dt__value step = DT__PUT(p, "Mul", z, DT__PUT(p, "Sub", h, n));
+    dt__value step = DT__PUT(p, "Mul", rz[1], DT__PUT(p, "Sub", h, n));
     dt__put_out(m, c, 0, DT__PUT(p, "Add", n, step));
 }
 
-/* i, f, o = sigmoid(gi + gh)   g = tanh(gi_g + gh_g)   c' = f c + i g      h' = o tanh(c') */
+/* i, f, o = sigmoid(gi + gh)   g = tanh(gi_g + gh_g)   c' = f c + i g      h' = o tanh(c'); the
+ * sigmoid of all four is computed, in one. */
 static void put_lstm(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
-    dt__value gi[4], gh[4], state[2];
-    cut(p, dt__put_in(m, c, GI), 1, 4, gi);
-    cut(p, dt__put_in(m, c, GH), 1, 4, gh);
+    dt__value sum[4], gate[4], state[2];
+    dt__value gi = dt__put_in(m, c, GI);
+    dt__value all = DT__PUT(p, "Add", gi, dt__put_in(m, c, GH));
+    cut(p, all, 1, 4, sum);
+    cut(p, dt__put_sigmoid(m, all), 1, 4, gate);
     cut(p, dt__put_in(m, c, STATE), 0, 2, state);
-    dt__value i = gate(m, gi[0], gh[0]), f = gate(m, gi[1], gh[1]), o = gate(m, gi[3], gh[3]);
-    dt__value g = dt__put_tanh(m, DT__PUT(p, "Add", gi[2], gh[2]));
-    dt__value cell = DT__PUT(p, "Mul", f, state[1]);
-    cell = DT__PUT(p, "Add", cell, DT__PUT(p, "Mul", i, g));
-    dt__value h = DT__PUT(p, "Mul", o, dt__put_tanh(m, cell));
+    dt__value g = dt__put_tanh(m, sum[2]);
+    dt__value cell = DT__PUT(p, "Mul", gate[1], state[1]);
+    cell = DT__PUT(p, "Add", cell, DT__PUT(p, "Mul", gate[0], g));
+    dt__value h = DT__PUT(p, "Mul", gate[3], dt__put_tanh(m, cell));
     dt__value y = DT__PUT(p, "Concat", h, cell);
     if (y != NULL) dt__put_attr_int(p, "axis", 0);
     dt__put_out(m, c, 0, y);

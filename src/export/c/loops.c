@@ -7,6 +7,11 @@
 #elif defined(__ARM_NEON) && defined(__ARM_FEATURE_DOTPROD) && !defined(__ARM_BIG_ENDIAN)
 #include <arm_neon.h>
 #define LOOPS_NEON
+static inline int32_t sum_of_lanes(int32x4_t v)
+{
+    return vgetq_lane_s32(v, 0) + vgetq_lane_s32(v, 1) + vgetq_lane_s32(v, 2) +
+           vgetq_lane_s32(v, 3);
+}
 #elif defined(__ARM_FEATURE_SIMD32) && defined(__ARM_FEATURE_UNALIGNED) &&                         \
     !defined(__ARM_BIG_ENDIAN)
 #include <arm_acle.h>
