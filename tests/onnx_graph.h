@@ -24,7 +24,7 @@ typedef struct onnx_case {
 DtOnnx__Tensor *onnx_tensor(const char *text, char *name);
 /* The model of one node with inputs x0, x1, ... and outputs y0, y1, ... */
 DtOnnx__Model *onnx_model(const onnx_case *c);
-/* Adds a node to a model: blank-separated inputs, one output, which the graph's output 0 becomes. */
+/* Adds a node: blank-separated inputs, and one output, which the graph's output 0 becomes. */
 void onnx_node(DtOnnx__Model *m, const char *op, const char *attributes, const char *in,
                const char *out);
 /* Adds an initializer. */

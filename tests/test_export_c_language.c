@@ -5,6 +5,7 @@
 
 #include <detent/export.h>
 #include <detent/nn.h>
+#include <detent/text.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,7 +168,215 @@ START_TEST(logits_are_the_decoders)
 }
 END_TEST
 
-/* ---- every preset, and a long text ------------------------------------------------------------ */
+/* ---- tokenizers and sampling ------------------------------------------------------------------ */
+
+typedef struct sampling { /* as story_text.h declares it */
+    double temperature, top_p;
+    int32_t top_k;
+    uint64_t seed;
+} sampling;
+
+typedef int32_t encode_function(const char *text, int32_t bytes, int32_t *tokens, int32_t most);
+typedef const char *decode_function(int32_t token, int32_t *bytes);
+typedef int32_t sample_function(const float *logits, const sampling *how, uint64_t draw,
+                                int32_t *room);
+
+#define LONGEST 400
+
+static const char corpus[] =
+    "It's a test; we'LL see 12345 \xc3\xa9t\xc3\xa9 \xe2\x82\xac \n\n  x\r\n"
+    "\xd0\x9f\xd1\x80\xd0\xb8 \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80 "
+    "\xc2\xbd\xe2\x85\xa3 'S they've\xc2\xa0 don'\xc5\xbf \t!?\n";
+
+static dt_status into(void *user, const char *text, size_t bytes)
+{
+    strncat(user, text, bytes);
+    return DT_OK;
+}
+
+/* Pieces of the corpus in any order; other bytes, if the tokenizer takes any. */
+static int64_t draw_text(dt__stream *s, bool any, char text[LONGEST])
+{
+    int64_t n = 0;
+    while (n < LONGEST - 40) {
+        int64_t at = (int64_t)dt__random_below(s, sizeof corpus - 1);
+        if (any && dt__random_below(s, 9) == 0) text[n++] = (char)dt__random_below(s, 256);
+        while (at > 0 && (corpus[at] & 0xc0) == 0x80) at--;
+        for (int k = 0; (k < 8 || (corpus[at] & 0xc0) == 0x80) && corpus[at] != 0; k++) {
+            text[n++] = corpus[at++];
+        }
+        if (dt__random_below(s, 30) == 0) break;
+    }
+    return n;
+}
+
+static void check_encoding(const dt_tokenizer *k, void *library)
+{
+    encode_function *encode = (encode_function *)function_of(library, "story_encode");
+    decode_function *decode = (decode_function *)function_of(library, "story_decode");
+    dt__stream s = dt__stream_of(5, DT__FOR_USER);
+    for (int i = 0; i < 2000; i++) {
+        char text[LONGEST];
+        int32_t got[LONGEST];
+        dt_ids want = { 0 };
+        const int64_t n = draw_text(&s, strcmp(dt_tokenizer_kind(k), "chars") != 0, text);
+        TEST_EACH(dt_tokenizer_encode(k, text, (size_t)n, NULL, &want) == DT_OK, "%s",
+                  dt_error(ctx));
+        const int32_t count = encode(text, (int32_t)n, got, LONGEST);
+        TEST_EACH(count == want.n && memcmp(got, want.id, (size_t)count * sizeof *got) == 0,
+                  "text %d has %d tokens, not %lld", i, count, (long long)want.n);
+        for (int64_t at = 0, j = 0; j < count; j++) {
+            int32_t bytes;
+            const char *token = decode(got[j], &bytes);
+            TEST_EACH(memcmp(token, text + at, (size_t)bytes) == 0, "text %d, token %lld", i,
+                      (long long)j);
+            at += bytes;
+        }
+        dt_ids_free(&want);
+    }
+}
+
+static void check_sampling(void *library, int64_t vocab)
+{
+    sample_function *sample = (sample_function *)function_of(library, "story_sample");
+    dt__stream s = dt__stream_of(6, DT__FOR_USER);
+    int32_t *room = malloc((size_t)vocab * sizeof *room);
+    dt_tensor *logits;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &vocab, &logits));
+    for (int i = 0; i < 3000; i++) {
+        float *x = dt_data_mut(logits);
+        for (int64_t k = 0; k < vocab; k++) x[k] = (float)dt__random_below(&s, 50) * 0.2F;
+        const sampling how = { (double)(i % 4) * 0.4, i % 3 == 0 ? 1 : 0.3 * (i % 3), i % 7,
+                               (uint64_t)i * 977 };
+        const dt_sampling same = {
+            .temperature = how.temperature, .top_k = how.top_k, .top_p = how.top_p, .seed = how.seed
+        };
+        int32_t want;
+        TEST_OK(ctx, dt_sample(ctx, &same, i, logits, &want));
+        const int32_t got = sample(x, &how, (uint64_t)i, room);
+        TEST_EACH(got == want, "draw %d is %d, not %d", i, got, want);
+    }
+    dt_tensor_free(logits);
+    free(room);
+}
+
+static const char *const tokenizers[] = { "bytes", "chars", "tokenizer/gpt2-512/tokenizer.json",
+                                          "tokenizer/llama3-512/tokenizer.json" };
+
+static dt_tokenizer *tokenizer_of(int i)
+{
+    char path[TEST_PATH];
+    dt_tokenizer *k = NULL;
+    if (i == 0) TEST_OK(ctx, dt_tokenizer_bytes(ctx, &k));
+    if (i == 1) TEST_OK(ctx, dt_tokenizer_chars(ctx, corpus, sizeof corpus - 1, &k));
+    if (i > 1 && test_golden(path, tokenizers[i])) TEST_OK(ctx, dt_tokenizer_read(ctx, path, &k));
+    return k;
+}
+
+START_TEST(text_is_that_of_the_tokenizer)
+{
+    char folder[TEST_PATH], path[TEST_PATH], json[1 << 18] = "";
+    dt_tokenizer *k = tokenizer_of(_i);
+    if (k == NULL) return;
+    const dt_gpt_options o = { .vocab = dt_tokenizer_vocab(k),
+                               .context = 16,
+                               .layers = 1,
+                               .heads = 2,
+                               .width = 8,
+                               .eps = 1e-5 };
+    dt_module *m;
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_tokenizer_text(k, into, json));
+    const dt_model_info info = { .family = dt_family_named(ctx, "gpt"),
+                                 .options = &o,
+                                 .tokenizer = json };
+    dt_export_options options = dt_export_defaults();
+    options.name = "story";
+    options.text = true;
+    test_folder(folder);
+    test_join(path, folder, "out");
+    TEST_OK(ctx, dt_export(m, &info, "c", &options, path, NULL));
+    const int status = test_shell(NULL,
+                                  "cd '%s' && cc -O2 -std=c99 -pedantic -Wall -Wextra -Wconversion "
+                                  "-Werror story.c story_text.c -DSTORY_MAIN -o story && ./story x "
+                                  "3 > out.txt && cc -O2 -shared -fPIC story_text.c -o text.so",
+                                  path);
+    ck_assert_msg(status == 0, "%s does not compile and run", tokenizers[_i]);
+    test_join(path, path, "text.so");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    check_encoding(k, library);
+    check_sampling(library, o.vocab);
+    dlclose(library);
+    dt_module_free(m);
+    dt_tokenizer_free(k);
+}
+END_TEST
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+static dt_status export_mixture(dt_ctx *c, void *user)
+{
+    const dt_llama_options o = { .vocab = 20,
+                                 .context = 9,
+                                 .layers = 1,
+                                 .heads = 2,
+                                 .width = 8,
+                                 .hidden = 12,
+                                 .tied = true,
+                                 .theta = 10000,
+                                 .eps = 1e-5,
+                                 .moe = { .given = true, .experts = 3, .top_k = 2 } };
+    const dt_model_info info = { .family = dt_family_named(c, "llama"),
+                                 .options = &o,
+                                 .tokenizer = "{\"model\":{\"type\":\"chars\",\"characters\":"
+                                              "\"abc\"}}" };
+    const dt_qat_options qat = dt_qat_defaults();
+    char path[TEST_PATH];
+    static int number;
+    dt_export_options options = dt_export_defaults();
+    options.text = true;
+    snprintf(path, sizeof path, "%s/%d", (const char *)user, number++);
+    dt_module *m;
+    if (info.family == NULL || dt_llama_create(c, &o, &m) != DT_OK) return dt_error_status(c);
+    dt_status s = dt_prepare(m, &qat);
+    if (s == DT_OK) s = dt_convert(m, NULL, NULL);
+    if (s == DT_OK) s = dt_export(m, &info, "c", &options, path, NULL);
+    ck_assert(s == DT_OK || !test_file_exists(path));
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(allocations_may_fail)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    ck_assert_int_gt(
+        test_some_allocations(test_count((test_draws){ 7, 61 }), export_mixture, folder), 10);
+}
+END_TEST
+
+START_TEST(mistakes_are_refused)
+{
+    char folder[TEST_PATH];
+    const dt_gpt_options o = {
+        .vocab = 20, .context = 9, .layers = 1, .heads = 2, .width = 8, .eps = 1e-5
+    };
+    const dt_model_info info = { .family = dt_family_named(ctx, "gpt"), .options = &o };
+    dt_export_options options = dt_export_defaults();
+    dt_module *m;
+    test_folder(folder);
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    options.context = 10;
+    TEST_FAILS(ctx, DT_ERR_ARG, "a context of 10 tokens; the model has one of 9",
+               dt_export(m, &info, "c", &options, folder, NULL));
+    options.context = 5;
+    options.text = true;
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "no language model with a tokenizer",
+               dt_export(m, &info, "c", &options, folder, NULL));
+    dt_module_free(m);
+}
+END_TEST
 
 Suite *test_export_c_language_suite(void)
 {
@@ -175,6 +384,9 @@ Suite *test_export_c_language_suite(void)
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, logits_are_the_decoders);
+    tcase_add_loop_test(tc, text_is_that_of_the_tokenizer, 0, DT__COUNT_OF(tokenizers));
+    tcase_add_test(tc, allocations_may_fail);
+    tcase_add_test(tc, mistakes_are_refused);
     suite_add_tcase(suite, tc);
     return suite;
 }

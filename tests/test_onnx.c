@@ -342,7 +342,7 @@ START_TEST(tensors_that_are_wrong)
     refuses(&d, DT_ERR_UNSUPPORTED, "'w' has the data type 8");
     draft_weight(&d, 4, good, 0);
     d.weight.data_location = 1;
-    refuses(&d, DT_ERR_UNSUPPORTED, "'w' is in another file; write all into one");
+    refuses(&d, DT_ERR_FORMAT, "'w' is in another file, which it does not name");
 }
 END_TEST
 

@@ -8,12 +8,11 @@
 
 static dt_ctx *ctx;
 static test_memory memory;
-static char path[TEST_PATH];
+static char folder[TEST_PATH], path[TEST_PATH];
 
 static void begin(void)
 {
     dt_ctx_options options = dt_ctx_defaults();
-    char folder[TEST_PATH];
     test_begin();
     memory = (test_memory){ .live = 0 };
     options.allocator = test_allocator(&memory);
@@ -160,6 +159,69 @@ START_TEST(large_broadcasts)
 }
 END_TEST
 
+/* Makes x1 of the sum a tensor in another file. */
+static DtOnnx__Model *outside(const char *location, const char *offset, const char *length)
+{
+    static DtOnnx__Property property[3], *properties[3];
+    const char *const keys[] = { "location", "offset", "length" };
+    const char *const values[] = { location, offset, length };
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "w", "f32 4: 1 2 3 4");
+    onnx_node(m, "Add", NULL, "h w", "y");
+    DtOnnx__Tensor *w = m->graph->initializer[0];
+    w->n_external_data = 0;
+    w->external_data = properties;
+    for (int i = 0; i < 3; i++) {
+        property[i] = (DtOnnx__Property)DT_ONNX__PROPERTY__INIT;
+        property[i].key = (char *)(uintptr_t)keys[i];
+        property[i].value = (char *)(uintptr_t)values[i];
+        if (values[i] != NULL) properties[w->n_external_data++] = &property[i];
+    }
+    w->raw_data.len = 0;
+    w->data_location = 1;
+    return m;
+}
+
+START_TEST(data_in_other_files)
+{
+    static const float data[] = { 9, 1, 2, 3, 4 };
+    char file[TEST_PATH];
+    dt_module *imported, *plain;
+    dt_model_info info;
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    test_join(file, folder, "weights.bin");
+    test_write_file(file, data, sizeof data);
+    write_model(outside("weights.bin", "4", "16"));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0"); /* the same in one file */
+    onnx_weight(m, "w", "f32 4: 1 2 3 4");
+    onnx_node(m, "Add", NULL, "h w", "y");
+    write_model(m);
+    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
+    ck_assert_int_eq(d[0].equal, d[0].values);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(imported);
+    write_model(outside("weights.bin", NULL, NULL));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &plain, NULL));
+    dt_module_free(plain);
+    write_model(outside("weights.bin", "8", NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' wants 16 bytes from 8 on, but",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("weights.bin", "8", "12"));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("weights.bin", "-4", NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
+               dt_onnx_import(ctx, path, &plain, NULL));
+    write_model(outside("nothing.bin", NULL, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, &plain, NULL));
+    refuses(outside("../weights.bin", NULL, NULL), "outside of the model's folder");
+    refuses(outside("/etc/passwd", NULL, NULL), "outside of the model's folder");
+    refuses(outside("a/..", NULL, NULL), "outside of the model's folder");
+}
+END_TEST
+
 Suite *test_onnx_more_suite(void)
 {
     Suite *s = suite_create("onnx_more");
@@ -169,6 +231,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, where_of_shapes);
     tcase_add_test(c, ranges);
     tcase_add_test(c, large_broadcasts);
+    tcase_add_test(c, data_in_other_files);
     suite_add_tcase(s, c);
     return s;
 }

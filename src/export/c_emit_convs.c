@@ -1,5 +1,5 @@
 /* Format c: convolutions. Each output position gathers what its kernel reads, a row of codes or
- * floats, and multiplies the rows of the weight by it: so no more than one such row is in memory. */
+ * floats, and multiplies the rows of the weight by it: no more than one such row is in memory. */
 #include "export/c_program.h"
 #include "export/c_views.h"
 

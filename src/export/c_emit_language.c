@@ -1,5 +1,5 @@
 /* Format c: ops of language models, one token at a time. Extents are those of one token; what a
- * token leaves for the next ones are the keys and values of each attention, which stay in the state:
+ * token leaves for the next ones are keys and values of each attention, which stay in the state:
  *
  *     keys[..][position] = k      values[..][position] = v
  *     y = attention(q, keys[..][0 ... position], values[..][0 ... position])
@@ -196,14 +196,14 @@ static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pai
         put_frequencies(p, c->options, pairs);
         name = dt__c_scratch(p, c, "float", 2 * pairs, sizeof(float));
         if (p->status != DT_OK) return name;
-        p->block[p->n_blocks - 1].last = calls[1];
+        p->block[p->n_blocks - 1].last = DT__C_WRITES(calls[1]);
         dt__c_want(p, "rotary_turn");
         dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at, (long long)pairs,
                    name.text);
         return name;
     }
     int64_t i = 0;
-    while (p->block[i].value >= 0 || p->block[i].first != calls[0]) i++;
+    while (p->block[i].value >= 0 || p->block[i].first != DT__C_READS(calls[0])) i++;
     snprintf(name.text, sizeof name.text, "%c%lld:0%c", DT__C_MARK, (long long)i, DT__C_END);
     return name;
 }
@@ -214,7 +214,7 @@ static void emit_rotary(dt__c_program *p, const dt_trace_call *c)
     const int64_t width = dt__c_dim(p, c->in[0].value, -1);
     const int64_t pairs = (o->rotary_dim > 0 ? o->rotary_dim : width) / 2;
     const dt__c_name x = dt__c_in(p, c, 0), turn = turns_of(p, c, pairs);
-    dt__c_want(p, "rotary");
+    dt__c_want(p, "rotary_pairs");
     dt__c_line(p, "rotary(%s, %lld, %lld, %lld, %d, %s, %s);", x.text,
                (long long)(dt__c_count(p, c->out[0]) / dt__max_i64(1, width)), (long long)width,
                (long long)pairs, o->pairing == DT_ROTARY_INTERLEAVED ? 2 : 1, turn.text,
@@ -254,7 +254,7 @@ static dt__c_name kept(dt__c_program *p, const char *name, int64_t n)
                       .n = n,
                       .size = sizeof(float),
                       .first = 0,
-                      .last = dt_trace_calls(p->trace),
+                      .last = DT__C_WRITES(dt_trace_calls(p->trace)),
                       .value = -1,
                       .output = -1 };
     snprintf(b.name, sizeof b.name, "%s%lld", name, (long long)p->at);

@@ -71,23 +71,24 @@ static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int6
 static bool reads_first(const dt__c_program *p, const dt_trace_call *c)
 {
     if (!dt__c_is_integer(p->trace, c) || !reads_once(c, c->in[0].value)) return false;
-    if (strcmp(c->op->name, "linear") != 0) return true;
-    return dt__c_count(p, c->in[0].value) == dt__c_dim(p, c->in[0].value, -1);
+    if (strncmp(c->op->name, "conv", 4) == 0) return true;
+    return strcmp(c->op->name, "linear") == 0 &&
+           dt__c_count(p, c->in[0].value) == dt__c_dim(p, c->in[0].value, -1);
 }
 
-/* Half calls: 2 c while call c reads, 2 c + 1 while it writes. */
 static int64_t first_of(const dt__c_program *p, int64_t v)
 {
     const dt_trace_value *of = value_of(p, v);
     const dt_trace_call *c = dt_trace_call_at(p->trace, of->first);
-    return 2 * of->first + (c != NULL && reads_first(p, c));
+    return c != NULL && reads_first(p, c) ? DT__C_WRITES(of->first) : DT__C_READS(of->first);
 }
 
 static int64_t last_of(const dt__c_program *p, int64_t v)
 {
     const dt_trace_value *of = value_of(p, v);
     const dt_trace_call *c = dt_trace_call_at(p->trace, of->last);
-    return 2 * of->last + !(c != NULL && c->in[0].value == v && reads_first(p, c));
+    const bool early = c != NULL && c->in[0].value == v && reads_first(p, c);
+    return early ? DT__C_READS(of->last) : DT__C_WRITES(of->last);
 }
 
 static void lengthen(dt__c_program *p, int64_t v)

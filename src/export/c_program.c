@@ -168,13 +168,13 @@ dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *t
     int same = 0;
     (void)c;
     for (int64_t i = p->n_blocks - 1; i >= 0 && p->block[i].value < 0; i--) {
-        same += p->block[i].first == 2 * p->at;
+        same += p->block[i].first == DT__C_READS(p->at);
     }
     dt__c_block b = { .type = type,
                       .n = n,
                       .size = size,
-                      .first = 2 * p->at,
-                      .last = 2 * p->at + 1,
+                      .first = DT__C_READS(p->at),
+                      .last = DT__C_WRITES(p->at),
                       .value = -1,
                       .output = -1 };
     snprintf(b.name, sizeof b.name, "r%lld%c", (long long)p->at, same == 0 ? '\0' : 'a' + same);

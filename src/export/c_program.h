@@ -12,13 +12,18 @@ typedef struct dt__c_place {
     int64_t offset;
 } dt__c_place;
 
+/* The time of a plan: a call reads, then it writes. Blocks of the first half alone may be written
+ * over by its result. */
+#define DT__C_READS(call) (2 * (call))
+#define DT__C_WRITES(call) (2 * (call) + 1)
+
 /* A piece of the arena, or an output. Several values may lie in one. */
 typedef struct dt__c_block {
     char name[24];
     const char *type;    /* of its elements */
     int64_t n;           /* elements */
     size_t size;         /* of one */
-    int64_t first, last; /* half calls: 2 c while call c reads, 2 c + 1 while it writes */
+    int64_t first, last; /* DT__C_READS or DT__C_WRITES of calls */
     int64_t value;       /* the first that lies in it; -1: memory of one call */
     int output;          /* it is an output, and not in the arena; -1: in the arena */
     size_t at;           /* offset in the arena, in bytes */

@@ -44,6 +44,8 @@ void dt__c_put_text_source(const dt__c_about *a, dt__chars *to);
 /* What the self-test expects. */
 dt_status dt__c_language_expected(dt__c_about *a);
 
+/* A text in which @ stands for the name and $ for the name of macros. */
+void dt__c_put_named(const dt__c_about *a, dt__chars *to, const char *text);
 /* Blocks that statements name, as pointers into the bytes at `memory`. */
 void dt__c_put_pointers(const dt__c_about *a, dt__chars *to);
 /* The page's table of what lies in the arena. */

@@ -26,66 +26,77 @@ static int64_t vocab_of(const dt__c_about *a)
 
 static size_t state_bytes(const dt__c_program *p) { return HEAD + (p->arena + 7) / 8 * 8; }
 
+void dt__c_put_named(const dt__c_about *a, dt__chars *to, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '@') dt__put_text(to, a->name);
+        else if (*text == '$') dt__put_text(to, a->upper);
+        else dt__put(to, text, 1);
+    }
+}
+
 /* ---- NAME.h ---------------------------------------------------------------------------------- */
 
+static const char header[] =
+    "/* @: a language model of detent, without libraries, allocation and global\n"
+    " * state. README.md says what it takes. */\n"
+    "#ifndef $_H\n#define $_H\n\n#include <stdint.h>\n\n"
+    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+
 static const char prototypes[] =
-    "/* Begins a text. A state has %s_STATE_BYTES bytes, aligned to 8; one for each text. */\n"
-    "void %s_reset(void *state);\n\n"
-    "/* Appends a token, 0 ... %s_VOCAB - 1, and computes the logits of the one behind it; with "
-    "logits\n * 0 it only remembers the token. Returns 0; or 1 and changes nothing where there is "
-    "no "
-    "such\n * token, or the text has %s_CONTEXT tokens already; or 2 where a number to be "
-    "quantized "
-    "is not\n * finite, and logits mean nothing. */\n"
-    "int %s_next(void *state, int32_t token, float *logits);\n\n"
+    "/* Begins a text. A state has $_STATE_BYTES bytes, aligned to 8;\n"
+    " * each text has one of its own. */\n"
+    "void @_reset(void *state);\n\n"
+    "/* Appends a token, 0 ... $_VOCAB - 1, and computes the logits of\n"
+    " * the one behind it; with logits 0 it only remembers the token. Returns 0; or 1, and "
+    "changes\n"
+    " * nothing, where there is no such token, or the text has $_CONTEXT\n"
+    " * tokens already; or 2 where a number to be quantized is not finite, and logits mean "
+    "nothing. */\n"
+    "int @_next(void *state, int32_t token, float *logits);\n\n"
     "/* The number of tokens so far. */\n"
-    "int32_t %s_length(const void *state);\n\n"
+    "int32_t @_length(const void *state);\n\n"
     "/* A checksum of all constants. */\n"
-    "uint32_t %s_checksum(void);\n\n"
-    "/* In %s_test.c: of how many tokens the logits differ in a bit from those of detent, plus 1 "
-    "where a\n * constant was changed. 0 is right. */\n"
-    "int %s_selftest(void *state);\n\n";
+    "uint32_t @_checksum(void);\n\n"
+    "/* In @_test.c: behind how many tokens the logits differ in a bit from\n"
+    " * those of detent, plus 1 where a constant was changed. 0 is right. */\n"
+    "int @_selftest(void *state);\n\n"
+    "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
 void dt__c_put_language_header(const dt__c_about *a, dt__chars *to)
 {
-    const char *u = a->upper, *n = a->name;
-    dt__c_printf(
-        to,
-        "/* %s: a language model of detent, without libraries, allocation and global state. "
-        "README.md says\n * what it takes. */\n#ifndef %s_H\n#define %s_H\n\n#include "
-        "<stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-        n, u, u);
+    dt__c_put_named(a, to, header);
     dt__c_printf(to,
                  "#define %s_VOCAB %lld\n#define %s_CONTEXT %lld /* the most tokens of a text */\n"
                  "#define %s_STATE_BYTES %zu\n\n",
-                 u, (long long)vocab_of(a), u, (long long)dt__c_context(a->p), u,
-                 state_bytes(a->p));
-    dt__c_printf(to, prototypes, u, n, u, u, n, n, n, n, n);
-    dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+                 a->upper, (long long)vocab_of(a), a->upper, (long long)dt__c_context(a->p),
+                 a->upper, state_bytes(a->p));
+    dt__c_put_named(a, to, prototypes);
 }
 
 /* ---- NAME.c ---------------------------------------------------------------------------------- */
 
+static const char state_functions[] =
+    "void @_reset(void *state)\n{\n    const int32_t position = 0;\n"
+    "    memcpy(state, &position, sizeof position);\n}\n\n"
+    "int32_t @_length(const void *state)\n{\n    int32_t position;\n"
+    "    memcpy(&position, state, sizeof position);\n    return position;\n}\n\n"
+    "int @_next(void *state, int32_t token, float *y)\n{\n";
+
+static const char checks[] = "    int32_t position = @_length(state);\n"
+                             "    int bad = 0;\n"
+                             "    if (token < 0 || token >= $_VOCAB) return 1;\n"
+                             "    if (position >= $_CONTEXT) return 1;\n";
+
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to)
 {
-    const char *u = a->upper, *n = a->name;
-    dt__c_printf(to,
-                 "void %s_reset(void *state)\n{\n    const int32_t position = 0;\n"
-                 "    memcpy(state, &position, sizeof position);\n}\n\n"
-                 "int32_t %s_length(const void *state)\n{\n    int32_t position;\n"
-                 "    memcpy(&position, state, sizeof position);\n    return position;\n}\n\n",
-                 n, n);
-    dt__c_printf(to, "int %s_next(void *state, int32_t token, float *y)\n{\n", n);
+    dt__c_put_named(a, to, state_functions);
     dt__c_printf(to, "    uint8_t *const memory = (uint8_t *)state + %d;\n", HEAD);
     dt__c_put_pointers(a, to);
-    dt__c_printf(to,
-                 "    int32_t position = %s_length(state);\n"
-                 "    int bad = 0;\n"
-                 "    if (token < 0 || token >= %s_VOCAB || position >= %s_CONTEXT) return 1;\n",
-                 n, u, u);
+    dt__c_put_named(a, to, checks);
     dt__put(to, a->body.bytes, a->body.used);
     if (a->p->skips) dt__put_text(to, "    }\n");
-    dt__c_printf(to, "    position++;\n    memcpy(state, &position, sizeof position);\n"
+    dt__put_text(to, "    position++;\n    memcpy(state, &position, sizeof position);\n"
                      "    return bad ? 2 : 0;\n}\n");
 }
 
@@ -140,52 +151,46 @@ static const char test_tools[] =
     "    return sum;\n"
     "}\n\n";
 
-static void put_selftest(const dt__c_about *a, dt__chars *to)
-{
-    const char *u = a->upper, *n = a->name;
-    dt__c_printf(to,
-                 "int %s_selftest(void *state)\n{\n    static float logits[%s_VOCAB];\n"
-                 "    uint32_t draw = 1;\n    int wrong = %s_checksum() != 0x%08xu;\n"
-                 "    int i;\n    %s_reset(state);\n    for (i = 0; i < %d; i++) {\n",
-                 n, u, n, a->p->checksum, n, a->examples);
-    dt__c_printf(
-        to,
-        "        draw = draw * 1664525u + 1013904223u;\n"
-        "        wrong += %s_next(state, (int32_t)((draw >> 8) %% %s_VOCAB), logits) != 0 ||\n"
-        "                 sum_of(logits, %s_VOCAB) != expected[i];\n"
-        "    }\n    return wrong;\n}\n",
-        n, u, u);
-    dt__c_printf(
-        to,
-        "\n#ifndef %s_NO_MAIN\n#include <stdio.h>\n\n"
-        "/* 64 bytes in front of the state and behind it must not change. */\n"
-        "static union {\n    double align;\n    uint8_t bytes[64 + %s_STATE_BYTES + 64];\n"
-        "} memory;\n\n"
-        "int main(void)\n{\n    int wrong, i;\n"
-        "    memset(memory.bytes, 0xa5, sizeof memory.bytes);\n"
-        "    wrong = %s_selftest(memory.bytes + 64);\n"
-        "    for (i = 0; i < 64; i++) {\n"
-        "        wrong += memory.bytes[i] != 0xa5;\n"
-        "        wrong += memory.bytes[64 + %s_STATE_BYTES + i] != 0xa5;\n"
-        "    }\n    printf(\"%s: %%d wrong\\n\", wrong);\n    return wrong != 0;\n}\n#endif\n",
-        u, u, n, u, n);
-}
+static const char test_head[] =
+    "/* The self-test of @, and a program that runs it; $_NO_MAIN\n"
+    " * leaves the program out. */\n#include \"@.h\"\n\n#include <string.h>\n\n"
+    "/* Checksums of the logits that detent's decoder computed behind each token. */\n";
+
+static const char test_loop[] =
+    "        draw = draw * 1664525u + 1013904223u;\n"
+    "        wrong += @_next(state, (int32_t)((draw >> 8) % $_VOCAB), logits) != 0 ||\n"
+    "                 sum_of(logits, $_VOCAB) != expected[i];\n"
+    "    }\n    return wrong;\n}\n\n";
+
+static const char test_main[] =
+    "#ifndef $_NO_MAIN\n#include <stdio.h>\n\n"
+    "/* 64 bytes in front of the state and behind it must not change. */\n"
+    "static union {\n    double align;\n    uint8_t bytes[64 + $_STATE_BYTES + 64];\n"
+    "} memory;\n\n"
+    "int main(void)\n{\n    int wrong, i;\n"
+    "    memset(memory.bytes, 0xa5, sizeof memory.bytes);\n"
+    "    wrong = @_selftest(memory.bytes + 64);\n"
+    "    for (i = 0; i < 64; i++) {\n"
+    "        wrong += memory.bytes[i] != 0xa5;\n"
+    "        wrong += memory.bytes[64 + $_STATE_BYTES + i] != 0xa5;\n"
+    "    }\n    printf(\"@: %d wrong\\n\", wrong);\n    return wrong != 0;\n}\n#endif\n";
 
 void dt__c_put_language_test(const dt__c_about *a, dt__chars *to)
 {
-    dt__c_printf(
-        to,
-        "/* The self-test of %s, and a program that runs it; %s_NO_MAIN leaves the program "
-        "out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n"
-        "/* Checksums of the logits that detent's decoder computed behind each token. */\n"
-        "static const uint32_t expected[%d] = {",
-        a->name, a->upper, a->name, a->examples);
+    dt__c_put_named(a, to, test_head);
+    dt__c_printf(to, "static const uint32_t expected[%d] = {", a->examples);
     for (int i = 0; i < a->examples; i++) {
         dt__c_printf(to, "%s0x%08xu,", i % 8 == 0 ? "\n    " : " ", a->sums[i]);
     }
     dt__put_text(to, "\n};\n\n");
     dt__put_text(to, test_tools);
-    put_selftest(a, to);
+    dt__c_put_named(a, to, "int @_selftest(void *state)\n{\n    static float logits[$_VOCAB];\n");
+    dt__c_printf(to,
+                 "    uint32_t draw = 1;\n    int wrong = %s_checksum() != 0x%08xu, i;\n"
+                 "    %s_reset(state);\n    for (i = 0; i < %d; i++) {\n",
+                 a->name, a->p->checksum, a->name, a->examples);
+    dt__c_put_named(a, to, test_loop);
+    dt__c_put_named(a, to, test_main);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -202,29 +207,31 @@ static size_t kept_bytes(const dt__c_program *p)
 }
 
 static const char usage[] =
-    "```c\n#include \"%s.h\"\n\n"
-    "static double state[%s_STATE_BYTES / 8];\n"
-    "static float logits[%s_VOCAB];\n\n"
-    "%s_reset(state);\n"
-    "for (i = 0; i + 1 < n; i++) %s_next(state, prompt[i], 0); /* remembers them */\n"
-    "%s_next(state, prompt[n - 1], logits);                    /* the logits of token n */\n"
+    "`@.c` and `@.h` need no library; `@_test.c` shows that a compiler and a processor give the\n"
+    "same bits as detent's decoder, which is fed one token at a time:\n\n"
+    "    cc -O2 @.c @_test.c -o @_test && ./@_test\n\n"
+    "```c\n#include \"@.h\"\n\n"
+    "static double state[$_STATE_BYTES / 8];\n"
+    "static float logits[$_VOCAB];\n\n"
+    "@_reset(state);\n"
+    "for (i = 0; i + 1 < n; i++) @_next(state, prompt[i], 0); /* remembers them */\n"
+    "@_next(state, prompt[n - 1], logits); /* the logits of token n */\n"
     "```\n\n";
+
+static const char usage_of_text[] =
+    "`@_text.c` has the tokenizer and sampling, and is a program that continues a text:\n\n"
+    "    cc -O2 -D$_MAIN @.c @_text.c -o @ && ./@ \"a text\" 200 0.8 1\n\n";
 
 void dt__c_put_language_readme(const dt__c_about *a, dt__chars *to)
 {
     const dt__c_program *p = a->p;
-    const char *n = a->name, *u = a->upper;
     char family[DT__C_COMMENT];
     const dt_family *f = a->call->info != NULL ? a->call->info->family : NULL;
     const long long context = (long long)dt__c_context(p);
-    dt__c_printf(
-        to,
-        "# %s\n\nA language model of detent (family %s) as C99. `%s.c` and `%s.h` need no "
-        "library; `%s_test.c` shows\nthat a compiler and a processor give the same bits as "
-        "detent's decoder, fed one token at a time:\n\n"
-        "    cc -O2 %s.c %s_test.c -o %s_test && ./%s_test\n\n",
-        n, f != NULL ? dt__c_comment(f->name, family) : "of its own", n, n, n, n, n, n, n);
-    dt__c_printf(to, usage, n, u, u, n, n, n);
+    dt__c_printf(to, "# %s\n\nA language model of detent (family %s) as C99. ", a->name,
+                 f != NULL ? dt__c_comment(f->name, family) : "of its own");
+    dt__c_put_named(a, to, usage);
+    if (a->tokenizer != NULL) dt__c_put_named(a, to, usage_of_text);
     dt__c_printf(
         to,
         "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| state | %zu bytes, "

@@ -10,35 +10,35 @@
 
 /* ---- NAME_text.h ----------------------------------------------------------------------------- */
 
+static const char header[] = "/* Text of the tokens of @, and sampling. */\n#ifndef $_TEXT_H\n"
+                             "#define $_TEXT_H\n\n#include \"@.h\"\n\n"
+                             "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+
 static const char declarations[] =
-    "#define %s_END %d /* the token that ends a text; -1: none */\n\n"
-    "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for "
-    "them "
-    "(of\n * each piece as many as bytes), or a character is no token. */\n"
-    "int32_t %s_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n"
+    "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for\n"
+    " * them (of each piece as many as bytes), or a character is no token. */\n"
+    "int32_t @_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n"
     "/* The bytes of a token, which need not be whole characters, and *bytes: how many. */\n"
-    "const char *%s_decode(int32_t token, int32_t *bytes);\n\n"
-    "typedef struct %s_sampling {\n"
+    "const char *@_decode(int32_t token, int32_t *bytes);\n\n"
+    "typedef struct @_sampling {\n"
     "    double temperature; /* 0: always the likeliest token */\n"
     "    double top_p;       /* of the fewest tokens with this share of the probability; 1: all "
     "*/\n"
     "    int32_t top_k;      /* of the likeliest ones; 0: all */\n"
     "    uint64_t seed;\n"
-    "} %s_sampling;\n\n"
-    "/* Draws a token by the logits: number `draw` of the seed, as dt_sample does. room: %s_VOCAB "
-    "integers. */\n"
-    "int32_t %s_sample(const float *logits, const %s_sampling *how, uint64_t draw, int32_t "
-    "*room);\n\n";
+    "} @_sampling;\n\n"
+    "/* Draws a token by the logits, with random number `draw` of the seed, as `detent sample`\n"
+    " * does. room: $_VOCAB integers. */\n"
+    "int32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n"
+    "                 int32_t *room);\n\n"
+    "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
 void dt__c_put_text_header(const dt__c_about *a, dt__chars *to)
 {
-    const char *n = a->name, *u = a->upper;
-    dt__c_printf(to,
-                 "/* %s: text of its tokens, and sampling. */\n#ifndef %s_TEXT_H\n#define "
-                 "%s_TEXT_H\n\n#include \"%s.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-                 n, u, u, n);
-    dt__c_printf(to, declarations, u, dt_tokenizer_end(a->tokenizer), n, n, n, n, u, n, n);
-    dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    dt__c_put_named(a, to, header);
+    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n\n", a->upper,
+                 dt_tokenizer_end(a->tokenizer));
+    dt__c_put_named(a, to, declarations);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -237,62 +237,62 @@ static void put_texts(const dt_tokenizer *k, dt__chars *to)
     dt__release(to->ctx, wanted);
 }
 
+static const char title[] =
+    "/* The tokenizer of @, and sampling. With -D$_MAIN it is a program:\n"
+    " *     cc -O2 -D$_MAIN @.c @_text.c -o @ && ./@ \"a text\" 200 0.8 1 */\n"
+    "#include \"@_text.h\"\n\n";
+
 static const char functions[] =
-    "\nint32_t %s_encode(const char *text, int32_t bytes, int32_t *ids, int32_t most)\n{\n%s}\n\n"
-    "const char *%s_decode(int32_t token, int32_t *n)\n{\n"
-    "    *n = 0;\n    if (token < 0 || token >= %lld) return \"\";\n"
+    "const char *@_decode(int32_t token, int32_t *n)\n{\n"
+    "    *n = 0;\n    if (token < 0 || token >= n_tokens) return \"\";\n"
     "    *n = (int32_t)(tokens.start[token + 1] - tokens.start[token]);\n"
     "    return (const char *)tokens.bytes + tokens.start[token];\n}\n\n"
-    "int32_t %s_sample(const float *logits, const %s_sampling *how, uint64_t draw, int32_t *room)\n"
-    "{\n    return text_sample(logits, %s_VOCAB, how->temperature, how->top_k, how->top_p,\n"
-    "                       text_draw(how->seed, draw), room);\n}\n";
-
-static const char program[] =
-    "\n#ifdef %s_MAIN\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+    "int32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n"
+    "                 int32_t *room)\n{\n"
+    "    return text_sample(logits, $_VOCAB, how->temperature, how->top_k, how->top_p,\n"
+    "                       text_draw(how->seed, draw), room);\n}\n"
+    "\n#ifdef $_MAIN\n#include <stdio.h>\n#include <stdlib.h>\n\n"
     "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
-    "static double state[%s_STATE_BYTES / 8];\n"
-    "static float logits[%s_VOCAB];\n"
-    "static int32_t prompt[%s_CONTEXT], room[%s_VOCAB];\n\n"
+    "static double state[$_STATE_BYTES / 8];\n"
+    "static float logits[$_VOCAB];\n"
+    "static int32_t prompt[$_CONTEXT], room[$_VOCAB];\n\n"
     "int main(int argc, char **argv)\n{\n"
     "    const char *text = argc > 1 ? argv[1] : \"\\n\", *made;\n"
     "    const long most = argc > 2 ? atol(argv[2]) : 200;\n"
-    "    %s_sampling how = { 0.8, 1.0, 0, 0 };\n"
-    "    const int32_t n = %s_encode(text, (int32_t)strlen(text), prompt, %s_CONTEXT);\n"
-    "    int32_t i, token, bytes;\n";
-
-static const char rest_of_program[] =
+    "    @_sampling how = { 0.8, 1.0, 0, 0 };\n"
+    "    const int32_t n = @_encode(text, (int32_t)strlen(text), prompt, $_CONTEXT);\n"
+    "    int32_t i, token, bytes;\n"
     "    if (argc > 3) how.temperature = atof(argv[3]);\n"
     "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
     "    if (n < 1) {\n"
-    "        fprintf(stderr, \"the prompt is empty, too long, or has characters that are no "
-    "tokens\\n\");\n        return 1;\n    }\n"
-    "    %s_reset(state);\n"
+    "        fprintf(stderr, \"the prompt is empty, too long, or has characters that are no \"\n"
+    "                        \"tokens\\n\");\n        return 1;\n    }\n"
+    "    @_reset(state);\n"
     "    for (i = 0; i < n; i++) {\n"
-    "        if (%s_next(state, prompt[i], i + 1 < n ? 0 : logits) != 0) return 1;\n    }\n"
+    "        if (@_next(state, prompt[i], i + 1 < n ? 0 : logits) != 0) return 1;\n    }\n"
     "    fputs(text, stdout);\n"
     "    for (i = 0; i < most; i++) {\n"
-    "        token = %s_sample(logits, &how, (uint64_t)i, room);\n"
-    "        if (token == %s_END) break;\n"
-    "        made = %s_decode(token, &bytes);\n"
+    "        token = @_sample(logits, &how, (uint64_t)i, room);\n"
+    "        if (token == $_END) break;\n"
+    "        made = @_decode(token, &bytes);\n"
     "        fwrite(made, 1, (size_t)bytes, stdout);\n"
-    "        if (%s_next(state, token, logits) != 0) break; /* the context is full */\n"
+    "        if (@_next(state, token, logits) != 0) break; /* the context is full */\n"
     "    }\n    fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
 
 void dt__c_put_text_source(const dt__c_about *a, dt__chars *to)
 {
     const dt_tokenizer *k = a->tokenizer;
     const int kind = kind_of(k);
-    const char *n = a->name, *u = a->upper;
-    dt__c_printf(to,
-                 "/* %s: its tokenizer (%s), and sampling. With -D%s_MAIN it is a program:\n"
-                 " *     cc -O2 -D%s_MAIN %s.c %s_text.c -o %s && ./%s \"a text\" 200 0.8 1 */\n"
-                 "#include \"%s_text.h\"\n\n",
-                 n, kinds[kind].kind->name, u, u, n, n, n, n, n);
+    dt__c_put_named(a, to, title);
     put_texts(k, to);
     dt_status s = put_tokens(k, to);
     if (s == DT_OK && kinds[kind].put != NULL) s = kinds[kind].put(k, to);
     if (s != DT_OK) to->failed = true;
-    dt__c_printf(to, functions, n, kinds[kind].call, n, (long long)k->vocab, n, n, u);
-    dt__c_printf(to, program, u, u, u, u, u, n, n, u);
-    dt__c_printf(to, rest_of_program, n, n, n, u, n, n);
+    dt__c_printf(to, "static const int32_t n_tokens = %lld;\n\n", (long long)k->vocab);
+    dt__c_put_named(a, to,
+                    "int32_t @_encode(const char *text, int32_t bytes, int32_t *ids, "
+                    "int32_t most)\n{\n");
+    dt__put_text(to, kinds[kind].call);
+    dt__put_text(to, "}\n\n");
+    dt__c_put_named(a, to, functions);
 }

@@ -117,8 +117,7 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
     if (call->options->context > dt_trace_context(call->trace)) {
         return dt_fail(call->ctx, DT_ERR_ARG,
                        "export: a context of %lld tokens; the model has one of %lld",
-                       (long long)call->options->context,
-                       (long long)dt_trace_context(call->trace));
+                       (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
@@ -233,8 +232,7 @@ static dt_status write(const dt_export_call *call)
     dt_tokenizer *k;
     DT__TRY(open_tokenizer(call, &k));
     dt__c_program p;
-    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx },
-                      .tokenizer = k };
+    dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx }, .tokenizer = k };
     name_files(call, &a);
     dt_status s = begin(call, &p);
     if (s == DT_OK) s = write_all(&a);
@@ -251,11 +249,19 @@ static dt_status write(const dt_export_call *call)
     return s;
 }
 
+static const char *becomes(const char *op)
+{
+    const dt__c_emitter *e = dt__c_emitter_of(op);
+    if (e == NULL) return NULL;
+    return e->text != NULL ? e->text : "C";
+}
+
 const dt_exporter dt__exporter_c = {
     .name = "c",
     .text = "C99 without libraries: a folder with NAME.c, NAME.h, a self-test and a page",
     .folder = true,
     .traced = true,
     .expresses = expresses,
+    .becomes = becomes,
     .write = write,
 };

@@ -286,10 +286,17 @@ static dt_status write(const dt_export_call *call)
     return s;
 }
 
+static const char *becomes(const char *op)
+{
+    const dt__put_emitter *e = dt__put_emitter_of(op);
+    return e == NULL ? NULL : e->to;
+}
+
 const dt_exporter dt__exporter_onnx = {
     .name = "onnx",
     .text = "a file of ONNX, opset 21, for onnxruntime and what else reads it",
     .traced = true,
     .expresses = expresses,
+    .becomes = becomes,
     .write = write,
 };

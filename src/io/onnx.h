@@ -22,6 +22,7 @@ typedef DtOnnx__Tensor dt__onnx_tensor;
 typedef struct dt__onnx_file {
     dt_ctx *ctx;
     const char *path;     /* for messages, lent */
+    const char *whole;    /* with its folder, lent */
     void *blocks;         /* memory of the model */
     DtOnnx__Model *model; /* with a graph */
     int64_t opset;
@@ -34,6 +35,12 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out);
 void dt__onnx_close(dt__onnx_file *file);
 /* Whether the i-th input of the graph is an initializer as well, as in old files. */
 bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
+
+/* The data of a tensor that lie in another file of the same folder (onnx_external.c), `bytes` of
+ * them, in *out: memory of the block list *blocks. Errors: UNSUPPORTED (a name that leaves the
+ * folder), FORMAT (fewer bytes, or another number), IO, NOMEM. */
+dt_status dt__onnx_external(const dt__onnx_file *file, const dt__onnx_tensor *t, size_t bytes,
+                            void **blocks, ProtobufCBinaryData *out);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 

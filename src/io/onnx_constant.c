@@ -82,19 +82,14 @@ static double typed_at(const dt__onnx_tensor *t, int64_t i)
     }
 }
 
-static dt_status check(dt__onnx *g, const dt__onnx_tensor *t, const data_type **type)
+/* Checks a tensor; data of another file become its raw_data. */
+static dt_status check(dt__onnx *g, dt__onnx_tensor *t, const data_type **type)
 {
     char shown[DT__SHOWN];
     int64_t count;
     dt__shown(t->name, shown);
     const bool known = t->data_type > 0 && t->data_type < DT__COUNT_OF(types);
     *type = known ? &types[t->data_type] : NULL;
-    if (t->data_location != 0) {
-        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: the tensor '%s' is in another file; write all into one: in Python "
-                       "onnx.save(onnx.load(FILE), NEW)",
-                       g->file->path, shown);
-    }
     if (!known || (*type)->bytes == 0) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the tensor '%s' has the data type %d; floats and integers are read",
@@ -106,6 +101,11 @@ static dt_status check(dt__onnx *g, const dt__onnx_tensor *t, const data_type **
                        "the most",
                        g->file->path, shown, t->n_dims, DT_MAX_RANK);
     }
+    if (t->data_location != 0) {
+        size_t bytes;
+        if (!dt__mul_size((size_t)count, (*type)->bytes, &bytes)) bytes = SIZE_MAX;
+        DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
+    }
     const size_t held = t->raw_data.len > 0 ? t->raw_data.len / (*type)->bytes : typed_count(t);
     const bool whole = t->raw_data.len % (*type)->bytes == 0;
     if (whole && (uint64_t)count == held) return DT_OK;
@@ -114,8 +114,9 @@ static dt_status check(dt__onnx *g, const dt__onnx_tensor *t, const data_type **
                    g->file->path, shown, (long long)count, held);
 }
 
-dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *t, dt__onnx_value *out)
+dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
 {
+    dt__onnx_tensor own = *from, *t = &own;
     const data_type *type;
     float *f = NULL;
     dt__onnx_number *n = NULL;

@@ -99,6 +99,7 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
 {
     *out = (dt__onnx_file){ .ctx = ctx };
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "ONNX: path is NULL");
+    out->whole = path;
     out->path = dt__path_tail(path);
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(ctx, "open", out->path, errno);

@@ -4,7 +4,7 @@
 
 #include <detent/ops.h>
 
-/* The frequency of pair j of `pairs`, with its scaling; its angle is position * frequency. */
-double dt__rotary_frequency(const dt_rotary_options *o, int64_t j, int64_t pairs);
+/* The frequency of pair `pair` of `pairs`, with its scaling; its angle is position * frequency. */
+double dt__rotary_frequency(const dt_rotary_options *o, int64_t pair, int64_t pairs);
 
 #endif

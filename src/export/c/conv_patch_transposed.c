@@ -1,5 +1,5 @@
-/* What the kernel reads at output (i, j) of a group of channels of a transposed convolution, as a row of
- * codes: patch[channel * taps + tap]; outside the image zero: the code of 0. */
+/* What the kernel reads at output (i, j) of a group of channels of a transposed convolution, as a
+ * row of codes: patch[channel * taps + tap]; outside the image, and between pixels, it is zero. */
 static void conv_patch_transposed(const conv_shape *c, const uint8_t *u, int32_t group, int32_t i,
                                   int32_t j, uint8_t zero, uint8_t *patch)
 {

@@ -1,5 +1,5 @@
-/* What the kernel reads at output (i, j) of a group of channels of a transposed convolution, as a row of
- * floats: patch[channel * taps + tap]; outside the image 0. */
+/* What the kernel reads at output (i, j) of a group of channels of a transposed convolution, as a
+ * row of floats: patch[channel * taps + tap]; outside the image, and between pixels, it is 0. */
 static void conv_patch_transposed_floats(const conv_shape *c, const float *x, int32_t group,
                                          int32_t i, int32_t j, float *patch)
 {

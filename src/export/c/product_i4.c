@@ -15,16 +15,9 @@ static void product_i4(const weight_matrix *w, const uint8_t *u, const int32_t *
         int32_t k = 0, at;
         for (at = 0; at < groups; at++) {
             const int32_t end = w->columns - k > w->group ? k + w->group : w->columns;
-            int32_t sum = -8 * u_sums[at];
-            for (; k + 1 < end; k += 2, q++) {
-                const int32_t pair = *q;
-                sum += u[k] * (pair & 15) + u[k + 1] * (pair >> 4);
-            }
-            if (k < end) {
-                sum += u[k] * (*q++ & 15);
-                k++;
-            }
+            const int32_t sum = dot_i4(u + k, q + k / 2, end - k) - 8 * u_sums[at];
             acc = fma32((float)sum, scale[at], acc);
+            k = end;
         }
         acc = rounded(g->scale * acc);
         *y = w->bias ? acc + w->bias[r] : acc;

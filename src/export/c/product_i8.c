@@ -13,9 +13,9 @@ static void product_i8(const weight_matrix *w, const uint8_t *u, const code_grid
         int32_t k = 0, at;
         for (at = 0; at < groups; at++) {
             const int32_t end = w->columns - k > w->group ? k + w->group : w->columns;
-            int32_t sum = 0;
-            for (; k < end; k++) sum += u[k] * q[k];
+            const int32_t sum = dot_i8(u + k, q + k, end - k);
             acc = fma32((float)sum, scale[at], acc);
+            k = end;
         }
         acc = rounded(g->scale * acc);
         *y = w->bias ? acc + w->bias[r] : acc;

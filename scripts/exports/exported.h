@@ -1,0 +1,12 @@
+/* The exported model under its own names: compiled with -DNAME=... -DHEADER=... -DINPUTS=...
+ * -DOUTPUTS=..., and -DSTANDARDIZE where the model has such a function. */
+#ifndef EXPORTED_H
+#define EXPORTED_H
+#include HEADER
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b) JOIN2(a, b)
+#define MODEL_RUN JOIN(NAME, _run)
+#define MODEL_STANDARDIZE JOIN(NAME, _standardize)
+#define MODEL_SELFTEST JOIN(NAME, _selftest)
+#endif

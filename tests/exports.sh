@@ -1,0 +1,40 @@
+#!/bin/sh
+# exports.sh SOURCE DETENT: an export of format c passes its self-test on each processor of
+# scripts/exports/targets whose compiler and emulator are installed. Names the others; 77: none is.
+set -eu
+files=$1/scripts/exports
+. "$files/functions.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+"$2" train "$1/configs/digits-mlp.yaml" run.dir=run model.sizes='[784,24,10]' train.steps=12 \
+    train.schedule.warmup_steps=0 qat.start_step=4 data.train_count=200 data.test_count=50 \
+    --quiet > train.log 2>&1 || { cat train.log; exit 1; }
+"$2" export run/model.safetensors --format c --name model -o c > export.log 2>&1 ||
+    { cat export.log; exit 1; }
+
+failed=0
+passed=0
+lines targets > targets
+while IFS= read -r line <&3; do
+    target=$(field 1 "$line")
+    kind=$(field 2 "$line")
+    compiler=$(field 3 "$line")
+    emulator=$(field 5 "$line")
+    lacking=$(missing "$kind" "$compiler" "$emulator")
+    if [ -n "$lacking" ]; then
+        echo "$target: skipped: no $lacking"
+    elif compile "$kind" "$compiler" "$(field 4 "$line")" "$emulator" "$scratch/c" selftest '' \
+        > log 2>&1 && run "$kind" "$emulator" > log; then
+        echo "$target: the bits of training"
+        passed=$((passed + 1))
+    else
+        echo "$target: failed"
+        tail -n 5 log
+        failed=$((failed + 1))
+    fi
+done 3< targets
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] || exit 1
+[ "$passed" -gt 0 ] || exit 77
