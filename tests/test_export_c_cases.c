@@ -7,6 +7,8 @@
 
 #include <detent/export.h>
 #include <detent/layers.h>
+#include <detent/ops.h>
+#include <detent/ptq.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -74,6 +76,295 @@ START_TEST(the_page_says_what_the_file_says)
 }
 END_TEST
 
+/* ---- layers and schemes ---------------------------------------------------------------------- */
+
+/* Layers of images; of signals, whose linear layers take several rows. */
+enum { IMAGES, ROWS };
+
+static void add(dt_module *m, const char *name, dt_status s, dt_module *const *child)
+{
+    TEST_OK(ctx, s);
+    TEST_OK(ctx, dt_module_add(m, name, *child));
+}
+
+static dt_module *images(void)
+{
+    const dt_conv_layer conv = { 4, 6, { 3, 3 }, true, { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, 2 } };
+    const dt_conv_layer up = { 6, 4, { 2, 3 }, true, { { 2, 1 }, { 0, 1 }, { 1, 1 }, { 0 }, 1 } };
+    dt_module *m, *child;
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    add(m, "conv", dt_conv2d_create(ctx, &conv, &child), &child);
+    add(m, "act", dt_activation_create(ctx, "relu", &child), &child);
+    add(m, "up", dt_conv_transpose2d_create(ctx, &up, &child), &child);
+    add(m, "flat", dt_flatten_create(ctx, &child), &child);
+    add(m, "head", dt_linear_create(ctx, 4 * 10 * 4, 5, true, &child), &child);
+    return m;
+}
+
+static dt_module *rows(void)
+{
+    const dt_conv_layer conv = { 8, 5, { 3, 1 }, true, { { 1, 1 }, { 1, 0 }, { 1, 1 }, { 0 }, 1 } };
+    dt_module *m, *child;
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    add(m, "conv", dt_conv1d_create(ctx, &conv, &child), &child);
+    add(m, "act", dt_activation_create(ctx, "relu", &child), &child);
+    add(m, "wide", dt_linear_create(ctx, 20, 37, true, &child), &child);
+    add(m, "head", dt_linear_create(ctx, 37, 3, false, &child), &child);
+    return m;
+}
+
+/* Codes, scales, zero points and, where they may be given, groups of columns at random. */
+static dt_status deal(void *user, const char *name, const dt_tensor *master,
+                      const dt_quant_spec *quant, const dt_code_rows *to)
+{
+    dt__stream *s = user;
+    const int64_t rows_of = dt_dim(master, 0), columns = dt_count(master) / rows_of;
+    const int64_t size = quant->granularity == DT_PER_GROUP ? quant->group_size : columns;
+    const int64_t blocks = rows_of * dt__ceil_div(columns, dt__min_i64(size, columns));
+    const int least = -(1 << (quant->bits - 1));
+    (void)name;
+    for (int64_t i = 0; i < rows_of * columns; i++) {
+        to->codes[i] = (int8_t)(least + (int)dt__random_below(s, 1ull << quant->bits));
+    }
+    for (int64_t i = 0; i < blocks; i++) {
+        to->scale[i] = (float)(1 + dt__random_below(s, 1000)) * 0x1p-12f;
+        if (to->zero_point == NULL) continue;
+        to->zero_point[i] = (int8_t)(least + (int)dt__random_below(s, 1ull << quant->bits));
+    }
+    for (int64_t i = 0; to->group_of != NULL && i < to->op_groups * columns; i++) {
+        int32_t *other =
+            to->group_of + i / columns * columns + (int64_t)dt__random_below(s, (uint64_t)columns);
+        const int32_t swapped = *other;
+        *other = to->group_of[i];
+        to->group_of[i] = swapped;
+    }
+    return DT_OK;
+}
+
+enum { NEAREST, DEALT, BY_PTQ };
+
+typedef struct scheme {
+    const char *name;
+    int preset;
+    dt_quant_patch weight, activation;
+    int rounder;
+    bool simulated;
+} scheme;
+
+#define BITS(n) .quant.bits = (n), .has_bits = true
+#define SCHEME(s) .quant.scheme = DT_SCHEME_##s, .has_scheme = true
+#define BY(g) .quant.granularity = DT_PER_##g, .has_granularity = true
+#define GROUPS(n) BY(GROUP), .quant.group_size = (n), .has_group_size = true
+#define SCALES(s) .quant.scale_dtype = DT_SCALE_##s, .has_scale_dtype = true
+#define RANGE(r) .quant.range = DT_RANGE_##r, .has_range = true
+#define OBSERVER(o) .quant.observer = DT_OBSERVER_##o, .has_observer = true
+#define UNSIGNED .quant.is_unsigned = true, .has_unsigned = true
+#define ZEROS(n)                                                                                   \
+    {                                                                                              \
+        "zero points, " #n " bits", .weight = { SCHEME(ASYMMETRIC), BITS(n), GROUPS(8) }           \
+    }
+
+static const scheme schemes[] = {
+    ZEROS(2),
+    ZEROS(3),
+    ZEROS(4),
+    ZEROS(5),
+    ZEROS(6),
+    ZEROS(7),
+    ZEROS(8),
+    { "q4_0", .weight = { SCHEME(Q4_0), BITS(4), GROUPS(32) } },
+    { "no clip, 2 bits", .weight = { SCHEME(SYMMETRIC_NO_CLIP), BITS(2), GROUPS(8) } },
+    { "no clip, 8 bits", .weight = { SCHEME(SYMMETRIC_NO_CLIP), BITS(8), BY(TENSOR) } },
+    { "f16", .weight = { SCALES(F16) }, .activation = { SCALES(F16) } },
+    { "bf16", .weight = { SCALES(BF16) }, .activation = { SCALES(BF16) } },
+    { "symmetric, f16", .activation = { SCHEME(SYMMETRIC), SCALES(F16), BITS(6) } },
+    { "no clip, bf16", .activation = { SCHEME(SYMMETRIC_NO_CLIP), SCALES(BF16), BITS(3) } },
+    { "unsigned inputs", .activation = { UNSIGNED, BITS(4) } },
+    { "int4-int4", .preset = DT_INT4_INT4 },
+    { "int4-int4, unsigned", .preset = DT_INT4_INT4, .activation = { UNSIGNED } },
+    { "int4-int4, unsigned, no shift", .preset = DT_INT4_INT4, .weight = { BY(TENSOR) },
+      .activation = { UNSIGNED, .has_shift = true } },
+    { "int4-weight", .preset = DT_INT4_WEIGHT },
+    { "int4-weight, groups of 8", .preset = DT_INT4_WEIGHT, .weight = { GROUPS(8) } },
+    { "int4-weight, zero points", .preset = DT_INT4_WEIGHT,
+      .weight = { SCHEME(ASYMMETRIC), GROUPS(8) } },
+    { "int4-weight, 2 bits", .preset = DT_INT4_WEIGHT, .weight = { BITS(2), GROUPS(16) } },
+    { "int4-weight, 7 bits, f16", .preset = DT_INT4_WEIGHT, .weight = { BITS(7), SCALES(F16) } },
+    { "static", .preset = DT_INT8_STATIC_INT8_WEIGHT },
+    { "minmax", .preset = DT_INT8_STATIC_INT8_WEIGHT, .activation = { OBSERVER(MINMAX) } },
+    { "percentile", .preset = DT_INT8_STATIC_INT8_WEIGHT,
+      .activation = { OBSERVER(PERCENTILE), .quant.percentile = 90, .has_percentile = true } },
+    { "mse", .preset = DT_INT8_STATIC_INT8_WEIGHT, .activation = { OBSERVER(MSE) } },
+    { "static, symmetric, 4 bits", .preset = DT_INT8_STATIC_INT8_WEIGHT,
+      .weight = { BITS(3), GROUPS(16) }, .activation = { SCHEME(SYMMETRIC), BITS(4) } },
+    { "static weights", .weight = { RANGE(STATIC), BITS(5), GROUPS(8) } },
+    { "simulated", .weight = { GROUPS(8) }, .simulated = true },
+    { "g_idx", .weight = { GROUPS(8) }, .rounder = DEALT },
+    { "g_idx, 8 bits", .weight = { GROUPS(16), BITS(8) }, .rounder = DEALT },
+    { "g_idx, 2 bits", .weight = { GROUPS(8), BITS(2) }, .rounder = DEALT },
+    { "g_idx, zero points", .weight = { GROUPS(8), SCHEME(ASYMMETRIC) }, .rounder = DEALT },
+    { "g_idx, int4-weight", .preset = DT_INT4_WEIGHT, .weight = { GROUPS(8) }, .rounder = DEALT },
+    { "g_idx, simulated", .weight = { GROUPS(8) }, .rounder = DEALT, .simulated = true },
+    { "gptq, order group", .weight = { GROUPS(8) }, .rounder = BY_PTQ },
+};
+
+static dt_status lend(void *user, int64_t i, dt_tensor **x)
+{
+    (void)i;
+    *x = user;
+    return DT_OK;
+}
+
+static void convert(dt_module *m, const scheme *k, dt_tensor *x)
+{
+    dt__stream random = dt__stream_of(7, DT__FOR_INIT);
+    dt_ptq_options ptq = dt_ptq_defaults();
+    if (k->rounder == BY_PTQ) {
+        ptq.rounding.rounder = DT_ROUND_GPTQ;
+        ptq.rounding.rounding.order = DT_ORDER_GROUP;
+        TEST_OK(ctx, dt_ptq(m, NULL, &(dt_calibration){ 1, lend, x }, &ptq, NULL));
+        return;
+    }
+    const dt_rounder dealer = { "dealer", deal, &random };
+    TEST_EACH(dt_convert(m, k->rounder == DEALT ? &dealer : NULL, NULL) == DT_OK, "%s: %s", k->name,
+              dt_error(ctx));
+}
+
+/* A batch in training mode initializes learned ranges and is observed. */
+static void observe(dt_module *m, dt_tensor *x)
+{
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_train(m, true);
+    if (dt_is_observed(m)) TEST_OK(ctx, dt_observe(m, true));
+    dt_forward(t, m, x);
+    TEST_OK(ctx, dt_tape_status(t));
+    if (dt_is_observed(m)) TEST_OK(ctx, dt_observe(m, false));
+    dt_train(m, false);
+    dt_tape_free(t);
+}
+
+static const int64_t extents[][4] = { [IMAGES] = { 3, 4, 5, 4 }, [ROWS] = { 3, 8, 20 } };
+
+static dt_module *quantized(const scheme *k, int layers, dt_tensor **x)
+{
+    dt_qat_options o = dt_qat_defaults();
+    dt_module *m = layers == IMAGES ? images() : rows();
+    o.preset = k->preset;
+    o.weight = k->weight;
+    o.activation = k->activation;
+    if (k->simulated) o.forward = DT_FORWARD_SIMULATED;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, layers == IMAGES ? 4 : 3, extents[layers], x));
+    TEST_OK(ctx, dt_fill_normal(*x, 0.2, 1));
+    TEST_EACH(dt_prepare(m, &o) == DT_OK, "%s: %s", k->name, dt_error(ctx));
+    observe(m, *x);
+    convert(m, k, *x);
+    return m;
+}
+
+START_TEST(schemes_have_the_same_bits)
+{
+    for (int i = _i; i < DT__COUNT_OF(schemes); i += 2) {
+        for (int layers = IMAGES; layers <= ROWS; layers++) {
+            dt_tensor *x;
+            dt_module *m = quantized(&schemes[i], layers, &x);
+            c_check_model(m, x, COMPILER, schemes[i].name);
+            dt_module_free(m);
+            dt_tensor_free(x);
+        }
+    }
+}
+END_TEST
+
+/* ---- other values than those of the self-test ------------------------------------------------- */
+
+/* NAME_run fails where dt_forward does; else the bits are the same. */
+static void compare(dt_module *m, dt_tensor *x, c_loaded *l, const char *what)
+{
+    dt_tape *t;
+    float y[64];
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_train(m, false);
+    const dt_tensor *want = dt_forward(t, m, x);
+    const dt_status s = dt_tape_status(t);
+    ck_assert(s == DT_OK || s == DT_ERR_NUMERIC);
+    const int failed = l->run(dt_data(x), y, l->arena);
+    TEST_EACH((failed != 0) == (s == DT_ERR_NUMERIC), "%s: run gives %d, dt_forward %s", what,
+              failed, s == DT_OK ? "succeeds" : dt_error(ctx));
+    for (int64_t i = 0; s == DT_OK && i < dt_count(want); i++) {
+        const float v = ((const float *)dt_data(want))[i];
+        TEST_EACH((isnan(v) && isnan(y[i])) || memcmp(&v, &y[i], sizeof v) == 0,
+                  "%s: output %d is %g, not %g", what, (int)i, (double)y[i], (double)v);
+    }
+    dt_tape_free(t);
+}
+
+/* The self-test's values have few bits, so that sums of many are exact. */
+static void check_uneven(dt_module *m, dt_tensor *x, const char *what)
+{
+    char path[TEST_PATH];
+    c_new_folder(path);
+    TEST_EACH(c_export(&(c_subject){ m, &x, 1, 1, "net" }, NULL, path) == DT_OK, "%s: %s", what,
+              dt_error(ctx));
+    c_loaded l = c_load(path, "cc -O1");
+    TEST_OK(ctx, dt_fill_normal(x, 0.2, 1));
+    compare(m, x, &l, what);
+    c_unload(&l);
+}
+
+/* ---- long groups ----------------------------------------------------------------------------- */
+
+static dt_module *wide_model(int64_t columns, const dt_quant_patch *weight, int preset)
+{
+    dt_qat_options o = dt_qat_defaults();
+    dt_module *m, *child;
+    o.weight = *weight;
+    o.preset = preset;
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    add(m, "head", dt_linear_create(ctx, columns, 2, true, &child), &child);
+    TEST_OK(ctx, dt_prepare(m, &o));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    return m;
+}
+
+START_TEST(long_groups_are_summed_in_pieces)
+{
+    static const struct {
+        int64_t columns;
+        dt_quant_patch weight;
+        int preset;
+        const char *why; /* why it is refused; NULL: it is not */
+    } cases[] = {
+        { 70000, { BITS(8), BY(CHANNEL) }, 0, NULL },
+        { 70001, { BITS(4), BY(TENSOR) }, 0, NULL },
+        { 40001, { BITS(2), BY(CHANNEL) }, 0, NULL },
+        { 140000, { BITS(8), GROUPS(65536) }, 0, NULL },
+        { 70000, { BITS(8), BY(CHANNEL) }, DT_INT4_WEIGHT, NULL },
+        { 66000, { BITS(8), BY(CHANNEL), SCHEME(ASYMMETRIC) }, DT_INT4_WEIGHT, NULL },
+        { 90000, { BITS(8), GROUPS(40000) }, 0, "groups of 40000 columns, in rows of 90000" },
+    };
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        char what[64], path[TEST_PATH];
+        dt_module *m = wide_model(cases[i].columns, &cases[i].weight, cases[i].preset);
+        const int64_t dims[2] = { 1, cases[i].columns };
+        dt_tensor *x;
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+        snprintf(what, sizeof what, "a row of %lld", (long long)cases[i].columns);
+        if (cases[i].why == NULL) {
+            check_uneven(m, x, what);
+        } else {
+            c_new_folder(path);
+            TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, cases[i].why,
+                       c_export(&(c_subject){ m, &x, 1, 1, "net" }, NULL, path));
+        }
+        dt_tensor_free(x);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 Suite *test_export_c_cases_suite(void)
 {
     Suite *s = suite_create("export_c_cases");
@@ -81,6 +372,8 @@ Suite *test_export_c_cases_suite(void)
     tcase_set_timeout(c, 300);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, the_page_says_what_the_file_says);
+    tcase_add_loop_test(c, schemes_have_the_same_bits, 0, 2);
+    tcase_add_test(c, long_groups_are_summed_in_pieces);
     suite_add_tcase(s, c);
     return s;
 }
