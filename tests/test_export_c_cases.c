@@ -365,6 +365,86 @@ START_TEST(long_groups_are_summed_in_pieces)
 }
 END_TEST
 
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* A module of one op; values are made uneven first, as those of the self-test have few bits. */
+typedef struct op_case {
+    const char *name;
+    int n, rank[2];
+    int64_t dims[2][5];
+    dt_tensor *(*make)(dt_tape *t, dt_tensor *const *x);
+} op_case;
+
+static dt_tensor *matmul(dt_tape *t, dt_tensor *const *x) { return dt_matmul(t, x[0], x[1]); }
+
+static dt_tensor *squared(dt_tape *t, dt_tensor *const *x)
+{
+    return dt_matmul(t, x[0], dt_transpose(t, x[0], -1, -2));
+}
+
+static dt_tensor *sum_of(dt_tape *t, dt_tensor *x, dt_ints dims)
+{
+    return dt_sum(t, x, &(dt_reduce_options){ .dims = dims });
+}
+
+static dt_tensor *sum_last(dt_tape *t, dt_tensor *const *x)
+{
+    return sum_of(t, x[0], (dt_ints){ 1, { -1 } });
+}
+
+static dt_tensor *sum_middle(dt_tape *t, dt_tensor *const *x)
+{
+    return sum_of(t, x[0], (dt_ints){ 1, { 1 } });
+}
+
+static dt_tensor *mean_planes(dt_tape *t, dt_tensor *const *x)
+{
+    return dt_global_avg_pool2d(t, x[0]);
+}
+
+static const op_case op_cases[] = {
+    { "matmul", 2, { 3, 3 }, { { 1, 5, 33 }, { 1, 33, 4 } }, matmul },
+    { "matmul, broadcast", 2, { 5, 5 }, { { 1, 1, 3, 4, 7 }, { 1, 2, 1, 7, 5 } }, matmul },
+    { "matmul of one", 1, { 4 }, { { 1, 2, 3, 17 } }, squared },
+    { "a long sum", 1, { 3 }, { { 1, 2, 40001 } }, sum_last },
+    { "a tall sum", 1, { 3 }, { { 1, 400, 70 } }, sum_middle },
+    { "large planes", 1, { 4 }, { { 1, 3, 150, 120 } }, mean_planes },
+};
+
+static void run_op(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                   int n_out)
+{
+    const op_case *k = *(const op_case *const *)dt_module_state(m);
+    dt_tensor *x[2] = { NULL, NULL };
+    (void)n_out;
+    for (int i = 0; i < n_in; i++) x[i] = dt_exp(t, dt_mul(t, in[i], in[i]));
+    out[0] = k->make(t, x);
+}
+
+static const dt_module_type op_type = { .name = "op", .forward = run_op };
+
+START_TEST(ops_have_the_same_bits)
+{
+    for (int i = 0; i < DT__COUNT_OF(op_cases); i++) {
+        const op_case *k = &op_cases[i];
+        char path[TEST_PATH];
+        dt_tensor *x[2] = { NULL, NULL };
+        dt_module *m;
+        TEST_OK(ctx, dt_module_create(ctx, &op_type, sizeof k, &m));
+        *(const op_case **)dt_module_state(m) = k;
+        for (int n = 0; n < k->n; n++) {
+            TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, k->rank[n], k->dims[n], &x[n]));
+        }
+        const c_subject o = { m, x, k->n, 1, "net" };
+        c_new_folder(path);
+        TEST_EACH(c_export(&o, NULL, path) == DT_OK, "%s: %s", k->name, dt_error(ctx));
+        c_check_folder(path, "cc " C_STRICT " -O1", k->name);
+        for (int n = 0; n < k->n; n++) dt_tensor_free(x[n]);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 Suite *test_export_c_cases_suite(void)
 {
     Suite *s = suite_create("export_c_cases");
@@ -374,6 +454,7 @@ Suite *test_export_c_cases_suite(void)
     tcase_add_test(c, the_page_says_what_the_file_says);
     tcase_add_loop_test(c, schemes_have_the_same_bits, 0, 2);
     tcase_add_test(c, long_groups_are_summed_in_pieces);
+    tcase_add_test(c, ops_have_the_same_bits);
     suite_add_tcase(s, c);
     return s;
 }
