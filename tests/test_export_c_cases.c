@@ -445,6 +445,57 @@ START_TEST(ops_have_the_same_bits)
 }
 END_TEST
 
+/* ---- values that are not finite -------------------------------------------------------------- */
+
+static const float strange[] = { NAN,   INFINITY, -INFINITY, 3.4e38f,   -3.4e38f, 3e38f,
+                                 2e38f, -2e38f,   1.7e38f,   -1.69e38f, 1e38f,    3e30f,
+                                 9e6f,  1e-38f,   1e-45f,    0 };
+
+static const scheme numeric[] = {
+    { "dynamic", .weight = { BITS(4) } },
+    { "dynamic, f16", .activation = { SCALES(F16) } },
+    { "dynamic, bf16", .activation = { SCALES(BF16) } },
+    { "dynamic, symmetric", .activation = { SCHEME(SYMMETRIC) } },
+    { "dynamic, no clip, bf16", .activation = { SCHEME(SYMMETRIC_NO_CLIP), SCALES(BF16) } },
+    { "dynamic, zero points", .weight = { SCHEME(ASYMMETRIC), GROUPS(8) } },
+    { "static", .preset = DT_INT8_STATIC_INT8_WEIGHT },
+    { "learned", .preset = DT_INT4_INT4 },
+    { "floats times codes", .preset = DT_INT4_WEIGHT },
+    { "floats times codes with zero points", .preset = DT_INT4_WEIGHT,
+      .weight = { SCHEME(ASYMMETRIC), GROUPS(8) } },
+};
+
+START_TEST(numeric_errors_are_reported)
+{
+    const scheme *k = &numeric[_i];
+    char path[TEST_PATH], what[128];
+    dt_tensor *batch, *x;
+    dt_module *m = quantized(k, ROWS, &batch);
+    const int64_t dims[3] = { 1, 8, 20 };
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 3, dims, &x));
+    c_new_folder(path);
+    TEST_OK(ctx, c_export(&(c_subject){ m, &x, 1, 1, "net" }, NULL, path));
+    static const char *const compilers[] = { "cc -O1", "cc -O1 -DFMA_BY_INTEGERS" };
+    for (int cc = 0; cc < DT__COUNT_OF(compilers); cc++) {
+        c_loaded l = c_load(path, compilers[cc]);
+        for (int i = 0; i < 2 * DT__COUNT_OF(strange); i++) {
+            const float v = strange[i / 2];
+            TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+            float *at = dt_data_mut(x);
+            at[37] = v;
+            if (i % 2 != 0) at[38] = -0.99f * v;
+            snprintf(what, sizeof what, "%s, %s, %g%s", k->name, compilers[cc], (double)v,
+                     i % 2 != 0 ? " and its negative" : "");
+            compare(m, x, &l, what);
+        }
+        c_unload(&l);
+    }
+    dt_tensor_free(x);
+    dt_tensor_free(batch);
+    dt_module_free(m);
+}
+END_TEST
+
 Suite *test_export_c_cases_suite(void)
 {
     Suite *s = suite_create("export_c_cases");
@@ -455,6 +506,7 @@ Suite *test_export_c_cases_suite(void)
     tcase_add_loop_test(c, schemes_have_the_same_bits, 0, 2);
     tcase_add_test(c, long_groups_are_summed_in_pieces);
     tcase_add_test(c, ops_have_the_same_bits);
+    tcase_add_loop_test(c, numeric_errors_are_reported, 0, DT__COUNT_OF(numeric));
     suite_add_tcase(s, c);
     return s;
 }
