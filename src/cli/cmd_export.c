@@ -28,10 +28,10 @@ static const struct {
     int option;
     const char *name, *format;
 } belongs[] = {
-    { NAME, "--name", "c" },    { CONTEXT, "--context", "c" },
-    { TEXT, "--text", "c" },    { OPS, "--ops", "onnx" },
-    { PAST, "--past", "onnx" }, { ACCURACY, "--accuracy-level", "onnx" },
-    { DTYPE, "--dtype", "hf" }, { DEQUANTIZE, "--dequantize", "hf" },
+    { NAME, "--name", "c" },        { CONTEXT, "--context", "c" },
+    { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
+    { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
+    { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
     { VERIFY, "--verify", "onnx" },
 };
 
