@@ -4,8 +4,9 @@
                                        `detent eval` runs FOLDER/model.safetensors on them
     examples.py join FOLDER            x.npy and outputs.safetensors as examples.bin
 
-Inputs of a language model are tokens that are drawn, as many as its context. Others are noise of several sizes, an example of zeros, one of nearly equal numbers, and one of few
-large values, so that ranges of every kind are met."""
+Inputs of a language model are tokens that are drawn, as many as its context. Others are noise of
+several sizes, an example of zeros, one of nearly equal numbers, and one of few large values, so
+that ranges of every kind are met."""
 import json
 import pathlib
 import sys

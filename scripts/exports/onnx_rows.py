@@ -129,7 +129,8 @@ def rows(folder, detent):
             good = equal == total
             if SAME not in said and not good:
                 good = error <= BOUNDS[kind]
-                text += f", near: {error:.2g}" + (f", {kind}" if kind == "float activations" else "")
+                text += f", near: {error:.2g}"
+                text += f", {kind}" if kind == "float activations" else ""
             yield ("" if good else "! ") + f"{program} {title} | {text}"
 
 
