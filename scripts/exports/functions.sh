@@ -66,10 +66,10 @@ compile() { # kind compiler flags board export program defines
 
 # Runs the program of the current folder.
 run() { # kind emulator
+    # shellcheck disable=SC2086 # a list of words
     case $1 in
         board) timeout 600 qemu-system-arm -M "$2" -icount shift=0 -nographic -monitor none \
             -serial none -semihosting-config enable=on,target=native -kernel program 2>&1 ;;
-        # shellcheck disable=SC2086 # a list of words
         *) timeout 600 $2 ./program 2>&1 ;;
     esac
 }
