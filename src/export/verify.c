@@ -27,7 +27,7 @@ typedef struct verification {
     dt_tensor *x[DT_MAX_IN];
     dt__verify_named *given; /* inputs of the file, whose data are in tensors of `wide` or `x` */
     int64_t n_given;
-    float none; /* where inputs without elements begin */
+    float none;                 /* where inputs without elements begin */
     dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
     dt_tape *tape;
     dt_tensor *y[DT_MAX_OUT];
