@@ -168,7 +168,7 @@ START_TEST(logits_are_the_decoders)
 }
 END_TEST
 
-/* ---- tokenizers and sampling ------------------------------------------------------------------ */
+/* ---- tokenizers and sampling ---------------------------------------------------------------- */
 
 typedef struct sampling { /* as story_text.h declares it */
     double temperature, top_p;
@@ -331,7 +331,9 @@ static dt_status export_mixture(dt_ctx *c, void *user)
                                  .options = &o,
                                  .tokenizer = "{\"model\":{\"type\":\"chars\",\"characters\":"
                                               "\"abc\"}}" };
-    const dt_qat_options qat = dt_qat_defaults();
+    dt_qat_options qat = dt_qat_defaults();
+    qat.preset = DT_INT4_WEIGHT; /* others quantize an input of several layers at once if there is
+                                  * memory, and one by one if not */
     char path[TEST_PATH];
     static int number;
     dt_export_options options = dt_export_defaults();

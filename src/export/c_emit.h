@@ -4,9 +4,8 @@
  * texts (c_texts.inc). Values have names that stand for pointers of the right type: v12 is value 12
  * of the trace, in the arena, x0 an input, y0 an output, c12 the table of a parameter or constant.
  * Memory is planned when all statements are known, so an emitter only says how many bytes a call
- * needs besides its values (dt__c_scratch). Where dt_trace_is_in_place says so, a result may lie over
- * its operand. Extents are those of one example and, of a language
- * model, of one token.
+ * needs besides its values (dt__c_scratch). Where dt_trace_is_in_place says so, a result may lie
+ * over its operand. Extents are those of one example and, of a language model, of one token.
  *
  * Functions of dt__c_program do nothing after an error, which p->status keeps. */
 #ifndef DT__EXPORT_C_EMIT_H
@@ -66,8 +65,8 @@ void dt__c_line(dt__c_program *p, const char *format, ...) DT_PRINTF(2, 3);
 /* The shortest literal with the bits of v. */
 dt__c_name dt__c_float(float v);
 
-/* Tables of constants, of a name that no other has: `w5_codes`. `what` becomes a comment; names of a
- * stranger go through dt__c_comment (c_program.h). The self-test covers them by a checksum. */
+/* Tables of constants, of a name that no other has: `w5_codes`. `what` becomes a comment; names of
+ * a stranger go through dt__c_comment (c_program.h). The self-test covers them by a checksum. */
 void dt__c_floats(dt__c_program *p, const char *name, const char *what, const float *v, int64_t n);
 void dt__c_bytes(dt__c_program *p, const char *name, const char *what, const uint8_t *v, int64_t n);
 void dt__c_signed_bytes(dt__c_program *p, const char *name, const char *what, const int8_t *v,

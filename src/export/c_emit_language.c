@@ -12,7 +12,7 @@
 
 #include "kernels/attention_args.h"
 #include "kernels/panels.h"
-#include "ops/rotary.h"
+#include "ops/rotary_frequency.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -93,7 +93,7 @@ dt_status dt__c_plan(dt__c_program *p);
 void dt__c_put_lines(dt__c_program *p, dt__chars *to);
 void dt__c_program_free(dt__c_program *p);
 
-/* ---- language models (c_emit_language.c) ------------------------------------------------------ */
+/* ---- language models (c_emit_language.c) ----------------------------------------------------- */
 
 /* The most tokens of a text. */
 int64_t dt__c_context(const dt__c_program *p);

@@ -211,7 +211,8 @@ static size_t kept_bytes(const dt__c_program *p)
     size_t bytes = 0;
     for (int64_t i = 0; i < p->n_blocks; i++) {
         const dt__c_block *b = &p->block[i];
-        if (b->value < 0 && b->last == dt_trace_calls(p->trace)) bytes += (size_t)b->n * b->size;
+        if (b->value < 0 && b->last == DT__C_WRITES(dt_trace_calls(p->trace)))
+            bytes += (size_t)b->n * b->size;
     }
     return bytes;
 }

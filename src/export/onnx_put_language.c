@@ -5,7 +5,7 @@
 
 #include "autograd/op.h"
 #include "kernels/exp.h"
-#include "ops/rotary.h"
+#include "ops/rotary_frequency.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Backward rotates dy by -a. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
-#include "ops/rotary.h"
+#include "ops/rotary_frequency.h"
 
 #include <math.h>
 #include <string.h>

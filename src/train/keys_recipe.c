@@ -172,7 +172,7 @@ static const dt_key train_keys[] = {
 static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
-    { "formats", DT_KEY_STRINGS, AT(formats), .resumable = true,
+    { "formats", DT_KEY_STRINGS, AT(formats),
       .text = "formats of `detent export` that the model will leave in: c, hf, onnx, onnx-nbits, "
               "onnx-qdq; what one of them cannot hold is an error before training" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),

@@ -12,7 +12,7 @@ trap 'rm -f "$long"' EXIT
         -o -name '*.inc' -o -name '*.yaml' -o -name '*.sh' -o -name '*.py' -o -name '*.in' \
         -o -name CMakeLists.txt \) \
         -exec grep -EHn '^.{101}' {} + || true
-    grep -EHn '^.{101}' scripts/* || true
+    find scripts -type f -exec grep -EHn '^.{101}' {} + || true
     find docs bench ./*.md -name '*.md' ! -name ops.md ! -name recipe.md | while read -r page; do
         sed '/^ *```/,/^ *```/s/.*//' "$page" | grep -En '^.{101}' | sed "s|^|$page:|" |
             grep -Ev '^[^:]*:[0-9]+:( *\||    |\[[^]]*\]:)|\]\(|http' || true

@@ -1,6 +1,6 @@
 /* Rotary positions: the angle of a pair for each position. */
-#ifndef DT__OPS_ROTARY_H
-#define DT__OPS_ROTARY_H
+#ifndef DT__OPS_ROTARY_FREQUENCY_H
+#define DT__OPS_ROTARY_FREQUENCY_H
 
 #include <detent/ops.h>
 
