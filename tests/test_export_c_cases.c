@@ -277,7 +277,7 @@ START_TEST(schemes_have_the_same_bits)
 }
 END_TEST
 
-/* ---- other values than those of the self-test ------------------------------------------------ */
+/* ---- other values than those of the self-test --------------------------------------------- */
 
 /* NAME_run fails where dt_forward does; else the bits are the same. */
 static void compare(dt_module *m, dt_tensor *x, c_loaded *l, const char *what)
