@@ -164,7 +164,7 @@ START_TEST(replaced_files_are_named)
         "tokenize other.yaml --tokenizer bytes -o x",
         "tokenize other.yaml --tokenizer bytes -o y --save-tokenizer x",
     };
-    char path[TEST_PATH];
+    char path[TEST_PATH], *said;
     test_join(path, folder, "x");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         test_write_text(path, "mine");
@@ -176,9 +176,38 @@ START_TEST(replaced_files_are_named)
     test_write_text(path, "mine");
     expect(4, "adapter", "merge float.safetensors -o x");
     expect(4, "x: File exists", "cp digits-mlp x");
+    test_shell(&said, "cd %s && " DETENT " export run --format c -o x 2>&1", folder);
+    ck_assert_msg(strstr(said, "x: is there and no folder") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "will be replaced") == NULL, "%s", said);
+    free(said);
     char *text = test_read_file(path, NULL);
     ck_assert_str_eq(text, "mine");
     free(text);
+}
+END_TEST
+
+/* Options of exports that do not go together are wrong usage, before anything is written. */
+START_TEST(options_of_exports_go_together)
+{
+    static const struct {
+        const char *words, *says;
+    } wrong[] = {
+        { "--format c --verify", "--verify is an option of --format onnx, not of c" },
+        { "--format c --ops qdq", "--ops is an option of --format onnx, not of c" },
+        { "--format onnx --text", "--text is an option of --format c, not of onnx" },
+        { "--format onnx --ops int4", "--ops must be one of plain, nbits, qdq, not 'int4'" },
+        { "--format onnx --accuracy-level 4", "is an option of --ops nbits, not of plain" },
+        { "--format onnx --ops nbits --accuracy-level 3", "must be one of 0, 4, not '3'" },
+        { "--format c --context 0", "--context must be a number above 0, not '0'" },
+    };
+    char command[200], path[TEST_PATH];
+    test_join(path, folder, "wrong");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(command, sizeof command, "export run -o wrong %s", wrong[i].words);
+        expect(2, wrong[i].says, command);
+        ck_assert(!test_file_exists(path));
+    }
+    expect(4, "the path of a new folder is empty", "export run -o '' --format c");
 }
 END_TEST
 
@@ -476,6 +505,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, usage_and_bad_paths);
     tcase_add_test(c, a_run_is_a_model);
     tcase_add_test(c, replaced_files_are_named);
+    tcase_add_test(c, options_of_exports_go_together);
     tcase_add_test(c, wrong_files_are_named);
     tcase_add_test(c, batch_counts_are_left_out);
     tcase_add_test(c, nearest_needs_no_data);

@@ -192,6 +192,46 @@ START_TEST(prepared_models_are_checked_and_not_written)
 }
 END_TEST
 
+/* What a program may give by mistake is an error, and nothing is written. */
+START_TEST(wrong_arguments_are_errors)
+{
+    static const int64_t sizes[] = { 12, 8, 3, 0 };
+    const dt_export_options none = dt_export_defaults();
+    dt_export_options wrong[4] = { none, none, none, none };
+    const dt_mlp_options mlp = small_options(sizes, 0, 0);
+    const dt_model_info info = small_info(&mlp);
+    char folder[TEST_PATH], path[TEST_PATH];
+    const dt_exporter *e;
+    dt_trace_plan plan;
+    dt_trace *t;
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt_module *m = small_model(ctx, &mlp);
+    test_folder(folder);
+    test_join(path, folder, "wrong");
+    wrong[0].onnx_ops = 7;
+    wrong[1].onnx_ops = -1;
+    wrong[2].accuracy = 3;
+    wrong[3].context = -1;
+    for (int i = 0; i < DT__COUNT_OF(wrong); i++) {
+        ck_assert_int_eq(dt_export(m, &info, "onnx", &wrong[i], path, NULL), DT_ERR_ARG);
+        ck_assert(!test_file_exists(path));
+    }
+    for (int i = 0; (e = dt_exporter_at(i)) != NULL; i++) {
+        TEST_FAILS(ctx, DT_ERR_ARG, "path is NULL", dt_export(m, &info, e->name, NULL, NULL, NULL));
+    }
+    TEST_OK(ctx, dt_export(m, NULL, "stacked", NULL, path, NULL));
+    ck_assert(dt_exporter_named(NULL) == NULL);
+    TEST_FAILS(ctx, DT_ERR_ARG, "no format ''", dt_export(m, &info, NULL, NULL, path, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "no format ''", dt_export_check(m, &info, NULL));
+    TEST_OK(ctx, dt_trace_model(m, &info, false, &t));
+    TEST_FAILS(ctx, DT_ERR_ARG, "more bytes than", dt_trace_plan_create(t, INT64_MAX, 1, 8, &plan));
+    dt_trace_free(t);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- convert.formats ------------------------------------------------------------------------- */
 
 START_TEST(names_of_formats_are_read)
@@ -256,6 +296,7 @@ Suite *test_export_suite(void)
     tcase_add_test(c, the_table_is_up_to_date);
     tcase_add_loop_test(c, all_that_is_missing_is_one_error, 0, 2);
     tcase_add_loop_test(c, prepared_models_are_checked_and_not_written, 0, 2);
+    tcase_add_test(c, wrong_arguments_are_errors);
     tcase_add_test(c, names_of_formats_are_read);
     tcase_add_loop_test(c, a_format_is_refused_before_training, 0, DT__COUNT_OF(runs));
     suite_add_tcase(s, c);

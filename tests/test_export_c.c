@@ -186,6 +186,53 @@ START_TEST(layers_have_the_same_bits)
 }
 END_TEST
 
+/* ---- memory that values share ---------------------------------------------------------------- */
+
+static dt_tensor *part_of(dt_tape *t, dt_tensor *x, int64_t start, int64_t stop)
+{
+    const dt_slice_options o = { { 1, { 1 } }, { 1, { start } }, { 1, { stop } }, { 0, { 0 } } };
+    return dt_slice(t, x, &o);
+}
+
+/* x [1, 16]: results that may be written over an operand, or lie in a concatenation, but for what
+ * is read or written later. */
+static void share_memory(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                         int n_out)
+{
+    (void)m;
+    (void)n_in;
+    (void)n_out;
+    dt_tensor *x = dt_neg(t, in[0]), *a = dt_square(t, in[0]), *b = dt_neg(t, a);
+    dt_tensor *apart = dt_add(t, part_of(t, x, 4, 12), part_of(t, x, 0, 8));
+    dt_tensor *both = dt_concat(t, (dt_tensor *[]){ a, b }, 2, 1);
+    dt_tensor *later = dt_sigmoid(t, a); /* over a, which lies in `both` */
+    dt_tensor *other = dt_concat(t, (dt_tensor *[]){ b, later }, 2, 1);
+    dt_tensor *over = dt_tanh(t, other); /* over `other`, in which b lies */
+    dt_tensor *sum = dt_add(t, over, both);
+    out[0] = dt_concat(t, (dt_tensor *[]){ sum, dt_mul(t, b, later), apart }, 3, 1);
+}
+
+static const dt_module_type sharing = { .name = "sharing", .forward = share_memory };
+
+START_TEST(values_that_share_memory_keep_their_bits)
+{
+    char path[TEST_PATH];
+    dt_tensor *x;
+    dt_module *m;
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_module_create(ctx, &sharing, 0, &m));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 16 }, &x));
+    const subject o = { m, &x, 1, 1, "net" };
+    new_folder(path);
+    TEST_OK(ctx, export_subject(&o, path));
+    check_folder(path, "cc " STRICT " -O0", "shared memory");
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static dt_module *small_mlp(dt_ctx *ctx)
@@ -278,6 +325,9 @@ START_TEST(names_become_identifiers)
                   { "my-net.v2", "my_net_v2" },
                   { "7up", "up" },
                   { "int", "int_" },
+                  { "string", "string_" },
+                  { "moe", "moe_" },
+                  { "text", "text_" },
                   { "", "model" },
                   { "*/ #include <x>", "include_x" },
                   { "\xc3\xa9t\xc3\xa9", "t" },
@@ -333,6 +383,7 @@ Suite *test_export_c_suite(void)
     tcase_add_loop_test(c, layers_have_the_same_bits, 0, PARTS);
     tcase_add_test(c, a_changed_constant_is_noticed);
     tcase_add_test(c, compilers_agree);
+    tcase_add_test(c, values_that_share_memory_keep_their_bits);
     tcase_add_test(c, names_become_identifiers);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, a_failed_write_leaves_nothing);

@@ -370,6 +370,11 @@ START_TEST(blocks_in_use_together_do_not_overlap)
         ck_assert_uint_eq(bytes, most);
     }
     ck_assert_int_eq(dt_plan_blocks(ctx, block, 3, 12, &bytes), DT_ERR_ARG);
+    TEST_FAILS(ctx, DT_ERR_ARG, "-1 blocks", dt_plan_blocks(ctx, block, -1, 8, &bytes));
+    for (int i = 0; i < 2; i++) { /* rounded up, and the sum */
+        block[0].bytes = SIZE_MAX - (size_t)i * 100;
+        TEST_FAILS(ctx, DT_ERR_ARG, "more bytes than", dt_plan_blocks(ctx, block, 3, 8, &bytes));
+    }
     dt_ctx_free(ctx);
 }
 END_TEST

@@ -145,7 +145,8 @@ typedef struct dt_trace_plan {
 
 /* Plans for one batch size and length. Values that are read at the same time do not overlap; views
  * lie where their operand lies, and results over operands that end there, where the op allows it.
- * `align` is a power of two. Free it with dt_trace_plan_free. Errors: ARG, NOMEM. */
+ * `align` is a power of two. Free it with dt_trace_plan_free. Errors: ARG (also where the block has
+ * more bytes than size_t counts), NOMEM. */
 DT_API dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length,
                                       size_t align, dt_trace_plan *out);
 /* Frees a plan and zeroes it. */
@@ -159,7 +160,8 @@ typedef struct dt_plan_block {
 } dt_plan_block;
 
 /* Places blocks so that those whose lifetimes meet do not overlap: the largest first, each into the
- * smallest gap that holds it. *bytes: what all take together. */
+ * smallest gap that holds it. *bytes: what all take together. Errors: ARG (`align` is no power of
+ * two; more bytes than size_t counts), NOMEM. */
 DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align,
                                 size_t *bytes);
 
@@ -218,7 +220,7 @@ typedef struct dt_exporter {
 
 /* The i-th exporter; NULL past the last. */
 DT_API const dt_exporter *dt_exporter_at(int i);
-/* The exporter with this name, or with this old name; NULL if there is none. */
+/* The exporter with this name, or with this old name; NULL if there is none, or no name. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
 /* Reads a format as recipes name it: "c", "hf", "onnx", "onnx-nbits", "onnx-qdq". Sets *exporter,
@@ -230,7 +232,7 @@ DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
 DT_API dt_export_options dt_export_defaults(void);
 
 /* Writes a model in a format, all or nothing. `options` NULL: defaults; `summary` may be NULL.
- * Errors: ARG (no such format), STATE (a prepared model for a format that wants it converted),
+ * Errors: ARG (no such format, no path, options out of range), STATE (a prepared model for a format that wants it converted),
  * UNSUPPORTED (what the format cannot express: each op with its module and the reason), IO, those
  * of the format, NOMEM. */
 DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,

@@ -116,8 +116,10 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_r
 
 /* ---- outputs.c ---- */
 
-/* Says on stderr which output files exist and will be replaced. */
-void cli_say_replaced(const cli_args *args);
+/* Says on stderr that an output file exists and will be replaced, if so; `path` may be NULL. */
+void cli_say_replaced(const cli_args *args, const char *path);
+/* The same of all options that are files to write. */
+void cli_say_all_replaced(const cli_args *args);
 /* Refuses an output `path` that is also one of the words. CLI_DONE, or the status. */
 int cli_check_apart(const cli_args *args, const char *path);
 

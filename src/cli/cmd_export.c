@@ -28,10 +28,11 @@ static const struct {
     int option;
     const char *name, *format;
 } belongs[] = {
-    { NAME, "--name", "c" },    { CONTEXT, "--context", "c" },
-    { TEXT, "--text", "c" },    { OPS, "--ops", "onnx" },
-    { PAST, "--past", "onnx" }, { ACCURACY, "--accuracy-level", "onnx" },
-    { DTYPE, "--dtype", "hf" }, { DEQUANTIZE, "--dequantize", "hf" },
+    { NAME, "--name", "c" },        { CONTEXT, "--context", "c" },
+    { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
+    { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
+    { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
+    { VERIFY, "--verify", "onnx" },
 };
 
 static const dt_exporter *find_exporter(const char *name)
@@ -100,7 +101,7 @@ static int check_belongs(const cli_args *args, const dt_exporter *e)
 
 static int read_options(const cli_args *args, const dt_exporter *e, dt_export_options *o)
 {
-    static const char *const levels[] = { "0", "1", "2", "3", "4", NULL };
+    static const char *const levels[] = { "0", "4", NULL };
     int level = 0;
     int status = check_belongs(args, e);
     o->hf.dequantize = args->option[DEQUANTIZE] != NULL;
@@ -115,9 +116,10 @@ static int read_options(const cli_args *args, const dt_exporter *e, dt_export_op
         status = read_choice(args, ACCURACY, "--accuracy-level", levels, &level);
     }
     if (status == CLI_DONE) status = read_count(args, CONTEXT, "--context", &o->context);
-    o->accuracy = level;
-    if (status != CLI_DONE || level == 0 || level == 4) return status;
-    return cli_fail(args, CLI_USAGE, "--accuracy-level must be 0 or 4, not '%d'", level);
+    o->accuracy = level == 1 ? 4 : 0;
+    if (status != CLI_DONE || level == 0 || o->onnx_ops == DT_ONNX_NBITS) return status;
+    return cli_fail(args, CLI_USAGE, "--accuracy-level is an option of --ops nbits, not of %s",
+                    dt_onnx_ops[o->onnx_ops]);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -208,6 +210,7 @@ int cli_export(const cli_args *args)
     int status = cli_check_apart(args, e->folder ? NULL : args->option[OUTPUT]);
     if (status == CLI_DONE) status = read_options(args, e, &options);
     if (status != CLI_DONE) return status;
+    if (!e->folder) cli_say_replaced(args, args->option[OUTPUT]);
     if (args->option[QUIET] == NULL) {
         options.note = print_note;
         if (isatty(STDERR_FILENO)) options.progress = print_progress;

@@ -51,10 +51,9 @@ static const cli_command commands[] = {
       "with a tensor for each expert of a grouped parameter; stacked, with one for all of them",
       cli_export, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--format", "NAME", "c, onnx, hf, experts or stacked" },
-                   { "-o", "PATH", "the file to write; of c and hf the folder: new, or empty",
-                     .writes = true },
+                   { "-o", "PATH", "the file to write; of c and hf the folder: new, or empty" },
                    { "--verify", NULL,
-                     "run what was written and compare its results with the model's" },
+                     "onnx: run what was written and compare its results with the model's" },
                    { "--quiet", NULL, "no progress and no summary" },
                    { "--name", "NAME", "c: what all names begin with; default: the folder's name" },
                    { "--context", "N", "c: the most tokens of a language model" },
@@ -291,7 +290,7 @@ static int run(const cli_command *c, int argc, char **argv)
         status = cli_find_model(&args, model);
         words[0] = model;
     }
-    cli_say_replaced(&args);
+    cli_say_all_replaced(&args);
     return status == CLI_DONE ? c->run(&args) : status;
 }
 

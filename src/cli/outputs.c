@@ -32,12 +32,16 @@ static bool is_replaced(const cli_args *args, const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode) && !is_read(args, &about);
 }
 
-void cli_say_replaced(const cli_args *args)
+void cli_say_replaced(const cli_args *args, const char *path)
+{
+    if (path == NULL || !is_replaced(args, path)) return;
+    fprintf(stderr, "%s: the file that is there will be replaced\n", path);
+}
+
+void cli_say_all_replaced(const cli_args *args)
 {
     const cli_option *o = args->command->options;
     for (int i = 0; o[i].name != NULL; i++) {
-        if (!o[i].writes || args->option[i] == NULL) continue;
-        if (!is_replaced(args, args->option[i])) continue;
-        fprintf(stderr, "%s: the file that is there will be replaced\n", args->option[i]);
+        if (o[i].writes) cli_say_replaced(args, args->option[i]);
     }
 }

@@ -1,5 +1,6 @@
 /* Names of a stranger's model in C text: identifiers and comments. */
 #include "export/c_program.h"
+#include "export/c_texts.h"
 
 #include <string.h>
 
@@ -23,6 +24,27 @@ static bool is_reserved(const char *name)
     return false;
 }
 
+/* Headers that an export includes: a file of that name in its folder may hide them. */
+static bool is_header(const char *name)
+{
+    static const char *const words[] = { "stddef", "stdint", "stdio", "stdlib", "string" };
+    for (int i = 0; i < DT__COUNT_OF(words); i++) {
+        if (strcmp(words[i], name) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether a function of the texts begins with this name: NAME_next may be one of them. */
+static bool begins_text(const char *name)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; i < dt__c_texts_n; i++) {
+        const char *text = dt__c_texts[i].name;
+        if (strncmp(text, name, n) == 0 && text[n] == '_') return true;
+    }
+    return false;
+}
+
 void dt__c_identifier(const char *from, char to[DT__C_NAME])
 {
     size_t n = 0;
@@ -33,7 +55,7 @@ void dt__c_identifier(const char *from, char to[DT__C_NAME])
     while (n > 0 && to[n - 1] == '_') n--;
     to[n] = '\0';
     if (n == 0) memcpy(to, "model", sizeof "model");
-    if (is_reserved(to)) memcpy(to + n, "_", 2);
+    if (is_reserved(to) || is_header(to) || begins_text(to)) memcpy(to + n, "_", 2);
 }
 
 /* `*` and `/` may form the end of a comment, a backslash may continue a line, and two question

@@ -55,13 +55,27 @@ static bool reads_once(const dt_trace_call *c, int64_t v)
     return n == 1;
 }
 
+/* Whether another operand has elements of operand i: it would be read after they are written. */
+static bool reads_beside(const dt__c_program *p, const dt_trace_call *c, int i)
+{
+    const int64_t v = c->in[i].value;
+    const dt__c_place *at = &p->place[v];
+    for (int k = 0; k < c->n_in; k++) {
+        const int64_t other = c->in[k].value;
+        if (k == i || other < 0 || p->place[other].home != DT__C_BLOCK) continue;
+        if (p->place[other].index != at->index) continue;
+        if (overlaps(p, other, at->offset, dt__c_count(p, v))) return true;
+    }
+    return false;
+}
+
 /* The operand that the call's result is written over; -1: none. */
 static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int64_t call)
 {
     for (int i = 0; i < c->n_in; i++) {
         const int64_t v = c->in[i].value;
         if (!dt_trace_is_in_place(p->trace, c, i) || p->place[v].home != DT__C_BLOCK) continue;
-        if (reads_once(c, v) && ends_here(p, v, call)) return v;
+        if (!reads_beside(p, c, i) && ends_here(p, v, call)) return v;
     }
     return -1;
 }
@@ -143,6 +157,37 @@ static bool fills(const dt__c_program *p, int64_t v)
            p->block[at->index].n == dt__c_count(p, v);
 }
 
+/* Whether a value of a block is made, or read, after a call. */
+static bool is_made_after(const dt__c_program *p, int64_t block, int64_t call)
+{
+    for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
+        const dt__c_place *at = &p->place[i];
+        if (at->home == DT__C_BLOCK && at->index == block && value_of(p, i)->first > call) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_read_after(const dt__c_program *p, int64_t block, int64_t call)
+{
+    for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
+        const dt__c_place *at = &p->place[i];
+        if (at->home == DT__C_BLOCK && at->index == block && value_of(p, i)->last > call) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an operand's block may become a part of the result's. What is written over the operand
+ * later must not change the result, nor what is written over the result the operand. */
+static bool may_move(const dt__c_program *p, int64_t from, int64_t to, int64_t call)
+{
+    if (is_made_after(p, from, call)) return false;
+    return !is_read_after(p, from, call) || !is_made_after(p, to, call);
+}
+
 static void move_block(dt__c_program *p, int64_t from, int64_t to, int64_t offset)
 {
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
@@ -164,7 +209,7 @@ static void join(dt__c_program *p, const dt_trace_call *c)
     for (int i = 0; i < c->n_in; i++) {
         const int64_t v = c->in[i].value, n = dt__c_count(p, v);
         if (c->in[i].quant == NULL && n > 0 && fills(p, v) && reads_once(c, v) &&
-            p->place[v].index != to) {
+            p->place[v].index != to && may_move(p, p->place[v].index, to, value_of(p, y)->first)) {
             move_block(p, p->place[v].index, to, offset);
         }
         offset += n;

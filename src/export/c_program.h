@@ -114,7 +114,7 @@ void dt__c_printf(dt__chars *to, const char *format, ...) DT_PRINTF(2, 3);
 
 #define DT__C_NAME 32 /* bytes of a name of ours */
 /* The name of an export: letters, digits and _ of `from`, not beginning with a digit; "model" where
- * nothing is left. */
+ * nothing is left; with _ behind it where C, its headers or the texts have that name. */
 void dt__c_identifier(const char *from, char to[DT__C_NAME]);
 /* Text for a comment: nothing in it ends the comment, continues a line or is a trigraph. Cut if it
  * is longer; returns `to`. */

@@ -21,7 +21,7 @@ const dt_exporter *dt_exporter_at(int i)
 
 const dt_exporter *dt_exporter_named(const char *name)
 {
-    for (int i = 0; i < DT__COUNT_OF(exporters); i++) {
+    for (int i = 0; name != NULL && i < DT__COUNT_OF(exporters); i++) {
         const dt_exporter *e = exporters[i];
         if (strcmp(e->name, name) == 0) return e;
         if (e->was != NULL && strcmp(e->was, name) == 0) return e;
@@ -42,7 +42,8 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
                        "export: a file of detent holds a model as it is; dtype and dequantize are "
                        "of format hf");
     }
-    dt_model_info info = *e->info;
+    dt_model_info info = { .family = NULL };
+    if (e->info != NULL) info = *e->info;
     info.grouped = grouped;
     return dt_model_save(e->m, &info, e->path);
 }
@@ -91,7 +92,7 @@ static dt_status check_calls(const dt_exporter *e, const dt_trace *t, const dt_e
 
 static dt_status find(dt_ctx *ctx, const char *format, const dt_exporter **out)
 {
-    *out = format == NULL ? NULL : dt_exporter_named(format);
+    *out = dt_exporter_named(format);
     if (*out != NULL) return DT_OK;
     char names[256] = "";
     for (int i = 0; i < DT__COUNT_OF(exporters); i++) {
@@ -105,9 +106,11 @@ static dt_status find(dt_ctx *ctx, const char *format, const dt_exporter **out)
 bool dt_export_format(const char *name, const dt_exporter **exporter, dt_export_options *options)
 {
     char base[16];
+    *exporter = NULL;
+    *options = dt_export_defaults();
+    if (name == NULL) return false;
     const size_t n = strcspn(name, "-");
     snprintf(base, sizeof base, "%.*s", (int)(n < sizeof base ? n : 0), name);
-    *options = dt_export_defaults();
     *exporter = dt_exporter_named(base);
     if (*exporter == NULL || name[n] == 0) return *exporter != NULL;
     const bool onnx = strcmp(base, "onnx") == 0;
@@ -146,6 +149,23 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     return s;
 }
 
+static dt_status check_options(dt_ctx *ctx, const dt_export_options *o)
+{
+    if (o->onnx_ops < DT_ONNX_PLAIN || o->onnx_ops > DT_ONNX_QDQ) {
+        return dt_fail(ctx, DT_ERR_ARG, "export: onnx_ops is %d, outside of %d ... %d", o->onnx_ops,
+                       DT_ONNX_PLAIN, DT_ONNX_QDQ);
+    }
+    if (o->accuracy != 0 && o->accuracy != 4) {
+        return dt_fail(ctx, DT_ERR_ARG, "export: accuracy must be 0 or 4, not %lld",
+                       (long long)o->accuracy);
+    }
+    if (o->context < 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "export: a context of %lld tokens; it must not be negative",
+                       (long long)o->context);
+    }
+    return DT_OK;
+}
+
 dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                     const dt_export_options *options, const char *path, dt_export_summary *summary)
 {
@@ -160,5 +180,7 @@ dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                             .summary = summary != NULL ? summary : &own };
     *call.summary = (dt_export_summary){ .bytes = 0 };
     DT__TRY(find(call.ctx, format, &e));
+    if (path == NULL) return dt_fail(call.ctx, DT_ERR_ARG, "export: path is NULL");
+    DT__TRY(check_options(call.ctx, &o));
     return e->traced ? trace_and_write(e, &call) : e->write(&call);
 }

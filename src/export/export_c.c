@@ -127,14 +127,16 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
 
 static void name_files(const dt_export_call *call, dt__c_about *a)
 {
-    char path[256];
+    char last[256]; /* part of the path; no file system has longer ones */
     const char *from = call->options->name;
     if (from == NULL) {
-        snprintf(path, sizeof path, "%s", call->path);
-        size_t n = strlen(path);
-        while (n > 1 && path[n - 1] == '/') path[--n] = '\0';
-        const char *slash = strrchr(path, '/');
-        from = slash != NULL ? slash + 1 : path;
+        size_t end = strlen(call->path);
+        while (end > 0 && call->path[end - 1] == '/') end--;
+        size_t start = end;
+        while (start > 0 && call->path[start - 1] != '/') start--;
+        snprintf(last, sizeof last, "%.*s", (int)dt__min_i64((int64_t)(end - start), 255),
+                 call->path + start);
+        from = last;
     }
     dt__c_identifier(from, a->name);
     for (int i = 0; i < DT__C_NAME; i++) {

@@ -251,8 +251,11 @@ static void summarize(const dt__put_model *m)
         "activations stay in float: results are those of preset int4-weight, but for last bits",
         "onnxruntime's results differ by the rounding of biases, and where a code flips"
     };
-    s->promise =
-        m->near ? near[m->call->options->onnx_ops] : "onnxruntime computes the model's bits";
+    const dt_export_options *o = m->call->options;
+    s->promise = m->near ? near[o->onnx_ops] : "onnxruntime computes the model's bits";
+    if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {
+        s->promise = "onnxruntime quantizes activations in blocks: results differ by its rounding";
+    }
 }
 
 static dt_status write_graph(dt__put_model *m)

@@ -77,7 +77,8 @@ static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
         return of_floats(m, c, w);
     }
     m->near = true;
-    m->integer_products++;
+    if (accuracy > 0) m->integer_products++;
+    else m->float_products++;
     return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
 }
 

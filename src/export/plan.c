@@ -47,19 +47,36 @@ static void place(dt_plan_block *b, dt_plan_block **near, int64_t n)
     if (!found) b->offset = end;
 }
 
+static dt_status too_large(dt_ctx *ctx)
+{
+    return dt_fail(ctx, DT_ERR_ARG, "plan: the values have more bytes than memory can");
+}
+
+/* Rounds all sizes up. Where their sum is a size_t, every offset is one, too. */
+static dt_status round_sizes(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align)
+{
+    size_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        size_t bytes;
+        if (!dt__add_size(block[i].bytes, align - 1, &bytes)) return too_large(ctx);
+        block[i].bytes = bytes & ~(align - 1);
+        if (!dt__add_size(sum, block[i].bytes, &sum)) return too_large(ctx);
+    }
+    return DT_OK;
+}
+
 dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align, size_t *bytes)
 {
     *bytes = 0;
-    if (n < 0 || align == 0 || (align & (align - 1)) != 0) {
+    if (align == 0 || (align & (align - 1)) != 0) {
         return dt_fail(ctx, DT_ERR_ARG, "plan: an alignment of %zu is no power of two", align);
     }
+    if (n < 0) return dt_fail(ctx, DT_ERR_ARG, "plan: %lld blocks", (long long)n);
+    DT__TRY(round_sizes(ctx, block, n, align));
     dt_plan_block **order = dt__alloc_array(ctx, 2 * n, sizeof(dt_plan_block *));
     if (order == NULL) return DT_ERR_NOMEM;
     dt_plan_block **near = order + n;
-    for (int64_t i = 0; i < n; i++) {
-        block[i].bytes = (block[i].bytes + align - 1) & ~(align - 1);
-        order[i] = &block[i];
-    }
+    for (int64_t i = 0; i < n; i++) order[i] = &block[i];
     qsort(order, (size_t)n, sizeof(dt_plan_block *), by_size);
     for (int64_t i = 0; i < n; i++) {
         int64_t m = 0;
@@ -120,21 +137,34 @@ static void set_root(layout *l, int64_t value)
     l->last[value] = v->last;
 }
 
+/* The bytes of a value; false: more than size_t counts. */
+static bool bytes_of(const layout *l, const dt_trace_value *v, size_t *bytes)
+{
+    bool fits = true;
+    *bytes = dt_dtype_size(v->dtype);
+    for (int i = 0; i < v->rank && fits; i++) {
+        const dt_extent e = v->extent[i];
+        fits = dt__mul_size(*bytes, (size_t)e.size, bytes) &&
+               dt__mul_size(*bytes, e.batch != 0 ? (size_t)l->batch : 1, bytes) &&
+               dt__mul_size(*bytes, e.length != 0 ? (size_t)l->length : 1, bytes);
+    }
+    return fits;
+}
+
 static dt_status place_all(const layout *l, size_t align, dt_trace_plan *out)
 {
     const int64_t n = l->t->n_values;
     dt_plan_block *block = dt__alloc_array(l->t->ctx, n, sizeof *block);
     if (block == NULL) return DT_ERR_NOMEM;
     int64_t used = 0;
-    for (int64_t i = 0; i < n; i++) {
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < n && s == DT_OK; i++) {
         const dt_trace_value *v = &l->t->value[i];
         if (l->root[i] != i) continue;
-        const size_t bytes = (size_t)dt_trace_count(v, l->batch, l->length);
-        block[used++] = (dt_plan_block){ .bytes = bytes * dt_dtype_size(v->dtype),
-                                         .first = v->first,
-                                         .last = l->last[i] };
+        block[used] = (dt_plan_block){ .first = v->first, .last = l->last[i] };
+        if (!bytes_of(l, v, &block[used++].bytes)) s = too_large(l->t->ctx);
     }
-    const dt_status s = dt_plan_blocks(l->t->ctx, block, used, align, &out->bytes);
+    if (s == DT_OK) s = dt_plan_blocks(l->t->ctx, block, used, align, &out->bytes);
     used = 0;
     for (int64_t i = 0; i < n && s == DT_OK; i++) {
         const int64_t root = l->root[i];

@@ -39,8 +39,9 @@ static dt_status resolve(dt__new_folder *f)
 {
     struct stat about;
     size_t n = strlen(f->path);
+    if (n == 0) return dt_fail(f->ctx, DT_ERR_IO, "the path of a new folder is empty");
     while (n > 1 && f->path[n - 1] == '/') n--;
-    if (n == 0 || n >= sizeof f->target) return too_long(f);
+    if (n >= sizeof f->target) return too_long(f);
     memcpy(f->target, f->path, n);
     f->target[n] = 0;
     if (lstat(f->target, &about) != 0) {
