@@ -53,7 +53,7 @@ void c_check_folder(const char *path, const char *cc, const char *what)
     int status = test_shell(&output, "cd %s && %s net.c net_test.c -o net_test 2>&1", path, cc);
     TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
     free(output);
-    status = test_shell(&output, "%s/net_test 2>&1", path);
+    status = test_shell(&output, "cd %s && ./net_test && ! grep -nE '^.{101}' *.[ch] 2>&1", path);
     TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
     free(output);
 }

@@ -46,6 +46,7 @@ static windows windows_of(const dt__c_program *p, const dt_trace_call *c, bool d
 static void put_windows(dt__c_program *p, const dt_trace_call *c, const windows *w)
 {
     dt__c_want(p, "pool_shape");
+    dt__c_line(p, "/* planes, in, out; kernel, stride; padding, dilation */");
     dt__c_line(p,
                "static const pool_shape windows = { %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
                "%lld, %lld, %lld, %lld, %lld, %lld };",

@@ -183,6 +183,18 @@ dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *t
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* "[16, 28, 28]": without the batch. */
+static const char *extents_of(const dt__c_program *p, int64_t value, char *to, size_t size)
+{
+    size_t used = (size_t)snprintf(to, size, "[");
+    for (int d = 1; value >= 0 && d < dt__c_rank(p, value) && used < size; d++) {
+        used += (size_t)snprintf(to + used, size - used, "%s%lld", d > 1 ? ", " : "",
+                                 (long long)dt__c_dim(p, value, d));
+    }
+    if (used < size) snprintf(to + used, size - used, "]");
+    return to;
+}
+
 dt_status dt__c_emit_calls(dt__c_program *p)
 {
     for (p->at = 0; p->at < dt_trace_calls(p->trace) && p->status == DT_OK; p->at++) {
@@ -199,7 +211,9 @@ dt_status dt__c_emit_calls(dt__c_program *p)
         }
         if (p->status != DT_OK || p->n_lines == before) continue;
         /* the comment goes in front of what was just written */
-        dt__c_line(p, "/* %s: %s */", dt__c_comment(c->module, module), c->op->name);
+        char extents[64];
+        dt__c_line(p, "/* %.48s: %s, %s */", dt__c_comment(c->module, module), c->op->name,
+                   extents_of(p, c->out[0], extents, sizeof extents));
         if (p->status != DT_OK) break;
         char *comment = p->line[p->n_lines - 1];
         memmove(p->line + before + 1, p->line + before,

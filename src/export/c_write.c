@@ -60,7 +60,7 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
             dt__put_text(to, " */\n");
         }
     }
-    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n\n", a->upper, dt__c_arena_bytes(a->p));
+    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
 static bool has_scale(const dt__c_about *a) { return a->data != NULL && a->data->channels > 0; }
@@ -71,8 +71,8 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
     if (has_scale(a)) {
         dt__c_printf(
             to,
-            "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns "
-            "raw numbers v\n * into that; x may be v. */\n"
+            "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns raw "
+            "numbers v into\n * that; x may be v. */\n"
             "void %s_standardize(const float *v, float *x);\n\n",
             a->name);
     }
@@ -85,28 +85,40 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
     }
 }
 
+static const char title[] = "/* @: a model of detent, without libraries,\n"
+                            " * allocation and global state. README.md says what it takes. */\n"
+                            "#ifndef $_H\n#define $_H\n\n#include <stdint.h>\n\n"
+                            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+
+static const char prototypes[] =
+    "#define $_ARENA_ALIGN 8 /* an address is a multiple of it */\n\n"
+    "/* What @_run returns. */\n"
+    "enum {\n"
+    "    $_OK = 0,\n"
+    "    /* a number to be quantized is not finite, or too large; y means nothing */\n"
+    "    $_NOT_FINITE = 1,\n"
+    "    /* the arena is not aligned; nothing was computed */\n"
+    "    $_MISALIGNED = 2\n"
+    "};\n\n"
+    "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
+    " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n";
+
+static const char checks[] =
+    "/* A checksum of all constants. */\n"
+    "uint32_t @_checksum(void);\n\n"
+    "/* In @_test.c: how many outputs differ in a bit from\n"
+    " * those of detent, plus 1 where a constant was changed. 0 is right. */\n"
+    "int @_selftest(void *arena);\n\n";
+
 void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 {
-    dt__c_printf(
-        to,
-        "/* %s: a model of detent, without libraries, allocation and global state. README.md "
-        "says what\n * it takes. */\n#ifndef %s_H\n#define %s_H\n\n#include <stdint.h>\n\n"
-        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-        a->name, a->upper, a->upper);
+    dt__c_put_named(a, to, title);
     put_sizes(a, to);
-    dt__c_printf(
-        to,
-        "/* One example. `arena` has %s_ARENA_BYTES bytes, aligned to 8, and holds nothing "
-        "between two\n * calls. Returns 0; or 1 where a number to be quantized is not "
-        "finite, and y means nothing. */\nint %s_run(",
-        a->upper, a->name);
+    dt__c_put_named(a, to, prototypes);
+    dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
-    dt__c_printf(
-        to,
-        ");\n\n/* A checksum of all constants. */\nuint32_t %s_checksum(void);\n\n"
-        "/* In %s_test.c: how many outputs differ in a bit from those of detent, plus 1 where "
-        "a constant\n * was changed. 0 is right. */\nint %s_selftest(void *arena);\n\n",
-        a->name, a->name, a->name);
+    dt__put_text(to, ");\n\n");
+    dt__c_put_named(a, to, checks);
     put_helpers(a, to);
     dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
@@ -132,15 +144,19 @@ static bool uses_memory(const dt__c_about *a)
     return any;
 }
 
+/* "    float *const v3 = (float *)(void *)(memory + 128); / * 96 of blocks.0 * /" */
 void dt__c_put_pointers(const dt__c_about *a, dt__chars *to)
 {
     for (int64_t i = 0; i < a->p->n_blocks; i++) {
         const dt__c_block *b = &a->p->block[i];
+        char module[DT__C_COMMENT];
         if (!b->used || b->output >= 0) continue;
-        const bool bytes = strcmp(b->type, "uint8_t") == 0;
-        dt__c_printf(to, "    %s *const %s = %s%s%s(memory + %zu); /* %lld */\n", b->type, b->name,
-                     bytes ? "" : "(", bytes ? "" : b->type, bytes ? "" : " *)(void *)", b->at,
-                     (long long)b->n);
+        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first / 2);
+        dt__c_printf(to, "    %s *const %s = ", b->type, b->name);
+        if (strcmp(b->type, "uint8_t") == 0) dt__c_printf(to, "memory + %zu;", b->at);
+        else dt__c_printf(to, "(%s *)(void *)(memory + %zu);", b->type, b->at);
+        dt__c_printf(to, " /* %lld of %.32s */\n", (long long)b->n,
+                     c->module[0] != '\0' ? dt__c_comment(c->module, module) : c->op->name);
     }
 }
 
@@ -148,13 +164,13 @@ static void put_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
-    dt__put_text(to, ")\n{\n");
+    dt__c_put_named(a, to,
+                    ")\n{\n    int bad = 0;\n"
+                    "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
     if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
-    else dt__put_text(to, "    (void)arena;\n");
     dt__c_put_pointers(a, to);
-    dt__put_text(to, "    int bad = 0;\n");
     dt__put(to, a->body.bytes, a->body.used);
-    dt__put_text(to, "    return bad;\n}\n");
+    dt__c_put_named(a, to, "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
 }
 
 static void put_checksum(const dt__c_about *a, dt__chars *to)
@@ -193,11 +209,18 @@ static void put_standardize(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "\nvoid %s_standardize(const float *v, float *x)\n{\n", a->name);
     put_reals(to, "mean", d->mean, d->channels);
     put_reals(to, "deviation", d->deviation, d->channels);
+    char channel[64] = "0";
+    if (d->channels > 1 && inner > 1) {
+        snprintf(channel, sizeof channel, "i / %lld %% %lld", (long long)inner,
+                 (long long)d->channels);
+    } else if (d->channels > 1) {
+        snprintf(channel, sizeof channel, "i %% %lld", (long long)d->channels);
+    }
     dt__c_printf(to,
                  "    for (int32_t i = 0; i < %lld; i++) {\n"
-                 "        const int32_t c = i / %lld %% %lld;\n"
+                 "        const int32_t c = %s;\n"
                  "        x[i] = (v[i] - mean[c]) / deviation[c];\n    }\n}\n",
-                 (long long)all, (long long)inner, (long long)d->channels);
+                 (long long)all, channel);
 }
 
 /* A string of a stranger: all but letters, digits and a few signs as octal escapes. */

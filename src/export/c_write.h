@@ -57,6 +57,8 @@ void dt__c_put_quantization(const dt__c_about *a, dt__chars *to);
 void dt__c_put_map(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_flags_text[], dt__c_map_text[];
 
+/* Breaks lines of code that are longer than 100 columns where a blank is. */
+void dt__c_wrap(const dt__chars *from, dt__chars *to);
 /* NAME_ARENA_BYTES: at least 8, as C has no empty array. */
 size_t dt__c_arena_bytes(const dt__c_program *p);
 /* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */

@@ -44,15 +44,23 @@ static const char header[] =
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
 
 static const char prototypes[] =
-    "/* Begins a text. A state has $_STATE_BYTES bytes, aligned to 8;\n"
-    " * each text has one of its own. */\n"
+    "#define $_STATE_ALIGN 8 /* an address is a multiple of it */\n\n"
+    "/* What @_next returns. */\n"
+    "enum {\n"
+    "    $_OK = 0,\n"
+    "    /* there is no such token, or the text is full; nothing changed */\n"
+    "    $_NO_TOKEN = 1,\n"
+    "    /* a number to be quantized is not finite, or too large; logits mean nothing */\n"
+    "    $_NOT_FINITE = 2,\n"
+    "    /* the state is not aligned; nothing changed */\n"
+    "    $_MISALIGNED = 3\n"
+    "};\n\n"
+    "/* Begins a text. A state has $_STATE_BYTES bytes, aligned to\n"
+    " * $_STATE_ALIGN; each text has one of its own. */\n"
     "void @_reset(void *state);\n\n"
     "/* Appends a token, 0 ... $_VOCAB - 1, and computes the logits of\n"
-    " * the one behind it; with logits 0 it only remembers the token. Returns 0; or 1, and "
-    "changes\n"
-    " * nothing, where there is no such token, or the text has $_CONTEXT\n"
-    " * tokens already; or 2 where a number to be quantized is not finite, and logits mean "
-    "nothing. */\n"
+    " * the one behind it; with logits 0 it only remembers the token. At most\n"
+    " * $_CONTEXT tokens are a text. */\n"
     "int @_next(void *state, int32_t token, float *logits);\n\n"
     "/* The number of tokens so far. */\n"
     "int32_t @_length(const void *state);\n\n"
@@ -68,7 +76,7 @@ void dt__c_put_language_header(const dt__c_about *a, dt__chars *to)
     dt__c_put_named(a, to, header);
     dt__c_printf(to,
                  "#define %s_VOCAB %lld\n#define %s_CONTEXT %lld /* the most tokens of a text */\n"
-                 "#define %s_STATE_BYTES %zu\n\n",
+                 "#define %s_STATE_BYTES %zu\n",
                  a->upper, (long long)vocab_of(a), a->upper, (long long)dt__c_context(a->p),
                  a->upper, state_bytes(a->p));
     dt__c_put_named(a, to, prototypes);
@@ -85,19 +93,21 @@ static const char state_functions[] =
 
 static const char checks[] = "    int32_t position = @_length(state);\n"
                              "    int bad = 0;\n"
-                             "    if (token < 0 || token >= $_VOCAB) return 1;\n"
-                             "    if (position >= $_CONTEXT) return 1;\n";
+                             "    if ((uintptr_t)state % $_STATE_ALIGN != 0) return $_MISALIGNED;\n"
+                             "    if (token < 0 || token >= $_VOCAB) return $_NO_TOKEN;\n"
+                             "    if (position >= $_CONTEXT) return $_NO_TOKEN;\n";
 
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_named(a, to, state_functions);
+    dt__c_put_named(a, to, checks);
     dt__c_printf(to, "    uint8_t *const memory = (uint8_t *)state + %d;\n", HEAD);
     dt__c_put_pointers(a, to);
-    dt__c_put_named(a, to, checks);
     dt__put(to, a->body.bytes, a->body.used);
     if (a->p->skips) dt__put_text(to, "    }\n");
-    dt__put_text(to, "    position++;\n    memcpy(state, &position, sizeof position);\n"
-                     "    return bad ? 2 : 0;\n}\n");
+    dt__c_put_named(a, to,
+                    "    position++;\n    memcpy(state, &position, sizeof position);\n"
+                    "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
 }
 
 /* ---- the self-test --------------------------------------------------------------------------- */
@@ -180,7 +190,7 @@ void dt__c_put_language_test(const dt__c_about *a, dt__chars *to)
     dt__c_put_named(a, to, test_head);
     dt__c_printf(to, "static const uint32_t expected[%d] = {", a->examples);
     for (int i = 0; i < a->examples; i++) {
-        dt__c_printf(to, "%s0x%08xu,", i % 8 == 0 ? "\n    " : " ", a->sums[i]);
+        dt__c_printf(to, "%s0x%08xu,", i % 7 == 0 ? "\n    " : " ", a->sums[i]);
     }
     dt__put_text(to, "\n};\n\n");
     dt__put_text(to, test_tools);

@@ -26,7 +26,7 @@ static void put_expected(const dt__c_about *a, dt__chars *to, int i, int64_t n, 
     for (int64_t k = 0; k < n * a->examples; k++) {
         uint32_t bits;
         memcpy(&bits, &a->expected[i][k], sizeof bits);
-        dt__c_printf(to, "%s0x%08xu,", k % 8 == 0 ? "\n    " : " ", bits);
+        dt__c_printf(to, "%s0x%08xu,", k % 7 == 0 ? "\n    " : " ", bits);
     }
     dt__put_text(to, "\n};\n\n");
 }
@@ -41,6 +41,7 @@ static const char tools[] =
     "        x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;\n"
     "    }\n"
     "}\n\n"
+    "/* How many of n outputs differ in a bit. */\n"
     "static int differing(const float *y, const uint32_t *expected, int32_t n)\n"
     "{\n"
     "    int wrong = 0;\n"
@@ -113,11 +114,10 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *out;
     const int n = dt_trace_outputs(a->p->trace, &out);
-    dt__c_printf(
-        to,
-        "/* The self-test of %s, and a program that runs it; %s_NO_MAIN leaves the program "
-        "out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
-        a->name, a->upper, a->name);
+    dt__c_printf(to,
+                 "/* The self-test of %s, and a program that runs it;\n * %s_NO_MAIN leaves the "
+                 "program out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
+                 a->name, a->upper, a->name);
     for (int i = 0; i < n; i++) {
         put_expected(a, to, i, dt__c_count(a->p, out[i]), dt__c_given("y", i, n).text);
     }

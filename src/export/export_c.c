@@ -154,8 +154,11 @@ typedef struct file {
 
 static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const file *f)
 {
-    dt__chars text = { .ctx = a->call->ctx };
-    f->put(a, &text);
+    dt__chars whole = { .ctx = a->call->ctx }, text = { .ctx = a->call->ctx };
+    const bool is_page = f->put == dt__c_put_readme || f->put == dt__c_put_language_readme;
+    f->put(a, is_page ? &text : &whole);
+    if (!is_page) dt__c_wrap(&whole, &text);
+    text.failed = text.failed || whole.failed;
     const char *path = text.failed ? NULL : dt__folder_file(folder, f->name);
     dt_status s = text.failed ? DT_ERR_NOMEM : path == NULL ? DT_ERR_IO : DT_OK;
     if (s == DT_OK) {
@@ -163,6 +166,7 @@ static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const 
     }
     if (s == DT_OK) a->call->summary->bytes += text.used;
     dt__release(a->call->ctx, text.bytes);
+    dt__release(a->call->ctx, whole.bytes);
     return s;
 }
 
