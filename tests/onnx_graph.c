@@ -189,14 +189,14 @@ DtOnnx__Model *onnx_model(const onnx_case *c)
     g->output = memory(ONNX_VALUES * sizeof(void *));
     g->initializer = memory(NODES * sizeof(void *));
     for (int i = 0; i < ONNX_VALUES && c->in[i] != NULL; i++) {
-        char *name = memory(8);
-        if (*c->in[i] != '-') snprintf(name, 8, "x%d", i);
+        char *name = memory(16);
+        if (*c->in[i] != '-') snprintf(name, 16, "x%d", i);
         node->input[node->n_input++] = name;
         if (*name != 0) add_input(c->in[i], name, g);
     }
     for (int i = 0; i < ONNX_VALUES && (c->out[i] != NULL || i == 0); i++) {
-        char *name = memory(8);
-        snprintf(name, 8, "y%d", i);
+        char *name = memory(16);
+        snprintf(name, 16, "y%d", i);
         node->output[node->n_output++] = name;
         if (c->out[i] != NULL) g->output[g->n_output++] = declare(onnx_tensor(c->out[i], name));
     }

@@ -43,7 +43,7 @@ static const onnx_case cases[] = {
 /* The inputs of a case that are no initializers. */
 static int64_t inputs_of(dt_ctx *own, const onnx_case *c, dt__verify_named *in)
 {
-    static char names[ONNX_VALUES][8];
+    static char names[ONNX_VALUES][16];
     int64_t n = 0;
     for (int i = 0; i < ONNX_VALUES && c->in[i] != NULL; i++) {
         if (*c->in[i] == '=' || *c->in[i] == '-') continue;

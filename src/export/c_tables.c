@@ -15,15 +15,15 @@ dt__c_name dt__c_float(float v)
     memcpy(&bits, &v, sizeof bits);
     const char *sign = bits >> 31 != 0 ? "-" : "";
     const int exponent = (int)(bits >> 23 & 255);
-    uint32_t fraction = (bits & 0x7fffff) << 1; /* six digits of four bits */
-    int digits = 6;
+    const uint32_t fraction = (bits & 0x7fffff) << 1; /* six digits of four bits */
     if (exponent == 0 && fraction == 0) {
         snprintf(name.text, sizeof name.text, "%s0.0f", sign);
         return name;
     }
-    for (; digits > 0 && (fraction & 15) == 0; digits--) fraction >>= 4;
-    char text[16] = "";
-    if (digits > 0) snprintf(text, sizeof text, ".%0*x", digits, (unsigned)fraction);
+    char text[16];
+    int n = snprintf(text, sizeof text, ".%06x", (unsigned)fraction);
+    while (text[n - 1] == '0') n--; /* nor a point without digits */
+    text[n == 1 ? 0 : n] = 0;
     snprintf(name.text, sizeof name.text, "%s0x%d%sp%df", sign, exponent > 0 ? 1 : 0, text,
              (exponent > 0 ? exponent : 1) - 127);
     return name;

@@ -27,6 +27,7 @@ typedef struct verification {
     dt_tensor *x[DT_MAX_IN];
     dt__verify_named *given; /* inputs of the file, whose data are in tensors of `wide` or `x` */
     int64_t n_given;
+    float none;                 /* where inputs without elements begin */
     dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
     dt_tape *tape;
     dt_tensor *y[DT_MAX_OUT];
@@ -89,7 +90,6 @@ static dt_status give(verification *v, int i)
 /* An input beyond the model's: keys or values of earlier tokens, of which there are none. */
 static dt_status give_none(verification *v, int64_t i)
 {
-    static float none;
     dt__verify_named *to = &v->given[i];
     char shown[DT__SHOWN];
     to->name = dt__verify_input_name(v->file, i);
@@ -98,7 +98,7 @@ static dt_status give_none(verification *v, int64_t i)
         return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the model has no input '%s'", v->path,
                        dt__shown(to->name, shown));
     }
-    to->value.data = &none;
+    to->value.data = &v->none;
     return DT_OK;
 }
 
