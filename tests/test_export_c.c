@@ -1,6 +1,7 @@
 /* Format c: random networks, layers and presets are exported, compiled and run; each folder's
  * self-test compares bits with dt_forward. Warnings are errors. 20 networks, 4 under a sanitizer;
  * DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
+#include "c_folder.h"
 #include "layers_run.h"
 #include "random_nets.h"
 #include "testing.h"
@@ -16,8 +17,6 @@
 #include <stdlib.h>
 
 static const test_draws draws = { .usual = 20, .sanitized = 4 };
-
-#define STRICT "-std=c99 -pedantic -Wall -Wextra -Wconversion -Werror"
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {
@@ -54,80 +53,6 @@ static void make_integer(dt_ctx *ctx, dt_module *m, dt_tensor *x, const dt_qat_o
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
 }
 
-/* ---- exporting ------------------------------------------------------------------------------- */
-
-/* A model, its inputs, and how it is called. */
-typedef struct subject {
-    dt_module *m;
-    dt_tensor *const *x;
-    int n_in, n_out;
-    const char *name; /* of the files */
-} subject;
-
-static dt_status trace_of(const subject *o, dt_trace **out)
-{
-    dt_trace_input in[DT_MAX_IN];
-    for (int i = 0; i < o->n_in; i++) {
-        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = dt_rank(o->x[i]), .dims = { 1 } };
-        for (int d = 1; d < in[i].rank; d++) in[i].dims[d] = dt_dim(o->x[i], d);
-    }
-    return dt_trace_create(
-        o->m, &(dt_trace_options){ .input = in, .n_inputs = o->n_in, .n_outputs = o->n_out }, out);
-}
-
-/* Exports a model that has no family. */
-static dt_status export_subject(const subject *o, const char *path)
-{
-    dt_ctx *ctx = dt_module_ctx(o->m);
-    dt_export_options options = dt_export_defaults();
-    dt_export_summary summary = { .bytes = 0 };
-    options.name = o->name;
-    dt_trace *t;
-    DT__TRY(trace_of(o, &t));
-    const dt_exporter *e = dt_exporter_named("c");
-    dt_export_call call = {
-        .ctx = ctx, .m = o->m, .trace = t, .options = &options, .path = path, .summary = &summary
-    };
-    dt_status s = DT_OK;
-    for (int64_t i = 0; i < dt_trace_calls(t) && s == DT_OK; i++) {
-        char why[200] = "no emitter";
-        const dt_trace_call *c = dt_trace_call_at(t, i);
-        if (!e->expresses(t, c, &options, why, sizeof why)) {
-            s = dt_fail(ctx, DT_ERR_UNSUPPORTED, "%s: %s", c->op->name, why);
-        }
-    }
-    if (s == DT_OK) s = e->write(&call);
-    dt_trace_free(t);
-    return s;
-}
-
-/* Compiles the folder `path`, whose files are called net, and runs the self-test. */
-static void check_folder(const char *path, const char *cc, const char *what)
-{
-    char *output;
-    int status = test_shell(&output, "cd %s && %s net.c net_test.c -o net_test 2>&1", path, cc);
-    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
-    free(output);
-    status = test_shell(&output, "%s/net_test 2>&1", path);
-    TEST_EACH(status == 0, "%s: %s: %s", what, cc, output);
-    free(output);
-}
-
-static void new_folder(char path[TEST_PATH])
-{
-    test_folder(path);
-    test_join(path, path, "net");
-}
-
-static void check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
-{
-    char path[TEST_PATH];
-    const subject o = { m, &x, 1, 1, "net" };
-    new_folder(path);
-    TEST_EACH(export_subject(&o, path) == DT_OK, "%s: %s", what, dt_error(dt_module_ctx(m)));
-    check_folder(path, cc, what);
-}
-
 /* ---- random networks ------------------------------------------------------------------------- */
 
 static void check_network(const random_net *d, const char *cc)
@@ -143,7 +68,7 @@ static void check_network(const random_net *d, const char *cc)
     snprintf(what, sizeof what, "%s network %llu", d->family == NULL ? "a" : d->family->name,
              (unsigned long long)d->seed);
     make_integer(ctx, m, x, d->seed % 5 == 0 ? NULL : &d->qat);
-    check_model(m, x, cc, what);
+    c_check_model(m, x, cc, what);
     dt_tensor_free(x);
     dt_module_free(m);
     dt_ctx_free(ctx);
@@ -161,7 +86,7 @@ START_TEST(random_networks_have_the_same_bits)
         const random_net d =
             family == NULL ? random_net_of(first + i) : random_net_of_family(first + i, family);
         check_network(&d, i % 8 == 3 ? "cc -O3 -march=native -ffp-contract=fast -w"
-                                     : "cc " STRICT " -O1");
+                                     : "cc " C_STRICT " -O1");
     }
 }
 END_TEST
@@ -218,13 +143,13 @@ static bool check_case(const dt__layer_cases *l, const dt__layer_case *k, int pr
     dt_trace *t = NULL;
     snprintf(what, sizeof what, "layer %s, case \"%s\", preset %d", l->name, k->name, preset);
     open_layer(&o, k, preset);
-    const subject of = { o.layer, o.in, o.n_in, o.n_out, "net" };
-    const bool traced = trace_of(&of, &t) == DT_OK;
+    const c_subject of = { o.layer, o.in, o.n_in, o.n_out, "net" };
+    const bool traced = c_trace_of(&of, &t) == DT_OK;
     dt_trace_free(t);
     if (traced) {
-        new_folder(path);
-        TEST_EACH(export_subject(&of, path) == DT_OK, "%s: %s", what, dt_error(o.ctx));
-        check_folder(path, "cc " STRICT " -O0", what);
+        c_new_folder(path);
+        TEST_EACH(c_export(&of, NULL, path) == DT_OK, "%s: %s", what, dt_error(o.ctx));
+        c_check_folder(path, "cc " C_STRICT " -O0", what);
     }
     layers_close(&o);
     return traced;
@@ -329,8 +254,8 @@ static dt_status export_mlp(dt_ctx *ctx, void *user)
     dt_module *m = small_mlp(ctx);
     if (m == NULL) return dt_error_status(ctx);
     dt_status s = dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 12 }, &x);
-    const subject o = { m, &x, 1, 1, "net" };
-    if (s == DT_OK) s = export_subject(&o, user);
+    const c_subject o = { m, &x, 1, 1, "net" };
+    if (s == DT_OK) s = c_export(&o, NULL, user);
     dt_tensor_free(x);
     dt_module_free(m);
     return s;
@@ -339,7 +264,7 @@ static dt_status export_mlp(dt_ctx *ctx, void *user)
 static void export_new(char path[TEST_PATH])
 {
     dt_ctx *ctx;
-    new_folder(path);
+    c_new_folder(path);
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, export_mlp(ctx, path));
     dt_ctx_free(ctx);
@@ -368,12 +293,12 @@ END_TEST
 START_TEST(compilers_agree)
 {
     static const char *const compilers[] = {
-        "gcc " STRICT " -O0",
-        "gcc " STRICT " -O3 -march=native",
+        "gcc " C_STRICT " -O0",
+        "gcc " C_STRICT " -O3 -march=native",
         "gcc -std=gnu17 -O3 -march=native -ffp-contract=fast -funroll-loops",
-        "gcc " STRICT " -Os -DFMA_BY_INTEGERS",
+        "gcc " C_STRICT " -Os -DFMA_BY_INTEGERS",
         "g++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
-        "clang " STRICT " -O2",
+        "clang " C_STRICT " -O2",
         "clang -O3 -march=native -ffp-contract=fast",
         "clang++ -x c++ -std=c++17 -pedantic -Wall -Wextra -Wconversion -Werror -O2",
     };
@@ -382,7 +307,7 @@ START_TEST(compilers_agree)
     for (int i = 0; i < DT__COUNT_OF(compilers); i++) {
         if (test_shell(NULL, "command -v %.*s > /dev/null", (int)strcspn(compilers[i], " "),
                        compilers[i]) == 0) {
-            check_folder(path, compilers[i], "mlp");
+            c_check_folder(path, compilers[i], "mlp");
         }
     }
     char *output;
@@ -423,7 +348,7 @@ END_TEST
 START_TEST(every_allocation_may_fail)
 {
     char path[TEST_PATH], inside[TEST_PATH + 16];
-    new_folder(path);
+    c_new_folder(path);
     const int64_t runs = test_some_allocations(5, export_mlp, path);
     ck_assert_int_gt(runs, 20);
     snprintf(inside, sizeof inside, "%s/net.c", path);

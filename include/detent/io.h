@@ -117,9 +117,10 @@ typedef struct dt_model_info {
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
     const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
-    const char *hf; /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
-    int grouped;    /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
-    void *memory;   /* owned by dt_model_load; NULL in an info of your own */
+    const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
+    int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
+    const char *hash; /* detent.xxh3 of the file that was loaded; NULL: it had none */
+    void *memory;     /* owned by dt_model_load; NULL in an info of your own */
 } dt_model_info;
 
 /* What a program must know to use a model: which numbers it reads, and what its outputs mean. */

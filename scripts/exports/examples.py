@@ -4,8 +4,9 @@
                                        `detent eval` runs FOLDER/model.safetensors on them
     examples.py join FOLDER            x.npy and outputs.safetensors as examples.bin
 
-Inputs are noise of several sizes, an example of zeros, one of nearly equal numbers, and one of few
-large values, so that ranges of every kind are met."""
+Inputs of a language model are tokens that are drawn, as many as its context. Others are noise of
+several sizes, an example of zeros, one of nearly equal numbers, and one of few large values, so
+that ranges of every kind are met."""
 import json
 import pathlib
 import sys
@@ -27,8 +28,26 @@ def targets(about, count):
     return "regression", None
 
 
+def tokens(folder, count, about):
+    """Windows of running text, one behind the other; the last target is one token more."""
+    (options,) = about.values()
+    length = options["context"]
+    ids = numpy.random.default_rng(1).integers(0, options["vocab"], count * length + 1)
+    ids.astype("<u2").tofile(folder / "ids.bin")
+    numpy.save(folder / "x.npy", ids[:-1].reshape(count, length))
+    (folder / "examples.yaml").write_text(
+        "run: {dir: none}\n"
+        f"model: {{family: gpt, vocab: {options['vocab']}, context: {length}, layers: 1, heads: 1,"
+        " width: 8}\n"
+        f"data: {{format: tokens, dir: {json.dumps(str(folder))}, train: [ids.bin],\n"
+        f"    test: [ids.bin], context: {length}}}\n")
+
+
 def inputs(folder, count):
-    about = json.loads(header(folder / "model.safetensors")[2]["__metadata__"]["detent.data"])
+    metadata = header(folder / "model.safetensors")[2]["__metadata__"]
+    if "detent.data" not in metadata:
+        return tokens(folder, count, json.loads(metadata["detent.model"]))
+    about = json.loads(metadata["detent.data"])
     shape = about["input"]
     random = numpy.random.default_rng(1)
     x = random.standard_normal((count, *shape), dtype=numpy.float32)

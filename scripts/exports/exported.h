@@ -1,5 +1,6 @@
 /* The exported model under its own names: compiled with -DNAME=... -DHEADER=... -DINPUTS=...
- * -DOUTPUTS=..., and -DSTANDARDIZE where the model has such a function. */
+ * -DOUTPUTS=..., and -DSTANDARDIZE where the model has such a function; a language model with
+ * -DLANGUAGE -DVOCAB=... -DCONTEXT=... Its state is what ARENA_BYTES is of the others. */
 #ifndef EXPORTED_H
 #define EXPORTED_H
 #include HEADER
@@ -8,5 +9,7 @@
 #define JOIN(a, b) JOIN2(a, b)
 #define MODEL_RUN JOIN(NAME, _run)
 #define MODEL_STANDARDIZE JOIN(NAME, _standardize)
+#define MODEL_RESET JOIN(NAME, _reset)
+#define MODEL_NEXT JOIN(NAME, _next)
 #define MODEL_SELFTEST JOIN(NAME, _selftest)
 #endif

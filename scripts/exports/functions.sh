@@ -7,13 +7,22 @@ field() { printf '%s\n' "$2" | cut -d '|' -f "$1" | sed 's/^ *//; s/ *$//'; }
 
 strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 
+# Whether an export is a language model.
+speaks() { grep -q '_next(void \*state' "$1"/*.h; }
+
 # Compiles an export with one of our programs for a target, in the current folder.
 compile() { # kind compiler flags board export program defines
     name=$(basename "$5"/*.h .h)
     capital=$(printf %s "$name" | tr '[:lower:]' '[:upper:]')
     defines="$7 -DNAME=$name -DHEADER=\"$name.h\" -D${capital}_NO_MAIN
-        -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DARENA_BYTES=${capital}_ARENA_BYTES"
+        -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DVOCAB=${capital}_VOCAB
+        -DCONTEXT=${capital}_CONTEXT"
     ! grep -q "${name}_standardize" "$5/$name.h" || defines="$defines -DSTANDARDIZE"
+    if speaks "$5"; then
+        defines="$defines -DLANGUAGE -DARENA_BYTES=${capital}_STATE_BYTES"
+    else
+        defines="$defines -DARENA_BYTES=${capital}_ARENA_BYTES"
+    fi
     standard=-std=c99
     plain=$2
     headers=
@@ -21,7 +30,11 @@ compile() { # kind compiler flags board export program defines
     case $2 in *++) standard=-std=c++17; plain=${2%++}cc; plain=${plain%gcc}gcc ;; esac
     case $1 in
         hosted) host=host_stdio ;;
-        elf) host=host_riscv; headers="--specs=picolibc.specs -fno-tree-loop-distribute-patterns"; link='-nostdlib -static -lgcc' ;;
+        elf)
+            host=host_riscv
+            headers="--specs=picolibc.specs -fno-tree-loop-distribute-patterns"
+            link='-nostdlib -static -lgcc'
+            ;;
         board)
             host=host_cortex_m
             memory=$(lines boards | grep "^$4 ")
@@ -53,10 +66,10 @@ compile() { # kind compiler flags board export program defines
 
 # Runs the program of the current folder.
 run() { # kind emulator
+    # shellcheck disable=SC2086 # a list of words
     case $1 in
         board) timeout 600 qemu-system-arm -M "$2" -icount shift=0 -nographic -monitor none \
             -serial none -semihosting-config enable=on,target=native -kernel program 2>&1 ;;
-        # shellcheck disable=SC2086 # a list of words
         *) timeout 600 $2 ./program 2>&1 ;;
     esac
 }
@@ -69,3 +82,52 @@ missing() { # kind compiler emulator
 }
 
 value() { sed -n "s/^$1 \([0-9]*\)$/\1/p" "$2"; }
+
+# Bytes of sections of an object whose names match.
+section() { # object regex
+    arm-none-eabi-size -A "$1" | awk -v name="$2" '$1 ~ name { n += $2 } END { print n + 0 }'
+}
+
+# What an inference takes on a Cortex-M4, in the current folder: code, constants, arena, stack and
+# instructions. The counter must know a loop of 3,000,000 instructions.
+board_figures() { # export options-of-model
+    line=$(lines targets | grep '^Cortex-M4 ')
+    board=$(field 5 "$line")
+    compile board "$(field 3 "$line")" "$(field 4 "$line") $2" "$board" "$1" measure -DSPEND=0 \
+        > measure.log 2>&1 && run board "$board" > board.log || return 1
+    loop=$(value loop board.log)
+    if [ "$loop" -le 2999000 ] || [ "$loop" -ge 3001000 ]; then
+        echo "the counter says $loop of a loop of 3000000 instructions" >> measure.log
+        return 1
+    fi
+    echo "$(section model.o '^[.]text')" "$(section model.o '^[.]rodata')" \
+        "$(value arena board.log)" "$(value stack board.log)" "$(value time board.log)"
+}
+
+# Compares with the table of a page: constants and arena equal; code, stack and instructions, which
+# depend on the compiler's version and a little on the weights, within 3 %. Says what differs.
+check_figures() { # page title loops code constants arena stack instructions
+    awk -F '|' -v title="$2" -v loops="$3" -v figures="$4 $5 $6 $7 $8" '
+    function trimmed(s) { gsub(/^ +| +$|,/, "", s); return s }
+    function near(a, b) { return a - b <= 0.03 * b && b - a <= 0.03 * b }
+    /^\|/ {
+        name = $2; gsub(/^ +| +$/, "", name)
+        if (name != "the same") last = name
+        way = trimmed($3)
+        if (last != title || way != loops && way != "") next
+        found = 1
+        split(figures, got, " ")
+        for (i = 1; i <= 5; i++) {
+            said = trimmed($(i + 3)) + 0
+            exact = i == 2 || i == 3
+            if (exact ? said != got[i] : !near(said, got[i])) {
+                printf "the page says %d, not %d; ", said, got[i]
+                wrong = 1
+            }
+        }
+    }
+    END {
+        if (!found) printf "the page has no row of %s, %s", title, loops
+        exit wrong || !found
+    }' "$1"
+}

@@ -11,7 +11,8 @@ ReferenceEvaluator. Prints a line a run: outputs with equal bits of how many, an
 over the largest magnitude. Exit status 0: every run has equal bits, or with --bound every error is
 at most B; 1: some is not.
 
-Without VNNI, as on older processors: qemu-x86_64 -cpu Haswell-noTSX VENV/bin/python onnx_check.py ...
+Without VNNI, as on older processors:
+    qemu-x86_64 -cpu Haswell-noTSX VENV/bin/python onnx_check.py ...
 
 Versions: onnxruntime 1.32.0, onnx 1.23.2, numpy 2.4.6 (pip).
 """

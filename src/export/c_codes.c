@@ -71,19 +71,21 @@ static void put_finder(dt__c_program *p, const dt_quant_spec *q)
     dt__c_want(p, "codes_range");
     dt__c_want(p, "codes_set_scale");
     if (has_zero) dt__c_want(p, "codes_zero");
+    dt__c_want(p, "codes_finite_grid");
     dt__c_printf(&p->functions,
-                 "/* The grid of n values by their range. Returns 1 where one is not finite. */\n"
+                 "/* The grid of n values by their range. Returns 1 where a value, the scale, or "
+                 "what a code\n * stands for is not finite, else 0. */\n"
                  "static int grid_%s_%s(const float *x, int32_t n, int32_t qmin, int32_t qmax,\n"
-                 "                      code_grid *g)\n"
+                 "    code_grid *g)\n"
                  "{\n"
-                 "    float lo, hi, scale;\n"
+                 "    float lo, hi;\n"
                  "    const int bad = code_range(x, n, &lo, &hi);\n"
-                 "    scale = scale_%s(%s(lo, hi, qmin, qmax));\n",
-                 schemes[q->scheme], dtypes[q->scale_dtype], dtypes[q->scale_dtype],
-                 schemes[q->scheme]);
+                 "    const float whole = %s(lo, hi, qmin, qmax), scale = scale_%s(whole);\n",
+                 schemes[q->scheme], dtypes[q->scale_dtype], schemes[q->scheme],
+                 dtypes[q->scale_dtype]);
     dt__c_printf(&p->functions,
                  "    set_grid(g, scale, %s, qmin, qmax);\n"
-                 "    return bad | !(scale - scale == 0);\n"
+                 "    return bad || !is_finite_grid(whole, g, qmin);\n"
                  "}\n\n",
                  has_zero ? "zero_of(lo, scale, qmin, qmax)" : "0");
 }

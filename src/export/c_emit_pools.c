@@ -186,8 +186,9 @@ static void put_sum(dt__c_program *p, const dt_trace_call *c, const bool *over, 
     dt__c_line(p, "double total = 0;");
     open_loops(p, 'j', r.over, r.over_dims);
     if (r.step == 1) {
-        dt__c_want(p, "sum_lanes");
-        dt__c_line(p, "total += sum_lanes(%s, %lld);", at, (long long)r.line);
+        const char *sum = r.line > DT__CHUNK ? "sum_long" : "sum_lanes";
+        dt__c_want(p, sum);
+        dt__c_line(p, "total += %s(%s, %lld);", sum, at, (long long)r.line);
     } else {
         dt__c_line(p, "total += (double)(%s)[0];", at);
     }
@@ -218,13 +219,6 @@ static void emit_global(dt__c_program *p, const dt_trace_call *c)
     put_sum(p, c, over, true);
 }
 
-static bool takes_sum(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    if (dt_trace_count(dt_trace_value_at(t, c->in[0].value), 1, 1) <= DT__CHUNK) return true;
-    snprintf(why, size, "sums of more than %lld elements", (long long)DT__CHUNK);
-    return false;
-}
-
 static void emit_max(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t x = c->in[0].value;
@@ -249,10 +243,10 @@ const dt__c_emitter dt__c_emit_pools[] = {
     { "avg_pool1d", NULL, NULL, emit_avg_pool },
     { "adaptive_avg_pool2d", NULL, NULL, emit_adaptive },
     { "adaptive_avg_pool1d", NULL, NULL, emit_adaptive },
-    { "global_avg_pool2d", NULL, takes_sum, emit_global },
-    { "global_avg_pool1d", NULL, takes_sum, emit_global },
-    { "sum", NULL, takes_sum, emit_sum },
-    { "mean", NULL, takes_sum, emit_sum },
+    { "global_avg_pool2d", NULL, NULL, emit_global },
+    { "global_avg_pool1d", NULL, NULL, emit_global },
+    { "sum", NULL, NULL, emit_sum },
+    { "mean", NULL, NULL, emit_sum },
     { "max", NULL, takes_one, emit_max },
     { 0 },
 };

@@ -1,4 +1,4 @@
-/* Format c: linear layers.
+/* Format c: linear layers, and products of matrices.
  *
  *     codes times codes                     by integers (numerics.md section 2)
  *     floats times codes without zero points      a scale once a group
@@ -123,4 +123,48 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     dt__c_put_after(p, c, RESIDUAL, *(const int *)dt__c_field(c, "activation"));
 }
 
-const dt__c_emitter dt__c_emit_products[] = { { "linear", NULL, takes, emit }, { 0 } };
+/* ---- products of two results ----------------------------------------------------------------- */
+
+/* " + i0 * 12 + ...": where the matrix of an operand begins, i0 ... counting the batch of y. */
+static void put_offset(const dt__c_program *p, int64_t value, int64_t y, char *to, size_t size)
+{
+    const int rank = dt__c_rank(p, value), lead = dt__c_rank(p, y) - rank;
+    int64_t step = dt__c_dim(p, value, -1) * dt__c_dim(p, value, -2);
+    size_t used = 0;
+    to[0] = '\0';
+    for (int d = rank - 3; d >= 0; d--) {
+        const int64_t n = dt__c_dim(p, value, d);
+        if (n > 1) {
+            used += (size_t)snprintf(to + used, size - used, " + i%d * %lld", lead + d,
+                                     (long long)step);
+        }
+        step *= n;
+    }
+}
+
+static void emit_matmul(dt__c_program *p, const dt_trace_call *c)
+{
+    const dt__c_name a = dt__c_in(p, c, 0), b = dt__c_in(p, c, 1);
+    const int64_t x = c->in[0].value, y = c->out[0];
+    char at[3][24 * DT_MAX_RANK];
+    int open = 0;
+    put_offset(p, x, y, at[0], sizeof at[0]);
+    put_offset(p, c->in[1].value, y, at[1], sizeof at[1]);
+    put_offset(p, y, y, at[2], sizeof at[2]);
+    p->float_products++;
+    dt__c_want(p, "product_matrices");
+    for (int d = 0; d < dt__c_rank(p, y) - 2; d++) {
+        const long long n = (long long)dt__c_dim(p, y, d);
+        if (n <= 1) continue;
+        dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, n, d);
+        open++;
+    }
+    dt__c_line(p, "product_matrices(%s%s, %s%s, %lld, %lld, %lld, %s%s);", a.text, at[0], b.text,
+               at[1], (long long)dt__c_dim(p, y, -2), (long long)dt__c_dim(p, x, -1),
+               (long long)dt__c_dim(p, y, -1), dt__c_out(p, c, 0).text, at[2]);
+    while (open-- > 0) dt__c_line(p, "}");
+}
+
+const dt__c_emitter dt__c_emit_products[] = { { "linear", NULL, takes, emit },
+                                              { "matmul", NULL, NULL, emit_matmul },
+                                              { 0 } };

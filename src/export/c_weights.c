@@ -13,7 +13,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_COLUMNS 65535 /* orders are of 16 bits */
+#define MOST_COLUMNS 65536 /* of a weight with an order, which is of 16 bits */
+
+static const dt__codes *codes_of(const dt_tensor *x)
+{
+    return x != NULL && dt_is_packed(x) ? ((const dt__packed *)x->ext)->codes : NULL;
+}
+
+/* A long group is summed in pieces with the same scale (numerics.md section 2), which are groups of
+ * the export. They must be all of one size, but for a row's last. */
+static bool has_equal_pieces(const dt__codes *codes)
+{
+    return codes->group <= DT__PIECE || codes->groups == 1 || codes->group % DT__PIECE == 0;
+}
+
+bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c)
+{
+    if (c->n_in < 2 || !c->in[0].coded || !c->in[1].coded || c->in[1].value < 0) return false;
+    const dt__codes *codes = codes_of(dt_trace_value_at(t, c->in[1].value)->tensor);
+    return codes != NULL && codes->integer;
+}
 
 bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                         size_t size)
@@ -23,21 +42,21 @@ bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, c
         snprintf(why, size, "its weight is computed from an input");
         return false;
     }
-    const int64_t n = dt_trace_count(w, 1, 1);
-    const int64_t rows = w->rank > 0 ? dt__max_i64(1, w->extent[0].size) : 1;
-    if (c->in[weight].quant != NULL && n / rows > MOST_COLUMNS) {
-        snprintf(why, size, "a row of %lld codes; at most %d", (long long)(n / rows), MOST_COLUMNS);
+    const dt__codes *codes = codes_of(w->tensor);
+    if (codes == NULL) return true;
+    if (codes->order != NULL && codes->columns > MOST_COLUMNS) {
+        snprintf(why, size, "an order of %lld columns; at most %d", (long long)codes->columns,
+                 MOST_COLUMNS);
+        return false;
+    }
+    if (!has_equal_pieces(codes)) {
+        snprintf(why, size,
+                 "groups of %lld columns, in rows of %lld; above %lld a group must be a multiple "
+                 "of it, or the row",
+                 (long long)codes->group, (long long)codes->columns, (long long)DT__PIECE);
         return false;
     }
     return true;
-}
-
-bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c)
-{
-    if (c->n_in < 2 || !c->in[0].coded || !c->in[1].coded || c->in[1].value < 0) return false;
-    const dt_trace_value *w = dt_trace_value_at(t, c->in[1].value);
-    if (w->tensor == NULL || !dt_is_packed(w->tensor)) return false;
-    return ((const dt__packed *)w->tensor->ext)->codes->integer;
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
@@ -83,18 +102,38 @@ static dt_status make_rows(dt_ctx *ctx, const dt__codes *codes, rows *r)
     return DT_OK;
 }
 
-/* sum[r] = scale * (sum of codes), by the chain over groups. */
-static void make_sums(const dt__codes *codes, const rows *r)
+/* Gives each piece of a long group the scale and zero point of its group. */
+static dt_status cut_groups(dt_ctx *ctx, const dt__codes *codes, const dt__c_weight *w, rows *r)
 {
-    for (int64_t row = 0; row < codes->rows; row++) {
+    if (w->groups == codes->groups) return DT_OK;
+    const int64_t n = w->rows * w->groups;
+    const rows of = *r;
+    r->scale = dt__alloc_array(ctx, n, sizeof *r->scale);
+    if (of.zero != NULL) r->zero = dt__alloc_array(ctx, n, 1);
+    const bool all = r->scale != NULL && (of.zero == NULL || r->zero != NULL);
+    for (int64_t i = 0; i < n && all; i++) {
+        const int64_t column = i % w->groups * w->group;
+        const int64_t from = i / w->groups * codes->groups + column / codes->group;
+        r->scale[i] = of.scale[from];
+        if (of.zero != NULL) r->zero[i] = of.zero[from];
+    }
+    dt__release(ctx, of.scale);
+    dt__release(ctx, of.zero);
+    return all ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* sum[r] = scale * (sum of codes), by the chain over groups. */
+static void make_sums(const dt__c_weight *w, const rows *r)
+{
+    for (int64_t row = 0; row < w->rows; row++) {
         float chain = 0;
-        for (int64_t g = 0; g < codes->groups; g++) {
-            const int64_t end = dt__min_i64((g + 1) * codes->group, codes->columns);
+        for (int64_t g = 0; g < w->groups; g++) {
+            const int64_t end = dt__min_i64((g + 1) * w->group, w->columns);
             int32_t sum = 0;
-            for (int64_t k = g * codes->group; k < end; k++) {
-                sum += r->codes[row * codes->columns + k];
+            for (int64_t k = g * w->group; k < end; k++) {
+                sum += r->codes[row * w->columns + k];
             }
-            chain = fmaf(r->scale[row * codes->groups + g], (float)sum, chain);
+            chain = fmaf(r->scale[row * w->groups + g], (float)sum, chain);
         }
         r->sum[row] = chain;
     }
@@ -162,14 +201,14 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
              (long long)w->rows, (long long)w->columns, codes->bits, (long long)w->group);
     dt__c_bytes(p, named(base, "_codes").text, comment, packed, bytes);
     dt__release(p->ctx, packed);
-    dt__c_floats(p, named(base, "_scales").text, "", r->scale, codes->rows * codes->groups);
+    dt__c_floats(p, named(base, "_scales").text, "", r->scale, w->rows * w->groups);
     if (w->integer) {
-        make_sums(codes, r);
+        make_sums(w, r);
         dt__c_floats(p, named(base, "_sums").text, "", r->sum, codes->rows);
     }
     if (r->zero != NULL) {
         w->zeros = named(base, "_zeros");
-        dt__c_signed_bytes(p, w->zeros.text, "", r->zero, codes->rows * codes->groups);
+        dt__c_signed_bytes(p, w->zeros.text, "", r->zero, w->rows * w->groups);
     }
     if (r->order == NULL) return;
     w->order = named(base, "_order");
@@ -179,16 +218,17 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
 
 static void put_coded(dt__c_program *p, const dt_trace_value *v, dt__c_weight *w)
 {
-    const dt__codes *codes = ((const dt__packed *)v->tensor->ext)->codes;
+    const dt__codes *codes = codes_of(v->tensor);
     char what[DT__C_COMMENT];
     rows r;
     w->rows = codes->rows;
     w->columns = codes->columns;
-    w->group = codes->group;
-    w->groups = codes->groups;
-    w->bits = codes->bits > 4 ? 8 : codes->bits > 2 ? 4 : 2;
     w->integer = w->integer && codes->integer;
+    w->group = dt__min_i64(codes->group, DT__PIECE);
+    w->groups = w->group < codes->group ? dt__ceil_div(codes->columns, w->group) : codes->groups;
+    w->bits = codes->bits > 4 ? 8 : codes->bits > 2 ? 4 : 2;
     dt_status s = make_rows(p->ctx, codes, &r);
+    if (s == DT_OK) s = cut_groups(p->ctx, codes, w, &r);
     if (s == DT_OK) put_codes(p, codes, &r, dt__c_comment(v->name, what), w);
     else dt__c_fail(p, s);
     free_rows(p->ctx, &r);

@@ -13,6 +13,11 @@ dt__c_name dt__c_given(const char *base, int i, int n)
     return name;
 }
 
+size_t dt__c_arena_bytes(const dt__c_program *p)
+{
+    return p->arena > 0 ? p->arena : sizeof(double);
+}
+
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
     dt__put_text(to, "[");
@@ -55,7 +60,7 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
             dt__put_text(to, " */\n");
         }
     }
-    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n\n", a->upper, a->p->arena > 0 ? a->p->arena : 8);
+    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
 static bool has_scale(const dt__c_about *a) { return a->data != NULL && a->data->channels > 0; }

@@ -48,9 +48,17 @@ dt_status dt__c_language_expected(dt__c_about *a);
 void dt__c_put_named(const dt__c_about *a, dt__chars *to, const char *text);
 /* Blocks that statements name, as pointers into the bytes at `memory`. */
 void dt__c_put_pointers(const dt__c_about *a, dt__chars *to);
-/* The page's table of what lies in the arena. */
-void dt__c_put_map(const dt__c_about *a, dt__chars *to);
 
+/* Parts of the page (c_write_page.c): what the model file says of the model; the scheme of each
+ * weight and of what it multiplies; the table of the arena; how the source may be compiled; what
+ * the table says. */
+void dt__c_put_model(const dt__c_about *a, dt__chars *to);
+void dt__c_put_quantization(const dt__c_about *a, dt__chars *to);
+void dt__c_put_map(const dt__c_about *a, dt__chars *to);
+extern const char dt__c_flags_text[], dt__c_map_text[];
+
+/* NAME_ARENA_BYTES: at least 8, as C has no empty array. */
+size_t dt__c_arena_bytes(const dt__c_program *p);
 /* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
 void dt__c_put_parameters(const dt__c_about *a, dt__chars *to);
 /* "x", or "x1" where there are several. */

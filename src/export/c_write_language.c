@@ -208,6 +208,7 @@ static size_t kept_bytes(const dt__c_program *p)
 }
 
 static const char usage[] =
+    "# @\n\nA language model of detent as C99. "
     "`@.c` and `@.h` need no library; `@_test.c` shows that a compiler and a processor give the\n"
     "same bits as detent's decoder, which is fed one token at a time:\n\n"
     "    cc -O2 @.c @_test.c -o @_test && ./@_test\n\n"
@@ -226,24 +227,23 @@ static const char usage_of_text[] =
 void dt__c_put_language_readme(const dt__c_about *a, dt__chars *to)
 {
     const dt__c_program *p = a->p;
-    char family[DT__C_COMMENT];
-    const dt_family *f = a->call->info != NULL ? a->call->info->family : NULL;
     const long long context = (long long)dt__c_context(p);
-    dt__c_printf(to, "# %s\n\nA language model of detent (family %s) as C99. ", a->name,
-                 f != NULL ? dt__c_comment(f->name, family) : "of its own");
     dt__c_put_named(a, to, usage);
     if (a->tokenizer != NULL) dt__c_put_named(a, to, usage_of_text);
-    dt__c_printf(
-        to,
-        "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| state | %zu bytes, "
-        "one for each text |\n| of these keys and values | %zu bytes, %zu a token, for %lld "
-        "tokens |\n| multiply-adds of a token | %lld, and those of attention over earlier "
-        "tokens |\n| products of integers | %lld |\n| products of floats | %lld |\n"
-        "| checksum of the constants | %08x |\n\n",
-        p->flash, state_bytes(p), kept_bytes(p), kept_bytes(p) / (size_t)context, context,
-        (long long)a->multiply_adds, (long long)p->integer_products, (long long)p->float_products,
-        p->checksum);
-    dt__put_text(to, "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 "
-                     "-mfpmath=sse`.\n\n## The arena\n\nIt begins 8 bytes behind the state.\n\n");
+    dt__put_text(to, dt__c_flags_text);
+    dt__c_put_model(a, to);
+    dt__c_put_quantization(a, to);
+    dt__c_printf(to,
+                 "## Costs\n\n| | |\n|---|---|\n| flash | %zu bytes of constants, and the code |\n"
+                 "| RAM | %zu bytes of state, one for each text, and the stack |\n"
+                 "| of these keys and values | %zu bytes, %zu a token, for %lld tokens |\n"
+                 "| multiply-adds of a token | %lld, and those of attention over earlier tokens |\n"
+                 "| products of integers | %lld |\n| products of floats | %lld |\n"
+                 "| checksum of the constants | %08x |\n\n",
+                 p->flash, state_bytes(p), kept_bytes(p), kept_bytes(p) / (size_t)context, context,
+                 (long long)a->multiply_adds, (long long)p->integer_products,
+                 (long long)p->float_products, p->checksum);
+    dt__c_printf(to, "## The arena\n\nOffsets are in bytes, from byte %d of the state on. ", HEAD);
+    dt__put_text(to, dt__c_map_text);
     dt__c_put_map(a, to);
 }

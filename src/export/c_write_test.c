@@ -1,4 +1,4 @@
-/* Format c: NAME_test.c and README.md. */
+/* Format c: NAME_test.c. */
 #include "export/c_write.h"
 
 #include <stdio.h>
@@ -124,45 +124,4 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, tools);
     put_selftest(a, to);
     put_main(a, to);
-}
-
-/* ---- the page -------------------------------------------------------------------------------- */
-
-void dt__c_put_map(const dt__c_about *a, dt__chars *to)
-{
-    char module[DT__C_COMMENT];
-    dt__put_text(to, "| bytes | from | calls | holds |\n|---|---|---|---|\n");
-    for (int64_t i = 0; i < a->p->n_blocks; i++) {
-        const dt__c_block *b = &a->p->block[i];
-        if (b->gone || b->output >= 0) continue;
-        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first / 2);
-        dt__c_printf(to, "| %zu | %zu | %lld ... %lld | %s %s%s |\n", (size_t)b->n * b->size, b->at,
-                     (long long)b->first / 2, (long long)b->last / 2,
-                     dt__c_comment(c->module, module), c->op->name,
-                     b->value < 0 ? ", while it runs" : "");
-    }
-}
-
-void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
-{
-    const dt__c_program *p = a->p;
-    char family[DT__C_COMMENT];
-    const dt_family *f = a->call->info != NULL ? a->call->info->family : NULL;
-    dt__c_printf(
-        to,
-        "# %s\n\nA model of detent (family %s) as C99. `%s.c` and `%s.h` need no library; "
-        "`%s_test.c` shows that a\ncompiler and a processor give the same bits as detent:\n\n"
-        "    cc -O2 %s.c %s_test.c -o %s_test && ./%s_test\n\n",
-        a->name, f != NULL ? dt__c_comment(f->name, family) : "of its own", a->name, a->name,
-        a->name, a->name, a->name, a->name, a->name);
-    dt__c_printf(
-        to,
-        "| | |\n|---|---|\n| constants | %zu bytes, beside the code |\n| arena | %zu bytes "
-        "|\n| multiply-adds | %lld |\n| products of integers | %lld |\n| products of floats | "
-        "%lld |\n| checksum of the constants | %08x |\n\n",
-        p->flash, p->arena, (long long)a->multiply_adds, (long long)p->integer_products,
-        (long long)p->float_products, a->p->checksum);
-    dt__put_text(to, "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 "
-                     "-mfpmath=sse`.\n\n## The arena\n\n");
-    dt__c_put_map(a, to);
 }

@@ -40,10 +40,10 @@ static dt_status add_value(recorder *r, const dt_trace_value *v, dt_tensor *hand
     return DT_OK;
 }
 
-/* An owned dense copy of x; of a tensor without values its shape. */
-static dt_status copy_of(dt_tensor *x, dt_tensor **out)
+/* An owned dense copy of x; where ops compute nothing its shape. */
+static dt_status copy_of(const recorder *r, dt_tensor *x, dt_tensor **out)
 {
-    if (x->storage == NULL) return dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out);
+    if (r->shapes_only) return dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out);
     DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, out));
     dt__copy_tensor(x, *out);
     return DT_OK;
@@ -52,7 +52,7 @@ static dt_status copy_of(dt_tensor *x, dt_tensor **out)
 static dt_status add_constant(recorder *r, dt_tensor *x, int64_t *id)
 {
     dt_trace_value v = { .kind = DT_VALUE_CONSTANT, .name = "", .call = -1 };
-    DT__TRY(copy_of(x, &v.tensor));
+    DT__TRY(copy_of(r, x, &v.tensor));
     const dt_status s = add_value(r, &v, x, id);
     if (s != DT_OK) dt_tensor_free(v.tensor);
     return s;

@@ -169,7 +169,7 @@ static dt_status check(dt_ctx *ctx, const dt__onnx_tensor *t, const char *shown,
     }
     out->type = type;
     out->rank = (int)t->n_dims;
-    memcpy(out->dims, t->dims, t->n_dims * sizeof t->dims[0]);
+    if (t->n_dims > 0) memcpy(out->dims, t->dims, t->n_dims * sizeof t->dims[0]);
     return DT_OK;
 }
 

@@ -31,15 +31,17 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     const char *tokenizer = dt_file_meta(file, DT__KEY_TOKENIZER);
     const char *hf = dt_file_meta(file, DT__KEY_HF);
     const char *data = dt_file_meta(file, DT__KEY_DATA);
+    const char *hash = dt_file_meta(file, DT__KEY_HASH);
     char *memory = dt__block_list_add(j->ctx, &info->memory,
                                       size + room_of(tokenizer) + room_of(hf) + room_of(data) +
-                                          (size_t)(j->end - j->begin) + 1);
+                                          room_of(hash) + (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->options = memory;
     j->strings = memory + size;
     info->tokenizer = keep_text(tokenizer, &j->strings);
     info->hf = keep_text(hf, &j->strings);
     info->data = keep_text(data, &j->strings);
+    info->hash = keep_text(hash, &j->strings);
     DT__TRY(dt__json_options(j, info->family->keys, memory));
     DT__TRY(dt__json_expect(j, '}'));
     return dt__json_end(j);

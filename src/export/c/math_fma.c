@@ -1,5 +1,5 @@
-/* a * b + c, rounded once, for finite numbers. FMA_BY_INTEGERS chooses the way of processors
- * without an instruction for it: integers (Cortex-M0, M3: double is slow there), or double. */
+/* a * b + c, rounded once. FMA_BY_INTEGERS chooses the way of processors without an instruction for
+ * it: integers (Cortex-M0, M3: double is slow there), or double. */
 #if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__) ||                         \
     defined(__ARM_FEATURE_FMA) || defined(__riscv_flen)
 #define FMA_BUILTIN
@@ -12,7 +12,7 @@
 static float fma32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #elif !defined(FMA_BY_INTEGERS)
 /* A double holds the product exactly. The sum is rounded to odd: its last bit is 1 where it is not
- * exact, so that rounding it to float is the only rounding. */
+ * exact, so that rounding it to float is the only rounding. A sum that is not finite stays. */
 static float fma32(float a, float b, float c)
 {
     const double p = (double)a * (double)b, d = (double)c, s = p + d;
@@ -20,7 +20,7 @@ static float fma32(float a, float b, float c)
     uint64_t bits;
     double odd;
     memcpy(&bits, &s, sizeof bits);
-    if (e != 0 && (bits & 1) == 0) bits += (e > 0) == (s > 0) ? 1u : (uint64_t)-1;
+    if (e != 0 && s - s == 0 && (bits & 1) == 0) bits += (e > 0) == (s > 0) ? 1u : (uint64_t)-1;
     memcpy(&odd, &bits, sizeof odd);
     return (float)odd;
 }
@@ -83,6 +83,8 @@ static float fma32(float a, float b, float c)
         digits[i] = exponent != 0 ? fraction | 0x800000u : fraction;
         power[i] = (int32_t)(exponent != 0 ? exponent : 1) - 127;
     }
+    if (power[0] == 128 || power[1] == 128) return a * b + c; /* infinity or NaN */
+    if (power[2] == 128) return c;
     if (digits[0] == 0 || digits[1] == 0) return a * b + c; /* a zero: nothing is rounded */
     uint32_t sign = (u[0] ^ u[1]) & 0x80000000u, other = u[2] & 0x80000000u;
     int32_t p = power[0] + power[1] + 15, q = power[2] + 38; /* 61 - 46, 61 - 23 */
