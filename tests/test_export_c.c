@@ -223,10 +223,10 @@ START_TEST(values_that_share_memory_keep_their_bits)
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_module_create(ctx, &sharing, 0, &m));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 16 }, &x));
-    const subject o = { m, &x, 1, 1, "net" };
-    new_folder(path);
-    TEST_OK(ctx, export_subject(&o, path));
-    check_folder(path, "cc " STRICT " -O0", "shared memory");
+    const c_subject o = { m, &x, 1, 1, "net" };
+    c_new_folder(path);
+    TEST_OK(ctx, c_export(&o, NULL, path));
+    c_check_folder(path, "cc " C_STRICT " -O0", "shared memory");
     dt_tensor_free(x);
     dt_module_free(m);
     dt_ctx_free(ctx);
