@@ -188,6 +188,7 @@ typedef struct dt_export_options {
 typedef struct dt_export_summary {
     int64_t integer_products, float_products; /* calls that multiply integers there, and floats */
     size_t bytes;                             /* written */
+    bool exact;          /* the promise is that all results have the model's bits */
     const char *promise; /* what is equal to detent's results, in one sentence */
 } dt_export_summary;
 

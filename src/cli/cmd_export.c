@@ -145,8 +145,11 @@ static void print_summary(const dt_export_summary *s)
            (long long)s->integer_products, (long long)s->float_products, s->promise);
 }
 
-static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
+/* Where the format promises the model's bits, another result is a failure. */
+static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info,
+                  bool exact)
 {
+    int64_t wrong = 0;
     dt_export_difference d[DT_MAX_OUT];
     int n = 0;
     if (dt_export_verify(m, info, args->option[OUTPUT], d, &n) != DT_OK) {
@@ -157,6 +160,11 @@ static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_mode
                "largest value %.3g\n",
                d[i].output, (long long)d[i].equal, (long long)d[i].values, d[i].absolute,
                d[i].relative);
+        wrong += d[i].values - d[i].equal;
+    }
+    if (exact && wrong > 0) {
+        return cli_fail(args, CLI_FAILED, "%s: %lld values differ, though all should be equal",
+                        args->option[OUTPUT], (long long)wrong);
     }
     return CLI_DONE;
 }
@@ -182,7 +190,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     if (s != DT_OK) return cli_fail_by(args, ctx);
     printf("%s: %s of %s\n", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);
-    return args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m, info);
+    return args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m, info, summary.exact);
 }
 
 static int load_and_write(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,

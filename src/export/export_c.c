@@ -244,6 +244,7 @@ static dt_status write(const dt_export_call *call)
     if (s == DT_OK) s = write_all(&a);
     call->summary->integer_products = p.integer_products;
     call->summary->float_products = p.float_products;
+    call->summary->exact = true;
     call->summary->promise =
         dt_trace_has_length(call->trace)
             ? "the same bits as detent's decoder, token by token, with any C99 compiler"

@@ -252,6 +252,7 @@ static void summarize(const dt__put_model *m)
         "onnxruntime's results differ by the rounding of biases, and where a code flips"
     };
     const dt_export_options *o = m->call->options;
+    s->exact = !m->near && o->onnx_ops == DT_ONNX_PLAIN;
     s->promise = m->near ? near[o->onnx_ops] : "onnxruntime computes the model's bits";
     if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {
         s->promise = "onnxruntime quantizes activations in blocks: results differ by its rounding";

@@ -122,9 +122,12 @@ static void gather_term(const ordered_work *o, const tap_line line[2], const flo
     for (int64_t i = 0; i < n; c = (corner){ c.row + 1, 0 }) {
         const int64_t count = dt__min_i64(o->y_size[1] - c.column, n - i);
         const int64_t from = place_of(&line[0], c.row);
-        const float *row = plane + from * o->x_size[1];
-        if (from < 0) memset(to + i, 0, (size_t)count * sizeof *to);
-        else (line[1].step == 1 ? read_line : read_apart)(&line[1], row, c.column, count, to + i);
+        if (from < 0) {
+            memset(to + i, 0, (size_t)count * sizeof *to);
+        } else {
+            const float *row = plane + from * o->x_size[1];
+            (line[1].step == 1 ? read_line : read_apart)(&line[1], row, c.column, count, to + i);
+        }
         i += count;
     }
 }
