@@ -17,7 +17,7 @@ static bool takes_batch_norm(const dt_trace *t, const dt_trace_call *c, char *wh
 {
     for (int i = 1; i < c->n_in; i++) {
         if (i == RESIDUAL || c->in[i].value < 0) continue;
-        const int kind = dt_trace_value_at(t, c->in[i].value)->kind;
+        const dt_value_kind kind = dt_trace_value_at(t, c->in[i].value)->kind;
         if (kind == DT_VALUE_PARAMETER || kind == DT_VALUE_CONSTANT) continue;
         snprintf(why, size, "its %s is computed from an input", c->op->in_name[i]);
         return false;
