@@ -159,8 +159,6 @@ static bool is_usable(const dt__layer_case *k)
 {
     bool is = k->fails == DT_OK && !k->training && layers_inputs(k) > 0;
     for (int i = 0; i < layers_inputs(k); i++) {
-        int64_t count = 1;
-        for (int d = 0; d < DT_MAX_RANK && k->in[i].dims[d] > 0; d++) count *= k->in[i].dims[d];
         is = is && k->in[i].dims[0] > 0 && (k->in[i].dtype == 0 || k->in[i].dtype == DT_F32);
     }
     return is;
