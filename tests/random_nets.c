@@ -470,6 +470,21 @@ dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d)
     return x;
 }
 
+void random_net_observe(dt_ctx *ctx, const random_net *d, dt_module *m)
+{
+    dt_tape *t;
+    dt_tensor *x = random_net_input(ctx, d);
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_train(m, true);
+    dt_forward(t, m, x);
+    TEST_EACH(dt_tape_status(t) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
+              dt_error(ctx));
+    dt_train(m, false);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+}
+
 void random_net_save(const random_net *d, dt_module *m, const char *path)
 {
     const dt_model_info info = { .family = d->family, .options = &d->options };

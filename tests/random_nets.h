@@ -53,6 +53,8 @@ dt_module *random_net_create(dt_ctx *ctx, const random_net *d);
 dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
 /* The next batch in place of the one in x; as many bytes. */
 void random_net_fill(const random_net *d, dt_tensor *x);
+/* A batch in training mode, which initializes static and learned ranges. */
+void random_net_observe(dt_ctx *ctx, const random_net *d, dt_module *m);
 
 /* From now on *calls counts the calls of m's modules that have no children. */
 dt_status random_net_count_calls(dt_module *m, int64_t *calls);

@@ -19,22 +19,6 @@ static void teardown(void) { dt_ctx_free(ctx); }
 
 typedef enum form { PLAIN, CONVERTED } form;
 
-/* A batch in training mode, which initializes static and learned ranges. */
-static void observe(const random_net *d, dt_module *m)
-{
-    dt_tape *t;
-    dt_tensor *x = random_net_input(ctx, d);
-    TEST_OK(ctx, dt_tape_create(ctx, &t));
-    dt_no_grad(t, true);
-    dt_train(m, true);
-    dt_forward(t, m, x);
-    TEST_EACH(dt_tape_status(t) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
-              dt_error(ctx));
-    dt_train(m, false);
-    dt_tape_free(t);
-    dt_tensor_free(x);
-}
-
 static dt_module *model_of(uint64_t seed, form f, random_net *d)
 {
     *d = random_net_of_family(seed, seed % 2 == 0 ? "gpt" : "llama");
@@ -45,7 +29,7 @@ static dt_module *model_of(uint64_t seed, form f, random_net *d)
     if (f == PLAIN) return m;
     TEST_EACH(dt_prepare(m, &d->qat) == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
               dt_error(ctx));
-    observe(d, m);
+    random_net_observe(ctx, d, m);
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
     return m;
 }

@@ -143,17 +143,6 @@ static random_net net_of(uint64_t seed)
     return random_net_of(seed);
 }
 
-/* Ranges see a batch. */
-static void observe(dt_ctx *ctx, dt_module *m, dt_tensor *x)
-{
-    dt_tape *t;
-    TEST_OK(ctx, dt_tape_create(ctx, &t));
-    dt_train(m, true);
-    dt_forward(t, m, x);
-    TEST_OK(ctx, dt_tape_status(t));
-    dt_tape_free(t);
-}
-
 static dt_status trace_of(dt_module *m, const random_net *d, const dt_tensor *x, bool shapes_only,
                           dt_trace **out)
 {
@@ -223,7 +212,7 @@ START_TEST(a_trace_computes_what_the_model_does)
         dt_tensor *x = random_net_input(ctx, &d);
         compare(ctx, m, &d, x);
         TEST_OK(ctx, dt_prepare(m, &d.qat));
-        observe(ctx, m, x);
+        random_net_observe(ctx, &d, m);
         compare(ctx, m, &d, x);
         TEST_OK(ctx, dt_convert(m, NULL, NULL));
         compare(ctx, m, &d, x);

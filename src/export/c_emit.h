@@ -62,6 +62,9 @@ dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *t
 void dt__c_want(dt__c_program *p, const char *text);
 /* Adds a statement, a line of its own, indented; or lines of a longer one. */
 void dt__c_line(dt__c_program *p, const char *format, ...) DT_PRINTF(2, 3);
+/* The statement function(x, channels, rows, columns, rows of y, columns of y, y) of a call that
+ * gives planes or lines another size. */
+void dt__c_resize(dt__c_program *p, const dt_trace_call *c, const char *function);
 /* The shortest literal with the bits of v. */
 dt__c_name dt__c_float(float v);
 

@@ -95,13 +95,8 @@ static void emit_avg_pool(dt__c_program *p, const dt_trace_call *c)
 
 static void emit_adaptive(dt__c_program *p, const dt_trace_call *c)
 {
-    const int64_t x = c->in[0].value, y = c->out[0];
-    const bool lines = dt__c_rank(p, x) == 3;
     dt__c_want(p, "pool_adaptive");
-    dt__c_line(p, "adaptive_pool(%s, %lld, %lld, %lld, %lld, %lld, %s);", dt__c_in(p, c, 0).text,
-               (long long)dt__c_dim(p, x, 1), (long long)(lines ? 1 : dt__c_dim(p, x, 2)),
-               (long long)dt__c_dim(p, x, -1), (long long)(lines ? 1 : dt__c_dim(p, y, 2)),
-               (long long)dt__c_dim(p, y, -1), dt__c_out(p, c, 0).text);
+    dt__c_resize(p, c, "adaptive_pool");
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

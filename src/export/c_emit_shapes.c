@@ -137,15 +137,20 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
 
 /* ---- resampling ------------------------------------------------------------------------------ */
 
-static void emit_upsample(dt__c_program *p, const dt_trace_call *c)
+void dt__c_resize(dt__c_program *p, const dt_trace_call *c, const char *function)
 {
     const int64_t x = c->in[0].value, y = c->out[0];
     const bool lines = dt__c_rank(p, x) == 3;
-    dt__c_want(p, "shape_upsample");
-    dt__c_line(p, "upsample(%s, %lld, %lld, %lld, %lld, %lld, %s);", dt__c_in(p, c, 0).text,
+    dt__c_line(p, "%s(%s, %lld, %lld, %lld, %lld, %lld, %s);", function, dt__c_in(p, c, 0).text,
                (long long)dt__c_dim(p, x, 1), (long long)(lines ? 1 : dt__c_dim(p, x, 2)),
                (long long)dt__c_dim(p, x, -1), (long long)(lines ? 1 : dt__c_dim(p, y, 2)),
                (long long)dt__c_dim(p, y, -1), dt__c_out(p, c, 0).text);
+}
+
+static void emit_upsample(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_want(p, "shape_upsample");
+    dt__c_resize(p, c, "upsample");
 }
 
 const dt__c_emitter dt__c_emit_shapes[] = {

@@ -44,7 +44,4 @@ dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_
 /* Frees what a call owns. */
 void dt__trace_call_free(dt_ctx *ctx, const dt_trace_call *c);
 
-/* The extents of a value for one batch size and length. */
-void dt__trace_dims(const dt_trace_value *v, int64_t batch, int64_t length, int64_t *dims);
-
 #endif

@@ -156,11 +156,6 @@ int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length)
     return e.size * (e.batch != 0 ? batch : 1) * (e.length != 0 ? length : 1);
 }
 
-void dt__trace_dims(const dt_trace_value *v, int64_t batch, int64_t length, int64_t *dims)
-{
-    for (int i = 0; i < v->rank; i++) dims[i] = dt_extent_at(v->extent[i], batch, length);
-}
-
 int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
 {
     int64_t n = 1;
