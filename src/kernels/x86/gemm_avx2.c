@@ -18,7 +18,7 @@ DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
 
 #define TILES                                                                                      \
     TILE(1, 8)                                                                                     \
-    TILE(1, 4) TILE(1, 2) TILE(2, 4) TILE(2, 2) TILE(3, 4) TILE(3, 2) TILE(4, 2) TILE(5, 2)        \
-        TILE(6, 2)
+    TILE(1, 4)                                                                                     \
+    TILE(1, 2) TILE(2, 4) TILE(2, 2) TILE(3, 4) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/gemm_vectors.inc"
 #endif
