@@ -233,9 +233,9 @@ DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
 DT_API dt_export_options dt_export_defaults(void);
 
 /* Writes a model in a format, all or nothing. `options` NULL: defaults; `summary` may be NULL.
- * Errors: ARG (no module, no such format, no path, options out of range), STATE (a prepared model for a format
- * that wants it converted), UNSUPPORTED (what the format cannot express: each op with its module
- * and the reason), IO, those of the format, NOMEM. */
+ * Errors: ARG (no module, no such format, no path, options out of range), STATE (a prepared model
+ * for a format that wants it converted), UNSUPPORTED (what the format cannot express: each op with
+ * its module and the reason), IO, those of the format, NOMEM. */
 DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                            const dt_export_options *options, const char *path,
                            dt_export_summary *summary);
