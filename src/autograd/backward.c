@@ -106,7 +106,7 @@ static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
         if (c->scratch == NULL) s = DT_ERR_NOMEM;
     }
     if (s == DT_OK) {
-        const int threads = dt__threads_enter(c->ctx);
+        dt__team *const threads = dt__threads_enter(c->ctx);
         c->op->backward(c, dy, dx);
         s = watch(c, dx);
         if (s == DT_OK) s = pull_back(r, t, dx);
