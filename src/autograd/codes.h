@@ -19,6 +19,7 @@ struct dt__codes {
                             * row */
     int bits;
     bool integer;    /* usable in an integer product */
+    bool int8_backward; /* of a weight: gradients of its product are products of integers */
     bool packed;     /* `u` has two codes of at most 4 bits per byte, the first in the low half */
     int64_t stride;  /* bytes from a row of `u` to the next */
     uint8_t *u;      /* [rows][stride], stored code + 128, followed by DT__STEP bytes of padding */
