@@ -83,8 +83,7 @@ static void run(dt_ctx *ctx, const layer *l, gradients *out)
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     TEST_OK(ctx,
             dt__fq_wrap(w, &(dt__fq){ .quant = l->of_w, .int8_backward = !l->float_backward }));
-    TEST_OK(ctx,
-            dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ l->m, l->n }, l->dy, &dy));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ l->m, l->n }, l->dy, &dy));
     dt_tensor *read = l->float_x ? x : dt_fake_quant(t, x, &l->of_x, true);
     const dt_linear_after after = { l->activation, NULL };
     dt_tensor *y = dt_linear_act(t, read, w, NULL, &after);
@@ -339,8 +338,13 @@ START_TEST(golden)
         dt_tensor *t[5];
         const char *const names[] = { "x", "w", "dy", "dx", "dw" };
         for (int i = 0; i < 5; i++) t[i] = load(file, c, names[i], i < 3 ? DT_F32 : DT_F64);
-        layer l = { dt_dim(t[0], 0), dt_dim(t[1], 0), dt_dim(t[0], 1), dt_data(t[0]), dt_data(t[1]),
-                    dt_data(t[2]),   .of_x = dt_activation_quant_defaults() };
+        layer l = { dt_dim(t[0], 0),
+                    dt_dim(t[1], 0),
+                    dt_dim(t[0], 1),
+                    dt_data(t[0]),
+                    dt_data(t[1]),
+                    dt_data(t[2]),
+                    .of_x = dt_activation_quant_defaults() };
         l.of_x.bits = number(file, c, "x_bits");
         l.of_w = dt_weight_quant_defaults();
         l.of_w.bits = number(file, c, "bits");

@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-#define DT__Q7_CODE 63           /* largest code of 7 bits */
-#define DT__Q7_BLOCK 128         /* rows of dy that share the scale of an output */
-#define DT__Q7_DEPTH (1 << 17)   /* most terms of an int32 sum: 63 * 255 * 2^17 < 2^31 */
-#define DT__Q7_WORD 4            /* terms that are multiplied at once */
-#define DT__Q7_LEAST 0x1p-126f   /* least scale */
+#define DT__Q7_CODE 63         /* largest code of 7 bits */
+#define DT__Q7_BLOCK 128       /* rows of dy that share the scale of an output */
+#define DT__Q7_DEPTH (1 << 17) /* most terms of an int32 sum: 63 * 255 * 2^17 < 2^31 */
+#define DT__Q7_WORD 4          /* terms that are multiplied at once */
+#define DT__Q7_LEAST 0x1p-126f /* least scale */
 
 /* Bytes of a panel of `depth` terms. */
 static inline size_t dt__q7_panel(int64_t depth)
@@ -28,15 +28,15 @@ static inline size_t dt__q7_panel(int64_t depth)
  * that of a[r][d] * panels[j][d] over d < depth, a multiple of 4. On the calling thread. */
 typedef struct dt__q7_product {
     int64_t rows, columns, depth;
-    const int8_t *a;            /* word w of row r is a + r * row_step + w * word_step */
+    const int8_t *a; /* word w of row r is a + r * row_step + w * word_step */
     int64_t row_step, word_step;
-    const uint8_t *panels;      /* of columns 0...31, 32...63 and so on */
-    size_t panel_step;          /* bytes from a panel to the next */
-    const int32_t *minus;       /* [rows] */
-    const float *row;           /* [rows] */
-    const float *lane;          /* [columns]; NULL: 1 */
-    bool add;                   /* false: c is 0 before */
-    float *c;                   /* [rows][ldc] */
+    const uint8_t *panels; /* of columns 0...31, 32...63 and so on */
+    size_t panel_step;     /* bytes from a panel to the next */
+    const int32_t *minus;  /* [rows] */
+    const float *row;      /* [rows] */
+    const float *lane;     /* [columns]; NULL: 1 */
+    bool add;              /* false: c is 0 before */
+    float *c;              /* [rows][ldc] */
     int64_t ldc;
 } dt__q7_product;
 
@@ -59,10 +59,10 @@ typedef struct dt__q7_columns {
     int64_t rows, n;
     const float *x;
     int64_t ldx;
-    const float *factor;  /* [rows] */
-    const int32_t *zero;  /* [rows] */
+    const float *factor; /* [rows] */
+    const int32_t *zero; /* [rows] */
     int8_t *codes;
-    int64_t step;         /* bytes from a word to the next */
+    int64_t step; /* bytes from a word to the next */
     float *scale;
     int32_t *sum;
 } dt__q7_columns;
@@ -73,8 +73,8 @@ typedef struct dt__q7_columns {
 typedef struct dt__q7_words {
     int64_t n;
     const uint8_t *row[DT__Q7_WORD];
-    uint8_t *to;         /* of column 0 */
-    size_t panel_step;   /* from the words of 32 columns to those of the next 32 */
+    uint8_t *to;       /* of column 0 */
+    size_t panel_step; /* from the words of 32 columns to those of the next 32 */
 } dt__q7_words;
 
 /* Floats w [n][32] to a panel of bytes code + 128, in two passes over all terms, a multiple of four
@@ -82,9 +82,9 @@ typedef struct dt__q7_words {
 typedef struct dt__q7_lanes {
     int64_t n;
     const float *w;
-    uint32_t *most;         /* [32], bits of the largest magnitude so far */
-    const float *inverse;   /* [32] */
-    uint8_t *panel;         /* of the first of these terms */
+    uint32_t *most;       /* [32], bits of the largest magnitude so far */
+    const float *inverse; /* [32] */
+    uint8_t *panel;       /* of the first of these terms */
 } dt__q7_lanes;
 
 /* scale = max(most / codes, 2^-126), NaN where most is not finite; *inverse = 1 / scale, or 0. */
@@ -108,7 +108,7 @@ static inline float dt__q7_scale(uint32_t most, float codes, float *inverse)
  * computed, and operands that only they need may be NULL. */
 typedef struct dt__q7_layer {
     int64_t m, n, k;
-    const float *dy;                 /* [m][ldy] */
+    const float *dy; /* [m][ldy] */
     int64_t ldy;
     const struct dt__source *weight; /* W^ [n][k] */
     float *dx;

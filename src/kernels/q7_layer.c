@@ -5,20 +5,20 @@
 
 #include <omp.h>
 
-#define ROWS 96   /* of dy, or of a product's first operand, in a part */
-#define PANELS 8  /* of a product's part */
-#define TERMS 512 /* of W^ that are dequantized at once */
+#define ROWS 96                          /* of dy, or of a product's first operand, in a part */
+#define PANELS 8                         /* of a product's part */
+#define TERMS 512                        /* of W^ that are dequantized at once */
 #define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as in qgemm_share.c */
 
 /* Scratch, and the parts that its making is divided into. */
 typedef struct work {
     const dt__q7_layer *l;
     const dt__kernels *kernels;
-    int64_t blocks;           /* of rows */
-    int64_t panels;           /* of k */
-    int64_t row, step;        /* bytes of a row of dy's codes; of a word of all columns */
-    size_t w_panel, x_panel;  /* bytes of a panel of W^, of a block of x */
-    int64_t parts[5];         /* first part of: rows, panels of W^, columns, panels of x; the end */
+    int64_t blocks;          /* of rows */
+    int64_t panels;          /* of k */
+    int64_t row, step;       /* bytes of a row of dy's codes; of a word of all columns */
+    size_t w_panel, x_panel; /* bytes of a panel of W^, of a block of x */
+    int64_t parts[5];        /* first part of: rows, panels of W^, columns, panels of x; the end */
     /* for dx: codes, scales and corrections of rows of dy, panels and scales of W^ */
     int8_t *rows;
     float *row_scale, *lane_scale;
@@ -233,21 +233,20 @@ static void multiply_x(const work *w, int64_t i)
 {
     const dt__q7_layer *l = w->l;
     const place p = place_of(w, l->m, i);
-    w->kernels->q7_gemm(
-        &(dt__q7_product){ .rows = p.rows,
-                           .columns = p.columns,
-                           .depth = w->row,
-                           .a = w->rows + p.row * w->row,
-                           .row_step = w->row,
-                           .word_step = DT__Q7_WORD,
-                           .panels = w->w + (size_t)p.panel * w->w_panel,
-                           .panel_step = w->w_panel,
-                           .minus = w->row_minus + p.row,
-                           .row = w->row_scale + p.row,
-                           .lane = w->lane_scale + p.k,
-                           .add = l->add_x,
-                           .c = l->dx + p.row * l->k + p.k,
-                           .ldc = l->k });
+    w->kernels->q7_gemm(&(dt__q7_product){ .rows = p.rows,
+                                           .columns = p.columns,
+                                           .depth = w->row,
+                                           .a = w->rows + p.row * w->row,
+                                           .row_step = w->row,
+                                           .word_step = DT__Q7_WORD,
+                                           .panels = w->w + (size_t)p.panel * w->w_panel,
+                                           .panel_step = w->w_panel,
+                                           .minus = w->row_minus + p.row,
+                                           .row = w->row_scale + p.row,
+                                           .lane = w->lane_scale + p.k,
+                                           .add = l->add_x,
+                                           .c = l->dx + p.row * l->k + p.k,
+                                           .ldc = l->k });
 }
 
 static void multiply_w(const work *w, int64_t i)

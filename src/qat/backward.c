@@ -39,8 +39,8 @@ static dt_status choose(void *user, const char *path, dt_module *m)
     dt__fq *fq = weight_of(m);
     const bool is_end = m == c->ends.first || m == c->ends.last;
     if (fq != NULL) {
-        fq->int8_backward = c->backward == DT_BACKWARD_INT8_ALL ||
-                            (c->backward == DT_BACKWARD_INT8 && !is_end);
+        fq->int8_backward =
+            c->backward == DT_BACKWARD_INT8_ALL || (c->backward == DT_BACKWARD_INT8 && !is_end);
     }
     return DT_OK;
 }
@@ -70,8 +70,10 @@ dt_status dt_set_backward(dt_module *m, int backward)
     return dt_module_visit_modules(m, leave_out, &c);
 }
 
-bool dt_has_int8_backward(const dt_module *layer)
+int dt_gradients_of(const dt_module *layer)
 {
     const dt__fq *fq = weight_of(layer);
-    return fq != NULL && fq->int8_backward;
+    if (fq == NULL || !fq->int8_backward) return DT_GRADIENTS_FLOAT;
+    const dt__input_hook *input = dt__input_hook_of(layer);
+    return input != NULL && !input->simulated ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;
 }
