@@ -243,7 +243,7 @@ static void backward_w(const dt__linear_part *p, const void *dy, void *dw)
  * of the part. */
 typedef struct integers {
     dt__q7_layer layer;
-    operand w;
+    dt__back_weight w;
     dt__back_rows x;
 } integers;
 
@@ -251,17 +251,16 @@ static void open_integers(const dt__linear_part *p, int64_t n, float *dx, float 
 {
     const dt__codes *x = p->c->codes[p->x], *w = p->c->codes[p->weight];
     const int64_t all = p->n1 - p->n0, k = depth_of(p);
-    open_operand(p, p->weight, p->n0 + n, &to->w);
     to->layer = (dt__q7_layer){ .m = p->m1 - p->m0,
                                 .n = dt__min_i64(all - n, DT__Q7_DEPTH),
                                 .k = k,
                                 .ldy = all,
-                                .weight = &to->w.source,
                                 .dx = dt__back_x(w) ? dx : NULL,
                                 .add_x = p->n0 + n > 0,
                                 .add_w = p->m0 > 0,
                                 .threads = dt_threads(p->c->ctx),
                                 .scratch = p->c->scratch };
+    dt__back_open_weight(w, p->n0 + n, &to->w, &to->layer);
     if (dw == NULL || !dt__back_w(x, w)) return;
     to->layer.dw = dw;
     dt__back_open(x, p->m0, &to->x, &to->layer);
