@@ -1,6 +1,8 @@
 /* Cases of the kernels of floats: one maker for each signature or family of kernels. */
 #include "kernels_run.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -606,6 +608,15 @@ static dt__heads heads_of(kernel_run *r, const int64_t *dims)
     return (dt__heads){ x, { dims[1] * place, place, head, step } };
 }
 
+/* The same, or (as a cache has keys) with times that are adjacent. */
+static dt__heads keys_of(kernel_run *r, const int64_t *dims)
+{
+    if (kernel_chance(r)) return heads_of(r, dims);
+    const int64_t row = dims[1] + kernel_below(r, 3), head = dims[3] * row;
+    const float *x = kernel_ordinaries(r, dims[0] * dims[2] * head);
+    return (dt__heads){ x, { dims[2] * head, 1, head, row } };
+}
+
 static void rotary(kernel_run *r, void (*f)(const dt__rotary *))
 {
     const int64_t n = dt__min_i64(kernel_size(r), 300), time = kernel_extent(r, n);
@@ -638,7 +649,7 @@ static dt__attention attention_of(kernel_run *r)
     }
     a.scale = 0.25;
     a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
-    a.k = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
+    a.k = keys_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     if (kernel_chance(r)) {
         uint8_t *mask = kernel_bytes(r, a.batch * a.keys);
@@ -1052,7 +1063,7 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     g.b = kernel_floats(r, (g.trans_b ? g.n : g.k) * g.ldb);
     g.accumulate = kernel_chance(r);
     g.c = g.accumulate ? kernel_floats(r, g.m * g.ldc) : kernel_result_rows(r, g.m, g.n, g.ldc);
-    g.scratch = room_of(dt__gemm_scratch(&g, sizeof(float), omp_get_max_threads()));
+    g.scratch = room_of(dt__gemm_scratch(&g, sizeof(float), dt__threads()));
     KERNEL_CALL(r, f(&g));
     free(g.scratch);
 }
@@ -1077,7 +1088,7 @@ static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
         job[i].g = g;
     }
     const dt__gemm most = { .m = 300, .n = 300, .k = 300 };
-    void *room = room_of(dt__gemms_scratch(&most, sizeof(float), omp_get_max_threads()));
+    void *room = room_of(dt__gemms_scratch(&most, sizeof(float), dt__threads()));
     KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job, .scratch = room }));
     free(room);
 }

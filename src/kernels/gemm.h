@@ -47,9 +47,8 @@ typedef struct dt__gemm {
     const dt__source *a_source, *b_source; /* NULL: in memory */
     const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool alone;    /* on the calling thread: a product of a loop that threads share */
-    bool coarse;   /* one of many (dt__gemms): use fewer tiles */
-    void *scratch; /* dt__gemm_scratch bytes */
+    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
+    void *scratch;                         /* dt__gemm_scratch bytes */
 } dt__gemm;
 
 /* Tiles are numbered row by row, `across` in each row. */

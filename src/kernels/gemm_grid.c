@@ -11,7 +11,7 @@ static int64_t tiles_of(const dt__gemm *g, int threads)
 {
     const double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
     const double share = g->coarse ? COARSE : SHARE;
-    if (g->alone || flops < 2 * share) return 1;
+    if (flops < 2 * share) return 1;
     return flops >= share * threads ? threads : (int64_t)(flops / share);
 }
 

@@ -22,6 +22,7 @@
 #include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
+#include "kernels/q7.h"
 #include "kernels/cells.h"
 
 /* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or

@@ -1,9 +1,8 @@
 /* Batched matrix product.      y = a b      da = dy b^T, db = a^T dy, summed over broadcast batch
  * dimensions */
 #include "autograd/op.h"
+#include "core/threads.h"
 #include "ops/ops_list.h"
-
-#include <omp.h>
 
 static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
 
@@ -87,15 +86,26 @@ static void product(const dt_call *c, const job *j, int64_t i, void *room)
     c->kernels->gemm(&g);
 }
 
-static void products(const dt_call *c, job *j)
+typedef struct work {
+    const dt_call *c;
+    const job *j;
+    size_t room; /* bytes of a thread */
+} work;
+
+static void share(const void *args, const dt__share *s)
 {
+    const work *w = args;
+    char *room = (char *)w->c->scratch + w->room * (size_t)s->thread;
+    for (int64_t i = s->first; i < s->past; i++) product(w->c, w->j, i, room);
+}
+
+static void products(const dt_call *c, const job *j)
+{
+    const dt__gemm *g = &j->g;
     if (shares_batch(c, j)) {
-        j->g.alone = true;
-        const size_t room = room_of(j);
-#pragma omp parallel for schedule(static)
-        for (int64_t i = 0; i < j->all.count; i++) {
-            product(c, j, i, (char *)c->scratch + room * (size_t)omp_get_thread_num());
-        }
+        const int64_t elements = g->m * g->k + g->k * g->n + g->m * g->n;
+        const work w = { c, j, room_of(j) };
+        dt__parallel(j->all.count, elements + g->m * g->n * g->k / 16, share, &w);
         return;
     }
     for (int64_t i = 0; i < j->all.count; i++) product(c, j, i, c->scratch);
