@@ -15,6 +15,8 @@
  * channels of a sample, so it is written once for a block of channels. */
 #include "kernels/qdepthwise.h"
 
+#include "kernels/copy_few.h"
+
 #include <omp.h>
 #include <string.h>
 
@@ -200,27 +202,6 @@ static void prepare(const plan *p)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* memcpy of few bytes, by words that overlap. */
-static inline void copy_few(void *to, const void *from, int64_t n)
-{
-    char *y = to;
-    const char *x = from;
-    if (n > 32) {
-        memcpy(y, x, (size_t)n);
-    } else if (n >= 16) {
-        memcpy(y, x, 16);
-        memcpy(y + n - 16, x + n - 16, 16);
-    } else if (n >= 8) {
-        memcpy(y, x, 8);
-        memcpy(y + n - 8, x + n - 8, 8);
-    } else if (n >= 4) {
-        memcpy(y, x, 4);
-        memcpy(y + n - 4, x + n - 4, 4);
-    } else {
-        for (int64_t i = 0; i < n; i++) y[i] = x[i];
-    }
-}
-
 /* The first byte in memory of a pair of them. */
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FIRST_BYTE(pair) ((uint8_t)(pair))
@@ -247,7 +228,7 @@ static inline void copy_halves(uint8_t *to, const uint8_t *from, int64_t n)
     } else if (n >= 5) {
         uint8_t first[8];
         copy_eight(first, from);
-        copy_few(to, first, n);
+        dt__copy_few(to, first, n);
     } else {
         for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
     }
@@ -259,7 +240,7 @@ static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
     const uint8_t *x = from + r->first;
     uint8_t *y = to + r->at;
     if (r->from == 1 && r->to == 1) {
-        copy_few(y, x, n);
+        dt__copy_few(y, x, n);
     } else if (r->from == 2) {
         copy_halves(y, x, (n + 1) / 2);
     } else {
@@ -314,7 +295,7 @@ static void run_channel(const plan *p, dt__qdepthwise *d, int64_t o, int64_t row
     d->bias = q->bias == NULL ? NULL : q->bias + o;
     p->kernels->qd8_depthwise(d);
     for (int64_t i = 0; i < rows; i++) {
-        copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
+        dt__copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
     }
 }
 

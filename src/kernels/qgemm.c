@@ -85,10 +85,9 @@ static int is_unsure(const double s[DT__LANES])
     return unsure;
 }
 
-/* acc = fmaf(sum, scale, acc) for 32 lanes, without calling fmaf where it is not an instruction. A
- * double holds the product of two floats exactly, so only the second rounding of the sum may
+/* A double holds the product of two floats exactly, so only the second rounding of the sum may
  * differ. */
-static void add_scaled(const int32_t *sum, const float *scale, float *acc)
+void dt__add_scaled(const int32_t *sum, const float *scale, float *acc)
 {
     double s[DT__LANES];
     for (int j = 0; j < DT__LANES; j++) {
@@ -126,7 +125,7 @@ static void add_piece(tile *t, const dt__piece *p)
         for (int m = 0; m < rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
     }
     dt__panel_scales(g->layout->scale_dtype, t->part->panel + p->scales, scale);
-    for (int m = 0; m < rows; m++) add_scaled(sum[m], scale, t->acc[m]);
+    for (int m = 0; m < rows; m++) dt__add_scaled(sum[m], scale, t->acc[m]);
 }
 
 static void run(const dt__qgemm_part *p, multiply *by, unpack *from)

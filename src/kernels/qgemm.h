@@ -23,4 +23,8 @@ typedef struct dt__qgemm_part {
  * panel, so that a panel stays in cache for all rows. The division changes no bit. */
 void dt__qgemm_share(const dt__qgemm *g, int most, void (*part)(const dt__qgemm_part *part));
 
+/* acc = fmaf((float)sum, scale, acc) for DT__LANES lanes, without calling fmaf where it is not an
+ * instruction. */
+void dt__add_scaled(const int32_t *sum, const float *scale, float *acc);
+
 #endif
