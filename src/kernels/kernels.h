@@ -155,12 +155,12 @@ typedef struct dt__transpose {
 /* Codes of a tile of positions for a product (im2col). Four columns of a position's row are a word;
  * positions lie side by side in blocks of 16: to[block][word][position][4].
  *
- * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: 16 bytes are read
- * at from + offset, and byte i of the result is byte shuffle[i] of them, or 0 if that is 0x80. So a
- * shuffle knows how far apart neighbouring positions are. Bytes 16 ... 31 of a shuffle are those of
- * the next four positions, from the same address. Where a row of the image ends inside of a quad,
- * its lanes have several addresses, each less the distance of its first lane from lane 0. Up to
- * DT__GATHER_READ bytes before and behind a row's codes are read. */
+ * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: 16 bytes are
+ * read at from + offset, and byte i of the result is byte shuffle[i] of them, or 0 if that is 0x80.
+ * So a shuffle knows how far apart neighbouring positions are. Bytes 16 ... 31 of a shuffle are
+ * those of the next four positions, from the same address. Where a row of the image ends inside of
+ * a quad, its lanes have several addresses, each less the distance of its first lane from lane 0.
+ * Up to DT__GATHER_READ bytes before and behind a row's codes are read. */
 #define DT__GATHER_READ 64
 #define DT__GATHER_STEP 4 /* between positions of one run, at most; else lanes are runs */
 #define DT__BLOCK 16      /* positions */
