@@ -202,35 +202,43 @@ static void prepare(const plan *p)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* The first byte in memory of a pair of them. */
+/* The bytes in memory of a pair of them. */
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FIRST_BYTE(pair) ((uint8_t)(pair))
+#define SECOND_BYTE(pair) ((uint8_t)((pair) >> 8))
 #else
 #define FIRST_BYTE(pair) ((uint8_t)((pair) >> 8))
+#define SECOND_BYTE(pair) ((uint8_t)(pair))
 #endif
 
-/* The first of each of eight pairs of bytes; compilers vectorize it. */
-static inline void copy_eight(uint8_t *to, const uint8_t *from)
+/* Parts eight pairs of bytes; compilers vectorize it. */
+static inline void part_eight(const uint8_t *from, uint8_t first[8], uint8_t second[8])
 {
     uint16_t pair[8];
-    uint8_t first[8];
     memcpy(pair, from, sizeof pair);
     for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
-    memcpy(to, first, sizeof first);
+    for (int k = 0; k < 8; k++) second[k] = SECOND_BYTE(pair[k]);
 }
 
-/* The first of each of n pairs; reads no further than DT__STEP bytes behind them. */
-static inline void copy_halves(uint8_t *to, const uint8_t *from, int64_t n)
+/* How many inputs a run has. */
+static int64_t inputs_of(const run *r)
 {
-    if (n >= 8) {
-        for (int64_t i = 0; i + 8 <= n; i += 8) copy_eight(to + i, from + 2 * i);
-        copy_eight(to + n - 8, from + 2 * (n - 8));
-    } else if (n >= 5) {
-        uint8_t first[8];
-        copy_eight(first, from);
-        dt__copy_few(to, first, n);
-    } else {
-        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
+    return dt__max_i64(0, dt__ceil_div(r->past - r->first, r->from));
+}
+
+/* Writes the bytes of a row to two runs, of even and of odd places. Reads no further than DT__STEP
+ * bytes behind the row. */
+static void part_row(const uint8_t *row, int64_t in, const run *even, uint8_t *to_even,
+                     const run *odd, uint8_t *to_odd)
+{
+    const int64_t n = inputs_of(even), m = inputs_of(odd);
+    for (int64_t i = 0; i < n || i < m; i += 8) {
+        uint8_t first[8], second[8], last[16] = { 0 };
+        const uint8_t *from = row + 2 * i;
+        if (in - 2 * i + DT__STEP < 16) from = memcpy(last, from, (size_t)(in - 2 * i));
+        part_eight(from, first, second);
+        if (i < n) dt__copy_few(to_even + even->at + i, first, dt__min_i64(8, n - i));
+        if (i < m) dt__copy_few(to_odd + odd->at + i, second, dt__min_i64(8, m - i));
     }
 }
 
@@ -241,8 +249,6 @@ static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
     uint8_t *y = to + r->at;
     if (r->from == 1 && r->to == 1) {
         dt__copy_few(y, x, n);
-    } else if (r->from == 2) {
-        copy_halves(y, x, (n + 1) / 2);
     } else {
         for (int64_t i = 0; i < n; i += r->from, y += r->to) *y = x[i];
     }
@@ -260,8 +266,24 @@ static void place_rows(const plan *p, int64_t row, int64_t *place)
     }
 }
 
+/* With a stride of two both phases of a row are written at once. */
+static void draw_twos(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
+{
+    const int64_t in = p->axis[1].in, even = p->runs[0].first % 2, odd = 1 - even;
+    for (int64_t i = 0; i < p->axis[0].in; i++) {
+        if (place[i] < 0) continue;
+        uint8_t *to = canvas + place[i];
+        part_row(u + i * in, in, &p->runs[even], to + even * p->phase, &p->runs[odd],
+                 to + odd * p->phase);
+    }
+}
+
 static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
 {
+    if (p->axis[1].step == 2 && p->axis[1].phases == 2) {
+        draw_twos(p, place, u, canvas);
+        return;
+    }
     for (int64_t phase = 0; phase < p->axis[1].phases; phase++) {
         const run *r = &p->runs[phase];
         uint8_t *to = canvas + phase * p->phase;
