@@ -6,20 +6,20 @@
  * once. Groups of one channel (depthwise) have a loop of their own. */
 #include "kernels/qconv.h"
 
+#include "core/threads.h"
 #include "kernels/copy_few.h"
 #include "kernels/qconv_weight.h"
 #include "kernels/qdepthwise.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define TILE 96               /* most positions of a tile, */
 #define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */
 #define FEWEST 32
-#define CANVAS (128 << 10)      /* bytes of a canvas, unless one row of y needs more */
-#define MOST_CANVAS (16 << 20)  /* limit of a canvas; beyond it rows are gathered code by code */
-#define MOST_PHASES 64          /* likewise */
-#define WORTH_SHARING (1 << 18) /* multiply-adds */
+#define CANVAS (128 << 10)     /* bytes of a canvas, unless one row of y needs more */
+#define MOST_CANVAS (16 << 20) /* limit of a canvas; beyond it rows are gathered code by code */
+#define MOST_PHASES 64         /* likewise */
+#define TOGETHER 32            /* multiply-adds in the time of an element of a loop */
 
 /* A phase of rows and columns. */
 typedef struct phase {
@@ -244,17 +244,19 @@ static void fill_octet(const plan *p, int64_t i)
     if (p->phases > 1) find_absent(p, i);
 }
 
-static void prepare(const plan *p, bool shared)
+static void fill_octets(const void *args, const dt__share *s)
 {
-    const int64_t octets = p->q->conv->groups * p->octets;
+    for (int64_t i = s->first; i < s->past; i++) fill_octet(args, i);
+}
+
+static void prepare(const plan *p)
+{
     for (int64_t i = 0; i < p->phases * p->lists; i++) {
         const phase *f = &p->phase[i / p->lists];
         const dt__conv_words_of of = words_of(p, f, i % p->lists);
         dt__conv_words_find(&of, &f->lists[i % p->lists]);
     }
-    const bool many = shared && octets * p->q->layout->depth > WORTH_SHARING;
-#pragma omp parallel for num_threads(p->q->threads) if (many)
-    for (int64_t i = 0; i < octets; i++) fill_octet(p, i);
+    dt__parallel(p->q->conv->groups * p->octets, p->q->layout->depth, fill_octets, p);
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -475,9 +477,8 @@ static void run_phase(worker *w, const phase *f)
     }
 }
 
-static void run_unit(const plan *p, int64_t i)
+static void run_unit(const plan *p, int64_t i, uint8_t *own)
 {
-    uint8_t *own = p->own + p->own_bytes * (size_t)omp_get_thread_num();
     worker w;
     w.p = p;
     w.unit = unit_of(p, i);
@@ -490,17 +491,22 @@ static void run_unit(const plan *p, int64_t i)
     }
 }
 
+static void run_units(const void *args, const dt__share *s)
+{
+    const plan *p = args;
+    uint8_t *own = p->own + p->own_bytes * (size_t)s->thread;
+    for (int64_t i = s->first; i < s->past; i++) run_unit(p, i, own);
+}
+
 static void run(const dt__kernels *kernels, const dt__qconv *q, bool general)
 {
     plan p = plan_of(kernels, q, general);
     lay_out(&p);
-    const dt__panel_layout *l = q->layout;
-    const int64_t positions = q->conv->batch * p.axis[0].out * p.axis[1].out;
-    const int64_t work = positions * p.octets * DT__OCTET * l->depth;
-    const bool shared = q->threads > 1 && p.units > 1 && work > WORTH_SHARING;
-    prepare(&p, shared);
-#pragma omp parallel for schedule(dynamic) num_threads(q->threads) if (shared)
-    for (int64_t i = 0; i < p.units; i++) run_unit(&p, i);
+    prepare(&p);
+    const double positions = (double)p.axis[0].out * (double)p.axis[1].out;
+    const double sums = (double)q->conv->batch * positions * (double)q->layout->rows;
+    const double work = sums * (double)q->layout->depth / TOGETHER / (double)p.units;
+    dt__parallel(p.units, work < 1e15 ? 1 + (int64_t)work : (int64_t)1e15, run_units, &p);
 }
 
 void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q)

@@ -15,9 +15,9 @@
  * channels of a sample, so it is written once for a block of channels. */
 #include "kernels/qdepthwise.h"
 
+#include "core/threads.h"
 #include "kernels/copy_few.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define MOST_OUTPUTS 8          /* per channel; for more, a product is faster */
@@ -25,7 +25,7 @@
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
-#define WORTH_SHARING (1 << 17) /* multiply-adds */
+#define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
 
 typedef struct axis {
     int64_t in, out, taps, step, begin, every;
@@ -321,14 +321,13 @@ static void run_channel(const plan *p, dt__qdepthwise *d, int64_t o, int64_t row
     }
 }
 
-static void run_unit(const plan *p, int64_t unit)
+static void run_unit(const plan *p, int64_t unit, uint8_t *own)
 {
     const dt__qconv *q = p->q;
     const int64_t block = unit % p->blocks, band = unit / p->blocks % p->bands;
     const int64_t n = unit / p->blocks / p->bands, row = band * p->band;
     const int64_t groups = q->conv->groups, past = dt__min_i64(groups, (block + 1) * BLOCK);
     const int64_t plane = p->axis[0].out * p->axis[1].out, image = p->axis[0].in * p->axis[1].in;
-    uint8_t *own = p->own + p->own_bytes * (size_t)omp_get_thread_num();
     int64_t *place = (int64_t *)(void *)(own + p->rows_at);
     dt__qdepthwise d = { .u = own,
                          .taps = q->layout->columns,
@@ -346,15 +345,19 @@ static void run_unit(const plan *p, int64_t unit)
     }
 }
 
+static void run_units(const void *args, const dt__share *s)
+{
+    const plan *p = args;
+    uint8_t *own = p->own + p->own_bytes * (size_t)s->thread;
+    for (int64_t i = s->first; i < s->past; i++) run_unit(p, i, own);
+}
+
 void dt__qdepthwise_run(const dt__kernels *kernels, const dt__qconv *q)
 {
     plan p = plan_of(kernels, q);
     lay_out(&p);
     prepare(&p);
-    const int64_t units = q->conv->batch * p.bands * p.blocks;
-    const double work = (double)q->conv->batch * (double)q->layout->rows *
-                        (double)(p.axis[0].out * p.axis[1].out) * (double)q->layout->columns;
-    const bool shared = q->threads > 1 && units > 1 && work > WORTH_SHARING;
-#pragma omp parallel for schedule(dynamic) num_threads(q->threads) if (shared)
-    for (int64_t i = 0; i < units; i++) run_unit(&p, i);
+    const int64_t positions = p.band * p.axis[1].out; /* a canvas's, so products are small */
+    const int64_t work = positions * BLOCK * p.outputs * q->layout->columns / TOGETHER;
+    dt__parallel(q->conv->batch * p.bands * p.blocks, 1 + work, run_units, &p);
 }
