@@ -11,7 +11,15 @@ enum {
     DT__BYTES     /* one in a byte, 5 to 8 bits */
 };
 
-/* A chunk of rows against one panel. */
+/* Rows m0 ... m0 + rows - 1 against the panels first ... end - 1. */
+typedef struct dt__qgemm_range {
+    const dt__qgemm *g;
+    int64_t m0;
+    int rows;
+    int64_t first, end;
+} dt__qgemm_range;
+
+/* Such rows against one panel. */
 typedef struct dt__qgemm_part {
     const dt__qgemm *g;
     const uint8_t *panel;
@@ -19,8 +27,21 @@ typedef struct dt__qgemm_part {
     int rows, lanes; /* lanes: outputs, fewer than DT__LANES in the last panel */
 } dt__qgemm_part;
 
-/* Calls `part` on threads for all rows and panels of g: at most `most` rows at a time, panel by
- * panel, so that a panel stays in cache for all rows. The division changes no bit. */
-void dt__qgemm_share(const dt__qgemm *g, int most, void (*part)(const dt__qgemm_part *part));
+static inline dt__qgemm_part dt__qgemm_part_of(const dt__qgemm_range *r, int64_t panel)
+{
+    const dt__panel_layout *l = r->g->layout;
+    return (dt__qgemm_part){ .g = r->g,
+                             .panel =
+                                 (const uint8_t *)r->g->panels + (size_t)panel * l->panel_bytes,
+                             .m0 = r->m0,
+                             .n0 = dt__panel_row(l, panel),
+                             .rows = r->rows,
+                             .lanes = dt__panel_lanes(l, panel) };
+}
+
+/* Calls `run` on threads for all rows and panels of g: at most `most` rows at a time. Many rows
+ * take one panel after another, so that a panel stays in cache for all of them; few rows take as
+ * long ranges of panels as there are threads. The division changes no bit. */
+void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_range *range));
 
 #endif

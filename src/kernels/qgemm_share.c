@@ -32,29 +32,48 @@ static int64_t chunks_of(int64_t m, int64_t panels, int64_t most, int threads)
     return dt__max_i64(1, chunks);
 }
 
-/* Multiplies rows m0 ... m0 + rows - 1 with a panel, numbered through all products. */
-static void run_part(const dt__qgemm *g, int64_t panel, int64_t m0, int64_t rows,
-                     void (*part)(const dt__qgemm_part *part))
+typedef void run(const dt__qgemm_range *range);
+
+/* Multiplies rows m0 ... m0 + rows - 1 with panels first ... end - 1, numbered through all
+ * products. */
+static void run_panels(const dt__qgemm *g, int64_t m0, int64_t rows, const int64_t panel[2],
+                       run *run)
 {
-    for (; panel >= g->layout->panels; g = g->next) panel -= g->layout->panels;
-    const dt__panel_layout *l = g->layout;
-    dt__qgemm_part p = { .g = g, .m0 = m0, .n0 = dt__panel_row(l, panel) };
-    p.panel = (const uint8_t *)g->panels + (size_t)panel * l->panel_bytes;
-    p.rows = (int)dt__min_i64(rows, g->m - m0);
-    p.lanes = dt__panel_lanes(l, panel);
-    if (p.rows > 0) part(&p);
+    int64_t first = panel[0], end = panel[1];
+    rows = dt__min_i64(rows, g->m - m0);
+    for (; g != NULL && end > 0 && rows > 0; g = g->next) {
+        const int64_t n = g->layout->panels, stop = dt__min_i64(end, n);
+        if (first < stop) run(&(dt__qgemm_range){ g, m0, (int)rows, first, stop });
+        first = dt__max_i64(0, first - n);
+        end -= n;
+    }
 }
 
-void dt__qgemm_share(const dt__qgemm *g, int most, void (*part)(const dt__qgemm_part *part))
+/* Few rows are bound by memory: each thread reads one range of panels. */
+static void run_few(const dt__qgemm *g, int64_t panels, int threads, run *run)
+{
+    const int64_t shares = dt__min_i64(threads, panels);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < shares; i++) {
+        const int64_t panel[] = { panels * i / shares, panels * (i + 1) / shares };
+        run_panels(g, 0, g->m, panel, run);
+    }
+}
+
+void dt__qgemm_share(const dt__qgemm *g, int most, run *run)
 {
     const totals w = totals_of(g);
     const bool alone = g->alone || w.products <= WORTH_SHARING / (g->m + 4);
     const int threads = alone ? 1 : omp_get_max_threads();
+    if (g->m < FEWEST) {
+        run_few(g, w.panels, threads, run);
+        return;
+    }
     const int64_t chunks = chunks_of(g->m, w.panels, most, threads);
     const int64_t rows = dt__round_up(dt__ceil_div(g->m, chunks), 8), parts = chunks * w.panels;
-    /* A product with few rows is bound by memory: each thread reads one contiguous range of
-     * panels. */
-    const int64_t grain = g->m < FEWEST ? dt__max_i64(1, dt__ceil_div(parts, threads)) : 1;
-#pragma omp parallel for schedule(dynamic, grain) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < parts; i++) run_part(g, i / chunks, i % chunks * rows, rows, part);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < parts; i++) {
+        const int64_t panel = i / chunks;
+        run_panels(g, i % chunks * rows, rows, (const int64_t[]){ panel, panel + 1 }, run);
+    }
 }
