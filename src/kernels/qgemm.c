@@ -153,7 +153,7 @@ static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
 
 static void run_nibbles(const dt__qgemm_range *r)
 {
-    for (int64_t i = r->first; i < r->end; i++) {
+    for (int i = 0; i < r->panels; i++) {
         const dt__qgemm_part p = dt__qgemm_part_of(r, i);
         run_panel(&p, multiply_nibbles, unpack_nibbles);
     }
@@ -161,7 +161,7 @@ static void run_nibbles(const dt__qgemm_range *r)
 
 static void run_bytes(const dt__qgemm_range *r)
 {
-    for (int64_t i = r->first; i < r->end; i++) {
+    for (int i = 0; i < r->panels; i++) {
         const dt__qgemm_part p = dt__qgemm_part_of(r, i);
         run_panel(&p, multiply_bytes, unpack_bytes);
     }
