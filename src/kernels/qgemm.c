@@ -128,7 +128,7 @@ static void add_piece(tile *t, const dt__piece *p)
     for (int m = 0; m < rows; m++) dt__add_scaled(sum[m], scale, t->acc[m]);
 }
 
-static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
+static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
 {
     const dt__qgemm *g = p->g;
     const float *ksum = (const float *)(const void *)p->panel;
@@ -150,8 +150,21 @@ static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
     }
 }
 
-static void run_nibbles(const dt__qgemm_part *p) { run(p, multiply_nibbles, unpack_nibbles); }
-static void run_bytes(const dt__qgemm_part *p) { run(p, multiply_bytes, unpack_bytes); }
+static void run_nibbles(const dt__qgemm_range *r)
+{
+    for (int i = 0; i < r->panels; i++) {
+        const dt__qgemm_part p = dt__qgemm_part_of(r, i);
+        run_panel(&p, multiply_nibbles, unpack_nibbles);
+    }
+}
+
+static void run_bytes(const dt__qgemm_range *r)
+{
+    for (int i = 0; i < r->panels; i++) {
+        const dt__qgemm_part p = dt__qgemm_part_of(r, i);
+        run_panel(&p, multiply_bytes, unpack_bytes);
+    }
+}
 
 void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_nibbles); }
 void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_bytes); }

@@ -11,12 +11,11 @@
 #define LANES_OF_VECTOR 16
 #define MOST_ROWS 8
 #define COLUMNS(rows) 2
-#define CHAINS(rows) ((rows) <= 2 ? 2 : 1)
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define CHAINS(rows) ((rows) == 2 ? 2 : 1)
+#define EACH_ROWS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define OUTPUTS 8
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 16
-#define AHEAD 1024
 #define NIBBLE_SHIFT 4
 
 typedef __m512i ints;
