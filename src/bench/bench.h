@@ -40,7 +40,7 @@ typedef struct dt_bench_ratio {
 /* A figure; pointers are valid during the call of the sink. */
 typedef struct dt_bench_row {
     const char *name; /* "products/m96/n1024/k1024/int4-group32/t1": t1 means one thread */
-    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB" */
+    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB", "cosine" */
     double value;     /* the median */
     double low, high; /* the quartiles around it */
     int repetitions;

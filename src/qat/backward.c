@@ -1,5 +1,6 @@
 /* dt_set_backward: which layers multiply gradients as integers. The choice is a flag of the layer's
  * quantized weight, which its codes carry to the ops. */
+#include "nn/conv_layers.h"
 #include "qat/derived_quant.h"
 #include "qat/prepare.h"
 
@@ -11,6 +12,19 @@ static dt__fq *weight_of(const dt_module *m)
     if (derived != NULL) return derived;
     const dt__entry *w = dt__entry_find(m, "weight");
     return w != NULL && dt_is_fake_quant(w->x) ? w->x->ext : NULL;
+}
+
+/* Groups of one channel are not multiplied as integers. */
+static bool is_depthwise(const dt_module *m)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL && conv->layer.conv.groups > 1 && conv->layer.in == conv->layer.conv.groups;
+}
+
+static bool is_transposed(const dt_module *m)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL && conv->kind->transposed;
 }
 
 typedef struct ends {
@@ -73,7 +87,8 @@ dt_status dt_set_backward(dt_module *m, int backward)
 int dt_gradients_of(const dt_module *layer)
 {
     const dt__fq *fq = weight_of(layer);
-    if (fq == NULL || !fq->int8_backward) return DT_GRADIENTS_FLOAT;
+    if (fq == NULL || !fq->int8_backward || is_depthwise(layer)) return DT_GRADIENTS_FLOAT;
     const dt__input_hook *input = dt__input_hook_of(layer);
-    return input != NULL && !input->simulated ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;
+    const bool both = input != NULL && !input->simulated && !is_transposed(layer);
+    return both ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;
 }
