@@ -1,5 +1,5 @@
-/* Training steps with gradients as products of integers (train.backward), of part `step`: in turn
- * with the float step and the QAT step whose backward is float. `qat-int8-backward` leaves the first
+/* Training steps with gradients as products of integers (train.backward), in turn with the float
+ * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first
  * and the last layer in float, `qat-int8-all-backward` does not. A row `cosine` has the cosine
  * between all gradients of such a step and those of the float backward, of the same forward pass.
  * With `explain` it also says where the step's time goes, what is left in fp32 among it. */
@@ -198,7 +198,7 @@ static dt_status report_cosine(dt__bench *b, subject *s, int form)
     for (int i = 0; i < MOST_PARAMETERS; i++) dt__release(s->ctx, c.kept[i]);
     dt__release(s->ctx, c.kept);
     if (status != DT_OK) return dt_fail(b->ctx, status, "%s", dt_error(s->ctx));
-    dt__bench_name(b, name, "step/%s/b%lld/%s/cosine", s->task->name, (long long)s->task->batch,
+    dt__bench_name(b, name, "backward/%s/b%lld/%s/cosine", s->task->name, (long long)s->task->batch,
                    forms[form]);
     const double cosine = c.ab / sqrt(c.aa * c.bb);
     return b->row(b->row_user, &(dt_bench_row){ .name = name,
@@ -227,7 +227,7 @@ static dt_status explain(dt__bench *b, const work *task)
     if (status == DT_OK) status = dt__measure(b, 2, t);
     if (status == DT_OK) {
         char prefix[64];
-        snprintf(prefix, sizeof prefix, "step/%s/b%lld/%s", task->name, (long long)task->batch,
+        snprintf(prefix, sizeof prefix, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
                  forms[INT8_ALL]);
         status = dt__account_report(b, watched.account, prefix, t[0].median);
     }
@@ -244,7 +244,7 @@ static dt_status compare(dt__bench *b, const work *task)
     for (int i = 0; i < FORMS; i++) {
         if (status == DT_OK) status = make(b, task, i, &s[i]);
         t[i] = (dt__trial){ .unit = "ms", .run = step, .subject = &s[i], .limit = DT__NO_TRIAL };
-        dt__bench_name(b, t[i].name, "step/%s/b%lld/%s", task->name, (long long)task->batch,
+        dt__bench_name(b, t[i].name, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
                        forms[i]);
         t[i].silent = i < INT8;
         if (i < INT8) continue;
