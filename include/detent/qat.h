@@ -92,8 +92,8 @@ enum {
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 enum {
     DT_BACKWARD_FLOAT,
-    DT_BACKWARD_INT8,    /* but for the first and the last layer */
-    DT_BACKWARD_INT8_ALL /* those too */
+    DT_BACKWARD_INT8,    /* linear layers and experts, but for the first and the last layer */
+    DT_BACKWARD_INT8_ALL /* those too, and convolutions, which takes longer than in float */
 };
 
 #define DT_MAX_RULES 64

@@ -32,7 +32,6 @@ typedef struct work {
 
 static const work tasks[] = {
     { "768-256-128-10", 512, .sizes = { 4, { 768, 256, 128, 10 } } },
-    { "1024-4096-4096-1024", 256, .sizes = { 4, { 1024, 4096, 4096, 1024 } } },
     { "cnn", 128, .net = &dt__net_cnn },
     { "resnet20", 128, .net = &dt__net_resnet20 },
     { "gpt-128", 12, .gpt = GPT(64, 128), .tokens = 64 },

@@ -46,16 +46,19 @@ typedef struct choice {
     ends ends;
 } choice;
 
+static bool is_end(const choice *c, const dt_module *m)
+{
+    return m == c->ends.first || m == c->ends.last;
+}
+
 static dt_status choose(void *user, const char *path, dt_module *m)
 {
     const choice *c = user;
     (void)path;
     dt__fq *fq = weight_of(m);
-    const bool is_end = m == c->ends.first || m == c->ends.last;
-    if (fq != NULL) {
-        fq->int8_backward =
-            c->backward == DT_BACKWARD_INT8_ALL || (c->backward == DT_BACKWARD_INT8 && !is_end);
-    }
+    const bool chosen =
+        c->backward == DT_BACKWARD_INT8 && !is_end(c, m) && dt__conv_state_of(m) == NULL;
+    if (fq != NULL) fq->int8_backward = chosen || c->backward == DT_BACKWARD_INT8_ALL;
     return DT_OK;
 }
 
@@ -64,9 +67,8 @@ static dt_status leave_out(void *user, const char *path, dt_module *m)
 {
     const choice *c = user;
     (void)path;
-    const bool is_end = m == c->ends.first || m == c->ends.last;
     dt__fq *fq = weight_of(m);
-    if (fq != NULL && is_end && c->backward == DT_BACKWARD_INT8) fq->int8_backward = false;
+    if (fq != NULL && is_end(c, m) && c->backward == DT_BACKWARD_INT8) fq->int8_backward = false;
     return DT_OK;
 }
 
