@@ -244,7 +244,7 @@ dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *code
     if (s == DT_OK) {
         (*out)->storage->dequantized = true;
         (*out)->name = dt__text_retain(x->name);
-        const int threads = dt__threads_enter(ctx);
+        dt__team *const threads = dt__threads_enter(ctx);
         dt__codes_expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
         if (rows != NULL) dt__rows_scatter(&codes->map, rows, dt__data_mut(*out));
         dt__threads_leave(threads);

@@ -276,7 +276,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
         codes->map = like->map;
         codes->version = x->storage->version;
         codes->scale_version = version_of(like->scale);
-        const int threads = dt__threads_enter(x->ctx);
+        dt__team *const threads = dt__threads_enter(x->ctx);
         s = fill(&m, matrix != NULL ? matrix : x, codes);
         dt__threads_leave(threads);
     }
