@@ -1,16 +1,14 @@
 /* The gradients of a layer by integer products: codes of dy, of W^ and panels of x are made by all
  * threads, then both products run. Every part is made by one thread and every sum has one order, so
  * bits depend on neither threads nor the division into parts. */
+#include "core/threads.h"
 #include "kernels/kernels.h"
 
-#include <omp.h>
-
-#define ROWS 96                          /* of dy, or of a product's first operand, in a part */
-#define PANELS 8                         /* of a product's part */
-#define TERMS 512                        /* of W^ that are dequantized at once */
-#define READ 32                          /* rows of x that are read at once */
-#define SLICE ((size_t)2 << 20)          /* bytes of panels of x that are made at once */
-#define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as in qgemm_share.c */
+#define ROWS 96                 /* of dy, or of a product's first operand, in a part */
+#define PANELS 8                /* of a product's part */
+#define TERMS 512               /* of W^ that are dequantized at once */
+#define READ 32                 /* rows of x that are read at once */
+#define SLICE ((size_t)2 << 20) /* bytes of panels of x that are made at once */
 
 /* Scratch, and the parts that its making is divided into. Blocks of rows are made and multiplied a
  * slice of them at a time. */
@@ -240,13 +238,16 @@ static void make_x(const work *w, int64_t block, uint8_t *room)
     }
 }
 
-static void make(const work *w, int64_t i)
+static void make(const void *args, const dt__share *s)
 {
-    void *room = w->room + (size_t)omp_get_thread_num() * w->room_bytes;
-    if (i < w->parts[1]) make_rows(w, i);
-    else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
-    else if (i < w->parts[3]) make_columns(w, i - w->parts[2], room);
-    else make_x(w, i - w->parts[3], room);
+    const work *w = args;
+    void *room = w->room + (size_t)s->thread * w->room_bytes;
+    for (int64_t i = s->first; i < s->past; i++) {
+        if (i < w->parts[1]) make_rows(w, i);
+        else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
+        else if (i < w->parts[3]) make_columns(w, i - w->parts[2], room);
+        else make_x(w, i - w->parts[3], room);
+    }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -323,21 +324,33 @@ static void clear(const dt__q7_layer *l)
     }
 }
 
+/* Parts of the products: those of dx, then those of dw. */
+static int64_t parts_of_x(const work *w)
+{
+    return w->l->dx != NULL && w->first == 0 ? parts_of(w, w->l->m) : 0;
+}
+
+static void multiply(const void *args, const dt__share *s)
+{
+    const work *w = args;
+    const int64_t of_x = parts_of_x(w);
+    for (int64_t i = s->first; i < s->past; i++) {
+        if (i < of_x) multiply_x(w, i);
+        else multiply_w(w, i - of_x);
+    }
+}
+
+/* A multiply-add takes a hundredth of the time of an element (dt__parallel). */
 static void run_slice(work *w, int64_t first)
 {
     const dt__q7_layer *l = w->l;
     open_slice(w, first);
-    const bool shared = l->m * l->n > WORTH_SHARING / l->k;
-    const int threads = shared ? l->threads : 1;
-    const int64_t of_x = l->dx != NULL && first == 0 ? parts_of(w, l->m) : 0;
-    const int64_t of_w = l->dw != NULL ? parts_of(w, l->n) : 0;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < w->parts[4]; i++) make(w, i);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < of_x + of_w; i++) {
-        if (i < of_x) multiply_x(w, i);
-        else multiply_w(w, i - of_x);
-    }
+    const int64_t rows = dt__min_i64(l->m, w->blocks * DT__Q7_BLOCK);
+    const int64_t elements = 2 * rows * l->n + l->n * l->k + rows * l->k / 4;
+    const int64_t of_x = parts_of_x(w), of_w = l->dw != NULL ? parts_of(w, l->n) : 0;
+    const int64_t products = ((of_x > 0 ? l->m : 0) + (of_w > 0 ? rows : 0)) * l->n * l->k / 100;
+    dt__parallel(w->parts[4], elements / dt__max_i64(1, w->parts[4]), make, w);
+    dt__parallel(of_x + of_w, products / dt__max_i64(1, of_x + of_w), multiply, w);
 }
 
 void dt__q7_run(const dt__kernels *kernels, const dt__q7_layer *l)

@@ -7,11 +7,11 @@
  * A transposed convolution has dx alone, and groups of one channel have neither. */
 #include "ops/conv_back.h"
 
+#include "core/threads.h"
 #include "kernels/qconv_gather.h"
 #include "ops/back_codes.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT };
@@ -149,6 +149,19 @@ static void encode_channel(const extents *e, const room_x *r, int64_t c)
     }
 }
 
+typedef struct making {
+    const dt_call *c;
+    const extents *e;
+    const room_x *r;
+    const float *dy;
+} making;
+
+static void encode_channels(const void *args, const dt__share *s)
+{
+    const making *v = args;
+    for (int64_t i = s->first; i < s->past; i++) encode_channel(v->e, v->r, i);
+}
+
 static void make_weight(const dt_call *c, const extents *e, room_x *r)
 {
     const dt__codes *codes = c->codes[WEIGHT];
@@ -156,26 +169,27 @@ static void make_weight(const dt_call *c, const extents *e, room_x *r)
     const int64_t channels = e->in * e->conv.groups, depth = e->out * e->taps;
     dt__codes_expand_all(codes, mapped ? r->rows : r->weight);
     if (mapped) dt__rows_scatter(&codes->map, r->rows, r->weight);
-#pragma omp parallel for schedule(static) if (channels * depth > DT__CHUNK)
-    for (int64_t i = 0; i < channels; i++) encode_channel(e, r, i);
+    const making v = { c, e, r, NULL };
+    dt__parallel(channels, 8 * depth, encode_channels, &v);
     dt__panel_pack(&r->layout, &(dt__code_matrix){ r->codes, depth, r->scale, 1 }, r->panels);
 }
 
-static void encode_dy(const dt_call *c, const extents *e, const room_x *r, const float *dy)
+static void encode_samples(const void *args, const dt__share *part)
 {
-    const int64_t n = e->out * e->conv.groups * e->positions, batch = e->conv.batch;
-#pragma omp parallel for schedule(static) if (batch * n > DT__CHUNK)
-    for (int64_t s = 0; s < batch; s++) {
+    const making *v = args;
+    const room_x *r = v->r;
+    const int64_t n = v->e->out * v->e->conv.groups * v->e->positions;
+    for (int64_t s = part->first; s < part->past; s++) {
         r->zy[s] = 128;
-        c->kernels->q7_rows(&(dt__q7_rows){ .rows = 1,
-                                            .n = n,
-                                            .x = dy + s * n,
-                                            .ldx = n,
-                                            .codes = (int8_t *)r->u + s * r->ldu,
-                                            .ld = r->ldu,
-                                            .bias = 128,
-                                            .scale = r->sy + s,
-                                            .sum128 = r->unused + s });
+        v->c->kernels->q7_rows(&(dt__q7_rows){ .rows = 1,
+                                               .n = n,
+                                               .x = v->dy + s * n,
+                                               .ldx = n,
+                                               .codes = (int8_t *)r->u + s * r->ldu,
+                                               .ld = r->ldu,
+                                               .bias = 128,
+                                               .scale = r->sy + s,
+                                               .sum128 = r->unused + s });
     }
 }
 
@@ -184,7 +198,8 @@ void dt__conv_integer_backward_x(const dt_call *c, const float *dy, float *dx)
     const extents e = extents_of(c);
     room_x r = room_of_x(c, &e);
     make_weight(c, &e, &r);
-    encode_dy(c, &e, &r, dy);
+    const making v = { c, &e, &r, dy };
+    dt__parallel(e.conv.batch, e.out * e.conv.groups * e.positions, encode_samples, &v);
     dt__qconv q = adjoint_of(c, &e, &r);
     q.y = dx;
     dt__qconv_run(c->kernels, &q);
@@ -265,6 +280,14 @@ static void draw_sample(const images *im, int64_t s, uint8_t *room)
     }
 }
 
+static void draw_samples(const void *args, const dt__share *part)
+{
+    const images *im = args;
+    for (int64_t s = part->first; s < part->past; s++) {
+        draw_sample(im, s, im->sample + part->thread * im->sample_bytes);
+    }
+}
+
 static void read(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride)
 {
     const images *im = from;
@@ -326,15 +349,11 @@ void dt__conv_integer_backward_w(const dt_call *c, const float *dy, float *dw)
     images im;
     const size_t bytes = open_images(c, &im);
     const extents *e = &im.e;
-    const int64_t batch = e->conv.batch, threads = dt_threads(c->ctx);
     im.dy = dy;
     im.source = (dt__source){ fill_dy, &im };
     set_offsets(&im);
     for (im.group = 0; im.group < e->conv.groups; im.group++) {
-#pragma omp parallel for schedule(static) num_threads((int)threads) if (batch * im.size > DT__CHUNK)
-        for (int64_t s = 0; s < batch; s++) {
-            draw_sample(&im, s, im.sample + omp_get_thread_num() * im.sample_bytes);
-        }
+        dt__parallel(e->conv.batch, im.size, draw_samples, &im);
         float *to = dw + im.group * e->out * e->in * e->taps;
         const dt__q7_layer l = layer_of(&im, to, (char *)c->scratch + bytes);
         dt__q7_run(c->kernels, &l);
