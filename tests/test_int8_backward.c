@@ -712,6 +712,35 @@ START_TEST(convolutions_have_the_stated_values)
 }
 END_TEST
 
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+START_TEST(the_first_and_the_last_layer_stay_float)
+{
+    static const int want[3][4] = { { 0, 0, 0, 0 },
+                                    { 0, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, 0 },
+                                    { DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8,
+                                      DT_GRADIENTS_INT8 } };
+    static const char *const paths[] = { "layers.0", "layers.1", "layers.2", "head" };
+    const dt_mlp_options o = { .sizes = { 5, { 8, 16, 16, 8, 4 } }, .bias = true };
+    dt_ctx *ctx = context(UINT64_MAX, 1);
+    dt_module *m;
+    TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
+    TEST_FAILS(ctx, DT_ERR_STATE, "not prepared", dt_set_backward(m, DT_BACKWARD_INT8));
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "3 is no backward", dt_set_backward(m, 3));
+    for (int how = DT_BACKWARD_INT8_ALL; how >= DT_BACKWARD_FLOAT; how--) {
+        TEST_OK(ctx, dt_set_backward(m, how));
+        for (int i = 0; i < 4; i++) {
+            const dt_module *layer = dt_module_at(m, paths[i]);
+            ck_assert_ptr_nonnull(layer);
+            ck_assert_int_eq(dt_gradients_of(layer), want[how][i]);
+        }
+    }
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_int8_backward_suite(void)
 {
     Suite *s = suite_create("int8_backward");
@@ -724,6 +753,7 @@ Suite *test_int8_backward_suite(void)
     tcase_add_test(c, float_activations_have_a_float_dw);
     tcase_add_test(c, what_is_not_finite_stays_so);
     tcase_add_test(c, convolutions_have_the_stated_values);
+    tcase_add_test(c, the_first_and_the_last_layer_stay_float);
     suite_add_tcase(s, c);
     return s;
 }
