@@ -23,7 +23,8 @@ enum {
     DT_BENCH_ROUNDING = 64,     /* rounding weights by calibration data */
     DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
     DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
-    DT_BENCH_ALL = 511
+    DT_BENCH_BACKWARD = 512,    /* training steps whose gradients are products of integers */
+    DT_BENCH_ALL = 1023
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -40,7 +41,7 @@ typedef struct dt_bench_ratio {
 /* A figure; pointers are valid during the call of the sink. */
 typedef struct dt_bench_row {
     const char *name; /* "products/m96/n1024/k1024/int4-group32/t1": t1 means one thread */
-    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB" */
+    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB", "cosine" */
     double value;     /* the median */
     double low, high; /* the quartiles around it */
     int repetitions;

@@ -161,9 +161,9 @@ static const dt_key train_keys[] = {
           "activation checkpointing: keep only the inputs of the model's blocks and run the blocks "
           "again in backward: less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
-      .text =
-          "under QAT, how gradients of quantized layers are multiplied: in float, or as "
-          "integers of 7 and 8 bits, but for the first and the last layer or (int8-all) in all" },
+      .text = "under QAT, how gradients of quantized layers are multiplied: in float, or as "
+              "integers in linear layers and experts but for the first and the last layer, or "
+              "(int8-all) in these and in convolutions too" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
