@@ -1,11 +1,12 @@
 #!/bin/sh
-# Estimates the inner loops of the set neon-dot by llvm-mca, which simulates a processor's pipelines
-# without caches: cycles of an iteration, and multiply-adds a cycle, which is GMAC/s a GHz.
+# Estimates the set neon-dot by llvm-mca, which simulates a processor's pipelines without caches:
+# cycles, and multiply-adds a cycle, which is GMAC/s a GHz, of the inner loops of the integer
+# product; then cycles that end a group for six rows and 16 outputs, and what a product of many rows
+# reaches with both, in groups of 32 and 128.
 #
 #   bench/mca.sh [PROCESSOR ...]      default: cortex-a76 neoverse-n1
 #
-# Needs Debian's gcc-aarch64-linux-gnu and llvm-19; older ones of llvm simulate a Cortex-A76 as an
-# A57.
+# Needs Debian's gcc-aarch64-linux-gnu and llvm-19; older ones do not know Neoverse N1's pipelines.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- cortex-a76 neoverse-n1
@@ -21,41 +22,45 @@ aarch64-linux-gnu-gcc --sysroot="$PWD/build/aarch64-root" -O3 -std=c17 -fPIC -fo
     -march=armv8.2-a+dotprod -D_POSIX_C_SOURCE=200809L -DDETENT_SIMD=1 -DNDEBUG \
     -Isrc -Iinclude -S -o "$work/all.s" src/kernels/arm/qgemm_neon_dot.c
 
-# The loops of a function that have no label inside and a udot, without directives.
-loop() { # function
-    awk -v name="$1" '
+# The first block of a function, from a label to the next one, with at least so many of an
+# instruction; `loop`: that ends with a branch to its label. Without directives and branches.
+block() { # function, kind, instruction, count
+    awk -v name="$1" -v kind="$2" -v wanted="$3" -v least="$4" '
+    function finish() {
+        if (inside && count >= least && kind == "any") { printf "%s", text; exit }
+        text = ""; count = 0
+    }
     $0 == name ":" { inside = 1; next }
-    $1 == ".size" { inside = 0 }
+    $1 == ".size" { finish(); inside = 0 }
     !inside || /^[#\/]/ { next }
-    /^\.L[0-9]+:/ { label = substr($1, 1, length($1) - 1); text = ""; dots = 0; next }
-    /^\t\./ { next }
+    /^\.L[0-9]+:/ { finish(); label = substr($1, 1, length($1) - 1); next }
+    /^\t(\.|cb|tb)/ { next }
+    /^\tb(\.[a-z]+|[a-z][a-z])?\t/ {
+        if (kind == "loop" && $2 == label && count >= least) { printf "%s", text; exit }
+        next
+    }
     { text = text $0 "\n" }
-    $1 == "udot" { dots++ }
-    /^\tb\.?[a-z]*\t/ && $2 == label && dots > 0 { printf "%s", text; exit }
+    $1 == wanted { count++ }
     ' "$work/all.s"
 }
 
-# 16 multiply-adds are one udot
-estimate() { # processor, function
-    loop "$2" > "$work/loop.s"
-    dots=$(grep -c udot "$work/loop.s") || { echo "$2 has no loop of udot" >&2; exit 1; }
-    llvm-mca-19 -mtriple=aarch64-linux-gnu -mcpu="$1" -iterations=1000 "$work/loop.s" |
-        awk -v processor="$1" -v name="$2" -v dots="$dots" '
-        /^Total Cycles:/ { cycles = $3 / 1000 }
-        END {
-            sub(/tile_DT__/, "", name)
-            printf "%-12s %-11s %4d udot %7.2f cycles %6.1f multiply-adds a cycle\n", processor,
-                name, dots, cycles, 16 * dots / cycles
-        }'
+cycles() { # processor; the block is on stdin
+    llvm-mca-19 -mtriple=aarch64-linux-gnu -mcpu="$1" -iterations=1000 |
+        awk '/^Total Cycles:/ { print $3 / 1000 }'
 }
 
 for processor; do
-    for form in UNPACKED NIBBLES BYTES; do
-        for rows in 1 2 4 6; do
-            case $form$rows in
-                UNPACKED[12] | NIBBLES6 | BYTES6) continue ;; # not used with so many rows
-            esac
-            estimate "$processor" "tile_DT__${form}_$rows"
-        done
+    for tile in UNPACKED_4 UNPACKED_6 NIBBLES_1 NIBBLES_2 NIBBLES_4 BYTES_1 BYTES_2 BYTES_4; do
+        block "tile_DT__$tile" loop udot 8 > "$work/loop.s"
+        dots=$(grep -c udot "$work/loop.s") || { echo "$tile has no loop of udot" >&2; exit 1; }
+        all=$(cycles "$processor" < "$work/loop.s")
+        echo "$processor $tile $dots $all" | # 16 multiply-adds are one udot
+            awk '{ printf "%-12s %-11s %3d udot %7.2f cycles %5.1f multiply-adds a cycle\n", $1, $2,
+                $3, $4, 16 * $3 / $4 }'
+        [ "$tile" != UNPACKED_6 ] || many=$all
     done
+    ending=$(block tile_DT__UNPACKED_6 any scvtf 24 | cycles "$processor")
+    echo "$processor $many $ending" |
+        awk '{ printf "%-12s a group ends in %.0f cycles: %.1f multiply-adds a cycle in groups" \
+            " of 32, %.1f of 128\n", $1, $3, 4 * 768 / (4 * $2 + $3), 16 * 768 / (16 * $2 + $3) }'
 done

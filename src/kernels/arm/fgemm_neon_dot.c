@@ -1,6 +1,6 @@
-/* A few rows of floats times packed codes on AArch64. A shuffle moves a code to the top of its lane,
- * with zeros below; the conversion to float divides by the power of two that this multiplied by,
- * which is exact. */
+/* A few rows of floats times packed codes on AArch64. A shuffle moves a code to the top of its
+ * lane, with zeros below; the conversion to float divides by the power of two that this multiplied
+ * by, which is exact. */
 #if defined DETENT_SIMD && defined __aarch64__
 #include "kernels/arm/neon.h"
 #include "kernels/sets.h"
