@@ -8,6 +8,4 @@
 #define DT__INLINE static inline __attribute__((always_inline))
 #define DT__UNROLL _Pragma("GCC unroll 16")
 
-#define DT__PREFETCH(at) __builtin_prefetch(at)
-
 #endif

@@ -21,8 +21,6 @@
 #define DT__UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#define DT__PREFETCH(at) _mm_prefetch((const char *)(at), _MM_HINT_T0)
-
 /* Forces the vector into a register here: otherwise compilers reassociate integer sums and run out
  * of registers. */
 #if defined DETENT_EMULATE

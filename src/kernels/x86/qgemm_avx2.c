@@ -15,13 +15,12 @@
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4)
 #define SEGMENT 4
 #define UNPACK_FROM 5
-#define SHIFTED 0
 #define AHEAD 0
 #define NIBBLE_SHIFT 0
 #include "kernels/x86/qgemm_ymm.inc"
 
-DT__INLINE ints low_nibbles(ints packed) { return nibbles_as_bytes(packed, 0); }
-DT__INLINE ints high_nibbles(ints packed) { return nibbles_as_bytes(packed, 1); }
+DT__INLINE ints low_nibbles(ints packed) { return signed_nibbles(packed, 0); }
+DT__INLINE ints high_nibbles(ints packed) { return signed_nibbles(packed, 1); }
 
 DT__INLINE ints multiply(int form, ints u, ints w)
 {
@@ -45,5 +44,5 @@ DT__INLINE ints widen(int form, ints sum)
     return form == DT__BYTES ? sum : _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif

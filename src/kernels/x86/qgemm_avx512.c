@@ -15,21 +15,14 @@
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 16
-#define SHIFTED 0
 #define AHEAD 1024
 #define NIBBLE_SHIFT 4
 
-typedef __m512i ints, activations;
+typedef __m512i ints;
 typedef __m512 floats;
 
 DT__INLINE ints load(const void *from) { return _mm512_load_si512(from); }
 DT__INLINE void store(void *to, ints x) { _mm512_store_si512(to, x); }
-DT__INLINE ints first_sum(const int32_t *start, int at)
-{
-    (void)start, (void)at;
-    return _mm512_setzero_si512();
-}
-
 DT__INLINE ints add(ints a, ints b) { return _mm512_add_epi32(a, b); }
 DT__INLINE ints shift_right(ints x, int by) { return _mm512_srai_epi32(x, (unsigned)by); }
 DT__INLINE floats to_floats(ints x) { return _mm512_cvtepi32_ps(x); }
@@ -54,7 +47,7 @@ DT__INLINE ints high_nibbles(ints packed)
 DT__INLINE ints low_nibbles(ints packed) { return high_nibbles(_mm512_slli_epi16(packed, 4)); }
 
 /* The low (half 0) or high nibble of each byte as a signed byte. */
-DT__INLINE ints nibbles_as_bytes(ints packed, int half)
+DT__INLINE ints signed_nibbles(ints packed, int half)
 {
     const ints value = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
@@ -94,5 +87,5 @@ DT__INLINE ints widen(int form, ints sum)
     return sum;
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif

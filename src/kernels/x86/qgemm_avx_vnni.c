@@ -13,7 +13,6 @@
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 13
-#define SHIFTED 0
 #define AHEAD 1024
 #define NIBBLE_SHIFT 4
 #include "kernels/x86/qgemm_ymm.inc"
@@ -50,5 +49,5 @@ DT__INLINE ints widen(int form, ints sum)
     return sum;
 }
 
-#include "kernels/qgemm_tile.inc"
+#include "kernels/x86/qgemm_tile.inc"
 #endif
