@@ -22,25 +22,26 @@ aarch64-linux-gnu-gcc --sysroot="$PWD/build/aarch64-root" -O3 -std=c17 -fPIC -fo
     -march=armv8.2-a+dotprod -D_POSIX_C_SOURCE=200809L -DDETENT_SIMD=1 -DNDEBUG \
     -Isrc -Iinclude -S -o "$work/all.s" src/kernels/arm/qgemm_neon_dot.c
 
-# The first block of a function, from a label to the next one, with at least so many of an
+# The shortest block of a function, from a label to the next one, with at least so many of an
 # instruction; `loop`: that ends with a branch to its label. Without directives and branches.
 block() { # function, kind, instruction, count
     awk -v name="$1" -v kind="$2" -v wanted="$3" -v least="$4" '
-    function finish() {
-        if (inside && count >= least && kind == "any") { printf "%s", text; exit }
-        text = ""; count = 0
+    function keep() {
+        if (count >= least && (best == 0 || lines < best)) { found = text; best = lines }
+    }
+    function next_block() {
+        if (inside && kind == "any") keep()
+        text = ""; count = lines = 0
     }
     $0 == name ":" { inside = 1; next }
-    $1 == ".size" { finish(); inside = 0 }
+    $1 == ".size" { next_block(); inside = 0 }
     !inside || /^[#\/]/ { next }
-    /^\.L[0-9]+:/ { finish(); label = substr($1, 1, length($1) - 1); next }
+    /^\.L[0-9]+:/ { next_block(); label = substr($1, 1, length($1) - 1); next }
     /^\t(\.|cb|tb)/ { next }
-    /^\tb(\.[a-z]+|[a-z][a-z])?\t/ {
-        if (kind == "loop" && $2 == label && count >= least) { printf "%s", text; exit }
-        next
-    }
-    { text = text $0 "\n" }
+    /^\tb(\.[a-z]+|[a-z][a-z])?\t/ { if (kind == "loop" && $2 == label) keep(); next }
+    { text = text $0 "\n"; lines++ }
     $1 == wanted { count++ }
+    END { printf "%s", found }
     ' "$work/all.s"
 }
 
@@ -59,7 +60,9 @@ for processor; do
                 $3, $4, 16 * $3 / $4 }'
         [ "$tile" != UNPACKED_6 ] || many=$all
     done
-    ending=$(block tile_DT__UNPACKED_6 any scvtf 24 | cycles "$processor")
+    block tile_DT__UNPACKED_6 any scvtf 24 > "$work/ending.s"
+    [ -s "$work/ending.s" ] || { echo "no block of UNPACKED_6 ends a group" >&2; exit 1; }
+    ending=$(cycles "$processor" < "$work/ending.s")
     echo "$processor $many $ending" |
         awk '{ printf "%-12s a group ends in %.0f cycles: %.1f multiply-adds a cycle in groups" \
             " of 32, %.1f of 128\n", $1, $3, 4 * 768 / (4 * $2 + $3), 16 * 768 / (16 * $2 + $3) }'

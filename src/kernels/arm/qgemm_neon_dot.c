@@ -161,21 +161,23 @@ DT__INLINE float32x4_t load_scales(int dtype, const uint8_t *from, int v)
     return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
 }
 
-/* Adds the sums of a piece's earlier segments; then scales and adds them, or keeps them, if the
- * piece goes on. */
-DT__INLINE void end_segment(tile t, const segment *s, bool first, int v0, row_sums *sum)
+/* Adds the sums of a piece's earlier segments; then scales and adds them (ends), or keeps them. */
+DT__INLINE void end_segment(tile t, const segment *s, bool first, bool ends, int v0, row_sums *sum)
 {
+    float32x4_t scale[VECTORS];
     DT__UNROLL
     for (int v = 0; v < t.columns; v++) {
-        const float32x4_t scale =
-            s->scales == NULL ? vdupq_n_f32(0) : load_scales(s->scale_dtype, s->scales, v0 + v);
+        if (ends) scale[v] = load_scales(s->scale_dtype, s->scales, v0 + v);
+    }
+    DT__UNROLL
+    for (int v = 0; v < t.columns; v++) {
         DT__UNROLL
         for (int r = 0; r < t.rows; r++) {
             int32_t *piece = s->row[r].piece + 4 * (v0 + v);
             float *acc = s->row[r].acc + 4 * (v0 + v);
             const int32x4_t whole = first ? sum[r][v] : vaddq_s32(sum[r][v], vld1q_s32(piece));
-            if (s->scales == NULL) vst1q_s32(piece, whole);
-            else vst1q_f32(acc, vfmaq_f32(vld1q_f32(acc), vcvtq_f32_s32(whole), scale));
+            if (ends) vst1q_f32(acc, vfmaq_f32(vld1q_f32(acc), vcvtq_f32_s32(whole), scale[v]));
+            else vst1q_s32(piece, whole);
         }
     }
 }
@@ -194,8 +196,11 @@ DT__INLINE void run_tile(tile t, const segment *s)
         for (int i = 0; i < s->steps; i++, w += step_bytes, u += DT__STEP) {
             multiply_step(t, w, u, s->ldu, sum);
         }
-        if (s->first) end_segment(t, s, true, v0, sum);
-        else end_segment(t, s, false, v0, sum);
+        const bool ends = s->scales != NULL;
+        if (s->first && ends) end_segment(t, s, true, true, v0, sum);
+        else if (s->first) end_segment(t, s, true, false, v0, sum);
+        else if (ends) end_segment(t, s, false, true, v0, sum);
+        else end_segment(t, s, false, false, v0, sum);
     }
 }
 
