@@ -70,7 +70,7 @@ START_TEST(tables_and_progress_fit)
         test_shell(&output, "cd %s && " DETENT "train r.yaml '~qat' run.dir=f --quiet", folder), 0);
     ck_assert_msg(strstr(output, "float ") != NULL && strstr(output, "qat") == NULL, "%s", output);
     free(output);
-    expect(folder, DETENT "train r.yaml run.dir=l --quiet qat.weight.range=learned", 0, " 32.00 ");
+    expect(folder, DETENT "train r.yaml run.dir=l --quiet qat.weight.range=learned", 0, " 32.00\n");
     expect(folder,
            "script -qec \"stty cols 40; " DETENT "train r.yaml run.dir=p\" /dev/null | "
            "tr '\\r' '\\n' | sed 's/.\\[K//' | "
