@@ -845,6 +845,7 @@ START_TEST(shipped_recipes_are_right)
 {
     static const char *const names[] = {
         "digits-mlp",
+        "digits-2bit",
         "mnist-mlp",
         "mnist-mlp-int8",
         "mnist-mlp-finetune",
@@ -906,7 +907,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 23);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

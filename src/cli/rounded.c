@@ -8,7 +8,7 @@
 #include "text.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define SHAPE 128
 
@@ -88,30 +88,32 @@ static void add_count(cli_text *s, int64_t n, const char *one, const char *many)
     if (n > 0) cli_text_add(s, ", %lld %s", (long long)n, n == 1 ? one : many);
 }
 
-/* Names of weights or tensors, one behind another, in lines of the screen's width. */
+/* Names of weights or tensors behind a few words. They are collected in memory, since there may be
+ * many, and then wrapped. */
 typedef struct names {
-    const char *before; /* of the first one */
-    int column;
+    FILE *to; /* NULL: none so far */
+    char *text;
+    size_t bytes;
 } names;
 
-static void put_name(names *list, const char *name)
+static void put_name(names *list, const char *before, const char *name)
 {
-    const int width = cli_columns(name);
-    if (list->column == 0) {
-        list->column = printf("%s", list->before);
-    } else if (list->column + 2 + width < screen_width(stdout)) {
-        list->column += printf(", ");
-    } else {
-        printf(",\n  ");
-        list->column = 2;
+    const bool first = list->to == NULL;
+    if (first) list->to = open_memstream(&list->text, &list->bytes);
+    if (list->to == NULL) return;
+    fputs(first ? before : ", ", list->to);
+    for (; *name != 0; name++) {
+        const unsigned char c = (unsigned char)*name;
+        fputc(c < 0x20 || c == 0x7F ? '?' : c, list->to);
     }
-    cli_print_name(name, 0);
-    list->column += width;
 }
 
-static void end_names(const names *list)
+static void end_names(names *list)
 {
-    if (list->column > 0) putchar('\n');
+    if (list->to == NULL || fclose(list->to) != 0) return;
+    if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
+    else puts(list->text);
+    free(list->text);
 }
 
 static bool fell_back(const dt_round_report *r) { return r->fallback; }
@@ -122,9 +124,9 @@ static bool is_untreated(const dt_round_report *r) { return r->untreated; }
 static void print_those(const dt_quantize_summary *s, const char *what,
                         bool (*is_so)(const dt_round_report *r))
 {
-    names list = { .before = what };
+    names list = { .to = NULL };
     for (int64_t i = 0; i < s->n; i++) {
-        if (is_so(&s->weight[i].report)) put_name(&list, s->weight[i].name);
+        if (is_so(&s->weight[i].report)) put_name(&list, what, s->weight[i].name);
     }
     end_names(&list);
 }
@@ -147,8 +149,8 @@ static void print_unseen(const dt_quantize_summary *s)
 
 static void print_copied(const dt_quantize_summary *s)
 {
-    names list = { .before = "copied: " };
-    for (int64_t i = 0; i < s->n_copied; i++) put_name(&list, s->copied[i]);
+    names list = { .to = NULL };
+    for (int64_t i = 0; i < s->n_copied; i++) put_name(&list, "copied: ", s->copied[i]);
     end_names(&list);
 }
 
