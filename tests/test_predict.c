@@ -88,7 +88,7 @@ static uint8_t *write_digits(void)
     return pixels;
 }
 
-/* The same class and the same probabilities as `eval --outputs` gives, to the bit of the outputs. */
+/* The probabilities are those of the outputs that `eval --outputs` writes. */
 START_TEST(images_are_classified)
 {
     char path[TEST_PATH];

@@ -844,30 +844,12 @@ END_TEST
 START_TEST(shipped_recipes_are_right)
 {
     static const char *const names[] = {
-        "digits-mlp",
-        "digits-2bit",
-        "mnist-mlp",
-        "mnist-mlp-int8",
-        "mnist-mlp-finetune",
-        "mnist-cnn",
-        "digits-cnn",
-        "mnist-cnn-w4a4",
-        "digits-unet-denoise",
-        "cifar10-resnet20",
-        "mnist-tfc-w2a2",
-        "adder",
-        "shakespeare-char-gpt",
-        "shakespeare-llama",
-        "shakespeare-moe",
-        "names-bytes-tiny",
-        "finetune-llama-int4",
-        "sounds-dscnn",
-        "sensors-conv1d",
-        "sensors-gru",
-        "sensors-anomaly",
-        "table-classes",
-        "table-values",
-        "digits-mobilenet",
+        "digits-mlp",           "digits-2bit",       "mnist-mlp",       "mnist-mlp-int8",
+        "mnist-mlp-finetune",   "mnist-cnn",         "digits-cnn",      "mnist-cnn-w4a4",
+        "digits-unet-denoise",  "cifar10-resnet20",  "mnist-tfc-w2a2",  "adder",
+        "shakespeare-char-gpt", "shakespeare-llama", "shakespeare-moe", "names-bytes-tiny",
+        "finetune-llama-int4",  "sounds-dscnn",      "sensors-conv1d",  "sensors-gru",
+        "sensors-anomaly",      "table-classes",     "table-values",    "digits-mobilenet",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);

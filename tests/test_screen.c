@@ -195,7 +195,7 @@ START_TEST(the_moving_line_fits)
     char *output = on_terminal(widths[_i], "TERM=xterm", "train r.yaml run.dir=t");
     /* the last column stays free, so that terminals do not wrap */
     const char *line = output;
-    int moving = 0, rows = 0;
+    int moving = 0;
     for (; *line != 0; line += strcspn(line, "\r\n") + 1) {
         const size_t n = strcspn(line, "\r\n");
         const bool moves = n > 3 && strstr(line, "\033[K") != NULL;
@@ -203,7 +203,6 @@ START_TEST(the_moving_line_fits)
             moving++;
             TEST_EACH(columns_of(line, n) < widths[_i], "%d: %.*s", widths[_i], (int)n, line);
         }
-        rows += n > 0;
         if (line[n] == 0) break;
     }
     ck_assert_int_ge(moving, 3); /* baseline, float, qat */

@@ -430,11 +430,11 @@ typedef struct dt_run_summary {
  * checks that the converted model's outputs equal the QAT model's bit for bit. `run.dir` gets
  * recipe.yaml, metrics.jsonl, checkpoints/, float.safetensors, baseline.safetensors, the converted
  * model and summary.json (docs/run.md). The context's random streams start from run.seed, its
- * threads are run.threads while it lasts. Errors: CONFIG (a rule that matches nothing, images or classes that do not fit
- * the model, a run.dir that exists or, to resume, does not, a key that may not change; also with
- * dt_recipe_error_at), NUMERIC (a loss or gradient that is not finite: the first op, module and
- * step), INTERRUPTED (a checkpoint was saved), IO, FORMAT, NOMEM. `control` and `summary` may be
- * NULL. */
+ * threads are run.threads while it lasts. Errors: CONFIG (a rule that matches nothing, images or
+ * classes that do not fit the model, a run.dir that exists or, to resume, does not, a key that may
+ * not change; also with dt_recipe_error_at), NUMERIC (a loss or gradient that is not finite: the
+ * first op, module and step), INTERRUPTED (a checkpoint was saved), IO, FORMAT, NOMEM. `control`
+ * and `summary` may be NULL. */
 DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                         dt_run_summary *summary);
 

@@ -11,7 +11,7 @@
 #define FIRST_SECONDS 0.5
 #define EVERY_SECONDS 0.1
 #define DETAIL 96
-#define LINE 512
+#define LINE 1024
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;

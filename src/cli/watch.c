@@ -26,7 +26,7 @@ static double now(void)
 
 watch watch_begin(bool quiet) { return (watch){ .quiet = quiet, .moving = meter_can_move() }; }
 
-enum { FIELD = 64, FIELDS = 9, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
+enum { FIELD = 64, FIELDS = 9, LINE = 1536, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
 
 /* What the line shows, the most important first: a field that does not fit is left out. */
 typedef struct line {
@@ -70,7 +70,7 @@ static void fill(line *l, const dt_progress *p)
 }
 
 /* The fields that fit, and between the first and the others a bar, if there is room for it. */
-static void compose(const line *l, const dt_progress *p, int room, char text[1024])
+static void compose(const line *l, const dt_progress *p, int room, char text[LINE])
 {
     char rest[768] = "", bar[SCREEN_BAR] = "";
     int used = cli_columns(l->field[0]);
@@ -86,7 +86,7 @@ static void compose(const line *l, const dt_progress *p, int room, char text[102
     if (wide > MOST_BAR) wide = MOST_BAR;
     const double share = p->steps > 0 ? (double)p->step / (double)p->steps : 1;
     if (wide >= LEAST_BAR) screen_bar(bar, wide, share);
-    snprintf(text, 1024, "%s%s%s%s%s%s", l->field[0], *bar != 0 ? " " : "",
+    snprintf(text, LINE, "%s%s%s%s%s%s", l->field[0], *bar != 0 ? " " : "",
              screen_style_of(stderr, SCREEN_GREEN), bar, screen_style_of(stderr, SCREEN_PLAIN),
              rest);
 }
@@ -114,7 +114,7 @@ void watch_step(watch *w, const dt_progress *p)
     w->phase = p->phase;
     w->shown = clock;
     line l = { .n = 0 };
-    char text[1024];
+    char text[LINE];
     fill(&l, p);
     if (w->moving) {
         compose(&l, p, screen_width(stderr) - 1, text);
