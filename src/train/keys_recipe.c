@@ -73,7 +73,8 @@ static const dt_key checkpoint_keys[] = {
 static const dt_key evaluate_keys[] = {
     { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
       .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two evaluations; 0: at the end of each epoch" },
+      .text = "updates between two evaluations; 0: at the end of each epoch, of language models as "
+              "often as costs a tenth of the time" },
     { 0 },
 };
 
@@ -148,7 +149,8 @@ static const dt_key train_keys[] = {
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
       .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
-      .text = "also train a float model for as many updates, to compare" },
+      .text = "also train a float model for as many updates, to compare; it is kept as "
+              "baseline.safetensors" },
     { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
       .text = "when the model is evaluated on the validation data" },
     { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
