@@ -71,9 +71,9 @@ static dt_status write_page(dt_ctx *ctx, const dt__page_run *runs, int n,
     }
     dt__page(&t, "<footer>detent %s</footer></main>\n<script>\n%r</script></body></html>\n",
              dt_version(), dt__page_js);
-    const dt_status s = t.failed
-                            ? DT_ERR_NOMEM
-                            : dt__file_replace(ctx, path, &(const dt__span){ t.bytes, t.used }, 1);
+    const dt_status s =
+        t.failed ? DT_ERR_NOMEM
+                 : dt__file_replace_unsynced(ctx, path, &(const dt__span){ t.bytes, t.used }, 1);
     dt__release(ctx, t.bytes);
     return s;
 }

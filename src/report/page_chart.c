@@ -209,11 +209,10 @@ void dt__chart_add(dt__chart *c, dt__chart_line line, const char *label)
     const bool any = (line.part[0] != NULL && line.part[0]->n > 0) ||
                      (line.part[1] != NULL && line.part[1]->n > 0);
     if (!any || c->n == DT__CHART_LINES) return;
-    size_t n = strlen(label);
-    const bool cut = n > 11;
-    if (cut) n = 10;
-    while (cut && n > 0 && ((unsigned char)label[n] & 0xc0) == 0x80) n--; /* within a character */
-    snprintf(line.label, sizeof line.label, "%.*s%s", (int)n, label, cut ? "…" : "");
+    const size_t n = strlen(label);
+    const char *tail = label + (n > 11 ? n - 10 : 0); /* the end of a path tells more */
+    while (tail > label && ((unsigned char)*tail & 0xc0) == 0x80) tail++; /* within a character */
+    snprintf(line.label, sizeof line.label, "%s%s", tail > label ? "…" : "", tail);
     c->line[c->n++] = line;
 }
 

@@ -69,7 +69,7 @@ static void put_validation(const curves *c)
     };
     char name[64], title[64];
     int shown = 0;
-    for (int i = 0; i < DT__COUNT_OF(names) && shown < 2; i++) {
+    for (int i = 0; i < DT__COUNT_OF(names) && shown < c->n && shown < 2; i++) {
         const dt__page_metric m = dt__page_metric_of(names[i]);
         if (c->n == 1 && strcmp(names[i], "loss") == 0) continue;
         snprintf(name, sizeof name, "validation_%s", names[i]);
@@ -88,7 +88,9 @@ static void put_layers(const curves *c, const char *title, const char *name, con
                        double scale)
 {
     const dt__page_run *r = &c->runs[0];
-    dt__chart chart = { .title = title, .unit = unit, .scale = scale, .qat = (double)NAN };
+    dt__chart chart = {
+        .title = title, .unit = unit, .scale = scale, .linear = true, .qat = (double)NAN
+    };
     for (int64_t i = 0; i < r->n_series; i++) {
         const dt__series *s = &r->series[i];
         if (s->layer == NULL || strcmp(s->name, name) != 0 || chart.n >= 12) continue;

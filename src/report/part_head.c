@@ -49,26 +49,32 @@ static double result(const dt__page_run *r, const char *row, const char *name)
     return dt__field_number(dt__field(r->summary.root, row), name);
 }
 
-/* What rounding loses and training wins back, where it is worth a sentence. */
+static void put_points(dt__chars *t, const dt__page_metric *m, double points)
+{
+    dt__page_fixed(t, points, m->decimals);
+    dt__put_text(t, m->scale > 1 ? " points" : *m->unit != 0 ? " dB" : "");
+}
+
+/* What rounding costs and where training with quantization ends, where it is worth a sentence. The
+ * float weights are those of the baseline's end, or of the update at which QAT began. */
 static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_metric *m)
 {
-    const double sign = m->larger_is_better ? m->scale : -m->scale;
-    const double whole = result(r, "float", m->name), rounded = result(r, "ptq", m->name);
-    const double lost = sign * (whole - rounded);
-    const double won = sign * (result(r, "qat", m->name) - rounded);
+    const double sign = m->larger_is_better ? m->scale : -m->scale, start = dt__page_qat_step(r);
+    const double whole = result(r, "float", m->name);
+    const double lost = sign * (whole - result(r, "ptq", m->name));
+    const double gap = sign * (result(r, "qat", m->name) - whole);
     const double least = m->scale > 1 ? 0.05 : fabs(whole) * 0.002;
-    if (!(lost > least) || !(won > 0)) return;
+    if (!(lost > least) || !(gap > -lost)) return;
     dt__put_text(t, " Rounding alone costs ");
-    dt__page_fixed(t, lost, m->decimals);
-    dt__put_text(t, m->scale > 1 ? " points" : *m->unit != 0 ? " dB" : "");
-    dt__put_text(t, "; quantization-aware training ");
-    if (won >= lost) {
-        dt__put_text(t, "wins all of it back.");
-    } else {
-        dt__put_text(t, "wins ");
-        dt__page_fixed(t, won, m->decimals);
-        dt__put_text(t, " back.");
+    put_points(t, m, lost);
+    if (dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL) {
+        dt__put_text(t, " of the float baseline's weights");
+    } else if (isfinite(start)) {
+        dt__page(t, " of the weights of update %i", (int64_t)start);
     }
+    dt__put_text(t, "; training with quantization ends ");
+    put_points(t, m, fabs(gap));
+    dt__put_text(t, gap < 0 ? " below them." : " above them.");
 }
 
 static void put_verdict(dt__chars *t, const dt__page_run *r)

@@ -86,6 +86,7 @@ static dt_status train(dt__run *r)
 {
     bool found = false;
     DT__TRY(dt__run_folder(r));
+    if (r->control.resume) DT__TRY(dt__run_forget_machine(r));
     if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
     if (!found) {
         DT__TRY(dt__run_begin_stage(r, r->o->train.float_baseline ? DT__BASELINE : DT__MAIN));

@@ -184,6 +184,8 @@ dt_status dt__run_make_parents(dt__run *r, const char *path);
 /* Truncates metrics.jsonl after `lines` lines. */
 dt_status dt__run_truncate(dt__run *r, int64_t lines);
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);
+/* Writes a file that the report shows, without waiting for the disk. NOMEM if the text failed. */
+dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *text);
 /* A dt_sink that appends to a dt__chars. */
 dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
 
@@ -297,6 +299,8 @@ dt_status dt__run_write_sensitivity(dt__run *r);
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs);
 /* `seconds`: of this call so far. */
 dt_status dt__run_write_machine(dt__run *r, double seconds);
+/* Removes it from the folder of a run that goes on. */
+dt_status dt__run_forget_machine(dt__run *r);
 
 /* ---- run_compare.c ---- */
 

@@ -147,8 +147,7 @@ static dt_status write_file(dt__run *r, dt__examples *e, const kind *k)
     dt__put_text(e->t, ",\n ");
     DT__TRY(k->write(e));
     dt__put_text(e->t, "}\n");
-    if (e->t->failed) return DT_ERR_NOMEM;
-    return dt__run_write(r, "examples.json", e->t->bytes, e->t->used);
+    return dt__run_write_shown(r, "examples.json", e->t);
 }
 
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs)

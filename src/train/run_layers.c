@@ -147,8 +147,7 @@ dt_status dt__run_write_layers(dt__run *r, const char *name)
     dt__put_text(&t, "\n ],\n \"examples\": ");
     dt__put_integer(&t, examples);
     dt__put_text(&t, "}\n");
-    if (s == DT_OK && t.failed) s = DT_ERR_NOMEM;
-    if (s == DT_OK) s = dt__run_write(r, name, t.bytes, t.used);
+    if (s == DT_OK) s = dt__run_write_shown(r, name, &t);
     dt__release(r->ctx, t.bytes);
     return s;
 }

@@ -1,8 +1,9 @@
-/* machine.json: on what a run was made. */
+/* machine.json: on what a run was made. It is there when the run has ended. */
 #include "kernels/machine.h"
 #include "train/run.h"
 
 #include <time.h>
+#include <unistd.h>
 
 static void put_field(dt__chars *t, const char *name, const char *text)
 {
@@ -49,7 +50,15 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
     put_number(&t, "trained", (double)r->summary->trained);
     put_number(&t, "samples", (double)dt_dataset_count(r->train));
     dt__put_text(&t, "}\n");
-    const dt_status s = t.failed ? DT_ERR_NOMEM : dt__run_write(r, "machine.json", t.bytes, t.used);
+    const dt_status s = dt__run_write_shown(r, "machine.json", &t);
     dt__release(r->ctx, t.bytes);
     return s;
+}
+
+dt_status dt__run_forget_machine(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    DT__TRY(dt__run_path(r, "machine.json", path));
+    unlink(path); /* it need not be there */
+    return DT_OK;
 }

@@ -110,8 +110,7 @@ static dt_status write_file(const sensitivity *s)
         put_layer(s, &t, &s->layer[i]);
     }
     dt__put_text(&t, "\n]}\n");
-    const dt_status status =
-        t.failed ? DT_ERR_NOMEM : dt__run_write(r, "sensitivity.json", t.bytes, t.used);
+    const dt_status status = dt__run_write_shown(r, "sensitivity.json", &t);
     dt__release(r->ctx, t.bytes);
     return status;
 }
