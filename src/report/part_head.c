@@ -65,16 +65,17 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
     const double gap = sign * (result(r, "qat", m->name) - whole);
     const double least = m->scale > 1 ? 0.05 : fabs(whole) * 0.002;
     if (!(lost > least) || !(gap > -lost)) return;
-    dt__put_text(t, " Rounding alone costs ");
-    put_points(t, m, lost);
     if (dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL) {
-        dt__put_text(t, " of the float baseline's weights");
+        dt__put_text(t, " Rounding the float baseline costs ");
     } else if (isfinite(start)) {
-        dt__page(t, " of the weights of update %i", (int64_t)start);
+        dt__page(t, " Rounding the weights of update %i costs ", (int64_t)start);
+    } else {
+        dt__put_text(t, " Rounding the float weights costs ");
     }
+    put_points(t, m, lost);
     dt__put_text(t, "; training with quantization ends ");
     put_points(t, m, fabs(gap));
-    dt__put_text(t, gap < 0 ? " below them." : " above them.");
+    dt__put_text(t, gap < 0 ? " below float." : " above float.");
 }
 
 static void put_verdict(dt__chars *t, const dt__page_run *r)
