@@ -113,7 +113,7 @@ static void solve(dt_ctx *ctx, const dt__kernels *kernels, problem *p)
 {
     const dt__conv_work all = { .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W] };
     dt__conv_work w = all;
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
     w.to_y = p->made[Y];
     w.to_w = p->made[W];
     compute(ctx, kernels, w);

@@ -44,7 +44,7 @@ static bool run(dt__inverse_root *r, int threads)
     dt_ctx *ctx = context(threads);
     r->u = room_of(r->n * r->n);
     r->room = room_of(dt__inverse_root_room(r->n));
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
     const bool good = dt__inverse_root_of(r);
     dt__threads_leave(before);
     free(r->room);

@@ -175,7 +175,7 @@ static dt_ctx *context(int threads)
 
 static void run(dt_ctx *ctx, dt_dtype dtype, const dt__gemm *g)
 {
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
     dt__kernels_of(ctx, dtype)->gemm(g);
     dt__threads_leave(before);
 }

@@ -156,7 +156,7 @@ static void multiply(dt_ctx *ctx, const weight *w, bool biased)
                           .y = w->y,
                           .ldy = w->layout.rows };
     memset(w->y, 0xff, (size_t)(w->m * w->layout.rows) * sizeof(float));
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
     (w->layout.nibbles ? kernels->qd8_qb4_gemm : kernels->qd8_qb8_gemm)(&g);
     dt__threads_leave(before);
 }

@@ -106,7 +106,7 @@ static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
         if (c->scratch == NULL) s = DT_ERR_NOMEM;
     }
     if (s == DT_OK) {
-        const int threads = dt__threads_enter(c->ctx);
+        dt__team *const threads = dt__threads_enter(c->ctx);
         dt__tape_computes(t, c->op, true);
         c->op->backward(c, dy, dx);
         dt__tape_computes(t, c->op, false);

@@ -63,6 +63,7 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
     m->groups = codes->groups;
     m->bits = codes->bits;
     m->integer = codes->integer;
+    m->int8_backward = codes->int8_backward;
     m->panels = (char *)codes->panels + (size_t)(i * l->expert_panels) * l->panel_bytes;
     m->order = (int32_t *)(uintptr_t)m->layout.order;
     m->zero = codes->zero == NULL ? NULL : codes->zero + r0 * codes->zero_step;
@@ -243,7 +244,7 @@ dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *code
     if (s == DT_OK) {
         (*out)->storage->dequantized = true;
         (*out)->name = dt__text_retain(x->name);
-        const int threads = dt__threads_enter(ctx);
+        dt__team *const threads = dt__threads_enter(ctx);
         dt__codes_expand_all(codes, rows != NULL ? rows : dt__data_mut(*out));
         if (rows != NULL) dt__rows_scatter(&codes->map, rows, dt__data_mut(*out));
         dt__threads_leave(threads);

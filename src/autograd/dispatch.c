@@ -354,7 +354,7 @@ static dt_status compute(dt_call *c)
         dt__release(c->ctx, c->scratch);
         return s;
     }
-    const int threads = dt__threads_enter(c->ctx);
+    dt__team *const threads = dt__threads_enter(c->ctx);
     dt__tape_computes(c->tape, c->op, true);
     if (c->coded) c->op->forward_codes(c);
     else c->op->forward(c);

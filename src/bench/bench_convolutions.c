@@ -232,7 +232,7 @@ static dt_status compare(dt__bench *b, const dt_bench_conv *layer)
 
 dt_status dt__bench_convolutions(dt__bench *b)
 {
-    const int threads = dt__threads_enter(b->ctx);
+    dt__team *const threads = dt__threads_enter(b->ctx);
     dt_status s = b->options.quick ? compare(b, &quick_layer) : DT_OK;
     for (int i = 0; s == DT_OK && !b->options.quick && i < DT__COUNT_OF(layers); i++) {
         s = compare(b, &layers[i]);

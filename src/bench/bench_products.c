@@ -264,7 +264,7 @@ static dt_status with_weights(dt__bench *b, int64_t n, bool many)
 dt_status dt__bench_products(dt__bench *b)
 {
     static const int64_t sizes[] = { 256, 1024, 4096 };
-    const int threads = dt__threads_enter(b->ctx); /* rivals may read it */
+    dt__team *const threads = dt__threads_enter(b->ctx); /* rivals may read it */
     dt_status s = DT_OK;
     for (int i = 0; s == DT_OK && i < DT__COUNT_OF(sizes); i++) {
         if (!b->options.quick || i == 0) s = with_weights(b, sizes[i], false);

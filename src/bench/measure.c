@@ -139,7 +139,7 @@ dt_status dt__measure(dt__bench *b, int n, dt__trial *trials)
     double *seconds = dt__alloc_array(b->ctx, n * DT__MOST_TURNS, sizeof *seconds);
     if (seconds == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < n; i++) trials[i].seconds = seconds + i * DT__MOST_TURNS;
-    const int threads = dt__threads_enter(b->ctx);
+    dt__team *const threads = dt__threads_enter(b->ctx);
     dt_status s = take_turns(b, n, trials);
     dt__threads_leave(threads);
     dt__spread spread[DT__MOST_TRIALS];

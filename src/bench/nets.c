@@ -126,7 +126,7 @@ dt_status dt__convs_run(void *convs)
 {
     const dt__convs *s = convs;
     const dt__kernels *kernels = s->ctx->kernels[DT_F32];
-    const int threads = dt__threads_enter(s->ctx);
+    dt__team *const threads = dt__threads_enter(s->ctx);
     for (int i = 0; i < s->n; i++) {
         const dt__conv_work work = forward(s, i);
         dt__conv_compute(s->ctx, kernels, &work);

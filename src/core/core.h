@@ -112,6 +112,8 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 
 #define DT__MESSAGE_SIZE 1024
 
+typedef struct dt__team dt__team; /* core/threads.h */
+
 struct dt_ctx {
     atomic_int refs; /* one of the user, one of each storage, tape and module */
     dt_allocator allocator;
@@ -124,6 +126,7 @@ struct dt_ctx {
     dt__stream stream[DT__PURPOSES];
     bool blank; /* initial weights stay 0 and are not drawn: a file overwrites them */
     int threads;
+    dt__team *team;
     const void **families; /* registered by the program (nn/family.c) */
     int64_t n_families, room_families;
     uint64_t cpu_mask;
@@ -140,9 +143,9 @@ dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list 
 /* Logs one line. */
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 
-/* Sets the calling thread's number of OpenMP threads to the context's, and returns the previous
- * number; leave restores it. Kernels open their parallel regions in between. */
-int dt__threads_enter(const dt_ctx *ctx);
-void dt__threads_leave(int before);
+/* Parallel loops of the calling thread (core/threads.h) run on the context's threads until leave,
+ * which restores what they ran on before: the value that enter returned. */
+dt__team *dt__threads_enter(const dt_ctx *ctx);
+void dt__threads_leave(dt__team *before);
 
 #endif

@@ -1,13 +1,11 @@
 /* The context: allocator, pool, error message, log, random streams, threads. It is
  * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
-#include "core/core.h"
+#include "core/threads.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_THREADS 1024
 
 static void *host_allocate(void *user, size_t bytes, size_t alignment)
 {
@@ -30,7 +28,7 @@ dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
     if (out == NULL) return DT_ERR_ARG;
     *out = NULL;
     dt_ctx_options o = options == NULL ? dt_ctx_defaults() : *options;
-    if (o.threads < 0 || o.threads > MOST_THREADS) return DT_ERR_ARG;
+    if (o.threads < 0 || o.threads > DT__MOST_THREADS) return DT_ERR_ARG;
     if ((o.allocator.allocate == NULL) != (o.allocator.release == NULL)) return DT_ERR_ARG;
     if (o.allocator.allocate == NULL) {
         o.allocator = (dt_allocator){ host_allocate, host_release, NULL };
@@ -42,7 +40,12 @@ dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
     ctx->allocator = o.allocator;
     ctx->log = o.log;
     ctx->log_user = o.log_user;
-    ctx->threads = o.threads > 0 ? o.threads : omp_get_max_threads();
+    ctx->threads = o.threads > 0 ? o.threads : dt__threads_usual();
+    ctx->team = dt__team_create(&ctx->allocator, ctx->threads);
+    if (ctx->team == NULL) {
+        o.allocator.release(o.allocator.user, ctx, sizeof *ctx);
+        return DT_ERR_NOMEM;
+    }
     ctx->cpu_mask = o.cpu_mask;
     ctx->leave_blas_threads = o.leave_blas_threads;
     dt_seed(ctx, o.seed);
@@ -59,6 +62,7 @@ void dt__ctx_release(dt_ctx *ctx)
     dt__release(ctx, ctx->families);
     dt__pool_trim(ctx);
     const dt_allocator allocator = ctx->allocator;
+    dt__team_free(&allocator, ctx->team);
     allocator.release(allocator.user, ctx, sizeof *ctx);
 }
 
@@ -72,17 +76,13 @@ void dt_memory_reset_peak(dt_ctx *ctx) { ctx->pool.count.peak = ctx->pool.count.
 void dt_memory_trim(dt_ctx *ctx) { dt__pool_trim(ctx); }
 int dt_threads(const dt_ctx *ctx) { return ctx->threads; }
 
-int dt__threads_enter(const dt_ctx *ctx)
+dt__team *dt__threads_enter(const dt_ctx *ctx)
 {
-    const int before = omp_get_max_threads();
-    if (before != ctx->threads) omp_set_num_threads(ctx->threads);
-    return before;
+    omp_set_num_threads(ctx->threads); /* of loops that are not yet of core/threads.h */
+    return dt__team_enter(ctx->team);
 }
 
-void dt__threads_leave(int before)
-{
-    if (before != omp_get_max_threads()) omp_set_num_threads(before);
-}
+void dt__threads_leave(dt__team *before) { dt__team_enter(before); }
 
 void dt__say(dt_ctx *ctx, const char *format, ...)
 {

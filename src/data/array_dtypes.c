@@ -95,7 +95,7 @@ int64_t dt__first_not_finite(const dt_ctx *ctx, int dtype, const uint8_t *from, 
     const dt__array_dtype *t = &dtypes[dtype];
     int64_t first = n;
     if (t->is_integer) return -1;
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
 #pragma omp parallel for schedule(static) reduction(min : first)
     for (int64_t b = 0; b < dt__ceil_div(n, BLOCK); b++) {
         if (first < n) continue;

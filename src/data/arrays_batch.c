@@ -94,7 +94,7 @@ static void put_example(const dt__batch *b, int64_t i)
 void dt__arrays_fill(const dt__batch *b)
 {
     const bool large = b->n * dt__array_size(b->d->arrays) >= SMALL;
-    const int before = dt__threads_enter(b->d->ctx);
+    dt__team *const before = dt__threads_enter(b->d->ctx);
 #pragma omp parallel for schedule(static) if (large)
     for (int64_t i = 0; i < b->n; i++) put_example(b, i);
     dt__threads_leave(before);

@@ -157,7 +157,7 @@ static void measure_all(const measuring *m, double *mean, double *squares)
     const dt_dataset *d = m->d;
     const int64_t blocks = dt__ceil_div(d->count, m->each);
     const double each = (double)(m->shape.outer * m->shape.inner);
-    const int before = dt__threads_enter(d->ctx);
+    dt__team *const before = dt__threads_enter(d->ctx);
     for (int64_t done = 0; done < blocks; done += m->at_once) {
         const int64_t n = dt__min_i64(m->at_once, blocks - done);
 #pragma omp parallel for schedule(static)

@@ -268,7 +268,7 @@ static void draw_all(dt_dataset *d, uint64_t seed)
     const int64_t count = d->count, target_bytes = dt__dataset_target_bytes(d);
     uint8_t *pixels = d->pixels->data, *targets = d->targets->data;
     const dt_target target = d->target;
-    const int before = dt__threads_enter(d->ctx);
+    dt__team *const before = dt__threads_enter(d->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++) {
         const sheet s = { target, pixels + i * PIXELS, targets + i * target_bytes };

@@ -13,7 +13,7 @@ static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const
     const bool labels = o->target == DT_TARGET_CLASS || o->target == DT_TARGET_ANOMALY;
     const int64_t target = labels ? 1 : p->outputs;
     float *x = s->source[0].storage->data, *y = s->targets->data;
-    const int before = dt__threads_enter(ctx);
+    dt__team *const before = dt__threads_enter(ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < o->count; i++) {
         dt__dice d = dt__dice_of(key, (uint64_t)i);

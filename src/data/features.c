@@ -348,7 +348,7 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
             "features: a signal of %lld samples: a frame has %lld (%g ms at %g a second)",
             (long long)n, (long long)f->frame, f->options.frame_ms, f->options.rate);
     }
-    const int before = dt__threads_enter(f->ctx);
+    dt__team *const before = dt__threads_enter(f->ctx);
     const int threads = (int)dt__min_i64(f->threads, omp_get_max_threads());
 #pragma omp parallel for schedule(static) num_threads(threads) if (all > 4)
     for (int64_t i = 0; i < all; i++) {

@@ -146,7 +146,7 @@ static void add_noises(const dt__batch *b, uint64_t key)
     const tables *s = b->state;
     const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
     const int64_t blocks = dt__noise_blocks(size); /* per channel */
-    const int before = dt__threads_enter(b->d->ctx);
+    dt__team *const before = dt__threads_enter(b->d->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < b->n * channels; i++) {
         dt__add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size,

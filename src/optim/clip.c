@@ -28,7 +28,7 @@ static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double
     double *partial = dt__alloc_array(ctx, chunks, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
     double *next = partial;
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     for (int64_t i = 0; i < n; i++) {
         const dt_tensor *g = params[i].x->grad;
         if (g == NULL) continue;

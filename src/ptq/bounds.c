@@ -120,7 +120,7 @@ static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
 {
     b->theta = dt__alloc_array(m->ctx, m->rows * b->tiles.count, sizeof *b->theta);
     if (b->theta == NULL) return DT_ERR_NOMEM;
-    const int threads = dt__threads_enter(m->ctx);
+    dt__team *const threads = dt__threads_enter(m->ctx);
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < m->rows; row++) thresholds_of_row(m, b, row);
     dt__threads_leave(threads);
@@ -203,7 +203,7 @@ static dt__extremes extremes_of_row(const dt__matrix *m, const dt__bounds *b, in
 dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
 {
     int64_t high = 0, low = 0;
-    const int threads = dt__threads_enter(m->ctx);
+    dt__team *const threads = dt__threads_enter(m->ctx);
 #pragma omp parallel for schedule(static) reduction(max : high) reduction(min : low)
     for (int64_t row = 0; row < m->rows; row++) {
         const dt__extremes w = extremes_of_row(m, b, row, codes + row * m->columns);

@@ -11,7 +11,7 @@ dt_status dt__make_factor(dt__matrix *m, double scale, double damping)
     r.u = dt__alloc_array(m->ctx, n * n, sizeof *r.u);
     r.room = dt__alloc_array(m->ctx, dt__inverse_root_room(n), sizeof *r.room);
     const bool room = r.u != NULL && r.room != NULL;
-    const int threads = dt__threads_enter(m->ctx);
+    dt__team *const threads = dt__threads_enter(m->ctx);
     const bool good = room && dt__inverse_root_of(&r);
     dt__threads_leave(threads);
     dt__release(m->ctx, r.room);

@@ -33,7 +33,7 @@ static dt_status check_moments(const dt__layer *l, const dt__moments *m)
     const int64_t count = m->size * m->size, packed = m->size * (m->size + 1) / 2;
     const dt__kernels *kernels = dt__kernels_of(l->ctx, DT_F64);
     int64_t bad[3] = { -1, -1, -1 };
-    const int threads = dt__threads_enter(l->ctx);
+    dt__team *const threads = dt__threads_enter(l->ctx);
     kernels->first_nonfinite(count, m->h, &bad[0]);
     if (m->g != NULL) kernels->first_nonfinite(count, m->g, &bad[1]);
     if (m->c != NULL) kernels->first_nonfinite(packed, m->c, &bad[2]);

@@ -56,7 +56,7 @@ static dt_status find_damping(dt__matrix *m)
     if (m->damping > 0) return DT_OK;
     double *room = dt__alloc_array(m->ctx, m->columns, 2 * sizeof *room);
     if (room == NULL) return DT_ERR_NOMEM;
-    const int threads = dt__threads_enter(m->ctx);
+    dt__team *const threads = dt__threads_enter(m->ctx);
     const double sigma = largest_eigenvalue(m->moments, room, room + m->columns);
     dt__threads_leave(threads);
     dt__release(m->ctx, room);

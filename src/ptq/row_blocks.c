@@ -316,7 +316,7 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
         p.rounder->diffuses && m->bounds == NULL && !m->keep_zeros && m->moments->g == NULL;
     dt_status s = make_room(&p);
     const double start = dt__seconds();
-    const int threads = dt__threads_enter(l->ctx);
+    dt__team *const threads = dt__threads_enter(l->ctx);
 #pragma omp parallel for schedule(dynamic) if (m->rows > p.rows)
     for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += p.rows) {
         p.outcomes[row / p.rows] = run_block(&p, row, &p.slots[omp_get_thread_num()]);

@@ -54,7 +54,7 @@ static dt_status observe_rows(dt__layer *l)
     float *rooms = dt__alloc_array(l->ctx, room * l->ctx->threads, sizeof *rooms);
     int64_t bad = INT64_MAX;
     if (rooms == NULL) return DT_ERR_NOMEM;
-    const int threads = dt__threads_enter(l->ctx);
+    dt__team *const threads = dt__threads_enter(l->ctx);
 #pragma omp parallel for schedule(static) reduction(min : bad)
     for (int64_t row = 0; row < l->rows; row++) {
         float *own = permuted ? rooms + room * omp_get_thread_num() : NULL;
@@ -70,7 +70,7 @@ static dt_status observe_all(dt__layer *l)
 {
     const dt__block_scale first = scale_at(l, 0);
     if (l->rows == 0) return DT_OK;
-    const int threads = dt__threads_enter(l->ctx);
+    dt__team *const threads = dt__threads_enter(l->ctx);
     const bool good =
         dt__observe_block(l->ctx, l->quant, l->rows * l->shape.columns, l->weight, &first);
     dt__threads_leave(threads);

@@ -223,7 +223,7 @@ static void mirror(int64_t n, double *h)
 
 dt__moments *dt__statistics_moments(dt_statistics *s)
 {
-    const int threads = dt__threads_enter(s->ctx);
+    dt__team *const threads = dt__threads_enter(s->ctx);
     if (s->waiting > 0) empty(s);
     for (int64_t g = 0; s->lower && g < s->layer.groups; g++) {
         mirror(s->layer.columns, s->moments[g].h);
@@ -286,7 +286,7 @@ dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tens
         }
     }
     DT__TRY(make_buffers(s));
-    const int threads = dt__threads_enter(s->ctx);
+    dt__team *const threads = dt__threads_enter(s->ctx);
     for (int64_t at = 0, n; at < in[0].samples; at += n) {
         n = dt__min_i64(s->capacity - s->waiting, in[0].samples - at);
         for (int i = 0; i < (s->differ ? 2 : 1); i++) fill(s, &in[i], at, n, s->slice[i]);

@@ -74,7 +74,7 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     const int64_t count = l->blocks * chunks_of(l->n);
     double *partial = dt__alloc_array(ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
 #pragma omp parallel for schedule(static) if (l->blocks * l->n > DT__CHUNK)
     for (int64_t i = 0; i < count; i++) learn_chunk(kernels, l, i, partial + i);
     dt__threads_leave(threads);
@@ -91,7 +91,7 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     const dt__learning l = { .quant = q };
     const float *values = dt__data(x);
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
 #pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
     for (int64_t i = 0; i < chunks_of(x->count); i++) {
         dt__learn c = learn_of(&l);
@@ -192,7 +192,7 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tenso
     double *partial = dt__alloc_array(x->ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
     const float *values = dt__data(x);
-    const int threads = dt__threads_enter(x->ctx);
+    dt__team *const threads = dt__threads_enter(x->ctx);
 #pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
     for (int64_t i = 0; i < count; i++) {
         int64_t elements;

@@ -103,7 +103,7 @@ static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int6
     }
     const int64_t blocks = dt__cut_blocks(&cut);
     int64_t wrong = 0;
-    const int threads = dt__threads_enter(x->ctx);
+    dt__team *const threads = dt__threads_enter(x->ctx);
 #pragma omp parallel for schedule(static) reduction(+ : wrong) if (blocks > 1)
     for (int64_t i = 0; i < blocks; i++) wrong += !set_block(range, &cut, dt__data(x), i);
     dt__threads_leave(threads);

@@ -262,7 +262,7 @@ int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo,
     dt__cut whole = *cut; /* rows of one group */
     whole.group = dt__max_i64(1, cut->columns);
     whole.groups = 1;
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const int64_t bad = whole_range(dt__kernels_of(ctx, DT_F32), &whole, x, lo, hi);
     dt__threads_leave(threads);
     return bad == NONE ? -1 : bad;
@@ -295,7 +295,7 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, 
                        dt__quantized *out, const char *name)
 {
     const job j = job_of(ctx, q, cut, x, out);
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const outcome o =
         cut->whole ? quantize_whole(&j) : over_rows(&j, cut->groups == 1 ? own_rows : own_groups);
     dt__threads_leave(threads);
@@ -306,7 +306,7 @@ dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut 
                              const float *x, dt__quantized *out, const char *name)
 {
     const job j = job_of(ctx, q, cut, x, out);
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const outcome o = over_rows(&j, checked_rows);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
@@ -321,7 +321,7 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     const dt__panel_layout *l = s->layout;
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const bool shared = l->panels > 1 && l->rows * l->columns > SHARED;
     int64_t clipped = 0, bad = 0;
 #pragma omp parallel for schedule(static) reduction(+ : clipped, bad) if (shared)
@@ -337,7 +337,7 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
 void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, float *y)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const bool shared = is_shared(c);
 #pragma omp parallel for if (shared)
     for (int64_t row = 0; row < c->rows; row++) {
@@ -352,7 +352,7 @@ void dt__pass_gradient(dt_ctx *ctx, const dt__cut *c, const uint8_t *mask, const
                        float *dx)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
-    const int threads = dt__threads_enter(ctx);
+    dt__team *const threads = dt__threads_enter(ctx);
     const bool shared = is_shared(c);
 #pragma omp parallel for if (shared)
     for (int64_t row = 0; row < c->rows; row++) {

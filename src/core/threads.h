@@ -1,0 +1,52 @@
+/* Parallel loops. Each context has a team: the thread that calls into the library, and helpers,
+ * which start with the first loop that is worth sharing and end with the context. */
+#ifndef DT__CORE_THREADS_H
+#define DT__CORE_THREADS_H
+
+#include "core/core.h"
+#include "core/wait.h"
+
+/* Items first ... past - 1 of a loop, which run on thread number `thread` of it. */
+typedef struct dt__share {
+    int64_t first, past;
+    int thread; /* below dt__threads() of the caller */
+} dt__share;
+
+typedef void dt__loop(const void *args, const dt__share *s);
+
+/* Calls `body` until each of the items 0 ... n - 1 was in exactly one share, and returns when all
+ * are done. Shares of one thread are adjacent, as long as no thread falls behind: then others take
+ * from its items. So results must not depend on which thread runs an item, nor on where shares
+ * begin.
+ *
+ * `work` is the work of one item, counted in elements of a float that are read, added to and
+ * written, about half a nanosecond each; 0: the loop is not shared. A loop of little work runs on
+ * the calling thread, and so does a loop inside of another one, and a loop of a context whose team
+ * is busy. */
+void dt__parallel(int64_t n, int64_t work, dt__loop *body, const void *args);
+
+/* The most threads that a loop of the calling thread can have: that many pieces of scratch memory
+ * are enough. 1 within a loop. */
+int dt__threads(void);
+
+/* The work of an item that is always worth a thread of its own. */
+#define DT__WORTH_A_THREAD ((int64_t)8192)
+
+/* ---- teams ---------------------------------------------------------------------------------- */
+
+#define DT__MOST_THREADS 1024
+
+/* A team of `threads` threads; NULL: out of memory. A thread that the system refuses to start is no
+ * error: loops then run on fewer. After fork(), the child's loops start threads of their own. */
+dt__team *dt__team_create(const dt_allocator *a, int threads);
+void dt__team_free(const dt_allocator *a, dt__team *t);
+/* Makes t the team of the calling thread's loops, and returns the one before; NULL: none. */
+dt__team *dt__team_enter(dt__team *t);
+/* For benchmarks: waits in a fixed way. */
+void dt__team_wait(dt__team *t, dt__waiting waiting);
+
+/* Number of threads that a context has if nobody says otherwise: OMP_NUM_THREADS of the
+ * environment, else one for each processor that the process may use. */
+int dt__threads_usual(void);
+
+#endif

@@ -1,0 +1,71 @@
+/* How threads wait for each other: they spin while that is cheap, and sleep early while other
+ * programs want the processor. Times are in nanoseconds. */
+#ifndef DT__CORE_WAIT_H
+#define DT__CORE_WAIT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A word that one thread changes and another one waits for. Linux sleeps on the word itself. */
+typedef struct dt__signal {
+    atomic_uint value;
+#ifndef __linux__
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+#endif
+} dt__signal;
+
+void dt__signal_init(dt__signal *s, unsigned value);
+/* Sleeps while the value is `value`; may return early. */
+void dt__signal_sleep(dt__signal *s, unsigned value);
+/* Wakes the thread that sleeps on s. The caller has changed the value. */
+void dt__signal_wake(dt__signal *s);
+
+typedef enum dt__waiting {
+    DT__WAIT_BY_EVIDENCE, /* the default */
+    DT__WAIT_ACTIVE,      /* always spin */
+    DT__WAIT_PASSIVE      /* spin for a moment, then sleep */
+} dt__waiting;
+
+/* What the threads of a team have seen of other programs. Threads update it without a lock: an
+ * observation that is lost does no harm. */
+typedef struct dt__evidence {
+    dt__waiting waiting;        /* fixed while threads run */
+    _Atomic int64_t latest;     /* when a thread last found that it had lost its processor */
+    _Atomic int64_t calm_until; /* until then nobody spins for long */
+    _Atomic int64_t period;     /* how long the next such time will be */
+} dt__evidence;
+
+/* What one thread knows about itself. */
+typedef struct dt__observer {
+    int64_t sampled;  /* when */
+    long preemptions; /* that the system had counted by then */
+    int64_t patience; /* how long it spins for work before it sleeps */
+} dt__observer;
+
+dt__observer dt__observer_new(void);
+void dt__evidence_init(dt__evidence *e, dt__waiting waiting);
+int64_t dt__now(void);
+/* How many processors this process may use, at least 1. */
+int dt__processors(void);
+
+/* True while spinning for long would take the processor from others. */
+bool dt__is_contended(const dt__evidence *e, int64_t now);
+/* Notes that a thread lost its processor. */
+void dt__note_disturbance(dt__evidence *e, int64_t now);
+/* Asks the system, at most once a millisecond, whether the calling thread was preempted. */
+void dt__look_for_preemption(dt__evidence *e, dt__observer *o, int64_t now);
+
+typedef struct dt__wait {
+    dt__signal *signal;
+    dt__evidence *evidence;
+    dt__observer *observer; /* of the calling thread */
+    bool for_work;          /* a helper waits for a loop; false: the caller waits for its helpers */
+} dt__wait;
+
+/* Spins while the value is `value`. False: it still is, and the thread should sleep. */
+bool dt__spin(const dt__wait *w, unsigned value);
+
+#endif
