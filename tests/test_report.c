@@ -122,6 +122,11 @@ START_TEST(report_false_writes_none_of_it)
     ck_assert(!exists("sensitivity.json"));
     ck_assert(!exists("examples.json"));
     ck_assert(!exists("machine.json"));
+    char *page = page_of(run);
+    check_has(page, "examples were not written when this run ended");
+    check_has(page, "class=\"results\"");
+    check_lacks(page, "id=\"layers\"");
+    free(page);
 }
 END_TEST
 
@@ -257,6 +262,22 @@ START_TEST(a_run_under_way_is_shown)
     check_has(page, "This run has not ended: update 100, in float training.");
     check_lacks(page, "Not readable");
     check_has(page, "Loss over updates");
+    free(page);
+}
+END_TEST
+
+/* Axes of huge and of nearly equal values end. */
+START_TEST(extreme_numbers_are_drawn)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("metrics.jsonl",
+          "{\"step\": 1e300, \"phase\": \"float\", \"loss\": 1e20, \"lr\": -1e308}\n"
+          "{\"step\": 1.0000000000000002e300, \"phase\": \"float\", \"loss\": "
+          "100000000000000016384, \"lr\": 1e308}\n");
+    write("examples.json", "{\"kind\": \"values\", \"outputs\": [\"a\"], \"points\": [[0, 1e20, "
+                           "100000000000000016384], [0, -1e308, 1e308], [0, 5e-324, 0]]}");
+    char *page = page_of(run);
+    check_has(page, "</html>");
     free(page);
 }
 END_TEST
@@ -531,6 +552,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, texts_of_models_are_no_markup);
     tcase_add_test(c, a_run_without_figures_is_shown);
     tcase_add_test(c, a_run_under_way_is_shown);
+    tcase_add_test(c, extreme_numbers_are_drawn);
     tcase_add_test(c, damaged_files_are_named);
     tcase_add_test(c, what_is_no_run_is_refused);
     tcase_add_test(c, several_runs_share_their_curves);

@@ -88,7 +88,7 @@ static void put_metric(dt__chars *t, const dt__page_run *r, const char *row)
 static void put_size(dt__chars *t, const dt__page_run *r, const char *row)
 {
     const double bytes = dt__field_number(dt__field(r->summary.root, row), "bytes");
-    if (isfinite(bytes)) dt__page(t, "%b", (int64_t)bytes);
+    if (isfinite(bytes)) dt__page(t, "%b", dt__whole(bytes));
     else dt__put_text(t, "-");
 }
 

@@ -15,6 +15,7 @@
 #define BOTTOM 182.0
 #define POINTS 240
 #define LABEL_GAP 13.0
+#define MOST_TICKS 12
 
 typedef struct axes {
     double x0, x1, y0, y1; /* of the values, those of y in the units of the axis */
@@ -110,7 +111,10 @@ static void put_rules(dt__chars *t, const axes *a)
         put_log_rules(t, a);
         return;
     }
-    for (double y = ceil(a->y0 / step - 1e-9) * step; y <= a->y1 + step * 1e-6; y += step) {
+    const double first = ceil(a->y0 / step - 1e-9) * step;
+    for (int i = 0; i <= MOST_TICKS; i++) {
+        const double y = first + i * step;
+        if (!(y <= a->y1 + step * 1e-6)) break;
         put_rule(t, place_y(a, y), fabs(y) < step * 1e-6 ? 0 : y);
     }
 }
@@ -118,7 +122,10 @@ static void put_rules(dt__chars *t, const axes *a)
 static void put_updates(dt__chars *t, const axes *a)
 {
     const double step = dt__tick_step(a->x0, a->x1, 4);
-    for (double x = ceil(a->x0 / step) * step; x <= a->x1 + step * 1e-6; x += step) {
+    const double first = ceil(a->x0 / step) * step;
+    for (int i = 0; i <= MOST_TICKS; i++) {
+        const double x = first + i * step;
+        if (!(x <= a->x1 + step * 1e-6)) break;
         dt__page(t, "<text class=\"tick\" x=\"%f\" y=\"%f\" text-anchor=\"middle\">%g</text>",
                  place_x(a, x), BOTTOM + 17, x);
     }

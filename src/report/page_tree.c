@@ -137,3 +137,8 @@ const char *dt__field_text(const dt__branch *map, const char *name)
     const dt__branch *v = dt__field(map, name);
     return v != NULL && v->type == DT__BRANCH_TEXT ? v->text : "";
 }
+
+int64_t dt__whole(double number)
+{
+    return isnan(number) ? 0 : (int64_t)fmin(fmax(number, -9e15), 9e15);
+}

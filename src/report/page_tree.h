@@ -40,6 +40,8 @@ const dt__branch *dt__field(const dt__branch *map, const char *name);
 double dt__field_number(const dt__branch *map, const char *name);
 const char *dt__field_text(const dt__branch *map, const char *name);
 double dt__number_of(const dt__branch *v);
+/* A number from a file as a count: cut to +-9e15, 0 of NaN. */
+int64_t dt__whole(double number);
 /* The first child; NULL: none, or v is NULL. */
 const dt__branch *dt__children(const dt__branch *v);
 

@@ -51,7 +51,7 @@ static double row_sum(const matrix *m, int64_t i)
 }
 
 /* Shades from 0 to 9, of the root of the share, so that few mistakes are seen too. */
-static int64_t shade(double share) { return (int64_t)fmin(9, ceil(sqrt(share) * 9)); }
+static int64_t shade(double share) { return dt__whole(fmin(9, ceil(sqrt(share) * 9))); }
 
 static void put_cell(dt__chars *t, const matrix *m, int64_t i, int64_t k, double sum)
 {
@@ -59,7 +59,7 @@ static void put_cell(dt__chars *t, const matrix *m, int64_t i, int64_t k, double
     if (count == 0) dt__put_text(t, "<td></td>");
     else
         dt__page(t, "<td class=\"%rs%d\">%i</td>", i == k ? "right " : "wrong ", shade(count / sum),
-                 (int64_t)count);
+                 dt__whole(count));
 }
 
 static void put_table(dt__chars *t, const matrix *m)
@@ -120,7 +120,7 @@ static void put_pairs(dt__chars *t, const matrix *m)
         put_name(t, m, place[i] / m->n);
         dt__put_text(t, " for ");
         put_name(t, m, place[i] % m->n);
-        dt__page(t, " (%i)</span>", (int64_t)m->count[place[i]]);
+        dt__page(t, " (%i)</span>", dt__whole(m->count[place[i]]));
     }
     dt__put_text(t, ".</p>\n");
 }

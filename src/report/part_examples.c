@@ -8,7 +8,7 @@
 static int64_t whole(const dt__branch *v, const char *name)
 {
     const double n = dt__field_number(v, name);
-    return isfinite(n) ? (int64_t)n : 0;
+    return dt__whole(n);
 }
 
 /* ---- mistakes ------------------------------------------------------------------------------- */

@@ -34,9 +34,9 @@ static void put_facts(dt__chars *t, const dt__page_run *r)
     const double seconds = dt__field_number(machine, "seconds");
     dt__put_text(t, "<p class=\"facts\">");
     put_fact(t, dt__page_key_of(r, "model.family"));
-    if (isfinite(parameters)) dt__page(t, "<span>%i parameters</span>", (int64_t)parameters);
+    if (isfinite(parameters)) dt__page(t, "<span>%i parameters</span>", dt__whole(parameters));
     put_fact(t, dt__page_key_of(r, "qat.preset"));
-    if (isfinite(r->last_step)) dt__page(t, "<span>%i updates</span>", (int64_t)r->last_step);
+    if (isfinite(r->last_step)) dt__page(t, "<span>%i updates</span>", dt__whole(r->last_step));
     if (isfinite(seconds)) put_time(t, seconds);
     put_fact(t, dt__field_text(machine, "date"));
     dt__put_text(t, "</p>\n");
@@ -68,7 +68,7 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
     if (dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL) {
         dt__put_text(t, " Rounding the float baseline costs ");
     } else if (isfinite(start)) {
-        dt__page(t, " Rounding the weights of update %i costs ", (int64_t)start);
+        dt__page(t, " Rounding the weights of update %i costs ", dt__whole(start));
     } else {
         dt__put_text(t, " Rounding the float weights costs ");
     }
@@ -93,7 +93,7 @@ static void put_verdict(dt__chars *t, const dt__page_run *r)
         dt__put_metric(t, &m, value);
         dt__page(t, "</strong>");
     }
-    dt__page(t, " in <strong>%b</strong> of integers", (int64_t)bytes);
+    dt__page(t, " in <strong>%b</strong> of integers", dt__whole(bytes));
     const double factor = result(r, "float", "bytes") / bytes;
     if (isfinite(factor)) {
         dt__put_text(t, ", ");
@@ -135,7 +135,7 @@ static void put_row(dt__chars *t, const dt__page_run *r, int i, const dt__branch
     if (dt__children(row) == NULL) return;
     dt__page(t, "<tr%r><th scope=\"row\">%r<small>%r", i == 3 ? " class=\"final\"" : "", rows[i],
              texts[i]);
-    if (i < 2 && !baseline && isfinite(start)) dt__page(t, ", at update %i", (int64_t)start);
+    if (i < 2 && !baseline && isfinite(start)) dt__page(t, ", at update %i", dt__whole(start));
     if (i < 2 && baseline) dt__page(t, ", of the float baseline");
     dt__put_text(t, "</small></th>");
     for (const dt__branch *c = columns; c != NULL && !is_size(c->name); c = c->next) {
@@ -145,7 +145,7 @@ static void put_row(dt__chars *t, const dt__page_run *r, int i, const dt__branch
         dt__put_text(t, "</td>");
     }
     const double bytes = dt__field_number(row, "bytes");
-    dt__page(t, "<td>%b</td><td>", isfinite(bytes) ? (int64_t)bytes : 0);
+    dt__page(t, "<td>%b</td><td>", dt__whole(bytes));
     dt__page_fixed(t, dt__field_number(row, "bits_per_weight"), 2);
     dt__put_text(t, "</td></tr>\n");
 }
@@ -174,7 +174,7 @@ static void put_bar(dt__chars *t, const char *name, double bytes, double most, c
     dt__page(t,
              "<div class=\"bar\"><span>%s</span><i class=\"%r\" style=\"width:%f%%\"></i><b>%b</b>"
              "</div>\n",
-             name, class, 62 * bytes / most, (int64_t)bytes);
+             name, class, 62 * bytes / most, dt__whole(bytes));
 }
 
 static void put_sizes(dt__chars *t, const dt__page_run *r)
@@ -199,9 +199,14 @@ static void put_state(dt__chars *t, const dt__page_run *r)
                                           "quantization-aware training" };
     if (r->summary.root == NULL && r->lines > 0) {
         dt__page(t, "<p class=\"note\">This run has not ended: update %i, in %r.</p>\n",
-                 (int64_t)r->last_step, phases[r->phase]);
+                 dt__whole(r->last_step), phases[r->phase]);
     } else if (r->summary.root == NULL) {
         dt__put_text(t, "<p class=\"note\">This run has no figures yet.</p>\n");
+    }
+    if (r->summary.root != NULL && r->machine.root == NULL) {
+        dt__put_text(t, "<p class=\"note\">Figures of layers, their costs and examples were not "
+                        "written when this run ended: its recipe has run.report: false, or it is "
+                        "older than reports.</p>\n");
     }
     if (*r->damaged != 0) {
         dt__page(t, "<p class=\"note\">Not readable, and left out: %s.</p>\n", r->damaged);

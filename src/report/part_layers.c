@@ -44,7 +44,7 @@ static void put_scales(dt__chars *t, const dt__branch *side)
 static int64_t bytes_of(const dt__branch *layer, const char *name)
 {
     const double bytes = dt__field_number(layer, name);
-    return isfinite(bytes) ? (int64_t)bytes : 0;
+    return dt__whole(bytes);
 }
 
 static void put_layer(dt__chars *t, const dt__branch *layer)

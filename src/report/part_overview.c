@@ -27,7 +27,7 @@ static void put_run(dt__chars *t, const dt__page_run *r, int i)
     put_value(t, r, "ptq");
     put_value(t, r, "converted");
     dt__put_text(t, "<td>");
-    if (isfinite(bytes)) dt__page(t, "%b", (int64_t)bytes);
+    if (isfinite(bytes)) dt__page(t, "%b", dt__whole(bytes));
     else dt__put_text(t, "–");
     dt__page(t, "</td><td>%g%r</td></tr>\n", seconds, isfinite(seconds) ? " s" : "");
 }

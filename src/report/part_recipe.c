@@ -85,7 +85,7 @@ static void put_machine(dt__chars *t, const dt__page_run *r)
     }
     if (isfinite(memory)) {
         dt__page(t, "<tr><th scope=\"row\">most memory of tensors</th><td>%b</td></tr>\n",
-                 (int64_t)memory);
+                 dt__whole(memory));
     }
     dt__put_text(t, "</tbody></table>\n");
 }

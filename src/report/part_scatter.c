@@ -8,6 +8,7 @@
 #define SIDE 200.0
 #define LEFT 46.0
 #define MOST_OUTPUTS 6
+#define MOST_TICKS 12
 
 static double at(const dt__branch *point, int k)
 {
@@ -44,7 +45,9 @@ static double place(const scatter *s, double value)
 
 static void put_axes(dt__chars *t, const scatter *s)
 {
-    for (double v = s->low; v <= s->high + s->step * 1e-6; v += s->step) {
+    for (int i = 0; i <= MOST_TICKS; i++) {
+        const double v = s->low + i * s->step;
+        if (!(v <= s->high + s->step * 1e-6)) break;
         const double y = 12 + SIDE - place(s, v), shown = fabs(v) < s->step * 1e-6 ? 0 : v;
         dt__page(t, "<path class=\"rule\" d=\"M%f %fh%f\"/>", LEFT, y, SIDE);
         dt__page(t, "<text class=\"tick\" x=\"%f\" y=\"%f\" text-anchor=\"end\">%g</text>",

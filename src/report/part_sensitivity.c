@@ -54,7 +54,7 @@ static void put_layer(dt__chars *t, const dt__branch *layer, double most)
     put_signed(t, gain);
     dt__page(t, "<i class=\"meter\"><i style=\"width:%f%%\"></i></i></td><td>", width);
     put_signed(t, dt__field_number(layer, "weight_gain"));
-    if (more > 0) dt__page(t, "</td><td>+%b</td></tr>\n", (int64_t)more);
+    if (more > 0) dt__page(t, "</td><td>+%b</td></tr>\n", dt__whole(more));
     else dt__put_text(t, "</td><td>–</td></tr>\n");
 }
 
@@ -98,7 +98,7 @@ void dt__part_sensitivity(dt__chars *t, const dt__page_run *r)
              "<p>The loss falls by this much when one layer alone is put back into float, its "
              "weight and its input or its weight alone. Loss with all layers quantized: %g, on "
              "%i %s examples. Small differences are noise.</p>\n",
-             dt__field_number(root, "loss"), isfinite(examples) ? (int64_t)examples : 0,
+             dt__field_number(root, "loss"), dt__whole(examples),
              dt__field_text(root, "evaluated_on"));
     dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th>layer</th>"
                     "<th>bits w / x</th><th>cost</th><th>of the weight alone</th>"

@@ -67,6 +67,7 @@ static void put_number(dt__chars *t, DtEvents__Event *event, char *tag, double v
     DtEvents__Summary summary = DT_EVENTS__SUMMARY__INIT;
     if (!isfinite(value)) return;
     one.tag = tag;
+    one.value_case = DT_EVENTS__VALUE__VALUE_SIMPLE_VALUE;
     one.simple_value = (float)value;
     summary.n_value = 1;
     summary.value = list;

@@ -1,7 +1,9 @@
 /* Figures of the layers of a prepared model (dt_figures), of the first training examples without
  * augmentation: lines of metrics.jsonl during QAT, and two files that the report shows:
  *     layers-begin.json  after the first update of QAT
- *     layers-end.json    before the model is converted */
+ *     layers-end.json    before the model is converted
+ * A model with values that are not finite has no figures; what becomes of it is train.nonfinite's
+ * business. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -66,11 +68,13 @@ static void put_tensor(const writing *w, const char *name, const dt_quant_figure
     if (f->compared) put_rounded(t, "snr", f->snr);
     if (f->compared) put_rounded(t, "clipped", f->clipped);
     put_rounded(t, "dead", f->dead);
-    dt__put_text(t, ", \"scales\": [");
-    dt__put_real(t, f->least_scale);
-    dt__put_text(t, ", ");
-    dt__put_real(t, f->most_scale);
-    dt__put_text(t, "]");
+    if (isfinite(f->least_scale) && isfinite(f->most_scale)) {
+        dt__put_text(t, ", \"scales\": [");
+        dt__put_real(t, f->least_scale);
+        dt__put_text(t, ", ");
+        dt__put_real(t, f->most_scale);
+        dt__put_text(t, "]");
+    }
     if (w->whole) put_whole(t, f, scheme);
     dt__put_text(t, "}");
 }
@@ -131,7 +135,7 @@ static dt_status write_line(dt__run *r)
     dt__put_text(&t, "]");
     if (s == DT_OK) return dt__run_end_line(r, &t);
     dt__release(r->ctx, t.bytes);
-    return s;
+    return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
 dt_status dt__run_write_layers(dt__run *r, const char *name)
@@ -149,7 +153,7 @@ dt_status dt__run_write_layers(dt__run *r, const char *name)
     dt__put_text(&t, "}\n");
     if (s == DT_OK) s = dt__run_write_shown(r, name, &t);
     dt__release(r->ctx, t.bytes);
-    return s;
+    return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
 dt_status dt__run_log_layers(dt__run *r)

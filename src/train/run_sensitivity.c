@@ -54,9 +54,10 @@ static dt_status measure(const sensitivity *s, double *loss)
 {
     dt_metrics m;
     const int64_t batch = dt__min_i64(s->batch, s->examples);
-    DT__TRY(dt__evaluate_some(s->r->model, s->r->evaluated, batch, s->examples, &m));
-    *loss = m.loss;
-    return DT_OK;
+    const dt_status status =
+        dt__evaluate_some(s->r->model, s->r->evaluated, batch, s->examples, &m);
+    *loss = status == DT_OK ? m.loss : (double)NAN;
+    return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */
 }
 
 static dt_status measure_layer(const sensitivity *s, layer *l)
