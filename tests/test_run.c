@@ -205,7 +205,7 @@ START_TEST(a_run_writes_its_files)
     char *metrics = timeless_metrics(j.dir);
     int lines = 0;
     for (const char *c = metrics; *c != 0; c++) lines += *c == '\n';
-    ck_assert_int_eq(lines, 7); /* 3, 6, ... 18, and 20 */
+    ck_assert_int_eq(lines, 9); /* 3, 6, ... 18, and 20; of layers 9 and 20 */
     ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"float\""));
     ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"qat\""));
     free(metrics);
@@ -1007,7 +1007,8 @@ START_TEST(a_folder_is_not_taken_twice)
                   .resume = true,
                   .wanted = DT_ERR_CONFIG,
                   .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
-                           "run.threads, train.epochs, train.checkpoint and train.log may change" };
+                           "run.threads, run.report, train.epochs, train.checkpoint and train.log "
+                           "may change" };
     job sizes = { .dir = j.dir,
                   .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
                   .resume = true,

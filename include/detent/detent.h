@@ -10,7 +10,7 @@
  *  5. No function aborts, prints or exits.
  *  6. A context and everything made with it is used by one thread at a time.
  *
- * Other headers: ops.h, nn.h, optim.h, qat.h, data.h, io.h, train.h. */
+ * Other headers: ops.h, nn.h, optim.h, qat.h, figures.h, data.h, io.h, report.h, train.h. */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
 

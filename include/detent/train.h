@@ -24,6 +24,7 @@ typedef struct dt_run_options {
     const char *dir;
     int64_t seed;
     int64_t threads; /* 0: one per processor */
+    bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
 typedef struct dt_model_options {
@@ -56,6 +57,8 @@ enum { DT_FINISH_LAST, DT_FINISH_BEST }; /* dt_train_options.finish_with */
 
 typedef struct dt_log_options {
     int64_t every_steps;
+    int64_t layers_every_steps; /* updates of QAT between figures of the layers; 0: none */
+    bool csv, tensorboard;      /* write metrics.csv, events for TensorBoard */
 } dt_log_options;
 
 /* The loss of regression: mean squared error, mean absolute error, or the Huber loss.

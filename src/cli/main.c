@@ -2,6 +2,8 @@
 #include "cli.h"
 #include "text.h"
 
+#include <detent/report.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,13 @@ static const cli_command commands[] = {
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
                      .writes = true },
                    { "--quiet", NULL, "no progress" } } },
+    { "report", "RUN... [-o FILE]",
+      "a page about one run, or several side by side: curves, layers, examples, as one HTML file",
+      cli_report, .least_words = 1, .most_words = DT_MOST_REPORTED,
+      .options = { { "-o", "FILE", "the file to write; default: report.html in the first run" },
+                   { "--live", NULL, "write it again whenever a run goes on, until it ends" } } },
+    { "compare", "RUN RUN...", "what differs in the recipes and results of runs, side by side",
+      cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },

@@ -21,6 +21,8 @@ static const dt_key run_keys[] = {
       .text = "seed of initial weights, order of the data, augmentation, dropout" },
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
       .text = "threads of the loops, without influence on results; 0: one per processor" },
+    { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
+      .text = "whether the run ends with report.html, a page about it" },
     { 0 },
 };
 
@@ -89,9 +91,21 @@ static const dt_key early_stopping_keys[] = {
     { 0 },
 };
 
+#undef AT
+#define AT(field) .offset = offsetof(dt_log_options, field)
+
 static const dt_key log_keys[] = {
-    { "every_steps", DT_KEY_INT, .offset = offsetof(dt_log_options, every_steps), .least = 1,
-      .most = DT_NO_LIMIT, .fallback = "50", .text = "updates between two lines of metrics.jsonl" },
+    { "every_steps", DT_KEY_INT, AT(every_steps), .least = 1, .most = DT_NO_LIMIT, .fallback = "50",
+      .text = "updates between two lines of metrics.jsonl" },
+    { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
+      .fallback = "200",
+      .text =
+          "updates between two lines of metrics.jsonl with figures of every layer, counted from "
+          "the first update of QAT; besides, after that one and the last; 0: none" },
+    { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
+      .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
+    { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
+      .text = "also write events for TensorBoard" },
     { 0 },
 };
 

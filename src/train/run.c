@@ -103,12 +103,14 @@ static dt_status train(dt__run *r)
 {
     bool found = false;
     DT__TRY(dt__run_folder(r));
+    if (r->control.resume) DT__TRY(dt__run_forget_machine(r));
     if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
     if (!found) {
         DT__TRY(dt__run_begin_stage(r, r->o->train.float_baseline ? DT__BASELINE : DT__MAIN));
     }
     DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
+    DT__TRY(dt__run_begin_mirror(r));
     r->began = r->line_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);
@@ -132,11 +134,11 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     }
     const int threads = ctx->threads;
     if (r.o->run.threads > 0) ctx->threads = (int)r.o->run.threads;
-    const double before = dt__seconds();
+    r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_open(&r);
     if (status == DT_OK) status = (r.control.dry_run ? dt__run_dry : train)(&r);
-    r.summary->seconds = dt__seconds() - before;
+    r.summary->seconds = dt__seconds() - r.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_close(&r);
     ctx->threads = threads;
