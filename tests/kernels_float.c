@@ -679,7 +679,7 @@ static void attention(kernel_run *r, void (*f)(const dt__attention *))
     const int64_t rows = a.batch * a.queries * a.heads;
     a.y = kernel_result(r, rows * a.width);
     a.lse = kernel_result(r, rows);
-    a.room = room_of(4 * (size_t)dt__attention_room(&a, omp_get_max_threads()));
+    a.room = room_of(4 * (size_t)dt__attention_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a));
     free(a.room);
 }
@@ -696,7 +696,7 @@ static void attention_backward(kernel_run *r,
     for (int i = 0; i < 3; i++) {
         if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, (i == 0 ? rows : keys) * a.width);
     }
-    a.room = room_of(4 * (size_t)dt__attention_back_room(&a, omp_get_max_threads()));
+    a.room = room_of(4 * (size_t)dt__attention_back_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a, dy, d));
     free(a.room);
 }
