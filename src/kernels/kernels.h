@@ -17,96 +17,13 @@
 #include "kernels/attention_args.h"
 #include "kernels/quantize_rows.h"
 #include "kernels/conv_geometry.h"
+#include "kernels/gemm.h"
 #include "kernels/loops.h"
 #include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
 #include "kernels/q7.h"
 #include "kernels/cells.h"
-
-/* A part of a matrix: rows r0 ... r1-1 and columns c0 ... c1-1, written to y with leading dimension
- * ldy. */
-typedef struct dt__patch {
-    int64_t r0, r1, c0, c1;
-    void *y;
-    int64_t ldy;
-} dt__patch;
-
-/* A source: a matrix that is computed on demand. `fill` writes a patch of it, on the calling
- * thread; several threads may call it at once. */
-typedef struct dt__source {
-    void (*fill)(const void *from, const dt__patch *patch);
-    const void *from;
-} dt__source;
-
-/* A sink: a result that is not stored as a matrix. `take` gets its patches, each element once;
- * several threads may call it at once. */
-typedef struct dt__sink {
-    void (*take)(void *to, const dt__patch *patch);
-    void *to;
-} dt__sink;
-
-/* c += op(a) * op(b), row-major, as dt__gemm has it, with sums in a stated order: from c on, the
- * terms ascending in k, each by a fused multiply-add. The same bits in every set; on the calling
- * thread. */
-typedef struct dt__ordered {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    const void *a;
-    int64_t lda;
-    const void *b;
-    int64_t ldb;
-    void *c;
-    int64_t ldc;
-} dt__ordered;
-
-/* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
- * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading
- * dimensions are in elements; c must not overlap a or b. An operand may be a source in place of a
- * pointer; blocks of it are filled into scratch of dt__gemm_scratch bytes. c may be a sink if
- * nothing is accumulated. */
-typedef struct dt__gemm {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    const void *a;
-    int64_t lda;
-    const void *b;
-    int64_t ldb;
-    bool accumulate;
-    void *c;
-    int64_t ldc;
-    const dt__source *a_source, *b_source; /* NULL: in memory */
-    const dt__sink *c_sink;                /* NULL: in memory */
-    const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
-    /* The kernel `ordered` of the table: sums then have its order, from 0 on, and nothing is
-     * accumulated. NULL: OpenBLAS decides. */
-    void (*ordered)(const dt__ordered *g);
-    void *scratch;
-} dt__gemm;
-
-/* The tiles of a product, which threads share. They depend only on its extents and on which
- * operands are sources. Tiles are numbered row by row, `across` in each row. */
-typedef struct dt__gemm_grid {
-    int64_t rows, columns; /* of a tile; the last ones may be smaller */
-    int64_t depth;         /* of a step along k; all of k without sources */
-    int64_t across, tiles;
-} dt__gemm_grid;
-
-/* Independent products, whose tiles threads share. Results must not overlap; each has the bits of
- * the kernel `gemm`. Products with the largest tiles should come first. All use `scratch`:
- * dt__gemms_scratch bytes for the largest. */
-typedef struct dt__gemm_job {
-    dt__gemm g;
-    dt__gemm_grid grid; /* set by the kernel, as is `first` */
-    int64_t first;      /* number of its first tile among all */
-} dt__gemm_job;
-
-typedef struct dt__gemms {
-    int64_t n;
-    dt__gemm_job *job;
-    void *scratch;
-} dt__gemms;
 
 /* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or
  * function(x). */
@@ -153,20 +70,61 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
-/* Gathers rows of codes for a product (im2col): row m consists of `pieces` pieces of `length`
- * bytes, at from[m] + offset[i]. Words are read and written, so up to DT__GATHER_READ bytes behind
- * a piece are read, and up to DT__GATHER_WRITTEN bytes behind a row are overwritten. */
-#define DT__GATHER_READ 8
-#define DT__GATHER_WRITTEN 8
+/* Codes of a tile of positions for a product (im2col). Four columns of a position's row are a word;
+ * positions lie side by side in blocks of 16: to[block][word][position][4].
+ *
+ * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: 16 bytes are
+ * read at from + offset, and byte i of the result is byte shuffle[i] of them, or 0 if that is 0x80.
+ * So a shuffle knows how far apart neighbouring positions are. Bytes 16 ... 31 of a shuffle are
+ * those of the next four positions, from the same address. Where a row of the image ends inside of
+ * a quad, its lanes have several addresses, each less the distance of its first lane from lane 0.
+ * Up to DT__GATHER_READ bytes before and behind a row's codes are read. */
+#define DT__GATHER_READ 64
+#define DT__GATHER_STEP 4 /* between positions of one run, at most; else lanes are runs */
+#define DT__BLOCK 16      /* positions */
+
+typedef struct dt__gather_part {
+    int32_t offset, shuffle;
+} dt__gather_part;
+
+typedef struct dt__gather_quad {
+    int runs;
+    int past[4];            /* the first lane behind each run */
+    const uint8_t *from[4]; /* of each run */
+} dt__gather_quad;
 
 typedef struct dt__gathering {
-    int64_t pieces, length;
-    const int64_t *offset;
-    const uint8_t *const *from;
-    int64_t rows;
-    uint8_t *to; /* [rows][ld] */
-    int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
+    int64_t words, blocks;
+    const int32_t *first; /* [words + 1]: the first part of each word */
+    const dt__gather_part *part;
+    const uint8_t (*shuffle)[32];
+    bool wide;                   /* bytes 16 ... 31 of shuffles may be used */
+    const dt__gather_quad *quad; /* [blocks][4] */
+    uint8_t *to;
 } dt__gathering;
+
+/* A convolution's product of a tile of positions (numerics §2): for each output o and position m
+ *     acc = -(zu[m] ksum[o]);  per piece   acc = fmaf((float)s, scale[o], acc)
+ *     s = the sum of u w over the piece's words + absent[o] zu[m];   y = sx[m] acc + bias[o]
+ * `absent`, or NULL, is the sum of the codes whose columns the words leave out, since they meet the
+ * code of zero. Outputs lie in octets, the last one filled up with zeros. */
+#define DT__OCTET 8
+
+typedef struct dt__qtile {
+    bool nibbles; /* codes of at most 4 bits */
+    int64_t positions, outputs, words, pieces;
+    const int32_t *length;  /* words of each piece */
+    const uint8_t *u;       /* [blocks][words][DT__BLOCK][4], aligned to 64 */
+    const uint8_t *w;       /* signed codes [octets][words][DT__OCTET][4] */
+    const float *scale;     /* [octets][pieces][DT__OCTET] */
+    const int32_t *absent;  /* the same */
+    const float *ksum;      /* [octets][DT__OCTET] */
+    const float *bias;      /* [outputs], or NULL */
+    const float *sx, *zu_f; /* [blocks][DT__BLOCK], aligned to 64 */
+    const int32_t *zu;
+    float *y; /* [outputs][ldy] */
+    int64_t ldy;
+} dt__qtile;
 
 /* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
  * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple
@@ -427,19 +385,6 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
 dt__copy dt__copy_merged(const dt__copy *c);
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
-
-/* Bytes of scratch for any products up to these extents, with the same operands as sources and
- * sinks. */
-size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
-
-dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g);
-/* Leading dimension of a filled block. */
-int64_t dt__gemm_stride(int64_t columns);
-/* Elements of one thread's filled blocks, and bytes of those of `threads`: 0 without sources. */
-int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid);
-size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
-/* Whether BLAS accepts these extents and leading dimensions; if not, a plain loop runs. */
-bool dt__gemm_fits_blas(const dt__gemm *g);
 
 /* Chunks of a loop, which threads share. They depend on the count alone, so partial sums do not
  * depend on the number of threads. Chunk i holds the elements from i * DT__CHUNK to the lesser of

@@ -2,6 +2,7 @@
  * rows of dy are gathered first where they do not lie together. */
 #include "ops/grouped_back.h"
 
+#include "core/threads.h"
 #include "ops/back_codes.h"
 
 #include <string.h>
@@ -68,29 +69,35 @@ size_t dt__grouped_integer_room(const dt__grouped *g)
 
 /* ---- rows by place --------------------------------------------------------------------------- */
 
-static void gather_rows(const dt__grouped_integers *b, const room *r)
+typedef struct moving {
+    const dt__grouped_integers *b;
+    const room *r;
+} moving;
+
+static void gather(const void *args, const dt__share *s)
 {
+    const moving *v = args;
+    const dt__grouped_integers *b = v->b;
     const dt__routing *to = &b->g->routing;
     const dt__codes *x = b->g->c->codes[b->g->x];
-    const int64_t n = out_of(b->g), places = to->start[to->experts];
-    const bool copies = to->assignment != NULL;
-#pragma omp parallel for schedule(static) if (places * n > DT__CHUNK)
-    for (int64_t p = 0; p < places; p++) {
+    const int64_t n = out_of(b->g);
+    for (int64_t p = s->first; p < s->past; p++) {
         const int64_t from = dt__assignment_at(to, p), row = from / to->per_row;
-        if (copies) memcpy(r->dy + p * n, b->dy + from * n, (size_t)n * sizeof *r->dy);
+        if (to->assignment != NULL) {
+            memcpy(v->r->dy + p * n, b->dy + from * n, (size_t)n * sizeof *b->dy);
+        }
         if (b->dw == NULL) continue;
-        r->sx[p] = x->scale[row];
-        r->zu[p] = x->zero_u[row];
+        v->r->sx[p] = x->scale[row];
+        v->r->zu[p] = x->zero_u[row];
     }
 }
 
-static void scatter_rows(const dt__grouped_integers *b, const float *from)
+static void scatter(const void *args, const dt__share *s)
 {
-    const dt__routing *to = &b->g->routing;
-    const int64_t k = in_of(b->g), places = to->start[to->experts];
-#pragma omp parallel for schedule(static) if (places * k > DT__CHUNK)
-    for (int64_t p = 0; p < places; p++) {
-        memcpy(b->dx + to->assignment[p] * k, from + p * k, (size_t)k * sizeof *from);
+    const moving *v = args;
+    const int64_t k = in_of(v->b->g), *assignment = v->b->g->routing.assignment;
+    for (int64_t p = s->first; p < s->past; p++) {
+        memcpy(v->b->dx + assignment[p] * k, v->r->dx + p * k, (size_t)k * sizeof(float));
     }
 }
 
@@ -125,7 +132,11 @@ static void run_expert(const dt__grouped_integers *b, const room *r, int64_t e)
 void dt__grouped_integer_backward(const dt__grouped_integers *b)
 {
     const room r = room_of(b->g, b->room);
-    gather_rows(b, &r);
+    const moving v = { b, &r };
+    const dt__routing *to = &b->g->routing;
+    const int64_t places = to->start[to->experts];
+    dt__parallel(places, out_of(b->g), gather, &v);
     for (int64_t e = 0; e < b->g->routing.experts; e++) run_expert(b, &r, e);
-    if (b->dx != NULL && b->g->routing.assignment != NULL && !b->by_place) scatter_rows(b, r.dx);
+    if (b->dx == NULL || to->assignment == NULL || b->by_place) return;
+    dt__parallel(places, in_of(b->g), scatter, &v);
 }

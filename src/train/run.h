@@ -119,6 +119,7 @@ typedef struct dt__run {
     double line_clock;    /* time of the latest line of metrics */
     int64_t line_samples; /* examples since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
+    double first_metric;  /* metric[0] of that evaluation */
     dt__experts experts;  /* of that evaluation */
     dt__update_result latest;
 } dt__run;
@@ -142,6 +143,8 @@ const char *dt__run_phase(const dt__run *r);
 
 /* Whether the main stage makes updates in float: before it prepares the model, or without `qat`. */
 bool dt__run_trains_in_float(const dt__run *r);
+/* What the first rows of the table compare with. */
+dt_float_weights dt__run_float_weights(const dt__run *r);
 /* Whether the weights are trained when they are prepared, in this run or in model.init, and not
  * random. Static ranges are then calibrated before the first QAT update. */
 bool dt__run_prepares_trained(const dt__run *r);

@@ -212,7 +212,8 @@ dt_status dt__run_finish(dt__run *r)
     r->summary->ends_with_best =
         r->o->train.finish_with == DT_FINISH_BEST && r->summary->best_step > 0;
     r->summary->skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
-    if (dt__run_trains_in_float(r) || r->o->train.float_baseline) {
+    r->summary->float_weights = dt__run_float_weights(r);
+    if (r->summary->float_weights != DT_FLOAT_NONE) {
         show_kept(r, DT_RUN_FLOAT);
         if (quantized) show_kept(r, DT_RUN_PTQ);
     }

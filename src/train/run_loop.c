@@ -3,6 +3,8 @@
 #include "core/json.h"
 #include "train/run.h"
 
+#include <math.h>
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 static void put_field(dt__chars *t, const char *name, double value)
@@ -76,6 +78,8 @@ dt_progress dt__run_progress(const dt__run *r)
         .loss = r->latest.loss,
         .lr = r->latest.lr,
         .validation_loss = r->validated,
+        .metric = isnan(r->validated) || r->n_metrics < 2 ? NULL : r->metric[0],
+        .metric_value = r->first_metric,
         .busiest_expert = r->experts.any ? r->experts.busiest : 0,
         .idlest_expert = r->experts.any ? r->experts.idlest : 0,
         .samples_per_s = speed,
