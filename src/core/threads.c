@@ -273,6 +273,20 @@ static void run_shared(dt__team *t, int threads)
     current = t;
 }
 
+void dt__lower(_Atomic int64_t *x, int64_t v)
+{
+    int64_t old = atomic_load(x);
+    while (v < old && !atomic_compare_exchange_weak(x, &old, v)) {
+    }
+}
+
+void dt__raise(_Atomic int64_t *x, int64_t v)
+{
+    int64_t old = atomic_load(x);
+    while (v > old && !atomic_compare_exchange_weak(x, &old, v)) {
+    }
+}
+
 void dt__parallel(int64_t n, int64_t work, dt__loop *body, const void *args)
 {
     dt__team *const t = current;
