@@ -606,6 +606,15 @@ static dt__heads heads_of(kernel_run *r, const int64_t *dims)
     return (dt__heads){ x, { dims[1] * place, place, head, step } };
 }
 
+/* The same, or (as a cache has keys) with times that are adjacent. */
+static dt__heads keys_of(kernel_run *r, const int64_t *dims)
+{
+    if (kernel_chance(r)) return heads_of(r, dims);
+    const int64_t row = dims[1] + kernel_below(r, 3), head = dims[3] * row;
+    const float *x = kernel_ordinaries(r, dims[0] * dims[2] * head);
+    return (dt__heads){ x, { dims[2] * head, 1, head, row } };
+}
+
 static void rotary(kernel_run *r, void (*f)(const dt__rotary *))
 {
     const int64_t n = dt__min_i64(kernel_size(r), 300), time = kernel_extent(r, n);
@@ -638,7 +647,7 @@ static dt__attention attention_of(kernel_run *r)
     }
     a.scale = 0.25;
     a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
-    a.k = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
+    a.k = keys_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     if (kernel_chance(r)) {
         uint8_t *mask = kernel_bytes(r, a.batch * a.keys);

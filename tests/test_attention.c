@@ -3,7 +3,7 @@
  * of threads; memory that grows with the length, not with its square. */
 #include "testing.h"
 
-#include "core/tensor.h"
+#include "autograd/kind.h"
 
 #include <detent/ops.h>
 #include <math.h>
@@ -251,6 +251,85 @@ START_TEST(parts_of_many_keys)
 }
 END_TEST
 
+/* ---- few rows and many ----------------------------------------------------------------------- */
+
+/* k as a view of [batch, heads, width, keys]: vectors of keys are contiguous, as in a cache. */
+static dt_tensor *transposed(scene *o)
+{
+    const int64_t apart[] = { 0, 2, 3, 1 }, back[] = { 0, 3, 1, 2 };
+    const int64_t b = dt_dim(o->k, 0), n = dt_dim(o->k, 1), h = dt_dim(o->k, 2);
+    dt_tensor *x;
+    TEST_OK(o->ctx,
+            dt_tensor_create(o->ctx, DT_F32, 4, (const int64_t[]){ b, h, dt_dim(o->k, 3), n }, &x));
+    dt__copy_tensor(dt_permute(o->t, o->k, apart), x);
+    dt_tensor *y = dt_permute(o->t, x, back);
+    ck_assert_ptr_nonnull(y);
+    ck_assert_int_eq(y->strides[1], 1);
+    dt_tensor_free(x);
+    return y;
+}
+
+/* The last queries of `many` alone have the bits that they have among the others; with transposed
+ * keys, too. */
+static void check_few(const setup *many, int64_t queries)
+{
+    scene all, last;
+    setup few = *many;
+    few.queries = queries;
+    open_scene(many, &all);
+    open_scene(&few, &last);
+    const dt_attention_options how = { .causal = many->causal };
+    dt_tensor *lse, *k = transposed(&last), *of_all_lse, *of_all_k = transposed(&all);
+    dt_tensor *y[] = {
+        last.y,
+        dt_attention(last.t,
+                     &(dt_attention_operands){ last.q, k, last.v, last.mask, last.document }, &how,
+                     &lse),
+        dt_attention(all.t,
+                     &(dt_attention_operands){ all.q, of_all_k, all.v, all.mask, all.document },
+                     &how, &of_all_lse)
+    };
+    dt_tensor *sums[] = { last.lse, lse, of_all_lse };
+    const int64_t row = many->heads * many->width;
+    for (int64_t b = 0; b < many->batch; b++) {
+        const int64_t from = (b + 1) * many->queries - queries;
+        const float *want = (const float *)dt_data(all.y) + from * row;
+        const float *want_sums = (const float *)dt_data(all.lse) + from * many->heads;
+        for (int i = 0; i < 3; i++) {
+            const int64_t at = i == 2 ? from : b * queries;
+            const float *got = (const float *)dt_data(y[i]) + at * row;
+            const float *got_sums = (const float *)dt_data(sums[i]) + at * many->heads;
+            TEST_EACH(
+                memcmp(got, want, (size_t)(queries * row) * sizeof *got) == 0 &&
+                    memcmp(got_sums, want_sums, (size_t)(queries * many->heads) * sizeof *got) == 0,
+                "way %d: %lld of %lld queries, %lld keys, %lld/%lld heads of %lld", i,
+                (long long)queries, (long long)many->queries, (long long)many->keys,
+                (long long)many->heads, (long long)many->kv_heads, (long long)many->width);
+        }
+    }
+    close_scene(&all);
+    close_scene(&last);
+}
+
+START_TEST(few_rows_have_the_bits_of_many)
+{
+    uint64_t state = (uint64_t)_i * 53 + 11;
+    const int64_t keys[] = { 9, 64, 65, 150, 512, 520, 1100 };
+    for (int k = 0; k < 8; k++) {
+        setup s = { .batch = 1 + k % 2, .range = 2, .threads = 1 + k % 3, .keys = keys[_i] };
+        s.queries = dt__min_i64(s.keys, 6 + (int64_t)(40 * (draw(&state) + 1)));
+        s.kv_heads = 1 + (int64_t)(draw(&state) + 1);
+        s.heads = s.kv_heads * (1 + (int64_t)(2.5 * (draw(&state) + 1)));
+        s.width = 1 + (int64_t)(35 * (draw(&state) + 1));
+        if (k % 4 == 3) s.width = 16 * (1 + k / 4);
+        s.causal = draw(&state) < 0.5;
+        s.masked = draw(&state) < -0.4;
+        s.documents = draw(&state) < -0.4;
+        for (int64_t n = 1; n < 6; n++) check_few(&s, n);
+    }
+}
+END_TEST
+
 /* ---- threads, memory, masked keys ----------------------------------------------------------- */
 
 START_TEST(threads_give_the_same_bits)
@@ -338,6 +417,7 @@ Suite *test_attention_suite(void)
     tcase_add_loop_test(c, random_shapes, 0, 5);
     tcase_add_test(c, extreme_scores);
     tcase_add_test(c, parts_of_many_keys);
+    tcase_add_loop_test(c, few_rows_have_the_bits_of_many, 0, 7);
     tcase_add_loop_test(c, threads_give_the_same_bits, 0, 3);
     tcase_add_test(c, memory_is_linear);
     tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);

@@ -86,6 +86,32 @@ static int count_rows(const json_t *rows, const char *begin)
     return n;
 }
 
+/* Each thread count's parts of a step add to their sum. */
+static void check_parts_of(const json_t *rows, const char *step)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        double sum = 0, parts = 0;
+        char end[8];
+        size_t i;
+        json_t *row;
+        snprintf(end, sizeof end, "/t%d", threads);
+        json_array_foreach(rows, i, row)
+        {
+            const char *name = json_string_value(json_object_get(row, "name"));
+            const size_t length = strlen(name);
+            if (strncmp(name, step, strlen(step)) != 0) continue;
+            const char *rest = name + strlen(step); /* the step itself is "t1" */
+            if (strcmp(name + length - strlen(end), end) != 0 || strchr(rest, '/') == NULL)
+                continue;
+            const double value = json_number_value(json_object_get(row, "value"));
+            if (strncmp(rest, "sum/", 4) == 0) sum = value;
+            else parts += value;
+        }
+        ck_assert_msg(sum > 0 && fabs(parts - sum) <= 1e-9 * sum, "%s: parts %g, sum %g", step,
+                      parts, sum);
+    }
+}
+
 static json_t *json_of(const char *before, const char *arguments)
 {
     char *output = NULL;
@@ -100,7 +126,7 @@ static json_t *json_of(const char *before, const char *arguments)
 
 START_TEST(json_has_every_row_and_field)
 {
-    json_t *root = json_of("", "--quick --threads 2 --json");
+    json_t *root = json_of("", "--quick --explain --threads 2 --json");
     const json_t *machine = json_object_get(root, "machine"), *rows = json_object_get(root, "rows");
     static const char *const facts[] = { "processor",     "kernels", "openblas",
                                          "openblas_core", "detent",  "compiler" };
@@ -115,6 +141,8 @@ START_TEST(json_has_every_row_and_field)
                                          "step/",   "convolutions/", "rounding/", "language/" };
     for (int k = 0; k < 8; k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
     ck_assert_int_eq(count_rows(rows, "limits/int8-plain/t"), 2);
+    check_parts_of(rows, "step/64-32-10/b16/float/");
+    check_parts_of(rows, "step/64-32-10/b16/qat/");
     json_decref(root);
 }
 END_TEST

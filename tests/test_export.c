@@ -224,7 +224,11 @@ START_TEST(wrong_arguments_are_errors)
     ck_assert(dt_exporter_named(NULL) == NULL);
     TEST_FAILS(ctx, DT_ERR_ARG, "no format ''", dt_export(m, &info, NULL, NULL, path, NULL));
     TEST_FAILS(ctx, DT_ERR_ARG, "no format ''", dt_export_check(m, &info, NULL));
+    ck_assert_int_eq(dt_export(NULL, &info, "onnx", NULL, path, NULL), DT_ERR_ARG);
+    ck_assert_int_eq(dt_export_check(NULL, &info, "onnx"), DT_ERR_ARG);
+    ck_assert_int_eq(dt_trace_model(NULL, &info, false, &t), DT_ERR_ARG);
     TEST_OK(ctx, dt_trace_model(m, &info, false, &t));
+    ck_assert_int_eq(dt_extent_at((dt_extent){ 3, 1, 1 }, INT64_MAX / 2, 1), INT64_MAX);
     TEST_FAILS(ctx, DT_ERR_ARG, "more bytes than", dt_trace_plan_create(t, INT64_MAX, 1, 8, &plan));
     dt_trace_free(t);
     dt_module_free(m);

@@ -14,7 +14,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef enum form { PLAIN, NIBBLES, CODED_BYTES, ASYMMETRIC, SIMULATED, CHANNEL, FORMS } form;
+typedef enum form {
+    PLAIN,
+    NIBBLES,
+    CODED_BYTES,
+    ASYMMETRIC,
+    SIMULATED,
+    CHANNEL,
+    GRADIENTS, /* nibbles, with an integer backward */
+    FORMS
+} form;
 
 /* The cases; -1 in the routing's weights is a share of padding. */
 typedef struct trial {
@@ -52,7 +61,7 @@ static void wrap(form f, dt_tensor *w)
     if (f == CODED_BYTES) q.bits = 7;
     if (f == ASYMMETRIC) q.scheme = DT_SCHEME_ASYMMETRIC;
     if (f == CHANNEL) q.granularity = DT_PER_CHANNEL;
-    dt__fq like = { .quant = q, .simulated = f == SIMULATED };
+    dt__fq like = { .quant = q, .simulated = f == SIMULATED, .int8_backward = f == GRADIENTS };
     if (dt_is_grouped(w)) like.map = dt__row_map_of_experts(dt_grouped_count(w));
     TEST_OK(w->ctx, dt__fq_wrap(w, &like));
 }
@@ -321,7 +330,8 @@ static double near_of(const trial *r, bool integer)
 
 static bool is_integer(const trial *r)
 {
-    return r->bits > 0 && (r->form == NIBBLES || r->form == CODED_BYTES || r->form == CHANNEL);
+    return r->bits > 0 && (r->form == NIBBLES || r->form == CODED_BYTES || r->form == CHANNEL ||
+                           r->form == GRADIENTS);
 }
 
 typedef struct pair {
@@ -348,10 +358,11 @@ static void compare_all(const trial *r, const wanted *got, const wanted *want, b
 {
     const int64_t choices = r->rows * dt__max_i64(1, r->reads), bias = r->bias ? r->out : 0;
     const double near = exact ? 0 : near_of(r, false);
+    const double back = exact ? 0 : near_of(r, r->form == GRADIENTS && r->bits > 0);
     const pair all[] = {
         { "y", choices * r->out, got->y, want->y, exact ? 0 : near_of(r, is_integer(r)) },
-        { "dx", r->rows * r->in, got->dx, want->dx, near },
-        { "dw", r->experts * r->out * r->in, got->dw, want->dw, near },
+        { "dx", r->rows * r->in, got->dx, want->dx, back },
+        { "dw", r->experts * r->out * r->in, got->dw, want->dw, back },
         { "db", r->experts * bias, got->db, want->db, near },
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) compare(r, &all[i]);

@@ -122,7 +122,7 @@ DT_API int64_t dt_trace_context(const dt_trace *t);
 
 /* The integer at `offset` of a call's options as an extent, since it may depend on the batch. */
 DT_API dt_extent dt_trace_option(const dt_trace_call *c, size_t offset);
-/* The extent for a batch size and a length. */
+/* The extent for a batch size and a length; INT64_MAX where it is larger, as in the next two. */
 DT_API int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length);
 /* Elements of a value. */
 DT_API int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length);
@@ -233,9 +233,9 @@ DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
 DT_API dt_export_options dt_export_defaults(void);
 
 /* Writes a model in a format, all or nothing. `options` NULL: defaults; `summary` may be NULL.
- * Errors: ARG (no such format, no path, options out of range), STATE (a prepared model for a format
- * that wants it converted), UNSUPPORTED (what the format cannot express: each op with its module
- * and the reason), IO, those of the format, NOMEM. */
+ * Errors: ARG (no module, no such format, no path, options out of range), STATE (a prepared model
+ * for a format that wants it converted), UNSUPPORTED (what the format cannot express: each op with
+ * its module and the reason), IO, those of the format, NOMEM. */
 DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                            const dt_export_options *options, const char *path,
                            dt_export_summary *summary);

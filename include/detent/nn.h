@@ -622,11 +622,11 @@ DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* the most tokens */
 /* Forgets all tokens but the first `length`. ARG if the decoder holds fewer. */
 DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
 /* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
- * next call. Feeding the same tokens in more or fewer calls changes the logits by rounding errors
- * only; by more if inputs are quantized with one dynamic scale for all tokens of a pass. Equal
- * calls give equal bits on any number of threads, and a converted model gives those of the prepared
- * one. On an error nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE
- * (more tokens than the capacity, a model in training mode); those of the model. */
+ * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
+ * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
+ * do any number of threads, and a converted model in place of the prepared one. On an error nothing
+ * is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than the
+ * capacity, a model in training mode); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 
 typedef struct dt_sampling {

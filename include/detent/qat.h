@@ -90,6 +90,11 @@ enum {
     DT_INT4_INT4
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
+enum {
+    DT_BACKWARD_FLOAT,
+    DT_BACKWARD_INT8,    /* but for the first and the last layer */
+    DT_BACKWARD_INT8_ALL /* those too */
+};
 
 #define DT_MAX_RULES 64
 
@@ -145,6 +150,17 @@ DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 /* *rule = the first rule that selects no quantizable module of m, or -1. dt_prepare refuses such a
  * rule; a caller that knows its line in a file can name it. */
 DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule);
+
+/* How layers with a quantized weight compute the gradients of their products from now on,
+ * DT_BACKWARD_...: in float, which is the default, or as products of integers (numerics, "Integer
+ * backward"), which the forward pass does not notice. The first and the last layer are those of the
+ * order of dt_module_visit_modules among linear layers, convolutions and embeddings, quantized or
+ * not. Errors: ARG, STATE (not prepared). */
+DT_API dt_status dt_set_backward(dt_module *m, int backward);
+/* What that makes of a layer: DT_GRADIENTS_... . Where its input has no codes (int4-weight), only dX
+ * is a product of integers. */
+enum { DT_GRADIENTS_FLOAT, DT_GRADIENTS_INT8_DX, DT_GRADIENTS_INT8 };
+DT_API int dt_gradients_of(const dt_module *layer);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);

@@ -98,6 +98,7 @@ typedef struct dt_train_options {
     dt_early_stopping_options early_stopping;
     int finish_with; /* DT_FINISH_... */
     bool recompute;  /* activation checkpointing (dt_recompute) */
+    int backward;    /* DT_BACKWARD_... of dt_set_backward, under QAT */
     dt_checkpoint_options checkpoint;
     dt_log_options log;
 } dt_train_options;

@@ -107,7 +107,9 @@ static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
     }
     if (s == DT_OK) {
         dt__team *const threads = dt__threads_enter(c->ctx);
+        dt__tape_computes(t, c->op, true);
         c->op->backward(c, dy, dx);
+        dt__tape_computes(t, c->op, false);
         s = watch(c, dx);
         if (s == DT_OK) s = pull_back(r, t, dx);
         dt__threads_leave(threads);

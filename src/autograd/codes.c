@@ -63,6 +63,7 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
     m->groups = codes->groups;
     m->bits = codes->bits;
     m->integer = codes->integer;
+    m->int8_backward = codes->int8_backward;
     m->panels = (char *)codes->panels + (size_t)(i * l->expert_panels) * l->panel_bytes;
     m->order = (int32_t *)(uintptr_t)m->layout.order;
     m->zero = codes->zero == NULL ? NULL : codes->zero + r0 * codes->zero_step;

@@ -18,7 +18,8 @@ struct dt__codes {
     int64_t group, groups; /* columns of a group (the last of a row may be shorter); groups of a
                             * row */
     int bits;
-    bool integer;    /* usable in an integer product */
+    bool integer;       /* usable in an integer product */
+    bool int8_backward; /* of a weight: gradients of its product are products of integers */
     bool packed;     /* `u` has two codes of at most 4 bits per byte, the first in the low half */
     int64_t stride;  /* bytes from a row of `u` to the next */
     uint8_t *u;      /* [rows][stride], stored code + 128, followed by DT__STEP bytes of padding */

@@ -355,8 +355,10 @@ static dt_status compute(dt_call *c)
         return s;
     }
     dt__team *const threads = dt__threads_enter(c->ctx);
+    dt__tape_computes(c->tape, c->op, true);
     if (c->coded) c->op->forward_codes(c);
     else c->op->forward(c);
+    dt__tape_computes(c->tape, c->op, false);
     dt__threads_leave(threads);
     dt__release(c->ctx, c->scratch);
     c->scratch = NULL;

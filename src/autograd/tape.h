@@ -76,8 +76,17 @@ struct dt_tape {
     /* Called after each op, before operands are freed; modules are then not fused. NULL: none. */
     void (*on_call)(void *user, const dt_call *c);
     void *on_call_user;
+    /* Called when an op begins to compute, and when it has computed; NULL: none. */
+    void (*on_compute)(void *user, const dt_op *op, bool begins);
+    void *on_compute_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
+
+/* Tells the tape's on_compute. */
+static inline void dt__tape_computes(const dt_tape *t, const dt_op *op, bool begins)
+{
+    if (t->on_compute != NULL) t->on_compute(t->on_compute_user, op, begins);
+}
 
 /* Puts a handle on the tape, which takes over the caller's reference (frees it on an error). */
 dt_status dt__tape_lend(dt_tape *t, dt_tensor *x);

@@ -74,6 +74,7 @@ typedef struct dt_bench_options {
     unsigned parts; /* default all */
     int repeat;     /* turns; default 0: as many as fit into about a second for each comparison,
                        one where a run takes seconds */
+    bool explain;   /* also where the time of each training step goes */
     bool quick;     /* small shapes, few and short turns: a smoke test */
     dt_bench_rival rival;
 } dt_bench_options;

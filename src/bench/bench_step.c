@@ -6,6 +6,7 @@
  * `held for backward` is the growth of memory during forward. `convolutions` are those of a float
  * step alone (nets.c). `beside-kernels` is the same step with kernels that do nothing (nothing.c),
  * compared with the step itself. */
+#include "bench/account.h"
 #include "bench/measure.h"
 #include "bench/nets.h"
 #include "bench/nothing.h"
@@ -49,6 +50,7 @@ typedef struct subject {
     dt_optimizer *o;
     dt_tensor *x, *labels;
     size_t held, peak;
+    dt__account *account;    /* NULL: none */
     double *seconds[PHASES]; /* of the latest MOST_STEPS steps */
     int64_t steps;
 } subject;
@@ -62,18 +64,22 @@ static dt_status step(void *user)
 {
     subject *s = user;
     const double start = dt__seconds();
+    dt__account_phase(s->account, phase_names[FORWARD]);
     dt_tape_reset(s->t);
     dt_zero_grad(s->m);
     const size_t before = dt_memory_of(s->ctx).used;
     dt_tensor *loss = dt_cross_entropy(s->t, dt_forward(s->t, s->m, s->x), s->labels, NULL);
     const double forward = dt__seconds();
     s->held = dt_memory_of(s->ctx).used - before;
+    dt__account_phase(s->account, phase_names[BACKWARD]);
     DT__TRY(dt_backward(s->t, loss, NULL));
     const double backward = dt__seconds();
+    dt__account_phase(s->account, phase_names[UPDATE]);
     DT__TRY(dt_optimizer_step(s->o, s->t, 1e-3));
     note(s, FORWARD, forward - start);
     note(s, BACKWARD, backward - forward);
     note(s, UPDATE, dt__seconds() - backward);
+    dt__account_phase(s->account, NULL);
     s->steps++;
     return DT_OK;
 }
@@ -128,6 +134,7 @@ static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 
 static void free_subject(dt__bench *b, subject *s)
 {
+    dt__account_free(b, s->account);
     for (int i = 0; i < PHASES; i++) dt__release(b->ctx, s->seconds[i]);
     dt_tensor_free(s->x);
     dt_tensor_free(s->labels);
@@ -260,9 +267,42 @@ static dt_status compare(dt__bench *b, const work *task)
     return status;
 }
 
+/* Where the time of a form's step goes: a step with an account, in turn with one without. */
+static dt_status explain(dt__bench *b, const work *task, bool qat)
+{
+    subject plain = { 0 }, watched = { 0 };
+    dt__trial t[2] = { { .silent = true, .unit = "ms", .run = step, .limit = DT__NO_TRIAL } };
+    t[1] = t[0];
+    t[0].subject = &plain;
+    t[1].subject = &watched;
+    dt_status status = make(b, task, qat, &plain);
+    if (status == DT_OK) status = make(b, task, qat, &watched);
+    if (status == DT_OK) {
+        status = dt__account_create(b, watched.ctx, watched.t, &watched.account);
+    }
+    if (status == DT_OK) status = dt__measure(b, 2, t);
+    if (status == DT_OK) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "step/%s/b%lld/%s", task->name, (long long)task->batch,
+                 kinds[qat ? QAT : FLOAT]);
+        status = dt__account_report(b, watched.account, prefix, t[0].median);
+    }
+    free_subject(b, &plain);
+    free_subject(b, &watched);
+    return status;
+}
+
+static dt_status measure_task(dt__bench *b, const work *task)
+{
+    DT__TRY(compare(b, task));
+    if (!b->options.explain) return DT_OK;
+    DT__TRY(explain(b, task, false));
+    return explain(b, task, true);
+}
+
 dt_status dt__bench_step(dt__bench *b)
 {
-    if (b->options.quick) return compare(b, &quick_task);
-    for (int i = 0; i < DT__COUNT_OF(tasks); i++) DT__TRY(compare(b, &tasks[i]));
+    if (b->options.quick) return measure_task(b, &quick_task);
+    for (int i = 0; i < DT__COUNT_OF(tasks); i++) DT__TRY(measure_task(b, &tasks[i]));
     return DT_OK;
 }

@@ -145,6 +145,7 @@ dt_status dt__measure(dt__bench *b, int n, dt__trial *trials)
     dt__spread spread[DT__MOST_TRIALS];
     for (int i = 0; s == DT_OK && i < n; i++) {
         spread[i] = dt__spread_of(trials[i].turns, trials[i].seconds);
+        trials[i].median = spread[i].median;
     }
     for (int i = 0; s == DT_OK && i < n; i++) {
         if (!trials[i].silent) s = hand_on(b, trials, spread, i);

@@ -46,6 +46,7 @@ typedef struct dt__trial {
     int64_t runs;    /* in a sample */
     double *seconds; /* of one run, for each turn */
     int turns;
+    double median; /* of one run, in seconds */
 } dt__trial;
 
 /* Runs the trials in turn and passes on the rows of those that are not silent. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON, ONLY, THREADS, REPEAT, QUICK }; /* options, as in main.c */
+enum { JSON, ONLY, THREADS, REPEAT, EXPLAIN, QUICK }; /* options, as in main.c */
 
 /* ---- options -------------------------------------------------------------------------------- */
 
@@ -73,6 +73,7 @@ int cli_bench(const cli_args *args)
 {
     dt_bench_options options = dt_bench_defaults();
     int threads = 0;
+    options.explain = args->option[EXPLAIN] != NULL;
     options.quick = args->option[QUICK] != NULL;
     int status = read_parts(args, &options.parts);
     if (status == CLI_DONE) status = read_count(args, THREADS, 1024, &threads);

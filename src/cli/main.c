@@ -132,6 +132,7 @@ static const cli_command commands[] = {
                      "language, experts" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
+                   { "--explain", NULL, "also where the time of each training step goes" },
                    { "--quick", NULL, "small shapes, a few seconds: whether it works" } } },
     { "ls", "", "the recipes that come with detent", cli_ls,
       .options = { { "--json", NULL, "results as JSON" } } },

@@ -4,7 +4,7 @@
  *     keys[..][position] = k      values[..][position] = v
  *     y = attention(q, keys[..][0 ... position], values[..][0 ... position])
  *
- * with the bits of dt_decoder_feed for one token. Positions 0 ... length-1 of the trace are the
+ * with the bits of dt_decoder_feed. Positions 0 ... length-1 of the trace are the
  * variable `position`. */
 #include "export/c_codes.h"
 #include "export/c_program.h"
@@ -263,23 +263,16 @@ static dt__c_name kept(dt__c_program *p, const char *name, int64_t n)
     return mark;
 }
 
-/* How the kernel of attention divides its sums: few queries share keys in parts. */
 static void put_shape(dt__c_program *p, const dt_trace_call *c, int64_t capacity)
 {
     const dt_attention_options *o = c->options;
     const int64_t heads = dt__c_dim(p, c->in[Q].value, 2), kv = dt__c_dim(p, c->in[K].value, 2);
     const int64_t width = dt__c_dim(p, c->in[Q].value, 3);
-    const dt__attention a = { .queries = 1, .heads = heads, .kv_heads = kv };
-    const bool few = dt__attention_is_short(&a);
     const double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)width);
     dt__c_want(p, "attention_shape");
-    dt__c_constant(p,
-                   "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %d, %lld, "
-                   "%s };\n",
+    dt__c_constant(p, "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %s };\n",
                    (long long)p->at, (long long)heads, (long long)kv, (long long)width,
-                   (long long)capacity, few ? DT__ATTENTION_LANES : 1,
-                   few ? (long long)DT__ATTENTION_PART : (long long)capacity,
-                   dt__c_float((float)scale).text);
+                   (long long)capacity, dt__c_float((float)scale).text);
 }
 
 static bool is_last(const dt__c_program *p, const dt_trace_call *c)

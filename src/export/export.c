@@ -126,6 +126,7 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     dt_export_options o;
     const dt_exporter *e;
     dt_trace *t;
+    if (m == NULL) return DT_ERR_ARG;
     if (!dt_export_format(format, &e, &o)) DT__TRY(find(dt_module_ctx(m), format, &e));
     if (!e->traced) return DT_OK;
     DT__TRY(dt_trace_model(m, info, true, &t));
@@ -169,6 +170,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_export_options *o)
 dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
                     const dt_export_options *options, const char *path, dt_export_summary *summary)
 {
+    if (m == NULL) return DT_ERR_ARG;
     const dt_export_options o = options != NULL ? *options : dt_export_defaults();
     dt_export_summary own = { .bytes = 0 };
     const dt_exporter *e;

@@ -70,6 +70,7 @@ dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trac
 {
     dt_trace *t;
     *out = NULL;
+    if (m == NULL) return DT_ERR_ARG;
     DT__TRY(check_options(m, options));
     DT__TRY(record(m, options, &t));
     dt_status s = join(m, options, 0, t);
@@ -115,6 +116,7 @@ dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_on
     dt_trace_input in[DT_MAX_IN];
     dt_trace_options o = { .input = in, .shapes_only = shapes_only };
     *out = NULL;
+    if (m == NULL) return DT_ERR_ARG;
     DT__TRY(dt__trace_inputs_of(m, info, in, &o.n_inputs));
     o.n_outputs = dt__module_outputs(m);
     return dt_trace_create(m, &o, out);
@@ -151,15 +153,24 @@ int dt_trace_outputs(const dt_trace *t, const int64_t **values)
 
 /* ---- extents --------------------------------------------------------------------------------- */
 
+/* a b of numbers that are not negative, INT64_MAX where that is too large. */
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t c;
+    return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
+}
+
 int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length)
 {
-    return e.size * (e.batch != 0 ? batch : 1) * (e.length != 0 ? length : 1);
+    return times(times(e.size, e.batch != 0 ? batch : 1), e.length != 0 ? length : 1);
 }
 
 int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
 {
     int64_t n = 1;
-    for (int i = 0; i < v->rank; i++) n *= dt_extent_at(v->extent[i], batch, length);
+    for (int i = 0; i < v->rank; i++) {
+        n = times(n, dt_extent_at(v->extent[i], batch, length));
+    }
     return n;
 }
 
@@ -206,23 +217,23 @@ static int64_t extent(const query *q, int i, int d)
     return dt_extent_at(v->extent[d < 0 ? v->rank + d : d], q->batch, q->length);
 }
 
-static int64_t of_linear(const query *q) { return count(q, q->c->out[0]) * extent(q, 0, -1); }
+static int64_t of_linear(const query *q) { return times(count(q, q->c->out[0]), extent(q, 0, -1)); }
 
 /* The elements of a filter, for each element of the result; the other way round if transposed. */
 static int64_t of_conv(const query *q)
 {
-    return count(q, q->c->out[0]) * (count(q, q->c->in[1].value) / extent(q, 1, 0));
+    return times(count(q, q->c->out[0]), count(q, q->c->in[1].value) / extent(q, 1, 0));
 }
 
 static int64_t of_transposed(const query *q)
 {
-    return count(q, q->c->in[0].value) * (count(q, q->c->in[1].value) / extent(q, 1, 0));
+    return times(count(q, q->c->in[0].value), count(q, q->c->in[1].value) / extent(q, 1, 0));
 }
 
 /* q k^T and its product with v; what a causal mask leaves out is counted. */
 static int64_t of_attention(const query *q)
 {
-    return 2 * count(q, q->c->in[0].value) * extent(q, 1, 1);
+    return times(2, times(count(q, q->c->in[0].value), extent(q, 1, 1)));
 }
 
 static const struct {

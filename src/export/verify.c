@@ -189,9 +189,10 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
 dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                            dt_export_difference out[DT_MAX_OUT], int *n)
 {
+    *n = 0;
+    if (m == NULL) return DT_ERR_ARG;
     dt_ctx *ctx = dt_module_ctx(m);
     struct stat about;
-    *n = 0;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "verify: path is NULL");
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,

@@ -35,7 +35,7 @@ typedef struct dt__attention {
 #define DT__ATTENTION_TILE 64  /* queries of the heads that share keys, and keys */
 #define DT__ATTENTION_LANES 16 /* rows of scratch are padded to a multiple */
 #define DT__ATTENTION_ROWS 4   /* rows of a tile that are multiplied together */
-#define DT__ATTENTION_PART 512 /* keys of one task if queries are few */
+#define DT__ATTENTION_PART 512 /* keys whose sums are joined to those of earlier keys */
 
 /* Whether queries are so few that threads share keys instead of queries. */
 static inline bool dt__attention_is_short(const dt__attention *a)

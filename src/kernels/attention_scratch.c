@@ -9,12 +9,13 @@ static int64_t padded(const dt__attention *a)
     return dt__round_up(a->width, DT__ATTENTION_LANES);
 }
 
-/* Per thread: q, transposed keys, v and y of a tile, and its rows of scores. With few queries: q, a
- * tile of v and scores per thread, and the sums of every part of the keys. */
+/* Per thread: q, transposed keys and v of a tile, y of a part and of all parts, and four rows of
+ * scores. With few queries: q and a tile of k or v per thread, and the sums of every part of the
+ * keys. */
 int64_t dt__attention_room(const dt__attention *a, int threads)
 {
     if (!dt__attention_is_short(a)) {
-        return threads * TILE * (4 * padded(a) + DT__ATTENTION_ROWS);
+        return threads * TILE * (5 * padded(a) + DT__ATTENTION_ROWS);
     }
     const int64_t tasks = a->batch * a->kv_heads * dt__attention_parts(a);
     return threads * (TILE + DT__ATTENTION_ROWS) * padded(a) +

@@ -21,6 +21,7 @@
 #include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
+#include "kernels/q7.h"
 #include "kernels/cells.h"
 
 /* A part of a matrix: rows r0 ... r1-1 and columns c0 ... c1-1, written to y with leading dimension

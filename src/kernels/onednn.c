@@ -31,8 +31,9 @@ typedef struct layout {
 
 static size_t size_of(const dnnl_memory_desc_t *d)
 {
-    return d == NULL ? 0
-                     : (size_t)dt__round_up((int64_t)dnnl_memory_desc_get_size(d), DT__ALIGNMENT);
+    return d == NULL
+               ? 0
+               : (size_t)dt__round_up((int64_t)dt__dnnl.memory_desc_get_size(d), DT__ALIGNMENT);
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -40,10 +41,11 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static const dnnl_memory_desc_t *own_of(dnnl_primitive_t primitive)
 {
     const_dnnl_primitive_desc_t how;
-    if (primitive == NULL || dnnl_primitive_get_primitive_desc(primitive, &how) != dnnl_success) {
+    if (primitive == NULL ||
+        dt__dnnl.primitive_get_primitive_desc(primitive, &how) != dnnl_success) {
         return NULL;
     }
-    return dnnl_primitive_desc_query_md(how, dnnl_query_scratchpad_md, 0);
+    return dt__dnnl.primitive_desc_query_md(how, dnnl_query_scratchpad_md, 0);
 }
 
 static size_t own_bytes(const dt__dnnl_step *s)
@@ -125,14 +127,14 @@ static bool execute(const run *r, dnnl_primitive_t primitive, int n, const opera
     for (; made < n; made++) {
         if (o[made].layout == NULL) break;
         arguments[made].arg = o[made].name;
-        if (dnnl_memory_create(&arguments[made].memory, o[made].layout, r->cache->engine,
-                               (void *)(uintptr_t)o[made].data) != dnnl_success) {
+        if (dt__dnnl.memory_create(&arguments[made].memory, o[made].layout, r->cache->engine,
+                                   (void *)(uintptr_t)o[made].data) != dnnl_success) {
             break;
         }
     }
-    const bool ran = made == n && dnnl_primitive_execute(primitive, r->cache->stream, n,
-                                                         arguments) == dnnl_success;
-    for (int i = 0; i < made; i++) dnnl_memory_destroy(arguments[i].memory);
+    const bool ran = made == n && dt__dnnl.primitive_execute(primitive, r->cache->stream, n,
+                                                             arguments) == dnnl_success;
+    for (int i = 0; i < made; i++) dt__dnnl.memory_destroy(arguments[i].memory);
     return ran;
 }
 
@@ -227,10 +229,10 @@ static bool run_image(const run *r, const piece *p, const void **read)
     const bool biased = r->work->bias != NULL;
     if (biased && makes_y) {
         const_dnnl_primitive_desc_t how;
-        if (dnnl_primitive_get_primitive_desc(s->primitive, &how) != dnnl_success) return false;
-        o[n++] =
-            (operand){ DNNL_ARG_BIAS, dnnl_primitive_desc_query_md(how, dnnl_query_weights_md, 1),
-                       r->work->bias };
+        if (dt__dnnl.primitive_get_primitive_desc(s->primitive, &how) != dnnl_success) return false;
+        o[n++] = (operand){ DNNL_ARG_BIAS,
+                            dt__dnnl.primitive_desc_query_md(how, dnnl_query_weights_md, 1),
+                            r->work->bias };
     }
     if (!execute(r, s->primitive, n, o)) return false;
     if (s->reorder[to] != NULL &&
@@ -311,7 +313,7 @@ static bool finish_weight(const run *r)
     if (s->reorder[W] != NULL) {
         return reorder(r, s->reorder[W], &from, &to, r->scratch + r->l.threads + r->l.own);
     }
-    memcpy(r->work->to_w, first, dnnl_memory_desc_get_size(s->layout[W]));
+    memcpy(r->work->to_w, first, dt__dnnl.memory_desc_get_size(s->layout[W]));
     return true;
 }
 

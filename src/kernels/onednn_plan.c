@@ -24,7 +24,7 @@ static bool done(dnnl_status_t status) { return status == dnnl_success; }
 
 static bool describe(dnnl_memory_desc_t *d, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
-    return done(dnnl_memory_desc_init_by_tag(d, rank, dims, dnnl_f32, tag));
+    return done(dt__dnnl.memory_desc_init_by_tag(d, rank, dims, dnnl_f32, tag));
 }
 
 /* Descriptors of x, y and w: row-major, or format any. */
@@ -57,21 +57,21 @@ static bool describe_task(const dt__conv *c, dt__dnnl_task task, const dnnl_memo
     const dnnl_alg_kind_t how = dnnl_convolution_direct;
     switch (task) {
     case DT__DNNL_MAKE_Y:
-        return done(dnnl_dilated_convolution_forward_desc_init(
+        return done(dt__dnnl.dilated_convolution_forward_desc_init(
             out, dnnl_forward_training, how, x, w, bias, y, stride, dilation, before, after));
     case DT__DNNL_MAKE_X:
-        return done(dnnl_dilated_convolution_backward_data_desc_init(out, how, x, w, y, stride,
-                                                                     dilation, before, after));
+        return done(dt__dnnl.dilated_convolution_backward_data_desc_init(out, how, x, w, y, stride,
+                                                                         dilation, before, after));
     default:
-        return done(dnnl_dilated_convolution_backward_weights_desc_init(
+        return done(dt__dnnl.dilated_convolution_backward_weights_desc_init(
             out, how, x, w, NULL, y, stride, dilation, before, after));
     }
 }
 
 static bool make(dnnl_primitive_desc_t how, dnnl_primitive_t *out)
 {
-    const bool made = done(dnnl_primitive_create(out, how));
-    dnnl_primitive_desc_destroy(how);
+    const bool made = done(dt__dnnl.primitive_create(out, how));
+    dt__dnnl.primitive_desc_destroy(how);
     return made;
 }
 
@@ -79,7 +79,7 @@ static bool make(dnnl_primitive_desc_t how, dnnl_primitive_t *out)
 static bool is_slow(const_dnnl_primitive_desc_t how)
 {
     const char *name = "ref";
-    dnnl_primitive_desc_query(how, dnnl_query_impl_info_str, 0, (void *)&name);
+    dt__dnnl.primitive_desc_query(how, dnnl_query_impl_info_str, 0, (void *)&name);
     return strncmp(name, "ref", 3) == 0;
 }
 
@@ -87,10 +87,10 @@ static bool make_primitive(const dt__dnnl_cache *cache, dnnl_primitive_attr_t at
                            const dnnl_convolution_desc_t *what, dnnl_primitive_t *out)
 {
     dnnl_primitive_desc_t how;
-    if (!done(dnnl_primitive_desc_create(&how, what, attributes, cache->engine, NULL)))
+    if (!done(dt__dnnl.primitive_desc_create(&how, what, attributes, cache->engine, NULL)))
         return false;
     if (!is_slow(how)) return make(how, out);
-    dnnl_primitive_desc_destroy(how);
+    dt__dnnl.primitive_desc_destroy(how);
     return false;
 }
 
@@ -100,9 +100,9 @@ static bool make_reorder(const dt__dnnl_cache *cache, dnnl_primitive_attr_t attr
                          dnnl_primitive_t *out)
 {
     dnnl_primitive_desc_t how;
-    if (dnnl_memory_desc_equal(from, to)) return true;
-    return done(dnnl_reorder_primitive_desc_create(&how, from, cache->engine, to, cache->engine,
-                                                   attributes)) &&
+    if (dt__dnnl.memory_desc_equal(from, to)) return true;
+    return done(dt__dnnl.reorder_primitive_desc_create(&how, from, cache->engine, to, cache->engine,
+                                                       attributes)) &&
            make(how, out);
 }
 
@@ -120,10 +120,10 @@ static bool make_reorders(const dt__dnnl_cache *cache, dnnl_primitive_attr_t att
                           const dnnl_memory_desc_t *ours, dt__dnnl_step *s)
 {
     const_dnnl_primitive_desc_t how;
-    if (!done(dnnl_primitive_get_primitive_desc(s->primitive, &how))) return false;
+    if (!done(dt__dnnl.primitive_get_primitive_desc(s->primitive, &how))) return false;
     for (int i = 0; i < DT__DNNL_OPERANDS; i++) {
         const dnnl_memory_desc_t *best =
-            dnnl_primitive_desc_query_md(how, layout_query[s->task][i], 0);
+            dt__dnnl.primitive_desc_query_md(how, layout_query[s->task][i], 0);
         const bool back = i == made_by[s->task];
         s->layout[i] = best;
         if (!make_reorder(cache, attributes, back ? best : &ours[i], back ? &ours[i] : best,
@@ -149,12 +149,12 @@ static bool make_step(const dt__dnnl_cache *cache, const dt__dnnl_key *key, dt__
     if (biased && !describe(&bias, 1, channels, dnnl_a)) return false;
     if (like != NULL) any[DT__DNNL_W] = *like->layout[DT__DNNL_W];
     if (!describe_task(&key->conv, out->task, any, biased ? &bias : NULL, &what)) return false;
-    if (!done(dnnl_primitive_attr_create(&attributes))) return false;
+    if (!done(dt__dnnl.primitive_attr_create(&attributes))) return false;
     const bool made =
-        done(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)) &&
+        done(dt__dnnl.primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)) &&
         make_primitive(cache, attributes, &what, &out->primitive) &&
         make_reorders(cache, attributes, slice->ours, out);
-    dnnl_primitive_attr_destroy(attributes);
+    dt__dnnl.primitive_attr_destroy(attributes);
     return made;
 }
 
@@ -175,16 +175,16 @@ static bool make_slice(const dt__dnnl_cache *cache, const dt__dnnl_key *key,
     }
     if (image->task == DT__DNNL_NONE || weight->task == DT__DNNL_NONE) return true;
     const int read = image->task == DT__DNNL_MAKE_Y ? DT__DNNL_X : DT__DNNL_Y;
-    out->shares = dnnl_memory_desc_equal(image->layout[read], weight->layout[read]);
+    out->shares = dt__dnnl.memory_desc_equal(image->layout[read], weight->layout[read]);
     return true;
 }
 
 static void free_step(dt__dnnl_step *s)
 {
     for (int i = 0; i < DT__DNNL_OPERANDS; i++) {
-        if (s->reorder[i] != NULL) dnnl_primitive_destroy(s->reorder[i]);
+        if (s->reorder[i] != NULL) dt__dnnl.primitive_destroy(s->reorder[i]);
     }
-    if (s->primitive != NULL) dnnl_primitive_destroy(s->primitive);
+    if (s->primitive != NULL) dt__dnnl.primitive_destroy(s->primitive);
 }
 
 static void free_plan(dt_ctx *ctx, dt__dnnl_plan *p)
@@ -234,21 +234,22 @@ static void free_cache(dt_ctx *ctx)
 {
     dt__dnnl_cache *cache = ctx->convs;
     for (int64_t i = 0; i < cache->count; i++) free_plan(ctx, cache->plans[i]);
-    if (cache->stream != NULL) dnnl_stream_destroy(cache->stream);
-    if (cache->engine != NULL) dnnl_engine_destroy(cache->engine);
+    if (cache->stream != NULL) dt__dnnl.stream_destroy(cache->stream);
+    if (cache->engine != NULL) dt__dnnl.engine_destroy(cache->engine);
     dt__release(ctx, cache);
 }
 
 static dt_status open_cache(dt_ctx *ctx)
 {
     if (ctx->convs != NULL) return DT_OK;
+    DT__TRY(dt__dnnl_load(ctx));
     dt__dnnl_cache *cache =
         dt__alloc_zero(ctx, sizeof *cache + MOST_PLANS * sizeof cache->plans[0]);
     if (cache == NULL) return DT_ERR_NOMEM;
     ctx->convs = cache;
     ctx->free_convs = free_cache;
-    if (done(dnnl_engine_create(&cache->engine, dnnl_cpu, 0)) &&
-        done(dnnl_stream_create(&cache->stream, cache->engine, dnnl_stream_default_flags))) {
+    if (done(dt__dnnl.engine_create(&cache->engine, dnnl_cpu, 0)) &&
+        done(dt__dnnl.stream_create(&cache->stream, cache->engine, dnnl_stream_default_flags))) {
         return DT_OK;
     }
     free_cache(ctx);

@@ -3,8 +3,7 @@
 #define DT__KERNELS_ONEDNN_PLAN_H
 
 #include "kernels/conv_geometry.h"
-
-#include <dnnl.h>
+#include "kernels/onednn_library.h"
 
 enum { DT__DNNL_X, DT__DNNL_Y, DT__DNNL_W, DT__DNNL_OPERANDS };
 

@@ -1,6 +1,8 @@
 /* The key-value cache of a decoder: cache.h. */
 #include "nn/cache.h"
 
+#define LINE 16 /* floats of a cache line */
+
 void dt__cache_free(dt_ctx *ctx, dt__cache *cache)
 {
     for (int64_t i = 0; i < cache->n; i++) {
@@ -28,14 +30,20 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
     return NULL;
 }
 
+/* The distance of rows of `capacity` keys: an odd number of cache lines, so that a tile's rows do
+ * not lie in the same sets of a cache. */
+static int64_t pitch_of(int64_t capacity) { return LINE * (dt__ceil_div(capacity, LINE) | 1); }
+
 static dt_status add_layer(dt_tape *t, const dt_module *m, const dt_tensor *k)
 {
     dt__cache *cache = t->cache;
-    const int64_t dims[] = { k->dims[2], cache->capacity, k->dims[3] };
+    const int64_t heads = k->dims[2], width = k->dims[3];
+    const int64_t keys[] = { heads, width, pitch_of(cache->capacity) };
+    const int64_t values[] = { heads, cache->capacity, width };
     DT__TRY(DT__RESERVE(t->ctx, cache->layer, cache->n, cache->room));
     dt__cache_layer l = { .m = m };
-    DT__TRY(dt__tensor_create_raw(t->ctx, k->dtype, 3, dims, &l.k));
-    const dt_status s = dt__tensor_create_raw(t->ctx, k->dtype, 3, dims, &l.v);
+    DT__TRY(dt__tensor_create_raw(t->ctx, k->dtype, 3, keys, &l.k));
+    const dt_status s = dt__tensor_create_raw(t->ctx, k->dtype, 3, values, &l.v);
     if (s == DT_OK) cache->layer[cache->n++] = l;
     else dt_tensor_free(l.k);
     return s;
@@ -43,8 +51,8 @@ static dt_status add_layer(dt_tape *t, const dt_module *m, const dt_tensor *k)
 
 static bool fits(const dt__cache_layer *l, const dt_module *m, const dt_tensor *x)
 {
-    return l->m == m && l->k->dtype == x->dtype && l->k->dims[0] == x->dims[2] &&
-           l->k->dims[2] == x->dims[3];
+    return l->m == m && l->v->dtype == x->dtype && l->v->dims[0] == x->dims[2] &&
+           l->v->dims[2] == x->dims[3];
 }
 
 static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const dt_tensor *v)
@@ -65,30 +73,32 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
     return DT_OK;
 }
 
-/* A view of tokens first ... first + n - 1 of a cached tensor, [1, n, heads, width]. */
-static dt_status rows_of(dt_tape *t, dt_tensor *kept, int64_t first, int64_t n, dt_tensor **out)
+/* A view of tokens first ... first + n - 1 of a layer's keys or values, [1, n, heads, width]. */
+static dt_status rows_of(dt_tape *t, dt_tensor *kept, bool keys, const int64_t token[2],
+                         dt_tensor **out)
 {
-    const int64_t heads = kept->dims[0], width = kept->dims[2];
-    const int64_t dims[] = { 1, n, heads, width };
+    const int time = keys ? 2 : 1, element = keys ? 1 : 2;
+    const int64_t dims[] = { 1, token[1], kept->dims[0], kept->dims[element] };
     DT__TRY(dt__handle_create(t->ctx, kept->dtype, 4, dims, out));
-    (*out)->strides[1] = kept->strides[1];
+    (*out)->strides[1] = kept->strides[time];
     (*out)->strides[2] = kept->strides[0];
-    (*out)->offset = kept->offset + first * width;
+    (*out)->strides[3] = kept->strides[element];
+    (*out)->offset = kept->offset + token[0] * kept->strides[time];
     (*out)->storage = kept->storage;
     dt__storage_retain(kept->storage);
     return DT_OK;
 }
 
-/* Appends *x to a cached tensor and sets *x to all its tokens. */
-static dt_status join(dt_tape *t, dt_tensor *kept, dt_tensor **x)
+/* Appends *x to a layer's keys or values and sets *x to those of all tokens. */
+static dt_status join(dt_tape *t, dt_tensor *kept, bool keys, dt_tensor **x)
 {
     dt_tensor *to, *all;
     const int64_t start = t->cache->length, n = (*x)->dims[1];
-    DT__TRY(rows_of(t, kept, start, n, &to));
+    DT__TRY(rows_of(t, kept, keys, (const int64_t[]){ start, n }, &to));
     dt__copy_tensor(*x, to);
     kept->storage->version++;
     dt_tensor_free(to);
-    DT__TRY(rows_of(t, kept, 0, start + n, &all));
+    DT__TRY(rows_of(t, kept, keys, (const int64_t[]){ 0, start + n }, &all));
     DT__TRY(dt__tape_lend(t, all));
     *x = all;
     return DT_OK;
@@ -106,8 +116,8 @@ dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_tensor **k, dt_tenso
     }
     if (s == DT_OK) {
         const dt__cache_layer *l = &cache->layer[cache->at++];
-        s = join(t, l->k, k);
-        if (s == DT_OK) s = join(t, l->v, v);
+        s = join(t, l->k, true, k);
+        if (s == DT_OK) s = join(t, l->v, false, v);
     }
     return dt__tape_adopt(t, s);
 }

@@ -1,7 +1,8 @@
 /* A key-value cache: the keys and values of all earlier tokens, so that a pass computes only its
  * new tokens. A decoder (decoder.c) sets it on the tape. Attention layers call the functions below
- * whether the tape has a cache or not. For each layer the cache holds the keys (after rotation) and
- * the values, [heads][capacity][width] each, so that the keys of a head are contiguous. */
+ * whether the tape has a cache or not. For each layer the cache holds the values, [heads][capacity]
+ * [width], and the keys (after rotation) transposed, [heads][width][pitch] with pitch >= capacity:
+ * attention multiplies a query with vectors of keys, and reads both in place. */
 #ifndef DT__NN_CACHE_H
 #define DT__NN_CACHE_H
 
@@ -9,7 +10,7 @@
 
 typedef struct dt__cache_layer {
     const dt_module *m;
-    dt_tensor *k, *v; /* [heads, capacity, width] */
+    dt_tensor *k, *v; /* [heads, width, pitch], [heads, capacity, width] */
 } dt__cache_layer;
 
 typedef struct dt__cache {

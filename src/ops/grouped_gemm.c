@@ -8,6 +8,7 @@
  * product, which gathers a block of rows just before it reads it and scatters a tile after
  * computing it. The gradient of a row of x that several experts read is the sum of their
  * contributions, in the order of assignments. */
+#include "ops/grouped_back.h"
 #include "ops/grouped_codes.h"
 
 #include <stdlib.h>
@@ -307,15 +308,16 @@ size_t dt__grouped_backward_scratch(const dt__grouped *g)
     const int64_t rows = g->routing.assignments;
     size_t bytes = lists_of(g), x = 0, w = 0;
     if (has_parts(g)) bytes += dt__scratch_part((size_t)rows * sizeof(int64_t)) + parts_of(g);
-    if (g->c->wants[g->x]) {
+    if (g->c->wants[g->x] && !dt__grouped_integer_x(g)) {
         const dt__gemm most = { .m = rows, .n = in_of(g), .k = out_of(g) };
         x = room_of(g, most, indexed, is_coded(g, g->weight), indexed);
     }
-    if (g->c->wants[g->weight]) {
+    if (g->c->wants[g->weight] && !dt__grouped_integer_w(g)) {
         const dt__gemm most = { .trans_a = true, .m = out_of(g), .n = in_of(g), .k = rows };
         w = room_of(g, most, indexed, indexed || is_coded(g, g->x), false);
     }
-    return bytes + (x > w ? x : w);
+    const size_t floats = x > w ? x : w, integers = dt__grouped_integer_room(g);
+    return bytes + (integers > floats ? integers : floats);
 }
 
 /* Allocates bytes from the front of *room. */
@@ -367,9 +369,9 @@ void dt__grouped_forward(const dt__grouped *g, void *y)
     if (!dt__grouped_multiplies(g)) run_forward(&w, y);
 }
 
-static void backward_x(const work *w, const void *dy, void *dx)
+/* dx from what experts contributed to it. */
+static void finish_x(const work *w, void *dx)
 {
-    run_backward_x(w, dy, dx);
     if (w->parts == NULL) {
         clear_padding(w, w->in, dx);
         return;
@@ -381,6 +383,20 @@ static void backward_x(const work *w, const void *dy, void *dx)
     w->of.c->kernels->sum_parts(&(dt__row_sums){ rows, r->per_row, w->in, w->place }, w->parts, dx);
 }
 
+static void run_integers(const work *w, const void *dy, void *dx, void *dw)
+{
+    const bool by_place = w->parts != NULL;
+    dt__grouped_integer_backward(
+        &(dt__grouped_integers){ .g = &w->of,
+                                 .dy = dy,
+                                 .dx = !dt__grouped_integer_x(&w->of) ? NULL
+                                       : by_place                     ? (void *)w->parts
+                                                                      : dx,
+                                 .by_place = by_place,
+                                 .dw = dt__grouped_integer_w(&w->of) ? dw : NULL,
+                                 .room = w->room });
+}
+
 void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx)
 {
     work w = open_work(g);
@@ -390,8 +406,13 @@ void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const
         w.parts = take_room(&room, parts_of(g));
         w.room = room;
     }
-    if (dx[g->x] != NULL) backward_x(&w, dy, dt__data_mut(dx[g->x]));
-    if (dx[g->weight] != NULL) run_backward_w(&w, dy, dt__data_mut(dx[g->weight]));
+    void *to_x = dx[g->x] != NULL ? dt__data_mut(dx[g->x]) : NULL;
+    void *to_w = dx[g->weight] != NULL ? dt__data_mut(dx[g->weight]) : NULL;
+    const bool integer_x = dt__grouped_integer_x(g), integer_w = dt__grouped_integer_w(g);
+    if (to_x != NULL && !integer_x) run_backward_x(&w, dy, to_x);
+    if (to_w != NULL && !integer_w) run_backward_w(&w, dy, to_w);
+    if (integer_x || integer_w) run_integers(&w, dy, to_x, to_w);
+    if (to_x != NULL) finish_x(&w, to_x);
     if (dx[g->bias] == NULL) return;
     const dt__rows_by_expert rows = { w.of.routing.experts, w.out, w.of.routing.start,
                                       w.of.routing.assignment };

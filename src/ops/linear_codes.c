@@ -10,6 +10,8 @@
  * product, which dequantizes a block just before it reads it. */
 #include "ops/linear_codes.h"
 
+#include "ops/back_codes.h"
+
 dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
 {
     return (dt__linear_part){ c, x, weight, 0, dt__rows(c->arg[x]), 0, c->arg[weight]->dims[0] };
@@ -200,14 +202,16 @@ void dt__linears_product_codes(const dt_call *calls, int n)
     for (int i = 0; i < n; i++) add_bias(&calls[i]);
 }
 
-size_t dt__linear_backward_scratch(const dt__linear_part *p)
+/* ---- backward -------------------------------------------------------------------------------- */
+
+static size_t float_scratch(const dt__linear_part *p, bool x, bool w)
 {
     product of;
     make_backward_x(p, &of);
-    const size_t x = p->c->wants[p->x] ? scratch_of(p, &of) : 0;
+    const size_t of_x = x ? scratch_of(p, &of) : 0;
     make_backward_w(p, &of);
-    const size_t w = p->c->wants[p->weight] ? scratch_of(p, &of) : 0;
-    return x > w ? x : w;
+    const size_t of_w = w ? scratch_of(p, &of) : 0;
+    return of_x > of_w ? of_x : of_w;
 }
 
 /* Row `row` of an operand's gradient. */
@@ -217,7 +221,7 @@ static void *row_of(const dt__linear_part *p, void *d, int64_t row)
     return (char *)d + (size_t)(row * depth_of(p)) * element;
 }
 
-void dt__linear_backward_x(const dt__linear_part *p, const void *dy, void *dx)
+static void backward_x(const dt__linear_part *p, const void *dy, void *dx)
 {
     product of;
     make_backward_x(p, &of);
@@ -226,11 +230,66 @@ void dt__linear_backward_x(const dt__linear_part *p, const void *dy, void *dx)
     p->c->kernels->gemm(&of.g);
 }
 
-void dt__linear_backward_w(const dt__linear_part *p, const void *dy, void *dw)
+static void backward_w(const dt__linear_part *p, const void *dy, void *dw)
 {
     product of;
     make_backward_w(p, &of);
     of.g.a = dy;
     of.g.c = row_of(p, dw, p->n0);
     p->c->kernels->gemm(&of.g);
+}
+
+/* The integer products among those of dx and dw, which may be NULL, for outputs n ... n + count - 1
+ * of the part. */
+typedef struct integers {
+    dt__q7_layer layer;
+    dt__back_weight w;
+    dt__back_rows x;
+} integers;
+
+static void open_integers(const dt__linear_part *p, int64_t n, float *dx, float *dw, integers *to)
+{
+    const dt__codes *x = p->c->codes[p->x], *w = p->c->codes[p->weight];
+    const int64_t all = p->n1 - p->n0, k = depth_of(p);
+    to->layer = (dt__q7_layer){ .m = p->m1 - p->m0,
+                                .n = dt__min_i64(all - n, DT__Q7_DEPTH),
+                                .k = k,
+                                .ldy = all,
+                                .dx = dt__back_x(w) ? dx : NULL,
+                                .add_x = p->n0 + n > 0,
+                                .add_w = p->m0 > 0,
+                                .threads = dt_threads(p->c->ctx),
+                                .scratch = p->c->scratch };
+    dt__back_open_weight(w, p->n0 + n, &to->w, &to->layer);
+    if (dw == NULL || !dt__back_w(x, w)) return;
+    to->layer.dw = dw;
+    dt__back_open(x, p->m0, &to->x, &to->layer);
+}
+
+size_t dt__linear_backward_scratch(const dt__linear_part *p)
+{
+    float any = 0;
+    integers of;
+    const bool x = p->c->wants[p->x], w = p->c->wants[p->weight];
+    open_integers(p, 0, x ? &any : NULL, w ? &any : NULL, &of);
+    const dt__q7_layer *l = &of.layer;
+    const size_t floats = float_scratch(p, x && l->dx == NULL, w && l->dw == NULL);
+    const size_t bytes = l->dx == NULL && l->dw == NULL ? 0 : dt__q7_scratch(l);
+    return bytes > floats ? bytes : floats;
+}
+
+void dt__linear_backward(const dt__linear_part *p, const void *dy, void *dx, void *dw)
+{
+    const dt__codes *x = p->c->codes[p->x], *w = p->c->codes[p->weight];
+    if (dx != NULL && !dt__back_x(w)) backward_x(p, dy, dx);
+    if (dw != NULL && !dt__back_w(x, w)) backward_w(p, dy, dw);
+    float *to_x = dx != NULL && dt__back_x(w) ? row_of(p, dx, p->m0) : NULL;
+    float *to_w = dw != NULL && dt__back_w(x, w) ? row_of(p, dw, p->n0) : NULL;
+    if (to_x == NULL && to_w == NULL) return;
+    for (int64_t n = 0; n == 0 || n < p->n1 - p->n0; n += DT__Q7_DEPTH) {
+        integers of;
+        open_integers(p, n, to_x, to_w != NULL ? to_w + n * depth_of(p) : NULL, &of);
+        of.layer.dy = (const float *)dy + n;
+        dt__q7_run(p->c->kernels, &of.layer);
+    }
 }

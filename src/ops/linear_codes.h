@@ -27,9 +27,9 @@ bool dt__linear_product(const dt__linear_part *p, const void *bias, void *y);
 bool dt__linear_joins(const dt_call *a, const dt_call *b);
 void dt__linears_product_codes(const dt_call *calls, int n);
 /* dx [rows, k] = dy W^ for rows m0 ... m1-1, dw [n, k] = dy^T x^ for rows n0 ... n1-1, with
- * dequantized values W^ and x^. A part with n0 > 0 (m0 > 0) adds to dx (dw), so parts must be
+ * dequantized values W^ and x^, in floats or as products of integers (numerics, "Integer
+ * backward"). Either may be NULL. A part with n0 > 0 (m0 > 0) adds to dx (dw), so parts must be
  * called in ascending order. `dy` is [m1 - m0, n1 - n0]. */
-void dt__linear_backward_x(const dt__linear_part *p, const void *dy, void *dx);
-void dt__linear_backward_w(const dt__linear_part *p, const void *dy, void *dw);
+void dt__linear_backward(const dt__linear_part *p, const void *dy, void *dx, void *dw);
 
 #endif

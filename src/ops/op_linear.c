@@ -228,8 +228,8 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
         if (db != NULL) sum_rows(c, ds, db);
     }
     const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
-    if (dx[X] != NULL) dt__linear_backward_x(&whole, ds, dt__data_mut(dx[X]));
-    if (dx[WEIGHT] != NULL) dt__linear_backward_w(&whole, ds, dt__data_mut(dx[WEIGHT]));
+    dt__linear_backward(&whole, ds, dx[X] != NULL ? dt__data_mut(dx[X]) : NULL,
+                        dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL);
 }
 
 /* ---- the op ---------------------------------------------------------------------------------- */

@@ -327,8 +327,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
             const dt__linear_part p = part_of(c, &k, X, m, n);
             const dt__logits l = open_block(c, &p, &r);
             c->kernels->logits_backward(&l, scale);
-            if (d[X] != NULL) dt__linear_backward_x(&p, l.x, d[X]);
-            if (d[WEIGHT] != NULL) dt__linear_backward_w(&p, l.x, d[WEIGHT]);
+            dt__linear_backward(&p, l.x, d[X], d[WEIGHT]);
             if (d[BIAS] != NULL) add_bias_gradient(&p, &l, &r, d[BIAS]);
         }
     }

@@ -289,6 +289,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
     if (s == DT_OK) s = dt__matrix_of(x, &like->map, &matrix);
     if (s == DT_OK) {
         codes->integer = !like->simulated;
+        codes->int8_backward = like->int8_backward;
         codes->map = like->map;
         codes->version = x->storage->version;
         codes->scale_version = version_of(like->scale);
@@ -342,6 +343,7 @@ void dt__codes_drop_stale(dt_tensor *x)
 static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
+           a->int8_backward == b->int8_backward &&
            dt__same_map(&a->map, &b->map) && a->learns == b->learns && a->scale == b->scale &&
            a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
 }

@@ -15,7 +15,8 @@ typedef struct dt__fq {
     dt_tensor *inner;
     dt_quant_spec quant;
     bool enabled;
-    bool simulated;  /* products multiply dequantized values in fp32 */
+    bool simulated;     /* products multiply dequantized values in fp32 */
+    bool int8_backward; /* of a weight: dt_set_backward chose integers for its gradients */
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
     dt__row_map map; /* of a weight */
     /* The static or learned range, NULL where it is dynamic: f32 and i8, one or one a row; the

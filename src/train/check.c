@@ -171,6 +171,20 @@ static void check_distill(dt_recipe *r)
     }
 }
 
+static void check_backward(dt_recipe *r)
+{
+    const dt_recipe_options *o = &r->options;
+    dt__node *node = dt__given(r, "train.backward");
+    if (node == NULL || r->only_quantizes || o->train.backward == DT_BACKWARD_FLOAT) return;
+    if (!o->qat.given) {
+        dt__complain(r, node, "'train.backward' is about quantized layers, and there is no 'qat'");
+    } else if (o->qat.forward == DT_FORWARD_SIMULATED) {
+        dt__complain(r, node,
+                     "'train.backward' multiplies the integers of 'qat.forward: integer', "
+                     "which here is simulated");
+    }
+}
+
 static void check_baseline(dt_recipe *r)
 {
     dt__node *node = dt__given(r, "train.float_baseline");
@@ -463,6 +477,7 @@ void dt__recipe_check(dt_recipe *r)
         dt__recipe_check_quant,
         dt__recipe_check_init,
         check_distill,
+        check_backward,
         check_task,
         check_forms,
         check_tensors,

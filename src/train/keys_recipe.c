@@ -9,6 +9,7 @@ static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const loss_names[] = { "mse", "mae", "huber", NULL };
 static const char *const weights_names[] = { "none", "balanced", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
+static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -159,6 +160,10 @@ static const dt_key train_keys[] = {
       .text =
           "activation checkpointing: keep only the inputs of the model's blocks and run the blocks "
           "again in backward: less memory, more time, the same bits" },
+    { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
+      .text =
+          "under QAT, how gradients of quantized layers are multiplied: in float, or as "
+          "integers of 7 and 8 bits, but for the first and the last layer or (int8-all) in all" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,

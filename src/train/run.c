@@ -65,13 +65,13 @@ static dt_status end_training(dt__run *r)
 
 static dt_status begin_qat(dt__run *r)
 {
-    if (*dt__run_count(r, DT__COUNT_PREPARED)) return DT_OK;
+    if (*dt__run_count(r, DT__COUNT_PREPARED)) return dt__run_set_backward(r);
     DT__TRY(dt__run_until(r, r->start));
     DT__TRY(save_float(r));
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
-    return DT_OK;
+    return dt__run_set_backward(r);
 }
 
 static dt_status run_main(dt__run *r)

@@ -208,6 +208,8 @@ dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
 /* Prepares m as the recipe says. `trained`: calibrates static ranges of activations with some
  * batches first; else the first updates initialize them. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
+/* After preparing, or resuming a prepared model: train.backward, and what the log says of it. */
+dt_status dt__run_set_backward(dt__run *r);
 /* Before an update: freezes observers and folded norms, and recomputes static ranges of weights, at
  * the steps that the recipe gives. */
 dt_status dt__run_update_ranges(dt__run *r);

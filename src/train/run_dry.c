@@ -49,5 +49,6 @@ dt_status dt__run_dry(dt__run *r)
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    DT__TRY(dt__run_set_backward(r));
     return one_step(r, &r->summary->activation_bytes[1]);
 }

@@ -5,6 +5,9 @@
 #include "train/calibration.h"
 #include "train/run.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static dt_status create_only(void *user, const char *slot, const char *path, dt_tensor *x)
 {
     (void)user;
@@ -31,6 +34,42 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
                 (long long)zeros);
     }
     return trained && dt_is_observed(m) ? dt__observe_ranges(m, r->train, r->o) : DT_OK;
+}
+
+/* What the log says of the layers that do not get integers. */
+typedef struct layers {
+    int64_t integers, dx_alone, others;
+    char names[160]; /* of the others */
+} layers;
+
+static dt_status count_layer(void *user, const char *path, dt_module *m)
+{
+    layers *l = user;
+    const int how = dt_gradients_of(m);
+    l->integers += how == DT_GRADIENTS_INT8;
+    l->dx_alone += how == DT_GRADIENTS_INT8_DX;
+    if (how != DT_GRADIENTS_FLOAT || dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) {
+        return DT_OK;
+    }
+    const size_t used = strlen(l->names);
+    const bool fits = used + strlen(path) + 8 < sizeof l->names;
+    if (fits) snprintf(l->names + used, sizeof l->names - used, "%s%s", used > 0 ? ", " : "", path);
+    else if (used > 4 && l->names[used - 1] != '.') memcpy(l->names + used, ", ...", 6);
+    l->others++;
+    return DT_OK;
+}
+
+dt_status dt__run_set_backward(dt__run *r)
+{
+    layers l = { 0 };
+    if (r->o->train.backward == DT_BACKWARD_FLOAT) return DT_OK;
+    DT__TRY(dt_set_backward(r->model, r->o->train.backward));
+    DT__TRY(dt_module_visit_modules(r->model, count_layer, &l));
+    dt__say(r->ctx,
+            "gradients are multiplied as integers in %lld layers%s%.0lld, in float in %lld%s%s",
+            (long long)l.integers, l.dx_alone > 0 ? ", those of inputs alone in " : "",
+            (long long)l.dx_alone, (long long)l.others, l.others > 0 ? ": " : "", l.names);
+    return DT_OK;
 }
 
 /* A freezing step before qat.start_step is due at qat.start_step. */

@@ -1,5 +1,6 @@
 /* y = softmax(scale q k^T) v of each head, over n keys and values. Query head h reads head
- * h / (heads / kv_heads) of k and v. room: 2 * width values. */
+ * h / (heads / kv_heads) of k and v. Sums of 512 keys at a time are joined. room: 2 * width
+ * values. */
 static void attention(const attention_shape *a, const float *q, const float *k, const float *v,
                       int32_t n, float *room, float *y)
 {
@@ -11,8 +12,8 @@ static void attention(const attention_shape *a, const float *q, const float *k, 
         float most = 0, sum = 0, factor;
         int seen;
         for (i = 0; i < width; i++) room[i] = q[i] * a->scale;
-        for (at = 0; at < n; at += a->part) {
-            const int32_t end = n - at < a->part ? n : at + a->part;
+        for (at = 0; at < n; at += 512) {
+            const int32_t end = n - at < 512 ? n : at + 512;
             const float *keys = k + group * head, *values = v + group * head;
             if (at == 0) {
                 attention_part(a, room, keys, values, at, end, &most, &sum, y);

@@ -17,7 +17,7 @@ static void attention_part(const attention_shape *a, const float *q, const float
         float largest = *most, base, factor;
         n = to - at < 64 ? to - at : 64;
         for (j = 0; j < n; j++) {
-            score[j] = attention_score(q, k + (at + j) * width, width, a->lanes);
+            score[j] = attention_score(q, k + (at + j) * width, width);
             if (score[j] > largest) largest = score[j];
         }
         base = largest == least ? 0 : largest;
@@ -26,7 +26,7 @@ static void attention_part(const attention_shape *a, const float *q, const float
             lane[j % 16] += score[j];
         }
         factor = math_exp(*most - base);
-        *sum = rounded(*sum * factor) + attention_fold(lane, 16);
+        *sum = rounded(*sum * factor) + attention_fold(lane);
         for (i = 0; i < width && *most != largest; i++) y[i] = rounded(y[i] * factor);
         *most = largest;
         for (j = 0; j < n; j++) {

@@ -1,8 +1,8 @@
-/* The sum of q k over n values, as 1 or 16 partial sums. */
-static float attention_score(const float *q, const float *k, int32_t n, int32_t lanes)
+/* The sum of q k over n values, in order. */
+static float attention_score(const float *q, const float *k, int32_t n)
 {
-    float lane[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    float sum = 0;
     int32_t i;
-    for (i = 0; i < n; i++) lane[i & (lanes - 1)] = fma32(q[i], k[i], lane[i & (lanes - 1)]);
-    return attention_fold(lane, lanes);
+    for (i = 0; i < n; i++) sum = fma32(q[i], k[i], sum);
+    return sum;
 }

@@ -21,12 +21,11 @@ DT__INLINE void store(float *y, floats x) { _mm256_storeu_ps(y, x); }
 DT__INLINE floats set_all(float x) { return _mm256_set1_ps(x); }
 DT__INLINE floats fused(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
 DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
-DT__INLINE float fold(const floats *sum)
+DT__INLINE floats load_some(int64_t n, const float *x)
 {
-    const __m256 eight = _mm256_add_ps(sum[0], sum[1]);
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const int lanes = n >= VECTOR ? VECTOR : n <= 0 ? 0 : (int)n;
+    return _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), lane));
 }
 
 #include "kernels/x86/tile_vectors.inc"

@@ -21,13 +21,10 @@ DT__INLINE void store(float *y, floats x) { _mm512_storeu_ps(y, x); }
 DT__INLINE floats set_all(float x) { return _mm512_set1_ps(x); }
 DT__INLINE floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 DT__INLINE floats zero(void) { return _mm512_setzero_ps(); }
-DT__INLINE float fold(const floats *sum)
+DT__INLINE floats load_some(int64_t n, const float *x)
 {
-    const __m256d high = _mm512_extractf64x4_pd(_mm512_castps_pd(sum[0]), 1);
-    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(sum[0]), _mm256_castpd_ps(high));
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    const unsigned lanes = n >= VECTOR ? 0xffff : n <= 0 ? 0 : (1U << n) - 1;
+    return _mm512_maskz_loadu_ps((__mmask16)lanes, x);
 }
 
 #include "kernels/x86/tile_vectors.inc"

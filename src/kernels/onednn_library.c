@@ -1,0 +1,54 @@
+/* The functions of libdnnl, found by name. */
+#if defined DETENT_ONEDNN
+#include "kernels/onednn_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define NAME "libdnnl.so." TEXT(DNNL_VERSION_MAJOR)
+
+dt__dnnl_library dt__dnnl;
+
+static char why[256]; /* it could not be loaded; "": it is */
+
+static const struct {
+    const char *name;
+    size_t at;
+} functions[] = {
+#define FUNCTION(name) { "dnnl_" #name, offsetof(dt__dnnl_library, name) },
+    DT__DNNL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+
+static void load(void)
+{
+    void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(why, sizeof why, "%s", dlerror());
+        return;
+    }
+    for (int i = 0; i < DT__COUNT_OF(functions); i++) {
+        void *f = dlsym(library, functions[i].name);
+        if (f == NULL) snprintf(why, sizeof why, NAME " has no %s", functions[i].name);
+        memcpy((char *)&dt__dnnl + functions[i].at, &f, sizeof f);
+    }
+}
+
+dt_status dt__dnnl_load(dt_ctx *ctx)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    if (why[0] == 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_STATE,
+                   "convolutions of floats need oneDNN (Debian: libdnnl2; or build detent with "
+                   "-DDETENT_ONEDNN=OFF): %s",
+                   why);
+}
+#else
+typedef int dt__no_onednn_library; /* ISO C wants a declaration */
+#endif

@@ -1,0 +1,468 @@
+/* Gradients as products of integers (numerics, "Integer backward"): against values of another
+ * program and against the formulas once more, for every set of kernels and number of threads. */
+#include "testing.h"
+
+#include "autograd/codes.h"
+#include "kernels/sets.h"
+#include "qat/quantized.h"
+
+#include <detent/io.h>
+#include <detent/ops.h>
+#include <detent/qat.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+typedef struct layer {
+    int64_t m, n, k;
+    const float *x, *w, *dy;
+    dt_quant_spec of_x, of_w;
+    int activation;
+    bool float_x; /* x is not quantized */
+    bool float_backward;
+} layer;
+
+typedef struct gradients {
+    float *dx, *dw; /* [m][k], [n][k] */
+    float *y;
+    /* what they were computed from: codes of x, values of W */
+    uint8_t *u;
+    float *sx, *value;
+    int32_t *zu;
+} gradients;
+
+static void free_gradients(gradients *g)
+{
+    free(g->dx);
+    free(g->dw);
+    free(g->y);
+    free(g->u);
+    free(g->sx);
+    free(g->value);
+    free(g->zu);
+}
+
+static void *copy_of(const void *from, int64_t count, size_t element)
+{
+    void *to = malloc((size_t)count * element + 1);
+    if (count > 0) memcpy(to, from, (size_t)count * element);
+    return to;
+}
+
+static dt_tensor *leaf(dt_ctx *ctx, int64_t rows, int64_t columns, const float *data)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ rows, columns }, data, &x));
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    return x;
+}
+
+static void keep_operands(const layer *l, dt_tensor *x, dt_tensor *w, gradients *out)
+{
+    dt__codes *codes;
+    dt_tensor *value;
+    TEST_OK(dt_ctx_of(w), dt_dequantize(w, &value));
+    out->value = copy_of(dt_data(value), l->n * l->k, sizeof(float));
+    dt_tensor_free(value);
+    if (l->float_x) return;
+    TEST_OK(dt_ctx_of(w), dt__fq_codes(x, &codes));
+    out->u = malloc((size_t)(l->m * l->k) + DT__STEP);
+    for (int64_t r = 0; r < l->m; r++) dt__codes_row(codes, NULL, r, out->u + r * l->k);
+    out->sx = copy_of(codes->scale, l->m, sizeof(float));
+    out->zu = copy_of(codes->zero_u, l->m, sizeof(int32_t));
+    dt__codes_release(codes);
+}
+
+static void run(dt_ctx *ctx, const layer *l, gradients *out)
+{
+    dt_tape *t;
+    dt_tensor *x = leaf(ctx, l->m, l->k, l->x), *w = leaf(ctx, l->n, l->k, l->w), *dy;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx,
+            dt__fq_wrap(w, &(dt__fq){ .quant = l->of_w, .int8_backward = !l->float_backward }));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ l->m, l->n }, l->dy, &dy));
+    dt_tensor *read = l->float_x ? x : dt_fake_quant(t, x, &l->of_x, true);
+    const dt_linear_after after = { l->activation, NULL };
+    dt_tensor *y = dt_linear_act(t, read, w, NULL, &after);
+    TEST_OK(ctx, dt_tape_status(t));
+    *out = (gradients){ .y = copy_of(dt_data(y), l->m * l->n, sizeof(float)) };
+    keep_operands(l, read, w, out);
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    out->dx = copy_of(dt_data(dt_grad(x)), l->m * l->k, sizeof(float));
+    out->dw = copy_of(dt_data(dt_grad(w)), l->n * l->k, sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_tensor_free(w);
+    dt_tensor_free(dy);
+}
+
+static dt_ctx *context(uint64_t mask, int threads)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.cpu_mask = mask;
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    return ctx;
+}
+
+/* ---- the formulas ---------------------------------------------------------------------------- */
+
+static int code_of(float v, float scale, float most)
+{
+    const float inverse = 1 / scale, scaled = v * inverse;
+    return (int)lrintf(fminf(fmaxf(scaled, -most), most));
+}
+
+/* The scale of n values that are `step` apart. */
+static float scale_of(int64_t n, const float *x, int64_t step, float most)
+{
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(x[i * step]));
+    return fmaxf(largest / most, 0x1p-126f);
+}
+
+typedef struct sum {
+    double value, size; /* of all terms */
+} sum;
+
+static sum of_x(const layer *l, const gradients *g, const float *dy, int64_t m, int64_t k)
+{
+    const float sd = scale_of(l->n, dy + m * l->n, 1, 63);
+    const float sw = scale_of(l->n, g->value + k, l->k, 127);
+    double total = 0, size = 0;
+    for (int64_t n = 0; n < l->n; n++) {
+        const int p = code_of(dy[m * l->n + n], sd, 63) * code_of(g->value[n * l->k + k], sw, 127);
+        total += p;
+        size += abs(p);
+    }
+    return (sum){ total * (double)sw * (double)sd, size * (double)sw * (double)sd };
+}
+
+static sum of_w(const layer *l, const gradients *g, const float *dy, int64_t n, int64_t k)
+{
+    sum s = { 0, 0 };
+    for (int64_t m0 = 0; m0 < l->m; m0 += 128) {
+        float e[128];
+        const int64_t rows = dt__min_i64(128, l->m - m0);
+        for (int64_t i = 0; i < rows; i++) e[i] = dy[(m0 + i) * l->n + n] * g->sx[m0 + i];
+        const float scale = scale_of(rows, e, 1, 63);
+        for (int64_t i = 0; i < rows; i++) {
+            const int x = g->u[(m0 + i) * l->k + k] - g->zu[m0 + i];
+            const double p = (double)scale * (double)(code_of(e[i], scale, 63) * x);
+            s.value += p;
+            s.size += fabs(p);
+        }
+    }
+    return s;
+}
+
+/* dy behind the mask of relu. */
+static float *masked(const layer *l, const gradients *g)
+{
+    float *dy = copy_of(l->dy, l->m * l->n, sizeof(float));
+    for (int64_t i = 0; i < l->m * l->n && l->activation == DT_ACT_RELU; i++) {
+        if (!(g->y[i] > 0)) dy[i] = 0;
+    }
+    return dy;
+}
+
+static void check_formulas(const layer *l, const gradients *g)
+{
+    float *dy = masked(l, g);
+    for (int64_t i = 0; i < l->m * l->k; i++) {
+        const sum want = of_x(l, g, dy, i / l->k, i % l->k);
+        TEST_EACH(fabs((double)g->dx[i] - want.value) <= 1e-6 * want.size, "dx[%lld]: %g, not %g",
+                  (long long)i, (double)g->dx[i], want.value);
+    }
+    for (int64_t i = 0; i < l->n * l->k && !l->float_x; i++) {
+        const sum want = of_w(l, g, dy, i / l->k, i % l->k);
+        TEST_EACH(fabs((double)g->dw[i] - want.value) <= 1e-6 * want.size, "dw[%lld]: %g, not %g",
+                  (long long)i, (double)g->dw[i], want.value);
+    }
+    free(dy);
+}
+
+/* ---- random layers --------------------------------------------------------------------------- */
+
+static uint64_t state;
+
+static int64_t below(int64_t n)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((state >> 33) % (uint64_t)n);
+}
+
+static float *values(int64_t n, float size, float shift)
+{
+    float *x = malloc((size_t)n * sizeof *x + 1);
+    for (int64_t i = 0; i < n; i++) x[i] = size * ((float)below(1 << 20) * 0x1p-19f - 1) + shift;
+    return x;
+}
+
+static dt_quant_spec random_weight(void)
+{
+    static const int64_t bits[] = { 4, 8, 2, 5 }, groups[] = { 32, 8, 64 };
+    dt_quant_spec q = dt_weight_quant_defaults();
+    q.bits = bits[below(4)];
+    q.granularity = below(3) == 0 ? DT_PER_CHANNEL : DT_PER_GROUP;
+    q.group_size = groups[below(3)];
+    if (below(4) == 0) q.scheme = DT_SCHEME_ASYMMETRIC; /* multiplied in fp32 forward */
+    return q;
+}
+
+static layer random_layer(int64_t most)
+{
+    static const int64_t rows[] = { 1, 2, 3, 31, 127, 128, 129, 256, 300 };
+    layer l = { .m = rows[below(9)], .n = 1 + below(most), .k = 1 + below(most) };
+    l.of_x = dt_activation_quant_defaults();
+    l.of_x.bits = below(4) == 0 ? 4 : 8;
+    l.of_w = random_weight();
+    l.activation = below(2) == 0 ? DT_ACT_RELU : DT_ACT_NONE;
+    l.x = values(l.m * l.k, 2, (float)below(5) - 2);
+    l.w = values(l.n * l.k, 0.1f, 0);
+    float *dy = values(l.m * l.n, 1e-4f, 0);
+    for (int64_t i = 0; i < l.m * l.n; i++) {
+        const int64_t row = i / l.n;
+        if (row % 11 == 7) dy[i] = 0;
+        if (row % 5 == 3) dy[i] *= 0x1p-20f;
+        if (i % l.n == l.n / 2) dy[i] *= 1000;
+    }
+    l.dy = dy;
+    return l;
+}
+
+static void free_layer(const layer *l)
+{
+    free((void *)(uintptr_t)l->x);
+    free((void *)(uintptr_t)l->w);
+    free((void *)(uintptr_t)l->dy);
+}
+
+START_TEST(gradients_have_the_stated_values)
+{
+    const int64_t rounds = test_count((test_draws){ 60, 8 });
+    state = 1;
+    for (int64_t i = 0; i < rounds; i++) {
+        const layer l = random_layer(i % 6 == 0 ? 200 : 70);
+        dt_ctx *ctx = context(UINT64_MAX, 2);
+        gradients g;
+        run(ctx, &l, &g);
+        check_formulas(&l, &g);
+        free_gradients(&g);
+        free_layer(&l);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* ---- the same bits everywhere ---------------------------------------------------------------- */
+
+static void check_same(const layer *l, const gradients *a, const gradients *b, const char *where)
+{
+    const size_t x = (size_t)(l->m * l->k) * sizeof(float);
+    const size_t w = (size_t)(l->n * l->k) * sizeof(float);
+    TEST_EACH(memcmp(a->dx, b->dx, x) == 0, "%s: another dx", where);
+    TEST_EACH(memcmp(a->dw, b->dw, w) == 0, "%s: another dw", where);
+}
+
+START_TEST(every_set_and_number_of_threads_has_the_same_bits)
+{
+    static const int threads[] = { 1, 2, 3, 16 };
+    const int64_t rounds = test_count((test_draws){ 12, 3 });
+    state = 2;
+    for (int64_t i = 0; i < rounds; i++) {
+        const layer l = random_layer(300);
+        gradients first = { 0 };
+        const dt__kernel_set *set;
+        for (int s = 0; (set = dt__kernel_set_at(s)) != NULL; s++) {
+            for (int n = 0; n < DT__COUNT_OF(threads) && dt__kernel_set_runs(set); n++) {
+                dt_ctx *ctx = context(set->needs, threads[n]);
+                gradients g;
+                run(ctx, &l, &g);
+                if (first.dx == NULL) {
+                    first = g;
+                } else {
+                    check_same(&l, &first, &g, set->name);
+                    free_gradients(&g);
+                }
+                dt_ctx_free(ctx);
+            }
+        }
+        free_gradients(&first);
+        free_layer(&l);
+    }
+}
+END_TEST
+
+/* ---- another program ------------------------------------------------------------------------- */
+
+static dt_tensor *load(dt_file *file, int c, const char *name, dt_dtype dtype)
+{
+    char path[32];
+    dt_tensor *x;
+    snprintf(path, sizeof path, "c%d.%s", c, name);
+    ck_assert_int_eq(dt_file_load(file, path, dtype, &x), DT_OK);
+    return x;
+}
+
+static int64_t number(dt_file *file, int c, const char *name)
+{
+    char path[32];
+    snprintf(path, sizeof path, "c%d.%s", c, name);
+    return atoll(dt_file_meta(file, path));
+}
+
+static void compare(const float *got, const dt_tensor *want, const char *name, int c)
+{
+    const double *v = dt_data(want);
+    double size = 0;
+    for (int64_t i = 0; i < dt_count(want); i++) size = fmax(size, fabs(v[i]));
+    for (int64_t i = 0; i < dt_count(want); i++) {
+        TEST_EACH(fabs((double)got[i] - v[i]) <= 2e-6 * size, "case %d, %s[%lld]: %g, not %g", c,
+                  name, (long long)i, (double)got[i], v[i]);
+    }
+}
+
+START_TEST(golden)
+{
+    char path[TEST_PATH];
+    dt_file *file;
+    dt_ctx *ctx = context(UINT64_MAX, 2);
+    test_join(path, DETENT_SOURCE_DIR "/tests/golden", "backward.safetensors");
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    for (int c = 0; c < 5; c++) {
+        dt_tensor *t[5];
+        const char *const names[] = { "x", "w", "dy", "dx", "dw" };
+        for (int i = 0; i < 5; i++) t[i] = load(file, c, names[i], i < 3 ? DT_F32 : DT_F64);
+        layer l = { dt_dim(t[0], 0),
+                    dt_dim(t[1], 0),
+                    dt_dim(t[0], 1),
+                    dt_data(t[0]),
+                    dt_data(t[1]),
+                    dt_data(t[2]),
+                    .of_x = dt_activation_quant_defaults() };
+        l.of_x.bits = number(file, c, "x_bits");
+        l.of_w = dt_weight_quant_defaults();
+        l.of_w.bits = number(file, c, "bits");
+        l.of_w.group_size = number(file, c, "group");
+        if (l.of_w.group_size == 0) l.of_w.granularity = DT_PER_CHANNEL;
+        gradients g;
+        run(ctx, &l, &g);
+        compare(g.dx, t[3], "dx", c);
+        compare(g.dw, t[4], "dw", c);
+        free_gradients(&g);
+        for (int i = 0; i < 5; i++) dt_tensor_free(t[i]);
+    }
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what stays float, and forward ----------------------------------------------------------- */
+
+static double cosine(const float *a, const float *b, int64_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* Forward has the bits that it has with a float backward, and gradients are near it. */
+START_TEST(forward_keeps_its_bits)
+{
+    state = 3;
+    for (int i = 0; i < 10; i++) {
+        layer l = random_layer(200);
+        l.m = 256;
+        free_layer(&l);
+        l.x = values(l.m * l.k, 2, 0);
+        l.w = values(l.n * l.k, 0.1f, 0);
+        l.dy = values(l.m * l.n, 1e-4f, 0);
+        dt_ctx *ctx = context(UINT64_MAX, 2);
+        gradients of_integers, of_floats;
+        run(ctx, &l, &of_integers);
+        l.float_backward = true;
+        run(ctx, &l, &of_floats);
+        ck_assert_mem_eq(of_integers.y, of_floats.y, (size_t)(l.m * l.n) * sizeof(float));
+        ck_assert(memcmp(of_integers.dw, of_floats.dw, (size_t)(l.n * l.k) * sizeof(float)) != 0);
+        ck_assert_double_gt(cosine(of_integers.dx, of_floats.dx, l.m * l.k), 0.999);
+        ck_assert_double_gt(cosine(of_integers.dw, of_floats.dw, l.n * l.k), 0.999);
+        free_gradients(&of_integers);
+        free_gradients(&of_floats);
+        free_layer(&l);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* Without codes of x, dw is that of a float backward and dx is by integers. */
+START_TEST(float_activations_have_a_float_dw)
+{
+    state = 4;
+    for (int i = 0; i < 6; i++) {
+        layer l = random_layer(100);
+        l.float_x = true;
+        dt_ctx *ctx = context(UINT64_MAX, 2);
+        gradients of_integers, of_floats;
+        run(ctx, &l, &of_integers);
+        check_formulas(&l, &of_integers);
+        l.float_backward = true;
+        run(ctx, &l, &of_floats);
+        ck_assert_mem_eq(of_integers.dw, of_floats.dw, (size_t)(l.n * l.k) * sizeof(float));
+        free_gradients(&of_integers);
+        free_gradients(&of_floats);
+        free_layer(&l);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* A value that is not finite makes its row of dx, and its output of dw, NaN, and no other. */
+START_TEST(what_is_not_finite_stays_so)
+{
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    for (int i = 0; i < 3; i++) {
+        state = 5;
+        layer l = random_layer(40);
+        float *dy = (float *)(uintptr_t)l.dy;
+        const int64_t m = l.m / 2, n = l.n / 2;
+        l.activation = DT_ACT_NONE;
+        dy[m * l.n + n] = bad[i];
+        dt_ctx *ctx = context(UINT64_MAX, 2);
+        gradients g;
+        run(ctx, &l, &g);
+        for (int64_t j = 0; j < l.m * l.k; j++) {
+            TEST_EACH(isnan(g.dx[j]) == (j / l.k == m), "dx[%lld]", (long long)j);
+        }
+        for (int64_t j = 0; j < l.n * l.k; j++) {
+            TEST_EACH(isnan(g.dw[j]) == (j / l.k == n), "dw[%lld]", (long long)j);
+        }
+        free_gradients(&g);
+        free_layer(&l);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+Suite *test_int8_backward_suite(void)
+{
+    Suite *s = suite_create("int8_backward");
+    TCase *c = tcase_create("int8_backward");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, golden);
+    tcase_add_test(c, gradients_have_the_stated_values);
+    tcase_add_test(c, every_set_and_number_of_threads_has_the_same_bits);
+    tcase_add_test(c, forward_keeps_its_bits);
+    tcase_add_test(c, float_activations_have_a_float_dw);
+    tcase_add_test(c, what_is_not_finite_stays_so);
+    suite_add_tcase(s, c);
+    return s;
+}
