@@ -2,7 +2,6 @@
 #include "kernels_run.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -676,7 +675,7 @@ static void attention(kernel_run *r, void (*f)(const dt__attention *))
     const int64_t rows = a.batch * a.queries * a.heads;
     a.y = kernel_result(r, rows * a.width);
     a.lse = kernel_result(r, rows);
-    a.room = attention_room(dt__attention_room(&a, omp_get_max_threads()));
+    a.room = attention_room(dt__attention_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a));
     free(a.room);
 }
@@ -693,7 +692,7 @@ static void attention_backward(kernel_run *r,
     for (int i = 0; i < 3; i++) {
         if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, (i == 0 ? rows : keys) * a.width);
     }
-    a.room = attention_room(dt__attention_back_room(&a, omp_get_max_threads()));
+    a.room = attention_room(dt__attention_back_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a, dy, d));
     free(a.room);
 }

@@ -23,7 +23,8 @@ enum {
     DT_BENCH_ROUNDING = 64,     /* rounding weights by calibration data */
     DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
     DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
-    DT_BENCH_ALL = 511
+    DT_BENCH_WAITING = 512,     /* small loops on several threads, idle and beside others */
+    DT_BENCH_ALL = 1023
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */

@@ -35,6 +35,9 @@ void dt__raise(_Atomic int64_t *x, int64_t v);
 
 /* The work of an item that is always worth a thread of its own. */
 #define DT__WORTH_A_THREAD ((int64_t)8192)
+/* Multiply-adds of codes and of floats in the time of one element. */
+#define DT__CODE_PRODUCTS 64
+#define DT__FLOAT_PRODUCTS 16
 
 /* ---- teams ---------------------------------------------------------------------------------- */
 

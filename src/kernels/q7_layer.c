@@ -3,8 +3,6 @@
  * bits depend on neither threads nor the division into parts. */
 #include "kernels/kernels.h"
 
-#include <omp.h>
-
 #define ROWS 96                          /* of dy, or of a product's first operand, in a part */
 #define PANELS 8                         /* of a product's part */
 #define TERMS 512                        /* of W^ that are dequantized at once */
@@ -199,9 +197,9 @@ static void make_x(const work *w, int64_t block, uint8_t *room)
     }
 }
 
-static void make(const work *w, int64_t i)
+static void make(const work *w, int64_t i, int thread)
 {
-    void *room = w->room + (size_t)omp_get_thread_num() * w->room_bytes;
+    void *room = w->room + (size_t)thread * w->room_bytes;
     if (i < w->parts[1]) make_rows(w, i);
     else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
     else if (i < w->parts[3]) make_columns(w, i - w->parts[2]);
@@ -282,6 +280,21 @@ static void clear(const dt__q7_layer *l)
     }
 }
 
+static void make_share(const void *args, const dt__share *share)
+{
+    for (int64_t i = share->first; i < share->past; i++) make(args, i, share->thread);
+}
+
+static void multiply_share(const void *args, const dt__share *share)
+{
+    const work *w = args;
+    const int64_t of_x = w->l->dx != NULL ? parts_of(w, w->l->m) : 0;
+    for (int64_t i = share->first; i < share->past; i++) {
+        if (i < of_x) multiply_x(w, i);
+        else multiply_w(w, i - of_x);
+    }
+}
+
 void dt__q7_run(const dt__kernels *kernels, const dt__q7_layer *l)
 {
     if (l->m == 0 || l->n == 0 || l->k == 0) {
@@ -291,15 +304,10 @@ void dt__q7_run(const dt__kernels *kernels, const dt__q7_layer *l)
     work w;
     open_work(&w, l);
     w.kernels = kernels;
-    const bool shared = l->m * l->n > WORTH_SHARING / l->k;
-    const int threads = shared ? l->threads : 1;
+    const bool shared = l->threads > 1 && l->m * l->n > WORTH_SHARING / l->k;
+    const int64_t elements = 2 * (l->m * l->n + l->n * l->k + l->m * l->k);
     const int64_t of_x = l->dx != NULL ? parts_of(&w, l->m) : 0;
     const int64_t of_w = l->dw != NULL ? parts_of(&w, l->n) : 0;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < w.parts[4]; i++) make(&w, i);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < of_x + of_w; i++) {
-        if (i < of_x) multiply_x(&w, i);
-        else multiply_w(&w, i - of_x);
-    }
+    dt__parallel(w.parts[4], shared ? elements / w.parts[4] : 0, make_share, &w);
+    dt__parallel(of_x + of_w, shared ? DT__WORTH_A_THREAD : 0, multiply_share, &w);
 }

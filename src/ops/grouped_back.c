@@ -68,14 +68,25 @@ size_t dt__grouped_integer_room(const dt__grouped *g)
 
 /* ---- rows by place --------------------------------------------------------------------------- */
 
-static void gather_rows(const dt__grouped_integers *b, const room *r)
+typedef struct gather_rows_args {
+    const dt__grouped_integers *b;
+    const room *r;
+    const dt__routing *to;
+    const dt__codes *x;
+    int64_t n;
+    bool copies;
+} gather_rows_args;
+
+static void gather_rows_share(const void *args, const dt__share *share)
 {
-    const dt__routing *to = &b->g->routing;
-    const dt__codes *x = b->g->c->codes[b->g->x];
-    const int64_t n = out_of(b->g), places = to->start[to->experts];
-    const bool copies = to->assignment != NULL;
-#pragma omp parallel for schedule(static) if (places * n > DT__CHUNK)
-    for (int64_t p = 0; p < places; p++) {
+    const gather_rows_args *of = args;
+    const dt__grouped_integers *b = of->b;
+    const room *r = of->r;
+    const dt__routing *to = of->to;
+    const dt__codes *x = of->x;
+    const int64_t n = of->n;
+    const bool copies = of->copies;
+    for (int64_t p = share->first; p < share->past; p++) {
         const int64_t from = dt__assignment_at(to, p), row = from / to->per_row;
         if (copies) memcpy(r->dy + p * n, b->dy + from * n, (size_t)n * sizeof *r->dy);
         if (b->dw == NULL) continue;
@@ -84,14 +95,41 @@ static void gather_rows(const dt__grouped_integers *b, const room *r)
     }
 }
 
+static void gather_rows(const dt__grouped_integers *b, const room *r)
+{
+    const dt__routing *to = &b->g->routing;
+    const dt__codes *x = b->g->c->codes[b->g->x];
+    const int64_t n = out_of(b->g), places = to->start[to->experts];
+    const bool copies = to->assignment != NULL;
+    const gather_rows_args args = { b, r, to, x, n, copies };
+    dt__parallel(places, n, gather_rows_share, &args);
+}
+
+typedef struct scatter_rows_args {
+    const dt__grouped_integers *b;
+    const float *from;
+    const dt__routing *to;
+    int64_t k;
+} scatter_rows_args;
+
+static void scatter_rows_share(const void *args, const dt__share *share)
+{
+    const scatter_rows_args *of = args;
+    const dt__grouped_integers *b = of->b;
+    const float *from = of->from;
+    const dt__routing *to = of->to;
+    const int64_t k = of->k;
+    for (int64_t p = share->first; p < share->past; p++) {
+        memcpy(b->dx + to->assignment[p] * k, from + p * k, (size_t)k * sizeof *from);
+    }
+}
+
 static void scatter_rows(const dt__grouped_integers *b, const float *from)
 {
     const dt__routing *to = &b->g->routing;
     const int64_t k = in_of(b->g), places = to->start[to->experts];
-#pragma omp parallel for schedule(static) if (places * k > DT__CHUNK)
-    for (int64_t p = 0; p < places; p++) {
-        memcpy(b->dx + to->assignment[p] * k, from + p * k, (size_t)k * sizeof *from);
-    }
+    const scatter_rows_args args = { b, from, to, k };
+    dt__parallel(places, k, scatter_rows_share, &args);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
