@@ -661,10 +661,11 @@ static dt__attention attention_of(kernel_run *r)
     return a;
 }
 
-/* The final contents of the scratch memory depend on the threads. */
-static void *attention_room(int64_t elements)
+/* Scratch memory, whose final contents depend on the threads. */
+static void *room_of(size_t bytes)
 {
-    void *room = aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up(elements * 4, DT__ALIGNMENT));
+    void *room =
+        aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up((int64_t)bytes + 1, DT__ALIGNMENT));
     ck_assert_ptr_nonnull(room);
     return room;
 }
@@ -675,7 +676,7 @@ static void attention(kernel_run *r, void (*f)(const dt__attention *))
     const int64_t rows = a.batch * a.queries * a.heads;
     a.y = kernel_result(r, rows * a.width);
     a.lse = kernel_result(r, rows);
-    a.room = attention_room(dt__attention_room(&a, dt__threads()));
+    a.room = room_of(4 * (size_t)dt__attention_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a));
     free(a.room);
 }
@@ -692,7 +693,7 @@ static void attention_backward(kernel_run *r,
     for (int i = 0; i < 3; i++) {
         if (kernel_pick(r, 4) < 3) d[i] = kernel_result(r, (i == 0 ? rows : keys) * a.width);
     }
-    a.room = attention_room(dt__attention_back_room(&a, dt__threads()));
+    a.room = room_of(4 * (size_t)dt__attention_back_room(&a, dt__threads()));
     KERNEL_CALL(r, f(&a, dy, d));
     free(a.room);
 }
@@ -1046,21 +1047,6 @@ static void adam(kernel_run *r, void (*f)(const dt__adam *))
     KERNEL_CALL(r, f(&a));
 }
 
-static void ordered(kernel_run *r, void (*f)(const dt__ordered *))
-{
-    dt__ordered g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
-    g.n = dt__min_i64(kernel_size(r), 513);
-    g.m = kernel_extent(r, g.n);
-    g.k = kernel_pick(r, 5) == 4 ? 0 : 4 * kernel_extent(r, g.n);
-    g.lda = (g.trans_a ? g.m : g.k) + kernel_pick(r, 3);
-    g.ldb = (g.trans_b ? g.k : g.n) + kernel_pick(r, 3);
-    g.ldc = g.n + kernel_pick(r, 3);
-    g.a = kernel_floats(r, (g.trans_a ? g.k : g.m) * g.lda);
-    g.b = kernel_floats(r, (g.trans_b ? g.n : g.k) * g.ldb);
-    g.c = kernel_floats(r, g.m * g.ldc);
-    KERNEL_CALL(r, f(&g));
-}
-
 static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
 {
     dt__gemm g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
@@ -1074,7 +1060,9 @@ static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
     g.b = kernel_floats(r, (g.trans_b ? g.n : g.k) * g.ldb);
     g.accumulate = kernel_chance(r);
     g.c = g.accumulate ? kernel_floats(r, g.m * g.ldc) : kernel_result_rows(r, g.m, g.n, g.ldc);
+    g.scratch = room_of(dt__gemm_scratch(&g, sizeof(float), dt__threads()));
     KERNEL_CALL(r, f(&g));
+    free(g.scratch);
 }
 
 /* Some of them without terms. */
@@ -1096,7 +1084,10 @@ static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
         g.c = kernel_result_rows(r, g.m, g.n, g.ldc);
         job[i].g = g;
     }
-    KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job }));
+    const dt__gemm most = { .m = 300, .n = 300, .k = 300 };
+    void *room = room_of(dt__gemms_scratch(&most, sizeof(float), dt__threads()));
+    KERNEL_CALL(r, f(&(dt__gemms){ .n = count, .job = job, .scratch = room }));
+    free(room);
 }
 
 /* ---- epilogues of products ------------------------------------------------------------------- */
@@ -1423,7 +1414,6 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(unpack_codes, unpack_codes, 0)                                                            \
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
-    CASE(ordered, ordered, 0)                                                                      \
     CASE(gemm, gemm, 0)                                                                            \
     CASE(gemms, gemms, 0)
 

@@ -1,6 +1,6 @@
-/* The fp32 and fp64 product: against a plain triple loop in double, over transposes, leading
- * dimensions, accumulation, zero extents, and operands that are filled block by block; its tile
- * grid; equal bits on any number of threads. */
+/* The fp32 and fp64 product: the bits of a plain triple loop in the stated order, over transposes,
+ * leading dimensions, accumulation, zero extents, and operands that are filled block by block; its
+ * tile grid; equal bits on any number of threads. */
 #include "testing.h"
 
 #include "kernels/kernels.h"
@@ -93,14 +93,14 @@ static void fill_from_store(const void *from, const dt__patch *b)
     }
 }
 
-/* The same product with its operands given as sources; exactly the scratch that it asks for. */
+/* The same product with its operands given as sources. */
 typedef struct filled {
     store a, b;
     dt__source a_source, b_source;
     dt__gemm g;
 } filled;
 
-static void fill(const product *p, int which, int threads, filled *f)
+static void fill(const product *p, int which, filled *f)
 {
     f->a = (store){ p->dtype, p->a, p->g.lda };
     f->b = (store){ p->dtype, p->b, p->g.ldb };
@@ -111,7 +111,6 @@ static void fill(const product *p, int which, int threads, filled *f)
     if (which & 1) f->g.a = NULL;
     if (which & 2) f->g.b_source = &f->b_source;
     if (which & 2) f->g.b = NULL;
-    f->g.scratch = malloc(dt__gemm_scratch(&f->g, dt_dtype_size(p->dtype), threads) + 1);
 }
 
 static void discard(product *p)
@@ -122,45 +121,38 @@ static void discard(product *p)
     free(p->c0);
 }
 
-/* The elements x[i step + k], or x[k step + i] of a transposed x, as rows of k. */
-static double *rows_of(dt_dtype dtype, const void *x, const int64_t extent[2], int64_t step,
-                       bool transposed)
+/* Element (i, k) of a matrix held as x[i step + k], or transposed, as x[k step + i]. */
+static int64_t place(bool transposed, int64_t step, int64_t i, int64_t k)
 {
-    double *y = malloc((size_t)(extent[0] * extent[1]) * sizeof *y + 1);
-    ck_assert_ptr_nonnull(y);
-    for (int64_t i = 0; i < extent[0]; i++) {
-        for (int64_t k = 0; k < extent[1]; k++) {
-            y[i * extent[1] + k] = get(dtype, x, transposed ? k * step + i : i * step + k);
-        }
+    return transposed ? k * step + i : i * step + k;
+}
+
+/* Element (i, j) in the stated order. */
+static double element(const product *p, int64_t i, int64_t j)
+{
+    const dt__gemm *g = &p->g;
+    double sum = g->accumulate ? get(p->dtype, p->c0, i * g->ldc + j) : 0;
+    for (int64_t k = 0; k < g->k; k++) {
+        const int64_t at = place(g->trans_a, g->lda, i, k), by = place(!g->trans_b, g->ldb, j, k);
+        const double a = get(p->dtype, p->a, at), b = get(p->dtype, p->b, by);
+        sum = p->dtype == DT_F64 ? sum + a * b : (double)fmaf((float)a, (float)b, (float)sum);
     }
-    return y;
+    return sum;
 }
 
 /* Every element of c, also those between rows, which must stay. */
 static void check(const product *p)
 {
     const dt__gemm *g = &p->g;
-    const double unit = p->dtype == DT_F64 ? 0x1p-53 : 0x1p-24;
-    double *a = rows_of(p->dtype, p->a, (const int64_t[]){ g->m, g->k }, g->lda, g->trans_a);
-    double *b = rows_of(p->dtype, p->b, (const int64_t[]){ g->n, g->k }, g->ldb, !g->trans_b);
     for (int64_t i = 0; i < g->m; i++) {
         for (int64_t j = 0; j < g->ldc; j++) {
-            double want = get(p->dtype, p->c0, i * g->ldc + j), size = fabs(want);
-            if (j < g->n && !g->accumulate) want = size = 0;
-            const double *x = a + i * g->k, *y = b + (j < g->n ? j : 0) * g->k;
-            for (int64_t k = 0; j < g->n && k < g->k; k++) {
-                const double term = x[k] * y[k];
-                want += term;
-                size += fabs(term);
-            }
-            const double bound = j < g->n ? 2 * (double)(g->k + 1) * unit * size : 0;
-            const double got = get(p->dtype, p->c, i * g->ldc + j);
-            TEST_EACH(fabs(got - want) <= bound, "c[%lld,%lld] = %g, not %g", (long long)i,
-                      (long long)j, got, want);
+            const int64_t at = i * g->ldc + j;
+            const double want = j < g->n ? element(p, i, j) : get(p->dtype, p->c0, at);
+            const double got = get(p->dtype, p->c, at);
+            TEST_EACH(got == want, "c[%lld,%lld] = %.9g, not %.9g", (long long)i, (long long)j, got,
+                      want);
         }
     }
-    free(a);
-    free(b);
 }
 
 static dt_ctx *context(int threads)
@@ -173,11 +165,16 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
+/* Runs the product with exactly the scratch that it asks for. */
 static void run(dt_ctx *ctx, dt_dtype dtype, const dt__gemm *g)
 {
+    dt__gemm here = *g;
+    here.scratch = malloc(dt__gemm_scratch(g, dt_dtype_size(dtype), dt_threads(ctx)) + 1);
+    ck_assert_ptr_nonnull(here.scratch);
     dt__team *const before = dt__threads_enter(ctx);
-    dt__kernels_of(ctx, dtype)->gemm(g);
+    dt__kernels_of(ctx, dtype)->gemm(&here);
     dt__threads_leave(before);
+    free(here.scratch);
 }
 
 static const shape shapes[] = {
@@ -201,10 +198,10 @@ START_TEST(equals_a_triple_loop)
 }
 END_TEST
 
-/* Operands that a source fills block by block: one tile, many tiles, and many steps. */
+/* Operands that a source fills block by block: one tile, several tiles, and many steps. */
 START_TEST(sources_fill_operands_block_by_block)
 {
-    static const shape more[] = { { 70, 600, 300, 3 }, { 600, 70, 300, 0 }, { 3, 5, 70000, 1 } };
+    static const shape more[] = { { 70, 600, 300, 3 }, { 600, 70, 300, 0 }, { 3, 5, 7000, 1 } };
     dt_ctx *ctx = context(2);
     dt__stream stream = dt__stream_of(17, DT__FOR_USER);
     const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
@@ -214,10 +211,9 @@ START_TEST(sources_fill_operands_block_by_block)
             product p =
                 make(dtype, usual ? shapes[s] : more[s - DT__COUNT_OF(shapes)], _i / 2, &stream);
             filled f;
-            fill(&p, which, 2, &f);
+            fill(&p, which, &f);
             run(ctx, dtype, &f.g);
             check(&p);
-            free(f.g.scratch);
             discard(&p);
         }
     }
@@ -257,7 +253,6 @@ START_TEST(same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-/* Overlapping rows (a broadcast) are refused by BLAS, and computed by other code. */
 START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
 {
     dt__stream stream = dt__stream_of(19, DT__FOR_USER);
@@ -269,12 +264,11 @@ START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
             const int count = t < 0 ? 1 : threads[t];
             dt_ctx *ctx = context(count);
             filled f;
-            fill(&p, _i, count, &f);
+            fill(&p, _i, &f);
             memcpy(p.c, p.c0, bytes);
             run(ctx, DT_F32, &f.g);
             if (t < 0) memcpy(one, p.c, bytes);
             ck_assert_mem_eq(one, p.c, bytes);
-            free(f.g.scratch);
             dt_ctx_free(ctx);
         }
         free(one);
@@ -283,69 +277,93 @@ START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-START_TEST(strides_that_blas_refuses_are_computed)
+/* A row of a that is read for both rows of c. */
+START_TEST(rows_may_overlap)
 {
     dt_ctx *ctx = context(2);
     const float a[3] = { 1, 2, 3 }, b[6] = { 1, 0, 0, 1, 1, 1 };
     float c[4] = { 9, 9, 9, 9 };
-    dt__gemm g = { .m = 2, .n = 2, .k = 3, .a = a, .lda = 0, .b = b, .ldb = 2, .c = c, .ldc = 2 };
-    dt__kernels_of(ctx, DT_F32)->gemm(&g);
+    const dt__gemm g = {
+        .m = 2, .n = 2, .k = 3, .a = a, .lda = 0, .b = b, .ldb = 2, .c = c, .ldc = 2
+    };
+    run(ctx, DT_F32, &g);
     const float want[4] = { 4, 5, 4, 5 };
     ck_assert_mem_eq(c, want, sizeof c);
-    filled f;
-    fill(
-        &(product){ .dtype = DT_F32, .a = (void *)(uintptr_t)a, .b = (void *)(uintptr_t)b, .g = g },
-        2, 2, &f);
-    free(f.g.scratch);
-    f.g.scratch = NULL; /* which only BLAS reads */
-    memset(c, 0, sizeof c);
-    dt__kernels_of(ctx, DT_F32)->gemm(&f.g);
-    ck_assert_mem_eq(c, want, sizeof c);
-    g.m = 1; /* one row: its leading dimension does not matter */
-    c[0] = c[1] = 9;
-    ck_assert(dt__gemm_fits_blas(&g));
-    dt__kernels_of(ctx, DT_F32)->gemm(&g);
-    ck_assert_mem_eq(c, want, sizeof c);
-    g.k = INT64_C(1) << 32;
-    ck_assert(!dt__gemm_fits_blas(&g));
     dt_ctx_free(ctx);
 }
 END_TEST
 
-/* Tiles cover c exactly once, and the blocks filled for a step hold at most about 512 KiB of
- * floats. */
-static void check_grid(const dt__gemm *g, const dt__gemm_grid *grid)
+/* A sink that adds a patch to a matrix of zeros: each element must arrive once. */
+typedef struct drain {
+    float *y;
+    int64_t ldy;
+} drain;
+
+static void add_patch(void *to, const dt__patch *b)
 {
-    const int64_t down = dt__ceil_div(g->m, grid->rows);
-    const bool sources = g->a_source != NULL || g->b_source != NULL;
-    const int64_t depth = grid->depth, most = 2 * g->m * g->n * g->k < 1000000 ? 1 : 8;
-    const int64_t elements = dt__gemm_filled(g, grid);
-    TEST_EACH(
-        grid->tiles == down * grid->across && grid->across == dt__ceil_div(g->n, grid->columns) &&
-            grid->tiles >= 1 &&
-            (sources || (grid->tiles <= most && depth == g->k && elements == 0)) &&
-            (down == 1 || grid->rows % 64 == 0) && (grid->across == 1 || grid->columns % 64 == 0) &&
-            (depth == g->k || (depth % 64 == 0 && depth < g->k)) &&
-            (!sources || (elements > 0 && elements <= 150000)),
-        "%lld x %lld x %lld: %lld tiles of %lld x %lld, steps of %lld, %lld elements",
-        (long long)g->m, (long long)g->n, (long long)g->k, (long long)grid->tiles,
-        (long long)grid->rows, (long long)grid->columns, (long long)depth, (long long)elements);
+    const drain *d = to;
+    for (int64_t r = b->r0; r < b->r1; r++) {
+        const float *from = (const float *)b->y + (r - b->r0) * b->ldy;
+        for (int64_t c = b->c0; c < b->c1; c++) d->y[r * d->ldy + c] += from[c - b->c0];
+    }
+}
+
+START_TEST(sinks_take_every_element_once)
+{
+    static const shape some[] = { { 3, 5, 2, 0 }, { 300, 70, 40, 0 }, { 20, 1100, 1500, 0 } };
+    dt_ctx *ctx = context(_i);
+    dt__stream stream = dt__stream_of(23, DT__FOR_USER);
+    for (int s = 0; s < DT__COUNT_OF(some); s++) {
+        product p = make(DT_F32, some[s], 2, &stream);
+        float *bias = random_matrix(DT_F32, p.s.n, &stream);
+        drain to = { calloc((size_t)p.c_count, sizeof(float)), p.g.ldc };
+        const dt__sink sink = { add_patch, &to };
+        p.g.bias = bias;
+        p.g.c_sink = &sink;
+        p.g.c = NULL;
+        run(ctx, DT_F32, &p.g);
+        for (int64_t i = 0; i < p.c_count; i++) {
+            const float want = (float)element(&p, i / p.s.n, i % p.s.n) + bias[i % p.s.n];
+            TEST_EACH(to.y[i] == want, "element %lld: %g, not %g", (long long)i, to.y[i], want);
+        }
+        free(to.y);
+        free(bias);
+        discard(&p);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Tiles cover c exactly once; there are at most as many as threads but for a sink's; a product
+ * that takes microseconds is one. */
+static void check_grid(const dt__gemm *g, int n_threads)
+{
+    const dt__gemm_grid grid = dt__gemm_grid_of(g, n_threads);
+    const int64_t down = dt__ceil_div(g->m, grid.rows);
+    const bool small = g->alone || 2 * g->m * g->n * g->k < 1000000;
+    const bool sinks = g->c_sink != NULL;
+    TEST_EACH(grid.tiles == down * grid.across && grid.across == dt__ceil_div(g->n, grid.columns) &&
+                  grid.tiles >= 1 && (sinks || grid.tiles <= (small ? 1 : n_threads)) &&
+                  (grid.across == 1 || grid.columns % DT__GEMM_PANEL == 0) &&
+                  (!sinks || grid.columns <= DT__GEMM_SUNK),
+              "%lld x %lld x %lld: %lld tiles of %lld x %lld", (long long)g->m, (long long)g->n,
+              (long long)g->k, (long long)grid.tiles, (long long)grid.rows,
+              (long long)grid.columns);
 }
 
 START_TEST(the_grid_covers_the_product)
 {
-    const dt__source source = { fill_from_store, NULL };
+    const dt__sink sink = { NULL, NULL };
     for (int64_t m = 1; m < 3000; m = m * 5 / 3 + 1) {
         for (int64_t n = 1; n < 3000; n = n * 5 / 3 + 1) {
             for (int64_t k = 1; k < 3000; k = k * 3 + 1) {
-                for (int which = 0; which < 4; which++) {
-                    const dt__gemm g = { .m = m,
-                                         .n = n,
-                                         .k = k,
-                                         .a_source = which & 1 ? &source : NULL,
-                                         .b_source = which & 2 ? &source : NULL };
-                    const dt__gemm_grid grid = dt__gemm_grid_of(&g);
-                    check_grid(&g, &grid);
+                for (int t = 0; t < DT__COUNT_OF(threads); t++) {
+                    dt__gemm g = { .m = m, .n = n, .k = k };
+                    check_grid(&g, threads[t]);
+                    g.c_sink = &sink;
+                    check_grid(&g, threads[t]);
+                    g.alone = true;
+                    check_grid(&g, threads[t]);
                 }
             }
         }
@@ -449,7 +467,8 @@ Suite *test_gemm_suite(void)
     tcase_add_loop_test(c, sources_fill_operands_block_by_block, 0, 16);
     tcase_add_loop_test(c, same_bits_on_any_number_of_threads, 0, 2);
     tcase_add_loop_test(c, sources_give_the_same_bits_on_any_number_of_threads, 1, 4);
-    tcase_add_test(c, strides_that_blas_refuses_are_computed);
+    tcase_add_test(c, rows_may_overlap);
+    tcase_add_loop_test(c, sinks_take_every_element_once, 1, 4);
     tcase_add_test(c, the_grid_covers_the_product);
     tcase_add_test(c, openblas_has_one_thread);
     tcase_add_test(c, copies_any_strides);

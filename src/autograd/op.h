@@ -12,13 +12,6 @@
 #define DT__CALL_WITH(options, ...)                                                                \
     (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), options
 
-/* For dt__gemm: on a tape without gradients products of floats have sums of a stated order, so that
- * results depend neither on the batch nor on the processor. */
-static inline void (*dt__ordered_of(const dt_call *c))(const dt__ordered *)
-{
-    return c->tape->no_grad ? c->kernels->ordered : NULL;
-}
-
 /* ---- shape rules ----------------------------------------------------------------------------- */
 
 /* The result is like operand i: same dtype and dims. Refuses what is not f32 or f64. */

@@ -26,7 +26,8 @@ dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_
                         size_t *scratch)
 {
     if (work->ordered) {
-        *scratch = plain_scratch(work) + (size_t)dt__ordered_conv_room(work) * sizeof(float);
+        *scratch = plain_scratch(work) +
+                   (size_t)dt__ordered_conv_room(work, dt_threads(ctx)) * sizeof(float);
         return DT_OK;
     }
     *scratch = SIZE_MAX;

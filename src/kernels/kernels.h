@@ -17,96 +17,13 @@
 #include "kernels/attention_args.h"
 #include "kernels/quantize_rows.h"
 #include "kernels/conv_geometry.h"
+#include "kernels/gemm.h"
 #include "kernels/loops.h"
 #include "kernels/moe.h"
 #include "kernels/panels.h"
 #include "kernels/planes.h"
 #include "kernels/q7.h"
 #include "kernels/cells.h"
-
-/* A part of a matrix: rows r0 ... r1-1 and columns c0 ... c1-1, written to y with leading dimension
- * ldy. */
-typedef struct dt__patch {
-    int64_t r0, r1, c0, c1;
-    void *y;
-    int64_t ldy;
-} dt__patch;
-
-/* A source: a matrix that is computed on demand. `fill` writes a patch of it, on the calling
- * thread; several threads may call it at once. */
-typedef struct dt__source {
-    void (*fill)(const void *from, const dt__patch *patch);
-    const void *from;
-} dt__source;
-
-/* A sink: a result that is not stored as a matrix. `take` gets its patches, each element once;
- * several threads may call it at once. */
-typedef struct dt__sink {
-    void (*take)(void *to, const dt__patch *patch);
-    void *to;
-} dt__sink;
-
-/* c += op(a) * op(b), row-major, as dt__gemm has it, with sums in a stated order: from c on, the
- * terms ascending in k, each by a fused multiply-add. The same bits in every set; on the calling
- * thread. */
-typedef struct dt__ordered {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    const void *a;
-    int64_t lda;
-    const void *b;
-    int64_t ldb;
-    void *c;
-    int64_t ldc;
-} dt__ordered;
-
-/* c = [accumulate: c +] op(a) * op(b) [+ bias], row-major: op(a) is [m, k], op(b) is [k, n]. A
- * transposed operand is held as [k, m] or [n, k]. k = 0 gives zeros (or leaves c). Leading
- * dimensions are in elements; c must not overlap a or b. An operand may be a source in place of a
- * pointer; blocks of it are filled into scratch of dt__gemm_scratch bytes. c may be a sink if
- * nothing is accumulated. */
-typedef struct dt__gemm {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    const void *a;
-    int64_t lda;
-    const void *b;
-    int64_t ldb;
-    bool accumulate;
-    void *c;
-    int64_t ldc;
-    const dt__source *a_source, *b_source; /* NULL: in memory */
-    const dt__sink *c_sink;                /* NULL: in memory */
-    const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
-    /* The kernel `ordered` of the table: sums then have its order, from 0 on, and nothing is
-     * accumulated. NULL: OpenBLAS decides. */
-    void (*ordered)(const dt__ordered *g);
-    void *scratch;
-} dt__gemm;
-
-/* The tiles of a product, which threads share. They depend only on its extents and on which
- * operands are sources. Tiles are numbered row by row, `across` in each row. */
-typedef struct dt__gemm_grid {
-    int64_t rows, columns; /* of a tile; the last ones may be smaller */
-    int64_t depth;         /* of a step along k; all of k without sources */
-    int64_t across, tiles;
-} dt__gemm_grid;
-
-/* Independent products, whose tiles threads share. Results must not overlap; each has the bits of
- * the kernel `gemm`. Products with the largest tiles should come first. All use `scratch`:
- * dt__gemms_scratch bytes for the largest. */
-typedef struct dt__gemm_job {
-    dt__gemm g;
-    dt__gemm_grid grid; /* set by the kernel, as is `first` */
-    int64_t first;      /* number of its first tile among all */
-} dt__gemm_job;
-
-typedef struct dt__gemms {
-    int64_t n;
-    dt__gemm_job *job;
-    void *scratch;
-} dt__gemms;
 
 /* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or
  * function(x). */
@@ -427,19 +344,6 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
 dt__copy dt__copy_merged(const dt__copy *c);
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);
-
-/* Bytes of scratch for any products up to these extents, with the same operands as sources and
- * sinks. */
-size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
-
-dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g);
-/* Leading dimension of a filled block. */
-int64_t dt__gemm_stride(int64_t columns);
-/* Elements of one thread's filled blocks, and bytes of those of `threads`: 0 without sources. */
-int64_t dt__gemm_filled(const dt__gemm *g, const dt__gemm_grid *grid);
-size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
-/* Whether BLAS accepts these extents and leading dimensions; if not, a plain loop runs. */
-bool dt__gemm_fits_blas(const dt__gemm *g);
 
 /* Chunks of a loop, which threads share. They depend on the count alone, so partial sums do not
  * depend on the number of threads. Chunk i holds the elements from i * DT__CHUNK to the lesser of

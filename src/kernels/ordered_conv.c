@@ -3,8 +3,7 @@
  * a transposed convolution what lies between pixels, are terms with x = 0.
  *
  * A unit of work is COLUMNS positions of the result of one group of a sample: their terms are
- * gathered, DEPTH at a time, as a matrix that the kernel `ordered` multiplies by the group's
- * weights. */
+ * gathered, DEPTH at a time, as a matrix that the kernel `gemm` multiplies by the group's weights. */
 #include "kernels/kernels.h"
 #include "kernels/ordered_conv.h"
 
@@ -41,10 +40,22 @@ static ordered_work work_of(const dt__conv_work *w)
     return o;
 }
 
-int64_t dt__ordered_conv_room(const dt__conv_work *w)
+static int64_t product_room(const ordered_work *o)
+{
+    const dt__gemm g = { .m = o->out, .n = COLUMNS, .k = dt__min_i64(o->depth, DEPTH) };
+    const dt__gemm_room room = dt__gemm_room_of(&g);
+    return dt__gemm_elements(&room);
+}
+
+static int64_t turned_room(const ordered_work *o)
+{
+    return dt__round_up(o->c->groups * o->out * o->depth, 16);
+}
+
+int64_t dt__ordered_conv_room(const dt__conv_work *w, int threads)
 {
     const ordered_work o = work_of(w);
-    return o.transposed ? w->conv->groups * o.out * o.depth : 0;
+    return (o.transposed ? turned_room(&o) : 0) + product_room(&o) * threads;
 }
 
 /* w[group][in][out][tap] as [group][out][in][tap]. */
@@ -149,27 +160,49 @@ static void gather(const ordered_work *o, const float *x, int64_t p, int64_t dep
 
 /* Positions t ... t+n-1 of group g of a sample. */
 static void multiply(const ordered_work *o, const dt__kernels *kernels, const float *x, int64_t g,
-                     int64_t t, int64_t n, float *y)
+                     int64_t t, int64_t n, float *y, float *room)
 {
     float terms[DEPTH * COLUMNS];
     const int64_t plane = o->y_size[0] * o->y_size[1];
     const corner first = { t / o->y_size[1], t % o->y_size[1] };
-    for (int64_t r = 0; r < o->out; r++) memset(y + r * plane + t, 0, (size_t)n * sizeof *y);
     for (int64_t p = 0; p < o->depth; p += DEPTH) {
         const int64_t depth = dt__min_i64(DEPTH, o->depth - p);
         gather(o, x, p, depth, first, n, terms);
-        kernels->ordered(&(dt__ordered){ .m = o->out,
-                                         .n = n,
-                                         .k = depth,
-                                         .a = o->w + g * o->out * o->depth + p,
-                                         .lda = o->depth,
-                                         .b = terms,
-                                         .ldb = COLUMNS,
-                                         .c = y + t,
-                                         .ldc = plane });
+        kernels->gemm(&(dt__gemm){ .m = o->out,
+                                   .n = n,
+                                   .k = depth,
+                                   .a = o->w + g * o->out * o->depth + p,
+                                   .lda = o->depth,
+                                   .b = terms,
+                                   .ldb = COLUMNS,
+                                   .accumulate = p > 0,
+                                   .c = y + t,
+                                   .ldc = plane,
+                                   .alone = true,
+                                   .scratch = room });
     }
     for (int64_t r = 0; r < o->out && o->bias != NULL; r++) {
         for (int64_t i = 0; i < n; i++) y[r * plane + t + i] += o->bias[g * o->out + r];
+    }
+}
+
+typedef struct units_args {
+    const ordered_work *o;
+    const dt__kernels *kernels;
+    const float *x;
+    float *room;                          /* [threads][product] */
+    int64_t product, blocks, plane, from; /* from: elements of a group's input */
+} units_args;
+
+static void units_share(const void *args, const dt__share *share)
+{
+    const units_args *of = args;
+    const int64_t groups = of->o->c->groups, plane = of->plane;
+    for (int64_t u = share->first; u < share->past; u++) {
+        const int64_t at = u / of->blocks, t = u % of->blocks * COLUMNS;
+        multiply(of->o, of->kernels, of->x + at * of->from, at % groups, t,
+                 dt__min_i64(COLUMNS, plane - t), of->o->y + at * of->o->out * plane,
+                 of->room + of->product * share->thread);
     }
 }
 
@@ -177,14 +210,14 @@ void dt__ordered_conv(const dt__kernels *kernels, const dt__conv_work *w, const 
                       float *room)
 {
     ordered_work o = work_of(w);
-    if (o.transposed) o.w = turn_weight(&o, room);
+    if (o.transposed) {
+        o.w = turn_weight(&o, room);
+        room += turned_room(&o);
+    }
+    const int64_t product = product_room(&o);
     const int64_t plane = o.y_size[0] * o.y_size[1], groups = o.c->groups;
     const int64_t blocks = dt__ceil_div(plane, COLUMNS), units = o.c->batch * groups * blocks;
     const int64_t from = o.in * o.x_size[0] * o.x_size[1];
-#pragma omp parallel for schedule(static) if (units > 1)
-    for (int64_t u = 0; u < units; u++) {
-        const int64_t at = u / blocks, t = u % blocks * COLUMNS;
-        multiply(&o, kernels, x + at * from, at % groups, t, dt__min_i64(COLUMNS, plane - t),
-                 o.y + at * o.out * plane);
-    }
+    const units_args args = { &o, kernels, x, room, product, blocks, plane, from };
+    dt__parallel(units, DT__WORTH_A_THREAD, units_share, &args);
 }

@@ -5,7 +5,7 @@
 #include "kernels/conv_geometry.h"
 
 /* Floats of scratch that the work needs: forward alone, to_y of x or to_x of y. */
-int64_t dt__ordered_conv_room(const dt__conv_work *w);
+int64_t dt__ordered_conv_room(const dt__conv_work *w, int threads);
 /* Does the work; x is the operand as images. */
 void dt__ordered_conv(const struct dt__kernels *kernels, const dt__conv_work *w, const float *x,
                       float *room);

@@ -10,7 +10,7 @@
 #define TANH dt__tanh_f32
 #define LOG dt__log_f32
 #define ERFC dt__erfc_f32
-#define BLAS(name) cblas_s##name
+#define FUSED(a, b, c) fmaf(a, b, c)
 #include "kernels/plain.inc"
 
 const dt__kernels dt__kernels_ref_f32 = {

@@ -10,7 +10,7 @@
 #define TANH tanh
 #define LOG log
 #define ERFC erfc
-#define BLAS(name) cblas_d##name
+#define FUSED(a, b, c) ((a) * (b) + (c)) /* fma of doubles is a call on x86, and slow */
 #include "kernels/plain.inc"
 
 const dt__kernels dt__kernels_ref_f64 = {

@@ -207,12 +207,9 @@ static void run_forward(const work *w, void *y)
     for (int64_t e = 0; e < w->of.routing.experts && w->out > 0; e++) {
         if (rows_of(w, e) == 0 || dt__grouped_is_few(&w->of, rows_of(w, e))) continue;
         const operands t = { rows_of_x(w, e), rows_of_weight(w, e), rows_of_y(w, e, y) };
-        dt__gemm *g = set_product(w, n++, &t,
-                                  &(dt__gemm){ .trans_b = true,
-                                               .m = rows_of(w, e),
-                                               .n = w->out,
-                                               .k = w->in,
-                                               .ordered = dt__ordered_of(w->of.c) });
+        dt__gemm *g = set_product(
+            w, n++, &t,
+            &(dt__gemm){ .trans_b = true, .m = rows_of(w, e), .n = w->out, .k = w->in });
         if (bias == NULL) continue;
         g->bias = (const char *)dt__data(bias) + (size_t)(e * w->out) * w->element;
     }

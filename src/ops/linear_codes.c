@@ -79,7 +79,6 @@ static void make_forward(const dt__linear_part *p, product *to)
                         .ldc = n,
                         .a_source = source_of(&to->x),
                         .b_source = source_of(&to->w),
-                        .ordered = dt__ordered_of(p->c),
                         .scratch = p->c->scratch };
 }
 
@@ -120,8 +119,8 @@ static void make_backward_w(const dt__linear_part *p, product *to)
 
 static size_t scratch_of(const dt__linear_part *p, const product *of)
 {
-    const bool codes = of->g.a_source != NULL || of->g.b_source != NULL;
-    return codes ? dt__gemm_scratch(&of->g, sizeof(float), dt_threads(p->c->ctx)) : 0;
+    const size_t element = dt_dtype_size(p->c->arg[p->weight]->dtype);
+    return dt__gemm_scratch(&of->g, element, dt_threads(p->c->ctx));
 }
 
 /* Whether x is floats, with few rows, and is multiplied by the weight's codes. */

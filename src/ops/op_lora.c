@@ -15,6 +15,47 @@ static const dt_key keys[] = {
     { 0 },
 };
 
+/* y += (s B) A; the operands are set where it runs. */
+static dt__gemm forward_product(const dt_tensor *a, const dt_tensor *b)
+{
+    const int64_t rank = a->dims[0], in = a->dims[1];
+    return (dt__gemm){
+        .m = b->dims[0], .n = in, .k = rank, .lda = rank, .ldb = in, .accumulate = true, .ldc = in
+    };
+}
+
+/* dA = B^T dy */
+static dt__gemm product_a(const dt_tensor *a, const dt_tensor *b)
+{
+    const int64_t rank = a->dims[0], in = a->dims[1];
+    return (dt__gemm){
+        .trans_a = true, .m = rank, .n = in, .k = b->dims[0], .lda = rank, .ldb = in, .ldc = in
+    };
+}
+
+/* dB = dy A^T */
+static dt__gemm product_b(const dt_tensor *a, const dt_tensor *b)
+{
+    const int64_t rank = a->dims[0], in = a->dims[1];
+    return (dt__gemm){
+        .trans_b = true, .m = b->dims[0], .n = rank, .k = in, .lda = in, .ldb = in, .ldc = rank
+    };
+}
+
+static size_t scratch_of(const dt_call *c, dt__gemm g)
+{
+    const dt_tensor *b = c->arg[B];
+    return dt__gemm_scratch(&g, dt_dtype_size(b->dtype), dt_threads(c->ctx));
+}
+
+static size_t bytes_of(const dt_tensor *x) { return (size_t)x->count * dt_dtype_size(x->dtype); }
+
+/* Of s B, in front of the product's workspace. */
+static size_t scaled_bytes(const dt_call *c)
+{
+    return (size_t)dt__round_up((int64_t)bytes_of(c->arg[B]), DT__ALIGNMENT);
+}
+
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 3, 3));
@@ -27,8 +68,15 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_dims(c, A, 2, (const int64_t[]){ rank, w->dims[1] }));
     DT__TRY(dt__want_dims(c, B, 2, (const int64_t[]){ w->dims[0], rank }));
     if (rank < 1) return dt_refuse(c, DT_ERR_SHAPE, "lora_a has no rows; a rank of 1 is the least");
-    c->scratch_bytes = (size_t)c->in[B]->count * dt_dtype_size(c->in[B]->dtype);
+    c->scratch_bytes = scaled_bytes(c) + scratch_of(c, forward_product(c->arg[A], c->arg[B]));
     return dt__shape_like(c, WEIGHT);
+}
+
+static size_t backward_scratch(const dt_call *c)
+{
+    const size_t a = scratch_of(c, product_a(c->arg[A], c->arg[B]));
+    const size_t b = scratch_of(c, product_b(c->arg[A], c->arg[B]));
+    return a > b ? a : b;
 }
 
 static double scale_of(const dt_call *c)
@@ -38,51 +86,36 @@ static double scale_of(const dt_call *c)
 
 static void forward(const dt_call *c)
 {
-    const dt_tensor *w = c->arg[WEIGHT], *a = c->arg[A], *b = c->arg[B];
-    const int64_t in = w->dims[1], rank = a->dims[0];
+    const dt_tensor *a = c->arg[A], *b = c->arg[B];
     c->kernels->scale(b->count, scale_of(c), dt__data(b), c->scratch);
-    dt__copy_tensor(w, c->y);
-    c->kernels->gemm(&(dt__gemm){ .m = w->dims[0],
-                                  .n = in,
-                                  .k = rank,
-                                  .a = c->scratch,
-                                  .lda = rank,
-                                  .b = dt__data(a),
-                                  .ldb = in,
-                                  .accumulate = true,
-                                  .c = dt__data_mut(c->y),
-                                  .ldc = in });
+    dt__copy_tensor(c->arg[WEIGHT], c->y);
+    dt__gemm g = forward_product(a, b);
+    g.a = c->scratch;
+    g.b = dt__data(a);
+    g.c = dt__data_mut(c->y);
+    g.scratch = (char *)c->scratch + scaled_bytes(c);
+    c->kernels->gemm(&g);
 }
 
 static void backward_a(const dt_call *c, const dt_tensor *dy, dt_tensor *da)
 {
-    const int64_t rank = da->dims[0], in = da->dims[1];
-    c->kernels->gemm(&(dt__gemm){ .trans_a = true,
-                                  .m = rank,
-                                  .n = in,
-                                  .k = dy->dims[0],
-                                  .a = dt__data(c->arg[B]),
-                                  .lda = rank,
-                                  .b = dt__data(dy),
-                                  .ldb = in,
-                                  .c = dt__data_mut(da),
-                                  .ldc = in });
+    dt__gemm g = product_a(da, c->arg[B]);
+    g.a = dt__data(c->arg[B]);
+    g.b = dt__data(dy);
+    g.c = dt__data_mut(da);
+    g.scratch = c->scratch;
+    c->kernels->gemm(&g);
     c->kernels->scale(da->count, scale_of(c), dt__data(da), dt__data_mut(da));
 }
 
 static void backward_b(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
 {
-    const int64_t rank = db->dims[1], in = dy->dims[1];
-    c->kernels->gemm(&(dt__gemm){ .trans_b = true,
-                                  .m = db->dims[0],
-                                  .n = rank,
-                                  .k = in,
-                                  .a = dt__data(dy),
-                                  .lda = in,
-                                  .b = dt__data(c->arg[A]),
-                                  .ldb = in,
-                                  .c = dt__data_mut(db),
-                                  .ldc = rank });
+    dt__gemm g = product_b(c->arg[A], db);
+    g.a = dt__data(dy);
+    g.b = dt__data(c->arg[A]);
+    g.c = dt__data_mut(db);
+    g.scratch = c->scratch;
+    c->kernels->gemm(&g);
     c->kernels->scale(db->count, scale_of(c), dt__data(db), dt__data_mut(db));
 }
 
@@ -106,6 +139,7 @@ const dt_op dt__op_lora = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .scratch = backward_scratch,
 };
 
 dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *a, dt_tensor *b, double alpha)

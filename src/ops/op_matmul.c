@@ -2,7 +2,6 @@
  * dimensions */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
-
 static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
 
 /* The batch dimensions of y, and the strides of each operand along them, in matrices. */
@@ -32,6 +31,107 @@ static batch batch_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y
     return out;
 }
 
+/* The products of a result, in order. */
+typedef struct job {
+    batch all;
+    dt__gemm g;   /* of the first matrices */
+    int which[3]; /* indices into batch.step for g's a, b, c */
+    size_t size;  /* of an element */
+} job;
+
+/* Whether threads share the batch: each product is a single tile, and none is summed. Otherwise
+ * they share the tiles of each product. */
+static bool shares_batch(const dt_call *c, const job *j)
+{
+    const batch *all = &j->all;
+    const dt__gemm *g = &j->g;
+    for (int d = 0; d < all->rank; d++) {
+        if (all->step[j->which[2]][d] == 0 && all->dims[d] > 1) return false;
+    }
+    return all->count > 1 && all->count * g->m * g->n * g->k > DT__CHUNK &&
+           dt__gemm_grid_of(g, dt_threads(c->ctx)).tiles == 1;
+}
+
+/* Workspace of a single product on one thread. */
+static size_t room_of(const job *j) { return dt__gemm_scratch(&j->g, j->size, 1); }
+
+static size_t scratch_of(const dt_call *c, const job *j)
+{
+    const int threads = dt_threads(c->ctx);
+    return shares_batch(c, j) ? room_of(j) * (size_t)threads
+                              : dt__gemm_scratch(&j->g, j->size, threads);
+}
+
+/* Computes the i-th product. If the result is broadcast, the products of a matrix are summed in
+ * order. */
+static void product(const dt_call *c, const job *j, int64_t i, void *room)
+{
+    const batch *all = &j->all;
+    dt__gemm g = j->g;
+    int64_t at[3] = { 0 }, rest = i;
+    bool first = true;
+    for (int d = all->rank - 1; d >= 0; d--) {
+        const int64_t index = rest % all->dims[d];
+        rest /= all->dims[d];
+        for (int k = 0; k < 3; k++) at[k] += index * all->step[j->which[k]][d];
+        if (all->step[j->which[2]][d] == 0 && index > 0) first = false;
+    }
+    g.a = (const char *)g.a + (size_t)(at[0] * g.m * g.k) * j->size;
+    g.b = (const char *)g.b + (size_t)(at[1] * g.k * g.n) * j->size;
+    g.c = (char *)g.c + (size_t)(at[2] * g.m * g.n) * j->size;
+    g.accumulate = !first;
+    g.scratch = room;
+    c->kernels->gemm(&g);
+}
+
+typedef struct batch_args {
+    const dt_call *c;
+    const job *j;
+    size_t room; /* bytes of a thread's scratch */
+} batch_args;
+
+static void batch_share(const void *args, const dt__share *share)
+{
+    const batch_args *of = args;
+    char *room = (char *)of->c->scratch + of->room * (size_t)share->thread;
+    for (int64_t i = share->first; i < share->past; i++) product(of->c, of->j, i, room);
+}
+
+static void products(const dt_call *c, job *j)
+{
+    if (shares_batch(c, j)) {
+        j->g.alone = true;
+        const int64_t work = j->g.m * j->g.n * j->g.k / DT__FLOAT_PRODUCTS;
+        dt__parallel(j->all.count, work, batch_share, &(batch_args){ c, j, room_of(j) });
+        return;
+    }
+    for (int64_t i = 0; i < j->all.count; i++) product(c, j, i, c->scratch);
+}
+
+/* y = a b; the operands are set where it runs. */
+static job forward_job(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
+{
+    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
+    const dt__gemm g = { .m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldc = n };
+    return (job){ batch_of(a, b, y), g, { 0, 1, 2 }, dt_dtype_size(a->dtype) };
+}
+
+/* da = dy b^T */
+static job job_a(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
+{
+    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
+    const dt__gemm g = { .trans_b = true, .m = m, .n = k, .k = n, .lda = n, .ldb = n, .ldc = k };
+    return (job){ batch_of(a, b, y), g, { 2, 1, 0 }, dt_dtype_size(a->dtype) };
+}
+
+/* db = a^T dy */
+static job job_b(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
+{
+    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
+    const dt__gemm g = { .trans_a = true, .m = k, .n = n, .k = m, .lda = k, .ldb = n, .ldc = n };
+    return (job){ batch_of(a, b, y), g, { 0, 2, 1 }, dt_dtype_size(a->dtype) };
+}
+
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 2, 2));
@@ -49,105 +149,46 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__broadcast_batch(c, 0, 1, 2, dims));
     dims[rank - 2] = extent(a, 2);
     dims[rank - 1] = extent(b, 1);
-    return dt_result(c, 0, a->dtype, rank, dims);
+    DT__TRY(dt_result(c, 0, a->dtype, rank, dims));
+    const job j = forward_job(a, b, c->y);
+    c->scratch_bytes = scratch_of(c, &j);
+    return DT_OK;
 }
 
-typedef struct job {
-    const batch *all;
-    dt__gemm g;   /* of the first matrices */
-    int which[3]; /* indices into batch.step for g's a, b, c */
-    size_t size;  /* of an element */
-} job;
-
-/* Computes the i-th product. If the result is broadcast, the products of a matrix are summed in
- * order. */
-static void product(const dt_call *c, const job *j, int64_t i)
+static size_t backward_scratch(const dt_call *c)
 {
-    const batch *all = j->all;
-    dt__gemm g = j->g;
-    int64_t at[3] = { 0 }, rest = i;
-    bool first = true;
-    for (int d = all->rank - 1; d >= 0; d--) {
-        const int64_t index = rest % all->dims[d];
-        rest /= all->dims[d];
-        for (int k = 0; k < 3; k++) at[k] += index * all->step[j->which[k]][d];
-        if (all->step[j->which[2]][d] == 0 && index > 0) first = false;
-    }
-    g.a = (const char *)g.a + (size_t)(at[0] * g.m * g.k) * j->size;
-    g.b = (const char *)g.b + (size_t)(at[1] * g.k * g.n) * j->size;
-    g.c = (char *)g.c + (size_t)(at[2] * g.m * g.n) * j->size;
-    g.accumulate = !first;
-    c->kernels->gemm(&g);
-}
-
-/* Computes all products. If each is a single tile and none is summed, threads share the batch;
- * otherwise they share the tiles of each product. */
-static void products(const dt_call *c, const job *j)
-{
-    const batch *all = j->all;
-    const dt__gemm *g = &j->g;
-    bool alone = dt__gemm_grid_of(g).tiles == 1;
-    for (int d = 0; d < all->rank; d++) {
-        alone = alone && (all->step[j->which[2]][d] > 0 || all->dims[d] == 1);
-    }
-    const bool shared = alone && all->count > 1 && all->count * g->m * g->n * g->k > DT__CHUNK;
-#pragma omp parallel for schedule(static) if (shared)
-    for (int64_t i = 0; i < (alone ? all->count : 0); i++) product(c, j, i);
-    for (int64_t i = 0; i < (alone ? 0 : all->count); i++) product(c, j, i);
+    const job a = job_a(c->arg[0], c->arg[1], c->y), b = job_b(c->arg[0], c->arg[1], c->y);
+    const size_t of_a = scratch_of(c, &a), of_b = scratch_of(c, &b);
+    return of_a > of_b ? of_a : of_b;
 }
 
 static void forward(const dt_call *c)
 {
-    const dt_tensor *a = c->arg[0], *b = c->arg[1];
-    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
-    const batch all = batch_of(a, b, c->y);
-    const dt__gemm g = { .m = m,
-                         .n = n,
-                         .k = k,
-                         .a = dt__data(a),
-                         .lda = k,
-                         .b = dt__data(b),
-                         .ldb = n,
-                         .c = dt__data_mut(c->y),
-                         .ldc = n,
-                         .ordered = dt__ordered_of(c) };
-    products(c, &(job){ &all, g, { 0, 1, 2 }, dt_dtype_size(a->dtype) });
+    job j = forward_job(c->arg[0], c->arg[1], c->y);
+    j.g.a = dt__data(c->arg[0]);
+    j.g.b = dt__data(c->arg[1]);
+    j.g.c = dt__data_mut(c->y);
+    products(c, &j);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt_tensor *a = c->arg[0], *b = c->arg[1];
-    const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);
-    const batch all = batch_of(a, b, dy);
-    const size_t size = dt_dtype_size(dy->dtype);
-    for (int i = 0; i < 2 && all.count == 0; i++) {
+    job of_a = job_a(a, b, dy), of_b = job_b(a, b, dy);
+    for (int i = 0; i < 2 && of_a.all.count == 0; i++) {
         if (dx[i] != NULL) c->kernels->fill(dx[i]->count, 0, dt__data_mut(dx[i]));
     }
     if (dx[0] != NULL) {
-        const dt__gemm g = { .trans_b = true,
-                             .m = m,
-                             .n = k,
-                             .k = n,
-                             .a = dt__data(dy),
-                             .lda = n,
-                             .b = dt__data(b),
-                             .ldb = n,
-                             .c = dt__data_mut(dx[0]),
-                             .ldc = k };
-        products(c, &(job){ &all, g, { 2, 1, 0 }, size });
+        of_a.g.a = dt__data(dy);
+        of_a.g.b = dt__data(b);
+        of_a.g.c = dt__data_mut(dx[0]);
+        products(c, &of_a);
     }
     if (dx[1] != NULL) {
-        const dt__gemm g = { .trans_a = true,
-                             .m = k,
-                             .n = n,
-                             .k = m,
-                             .a = dt__data(a),
-                             .lda = k,
-                             .b = dt__data(dy),
-                             .ldb = n,
-                             .c = dt__data_mut(dx[1]),
-                             .ldc = n };
-        products(c, &(job){ &all, g, { 0, 2, 1 }, size });
+        of_b.g.a = dt__data(a);
+        of_b.g.b = dt__data(dy);
+        of_b.g.c = dt__data_mut(dx[1]);
+        products(c, &of_b);
     }
 }
 
@@ -160,6 +201,7 @@ const dt_op dt__op_matmul = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .scratch = backward_scratch,
 };
 
 dt_tensor *dt_matmul(dt_tape *t, dt_tensor *a, dt_tensor *b)

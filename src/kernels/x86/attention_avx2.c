@@ -12,7 +12,6 @@
 #include "kernels/plain_attention.inc"
 #include "kernels/plain_attention_short.inc"
 #include "kernels/plain_attention_back.inc"
-#include "kernels/plain_ordered.inc"
 
 #define VECTOR 8
 typedef __m256 floats;

@@ -1,0 +1,24 @@
+/* Products of floats with AVX2 and FMA: plain_gemm.inc with tiles of up to 6 x 16. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/x86/intrinsics.h"
+#include "kernels/sets.h"
+
+#define REAL float
+#define KERNEL(name) dt__##name##__avx2
+#define GEMM_STRIP 6
+#include "kernels/plain_gemm.inc"
+
+#define VECTOR 8
+typedef __m256 floats;
+DT__INLINE floats load(const float *x) { return _mm256_loadu_ps(x); }
+DT__INLINE void store(float *y, floats x) { _mm256_storeu_ps(y, x); }
+DT__INLINE floats set_all(float x) { return _mm256_set1_ps(x); }
+DT__INLINE floats fused(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
+DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
+
+#define TILES                                                                                      \
+    TILE(1, 8)                                                                                     \
+    TILE(1, 4) TILE(1, 2) TILE(2, 4) TILE(2, 2) TILE(3, 4) TILE(3, 2) TILE(4, 2) TILE(5, 2)        \
+        TILE(6, 2)
+#include "kernels/x86/gemm_vectors.inc"
+#endif

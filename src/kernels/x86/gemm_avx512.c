@@ -1,0 +1,25 @@
+/* Products of floats with AVX-512: plain_gemm.inc with tiles of up to 14 x 32. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/x86/intrinsics.h"
+#include "kernels/sets.h"
+
+#define REAL float
+#define KERNEL(name) dt__##name##__avx512
+#define GEMM_STRIP 14
+#include "kernels/plain_gemm.inc"
+
+#define VECTOR 16
+typedef __m512 floats;
+DT__INLINE floats load(const float *x) { return _mm512_loadu_ps(x); }
+DT__INLINE void store(float *y, floats x) { _mm512_storeu_ps(y, x); }
+DT__INLINE floats set_all(float x) { return _mm512_set1_ps(x); }
+DT__INLINE floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+DT__INLINE floats zero(void) { return _mm512_setzero_ps(); }
+
+#define TILES                                                                                      \
+    TILE(1, 8)                                                                                     \
+    TILE(1, 4) TILE(1, 2) TILE(2, 8) TILE(2, 4) TILE(2, 2) TILE(3, 8) TILE(3, 4) TILE(3, 2)        \
+        TILE(4, 4) TILE(4, 2) TILE(5, 4) TILE(5, 2) TILE(6, 4) TILE(6, 2) TILE(7, 2) TILE(8, 2)    \
+            TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2)
+#include "kernels/x86/gemm_vectors.inc"
+#endif
